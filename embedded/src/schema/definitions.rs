@@ -1,0 +1,193 @@
+//! Databases, collections, indexes, views, analyzers and graphs as values.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::value::Value;
+
+/// One database as the catalog knew it at one moment; a query plans against such a value.
+#[derive(Clone, Debug, Default)]
+pub struct Database {
+    /// Number of the database, stable for its life.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// `options` of its creation (sharding and friends), echoed.
+    pub options: Value,
+    /// Collections by name.
+    pub collections: BTreeMap<String, Arc<Collection>>,
+    /// Views by name; they share the namespace of the collections.
+    pub views: BTreeMap<String, Arc<View>>,
+    /// User-made analyzers by plain name.
+    pub analyzers: BTreeMap<String, Arc<Analyzer>>,
+    /// Named graphs by name.
+    pub graphs: BTreeMap<String, Arc<Graph>>,
+}
+
+/// `type` of a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CollectionKind {
+    /// 2
+    Document,
+    /// 3; each document has `_from` and `_to`.
+    Edge,
+}
+
+/// A collection and its indexes.
+#[derive(Clone, Debug)]
+pub struct Collection {
+    /// Number of the collection, stable over a rename.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// Documents or edges.
+    pub kind: CollectionKind,
+    /// Whether its name may begin with `_`.
+    pub is_system: bool,
+    /// Whether each write waits for the disk even if the request does not ask.
+    pub wait_for_sync: bool,
+    /// How keys are made.
+    pub key_options: KeyOptions,
+    /// JSON Schema check of its documents.
+    pub validation: Option<Validation>,
+    /// `computedValues` as given; null if there are none.
+    pub computed_values: Value,
+    /// `cacheEnabled`, echoed.
+    pub cache_enabled: bool,
+    /// Indexes; the first is always the primary one, the second of an edge collection the edge index.
+    pub indexes: Vec<Arc<Index>>,
+}
+
+/// `keyOptions` of a collection.
+#[derive(Clone, Debug)]
+pub struct KeyOptions {
+    /// How missing keys are made.
+    pub generator: KeyGenerator,
+    /// Whether a document may bring its own key (else 1222).
+    pub allow_user_keys: bool,
+    /// Step of `autoincrement`.
+    pub increment: u64,
+    /// First value of `autoincrement`.
+    pub offset: u64,
+}
+
+/// `keyOptions.type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyGenerator {
+    /// Growing decimal numbers, shared by the server.
+    Traditional,
+    /// Growing decimal numbers of this collection.
+    Autoincrement,
+    /// Sixteen hex digits that sort.
+    Padded,
+    /// Random.
+    Uuid,
+}
+
+/// `schema` of a collection.
+#[derive(Clone, Debug)]
+pub struct Validation {
+    /// The JSON Schema (draft 4).
+    pub rule: Value,
+    /// When it is applied.
+    pub level: ValidationLevel,
+    /// Text of error 1620.
+    pub message: String,
+}
+
+/// `schema.level`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValidationLevel {
+    /// Never.
+    None,
+    /// Inserts.
+    New,
+    /// Inserts, and changes of documents that were valid.
+    Moderate,
+    /// Every write.
+    Strict,
+}
+
+/// An index of a collection.
+#[derive(Clone, Debug)]
+pub struct Index {
+    /// Number; `0` is the primary index, `1` the edge index of an edge collection (`C/<id>` outside).
+    pub id: u64,
+    /// Its name (`idx_<number>` by default).
+    pub name: String,
+    /// What it is.
+    pub kind: IndexKind,
+    /// Attribute paths, split at dots; empty for kinds that keep theirs in `definition`.
+    pub fields: Vec<Vec<String>>,
+    /// Whether two documents may not share a key.
+    pub unique: bool,
+    /// Whether documents with a missing or null field stay out.
+    pub sparse: bool,
+    /// The definition as it is answered (without `id`, `isNewlyCreated`, `error`, `code`).
+    pub definition: Value,
+}
+
+/// `type` of an index. Kinds after `Ttl` are stored as definitions only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexKind {
+    /// By `_key`.
+    Primary,
+    /// By `_from` and by `_to`.
+    Edge,
+    /// Sorted by its fields.
+    Persistent,
+    /// Sorted by its one field; documents expire.
+    Ttl,
+    /// Any other type, by name: kept and listed, used by no query.
+    DefinitionOnly(String),
+}
+
+/// A view as it was defined.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// Number of the view.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// `arangosearch` or `search-alias`.
+    pub kind: String,
+    /// Its properties with all defaults filled in.
+    pub properties: Value,
+}
+
+/// An analyzer as it was defined.
+#[derive(Clone, Debug)]
+pub struct Analyzer {
+    /// Plain name, without the database prefix.
+    pub name: String,
+    /// `text`, `identity`, ….
+    pub kind: String,
+    /// `properties`, with defaults.
+    pub properties: Value,
+    /// `features`.
+    pub features: Vec<String>,
+}
+
+/// A named graph.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    /// Its name.
+    pub name: String,
+    /// `_rev` of its definition.
+    pub rev: String,
+    /// Edge definitions.
+    pub edge_definitions: Vec<EdgeDefinition>,
+    /// Vertex collections without an edge definition.
+    pub orphan_collections: Vec<String>,
+}
+
+/// Which vertex collections an edge collection joins.
+#[derive(Clone, Debug)]
+pub struct EdgeDefinition {
+    /// The edge collection.
+    pub collection: String,
+    /// Where its edges may start.
+    pub from: Vec<String>,
+    /// Where they may end.
+    pub to: Vec<String>,
+}

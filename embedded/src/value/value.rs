@@ -1,0 +1,201 @@
+//! The value type: what a document, a bind parameter and a row consist of; clones are cheap.
+
+use std::sync::Arc;
+
+/// An AQL value. Strings, arrays and objects are shared, so that a clone costs a reference count.
+#[derive(Clone, Debug, Default)]
+pub enum Value {
+    /// `null`, and every missing attribute.
+    #[default]
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// An integer that fits 64 bits signed; kept exactly.
+    Int(i64),
+    /// An integer above `i64::MAX`; smaller ones are always `Int`.
+    UInt(u64),
+    /// Any other number; never NaN or infinite.
+    Double(f64),
+    /// UTF-8 text.
+    String(Arc<str>),
+    /// A list.
+    Array(Arc<Vec<Value>>),
+    /// A document or sub-document.
+    Object(Arc<Object>),
+}
+
+/// Attributes in the order of their insertion; a name stands once (the last writer keeps the first place).
+#[derive(Clone, Debug, Default)]
+pub struct Object {
+    entries: Vec<(Arc<str>, Value)>,
+}
+
+impl Object {
+    /// An empty object.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty object with room for `n` attributes.
+    pub fn with_capacity(n: usize) -> Self {
+        Self { entries: Vec::with_capacity(n) }
+    }
+
+    /// The attribute's value, if it is there.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.entries.iter().find(|(n, _)| &**n == name).map(|(_, v)| v)
+    }
+
+    /// Sets an attribute; an existing one keeps its place.
+    pub fn insert(&mut self, name: impl Into<Arc<str>>, value: Value) {
+        let name = name.into();
+        match self.entries.iter_mut().find(|(n, _)| *n == name) {
+            Some((_, slot)) => *slot = value,
+            None => self.entries.push((name, value)),
+        }
+    }
+
+    /// Appends an attribute that the caller knows to be new; used by decoders.
+    pub fn push_new(&mut self, name: impl Into<Arc<str>>, value: Value) {
+        self.entries.push((name.into(), value));
+    }
+
+    /// Takes an attribute out.
+    pub fn remove(&mut self, name: &str) -> Option<Value> {
+        let at = self.entries.iter().position(|(n, _)| &**n == name)?;
+        Some(self.entries.remove(at).1)
+    }
+
+    /// Attributes in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &Value)> {
+        self.entries.iter().map(|(n, v)| (n, v))
+    }
+
+    /// Number of attributes.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no attribute.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+impl FromIterator<(Arc<str>, Value)> for Object {
+    fn from_iter<I: IntoIterator<Item = (Arc<str>, Value)>>(iter: I) -> Self {
+        let mut object = Self::new();
+        for (name, value) in iter {
+            object.insert(name, value);
+        }
+        object
+    }
+}
+
+impl Value {
+    /// A text value.
+    pub fn string(text: impl AsRef<str>) -> Self {
+        Self::String(Arc::from(text.as_ref()))
+    }
+
+    /// A list value.
+    pub fn array(items: Vec<Value>) -> Self {
+        Self::Array(Arc::new(items))
+    }
+
+    /// An object value.
+    pub fn object(object: Object) -> Self {
+        Self::Object(Arc::new(object))
+    }
+
+    /// Attribute access as AQL has it: `null` for anything that is not there.
+    pub fn attribute(&self, name: &str) -> Value {
+        match self {
+            Self::Object(o) => o.get(name).cloned().unwrap_or_default(),
+            _ => Self::Null,
+        }
+    }
+
+    /// The attribute's text, if it is one.
+    pub fn text_of(&self, name: &str) -> Option<&str> {
+        match self {
+            Self::Object(o) => o.get(name).and_then(Value::as_str),
+            _ => None,
+        }
+    }
+
+    /// The text of a string value.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(s) => Some(s),
+            _ => None,
+        }
+    }
+
+    /// The object of an object value.
+    pub fn as_object(&self) -> Option<&Object> {
+        match self {
+            Self::Object(o) => Some(o),
+            _ => None,
+        }
+    }
+
+    /// The items of an array value.
+    pub fn as_array(&self) -> Option<&[Value]> {
+        match self {
+            Self::Array(a) => Some(a),
+            _ => None,
+        }
+    }
+
+    /// The number as a double, if it is a number.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Self::Int(i) => Some(*i as f64),
+            Self::UInt(u) => Some(*u as f64),
+            Self::Double(d) => Some(*d),
+            _ => None,
+        }
+    }
+
+    /// Whether this is `null`.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(b: bool) -> Self {
+        Self::Bool(b)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(i: i64) -> Self {
+        Self::Int(i)
+    }
+}
+
+impl From<u64> for Value {
+    fn from(u: u64) -> Self {
+        i64::try_from(u).map_or(Self::UInt(u), Self::Int)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(s: &str) -> Self {
+        Self::string(s)
+    }
+}
+
+impl From<String> for Value {
+    fn from(s: String) -> Self {
+        Self::String(Arc::from(s))
+    }
+}
+
+impl From<Vec<Value>> for Value {
+    fn from(items: Vec<Value>) -> Self {
+        Self::array(items)
+    }
+}
