@@ -1,0 +1,3 @@
+//! Plain values of the memory: core, messages, summary, events, token counts and receipts.
+
+pub mod receipt;
