@@ -1,3 +1,10 @@
 //! vctx: a memory server for language models on ArangoDB over Unix sockets.
 
+pub mod clock;
+pub mod context;
+pub mod error;
+pub mod ids;
+pub mod limits;
 pub mod memory;
+pub mod policy;
+pub mod tools;
