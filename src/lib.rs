@@ -1,1 +1,4 @@
+//! vctx: a memory server for language models.
 
+pub mod memory;
+pub mod models;
