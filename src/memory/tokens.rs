@@ -14,7 +14,9 @@ pub trait TokenCounter: Send + Sync {
 }
 
 /// A byte pair encoding by its published name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub enum Encoding {
     /// The encoding of GPT-4o and later; the default.
     #[default]

@@ -61,7 +61,9 @@ fn piece_bytes(text: &str) -> usize {
     let head = &text[..end];
     let bytes = head.as_bytes();
     let between_words = |&at: &usize| {
-        bytes[at] == b' ' && bytes[at - 1].is_ascii_alphanumeric() && bytes[at + 1].is_ascii_alphabetic()
+        bytes[at] == b' '
+            && bytes[at - 1].is_ascii_alphanumeric()
+            && bytes[at + 1].is_ascii_alphabetic()
     };
     let clean = (1..end - 1).rev().find(between_words);
     clean.or_else(|| head.rfind(char::is_whitespace)).filter(|&at| at > 0).unwrap_or(end)
@@ -82,8 +84,16 @@ mod tests {
             ("2 + 2 = 4", 7, 7),
         ];
         for (text, o200k, cl100k) in table {
-            assert_eq!(Tiktoken::new(Encoding::O200kBase).count(text), o200k, "o200k_base of {text:?}");
-            assert_eq!(Tiktoken::new(Encoding::Cl100kBase).count(text), cl100k, "cl100k_base of {text:?}");
+            assert_eq!(
+                Tiktoken::new(Encoding::O200kBase).count(text),
+                o200k,
+                "o200k_base of {text:?}"
+            );
+            assert_eq!(
+                Tiktoken::new(Encoding::Cl100kBase).count(text),
+                cl100k,
+                "cl100k_base of {text:?}"
+            );
         }
     }
 
@@ -103,7 +113,11 @@ mod tests {
         for &encoding in Encoding::ALL {
             let counter = Tiktoken::new(encoding);
             assert!(text.len() > 7 * PIECE_BYTES_MAX);
-            assert_eq!(counter.count(&text), counter.table().encode_ordinary(&text).len() as u64, "{encoding}");
+            assert_eq!(
+                counter.count(&text),
+                counter.table().encode_ordinary(&text).len() as u64,
+                "{encoding}"
+            );
         }
     }
 
