@@ -6,5 +6,6 @@ pub mod error;
 pub mod ids;
 pub mod limits;
 pub mod memory;
+pub mod models;
 pub mod policy;
 pub mod tools;
