@@ -6,6 +6,8 @@ pub mod error;
 pub mod ids;
 pub mod limits;
 pub mod memory;
+pub mod meters;
 pub mod models;
 pub mod policy;
+pub mod store;
 pub mod tools;

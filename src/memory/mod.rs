@@ -7,3 +7,5 @@ pub mod message;
 pub mod receipt;
 pub mod render;
 pub mod tokens;
+
+pub use tokens::{Encoding, TokenCounter};
