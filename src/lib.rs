@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod context;
 pub mod error;
+pub mod executor;
 pub mod ids;
 pub mod limits;
 pub mod memory;
