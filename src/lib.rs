@@ -1,6 +1,7 @@
 //! vctx: a memory server for language models on ArangoDB over Unix sockets.
 
 pub mod clock;
+pub mod config;
 pub mod context;
 pub mod error;
 pub mod executor;
@@ -10,5 +11,8 @@ pub mod memory;
 pub mod meters;
 pub mod models;
 pub mod policy;
+pub mod server;
+pub mod startup;
 pub mod store;
+pub mod telemetry;
 pub mod tools;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use arangors::client::ClientExt as _;
 use arangors::{AqlQuery, Database, GenericConnection};
 use http::{Method, Request};
 use serde::de::DeserializeOwned;
@@ -96,11 +97,21 @@ impl Link {
 
     /// A raw request: status and JSON of the answer; an error envelope is a fault.
     pub(super) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<(u16, Value), Fault> {
+        self.call_as(&self.database.session(), method, path, body).await
+    }
+
+    async fn unnamed(&self, path: &str) -> Result<(u16, Value), Fault> {
+        let mut session = (*self.database.session()).clone();
+        session.headers().clear();
+        self.call_as(&session, Method::GET, path, None).await
+    }
+
+    async fn call_as(&self, session: &UdsClient, method: Method, path: &str, body: Option<&Value>) -> Result<(u16, Value), Fault> {
         let url = self.database.url().join(path).map_err(|e| Fault::new(FaultKind::Garbage, e.to_string()))?;
         let body = body.map(Value::to_string).unwrap_or_default();
         let request = Request::builder().method(method).uri(url.as_str()).body(body);
         let request = request.map_err(|e| Fault::new(FaultKind::Garbage, e.to_string()))?;
-        let response = self.database.session().raw(request).await?;
+        let response = session.raw(request).await?;
         let status = response.status().as_u16();
         let text = response.into_body();
         let answer: Value = if text.is_empty() { Value::Null } else {
@@ -174,6 +185,11 @@ impl Admin {
     /// arangors has no type for schemas, inverted and vector indexes, current views, wildcard grants and version details.
     pub async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<(u16, Value), Fault> {
         self.link.call(method, path, body).await
+    }
+
+    /// The same without credentials, to see that they are asked for.
+    pub async fn call_unnamed(&self, path: &str) -> Result<(u16, Value), Fault> {
+        self.link.unnamed(path).await
     }
 
     pub(super) async fn rows<R: DeserializeOwned>(&self, query: Query, binds: Binds) -> Result<Vec<R>, Fault> {
