@@ -3,5 +3,6 @@
 pub mod error;
 pub mod query;
 pub mod schema;
+pub mod syntax;
 pub mod txn;
 pub mod value;
