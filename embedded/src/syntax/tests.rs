@@ -93,7 +93,11 @@ fn faults_name_their_place() {
         (" // nothing\n", Code::QueryEmpty, "query is empty"),
         ("RETURN", Code::QueryParse, "unexpected end of query string near '' at position 1:7"),
         ("FOR x IN y", Code::QueryParse, "near '' at position 1:11"),
-        ("FOR x IN y\n  RETRUN x", Code::QueryParse, "unexpected identifier near 'RETRUN x' at position 2:3"),
+        (
+            "FOR x IN y\n  RETRUN x",
+            Code::QueryParse,
+            "unexpected identifier near 'RETRUN x' at position 2:3",
+        ),
         ("RETURN 1 RETURN 2", Code::QueryParse, "near 'RETURN 2' at position 1:10"),
         ("RETURN 'abc", Code::QueryParse, "unterminated string literal"),
         ("RETURN doc.filter", Code::QueryParse, "unexpected FILTER declaration"),
