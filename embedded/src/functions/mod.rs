@@ -12,6 +12,7 @@ mod string;
 mod table;
 mod type_check;
 
+pub(crate) use array::flat;
 pub use call::{Call, Warnings};
 pub use string::like;
 pub use table::{Function, function, refused};
