@@ -1,1 +1,14 @@
+//! vctx: a memory server for language models on ArangoDB over Unix sockets.
 
+pub mod clock;
+pub mod context;
+pub mod error;
+pub mod executor;
+pub mod ids;
+pub mod limits;
+pub mod memory;
+pub mod meters;
+pub mod models;
+pub mod policy;
+pub mod store;
+pub mod tools;
