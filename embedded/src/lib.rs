@@ -6,11 +6,14 @@ mod disk;
 mod encode;
 mod engine;
 pub mod error;
+pub mod expr;
+pub mod functions;
 mod index;
 pub mod limits;
 pub mod query;
 pub mod schema;
 mod storage;
+pub mod syntax;
 pub mod txn;
 pub mod value;
 
