@@ -1,3 +1,4 @@
 //! vctx: a memory server for language models on ArangoDB over Unix sockets.
 
+pub mod client;
 pub mod memory;
