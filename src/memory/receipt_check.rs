@@ -50,8 +50,8 @@ pub struct ReceiptCheck {
     context_digest: String,
     chain_head: String,
     chain_length: u64,
-    /// Digest and id by sequence number, as the manifest has them; an entry leaves when its row was seen.
-    expected: BTreeMap<u64, (String, String)>,
+    /// Item of the manifest and message as rendered, by sequence number; an entry leaves when its row was seen.
+    expected: BTreeMap<u64, (Value, Value)>,
     in_prompt: Vec<u64>,
     seen_head: bool,
     mismatches: Vec<Mismatch>,
@@ -93,7 +93,7 @@ impl ReceiptCheck {
             mismatches: Vec::new(),
         };
         check.own_digests(answer, manifest);
-        check.items(items);
+        check.items(items, answer);
         if chain_length == 0 {
             check.head(&receipt::genesis(&check.agent));
         }
@@ -126,17 +126,22 @@ impl ReceiptCheck {
         );
     }
 
-    fn items(&mut self, items: &[Value]) {
-        for item in items {
-            let Some(seq) = item.get("seq").and_then(whole) else { continue };
-            let entry = (text_of(item, "digest"), text_of(item, "id"));
-            if self.expected.insert(seq, entry).is_some() {
-                self.compare(
-                    Some(seq),
-                    "the manifest has the message twice",
-                    "once".into(),
-                    "twice".into(),
-                );
+    /// Items and rendered messages go in pairs. What is no message of the log is under the digest of its own text.
+    fn items(&mut self, items: &[Value], answer: &Value) {
+        let rendered =
+            answer.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let what = "the manifest has other items than there are messages";
+        self.compare(None, what, rendered.len().to_string(), items.len().to_string());
+        for (item, message) in items.iter().zip(rendered) {
+            let Some(seq) = item.get("seq").and_then(whole) else {
+                let made = receipt::sha256(&receipt::canonical_json(message));
+                let what = format!("the digest of {} is not that of its text", text_of(item, "id"));
+                self.compare(None, &what, made, text_of(item, "digest"));
+                continue;
+            };
+            if self.expected.insert(seq, (item.clone(), message.clone())).is_some() {
+                let what = "the manifest has the message twice";
+                self.compare(Some(seq), what, "once".into(), "twice".into());
             }
         }
         self.in_prompt = self.expected.keys().copied().collect();
@@ -145,23 +150,29 @@ impl ReceiptCheck {
     /// Takes the next row of the log.
     pub fn message(&mut self, message: &Value) {
         let Some(seq) = message.get("seq").and_then(whole) else { return };
-        if let Some((digest, id)) = self.expected.remove(&seq) {
-            self.compare(
-                Some(seq),
-                "the item's digest is not that of the message",
-                text_of(message, "digest"),
-                digest,
-            );
-            self.compare(
-                Some(seq),
-                "the item's id is not that of the message",
-                text_of(message, "id"),
-                id,
-            );
+        if let Some((item, rendered)) = self.expected.remove(&seq) {
+            self.row(seq, message, &item, &rendered);
         }
         if seq == self.chain_length {
             self.seen_head = true;
             self.head(&text_of(message, "chain"));
+        }
+    }
+
+    fn row(&mut self, seq: u64, row: &Value, item: &Value, rendered: &Value) {
+        let (id, digest) = (text_of(item, "id"), text_of(item, "digest"));
+        self.compare(
+            Some(seq),
+            "the item's digest is not that of the message",
+            text_of(row, "digest"),
+            digest,
+        );
+        self.compare(Some(seq), "the item's id is not that of the message", text_of(row, "id"), id);
+        let is_forgotten = row.get("content").is_none_or(Value::is_null);
+        let shown = |message: &Value| (text_of(message, "role"), text_of(message, "content"));
+        if !is_forgotten && shown(row) != shown(rendered) {
+            let what = "the prompt showed another text or role than the log has";
+            self.compare(Some(seq), what, "the log's".into(), "another".into());
         }
     }
 
@@ -268,7 +279,14 @@ mod tests {
         );
         assert_eq!(
             said(|a, _| a["messages"][0]["content"] = json!("x")),
-            ["the messages are not those of the manifest"]
+            [
+                "the messages are not those of the manifest",
+                "the prompt showed another text or role than the log has"
+            ]
+        );
+        assert_eq!(
+            said(|_, m| m[5]["content"] = json!("other")),
+            ["the prompt showed another text or role than the log has"]
         );
         assert_eq!(
             said(|_, m| m[5]["digest"] = json!("00")),
