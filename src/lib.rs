@@ -3,4 +3,14 @@
 pub mod app;
 pub mod cli;
 pub mod client;
+pub mod clock;
+pub mod context;
+pub mod error;
+pub mod ids;
+pub mod limits;
 pub mod memory;
+pub mod meters;
+pub mod models;
+pub mod policy;
+pub mod store;
+pub mod tools;

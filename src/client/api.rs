@@ -7,10 +7,10 @@ use bytes::Bytes;
 use http::{Method, Request, header};
 use http_body_util::Full;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::connection::{Answer, Connection, Settings};
 use super::problem::{Fault, Problem};
+use crate::ids::{Ids as _, SystemIds};
 
 /// Messages asked for at once; the server may answer fewer and says where to go on.
 pub const MESSAGES_PER_PAGE_MAX: u64 = 200;
@@ -33,18 +33,13 @@ pub struct Write {
 impl Write {
     /// A write with a fresh key that builds on any revision.
     pub fn any() -> Write {
-        Write { key: fresh_key(), revision: Some("*".into()) }
+        Write { key: SystemIds.key(), revision: Some("*".into()) }
     }
 
     /// A write with a fresh key and the given revision, if any.
     pub fn new(revision: Option<String>) -> Write {
-        Write { key: fresh_key(), revision }
+        Write { key: SystemIds.key(), revision }
     }
-}
-
-/// A key nobody has used before.
-fn fresh_key() -> String {
-    Uuid::now_v7().to_string()
 }
 
 /// An agent to be made.
@@ -233,12 +228,8 @@ fn is_connection_fault(problem: &Problem) -> bool {
 /// The pause before attempt `attempt + 1`: doubling, with up to half as much again by chance.
 fn pause(attempt: u32) -> Duration {
     let base = RETRY_PAUSE * 2u32.saturating_pow(attempt.min(6) - 1);
-    base + base.mul_f64(f64::from(chance()) / f64::from(u8::MAX) / 2.0)
-}
-
-/// A byte of chance: the last one of a version 7 UUID is random (RFC 9562).
-fn chance() -> u8 {
-    Uuid::now_v7().as_bytes()[15]
+    let half_us = u64::try_from(base.as_micros() / 2).unwrap_or(u64::MAX);
+    base + Duration::from_micros(SystemIds.below(half_us.max(1)))
 }
 
 fn agent_path(agent: &str) -> String {

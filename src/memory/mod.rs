@@ -1,5 +1,13 @@
-//! Plain values of the memory: core, messages, summary, events, token counts and receipts.
+//! Plain values of the memory: core, messages, events, token counts, changes and receipts.
 
+pub mod change;
+pub mod core;
+pub mod event;
+pub mod message;
 pub mod receipt;
 pub mod receipt_check;
+pub mod render;
+pub mod tokens;
 pub mod verify;
+
+pub use tokens::{Encoding, TokenCounter};

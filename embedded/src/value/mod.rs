@@ -1,5 +1,13 @@
 //! AQL values; everything in the engine rests on these.
 
+mod cast;
+mod json;
+mod number;
+mod order;
+mod path;
 mod value;
 
+pub use json::{JSON_DEPTH_MAX, parse, write_json, write_string, write_text};
+pub use number::{double_to_string, parse_number, write_double};
+pub use order::{Ordered, compare, equal};
 pub use value::{Object, Value};

@@ -1,6 +1,10 @@
 //! The value type: what a document, a bind parameter and a row consist of; clones are cheap.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+
+/// Up to here looking for a name from the front beats hashing.
+const SMALL_OBJECT: usize = 16;
 
 /// An AQL value. Strings, arrays and objects are shared, so that a clone costs a reference count.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +64,24 @@ impl Object {
         self.entries.push((name.into(), value));
     }
 
+    /// An object of entries in order; of a repeated name the last value counts, at the first place.
+    pub fn from_entries(entries: Vec<(Arc<str>, Value)>) -> Self {
+        if entries.len() <= SMALL_OBJECT {
+            return entries.into_iter().collect();
+        }
+        let mut places: HashMap<Arc<str>, usize> = HashMap::with_capacity(entries.len());
+        let mut kept: Vec<(Arc<str>, Value)> = Vec::with_capacity(entries.len());
+        for (name, value) in entries {
+            if let Some(at) = places.get(&name) {
+                kept[*at].1 = value;
+            } else {
+                places.insert(Arc::clone(&name), kept.len());
+                kept.push((name, value));
+            }
+        }
+        Self { entries: kept }
+    }
+
     /// Takes an attribute out.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         let at = self.entries.iter().position(|(n, _)| &**n == name)?;
@@ -79,6 +101,13 @@ impl Object {
     /// Whether there is no attribute.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+}
+
+impl PartialEq for Value {
+    /// Equality of the total order: `1 == 1.0`, a missing attribute equals null.
+    fn eq(&self, other: &Self) -> bool {
+        super::order::equal(self, other)
     }
 }
 

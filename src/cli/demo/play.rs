@@ -12,6 +12,7 @@ use crate::cli::demo::stage::{Role, Stage};
 use crate::cli::exit::Failure;
 use crate::cli::output::{field, number};
 use crate::client::{Appended, Client, NewAgent, Problem, Write};
+use crate::ids::{Ids as _, SystemIds};
 
 /// The agent of the demo.
 pub(crate) const AGENT: &str = "demo";
@@ -29,8 +30,8 @@ const DELIVERY_MAX: Duration = Duration::from_secs(25);
 /// Pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Longest time a call is on its way before the kill meets it; the exact time is left to chance.
-const KILL_DELAY_MAX: Duration = Duration::from_micros(1500);
+/// Longest time a call is on its way before the kill meets it, in microseconds; the exact time is left to chance.
+const KILL_DELAY_US_MAX: u64 = 1500;
 
 /// Parts that a text is cut into at first have about one character per token of the window; halved this often when refused.
 const HALVINGS_MAX: u32 = 6;
@@ -217,8 +218,7 @@ impl Player<'_> {
         }
         let (stage, client) = (&mut *self.stage, &self.client);
         let kill_and_restart = async {
-            tokio::time::sleep(KILL_DELAY_MAX.mul_f64(f64::from(chance()) / f64::from(u8::MAX)))
-                .await;
+            tokio::time::sleep(Duration::from_micros(SystemIds.below(KILL_DELAY_US_MAX))).await;
             let killed = stage.kill(role).await?;
             let began = Instant::now();
             let started = stage.start(role).await?;
@@ -292,11 +292,6 @@ fn cut(text: &str, chars_max: usize) -> (&str, &str) {
     let broken =
         head.rfind('\n').or_else(|| head.rfind(' ')).map(|at| at + 1).filter(|at| *at > end / 2);
     text.split_at(broken.unwrap_or(end))
-}
-
-/// A byte of chance: the last one of a version 7 UUID is random (RFC 9562).
-fn chance() -> u8 {
-    uuid::Uuid::now_v7().as_bytes()[15]
 }
 
 #[cfg(test)]

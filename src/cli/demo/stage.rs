@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
-use uuid::Uuid;
 
 use crate::cli::exit::{Exit, Failure};
 use crate::client::{Client, Settings, paths};
+use crate::ids::{Ids as _, SystemIds};
 
 /// Longest wait for a process to answer on its socket.
 const READY_WAIT_MAX: Duration = Duration::from_secs(20);
@@ -74,7 +74,7 @@ impl Stage {
             Some(keep) => empty_dir(keep)?,
             None => empty_dir(&dir.path().join("data"))?,
         };
-        let password = Uuid::now_v7().simple().to_string() + &Uuid::now_v7().simple().to_string();
+        let password = SystemIds.salt() + &SystemIds.salt();
         write_secret(&data.join("root.password"), &password)?;
         Ok(Stage { dir, data, program, password, engine: None, server: None })
     }

@@ -1,0 +1,388 @@
+//! JSON text to values and back; integers stay exact, a repeated attribute name keeps the last value.
+
+use std::sync::Arc;
+
+use super::number::{parse_number, write_double};
+use super::{Object, Value};
+use crate::error::{Code, Error, Result};
+
+/// Nesting that a JSON text may have (VelocyPack has no such limit; ours keeps the stack bounded).
+pub const JSON_DEPTH_MAX: usize = 200;
+
+/// Reads one JSON value; 600 with the byte position on anything else.
+pub fn parse(text: &[u8]) -> Result<Value> {
+    let text = std::str::from_utf8(text).map_err(|e| broken("invalid UTF-8", e.valid_up_to()))?;
+    let mut reader = Reader { text, at: 0 };
+    reader.space();
+    let value = reader.value(0)?;
+    reader.space();
+    if reader.at < text.len() {
+        return Err(broken("unexpected text after the value", reader.at));
+    }
+    Ok(value)
+}
+
+/// Appends a value as JSON text.
+pub fn write_json(value: &Value, out: &mut Vec<u8>) {
+    let mut text = String::new();
+    write_text(value, &mut text);
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Appends a value as JSON text to a string.
+pub fn write_text(value: &Value, out: &mut String) {
+    use std::fmt::Write;
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(true) => out.push_str("true"),
+        Value::Bool(false) => out.push_str("false"),
+        Value::Int(i) => {
+            let _ = write!(out, "{i}");
+        }
+        Value::UInt(u) => {
+            let _ = write!(out, "{u}");
+        }
+        Value::Double(x) => write_double(*x, out),
+        Value::String(s) => write_string(s, out),
+        Value::Array(items) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                write_text(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(object) => {
+            out.push('{');
+            for (i, (name, item)) in object.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                write_string(name, out);
+                out.push(':');
+                write_text(item, out);
+            }
+            out.push('}');
+        }
+    }
+}
+
+/// Appends a text as a JSON string literal.
+pub fn write_string(text: &str, out: &mut String) {
+    use std::fmt::Write;
+    out.push('"');
+    let mut plain_from = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let escape = match byte {
+            b'"' => "\\\"",
+            b'\\' => "\\\\",
+            b'\n' => "\\n",
+            b'\r' => "\\r",
+            b'\t' => "\\t",
+            0x08 => "\\b",
+            0x0c => "\\f",
+            0..0x20 => "",
+            _ => continue,
+        };
+        out.push_str(&text[plain_from..at]);
+        plain_from = at + 1;
+        if escape.is_empty() {
+            let _ = write!(out, "\\u{byte:04x}");
+        } else {
+            out.push_str(escape);
+        }
+    }
+    out.push_str(&text[plain_from..]);
+    out.push('"');
+}
+
+impl Value {
+    /// The value as JSON text.
+    pub fn to_json(&self) -> String {
+        let mut out = String::new();
+        write_text(self, &mut out);
+        out
+    }
+}
+
+fn broken(what: &str, at: usize) -> Error {
+    Error::new(Code::HttpCorruptedJson, format!("VPackError error: {what} at byte {at}"))
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    fn fail<T>(&self, what: &str) -> Result<T> {
+        Err(broken(what, self.at))
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Value> {
+        if depth > JSON_DEPTH_MAX {
+            return self.fail("too deeply nested");
+        }
+        match self.peek() {
+            Some(b'{') => self.object(depth),
+            Some(b'[') => self.array(depth),
+            Some(b'"') => Ok(Value::String(self.string()?)),
+            Some(b't') => self.word("true", Value::Bool(true)),
+            Some(b'f') => self.word("false", Value::Bool(false)),
+            Some(b'n') => self.word("null", Value::Null),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(_) => self.fail("unexpected character"),
+            None => self.fail("unexpected end"),
+        }
+    }
+
+    fn word(&mut self, word: &str, value: Value) -> Result<Value> {
+        if !self.text[self.at..].starts_with(word) {
+            return self.fail("unexpected word");
+        }
+        self.at += word.len();
+        Ok(value)
+    }
+
+    fn digits(&mut self) -> usize {
+        let from = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        self.at - from
+    }
+
+    fn number(&mut self) -> Result<Value> {
+        let from = self.at;
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        let zero = self.peek() == Some(b'0');
+        let digits = self.digits();
+        if digits == 0 || (zero && digits > 1) {
+            return self.fail("malformed number");
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            if self.digits() == 0 {
+                return self.fail("malformed number");
+            }
+        }
+        if matches!(self.peek(), Some(b'e' | b'E')) {
+            self.at += 1;
+            if matches!(self.peek(), Some(b'+' | b'-')) {
+                self.at += 1;
+            }
+            if self.digits() == 0 {
+                return self.fail("malformed number");
+            }
+        }
+        parse_number(&self.text[from..self.at]).ok_or_else(|| broken("number out of range", from))
+    }
+
+    fn array(&mut self, depth: usize) -> Result<Value> {
+        self.at += 1;
+        let mut items = Vec::new();
+        self.space();
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(Value::array(items));
+        }
+        loop {
+            self.space();
+            items.push(self.value(depth + 1)?);
+            self.space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b']') => {
+                    self.at += 1;
+                    return Ok(Value::array(items));
+                }
+                _ => return self.fail("expected ',' or ']'"),
+            }
+        }
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Value> {
+        self.at += 1;
+        let mut entries = Vec::new();
+        self.space();
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(Value::object(Object::new()));
+        }
+        loop {
+            self.space();
+            if self.peek() != Some(b'"') {
+                return self.fail("expected an attribute name");
+            }
+            let name = self.string()?;
+            self.space();
+            if self.peek() != Some(b':') {
+                return self.fail("expected ':'");
+            }
+            self.at += 1;
+            self.space();
+            entries.push((name, self.value(depth + 1)?));
+            self.space();
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                Some(b'}') => {
+                    self.at += 1;
+                    return Ok(Value::object(Object::from_entries(entries)));
+                }
+                _ => return self.fail("expected ',' or '}'"),
+            }
+        }
+    }
+
+    fn string(&mut self) -> Result<Arc<str>> {
+        self.at += 1;
+        let from = self.at;
+        loop {
+            match self.peek() {
+                Some(b'"') => {
+                    let text = Arc::from(&self.text[from..self.at]);
+                    self.at += 1;
+                    return Ok(text);
+                }
+                Some(b'\\') => return self.escaped_string(from),
+                Some(0..0x20) => return self.fail("control character in a string"),
+                Some(_) => self.at += 1,
+                None => return self.fail("unexpected end"),
+            }
+        }
+    }
+
+    fn escaped_string(&mut self, from: usize) -> Result<Arc<str>> {
+        let mut out = self.text[from..self.at].to_owned();
+        let mut plain_from = self.at;
+        loop {
+            match self.peek() {
+                Some(b'"') => {
+                    out.push_str(&self.text[plain_from..self.at]);
+                    self.at += 1;
+                    return Ok(Arc::from(out));
+                }
+                Some(b'\\') => {
+                    out.push_str(&self.text[plain_from..self.at]);
+                    self.at += 1;
+                    out.push(self.escape()?);
+                    plain_from = self.at;
+                }
+                Some(0..0x20) => return self.fail("control character in a string"),
+                Some(_) => self.at += 1,
+                None => return self.fail("unexpected end"),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char> {
+        let byte = self.peek();
+        self.at += 1;
+        Ok(match byte {
+            Some(b'"') => '"',
+            Some(b'\\') => '\\',
+            Some(b'/') => '/',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => {
+                let unit = self.hex()?;
+                if !(0xd800..0xdc00).contains(&unit) {
+                    return char::from_u32(unit).map_or_else(|| self.fail("lone surrogate"), Ok);
+                }
+                if !self.text[self.at..].starts_with("\\u") {
+                    return self.fail("lone surrogate");
+                }
+                self.at += 2;
+                let low = self.hex()?;
+                if !(0xdc00..0xe000).contains(&low) {
+                    return self.fail("lone surrogate");
+                }
+                return char::from_u32(0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00))
+                    .map_or_else(|| self.fail("lone surrogate"), Ok);
+            }
+            _ => return self.fail("unknown escape"),
+        })
+    }
+
+    fn hex(&mut self) -> Result<u32> {
+        let digits = self.text.as_bytes().get(self.at..self.at + 4);
+        let digits = digits.filter(|d| d.iter().all(u8::is_ascii_hexdigit));
+        let unit = digits
+            .and_then(|d| std::str::from_utf8(d).ok())
+            .and_then(|d| u32::from_str_radix(d, 16).ok());
+        match unit {
+            Some(unit) => {
+                self.at += 4;
+                Ok(unit)
+            }
+            None => self.fail("malformed \\u escape"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn good_texts_come_back() {
+        for (text, back) in [
+            ("null", "null"),
+            (" [1, 2.50 ,-3e2, 18446744073709551615]", "[1,2.5,-300,18446744073709551615]"),
+            (
+                r#"{"a":{"b":[]},"c":"\u00e9\ud83d\ude00\n\u0001"}"#,
+                "{\"a\":{\"b\":[]},\"c\":\"é😀\\n\\u0001\"}",
+            ),
+            (r#"{"a":1,"b":2,"a":3}"#, r#"{"a":3,"b":2}"#),
+            ("9223372036854775807", "9223372036854775807"),
+        ] {
+            let value = parse(text.as_bytes()).expect(text);
+            assert_eq!(value.to_json(), back);
+            assert_eq!(parse(back.as_bytes()).expect(back).to_json(), back);
+        }
+    }
+
+    #[test]
+    fn bad_texts_are_refused() {
+        let deep = "[".repeat(JSON_DEPTH_MAX + 2);
+        for text in [
+            "",
+            "nul",
+            "01",
+            "1.",
+            "1e",
+            "-",
+            "[1,]",
+            "{\"a\"}",
+            "{a:1}",
+            "\"\\x\"",
+            "\"\\ud800\"",
+            "\"\n\"",
+            "1 2",
+            "1e999",
+            "\"abc",
+            &deep,
+        ] {
+            let error = parse(text.as_bytes()).expect_err(text);
+            assert_eq!(error.code, Code::HttpCorruptedJson);
+        }
+        assert!(parse(&[b'"', 0xff, b'"']).is_err());
+    }
+}

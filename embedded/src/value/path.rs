@@ -1,0 +1,20 @@
+//! Attribute paths inside a value.
+
+use super::Value;
+
+impl Value {
+    /// The value at a path of attribute names; `null` where it ends early.
+    pub fn at_path<S: AsRef<str>>(&self, path: &[S]) -> Value {
+        let mut at = self;
+        for name in path {
+            match at {
+                Self::Object(o) => match o.get(name.as_ref()) {
+                    Some(inner) => at = inner,
+                    None => return Self::Null,
+                },
+                _ => return Self::Null,
+            }
+        }
+        at.clone()
+    }
+}

@@ -1,0 +1,85 @@
+//! Clock: the only time in the house; the real one, and one that tests set.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Wall time for records; durations are measured with [`Instant`] through [`now`].
+pub trait Clock: Send + Sync {
+    /// Milliseconds since 1970-01-01 UTC.
+    fn unix_ms(&self) -> u64;
+}
+
+/// The machine's clock.
+#[derive(Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn unix_ms(&self) -> u64 {
+        #[allow(clippy::disallowed_methods, reason = "this file is the clock")]
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// A clock that stands still until it is moved.
+#[derive(Debug, Default)]
+pub struct SetClock(AtomicU64);
+
+impl SetClock {
+    /// A clock at the given time.
+    pub fn at(unix_ms: u64) -> Self {
+        Self(AtomicU64::new(unix_ms))
+    }
+
+    /// Moves the clock.
+    pub fn set(&self, unix_ms: u64) {
+        self.0.store(unix_ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for SetClock {
+    fn unix_ms(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// A monotonic moment, for durations and deadlines.
+pub fn now() -> Instant {
+    #[allow(clippy::disallowed_methods, reason = "this file is the clock")]
+    Instant::now()
+}
+
+/// `YYYY-MM-DDTHH:MM:SS.mmmZ`, the form of every `created_at` (days to civil date after Howard Hinnant's algorithm).
+pub fn iso8601(unix_ms: u64) -> String {
+    let (days, in_day) = (unix_ms / 86_400_000, unix_ms % 86_400_000);
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (seconds, millis) = (in_day / 1000, in_day % 1000);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::iso8601;
+
+    #[test]
+    fn known_moments_print_as_known() {
+        for (ms, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400_123, "2000-02-29T00:00:00.123Z"),
+            (1_735_689_599_999, "2024-12-31T23:59:59.999Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(iso8601(ms), text);
+        }
+    }
+}

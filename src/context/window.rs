@@ -1,0 +1,112 @@
+//! Renders the window (system, blocks, summary, queue, notices) and lists what is in it, why, and under which digest.
+
+use serde_json::{Map, Value, json};
+
+use crate::memory::core::Core;
+use crate::memory::message::Message;
+use crate::memory::{receipt, render};
+use crate::policy::{Tokens, tokens};
+
+/// A rendered window.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// Chat messages in order.
+    pub messages: Vec<Value>,
+    /// The account.
+    pub tokens: Tokens,
+    /// What is in it: chain head, policy, encoding, and one item for each message.
+    pub manifest: Value,
+    /// SHA-256 of the manifest's canonical JSON; the manifest holds the digest of the messages.
+    pub context_digest: String,
+}
+
+struct Item {
+    section: &'static str,
+    id: String,
+    seq: Option<u64>,
+    tokens: u64,
+    message: Value,
+    digest: String,
+    why: &'static str,
+}
+
+/// Assembles the window of a core and the messages of its queue (oldest first).
+pub fn assemble(core: &Core, queue: &[Message]) -> Window {
+    let mut items = Vec::new();
+    items.push(part(
+        "system",
+        "system",
+        core.system.token_estimate,
+        render::system(&core.system.content),
+        "always",
+    ));
+    for b in &core.working_blocks {
+        let rendered = render::block(&b.id, &b.role, &b.content, b.pinned);
+        let why = if b.pinned { "pinned" } else { "working block" };
+        items.push(part("working", &b.id, b.token_estimate, rendered, why));
+    }
+    let summary = &core.queue_head_summary;
+    if !summary.content.is_empty() {
+        let id = format!("summary:{}", summary.revision);
+        items.push(part(
+            "summary",
+            &id,
+            summary.token_estimate,
+            render::summary(&summary.content),
+            "stands for evicted messages",
+        ));
+    }
+    for m in queue.iter().filter(|m| m.kind.queued() && m.seq >= core.queue.head_seq) {
+        items.push(Item {
+            section: "fifo",
+            id: m.key.clone(),
+            seq: Some(m.seq),
+            tokens: m.token_estimate,
+            message: m.rendered(),
+            digest: m.digest.clone(),
+            why: "seq is at or after head_seq",
+        });
+    }
+    for n in &core.notices {
+        items.push(part(
+            "notices",
+            &n.kind,
+            n.token_estimate,
+            render::notice(&n.content),
+            "standing notice",
+        ));
+    }
+    close(core, items)
+}
+
+fn part(section: &'static str, id: &str, tokens: u64, message: Value, why: &'static str) -> Item {
+    let digest = receipt::sha256(&receipt::canonical_json(&message));
+    Item { section, id: id.to_owned(), seq: None, tokens, message, digest, why }
+}
+
+fn close(core: &Core, items: Vec<Item>) -> Window {
+    let listed: Vec<Value> = items
+        .iter()
+        .map(|i| {
+            json!({"section": i.section, "id": i.id, "seq": i.seq, "role": i.message["role"], "tokens": i.tokens,
+                "digest": i.digest, "why": i.why})
+        })
+        .collect();
+    let messages: Vec<Value> = items.into_iter().map(|i| i.message).collect();
+    let messages_digest =
+        receipt::sha256(&receipt::canonical_json(&Value::Array(messages.clone())));
+    let mut manifest = Map::new();
+    manifest.insert("agent".into(), core.agent_id.as_str().into());
+    manifest.insert("version".into(), core.version.into());
+    manifest.insert("_rev".into(), core.rev.as_str().into());
+    manifest.insert("encoding".into(), json!(core.encoding));
+    manifest.insert("policy".into(), json!(core.token_budget));
+    manifest.insert("chain".into(), json!(core.chain));
+    manifest.insert("head_seq".into(), core.queue.head_seq.into());
+    manifest.insert("next_seq".into(), core.queue.next_seq.into());
+    manifest.insert("messages_digest".into(), messages_digest.into());
+    manifest.insert("items".into(), Value::Array(listed));
+    let manifest = Value::Object(manifest);
+    let context_digest = receipt::sha256(&receipt::canonical_json(&manifest));
+    Window { messages, tokens: tokens(core), manifest, context_digest }
+}

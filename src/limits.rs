@@ -1,0 +1,94 @@
+//! Every queue, body, loop and page of the server has its number here, unit last.
+
+/// Longest body of a request, in bytes; a longer one is refused with 413 (2 MiB holds a 128k window twice).
+pub const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Longest text of one message or block, in bytes.
+pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
+/// Longest name of an agent, block or key: `design` gives `[A-Za-z0-9_.-]{1,128}`.
+pub const NAME_BYTES_MAX: usize = 128;
+/// Longest idempotency key, in bytes; it is hashed, so its characters are free.
+pub const KEY_BYTES_MAX: usize = 256;
+/// Smallest window an agent may have, in tokens; below it not even a pressure notice and a message fit together.
+pub const WINDOW_TOKENS_MIN: u64 = 256;
+/// Largest window an agent may have, in tokens.
+pub const WINDOW_TOKENS_MAX: u64 = 4_000_000;
+/// Blocks an agent may have.
+pub const BLOCKS_MAX: usize = 64;
+/// Entries of one `write_recall`.
+pub const RECALL_ENTRIES_MAX: usize = 256;
+/// Tool calls in one message.
+pub const TOOL_CALLS_MAX: usize = 128;
+/// Messages read for one eviction step or one context, in rows.
+pub const QUEUE_ROWS_MAX: u64 = 100_000;
+/// Rows of one database batch.
+pub const BATCH_ROWS: u32 = 5_000;
+/// Batches of one query.
+pub const BATCHES_MAX: usize = 1_000;
+/// Messages one eviction transaction moves; a larger flush is made of several, each whole (EV-10).
+pub const EVICT_ROWS_MAX: usize = 2_000;
+/// Bytes of message text one eviction transaction moves; far below the 128 MB of the requirement, since each row is written twice.
+pub const EVICT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// `maxTransactionSize` sent with each stream transaction, in bytes (128 MB of EV-08).
+pub const TRANSACTION_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// Parts of one eviction.
+pub const EVICT_PARTS_MAX: u32 = 64;
+/// Newest queue messages in which a tool call without its result is kept back from eviction.
+pub const OPEN_CALL_ROWS_MAX: usize = 16;
+/// Earlier revisions that the core remembers, to tell what changed since one.
+pub const REVISIONS_KEPT: usize = 24;
+/// Questions one call may ask before it must decide.
+pub const QUESTIONS_MAX: usize = 4;
+/// Times a call is thought anew after another writer was faster or an answer was lost.
+pub const ATTEMPTS_MAX: u32 = 64;
+/// Times a call that builds on any revision (`*`) is recomputed after a conflict (`conflict_retries_max`).
+pub const CONFLICT_RETRIES_MAX: u32 = 48;
+/// Calls that may wait for one agent's turn on this server.
+pub const WAITERS_PER_AGENT_MAX: usize = 256;
+/// Cores kept in the cache.
+pub const CORES_CACHED_MAX: usize = 4_096;
+/// Longest wait of one call for everything, in milliseconds, when no model is asked.
+pub const CALL_MS_MAX: u64 = 30_000;
+/// Longest wait for one answer of the database, in milliseconds.
+pub const STORE_ANSWER_MS_MAX: u64 = 10_000;
+/// Longest idle time of a stream transaction by our own clock, in milliseconds; the server's is 60 s and a late commit may lie (facts §5.15).
+pub const TRANSACTION_IDLE_MS_MAX: u64 = 45_000;
+/// First and longest pause before a database request is repeated, in milliseconds.
+pub const BACKOFF_MS: (u64, u64) = (5, 1_000);
+/// Longest answer of the database, in bytes.
+pub const STORE_ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Idle connections kept per socket.
+pub const POOL_IDLE_MAX: usize = 64;
+/// How long an idle connection to the database is kept, in seconds (arangod closes after 300).
+pub const POOL_IDLE_S: u64 = 20;
+/// Requests in flight per database socket.
+pub const STORE_IN_FLIGHT_MAX: usize = 256;
+/// Connections of the API socket.
+pub const CONNECTIONS_MAX: usize = 1_024;
+/// Calls answered at the same time on the API socket; more are shed with 503.
+pub const CALLS_IN_FLIGHT_MAX: usize = 512;
+/// Time a client has to send its request head, in milliseconds.
+pub const HEAD_MS_MAX: u64 = 10_000;
+/// Time a client has to send its body, in milliseconds.
+pub const BODY_MS_MAX: u64 = 30_000;
+/// Time running calls have to end when the server stops, in milliseconds.
+pub const DRAIN_MS_MAX: u64 = 10_000;
+/// Pause after a failed accept, in milliseconds.
+pub const ACCEPT_PAUSE_MS: u64 = 50;
+/// `limit` of `/messages`: default and largest.
+pub const MESSAGES_PAGE: (u64, u64) = (100, 1_000);
+/// Agents listed at once.
+pub const AGENTS_PAGE_MAX: u64 = 10_000;
+/// Life of an idempotency record, in seconds: seven days, after that a retry is a new call.
+pub const REPLAY_S: u64 = 7 * 24 * 3600;
+/// Longest path of a Unix socket, in bytes (`sun_path` of Linux holds 108 with its NUL).
+pub const SOCKET_PATH_BYTES_MAX: usize = 107;
+/// Longest wait for a model's summary, in milliseconds.
+pub const MODEL_MS_MAX: u64 = 120_000;
+/// Longest answer of a model, in bytes.
+pub const MODEL_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Times a rendered summary is shortened to meet its cap before it is left out.
+pub const SUMMARY_TRIES_MAX: usize = 6;
+/// Smallest number of free tokens with which a heartbeat is worth while (HB-03).
+pub const HEARTBEAT_FLOOR_TOKENS: u64 = 256;
+/// Longest wait for readiness of the database at the start, in milliseconds.
+pub const START_MS_MAX: u64 = 30_000;

@@ -1,0 +1,80 @@
+//! What a call wants written: decided without touching anything, applied in one transaction.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::core::Core;
+use super::event::Event;
+use super::message::Message;
+
+/// Everything one call writes; all of it or nothing.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The core as it was loaded; its revision guards the write.
+    pub before: Core,
+    /// The core as it will be.
+    pub after: Core,
+    /// New messages, in order of seq.
+    pub messages: Vec<Message>,
+    /// Edges for messages that go straight into recall storage.
+    pub recall: Vec<RecallEdge>,
+    /// Messages that leave the queue.
+    pub evict: Option<Evict>,
+    /// New token counts of messages, when the encoding changes.
+    pub recount: Vec<Recount>,
+    /// Rows for `memory_events`.
+    pub events: Vec<Event>,
+    /// The tool's own result; `_rev` is filled in by the write.
+    pub result: Map<String, Value>,
+    /// Further fields of the envelope (`receipt`, `flush`).
+    pub envelope: Map<String, Value>,
+}
+
+/// Which messages an eviction logs and drops from the queue.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Evict {
+    /// First seq that leaves.
+    pub head_seq: u64,
+    /// First seq that stays.
+    pub new_head_seq: u64,
+    /// Marks the edges of one eviction.
+    pub batch_id: String,
+    /// Revision of the summary that now stands for them.
+    pub summary_rev: u64,
+    /// Messages that leave.
+    pub evicted_count: u64,
+}
+
+/// An edge of `recall_log`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RecallEdge {
+    /// Same key as the message: a second log entry would be refused.
+    #[serde(rename = "_key")]
+    pub key: String,
+    /// `core_memory/{scope}`.
+    #[serde(rename = "_from")]
+    pub from: String,
+    /// `messages/{key}`.
+    #[serde(rename = "_to")]
+    pub to: String,
+    /// Place of the message.
+    pub seq: u64,
+    /// Time of the message.
+    pub created_at: String,
+    /// `role, content, meta, token_estimate`.
+    pub payload: Value,
+    /// The eviction that logged it; null for direct writes.
+    pub evicted_batch_id: Option<String>,
+    /// Revision of the summary at that time.
+    pub summary_rev: u64,
+}
+
+/// A message's count in another encoding.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Recount {
+    /// Message.
+    #[serde(rename = "_key")]
+    pub key: String,
+    /// New cost.
+    pub token_estimate: u64,
+}

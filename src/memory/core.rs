@@ -1,0 +1,193 @@
+//! The core of one agent as it lies in `core_memory`: system text, blocks, summary, queue marks, notices, chain head, budget.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::tokens::Encoding;
+
+/// The document `core_memory/{scope}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Core {
+    /// Document key: the agent, or `tenant:agent`.
+    #[serde(rename = "_key")]
+    pub key: String,
+    /// Revision that the database gave; empty before the first write.
+    #[serde(rename = "_rev", default, skip_serializing_if = "String::is_empty")]
+    pub rev: String,
+    /// Tenant of the agent; empty for the default one.
+    pub tenant: String,
+    /// Same as the key; what messages and events carry.
+    pub agent_id: String,
+    /// Form of this document, for migrations.
+    pub schema_version: u32,
+    /// Size of the window in tokens.
+    pub context_window: u64,
+    /// How tokens are counted.
+    pub encoding: Encoding,
+    /// Thresholds in tokens.
+    pub token_budget: TokenBudget,
+    /// System instructions.
+    pub system: System,
+    /// Working context.
+    pub working_blocks: Vec<Block>,
+    /// Recursive summary of what left the queue.
+    pub queue_head_summary: Summary,
+    /// Where the queue begins and ends on the agent's number line.
+    pub queue: Queue,
+    /// Standing notices, one per kind.
+    pub notices: Vec<Notice>,
+    /// Head of the hash chain over all messages.
+    pub chain: Chain,
+    /// What happened so far.
+    pub counters: Counters,
+    /// The last revisions and the versions they stood for, newest last.
+    pub recent_revisions: Vec<RecentRevision>,
+    /// Number of writes to this document.
+    pub version: u64,
+    /// When the agent was made.
+    pub created_at: String,
+    /// When this document was last written.
+    pub updated_at: String,
+    /// Milliseconds of the newest message's `created_at`; the next one is later.
+    pub last_message_ms: u64,
+}
+
+/// 70/90/50 of the window, rounded down (TB-01).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenBudget {
+    /// From here on a pressure notice stands in the window.
+    pub warning: u64,
+    /// From here on the oldest messages are evicted.
+    pub flush: u64,
+    /// Down to here.
+    pub target: u64,
+    /// The window.
+    pub max: u64,
+}
+
+/// System instructions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct System {
+    /// The text.
+    pub content: String,
+    /// Its full rendered cost.
+    pub token_estimate: u64,
+    /// Version of the core in which it last changed.
+    pub changed_at_version: u64,
+}
+
+/// A block of the working context.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Block {
+    /// Name, unique within the agent.
+    pub id: String,
+    /// What it is for (`persona`, `human`, …); free text.
+    pub role: String,
+    /// The text.
+    pub content: String,
+    /// Its full rendered cost.
+    pub token_estimate: u64,
+    /// Pinned blocks count to the quarter of the window that pins may take.
+    pub pinned: bool,
+    /// Version of the core in which it last changed.
+    pub changed_at_version: u64,
+}
+
+/// The recursive summary at the head of the queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The text; empty before the first eviction.
+    pub content: String,
+    /// Its full rendered cost; 0 when it is empty.
+    pub token_estimate: u64,
+    /// Grows by one with each new summary.
+    pub revision: u64,
+    /// Version of the core in which it last changed.
+    pub changed_at_version: u64,
+}
+
+/// Marks of the queue on the agent's number line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Queue {
+    /// First seq that is still in the queue.
+    pub head_seq: u64,
+    /// Seq of the next message.
+    pub next_seq: u64,
+    /// Messages in the queue.
+    pub count: u64,
+    /// Their rendered cost together.
+    pub tokens: u64,
+    /// Version of the core in which it last changed.
+    pub changed_at_version: u64,
+}
+
+/// A standing notice in the window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Notice {
+    /// `pressure` or `spool`.
+    pub kind: String,
+    /// The text.
+    pub content: String,
+    /// Its full rendered cost.
+    pub token_estimate: u64,
+}
+
+/// Head of the hash chain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Chain {
+    /// Chain value of the newest message (hex).
+    pub head: String,
+    /// Messages under it.
+    pub length: u64,
+}
+
+/// What happened so far; for people, not for decisions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counters {
+    /// Upward crossings of the warning threshold.
+    pub warnings: u64,
+    /// Evictions.
+    pub flushes: u64,
+    /// Messages evicted.
+    pub evicted: u64,
+}
+
+/// An earlier revision and the version it stood for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecentRevision {
+    /// Revision.
+    pub rev: String,
+    /// Version.
+    pub version: u64,
+}
+
+impl Core {
+    /// Attributes of `self` that differ from `before`, as a patch for the document (sub-objects whole).
+    pub fn patch_since(&self, before: &Self) -> Map<String, Value> {
+        let mut patch = Map::new();
+        macro_rules! changed {
+            ($($field:ident)*) => {$(
+                if self.$field != before.$field {
+                    let value = serde_json::to_value(&self.$field).expect("plain values are JSON");
+                    patch.insert(stringify!($field).into(), value);
+                }
+            )*};
+        }
+        changed!(context_window encoding token_budget system working_blocks queue_head_summary queue notices
+            chain counters recent_revisions version updated_at last_message_ms);
+        patch
+    }
+
+    /// The block of that name.
+    pub fn block(&self, id: &str) -> Option<&Block> {
+        self.working_blocks.iter().find(|b| b.id == id)
+    }
+
+    /// The version that a revision stood for, if the core still remembers it.
+    pub fn version_of(&self, rev: &str) -> Option<u64> {
+        if rev == self.rev {
+            return Some(self.version);
+        }
+        self.recent_revisions.iter().rev().find(|r| r.rev == rev).map(|r| r.version)
+    }
+}

@@ -1,0 +1,143 @@
+//! Messages on an agent's number line, and the edges that log them in recall storage.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::receipt;
+
+/// What a message is to the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Said by a user, an assistant or a tool.
+    Turn,
+    /// Came from the dispatcher.
+    Event,
+    /// A copy that a search brought back; never logged again.
+    Copy,
+    /// Written straight into recall storage; never in the queue.
+    Recall,
+    /// A tool's answer that was too long for the window; never in the queue.
+    Spool,
+}
+
+impl Kind {
+    /// Whether a message of this kind can stand in the queue.
+    pub fn queued(self) -> bool {
+        matches!(self, Self::Turn | Self::Event | Self::Copy)
+    }
+
+    /// Whether an eviction logs it in recall storage.
+    pub fn logged(self) -> bool {
+        matches!(self, Self::Turn | Self::Event)
+    }
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The person.
+    User,
+    /// The model.
+    Assistant,
+    /// The runtime.
+    System,
+    /// A tool's answer.
+    Tool,
+}
+
+impl Role {
+    /// The role as it stands in a chat message.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+            Self::System => "system",
+            Self::Tool => "tool",
+        }
+    }
+}
+
+/// The document `messages/{key}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// Document key (UUID v7).
+    #[serde(rename = "_key")]
+    pub key: String,
+    /// Whose it is.
+    pub agent_id: String,
+    /// Place on the agent's number line, dense from 1.
+    pub seq: u64,
+    /// What it is to the queue.
+    pub kind: Kind,
+    /// Who speaks.
+    pub role: Role,
+    /// The text, byte for byte as it came.
+    pub content: String,
+    /// `name`, `tool_calls`, `tool_call_id`, `said_at`, `class`, where given.
+    pub meta: Map<String, Value>,
+    /// Full rendered cost in the agent's encoding.
+    pub token_estimate: u64,
+    /// Server time, ISO 8601 with milliseconds, strictly rising with `seq`.
+    pub created_at: String,
+    /// Key of the message this is a copy of.
+    pub copy_of: Option<String>,
+    /// Chance under the digest.
+    pub salt: String,
+    /// See [`receipt::digest`].
+    pub digest: String,
+    /// See [`receipt::link`].
+    pub chain: String,
+}
+
+impl Message {
+    /// The message as `/messages` answers it, without what is derived from queue and edges.
+    pub fn public(&self) -> Map<String, Value> {
+        let value = json!({
+            "seq": self.seq, "id": self.key, "kind": self.kind, "copy_of": self.copy_of, "role": self.role,
+            "content": self.content, "meta": self.meta, "token_estimate": self.token_estimate,
+            "created_at": self.created_at, "salt": self.salt, "digest": self.digest, "chain": self.chain,
+        });
+        match value {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        }
+    }
+
+    /// Fills digest and chain after everything else stands.
+    pub fn seal(&mut self, previous_chain: &str) {
+        let canonical = receipt::canonical_message(&self.agent_id, &Value::Object(self.public()));
+        self.digest = receipt::digest(&self.salt, &canonical);
+        self.chain = receipt::link(previous_chain, &self.digest);
+    }
+
+    /// The chat message that stands for it in a rendered window.
+    pub fn rendered(&self) -> Value {
+        rendered(self.role, &self.content, &self.meta)
+    }
+
+    /// Ids of the tool calls it makes.
+    pub fn tool_call_ids(&self) -> impl Iterator<Item = &str> {
+        let calls = self.meta.get("tool_calls").and_then(Value::as_array);
+        calls.into_iter().flatten().filter_map(|c| c.get("id").and_then(Value::as_str))
+    }
+
+    /// Id of the tool call it answers.
+    pub fn tool_call_id(&self) -> Option<&str> {
+        self.meta.get("tool_call_id").and_then(Value::as_str)
+    }
+}
+
+/// A chat message: role, content, and `name`, `tool_calls`, `tool_call_id` where given.
+pub fn rendered(role: Role, content: &str, meta: &Map<String, Value>) -> Value {
+    let mut out = Map::new();
+    out.insert("role".into(), role.text().into());
+    out.insert("content".into(), content.into());
+    for name in ["name", "tool_calls", "tool_call_id"] {
+        if let Some(value) = meta.get(name) {
+            out.insert(name.into(), value.clone());
+        }
+    }
+    Value::Object(out)
+}

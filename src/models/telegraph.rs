@@ -1,0 +1,235 @@
+//! Telegraphic lines: text as short runs of content words, each word with its stems, weight class and cost.
+
+use std::collections::{HashMap, HashSet};
+
+use frostem::{Algorithm, Stemmer};
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::words::{FILLER_WORDS, NAMES_LIKE_STOP_WORDS, STOP_WORDS};
+use crate::memory::TokenCounter;
+
+/// Longest word that enters a summary, in characters; what is longer (encoded blobs, hashes) is cut there.
+const WORD_CHARS_MAX: usize = 40;
+/// Longest run of ideographs or kana treated as one word, in characters.
+const IDEOGRAPHS_PER_WORD: usize = 8;
+
+/// Index of a word in its [`Lexicon`].
+pub(super) type WordId = usize;
+/// Index of a stem in its [`Lexicon`].
+pub(super) type StemId = usize;
+
+/// How much a word tells by its looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Class {
+    /// `not`, `no`, `never`: kept for the truth of the line, worth nothing alone.
+    Negation,
+    /// A word of any conversation.
+    Filler,
+    /// Any other word.
+    Plain,
+    /// Capitalised within a sentence, or in capitals.
+    Name,
+    /// Holds a digit.
+    Number,
+}
+
+/// A word of the text with what is known of it.
+#[derive(Debug)]
+pub(super) struct Word {
+    pub(super) text: String,
+    pub(super) stems: Vec<StemId>,
+    pub(super) class: Class,
+    /// Tokens of the word after a blank.
+    pub(super) tokens: u64,
+}
+
+/// All words and stems met so far, each once.
+pub(super) struct Lexicon<'a> {
+    pub(super) words: Vec<Word>,
+    by_text: HashMap<(String, Class), WordId>,
+    stems: HashMap<String, StemId>,
+    stop: HashSet<&'static str>,
+    filler: HashSet<&'static str>,
+    stemmer: Stemmer,
+    counter: &'a dyn TokenCounter,
+}
+
+impl<'a> Lexicon<'a> {
+    pub(super) fn new(counter: &'a dyn TokenCounter) -> Self {
+        Self {
+            words: Vec::new(),
+            by_text: HashMap::new(),
+            stems: HashMap::new(),
+            stop: STOP_WORDS.split(' ').collect(),
+            filler: FILLER_WORDS.split(' ').collect(),
+            stemmer: Stemmer::new(Algorithm::English),
+            counter,
+        }
+    }
+
+    /// Number of stems met so far.
+    pub(super) fn stem_count(&self) -> usize {
+        self.stems.len()
+    }
+
+    /// The sentences of `text`, each as its content words, `words_max` in all; sentences without any are left out.
+    pub(super) fn sentences(&mut self, text: &str, words_max: usize) -> Vec<Vec<WordId>> {
+        let mut left = words_max;
+        let mut kept = Vec::new();
+        for sentence in sentences(text) {
+            let mut words = self.content_words(sentence);
+            words.truncate(left);
+            left -= words.len();
+            if !words.is_empty() {
+                kept.push(words);
+            }
+            if left == 0 {
+                break;
+            }
+        }
+        kept
+    }
+
+    /// The stems of the content words of one sentence.
+    pub(super) fn stems_in(&mut self, sentence: &str) -> Vec<StemId> {
+        let words = self.content_words(sentence);
+        words.iter().flat_map(|&word| self.words[word].stems.iter().copied()).collect()
+    }
+
+    /// Tokens of a sentence as a line with its speaker.
+    pub(super) fn line_tokens(&self, speaker: &str, sentence: &str) -> u64 {
+        self.counter.count(&format!("{speaker}: {}\n", sentence.trim()))
+    }
+
+    /// The content words of one sentence or line, in order.
+    fn content_words(&mut self, sentence: &str) -> Vec<WordId> {
+        let mut words = Vec::new();
+        let mut inside = false;
+        for piece in sentence.split_whitespace() {
+            for part in parts(piece) {
+                words.extend(self.word(part, inside));
+                inside = true;
+            }
+        }
+        words
+    }
+
+    /// One word, or nothing where it only serves grammar. `inside` a sentence a capital marks a name.
+    fn word(&mut self, part: &str, inside: bool) -> Option<WordId> {
+        let text = part.trim_matches(|c: char| !c.is_alphanumeric());
+        let text = text.strip_suffix("'s").or_else(|| text.strip_suffix("’s")).unwrap_or(text);
+        let text =
+            &text[..text.char_indices().nth(WORD_CHARS_MAX).map_or(text.len(), |(at, _)| at)];
+        let lower = text.to_lowercase().replace('’', "'");
+        let plain = lower.split('\'').next().unwrap_or_default();
+        if lower.ends_with("n't")
+            || matches!(lower.as_str(), "cannot" | "not" | "no" | "never" | "without" | "none")
+        {
+            let text = if lower.ends_with("n't") { "not" } else { lower.as_str() };
+            return Some(self.intern(text.to_owned(), Class::Negation, &[]));
+        }
+        if plain.is_empty()
+            || (self.stop.contains(plain) && !(inside && NAMES_LIKE_STOP_WORDS.contains(&text)))
+        {
+            return None;
+        }
+        if lower.chars().count() == 1
+            && lower.is_ascii()
+            && !lower.chars().all(|c| c.is_ascii_digit())
+        {
+            return None;
+        }
+        let class = if lower.chars().any(char::is_numeric) {
+            Class::Number
+        } else if self.filler.contains(plain) {
+            Class::Filler
+        } else if inside && text.chars().next().is_some_and(char::is_uppercase) {
+            Class::Name
+        } else {
+            Class::Plain
+        };
+        let stems = self.stems_of(&lower);
+        let text =
+            text.split(['\'', '’']).next().filter(|head| head.len() > 2).unwrap_or(text).to_owned();
+        Some(self.intern(text, class, &stems))
+    }
+
+    fn intern(&mut self, text: String, class: Class, stems: &[StemId]) -> WordId {
+        let key = (text, class);
+        if let Some(&id) = self.by_text.get(&key) {
+            return id;
+        }
+        let id = self.words.len();
+        let tokens = self.counter.count(&format!(" {}", key.0));
+        self.words.push(Word { text: key.0.clone(), stems: stems.to_vec(), class, tokens });
+        self.by_text.insert(key, id);
+        id
+    }
+
+    fn stems_of(&mut self, lower: &str) -> Vec<StemId> {
+        let mut stems = Vec::new();
+        for part in
+            lower.split(|c: char| !c.is_alphanumeric() && c != '\'').filter(|part| !part.is_empty())
+        {
+            let part = part.strip_suffix("'s").unwrap_or(part);
+            if self.stop.contains(part) && part.len() < lower.len() {
+                continue;
+            }
+            if part.chars().all(is_ideograph) {
+                let glyphs: Vec<String> = part.chars().map(String::from).collect();
+                stems.extend(glyphs.into_iter().map(|glyph| self.stem_id(glyph)));
+            } else {
+                let stem = self.stemmer.stem(part).to_string();
+                stems.push(self.stem_id(stem));
+            }
+        }
+        stems.dedup();
+        stems
+    }
+
+    fn stem_id(&mut self, stem: String) -> StemId {
+        let next = self.stems.len();
+        *self.stems.entry(stem).or_insert(next)
+    }
+}
+
+/// The sentences of a text; a line break ends one too.
+pub(super) fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(UnicodeSegmentation::unicode_sentences)
+}
+
+/// A stretch between blanks as words: itself, or its parts where it is long or holds ideographs.
+fn parts(piece: &str) -> Vec<&str> {
+    if piece.len() <= WORD_CHARS_MAX && !piece.chars().any(is_ideograph) {
+        return piece
+            .split(['—', '/', '…'])
+            .flat_map(|part| part.split("..."))
+            .filter(|part| !part.is_empty())
+            .collect();
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    let mut start = None;
+    let mut glyphs = 0;
+    for (at, segment) in piece.split_word_bound_indices() {
+        let ideograph = segment.chars().all(is_ideograph);
+        if let Some(begin) = start
+            && (!ideograph || glyphs == IDEOGRAPHS_PER_WORD)
+        {
+            parts.push(&piece[begin..at]);
+            start = None;
+        }
+        if ideograph {
+            glyphs = if start.is_none() { 1 } else { glyphs + 1 };
+            start = start.or(Some(at));
+        } else if segment.chars().any(char::is_alphanumeric) {
+            parts.push(segment);
+        }
+    }
+    parts.extend(start.map(|begin| &piece[begin..]));
+    parts
+}
+
+/// Han, kana: scripts written without blanks whose single signs carry meaning.
+fn is_ideograph(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+}

@@ -1,0 +1,594 @@
+//! A change in the making: what a tool did to the core, then what the budget makes of it (notice, eviction, refusal).
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::admit::{Actor, Scope};
+use super::budget::{Tokens, budget_for, summary_tokens_max, tokens};
+use super::evict::{Item, Plan, plan};
+use super::pins::check_pins;
+use crate::clock::iso8601;
+use crate::error::{Code, Error, Result};
+use crate::ids::Ids;
+use crate::limits::{EVICT_BYTES_MAX, EVICT_ROWS_MAX, REVISIONS_KEPT, SUMMARY_TRIES_MAX};
+use crate::memory::change::{Change, Evict, RecallEdge, Recount};
+use crate::memory::core::{Core, Notice, RecentRevision, Summary};
+use crate::memory::event::{Event, EventType};
+use crate::memory::message::{Kind, Message, Role, rendered};
+use crate::memory::render;
+use crate::memory::tokens::{TokenCounter, message_cost};
+
+/// What a decision may lean on beside the core: a counter, a moment, ids, and who asks.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// Counts in the agent's encoding.
+    pub counter: &'a dyn TokenCounter,
+    /// Server time in milliseconds.
+    pub unix_ms: u64,
+    /// Keys and salts.
+    pub ids: &'a dyn Ids,
+    /// Whose memory.
+    pub scope: &'a Scope,
+    /// Who asks.
+    pub actor: &'a Actor,
+    /// The tool's name.
+    pub tool: &'static str,
+    /// Hash of the idempotency key, for the audit row.
+    pub key_hash: &'a str,
+}
+
+/// A line of conversation for the summariser.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Name or role of the speaker.
+    pub speaker: String,
+    /// What was said.
+    pub text: String,
+}
+
+/// What a decision asks before it can be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// The messages of the queue, from this seq on.
+    Queue {
+        /// First seq.
+        head_seq: u64,
+    },
+    /// A new summary.
+    Summary {
+        /// What it is for: first seq that leaves, first that stays, revision of the summary it continues, cap.
+        of: (u64, u64, u64, u64),
+        /// The summary it continues.
+        previous: String,
+        /// What leaves.
+        lines: Vec<Line>,
+        /// Most tokens of its text.
+        tokens_max: u64,
+        /// Whether the caller may wait for a model.
+        may_wait: bool,
+    },
+}
+
+/// A summary that was asked for.
+#[derive(Clone, Debug)]
+pub struct SummaryAnswer {
+    /// The question's `of`.
+    pub of: (u64, u64, u64, u64),
+    /// The text.
+    pub content: String,
+    /// Numbers about it, for the event.
+    pub details: Map<String, Value>,
+}
+
+/// Answers so far.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// Messages of the queue, oldest first.
+    pub queue: Option<Vec<Message>>,
+    /// The summary.
+    pub summary: Option<SummaryAnswer>,
+}
+
+/// How a draft ends.
+#[derive(Debug)]
+pub enum Finish {
+    /// Something must be known first.
+    Ask(Question),
+    /// To be written.
+    Write(Box<Change>),
+    /// A first part of an eviction, to be written alone before the call is thought anew.
+    Part(Box<Change>),
+}
+
+/// How the eviction inside a draft is steered.
+#[derive(Clone, Copy, Debug)]
+pub struct Flush {
+    /// Evict even below the flush threshold (an explicit `evict_fifo`).
+    pub always: bool,
+    /// Occupancy to reach.
+    pub target: u64,
+    /// Whether the summary takes up what leaves.
+    pub summarize: bool,
+    /// Whether the caller may wait for a model.
+    pub may_wait: bool,
+}
+
+/// A change in the making.
+pub struct Draft<'a> {
+    around: Surroundings<'a>,
+    before: Core,
+    /// The core as the tool wants it.
+    pub after: Core,
+    messages: Vec<Message>,
+    recall: Vec<RecallEdge>,
+    recount: Vec<Recount>,
+    evict: Option<Evict>,
+    events: Vec<Event>,
+    envelope: Map<String, Value>,
+}
+
+impl<'a> Draft<'a> {
+    /// Starts from a loaded core.
+    pub fn new(around: Surroundings<'a>, core: &Core) -> Self {
+        let mut after = core.clone();
+        after.version += 1;
+        after.updated_at = iso8601(around.unix_ms);
+        if !core.rev.is_empty() {
+            after
+                .recent_revisions
+                .push(RecentRevision { rev: core.rev.clone(), version: core.version });
+            let surplus = after.recent_revisions.len().saturating_sub(REVISIONS_KEPT);
+            after.recent_revisions.drain(..surplus);
+        }
+        Self {
+            around,
+            before: core.clone(),
+            after,
+            messages: Vec::new(),
+            recall: Vec::new(),
+            recount: Vec::new(),
+            evict: None,
+            events: Vec::new(),
+            envelope: Map::new(),
+        }
+    }
+
+    /// The version this draft will be.
+    pub fn version(&self) -> u64 {
+        self.after.version
+    }
+
+    /// Puts a message at the end of the number line (and of the queue, if its kind stands there); returns its key and cost.
+    pub fn push(
+        &mut self,
+        kind: Kind,
+        role: Role,
+        content: String,
+        meta: Map<String, Value>,
+    ) -> (String, u64) {
+        let created_ms = self.around.unix_ms.max(self.after.last_message_ms + 1);
+        let token_estimate = message_cost(self.around.counter, &rendered(role, &content, &meta));
+        let mut message = Message {
+            key: self.around.ids.key(),
+            agent_id: self.after.agent_id.clone(),
+            seq: self.after.queue.next_seq,
+            kind,
+            role,
+            content,
+            meta,
+            token_estimate,
+            created_at: iso8601(created_ms),
+            copy_of: None,
+            salt: self.around.ids.salt(),
+            digest: String::new(),
+            chain: String::new(),
+        };
+        message.seal(&self.after.chain.head);
+        self.after.last_message_ms = created_ms;
+        self.after.chain.head.clone_from(&message.chain);
+        self.after.chain.length += 1;
+        self.after.queue.next_seq += 1;
+        self.after.queue.changed_at_version = self.after.version;
+        if kind.queued() {
+            self.after.queue.count += 1;
+            self.after.queue.tokens += token_estimate;
+        }
+        self.envelope.insert(
+            "receipt".into(),
+            json!({"seq": message.seq, "digest": message.digest, "chain": message.chain}),
+        );
+        let key = message.key.clone();
+        self.messages.push(message);
+        (key, token_estimate)
+    }
+
+    /// Puts a message straight into recall storage; returns its key and cost.
+    pub fn record(
+        &mut self,
+        role: Role,
+        content: String,
+        meta: Map<String, Value>,
+    ) -> (String, u64) {
+        let (key, cost) = self.push(Kind::Recall, role, content, meta);
+        let message = self.messages.last().expect("just pushed");
+        self.recall.push(RecallEdge {
+            key: message.key.clone(),
+            from: format!("core_memory/{}", message.agent_id),
+            to: format!("messages/{}", message.key),
+            seq: message.seq,
+            created_at: message.created_at.clone(),
+            payload: json!({"role": message.role, "content": message.content, "meta": message.meta,
+                "token_estimate": message.token_estimate}),
+            evicted_batch_id: None,
+            summary_rev: self.after.queue_head_summary.revision,
+        });
+        (key, cost)
+    }
+
+    /// Takes over new counts of queue messages, after a change of encoding.
+    pub fn recounted(&mut self, recount: Vec<Recount>, queue_tokens: u64) {
+        self.recount = recount;
+        self.after.queue.tokens = queue_tokens;
+        self.after.queue.changed_at_version = self.after.version;
+    }
+
+    /// Adds a row to the events.
+    pub fn event(&mut self, kind: EventType, details: Value) {
+        let details = match details {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        };
+        let (agent_id, ts) = (self.after.agent_id.clone(), self.after.updated_at.clone());
+        self.events.push(Event { kind, details, agent_id, ts });
+    }
+
+    /// Sets size-dependent numbers anew, after a change of the window.
+    pub fn rebudget(&mut self) {
+        self.after.token_budget = budget_for(self.after.context_window);
+        render::recount(self.around.counter, &mut self.after);
+    }
+
+    /// Lets the budget have its say, and closes the draft: notice on an upward crossing, eviction from the flush threshold
+    /// on, refusal of what cannot fit even then. `result` is the tool's own answer.
+    pub fn finish(
+        mut self,
+        flush: Flush,
+        answers: &Answers,
+        result: Map<String, Value>,
+    ) -> Result<Finish> {
+        check_pins(&self.after)?;
+        let before = tokens(&self.before);
+        self.settle_notice(before.occupancy);
+        let now = tokens(&self.after);
+        let grew =
+            now.occupancy > before.occupancy || self.after.token_budget != self.before.token_budget;
+        let over = now.occupancy >= self.after.token_budget.flush && grew;
+        let wanted = if flush.always { now.occupancy > flush.target } else { over };
+        if wanted && self.after.queue.count > 0 {
+            match self.flush(flush, answers, &now)? {
+                Flushed::Ask(question) => return Ok(Finish::Ask(question)),
+                Flushed::Part(change) => return Ok(Finish::Part(change)),
+                Flushed::Done => {}
+            }
+        } else if flush.always {
+            self.envelope.insert("flush".into(), Value::Null);
+        }
+        self.give_way();
+        self.refuse_overflow()?;
+        self.audit(&before);
+        Ok(Finish::Write(Box::new(self.close(result))))
+    }
+
+    fn close(self, result: Map<String, Value>) -> Change {
+        Change {
+            before: self.before,
+            after: self.after,
+            messages: self.messages,
+            recall: self.recall,
+            evict: self.evict,
+            recount: self.recount,
+            events: self.events,
+            result,
+            envelope: self.envelope,
+        }
+    }
+
+    /// Sets the pressure notice on an upward crossing of the warning threshold, drops it below.
+    fn settle_notice(&mut self, occupancy_before: u64) {
+        let budget = self.after.token_budget;
+        let bare = tokens(&self.after).occupancy - standing_notice(&self.after);
+        let was_under = occupancy_before < self.before.token_budget.warning;
+        let stands = self.after.notices.iter().any(|n| n.kind == PRESSURE);
+        if bare < budget.warning {
+            self.after.notices.retain(|n| n.kind != PRESSURE);
+        } else if !stands || self.after.token_budget != self.before.token_budget {
+            let content = pressure_text(
+                self.after.context_window,
+                budget.warning,
+                budget.flush,
+                budget.target,
+            );
+            let token_estimate = render::notice_cost(self.around.counter, &content);
+            self.after.notices.retain(|n| n.kind != PRESSURE);
+            self.after.notices.push(Notice { kind: PRESSURE.into(), content, token_estimate });
+            if was_under && !stands {
+                self.after.counters.warnings += 1;
+                let details = json!({"occupancy": tokens(&self.after).occupancy, "threshold": budget.warning,
+                    "context_window": self.after.context_window});
+                self.event(EventType::Warning, details);
+            }
+        }
+    }
+
+    fn flush(&mut self, flush: Flush, answers: &Answers, now: &Tokens) -> Result<Flushed> {
+        let head_seq = self.before.queue.head_seq;
+        let Some(stored) = &answers.queue else {
+            return Ok(Flushed::Ask(Question::Queue { head_seq }));
+        };
+        let queue = self.queue_with_new(stored)?;
+        let keep_last = self.messages.iter().filter(|m| m.kind.queued()).count();
+        let cap = summary_tokens_max(self.after.context_window);
+        let fixed = now.system + now.working;
+        let reserve = if flush.summarize { cap } else { now.summary };
+        let items: Vec<Item> = queue.iter().map(Item::from).collect();
+        let max = self.after.token_budget.max;
+        let found = plan(&items, fixed + reserve, flush.target, max, keep_last);
+        if found.leave == 0 {
+            return Ok(Flushed::Done);
+        }
+        if let Some(leave) = too_much_for_one(&items, found.leave) {
+            return self.part(flush, answers, &queue, leave);
+        }
+        let room = max.saturating_sub(fixed + found.kept_tokens);
+        self.evict(flush, answers, &queue, &found, cap.min(room), now.occupancy)
+    }
+
+    /// Takes the plan's messages out of the queue and folds them into the summary.
+    fn evict(
+        &mut self,
+        flush: Flush,
+        answers: &Answers,
+        queue: &[Message],
+        found: &Plan,
+        cap: u64,
+        occupancy: u64,
+    ) -> Result<Flushed> {
+        let leaving = &queue[..found.leave];
+        let head_seq = self.before.queue.head_seq;
+        let new_head_seq = queue.get(found.leave).map_or(self.after.queue.next_seq, |m| m.seq);
+        let mut details = Map::new();
+        if flush.summarize {
+            let of = (head_seq, new_head_seq, self.before.queue_head_summary.revision, cap);
+            let Some(summary) = answers.summary.as_ref().filter(|s| s.of == of) else {
+                return Ok(Flushed::Ask(self.summary_question(of, leaving, flush.may_wait)));
+            };
+            self.take_summary(&summary.content, cap);
+            details.clone_from(&summary.details);
+        }
+        let batch_id = self.around.ids.key();
+        let logged = leaving.iter().filter(|m| m.kind.logged()).count() as u64;
+        self.after.queue.head_seq = new_head_seq;
+        self.after.queue.count -= found.leave as u64;
+        self.after.queue.tokens = found.kept_tokens;
+        self.after.queue.changed_at_version = self.after.version;
+        self.after.counters.flushes += 1;
+        self.after.counters.evicted += logged;
+        if tokens(&self.after).occupancy - standing_notice(&self.after)
+            < self.after.token_budget.warning
+        {
+            self.after.notices.retain(|n| n.kind != PRESSURE);
+        }
+        let after = tokens(&self.after);
+        let summary_rev = self.after.queue_head_summary.revision;
+        let report = json!({
+            "evicted_count": logged, "evicted_batch_id": batch_id, "first_seq": head_seq, "last_seq": new_head_seq - 1,
+            "new_summary_tokens": after.summary, "after_occupancy": after.occupancy,
+            "target_reached": after.occupancy <= flush.target,
+        });
+        self.envelope.insert("flush".into(), report.clone());
+        let mut flush_details = report;
+        flush_details["before_occupancy"] = occupancy.into();
+        flush_details["target"] = flush.target.into();
+        flush_details["summary_rev"] = summary_rev.into();
+        self.event(EventType::Flush, flush_details);
+        if flush.summarize {
+            details.insert("revision".into(), summary_rev.into());
+            details.insert("tokens".into(), after.summary.into());
+            details.insert("tokens_max".into(), cap.into());
+            details.insert("evicted_batch_id".into(), batch_id.as_str().into());
+            self.event(EventType::Summarize, Value::Object(details));
+        }
+        self.evict =
+            Some(Evict { head_seq, new_head_seq, batch_id, summary_rev, evicted_count: logged });
+        Ok(Flushed::Done)
+    }
+
+    /// A change that only evicts the first messages of a flush that is too large for one transaction.
+    fn part(
+        &self,
+        flush: Flush,
+        answers: &Answers,
+        queue: &[Message],
+        leave: usize,
+    ) -> Result<Flushed> {
+        let stored = queue.len() - self.messages.iter().filter(|m| m.kind.queued()).count();
+        let mut part = Draft::new(self.around, &self.before);
+        let leaving: u64 = answers
+            .queue
+            .iter()
+            .flatten()
+            .filter(|m| m.kind.queued())
+            .take(leave)
+            .map(|m| m.token_estimate)
+            .sum();
+        let kept_tokens = self.before.queue.tokens.saturating_sub(leaving);
+        let found = Plan { leave, kept_tokens, target_reached: false };
+        let cap = summary_tokens_max(self.before.context_window);
+        let before = tokens(&part.before);
+        let flushed =
+            part.evict(flush, answers, &queue[..stored], &found, cap, before.occupancy)?;
+        if let Flushed::Ask(question) = flushed {
+            return Ok(Flushed::Ask(question));
+        }
+        part.audit(&before);
+        Ok(Flushed::Part(Box::new(part.close(Map::new()))))
+    }
+
+    fn queue_with_new(&self, stored: &[Message]) -> Result<Vec<Message>> {
+        let counted = stored.iter().filter(|m| m.kind.queued()).count() as u64;
+        if counted != self.before.queue.count {
+            return Err(Error::new(
+                Code::Internal,
+                "queue and its count disagree: run `vctx verify`",
+            )
+            .with("counted", counted)
+            .with("expected", self.before.queue.count));
+        }
+        let recounted: BTreeMap<&str, u64> =
+            self.recount.iter().map(|r| (r.key.as_str(), r.token_estimate)).collect();
+        let mut queue: Vec<Message> =
+            stored.iter().chain(&self.messages).filter(|m| m.kind.queued()).cloned().collect();
+        for message in &mut queue {
+            if let Some(&cost) = recounted.get(message.key.as_str()) {
+                message.token_estimate = cost;
+            }
+        }
+        Ok(queue)
+    }
+
+    fn summary_question(
+        &self,
+        of: (u64, u64, u64, u64),
+        leaving: &[Message],
+        may_wait: bool,
+    ) -> Question {
+        let frame = render::summary_cost(self.around.counter, "x");
+        let lines = leaving
+            .iter()
+            .filter(|m| m.kind.logged())
+            .map(|m| Line { speaker: speaker(m), text: m.content.clone() })
+            .collect();
+        let previous = self.before.queue_head_summary.content.clone();
+        Question::Summary { of, previous, lines, tokens_max: of.3.saturating_sub(frame), may_wait }
+    }
+
+    /// Takes a summary over, cut at line ends until its rendered cost meets the cap whatever the summariser returned.
+    fn take_summary(&mut self, content: &str, cap: u64) {
+        let mut text = content.trim().to_owned();
+        let mut cost = render::summary_cost(self.around.counter, &text);
+        let mut tries = 0;
+        while cost > cap && !text.is_empty() {
+            tries += 1;
+            text =
+                if tries > SUMMARY_TRIES_MAX { String::new() } else { shortened(&text, cost, cap) };
+            cost = render::summary_cost(self.around.counter, &text);
+        }
+        self.after.queue_head_summary = Summary {
+            content: text,
+            token_estimate: cost,
+            revision: self.before.queue_head_summary.revision + 1,
+            changed_at_version: self.after.version,
+        };
+    }
+
+    /// A notice never is the reason why something does not fit.
+    fn give_way(&mut self) {
+        if tokens(&self.after).occupancy > self.after.token_budget.max {
+            self.after.notices.retain(|n| n.kind != PRESSURE);
+        }
+    }
+
+    fn refuse_overflow(&self) -> Result<()> {
+        let occupancy = tokens(&self.after).occupancy;
+        let max = self.after.token_budget.max;
+        if occupancy <= max {
+            return Ok(());
+        }
+        let short = occupancy - max;
+        Err(Error::new(
+            Code::TokenBudgetExceeded,
+            format!(
+                "short of {short} tokens in a window of {max}: shorten the text or free a block"
+            ),
+        )
+        .with("required_headroom", short)
+        .with("occupancy", occupancy)
+        .with("max", max))
+    }
+
+    /// One row for each write: who, with what, how large before and after; never text.
+    fn audit(&mut self, before: &Tokens) {
+        let after = tokens(&self.after);
+        let notices: Vec<&str> = self.after.notices.iter().map(|n| n.kind.as_str()).collect();
+        let details = json!({
+            "tool": self.around.tool, "actor": self.around.actor, "key_hash": self.around.key_hash,
+            "tokens_before": before, "tokens_after": after,
+            "version_before": self.before.version, "version_after": self.after.version,
+            "head_seq": self.after.queue.head_seq, "next_seq": self.after.queue.next_seq,
+            "chain_head": self.after.chain.head, "notices": notices,
+            "policy": self.after.token_budget, "encoding": self.after.encoding,
+        });
+        self.event(EventType::Audit, details);
+    }
+}
+
+enum Flushed {
+    Ask(Question),
+    Part(Box<Change>),
+    Done,
+}
+
+/// Kind of the notice that the budget sets and drops.
+const PRESSURE: &str = "pressure";
+
+fn standing_notice(core: &Core) -> u64 {
+    core.notices.iter().filter(|n| n.kind == PRESSURE).map(|n| n.token_estimate).sum()
+}
+
+fn pressure_text(window: u64, warning: u64, flush: u64, target: u64) -> String {
+    format!(
+        "Memory pressure: this window of {window} tokens has passed {warning}. At {flush} the oldest messages move to recall \
+         storage until {target} are in use. Keep what must stay in view with store_core now."
+    )
+}
+
+fn speaker(message: &Message) -> String {
+    let name = message.meta.get("name").and_then(Value::as_str);
+    name.unwrap_or(message.role.text()).to_owned()
+}
+
+/// The first messages that fit one transaction, if the plan takes more; the cut lies where the plan may cut.
+fn too_much_for_one(items: &[Item], leave: usize) -> Option<usize> {
+    let mut bytes = 0;
+    let mut fits = 0;
+    for item in &items[..leave] {
+        bytes += item.bytes;
+        if fits >= EVICT_ROWS_MAX || (bytes > EVICT_BYTES_MAX && fits > 0) {
+            break;
+        }
+        fits += 1;
+    }
+    (fits < leave).then(|| whole_pairs(items, fits, leave))
+}
+
+/// Moves a cut back to where no call is parted from its result; forward when there is no such place.
+fn whole_pairs(items: &[Item], fits: usize, leave: usize) -> usize {
+    let parted = |cut: usize| {
+        items[..cut].iter().any(|i| {
+            i.calls.iter().any(|c| items[cut..].iter().any(|a| a.answers.as_deref() == Some(c)))
+        })
+    };
+    (1..=fits).rev().find(|&cut| !parted(cut)).unwrap_or(leave)
+}
+
+/// A text cut to about `cap / cost` of its length, at a line end if there is one.
+fn shortened(text: &str, cost: u64, cap: u64) -> String {
+    let share = usize::try_from(cap.saturating_mul(95) / cost.max(1)).unwrap_or(0);
+    let mut end = text.len() * share.min(100) / 100;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let cut = &text[..end];
+    cut.rfind('\n').map_or(cut, |at| &cut[..at]).trim_end().to_owned()
+}

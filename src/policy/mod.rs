@@ -1,0 +1,15 @@
+//! Decisions: who may touch what, what fits, what is pinned, what leaves the queue; values in, values out.
+
+mod admit;
+mod budget;
+mod draft;
+mod evict;
+mod pins;
+mod staleness;
+
+pub use admit::{Actor, Principal, Scope, admit, check_name};
+pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tokens};
+pub use draft::{Answers, Draft, Finish, Flush, Line, Question, SummaryAnswer, Surroundings};
+pub use evict::{Item, Plan, plan};
+pub use pins::{check_pins, pinned_tokens_max};
+pub use staleness::{Depends, changed_since};

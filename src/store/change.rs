@@ -1,0 +1,225 @@
+//! Applies a change: one AQL request, or one stream transaction when messages leave the queue; guarded by revision and key.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::core::Replay;
+use super::db::{Binds, Rw};
+use super::fault::Fault;
+use super::query::{Query, query};
+use super::transaction::{Committed, Stream};
+use crate::memory::change::{Change, Evict};
+use crate::memory::core::Core;
+use crate::meters;
+use crate::policy::Scope;
+
+pub(super) const CHANGE: Query = query!("core_change");
+pub(super) const RECALL_APPEND: Query = query!("recall_append");
+pub(super) const RECOUNT: Query = query!("message_recount");
+
+/// How changes without an eviction are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WriteMode {
+    /// One AQL request: atomic on a single server.
+    SingleRequest,
+    /// A stream transaction: what a coordinator needs.
+    Stream,
+}
+
+/// The record that makes a call happen once.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Hash of scope and key: the record's document key.
+    pub replay_key: String,
+    /// Hash of what is asked.
+    pub request_hash: String,
+    /// Tool.
+    pub tool: &'static str,
+    /// Answer without its revision.
+    pub response: Map<String, Value>,
+    /// When, in ISO form.
+    pub created_at: String,
+    /// When the record may go, in seconds since 1970 (the unit of a ttl index).
+    pub expires_at: u64,
+}
+
+/// What became of a change.
+#[derive(Clone, Debug)]
+pub enum Applied {
+    /// Written; the new revision.
+    Written(String),
+    /// An earlier call had the key.
+    Seen(Replay),
+    /// The core has another revision; nothing was written.
+    Stale,
+    /// There is no such agent; nothing was written.
+    NoAgent,
+    /// Another writer was faster; nothing was written.
+    Raced,
+    /// Nobody knows: load by key and decide.
+    Unknown,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    seen: Option<Replay>,
+    rev: Option<String>,
+    new_rev: Option<String>,
+}
+
+impl Row {
+    fn outcome(self) -> Applied {
+        match self {
+            Self { seen: Some(replay), .. } => Applied::Seen(replay),
+            Self { new_rev: Some(rev), .. } => Applied::Written(rev),
+            Self { rev: None, .. } => Applied::NoAgent,
+            Self { .. } => Applied::Stale,
+        }
+    }
+}
+
+/// Applies a change. A fault that may have left it applied is `Unknown`; everything else is certain.
+pub async fn apply(
+    rw: &Rw,
+    scope: &Scope,
+    change: &Change,
+    record: &Record,
+    mode: WriteMode,
+) -> Result<Applied, Fault> {
+    let streamed =
+        change.evict.is_some() || !change.recount.is_empty() || mode == WriteMode::Stream;
+    let outcome = if streamed {
+        stream(rw, scope, change, record).await
+    } else {
+        single(rw, scope, change, record).await
+    };
+    match outcome {
+        Err(fault) if fault.raced() => Ok(Applied::Raced),
+        other => other,
+    }
+}
+
+async fn single(
+    rw: &Rw,
+    scope: &Scope,
+    change: &Change,
+    record: &Record,
+) -> Result<Applied, Fault> {
+    let rows: Vec<Row> = rw.rows(CHANGE, binds(rw, scope, change, record)).await?;
+    Ok(rows.into_iter().next().map_or(Applied::NoAgent, Row::outcome))
+}
+
+/// Everything a call writes lies in these collections.
+const WRITES: [&str; 6] =
+    ["core_memory", "idempotency", "messages", "recall_log", "core_versions", "memory_events"];
+
+async fn stream(
+    rw: &Rw,
+    scope: &Scope,
+    change: &Change,
+    record: &Record,
+) -> Result<Applied, Fault> {
+    let stream = Stream::begin(rw, &[], &WRITES).await?;
+    match body(&stream, rw, scope, change, record).await {
+        Ok(Applied::Written(rev)) => match stream.commit().await? {
+            Committed::Yes => Ok(Applied::Written(rev)),
+            Committed::No => Ok(Applied::Raced),
+            Committed::Unknown => Ok(Applied::Unknown),
+        },
+        Ok(other) => {
+            stream.abort().await;
+            Ok(other)
+        }
+        Err(fault) => {
+            stream.abort().await;
+            Err(fault)
+        }
+    }
+}
+
+async fn body(
+    stream: &Stream<'_>,
+    rw: &Rw,
+    scope: &Scope,
+    change: &Change,
+    record: &Record,
+) -> Result<Applied, Fault> {
+    if !change.recount.is_empty() {
+        let binds =
+            Binds::of(scope, [("recount", json!(change.recount)), ("sync", rw.sync.into())]);
+        stream.rows::<Value>(RECOUNT, binds).await?;
+    }
+    if let Some(evict) = &change.evict {
+        if !logged(stream, rw, scope, evict).await? {
+            return Ok(Applied::Raced);
+        }
+    }
+    let rows: Vec<Row> = stream.rows(CHANGE, binds(rw, scope, change, record)).await?;
+    Ok(rows.into_iter().next().map_or(Applied::NoAgent, Row::outcome))
+}
+
+/// Writes the edges; false if other messages were found than the decision was made on.
+async fn logged(stream: &Stream<'_>, rw: &Rw, scope: &Scope, evict: &Evict) -> Result<bool, Fault> {
+    let binds = Binds::of(
+        scope,
+        [
+            ("head_seq", evict.head_seq.into()),
+            ("new_head_seq", evict.new_head_seq.into()),
+            ("batch_id", evict.batch_id.as_str().into()),
+            ("summary_rev", evict.summary_rev.into()),
+            ("sync", rw.sync.into()),
+        ],
+    );
+    let written: Vec<u64> = stream.rows(RECALL_APPEND, binds).await?;
+    Ok(written.len() as u64 == evict.evicted_count)
+}
+
+fn binds(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Binds {
+    let replay = json!({
+        "_key": record.replay_key, "agent_id": scope.key(), "tool": record.tool, "request_hash": record.request_hash,
+        "created_at": record.created_at, "expires_at": record.expires_at,
+    });
+    let patch = change.after.patch_since(&change.before);
+    let texts = ["system", "working_blocks", "queue_head_summary", "context_window", "encoding"];
+    let kept: Vec<Value> = if texts.iter().any(|t| patch.contains_key(*t)) {
+        vec![kept_of(&change.after)]
+    } else {
+        Vec::new()
+    };
+    Binds::of(
+        scope,
+        [
+            ("replay_key", record.replay_key.as_str().into()),
+            ("expected_rev", change.before.rev.as_str().into()),
+            ("core", Value::Object(patch)),
+            ("replay", replay),
+            ("response", Value::Object(record.response.clone())),
+            ("messages", json!(change.messages)),
+            ("recall", json!(change.recall)),
+            ("kept", Value::Array(kept)),
+            ("events", json!(change.events)),
+            ("sync", rw.sync.into()),
+        ],
+    )
+}
+
+/// A copy of everything that is text in a core, kept when one of it changes: what a replay of an old window needs.
+pub(super) fn kept_of(core: &Core) -> Value {
+    json!({
+        "agent_id": core.agent_id, "version": core.version, "system": core.system, "working_blocks": core.working_blocks,
+        "queue_head_summary": core.queue_head_summary, "context_window": core.context_window, "encoding": core.encoding,
+        "token_budget": core.token_budget, "ts": core.updated_at,
+    })
+}
+
+impl Rw {
+    pub(super) async fn rows<R: serde::de::DeserializeOwned>(
+        &self,
+        query: Query,
+        binds: Binds,
+    ) -> Result<Vec<R>, Fault> {
+        metrics::counter!(meters::STORE_TRIPS, "socket" => "rw").increment(1);
+        self.link.rows(query, binds).await
+    }
+}

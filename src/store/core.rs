@@ -1,0 +1,93 @@
+//! Cores: loading one with a call's earlier answer, making one, listing a tenant's, loading a whole window.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::change::kept_of;
+use super::db::{Binds, Ro, Rw};
+use super::fault::Fault;
+use super::query::{Query, query};
+use crate::memory::core::Core;
+use crate::memory::event::Event;
+use crate::memory::message::Message;
+use crate::policy::Scope;
+
+pub(super) const LOAD: Query = query!("core_load");
+pub(super) const CREATE: Query = query!("core_create");
+pub(super) const LIST: Query = query!("core_list");
+pub(super) const CONTEXT: Query = query!("context_load");
+pub(super) const NOTE: Query = query!("event_write");
+
+/// The record of an earlier call under the same key.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Replay {
+    /// Hash of what that call asked.
+    pub request_hash: String,
+    /// What it was answered.
+    pub response: Value,
+}
+
+/// A core and, if the key is known, the earlier call.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Loaded {
+    /// The core; none if there is no such agent.
+    pub core: Option<Core>,
+    /// The earlier call.
+    pub replay: Option<Replay>,
+}
+
+/// Loads a core and looks a key up, in one trip.
+pub async fn load(ro: &Ro, scope: &Scope, replay_key: &str) -> Result<Loaded, Fault> {
+    let binds = Binds::of(scope, [("replay_key", replay_key.into())]);
+    let rows: Vec<Loaded> = ro.rows(LOAD, binds).await?;
+    Ok(rows.into_iter().next().unwrap_or(Loaded { core: None, replay: None }))
+}
+
+/// Makes an agent; the answer is its revision, or none if the key is taken.
+pub async fn create(
+    rw: &Rw,
+    scope: &Scope,
+    core: &Core,
+    event: &Event,
+) -> Result<Option<String>, Fault> {
+    let binds = Binds::of(
+        scope,
+        [
+            ("core", json!(core)),
+            ("kept", kept_of(core)),
+            ("event", json!(event)),
+            ("sync", rw.sync.into()),
+        ],
+    );
+    match rw.rows::<Value>(CREATE, binds).await {
+        Ok(rows) => Ok(rows.first().and_then(|r| r["_rev"].as_str()).map(str::to_owned)),
+        Err(fault) if fault.raced() => Ok(None),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// The agents of a tenant.
+pub async fn list(ro: &Ro, tenant: &str, limit: u64) -> Result<Vec<Value>, Fault> {
+    ro.rows(LIST, Binds::unscoped([("tenant", tenant.into()), ("limit", limit.into())])).await
+}
+
+/// A core and its queue, seen at one moment.
+pub async fn load_context(
+    ro: &Ro,
+    scope: &Scope,
+    limit: u64,
+) -> Result<Option<(Core, Vec<Message>)>, Fault> {
+    #[derive(Deserialize)]
+    struct Row {
+        core: Core,
+        queue: Vec<Message>,
+    }
+    let rows: Vec<Row> = ro.rows(CONTEXT, Binds::of(scope, [("limit", limit.into())])).await?;
+    Ok(rows.into_iter().next().map(|row| (row.core, row.queue)))
+}
+
+/// Writes an event that belongs to no change.
+pub async fn note(rw: &Rw, scope: &Scope, event: &Event) -> Result<(), Fault> {
+    let binds = Binds::of(scope, [("event", json!(event)), ("sync", rw.sync.into())]);
+    rw.rows::<Value>(NOTE, binds).await.map(|_| ())
+}

@@ -1,0 +1,21 @@
+//! The only room that speaks AQL: two sockets, two types, one kind of write.
+
+mod change;
+mod core;
+mod db;
+mod endpoint;
+mod fault;
+mod message;
+mod query;
+mod setup;
+mod transaction;
+mod uds;
+
+pub use self::core::{Loaded, Replay, create, list, load, load_context, note};
+pub use change::{Applied, Record, WriteMode, apply};
+pub use db::{Admin, Credentials, Ro, Rw, Settings};
+pub use endpoint::Endpoint;
+pub use fault::{Fault, FaultKind};
+pub use message::{Listed, page, queue};
+pub use query::{QUERIES, Query};
+pub use setup::{SCHEMA, SetupReport, schema_version, set_up};

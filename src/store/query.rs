@@ -1,0 +1,36 @@
+//! A query is a file of `aql/`: its name is the file's name, its text is never put together from strings.
+
+/// One query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// File name without `.aql`.
+    pub name: &'static str,
+    /// The text.
+    pub text: &'static str,
+}
+
+macro_rules! query {
+    ($name:literal) => {
+        crate::store::query::Query {
+            name: $name,
+            text: include_str!(concat!("../../aql/", $name, ".aql")),
+        }
+    };
+}
+pub(super) use query;
+
+/// Every query there is, for `doctor`, plans and house rules.
+pub const QUERIES: &[Query] = &[
+    super::core::LOAD,
+    super::core::CREATE,
+    super::core::LIST,
+    super::core::CONTEXT,
+    super::core::NOTE,
+    super::change::CHANGE,
+    super::change::RECALL_APPEND,
+    super::change::RECOUNT,
+    super::message::QUEUE,
+    super::message::LIST,
+    super::setup::META_LOAD,
+    super::setup::META_STORE,
+];

@@ -1,0 +1,168 @@
+//! Setup: what `arango-setup/` describes is made where it is missing; a second run changes nothing.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::db::{Admin, Binds, Credentials};
+use super::endpoint::Endpoint;
+use super::fault::{Fault, FaultKind};
+use super::query::{Query, query};
+
+pub(super) const META_LOAD: Query = query!("meta_load");
+pub(super) const META_STORE: Query = query!("meta_store");
+
+/// Version of the database schema that this program needs.
+pub const SCHEMA: u64 = 1;
+
+const COLLECTIONS: &str = include_str!("../../arango-setup/collections.json");
+const INDEXES: &str = include_str!("../../arango-setup/indexes.json");
+const ANALYZERS: &str = include_str!("../../arango-setup/analyzers.json");
+const VIEWS: &str = include_str!("../../arango-setup/view.json");
+const GRAPHS: &str = include_str!("../../arango-setup/graph.json");
+const USERS: &str = include_str!("../../arango-setup/users.json");
+
+/// One line of a setup: what, and whether it was made now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetupReport {
+    /// `collection messages`, `index messages_by_seq`, ….
+    pub what: String,
+    /// Whether this run made it.
+    pub made: bool,
+}
+
+/// Makes the database, its collections, indexes, analyzers, view, graph and least-privilege users. `passwords` gives the
+/// password of a user that has to be made; without one the users are left to the administrator.
+pub async fn set_up(
+    endpoint: &Endpoint,
+    admin: &Credentials,
+    database: &str,
+    passwords: Option<&dyn Fn(&str) -> String>,
+) -> Result<Vec<SetupReport>, Fault> {
+    let mut reports = Vec::new();
+    let system = Admin::connect(endpoint, admin, "_system").await?;
+    let made = accept(
+        system.call(Method::POST, "/_api/database", Some(&Admin::body("name", database))).await,
+        &[1207],
+    )?;
+    reports.push(SetupReport { what: format!("database {database}"), made });
+    let db = Admin::connect(endpoint, admin, database).await?;
+    let found = version_or_none(&db).await?;
+    if let Some(newer) = found.filter(|v| *v > SCHEMA) {
+        let text =
+            format!("database has schema {newer}, this program knows {SCHEMA}: use a newer vctx");
+        return Err(Fault::new(FaultKind::Garbage, text));
+    }
+    make_all(&db, &mut reports).await?;
+    if let Some(passwords) = passwords {
+        make_users(&system, database, passwords, &mut reports).await?;
+    }
+    if found != Some(SCHEMA) {
+        let binds = Binds::unscoped([("version", SCHEMA.into())]);
+        db.rows::<u64>(META_STORE, binds).await?;
+    }
+    reports.push(SetupReport {
+        what: format!("schema version {SCHEMA}"),
+        made: found != Some(SCHEMA),
+    });
+    Ok(reports)
+}
+
+async fn make_all(db: &Admin, reports: &mut Vec<SetupReport>) -> Result<(), Fault> {
+    let mut note = |kind: &str, name: &Value, made| {
+        reports
+            .push(SetupReport { what: format!("{kind} {}", name.as_str().unwrap_or("?")), made });
+    };
+    for definition in listed(COLLECTIONS)? {
+        let made =
+            accept(db.call(Method::POST, "_api/collection", Some(&definition)).await, &[1207])?;
+        note("collection", &definition["name"], made);
+    }
+    for entry in listed(INDEXES)? {
+        let path =
+            format!("_api/index?collection={}", entry["collection"].as_str().unwrap_or_default());
+        let (status, _) = db.call(Method::POST, &path, Some(&entry["index"])).await?;
+        note("index", &entry["index"]["name"], status == 201);
+    }
+    for definition in listed(ANALYZERS)? {
+        let (status, _) = db.call(Method::POST, "_api/analyzer", Some(&definition)).await?;
+        note("analyzer", &definition["name"], status == 201);
+    }
+    for definition in listed(VIEWS)? {
+        let made = accept(db.call(Method::POST, "_api/view", Some(&definition)).await, &[1207])?;
+        note("view", &definition["name"], made);
+    }
+    for definition in listed(GRAPHS)? {
+        let made = accept(
+            db.call(Method::POST, "_api/gharial?waitForSync=true", Some(&definition)).await,
+            &[1925],
+        )?;
+        note("graph", &definition["name"], made);
+    }
+    Ok(())
+}
+
+async fn make_users(
+    system: &Admin,
+    database: &str,
+    passwords: &dyn Fn(&str) -> String,
+    reports: &mut Vec<SetupReport>,
+) -> Result<(), Fault> {
+    for entry in listed(USERS)? {
+        let name = entry["user"].as_str().unwrap_or_default().to_owned();
+        let body = json!({"user": name, "passwd": passwords(&name), "active": true});
+        let made = accept(system.call(Method::POST, "/_api/user", Some(&body)).await, &[1702])?;
+        if !made {
+            let body = json!({"passwd": passwords(&name), "active": true});
+            system.call(Method::PATCH, &format!("/_api/user/{name}"), Some(&body)).await?;
+        }
+        let grants = [
+            (format!("/_api/user/{name}/database/{database}"), &entry["database"]),
+            (format!("/_api/user/{name}/database/{database}/*"), &entry["collections"]),
+        ];
+        for (path, grant) in grants {
+            system.call(Method::PUT, &path, Some(&json!({"grant": grant}))).await?;
+        }
+        reports.push(SetupReport { what: format!("user {name}"), made });
+    }
+    Ok(())
+}
+
+/// The schema version of a database; none if it was never set up.
+pub async fn schema_version(
+    endpoint: &Endpoint,
+    who: &Credentials,
+    database: &str,
+) -> Result<Option<u64>, Fault> {
+    match Admin::connect(endpoint, who, database).await {
+        Ok(db) => version_or_none(&db).await,
+        Err(fault) if missing(&fault) => Ok(None),
+        Err(fault) => Err(fault),
+    }
+}
+
+async fn version_or_none(db: &Admin) -> Result<Option<u64>, Fault> {
+    match db.rows::<u64>(META_LOAD, Binds::unscoped([])).await {
+        Ok(rows) => Ok(rows.first().copied()),
+        Err(fault) if missing(&fault) => Ok(None),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// No such database (1228) or collection (1203).
+fn missing(fault: &Fault) -> bool {
+    matches!(fault.kind, FaultKind::Arango { num: 1203 | 1228, .. })
+}
+
+/// Whether something was made; the given error numbers mean that it was there already.
+fn accept(answer: Result<(u16, Value), Fault>, there: &[u16]) -> Result<bool, Fault> {
+    match answer {
+        Ok(_) => Ok(true),
+        Err(Fault { kind: FaultKind::Arango { num, .. }, .. }) if there.contains(&num) => Ok(false),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn listed(text: &str) -> Result<Vec<Value>, Fault> {
+    serde_json::from_str(text)
+        .map_err(|e| Fault::new(FaultKind::Garbage, format!("setup file: {e}")))
+}

@@ -1,0 +1,209 @@
+//! `append_fifo`: appends a message to the queue.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::spec::Step;
+use crate::error::{Error, Result};
+use crate::limits::{NAME_BYTES_MAX, TEXT_BYTES_MAX, TOOL_CALLS_MAX};
+use crate::memory::core::Core;
+use crate::memory::message::{Kind, Role};
+use crate::policy::{Answers, Draft, Flush, Surroundings};
+
+/// Arguments of `append_fifo`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AppendFifo {
+    /// The message: a text, or an object with its parts.
+    pub message: Said,
+    /// Who speaks.
+    pub role: Role,
+}
+
+/// A message as it is given.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub enum Said {
+    /// Just its text.
+    Text(String),
+    /// With its parts.
+    Parts(Parts),
+}
+
+/// The parts of a message.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Parts {
+    /// The text; may be empty beside tool calls.
+    pub content: String,
+    /// Name of the speaker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Tool calls that an assistant makes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<Vec<ToolCall>>,
+    /// The call that a tool's message answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+    /// When it was said, by the client's clock; free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said_at: Option<String>,
+}
+
+/// A tool call as OpenAI's chat format has it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToolCall {
+    /// Its id.
+    pub id: String,
+    /// Always `function`.
+    #[serde(rename = "type", default = "function_kind")]
+    pub kind: CallKind,
+    /// What is called.
+    pub function: Function,
+}
+
+/// The only kind of call there is.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CallKind {
+    /// A function.
+    Function,
+}
+
+fn function_kind() -> CallKind {
+    CallKind::Function
+}
+
+/// Name and arguments of a call.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// Its arguments as a JSON text.
+    pub arguments: String,
+}
+
+/// Written by hand so that a fault inside the parts names its place; serde's own form only says that nothing matched.
+impl<'de> Deserialize<'de> for Said {
+    fn deserialize<D: serde::Deserializer<'de>>(
+        deserializer: D,
+    ) -> std::result::Result<Self, D::Error> {
+        struct Either;
+        impl<'de> serde::de::Visitor<'de> for Either {
+            type Value = Said;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a text, or an object with `content`")
+            }
+            fn visit_str<E>(self, text: &str) -> std::result::Result<Said, E> {
+                Ok(Said::Text(text.to_owned()))
+            }
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                map: A,
+            ) -> std::result::Result<Said, A::Error> {
+                Parts::deserialize(serde::de::value::MapAccessDeserializer::new(map))
+                    .map(Said::Parts)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+/// The policy of every tool but `evict_fifo`: evict when the window would reach the flush threshold, with the local summariser.
+pub(super) fn own_flush(core: &Core) -> Flush {
+    Flush { always: false, target: core.token_budget.target, summarize: true, may_wait: false }
+}
+
+/// Checks a message's parts against its role; `at` names the place in faults.
+pub(super) fn checked_parts(parts: &Parts, role: Role, at: &str) -> Result<()> {
+    let fault =
+        |field: &str, message: String| Err(Error::argument(&format!("{at}{field}"), message));
+    if parts.content.len() > TEXT_BYTES_MAX {
+        return fault("content", format!("longer than {TEXT_BYTES_MAX} bytes: split it"));
+    }
+    let calls = parts.tool_calls.as_deref().unwrap_or_default();
+    if calls.len() > TOOL_CALLS_MAX {
+        return fault("tool_calls", format!("more than {TOOL_CALLS_MAX}"));
+    }
+    if !calls.is_empty() && role != Role::Assistant {
+        return fault("tool_calls", "only the role assistant makes tool calls".into());
+    }
+    if parts.tool_call_id.is_some() && role != Role::Tool {
+        return fault("tool_call_id", "only the role tool answers a tool call".into());
+    }
+    if parts.content.is_empty() && calls.is_empty() {
+        return fault("content", "empty: give a text or tool calls".into());
+    }
+    let mut ids: Vec<&str> = calls.iter().map(|c| c.id.as_str()).collect();
+    ids.sort_unstable();
+    if ids.windows(2).any(|pair| pair[0] == pair[1]) {
+        return fault("tool_calls", "two calls share an id".into());
+    }
+    let arguments: usize = calls.iter().map(|c| c.function.arguments.len()).sum();
+    if arguments > TEXT_BYTES_MAX {
+        return fault(
+            "tool_calls",
+            format!("their arguments are longer than {TEXT_BYTES_MAX} bytes"),
+        );
+    }
+    let short = [
+        ("name", parts.name.as_deref()),
+        ("tool_call_id", parts.tool_call_id.as_deref()),
+        ("said_at", parts.said_at.as_deref()),
+    ];
+    let from_calls = calls.iter().flat_map(|c| {
+        [
+            ("tool_calls.id", Some(c.id.as_str())),
+            ("tool_calls.function.name", Some(c.function.name.as_str())),
+        ]
+    });
+    for (field, text) in short.into_iter().chain(from_calls) {
+        if text.is_some_and(|t| t.is_empty() || t.len() > NAME_BYTES_MAX) {
+            return fault(field, format!("use 1 to {NAME_BYTES_MAX} bytes"));
+        }
+    }
+    Ok(())
+}
+
+/// Everything but the text, as it is kept in `meta`.
+pub(super) fn meta_of(parts: &Parts) -> Map<String, Value> {
+    let mut meta = match serde_json::to_value(parts).expect("parts are JSON") {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    };
+    meta.remove("content");
+    meta
+}
+
+impl AppendFifo {
+    pub(super) fn checked(self) -> Result<Self> {
+        let parts = match self.message {
+            Said::Text(content) => Parts { content, ..Parts::default() },
+            Said::Parts(parts) => parts,
+        };
+        checked_parts(&parts, self.role, "message.")?;
+        Ok(Self { message: Said::Parts(parts), role: self.role })
+    }
+
+    pub(super) fn step(
+        &self,
+        around: Surroundings<'_>,
+        core: &Core,
+        answers: &Answers,
+    ) -> Result<Step> {
+        let parts = match &self.message {
+            Said::Parts(parts) => parts.clone(),
+            Said::Text(content) => Parts { content: content.clone(), ..Parts::default() },
+        };
+        let meta = meta_of(&parts);
+        let mut draft = Draft::new(around, core);
+        let (message_id, cost) = draft.push(Kind::Turn, self.role, parts.content, meta);
+        let result = json!({"message_id": message_id, "token_estimate": cost});
+        let result = result.as_object().cloned().unwrap_or_default();
+        Ok(draft.finish(own_flush(core), answers, result)?.into())
+    }
+}

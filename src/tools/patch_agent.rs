@@ -1,0 +1,199 @@
+//! An agent's configuration: making it, and changing window, system text or encoding with a full recount.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, json};
+
+use super::append_fifo::own_flush;
+use super::spec::Step;
+use crate::clock::iso8601;
+use crate::error::{Code, Error, Result};
+use crate::limits::{TEXT_BYTES_MAX, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
+use crate::memory::change::Recount;
+use crate::memory::core::{Chain, Core, Counters, Queue, Summary, System};
+use crate::memory::event::EventType;
+use crate::memory::tokens::{Encoding, TokenCounter, message_cost};
+use crate::memory::{receipt, render};
+use crate::policy::{Answers, Draft, Question, Scope, Surroundings, budget_for, tokens};
+
+/// Body of `PUT /v1/agents/{agent}`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewAgent {
+    /// Size of the model's window, in tokens.
+    pub context_window: u64,
+    /// System instructions.
+    #[serde(default)]
+    pub system: String,
+    /// How tokens are counted.
+    #[serde(default)]
+    pub encoding: Encoding,
+}
+
+/// Body of `PATCH /v1/agents/{agent}`; what is absent stays.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PatchAgent {
+    /// Size of the model's window, in tokens.
+    #[serde(default)]
+    pub context_window: Option<u64>,
+    /// System instructions.
+    #[serde(default)]
+    pub system: Option<String>,
+    /// How tokens are counted.
+    #[serde(default)]
+    pub encoding: Option<Encoding>,
+}
+
+fn check_window(window: u64) -> Result<()> {
+    if window > WINDOW_TOKENS_MAX {
+        return Err(Error::argument("context_window", format!("at most {WINDOW_TOKENS_MAX}")));
+    }
+    if window < WINDOW_TOKENS_MIN {
+        return Err(Error::new(
+            Code::WindowTooSmall,
+            format!("context_window: at least {WINDOW_TOKENS_MIN} tokens are needed"),
+        )
+        .with("field", "context_window")
+        .with("required_window", WINDOW_TOKENS_MIN));
+    }
+    Ok(())
+}
+
+fn check_system(text: &str) -> Result<()> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(Error::argument("system", format!("longer than {TEXT_BYTES_MAX} bytes")));
+    }
+    Ok(())
+}
+
+/// A window must hold its system text and leave room below the flush threshold, else no message could ever stay.
+fn check_room(core: &Core) -> Result<()> {
+    let (system, flush) = (core.system.token_estimate, core.token_budget.flush);
+    if system < flush {
+        return Ok(());
+    }
+    let required = system * 10 / 9 + 2;
+    Err(Error::new(
+        Code::WindowTooSmall,
+        format!("the system text takes {system} tokens: a window of {required} or more is needed"),
+    )
+    .with("field", "context_window")
+    .with("system_tokens", system)
+    .with("required_window", required))
+}
+
+impl NewAgent {
+    /// Checks what serde cannot.
+    pub fn checked(self) -> Result<Self> {
+        check_window(self.context_window)?;
+        check_system(&self.system)?;
+        Ok(self)
+    }
+
+    /// Whether an existing agent was made by (or now equals) this body.
+    pub fn describes(&self, core: &Core) -> bool {
+        core.context_window == self.context_window
+            && core.system.content == self.system
+            && core.encoding == self.encoding
+    }
+}
+
+/// Form of the core document written by this version.
+pub(crate) const SCHEMA_VERSION: u32 = 1;
+
+/// The core of an agent that does not exist yet.
+pub fn new_core(
+    scope: &Scope,
+    body: &NewAgent,
+    counter: &dyn TokenCounter,
+    unix_ms: u64,
+) -> Result<Core> {
+    let at = iso8601(unix_ms);
+    let mut core = Core {
+        key: scope.key().to_owned(),
+        rev: String::new(),
+        tenant: scope.tenant().to_owned(),
+        agent_id: scope.key().to_owned(),
+        schema_version: SCHEMA_VERSION,
+        context_window: body.context_window,
+        encoding: body.encoding,
+        token_budget: budget_for(body.context_window),
+        system: System { content: body.system.clone(), token_estimate: 0, changed_at_version: 1 },
+        working_blocks: Vec::new(),
+        queue_head_summary: Summary::default(),
+        queue: Queue { head_seq: 1, next_seq: 1, count: 0, tokens: 0, changed_at_version: 0 },
+        notices: Vec::new(),
+        chain: Chain { head: receipt::genesis(scope.key()), length: 0 },
+        counters: Counters::default(),
+        recent_revisions: Vec::new(),
+        version: 1,
+        created_at: at.clone(),
+        updated_at: at,
+        last_message_ms: 0,
+    };
+    render::recount(counter, &mut core);
+    check_room(&core)?;
+    Ok(core)
+}
+
+impl PatchAgent {
+    /// Checks what serde cannot.
+    pub fn checked(self) -> Result<Self> {
+        self.context_window.map_or(Ok(()), check_window)?;
+        self.system.as_deref().map_or(Ok(()), check_system)?;
+        if self.context_window.is_none() && self.system.is_none() && self.encoding.is_none() {
+            return Err(Error::argument("body", "give context_window, system or encoding"));
+        }
+        Ok(self)
+    }
+
+    /// The encoding that counts after the change.
+    pub fn encoding(&self) -> Option<Encoding> {
+        self.encoding
+    }
+
+    pub(super) fn step(
+        &self,
+        around: Surroundings<'_>,
+        core: &Core,
+        answers: &Answers,
+    ) -> Result<Step> {
+        let mut draft = Draft::new(around, core);
+        let version = draft.version();
+        if let Some(window) = self.context_window {
+            draft.after.context_window = window;
+        }
+        if let Some(system) = &self.system {
+            draft.after.system =
+                System { content: system.clone(), token_estimate: 0, changed_at_version: version };
+        }
+        if let Some(encoding) = self.encoding.filter(|e| *e != core.encoding) {
+            draft.after.encoding = encoding;
+            let Some(queue) = &answers.queue else {
+                return Ok(Step::Ask(Question::Queue { head_seq: core.queue.head_seq }));
+            };
+            let counted: Vec<Recount> = queue
+                .iter()
+                .filter(|m| m.kind.queued())
+                .map(|m| Recount {
+                    key: m.key.clone(),
+                    token_estimate: message_cost(around.counter, &m.rendered()),
+                })
+                .collect();
+            let total = counted.iter().map(|r| r.token_estimate).sum();
+            draft.recounted(counted, total);
+        }
+        draft.rebudget();
+        check_room(&draft.after)?;
+        let now = tokens(&draft.after);
+        if now.occupancy > draft.after.token_budget.max {
+            let details = json!({"code": Code::TokenBudgetExceeded.text(), "occupancy": now.occupancy,
+                "max": draft.after.token_budget.max,
+                "required_headroom": now.occupancy - draft.after.token_budget.max});
+            draft.event(EventType::Error, details);
+        }
+        let flush = own_flush(&draft.after);
+        Ok(draft.finish(flush, answers, Map::new())?.into())
+    }
+}

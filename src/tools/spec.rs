@@ -1,0 +1,219 @@
+//! What a tool is: its name, its schema, what it builds on, and its step.
+
+use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::append_fifo::AppendFifo;
+use super::evict_fifo::EvictFifo;
+use super::fetch_core::FetchCore;
+use super::patch_agent::PatchAgent;
+use super::post_event::PostEvent;
+use super::store_core::StoreCore;
+use super::write_recall::WriteRecall;
+use crate::error::{Code, Error, Result};
+use crate::memory::change::Change;
+use crate::memory::core::Core;
+use crate::policy::{Answers, Depends, Finish, Question, Surroundings};
+
+/// What a step came to.
+#[derive(Debug)]
+pub enum Step {
+    /// Something must be known first.
+    Ask(Question),
+    /// A reading tool's result.
+    Read(Map<String, Value>),
+    /// To be written.
+    Write(Box<Change>),
+    /// To be written alone, then the call is thought anew.
+    Part(Box<Change>),
+}
+
+impl From<Finish> for Step {
+    fn from(finish: Finish) -> Self {
+        match finish {
+            Finish::Ask(question) => Self::Ask(question),
+            Finish::Write(change) => Self::Write(change),
+            Finish::Part(change) => Self::Part(change),
+        }
+    }
+}
+
+/// What is said of a tool outside.
+#[derive(Clone, Copy, Debug)]
+pub struct Spec {
+    /// Its name.
+    pub name: &'static str,
+    /// For the model: what it does and when to use it.
+    pub description: &'static str,
+    /// Whether it writes; then it needs a key and a revision.
+    pub writes: bool,
+    schema: fn() -> Schema,
+}
+
+/// A decoded call.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "one variant for each tool")]
+pub enum Call {
+    StoreCore(StoreCore),
+    FetchCore(FetchCore),
+    AppendFifo(AppendFifo),
+    EvictFifo(EvictFifo),
+    WriteRecall(WriteRecall),
+    PostEvent(PostEvent),
+    PatchAgent(PatchAgent),
+}
+
+/// The tools of the card, in the order in which they are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "one variant for each tool")]
+pub enum Tool {
+    StoreCore,
+    FetchCore,
+    AppendFifo,
+    EvictFifo,
+    WriteRecall,
+}
+
+impl Tool {
+    /// All of them.
+    pub const ALL: &'static [Self] =
+        &[Self::StoreCore, Self::FetchCore, Self::AppendFifo, Self::EvictFifo, Self::WriteRecall];
+
+    /// The tool of that name.
+    pub fn named(name: &str) -> Result<Self> {
+        Self::ALL.iter().copied().find(|t| t.spec().name == name).ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|t| t.spec().name).collect();
+            Error::new(
+                Code::ToolNotFound,
+                format!("no tool of that name: use one of {}", names.join(", ")),
+            )
+            .with("tools", names)
+        })
+    }
+
+    /// What is said of it outside.
+    pub fn spec(self) -> Spec {
+        match self {
+            Self::StoreCore => Spec {
+                name: "store_core",
+                description: "Write a block of working memory that stays in view. Use it for facts, preferences and plans that must not be \
+                    evicted; mode `append` adds a line, `delete` removes the block.",
+                writes: true,
+                schema: schema_of::<StoreCore>,
+            },
+            Self::FetchCore => Spec {
+                name: "fetch_core",
+                description: "Read a block of working memory with its revision and token cost.",
+                writes: false,
+                schema: schema_of::<FetchCore>,
+            },
+            Self::AppendFifo => Spec {
+                name: "append_fifo",
+                description: "Append a message to the conversation queue. When the window would reach 90 %, the oldest messages move to recall \
+                    storage in the same transaction.",
+                writes: true,
+                schema: schema_of::<AppendFifo>,
+            },
+            Self::EvictFifo => Spec {
+                name: "evict_fifo",
+                description: "Move the oldest messages of the queue into recall storage until the window holds at most `target_tokens`, and fold \
+                    them into the summary.",
+                writes: true,
+                schema: schema_of::<EvictFifo>,
+            },
+            Self::WriteRecall => Spec {
+                name: "write_recall",
+                description: "Write entries straight into recall storage, where they can be found later without taking room in the window.",
+                writes: true,
+                schema: schema_of::<WriteRecall>,
+            },
+        }
+    }
+
+    /// JSON Schema (2020-12) of its arguments: closed object, sub-schemas inlined.
+    pub fn schema(self) -> Value {
+        serde_json::to_value((self.spec().schema)()).expect("a schema is JSON")
+    }
+}
+
+fn schema_of<T: JsonSchema>() -> Schema {
+    let mut settings = SchemaSettings::draft2020_12().for_deserialize();
+    settings.inline_subschemas = true;
+    settings.meta_schema = None;
+    settings.into_generator().into_root_schema_for::<T>()
+}
+
+/// Decodes a tool's arguments; a fault names the argument and what is expected there.
+pub fn decode(tool: Tool, arguments: Map<String, Value>) -> Result<Call> {
+    Ok(match tool {
+        Tool::StoreCore => Call::StoreCore(decode_as::<StoreCore>(arguments)?.checked()?),
+        Tool::FetchCore => Call::FetchCore(decode_as::<FetchCore>(arguments)?.checked()?),
+        Tool::AppendFifo => Call::AppendFifo(decode_as::<AppendFifo>(arguments)?.checked()?),
+        Tool::EvictFifo => Call::EvictFifo(decode_as::<EvictFifo>(arguments)?.checked()?),
+        Tool::WriteRecall => Call::WriteRecall(decode_as::<WriteRecall>(arguments)?.checked()?),
+    })
+}
+
+/// Decodes a closed object; nulls count as absent, since strict tool calls send them for optional arguments.
+pub fn decode_as<T: DeserializeOwned>(mut arguments: Map<String, Value>) -> Result<T> {
+    arguments.retain(|_, v| !v.is_null());
+    serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|fault| {
+        let path = fault.path().to_string();
+        let message = fault.inner().to_string();
+        let field =
+            if path == "." { named_in(&message).unwrap_or("arguments").to_owned() } else { path };
+        Error::argument(&field, message)
+    })
+}
+
+/// The name between back-ticks in serde's "missing field `x`" and "unknown field `x`".
+fn named_in(message: &str) -> Option<&str> {
+    message.split('`').nth(1)
+}
+
+impl Call {
+    /// The name in logs, metrics and audit rows.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::StoreCore(_) => "store_core",
+            Self::FetchCore(_) => "fetch_core",
+            Self::AppendFifo(_) => "append_fifo",
+            Self::EvictFifo(_) => "evict_fifo",
+            Self::WriteRecall(_) => "write_recall",
+            Self::PostEvent(_) => "post_event",
+            Self::PatchAgent(_) => "patch_agent",
+        }
+    }
+
+    /// Whether it writes.
+    pub fn writes(&self) -> bool {
+        !matches!(self, Self::FetchCore(_))
+    }
+
+    /// What a given revision must still hold for.
+    pub fn depends(&self) -> Depends {
+        match self {
+            Self::StoreCore(input) => Depends::Block(input.block_id.clone()),
+            Self::EvictFifo(_) => Depends::Eviction,
+            Self::PatchAgent(_) => Depends::All,
+            Self::AppendFifo(_)
+            | Self::WriteRecall(_)
+            | Self::PostEvent(_)
+            | Self::FetchCore(_) => Depends::Queue,
+        }
+    }
+
+    /// Thinks: what the call does to this core, given the answers so far.
+    pub fn step(&self, around: Surroundings<'_>, core: &Core, answers: &Answers) -> Result<Step> {
+        match self {
+            Self::StoreCore(input) => input.step(around, core, answers),
+            Self::FetchCore(input) => input.step(core),
+            Self::AppendFifo(input) => input.step(around, core, answers),
+            Self::EvictFifo(input) => input.step(around, core, answers),
+            Self::WriteRecall(input) => input.step(around, core, answers),
+            Self::PostEvent(input) => input.step(around, core, answers),
+            Self::PatchAgent(input) => input.step(around, core, answers),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! `store_core`: writes a block of the working context.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::append_fifo::own_flush;
+use super::spec::Step;
+use crate::error::{Error, Result};
+use crate::limits::{BLOCKS_MAX, TEXT_BYTES_MAX};
+use crate::memory::core::{Block, Core};
+use crate::memory::render;
+use crate::policy::{Answers, Draft, Surroundings, check_name};
+
+/// Arguments of `store_core`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StoreCore {
+    /// Name of the block, e.g. `human`; made if it does not exist.
+    pub block_id: String,
+    /// The text.
+    pub content: String,
+    /// How to write it.
+    #[serde(default)]
+    pub policy: Policy,
+}
+
+/// How a block is written.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// `replace` (default), `append` (adds a line), or `delete`.
+    #[serde(default)]
+    pub mode: Mode,
+    /// Pin or unpin the block; pinned blocks may take a quarter of the window together. Absent: as it is.
+    #[serde(default)]
+    pub pinned: Option<bool>,
+    /// What the block is for; absent: as it is.
+    #[serde(default)]
+    pub role: Option<String>,
+    /// Why this belongs into working memory; kept in the audit row's place, never shown to the model.
+    #[serde(default)]
+    pub justification: Option<String>,
+}
+
+/// How the text joins what is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// The text takes the block's place.
+    #[default]
+    Replace,
+    /// The text becomes a new last line.
+    Append,
+    /// The block goes; `content` must be empty.
+    Delete,
+}
+
+/// Role of a block whose writer named none.
+const ROLE_DEFAULT: &str = "note";
+
+impl StoreCore {
+    pub(super) fn checked(self) -> Result<Self> {
+        check_name("block_id", &self.block_id)?;
+        if self.content.len() > TEXT_BYTES_MAX {
+            return Err(Error::argument(
+                "content",
+                format!("longer than {TEXT_BYTES_MAX} bytes: split it"),
+            ));
+        }
+        if let Some(role) = &self.policy.role {
+            check_name("policy.role", role)?;
+        }
+        if self.policy.mode == Mode::Delete && !self.content.is_empty() {
+            return Err(Error::argument("content", "must be empty when policy.mode is delete"));
+        }
+        Ok(self)
+    }
+
+    pub(super) fn step(
+        &self,
+        around: Surroundings<'_>,
+        core: &Core,
+        answers: &Answers,
+    ) -> Result<Step> {
+        let mut draft = Draft::new(around, core);
+        let token_estimate = match self.policy.mode {
+            Mode::Delete => {
+                super::fetch_core::find(core, &self.block_id)?;
+                draft.after.working_blocks.retain(|b| b.id != self.block_id);
+                0
+            }
+            Mode::Replace | Mode::Append => self.write(&mut draft, around, core)?,
+        };
+        let result = result(&self.block_id, token_estimate);
+        Ok(draft.finish(own_flush(core), answers, result)?.into())
+    }
+
+    fn write(&self, draft: &mut Draft<'_>, around: Surroundings<'_>, core: &Core) -> Result<u64> {
+        let old = core.block(&self.block_id);
+        if old.is_none() && core.working_blocks.len() >= BLOCKS_MAX {
+            return Err(Error::argument(
+                "block_id",
+                format!("there are {BLOCKS_MAX} blocks already: delete one"),
+            ));
+        }
+        let content = match (self.policy.mode, old) {
+            (Mode::Append, Some(old)) if !old.content.is_empty() => {
+                format!("{}\n{}", old.content, self.content)
+            }
+            _ => self.content.clone(),
+        };
+        let role = self.policy.role.clone().or(old.map(|b| b.role.clone()));
+        let mut block = Block {
+            id: self.block_id.clone(),
+            role: role.unwrap_or_else(|| ROLE_DEFAULT.into()),
+            content,
+            token_estimate: 0,
+            pinned: self.policy.pinned.unwrap_or(old.is_some_and(|b| b.pinned)),
+            changed_at_version: draft.version(),
+        };
+        block.token_estimate = render::block_cost(around.counter, &block);
+        let cost = block.token_estimate;
+        match draft.after.working_blocks.iter_mut().find(|b| b.id == self.block_id) {
+            Some(slot) => *slot = block,
+            None => draft.after.working_blocks.push(block),
+        }
+        Ok(cost)
+    }
+}
+
+fn result(block_id: &str, token_estimate: u64) -> Map<String, Value> {
+    let value = json!({"block_id": block_id, "_rev": null, "token_estimate": token_estimate});
+    value.as_object().cloned().unwrap_or_default()
+}
