@@ -97,7 +97,8 @@ pub struct Remote {
 pub struct Faults(pub Vec<String>);
 
 /// Names of the environment that other tools use for an HTTP base URL; vctx speaks to sockets only.
-const HTTP_BASE_URLS: [&str; 4] = ["ARANGO_URL", "ARANGO_HTTP_BASE_URL", "ARANGODB_URL", "ARANGO_ENDPOINT"];
+const HTTP_BASE_URLS: [&str; 4] =
+    ["ARANGO_URL", "ARANGO_HTTP_BASE_URL", "ARANGODB_URL", "ARANGO_ENDPOINT"];
 
 impl Config {
     /// Reads defaults, file and environment.
@@ -106,7 +107,8 @@ impl Config {
         if let Some(file) = file {
             figment = figment.merge(Toml::file_exact(file));
         }
-        figment = figment.merge(Env::prefixed("VCTX_").filter(|key| key.as_str().contains("__")).split("__"));
+        figment = figment
+            .merge(Env::prefixed("VCTX_").filter(|key| key.as_str().contains("__")).split("__"));
         for (variable, key) in [
             ("ARANGO_RO_UDS", "store.ro_uds"),
             ("ARANGO_RW_UDS", "store.rw_uds"),
@@ -118,14 +120,18 @@ impl Config {
                 figment = figment.merge(Serialized::default(key, value));
             }
         }
-        let config: Self = figment.extract().map_err(|e| Faults(e.into_iter().map(|f| f.to_string()).collect()))?;
+        let config: Self = figment
+            .extract()
+            .map_err(|e| Faults(e.into_iter().map(|f| f.to_string()).collect()))?;
         config.check()?;
         Ok(config)
     }
 
     fn check(&self) -> Result<(), Faults> {
         let mut faults = Vec::new();
-        for (key, text) in [("store.ro_uds", &self.store.ro_uds), ("store.rw_uds", &self.store.rw_uds)] {
+        for (key, text) in
+            [("store.ro_uds", &self.store.ro_uds), ("store.rw_uds", &self.store.rw_uds)]
+        {
             if let Err(fault) = Endpoint::parse(text)
                 && !text.is_empty()
             {
@@ -133,14 +139,18 @@ impl Config {
             }
         }
         if self.store.rw_uds.is_empty() && !self.store.ro_uds.is_empty() {
-            faults.push("store.rw_uds: empty, but store.ro_uds is set: set ARANGO_RW_UDS too".into());
+            faults
+                .push("store.rw_uds: empty, but store.ro_uds is set: set ARANGO_RW_UDS too".into());
         }
         for name in HTTP_BASE_URLS {
             if let Some(value) = variable_of(name).filter(|v| !v.is_empty())
                 && Endpoint::parse(&value).is_err()
             {
                 if self.server.production {
-                    tracing::warn!(variable = name, "an HTTP base URL is set and ignored: the database is reached over Unix sockets only");
+                    tracing::warn!(
+                        variable = name,
+                        "an HTTP base URL is set and ignored: the database is reached over Unix sockets only"
+                    );
                 } else {
                     faults.push(format!("{name}: not a Unix socket; vctx ignores it. Unset it, or set server.production = true"));
                 }
@@ -156,10 +166,12 @@ impl Config {
         }
         let endpoint = |text: &str| Endpoint::parse(text).map_err(|e| Faults(vec![e.to_string()]));
         let rw = endpoint(&self.store.rw_uds)?;
-        let ro = if self.store.ro_uds.is_empty() { rw.clone() } else { endpoint(&self.store.ro_uds)? };
+        let ro =
+            if self.store.ro_uds.is_empty() { rw.clone() } else { endpoint(&self.store.ro_uds)? };
         let password = password_of("ARANGO_PASSWORD")?.unwrap_or_default();
         let ro_password = password_of("ARANGO_RO_PASSWORD")?.unwrap_or_else(|| password.clone());
-        let ro_user = if self.store.ro_user.is_empty() { &self.store.user } else { &self.store.ro_user };
+        let ro_user =
+            if self.store.ro_user.is_empty() { &self.store.user } else { &self.store.ro_user };
         Ok(Some(Remote {
             ro,
             rw,
@@ -191,7 +203,10 @@ pub fn secret_file(path: &Path) -> Result<String, Faults> {
     let fault = |text: String| Faults(vec![format!("{}: {text}", path.display())]);
     let mode = fs::metadata(path).map_err(|e| fault(e.to_string()))?.permissions().mode();
     if mode & 0o077 != 0 {
-        return Err(fault(format!("mode {:o} lets others read a password: chmod 600 it", mode & 0o777)));
+        return Err(fault(format!(
+            "mode {:o} lets others read a password: chmod 600 it",
+            mode & 0o777
+        )));
     }
     let text = fs::read_to_string(path).map_err(|e| fault(e.to_string()))?;
     Ok(text.trim_end_matches(['\n', '\r']).to_owned())

@@ -32,7 +32,8 @@ pub struct Settings {
 
 /// Buckets of durations, in seconds: from a quarter of a millisecond to the longest call.
 const SECONDS: &[f64] = &[
-    0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 10.0, 30.0,
+    0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0,
+    10.0, 30.0,
 ];
 
 /// Installs the log subscriber; a second call in one process changes nothing.

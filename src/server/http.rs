@@ -35,7 +35,11 @@ type Shared = State<Arc<Front>>;
 
 /// The routes of one listener; all its callers belong to one tenant.
 pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
-    let front = Arc::new(Front { executor, tenant, in_flight: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)) });
+    let front = Arc::new(Front {
+        executor,
+        tenant,
+        in_flight: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)),
+    });
     let v1 = Router::new()
         .route("/v1/agents", get(agents))
         .route("/v1/agents/{agent}", put(create).get(state).patch(change))
@@ -50,12 +54,20 @@ pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
         .route("/v1/openapi.json", get(|| async { json_answer(StatusCode::OK, &openapi()) }))
         .route("/healthz", get(|| async { json_answer(StatusCode::OK, &json!({"status": "ok"})) }))
         .route("/readyz", get(ready))
-        .fallback(|| async { Error::new(Code::RouteNotFound, "no such path: see GET /v1/openapi.json").into_response() })
+        .fallback(|| async {
+            Error::new(Code::RouteNotFound, "no such path: see GET /v1/openapi.json")
+                .into_response()
+        })
         .method_not_allowed_fallback(|| async {
-            Error::new(Code::MethodNotAllowed, "this path has no such method: see GET /v1/openapi.json").into_response()
+            Error::new(
+                Code::MethodNotAllowed,
+                "this path has no such method: see GET /v1/openapi.json",
+            )
+            .into_response()
         })
         .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
-            Error::new(Code::Internal, "the server made a mistake; the memory is as it was").into_response()
+            Error::new(Code::Internal, "the server made a mistake; the memory is as it was")
+                .into_response()
         }))
         .with_state(front)
 }
@@ -64,7 +76,8 @@ pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
 async fn shed(State(front): Shared, request: Request, next: Next) -> Response {
     let Ok(_permit) = Arc::clone(&front.in_flight).try_acquire_owned() else {
         metrics::counter!(meters::SHED).increment(1);
-        let text = format!("more than {CALLS_IN_FLIGHT_MAX} calls at once: retry later with the same key");
+        let text =
+            format!("more than {CALLS_IN_FLIGHT_MAX} calls at once: retry later with the same key");
         return Error::new(Code::Overloaded, text).into_response();
     };
     next.run(request).await
@@ -72,14 +85,18 @@ async fn shed(State(front): Shared, request: Request, next: Next) -> Response {
 
 fn json_answer(status: StatusCode, body: &Value) -> Response {
     let mut response = (status, body.to_string()).into_response();
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
 /// An answer with its revision as `ETag`.
 fn with_etag(status: StatusCode, body: &Value) -> Response {
     let mut response = json_answer(status, body);
-    if let Some(tag) = body["_rev"].as_str().and_then(|rev| HeaderValue::from_str(&format!("\"{rev}\"")).ok()) {
+    if let Some(tag) =
+        body["_rev"].as_str().and_then(|rev| HeaderValue::from_str(&format!("\"{rev}\"")).ok())
+    {
         response.headers_mut().insert(header::ETAG, tag);
     }
     response
@@ -88,8 +105,12 @@ fn with_etag(status: StatusCode, body: &Value) -> Response {
 impl Front {
     fn principal(&self, peer: PeerActor, headers: &HeaderMap) -> Principal {
         let label = headers.get("x-vctx-label").and_then(|v| v.to_str().ok());
-        let label = label.map(|l| l.chars().filter(|c| !c.is_control()).take(NAME_BYTES_MAX).collect());
-        Principal { actor: Actor { uid: peer.uid, pid: peer.pid, label }, tenant: self.tenant.clone() }
+        let label =
+            label.map(|l| l.chars().filter(|c| !c.is_control()).take(NAME_BYTES_MAX).collect());
+        Principal {
+            actor: Actor { uid: peer.uid, pid: peer.pid, label },
+            tenant: self.tenant.clone(),
+        }
     }
 }
 
@@ -100,7 +121,8 @@ async fn own_task(work: impl Future<Output = Result<Response>> + Send + 'static)
         Ok(Err(error)) => error.into_response(),
         Err(error) => {
             tracing::error!(%error, "a call panicked");
-            Error::new(Code::Internal, "the server made a mistake; retry with the same key").into_response()
+            Error::new(Code::Internal, "the server made a mistake; retry with the same key")
+                .into_response()
         }
     }
 }
@@ -110,39 +132,66 @@ async fn object(body: Body) -> Result<Map<String, Value>> {
     let limited = Limited::new(body, BODY_BYTES_MAX);
     let read = tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), limited.collect());
     let bytes = match read.await {
-        Err(_) => return Err(Error::new(Code::Timeout, format!("the body did not come within {BODY_MS_MAX} ms"))),
-        Ok(Err(e)) if e.downcast_ref::<LengthLimitError>().is_some() => {
-            return Err(Error::new(Code::BodyTooLarge, format!("at most {BODY_BYTES_MAX} bytes: split the text"))
-                .with("bytes_max", BODY_BYTES_MAX));
+        Err(_) => {
+            return Err(Error::new(
+                Code::Timeout,
+                format!("the body did not come within {BODY_MS_MAX} ms"),
+            ));
         }
-        Ok(Err(e)) => return Err(Error::new(Code::InvalidJson, "the body was cut off").caused_by(e)),
+        Ok(Err(e)) if e.downcast_ref::<LengthLimitError>().is_some() => {
+            return Err(Error::new(
+                Code::BodyTooLarge,
+                format!("at most {BODY_BYTES_MAX} bytes: split the text"),
+            )
+            .with("bytes_max", BODY_BYTES_MAX));
+        }
+        Ok(Err(e)) => {
+            return Err(Error::new(Code::InvalidJson, "the body was cut off").caused_by(e));
+        }
         Ok(Ok(collected)) => collected.to_bytes(),
     };
     if bytes.is_empty() {
         return Ok(Map::new());
     }
     let text = std::str::from_utf8(&bytes).map_err(|e| {
-        Error::new(Code::InvalidJson, format!("the body is not UTF-8 at byte {}: send JSON in UTF-8", e.valid_up_to()))
+        Error::new(
+            Code::InvalidJson,
+            format!("the body is not UTF-8 at byte {}: send JSON in UTF-8", e.valid_up_to()),
+        )
     })?;
     match serde_json::from_str(text) {
         Ok(Value::Object(map)) => Ok(map),
         Ok(_) => Err(Error::new(Code::InvalidJson, "the body is not a JSON object")),
-        Err(e) => Err(Error::new(Code::InvalidJson, format!("the body is not JSON at line {} column {}", e.line(), e.column()))),
+        Err(e) => Err(Error::new(
+            Code::InvalidJson,
+            format!("the body is not JSON at line {} column {}", e.line(), e.column()),
+        )),
     }
 }
 
 /// Key and guard of a call, from its headers or its arguments; both at once must agree.
-fn envelope(headers: &HeaderMap, arguments: &mut Map<String, Value>) -> Result<(Option<String>, Option<Guard>)> {
+fn envelope(
+    headers: &HeaderMap,
+    arguments: &mut Map<String, Value>,
+) -> Result<(Option<String>, Option<Guard>)> {
     let key = either(headers, "idempotency-key", arguments, "idempotency_key")?;
     let guard = either(headers, "if-match", arguments, "_rev")?;
     Ok((key, guard.as_deref().map(Guard::parse).transpose()?))
 }
 
-fn either(headers: &HeaderMap, header: &str, arguments: &mut Map<String, Value>, argument: &str) -> Result<Option<String>> {
+fn either(
+    headers: &HeaderMap,
+    header: &str,
+    arguments: &mut Map<String, Value>,
+    argument: &str,
+) -> Result<Option<String>> {
     let from_header = match headers.get(header) {
         None => None,
         Some(value) => Some(
-            value.to_str().map_err(|_| Error::argument(header, "use visible ASCII characters"))?.to_owned(),
+            value
+                .to_str()
+                .map_err(|_| Error::argument(header, "use visible ASCII characters"))?
+                .to_owned(),
         ),
     };
     let from_arguments = match arguments.remove(argument) {
@@ -151,15 +200,22 @@ fn either(headers: &HeaderMap, header: &str, arguments: &mut Map<String, Value>,
         Some(_) => return Err(Error::argument(argument, "must be a text")),
     };
     match (from_header, from_arguments) {
-        (Some(a), Some(b)) if a.trim_matches('"') != b.trim_matches('"') => {
-            Err(Error::argument(argument, format!("differs from the header {header}: send one of them")))
-        }
+        (Some(a), Some(b)) if a.trim_matches('"') != b.trim_matches('"') => Err(Error::argument(
+            argument,
+            format!("differs from the header {header}: send one of them"),
+        )),
         (a, b) => Ok(a.or(b)),
     }
 }
 
-async fn call(front: &Arc<Front>, principal: Principal, agent: String, headers: &HeaderMap, arguments: Map<String, Value>,
-    decoded: impl FnOnce(Map<String, Value>) -> Result<Call>) -> Result<Response> {
+async fn call(
+    front: &Arc<Front>,
+    principal: Principal,
+    agent: String,
+    headers: &HeaderMap,
+    arguments: Map<String, Value>,
+    decoded: impl FnOnce(Map<String, Value>) -> Result<Call>,
+) -> Result<Response> {
     let mut arguments = arguments;
     let (key, guard) = envelope(headers, &mut arguments)?;
     let call = decoded(arguments.clone())?;
@@ -169,8 +225,13 @@ async fn call(front: &Arc<Front>, principal: Principal, agent: String, headers: 
     Ok(with_etag(StatusCode::OK, &reply.body))
 }
 
-async fn tool(State(front): Shared, Extension(peer): Extension<PeerActor>, Path((agent, name)): Path<(String, String)>,
-    headers: HeaderMap, body: Body) -> Response {
+async fn tool(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Path((agent, name)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
     let principal = front.principal(peer, &headers);
     own_task(async move {
         let tool = Tool::named(&name)?;
@@ -180,8 +241,13 @@ async fn tool(State(front): Shared, Extension(peer): Extension<PeerActor>, Path(
     .await
 }
 
-async fn event(State(front): Shared, Extension(peer): Extension<PeerActor>, Path(agent): Path<String>,
-    headers: HeaderMap, body: Body) -> Response {
+async fn event(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
     let principal = front.principal(peer, &headers);
     own_task(async move {
         let arguments = object(body).await?;
@@ -191,8 +257,13 @@ async fn event(State(front): Shared, Extension(peer): Extension<PeerActor>, Path
     .await
 }
 
-async fn create(State(front): Shared, Extension(peer): Extension<PeerActor>, Path(agent): Path<String>,
-    headers: HeaderMap, body: Body) -> Response {
+async fn create(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
     let principal = front.principal(peer, &headers);
     own_task(async move {
         let body: NewAgent = decode_as(object(body).await?)?;
@@ -202,8 +273,13 @@ async fn create(State(front): Shared, Extension(peer): Extension<PeerActor>, Pat
     .await
 }
 
-async fn change(State(front): Shared, Extension(peer): Extension<PeerActor>, Path(agent): Path<String>,
-    headers: HeaderMap, body: Body) -> Response {
+async fn change(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
     let principal = front.principal(peer, &headers);
     own_task(async move {
         let arguments = object(body).await?;
@@ -222,28 +298,49 @@ async fn change(State(front): Shared, Extension(peer): Extension<PeerActor>, Pat
     .await
 }
 
-async fn agents(State(front): Shared, Extension(peer): Extension<PeerActor>, headers: HeaderMap) -> Response {
+async fn agents(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    headers: HeaderMap,
+) -> Response {
     let principal = front.principal(peer, &headers);
     answer(front.executor.agents(&principal).await)
 }
 
-async fn state(State(front): Shared, Extension(peer): Extension<PeerActor>, Path(agent): Path<String>, headers: HeaderMap) -> Response {
+async fn state(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+) -> Response {
     let principal = front.principal(peer, &headers);
     answer(front.executor.state(&principal, &agent).await)
 }
 
-async fn context(State(front): Shared, Extension(peer): Extension<PeerActor>, Path(agent): Path<String>, headers: HeaderMap) -> Response {
+async fn context(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+) -> Response {
     let principal = front.principal(peer, &headers);
     answer(front.executor.context(&principal, &agent).await)
 }
 
-async fn messages(State(front): Shared, Extension(peer): Extension<PeerActor>, Path(agent): Path<String>, RawQuery(query): RawQuery,
-    headers: HeaderMap) -> Response {
+async fn messages(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Path(agent): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
     let principal = front.principal(peer, &headers);
     let read = async {
         let (mut from_seq, mut limit) = (1, None);
         for (name, value) in pairs(query.as_deref().unwrap_or_default()) {
-            let number = || value.parse::<u64>().map_err(|_| Error::argument(name, "must be a whole number"));
+            let number = || {
+                value.parse::<u64>().map_err(|_| Error::argument(name, "must be a whole number"))
+            };
             match name {
                 "from_seq" => from_seq = number()?,
                 "limit" => limit = Some(number()?),
@@ -261,7 +358,8 @@ fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 async fn tools(RawQuery(query): RawQuery) -> Response {
-    match pairs(query.as_deref().unwrap_or_default()).find(|(n, _)| *n == "format").map(|(_, v)| v) {
+    match pairs(query.as_deref().unwrap_or_default()).find(|(n, _)| *n == "format").map(|(_, v)| v)
+    {
         None | Some("json-schema") => json_answer(StatusCode::OK, &tool_schemas()),
         Some(_) => Error::argument("format", "use json-schema").into_response(),
     }
@@ -270,7 +368,9 @@ async fn tools(RawQuery(query): RawQuery) -> Response {
 async fn ready(State(front): Shared) -> Response {
     match front.executor.ready().await {
         Ok(()) => json_answer(StatusCode::OK, &json!({"status": "ready"})),
-        Err(error) => Error::new(Code::NotReady, error.message.clone()).caused_by(error).into_response(),
+        Err(error) => {
+            Error::new(Code::NotReady, error.message.clone()).caused_by(error).into_response()
+        }
     }
 }
 

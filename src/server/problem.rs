@@ -8,11 +8,15 @@ use crate::error::{Code, Error};
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status =
+            StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, body(&self).to_string()).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if matches!(self.code, Code::Overloaded | Code::StoreUnavailable | Code::NotReady | Code::Conflict) {
+        if matches!(
+            self.code,
+            Code::Overloaded | Code::StoreUnavailable | Code::NotReady | Code::Conflict
+        ) {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
@@ -22,7 +26,10 @@ impl IntoResponse for Error {
 fn body(error: &Error) -> Value {
     let mut map = Map::new();
     let code = error.code.text();
-    map.insert("type".into(), format!("urn:vctx:error:{}", code.to_lowercase().replace('_', "-")).into());
+    map.insert(
+        "type".into(),
+        format!("urn:vctx:error:{}", code.to_lowercase().replace('_', "-")).into(),
+    );
     map.insert("title".into(), error.code.title().into());
     map.insert("status".into(), error.code.status().into());
     map.insert("detail".into(), error.message.as_str().into());

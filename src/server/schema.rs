@@ -26,7 +26,10 @@ pub fn openapi() -> Value {
         map.insert("summary".into(), summary.into());
         map.insert("parameters".into(), Value::Array(own));
         if let Some(schema) = body {
-            map.insert("requestBody".into(), json!({"required": true, "content": {"application/json": {"schema": schema}}}));
+            map.insert(
+                "requestBody".into(),
+                json!({"required": true, "content": {"application/json": {"schema": schema}}}),
+            );
         }
         map.insert("responses".into(), json!({
             "200": {"description": "answer", "content": {"application/json": {"schema": {"type": "object"}}}},
@@ -40,23 +43,47 @@ pub fn openapi() -> Value {
     let writing = || vec![agent.clone(), key.clone(), guard.clone()];
     let any = || Some(json!({"type": "object"}));
     paths.insert("/v1/agents".into(), json!({"get": operation("List agents", None, vec![])}));
-    paths.insert("/v1/agents/{agent}".into(), json!({
-        "put": operation("Create an agent (idempotent)", any(), one()),
-        "get": operation("State of an agent", None, one()),
-        "patch": operation("Change window, system text or encoding", any(), writing()),
-    }));
+    paths.insert(
+        "/v1/agents/{agent}".into(),
+        json!({
+            "put": operation("Create an agent (idempotent)", any(), one()),
+            "get": operation("State of an agent", None, one()),
+            "patch": operation("Change window, system text or encoding", any(), writing()),
+        }),
+    );
     for tool in Tool::ALL {
         let spec = tool.spec();
         let parameters = if spec.writes { writing() } else { one() };
         let path = format!("/v1/agents/{{agent}}/tools/{}", spec.name);
-        paths.insert(path, json!({"post": operation(spec.description, Some(tool.schema()), parameters)}));
+        paths.insert(
+            path,
+            json!({"post": operation(spec.description, Some(tool.schema()), parameters)}),
+        );
     }
-    paths.insert("/v1/agents/{agent}/events".into(), json!({"post": operation("Put one event into the queue", any(), writing())}));
-    paths.insert("/v1/agents/{agent}/context".into(), json!({"get": operation("The rendered window with its receipt", None, one())}));
-    paths.insert("/v1/agents/{agent}/messages".into(), json!({"get": operation("Everything ever appended, in order", None, one())}));
-    paths.insert("/v1/tools".into(), json!({"get": operation("Schemas of the tools", None, vec![])}));
-    paths.insert("/healthz".into(), json!({"get": operation("Whether the server lives", None, vec![])}));
-    paths.insert("/readyz".into(), json!({"get": operation("Whether it can serve, with reasons", None, vec![])}));
+    paths.insert(
+        "/v1/agents/{agent}/events".into(),
+        json!({"post": operation("Put one event into the queue", any(), writing())}),
+    );
+    paths.insert(
+        "/v1/agents/{agent}/context".into(),
+        json!({"get": operation("The rendered window with its receipt", None, one())}),
+    );
+    paths.insert(
+        "/v1/agents/{agent}/messages".into(),
+        json!({"get": operation("Everything ever appended, in order", None, one())}),
+    );
+    paths.insert(
+        "/v1/tools".into(),
+        json!({"get": operation("Schemas of the tools", None, vec![])}),
+    );
+    paths.insert(
+        "/healthz".into(),
+        json!({"get": operation("Whether the server lives", None, vec![])}),
+    );
+    paths.insert(
+        "/readyz".into(),
+        json!({"get": operation("Whether it can serve, with reasons", None, vec![])}),
+    );
     let codes: Vec<&str> = Code::ALL.iter().map(|c| c.text()).collect();
     json!({
         "openapi": "3.1.0",

@@ -14,7 +14,9 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
 
-use crate::limits::{ACCEPT_PAUSE_MS, CONNECTIONS_MAX, DRAIN_MS_MAX, HEAD_MS_MAX, SOCKET_PATH_BYTES_MAX};
+use crate::limits::{
+    ACCEPT_PAUSE_MS, CONNECTIONS_MAX, DRAIN_MS_MAX, HEAD_MS_MAX, SOCKET_PATH_BYTES_MAX,
+};
 use crate::meters;
 
 /// Mode of the directory that a socket lies in: its owner alone may reach it.
@@ -44,7 +46,10 @@ pub fn bind(path: &Path) -> io::Result<Listening> {
     if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX - 4 {
         return fault(
             io::ErrorKind::InvalidInput,
-            format!("the socket path has more than {} bytes: choose a shorter one with --socket", SOCKET_PATH_BYTES_MAX - 4),
+            format!(
+                "the socket path has more than {} bytes: choose a shorter one with --socket",
+                SOCKET_PATH_BYTES_MAX - 4
+            ),
         );
     }
     let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -53,7 +58,10 @@ pub fn bind(path: &Path) -> io::Result<Listening> {
         fs::set_permissions(directory, fs::Permissions::from_mode(DIRECTORY_MODE))?;
     }
     if path.exists() && std::os::unix::net::UnixStream::connect(path).is_ok() {
-        return fault(io::ErrorKind::AddrInUse, format!("another server answers on {}: stop it or use --socket", path.display()));
+        return fault(
+            io::ErrorKind::AddrInUse,
+            format!("another server answers on {}: stop it or use --socket", path.display()),
+        );
     }
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");
@@ -110,7 +118,8 @@ pub async fn serve(listening: Listening, router: Router, mut stop: watch::Receiv
         }
     }
     let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
-    let drained = tokio::time::timeout(Duration::from_millis(DRAIN_MS_MAX), permits.acquire_many(all)).await;
+    let drained =
+        tokio::time::timeout(Duration::from_millis(DRAIN_MS_MAX), permits.acquire_many(all)).await;
     if drained.is_err() {
         tracing::warn!(drain_ms = DRAIN_MS_MAX, "calls still ran when the drain limit was reached");
     }

@@ -40,7 +40,10 @@ fn finding(check: &'static str, passed: bool, sentence: impl Into<String>) -> Fi
 const VERSION_MIN: (u64, u64, u64) = (3, 12, 4);
 
 /// Asks the database what it is. `vector_recorded`: what setup saw, for users that may not probe.
-pub async fn check_database(db: &Admin, vector_recorded: bool) -> Result<(Profile, Vec<Finding>), Fault> {
+pub async fn check_database(
+    db: &Admin,
+    vector_recorded: bool,
+) -> Result<(Profile, Vec<Finding>), Fault> {
     let (_, version) = db.call(Method::GET, "/_api/version?details=true", None).await?;
     let text = version["version"].as_str().unwrap_or_default().to_owned();
     let embedded = version["details"]["embedded"].is_string();
@@ -48,9 +51,16 @@ pub async fn check_database(db: &Admin, vector_recorded: bool) -> Result<(Profil
     let mut findings = vec![finding(
         "version",
         recent,
-        if recent { format!("database version {text}") } else { format!("database version {text} is older than 3.12.4: upgrade it") },
+        if recent {
+            format!("database version {text}")
+        } else {
+            format!("database version {text} is older than 3.12.4: upgrade it")
+        },
     )];
-    let role = db.call(Method::GET, "/_admin/server/role", None).await.map(|(_, a)| Admin::field(&a, "role"))?;
+    let role = db
+        .call(Method::GET, "/_admin/server/role", None)
+        .await
+        .map(|(_, a)| Admin::field(&a, "role"))?;
     let profile = match role.as_str() {
         _ if embedded => Profile::Embedded,
         "COORDINATOR" => Profile::Cluster,
@@ -83,15 +93,27 @@ async fn check_auth(db: &Admin) -> Finding {
 /// Posts a vector index that no server accepts; the order of the refusals tells whether the feature is on (facts §5.2).
 async fn check_vector(db: &Admin, recorded: bool) -> Finding {
     let on = || finding("vector-flag", true, "the vector index feature is on");
-    let off = |why: &str| finding("vector-flag", false, format!("{why}: start arangod with --vector-index (3.12.4 and 3.12.5: --experimental-vector-index)"));
+    let off = |why: &str| {
+        finding(
+            "vector-flag",
+            false,
+            format!(
+                "{why}: start arangod with --vector-index (3.12.4 and 3.12.5: --experimental-vector-index)"
+            ),
+        )
+    };
     let body = json!({"type": "vector", "name": "vctx_probe", "fields": ["embedding"],
         "params": {"metric": "cosine", "dimension": 0, "nLists": 1}});
     match db.call(Method::POST, "_api/index?collection=archival_docs", Some(&body)).await {
         Err(Fault { kind: FaultKind::Arango { num: 11, .. }, .. }) if recorded => on(),
-        Err(Fault { kind: FaultKind::Arango { num: 11, .. }, .. }) => {
-            finding("vector-flag", false, "this user may not probe the vector index feature and no setup has recorded it: run `vctx setup` as administrator")
-        }
-        Err(Fault { kind: FaultKind::Arango { status: 400, .. }, message }) if message.contains("vector-index") => {
+        Err(Fault { kind: FaultKind::Arango { num: 11, .. }, .. }) => finding(
+            "vector-flag",
+            false,
+            "this user may not probe the vector index feature and no setup has recorded it: run `vctx setup` as administrator",
+        ),
+        Err(Fault { kind: FaultKind::Arango { status: 400, .. }, message })
+            if message.contains("vector-index") =>
+        {
             off("the vector index feature is off")
         }
         Err(Fault { kind: FaultKind::Arango { status: 400, .. }, .. }) => on(),
@@ -110,10 +132,15 @@ pub fn check_sockets(socket: &Path, profile: Profile) -> Vec<Finding> {
     let listeners = tcp_listeners();
     let own = own_sockets();
     let ours = listeners.iter().any(|(_, inode)| own.contains(inode));
-    let theirs = profile != Profile::Cluster && listeners.iter().any(|(port, _)| *port == ARANGOD_PORT);
+    let theirs =
+        profile != Profile::Cluster && listeners.iter().any(|(port, _)| *port == ARANGOD_PORT);
     findings.push(match (ours, theirs) {
         (true, _) => finding("uds", false, "this process listens on TCP: it must not"),
-        (_, true) => finding("uds", false, "something listens on TCP port 8529: bind arangod to its Unix socket only"),
+        (_, true) => finding(
+            "uds",
+            false,
+            "something listens on TCP port 8529: bind arangod to its Unix socket only",
+        ),
         _ => finding("uds", true, "no TCP listener; the database is reached over its Unix socket"),
     });
     findings.push(modes(socket));
@@ -130,9 +157,14 @@ fn modes(socket: &Path) -> Finding {
         (Ok(d), Ok(s)) => finding(
             "modes",
             false,
-            format!("socket mode {s:o} in a directory of mode {d:o}: others can reach it; chmod 700 {}", directory.display()),
+            format!(
+                "socket mode {s:o} in a directory of mode {d:o}: others can reach it; chmod 700 {}",
+                directory.display()
+            ),
         ),
-        (Err(e), _) | (_, Err(e)) => finding("modes", false, format!("the socket's mode cannot be read: {e}")),
+        (Err(e), _) | (_, Err(e)) => {
+            finding("modes", false, format!("the socket's mode cannot be read: {e}"))
+        }
     }
 }
 
@@ -142,8 +174,13 @@ fn tcp_listeners() -> Vec<(u16, String)> {
     for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
         for line in fs::read_to_string(table).unwrap_or_default().lines().skip(1) {
             let columns: Vec<&str> = line.split_whitespace().collect();
-            let port = columns.get(1).and_then(|a| a.rsplit(':').next()).and_then(|p| u16::from_str_radix(p, 16).ok());
-            if let (Some(port), Some(&LISTENING), Some(inode)) = (port, columns.get(3), columns.get(9)) {
+            let port = columns
+                .get(1)
+                .and_then(|a| a.rsplit(':').next())
+                .and_then(|p| u16::from_str_radix(p, 16).ok());
+            if let (Some(port), Some(&LISTENING), Some(inode)) =
+                (port, columns.get(3), columns.get(9))
+            {
                 found.push((port, (*inode).to_owned()));
             }
         }
@@ -156,7 +193,9 @@ fn own_sockets() -> HashSet<String> {
     let links = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     links
         .filter_map(|entry| fs::read_link(entry.path()).ok())
-        .filter_map(|link| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']').map(str::to_owned))
+        .filter_map(|link| {
+            link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']').map(str::to_owned)
+        })
         .collect()
 }
 

@@ -1,0 +1,12 @@
+//! `vctx demo`: a long conversation through a small window, with two kills on the way and the proof at the end.
+
+mod command;
+mod input;
+mod metrics;
+mod picture;
+mod play;
+mod proof;
+mod score;
+mod stage;
+
+pub(crate) use command::{Demo, run};
