@@ -24,7 +24,7 @@ pub(crate) struct Engine {
 }
 
 pub(crate) fn run(engine: Engine) -> ExitCode {
-    app::engine(app::EngineOptions {
+    app::engine(&app::EngineOptions {
         socket: engine.socket,
         ro_socket: engine.ro_socket,
         data_dir: engine.data_dir,

@@ -6,8 +6,6 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::app;
-use crate::cli::exit::{Exit, Failure};
-use crate::client::paths;
 
 const EXAMPLES: &str = "\
 With nothing given the server makes its own database in the data directory and listens where all other commands look.
@@ -38,16 +36,9 @@ pub(crate) struct Serve {
 }
 
 pub(crate) fn run(serve: Serve) -> ExitCode {
-    let socket = serve.socket.unwrap_or_else(paths::default_socket);
-    if !paths::fits_a_socket(&socket) {
-        let message = format!(
-            "the socket path is longer than {} bytes: {}",
-            paths::SOCKET_PATH_BYTES_MAX,
-            socket.display()
-        );
-        Failure::usage(message).next("give a shorter path with --socket").tell(false);
-        return ExitCode::from(Exit::Usage as u8);
-    }
-    let data_dir = serve.data_dir.unwrap_or_else(paths::default_data_dir);
-    app::serve(app::ServeOptions { socket, data_dir, config: serve.config })
+    app::serve(&app::ServeOptions {
+        socket: serve.socket,
+        data_dir: serve.data_dir,
+        config: serve.config,
+    })
 }

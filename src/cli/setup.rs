@@ -1,5 +1,6 @@
 //! `vctx setup`: database, collections, indexes, graph, views and users at an endpoint.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -20,8 +21,16 @@ pub(crate) struct Setup {
     /// Answer in JSON
     #[arg(long)]
     json: bool,
+
+    /// Configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Also make the users vctx_rw and vctx_ro, with the passwords of ARANGO_RW_PASSWORD and ARANGO_RO_PASSWORD (or …_FILE)
+    #[arg(long)]
+    users: bool,
 }
 
 pub(crate) fn run(setup: Setup) -> ExitCode {
-    app::setup(app::SetupOptions { json: setup.json })
+    app::setup(&app::SetupOptions { json: setup.json, config: setup.config, users: setup.users })
 }

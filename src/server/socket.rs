@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, watch};
 
 use crate::limits::{
@@ -81,6 +82,11 @@ impl Listening {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Another handle of the same listener, for a server that brings its own loop; the file stays ours.
+    pub fn handle(&self) -> io::Result<UnixListener> {
+        self.listener.try_clone()
+    }
 }
 
 impl Drop for Listening {
@@ -91,7 +97,14 @@ impl Drop for Listening {
 }
 
 /// Serves until `stop` turns true, then lets running calls end within the drain limit.
-pub async fn serve(listening: Listening, router: Router, mut stop: watch::Receiver<bool>) {
+pub async fn serve(
+    listening: Listening,
+    router: Router,
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let listener = listening.handle()?;
+    listener.set_nonblocking(true)?;
+    let listener = tokio::net::UnixListener::from_std(listener)?;
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let permit = tokio::select! {
@@ -100,7 +113,7 @@ pub async fn serve(listening: Listening, router: Router, mut stop: watch::Receiv
         };
         let Ok(permit) = permit else { break };
         let accepted = tokio::select! {
-            accepted = listening.listener.accept() => accepted,
+            accepted = listener.accept() => accepted,
             () = stopped(&mut stop) => break,
         };
         match accepted {
@@ -123,6 +136,7 @@ pub async fn serve(listening: Listening, router: Router, mut stop: watch::Receiv
     if drained.is_err() {
         tracing::warn!(drain_ms = DRAIN_MS_MAX, "calls still ran when the drain limit was reached");
     }
+    Ok(())
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {
