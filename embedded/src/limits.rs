@@ -8,8 +8,8 @@ pub const DOCUMENT_KEY_BYTES_MAX: usize = 254;
 pub const NAME_BYTES_MAX: usize = 256;
 /// Bytes of one stored document.
 pub const DOCUMENT_BYTES_MAX: usize = 64 << 20;
-/// Nesting of arrays and objects in a stored value.
-pub const VALUE_DEPTH_MAX: usize = 200;
+/// Nesting of arrays and objects in a stored value; somewhat more than JSON texts may have.
+pub const VALUE_DEPTH_MAX: usize = 250;
 /// Bytes of the block cache of the store.
 pub const CACHE_BYTES: u64 = 64 << 20;
 /// Bytes of one memtable; there is one per key space, and at most four wait for their flush.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use arango_embedded::error::{Code, Result};
 use arango_embedded::schema::{
-    Collection, CollectionKind, Index, IndexKind, KeyGenerator, KeyOptions,
+    Collection, CollectionKind, Index, IndexKind, KeyGenerator, KeyOptions, Validation,
+    ValidationLevel,
 };
 use arango_embedded::txn::{
     Declared, IndexRange, OverwriteMode, StreamSettings, Transaction, WriteOptions, Written,
@@ -632,4 +633,56 @@ fn the_sweeper_removes_what_is_over() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     assert_eq!(house.all(), ["_key=b t=99999999999", "_key=d t=abc", "_key=e"]);
+}
+
+#[test]
+fn a_schema_is_checked_at_its_level() {
+    let house = house();
+    let parse = |json: &str| arango_embedded::value::parse(json.as_bytes()).unwrap();
+    house.insert("_key=old n=x").unwrap();
+    let set = |rule: &str, level| {
+        house.engine.change_collection("_system", "c", &mut |collection| {
+            collection.validation =
+                Some(Validation { rule: parse(rule), level, message: "n is a number".into() });
+            Ok(())
+        })
+    };
+    assert_eq!(
+        set(r#"{"pattern": "a"}"#, ValidationLevel::Strict).unwrap_err().code,
+        Code::ValidationBadParameter
+    );
+    let (o, rule) = (
+        WriteOptions::default(),
+        r#"{"properties": {"n": {"type": "number"}}, "additionalProperties": false}"#,
+    );
+    let levels = [
+        // level, insert bad, change of a bad document to bad
+        (ValidationLevel::None, true, true),
+        (ValidationLevel::New, false, true),
+        (ValidationLevel::Moderate, false, true),
+        (ValidationLevel::Strict, false, false),
+    ];
+    for (level, insert, change) in levels {
+        set(rule, level).unwrap();
+        let good = house.in_one(|t, c| t.insert(c, &doc("n=1"), &o)).unwrap().key;
+        let inserted = house.insert("n=x");
+        assert_eq!(inserted.is_ok(), insert, "{level:?}");
+        if let Err(error) = inserted {
+            assert_eq!(
+                (error.code, error.message.as_str()),
+                (Code::ValidationFailed, "n is a number")
+            );
+        }
+        assert_eq!(
+            house.in_one(|t, c| t.update(c, "old", &doc("n=y"), &o)).is_ok(),
+            change,
+            "{level:?}"
+        );
+        let to_bad = house.in_one(|t, c| t.update(c, &good, &doc("n=y"), &o)).is_ok();
+        assert_eq!(
+            to_bad,
+            matches!(level, ValidationLevel::None | ValidationLevel::New),
+            "{level:?}"
+        );
+    }
 }

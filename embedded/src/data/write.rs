@@ -1,7 +1,7 @@
 //! Insert, update, replace, remove: the document, its key, its revision and all its index entries in one overlay.
 
 use super::{keys, merge, validate};
-use crate::encode::{Key, Record, Space, is_head, local_id_of_value};
+use crate::encode::{Key, Record, Space, is_head, is_too_deep, local_id_of_value};
 use crate::error::{Code, Error, Result};
 use crate::index::{Entry, entries};
 use crate::limits::DOCUMENT_BYTES_MAX;
@@ -348,6 +348,9 @@ fn version(snapshot: &dyn Snapshot, collection: u64, primary: &[u8]) -> Result<O
 }
 
 fn object_of(document: &Value) -> Result<&Object> {
+    if is_too_deep(document) {
+        return Err(Error::new(Code::QueryTooMuchNesting, "the document is nested too deeply"));
+    }
     document.as_object().ok_or_else(|| Error::of(Code::DocumentTypeInvalid))
 }
 

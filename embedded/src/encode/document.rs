@@ -86,6 +86,20 @@ impl<'a> Record<'a> {
     }
 }
 
+/// Whether a value is nested deeper than a stored one may be.
+pub(crate) fn is_too_deep(value: &Value) -> bool {
+    fn reaches(value: &Value, left: usize) -> bool {
+        match value {
+            Value::Array(items) => left == 0 || items.iter().any(|item| reaches(item, left - 1)),
+            Value::Object(object) => {
+                left == 0 || object.iter().any(|(_, value)| reaches(value, left - 1))
+            }
+            _ => false,
+        }
+    }
+    reaches(value, VALUE_DEPTH_MAX - 1)
+}
+
 /// Whether an attribute is one of those that stand at the head of a record instead of in it.
 pub(crate) fn is_head(name: &str) -> bool {
     matches!(name, "_key" | "_id" | "_rev")
@@ -271,6 +285,16 @@ mod tests {
         let value = Value::object(object);
         let back = decode_value(&encode_value(&value)).unwrap();
         assert_eq!(format!("{value:?}"), format!("{back:?}"));
+    }
+
+    #[test]
+    fn a_value_that_is_not_too_deep_comes_back() {
+        let nested = |depth| (0..depth).fold(Value::Null, |value, _| Value::array(vec![value]));
+        let deepest = (0..).find(|depth| is_too_deep(&nested(*depth))).unwrap() - 1;
+        let mut body = Object::new();
+        body.insert("a", nested(deepest));
+        let bytes = Record::write(1, "k", &body);
+        assert_eq!(Record::read(&bytes).unwrap().attributes().unwrap().len(), 1);
     }
 
     #[test]
