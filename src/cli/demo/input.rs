@@ -36,7 +36,11 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Vec<Turn>, Failure> {
         Ok(Value::Array(items)) => listed(name, &items)?,
         Ok(_) => lines(name, text)?,
         Err(error) if is_one_document(text) => {
-            return Err(Failure::data(format!("{name} line {}: {error}", error.line())));
+            return Err(Failure::data(format!(
+                "{name} line {}: not JSON: {}",
+                error.line(),
+                reason(&error)
+            )));
         }
         Err(_) => lines(name, text)?,
     };
@@ -44,6 +48,13 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Vec<Turn>, Failure> {
         true => Err(Failure::data(format!("{name} has more than {TURNS_MAX} turns"))),
         false => Ok(turns),
     }
+}
+
+/// What is wrong and in which column; the line is told by who knows it.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
+    format!("{what} at column {}", error.column())
 }
 
 /// Whether a text that is not JSON as a whole is one broken document rather than lines: no line of it is a turn by itself.
@@ -61,7 +72,7 @@ fn lines(name: &str, text: &str) -> Result<Vec<Turn>, Failure> {
         .map(|(at, line)| {
             let place = format!("{name} line {}", at + 1);
             let value = serde_json::from_str::<Value>(line)
-                .map_err(|error| Failure::data(format!("{place}: not JSON: {error}")))?;
+                .map_err(|error| Failure::data(format!("{place}: not JSON: {}", reason(&error))))?;
             turn(&place, &value)
         })
         .collect()
