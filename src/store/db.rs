@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use arangors::client::ClientExt as _;
 use arangors::{AqlQuery, Database, GenericConnection};
 use http::{Method, Request};
 use serde::de::DeserializeOwned;
@@ -115,6 +116,22 @@ impl Link {
         path: &str,
         body: Option<&Value>,
     ) -> Result<(u16, Value), Fault> {
+        self.call_as(&self.database.session(), method, path, body).await
+    }
+
+    async fn unnamed(&self, path: &str) -> Result<(u16, Value), Fault> {
+        let mut session = (*self.database.session()).clone();
+        session.headers().clear();
+        self.call_as(&session, Method::GET, path, None).await
+    }
+
+    async fn call_as(
+        &self,
+        session: &UdsClient,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(u16, Value), Fault> {
         let url = self
             .database
             .url()
@@ -123,7 +140,7 @@ impl Link {
         let body = body.map(Value::to_string).unwrap_or_default();
         let request = Request::builder().method(method).uri(url.as_str()).body(body);
         let request = request.map_err(|e| Fault::new(FaultKind::Garbage, e.to_string()))?;
-        let response = self.database.session().raw(request).await?;
+        let response = session.raw(request).await?;
         let status = response.status().as_u16();
         let text = response.into_body();
         let answer: Value = if text.is_empty() {
@@ -215,6 +232,11 @@ impl Admin {
         body: Option<&Value>,
     ) -> Result<(u16, Value), Fault> {
         self.link.call(method, path, body).await
+    }
+
+    /// The same without credentials, to see that they are asked for.
+    pub async fn call_unnamed(&self, path: &str) -> Result<(u16, Value), Fault> {
+        self.link.unnamed(path).await
     }
 
     pub(super) async fn rows<R: DeserializeOwned>(

@@ -1,0 +1,62 @@
+//! The envelope around a tool's result, made from the change before it is written and stored with it.
+
+use serde_json::{Map, Value, json};
+
+use crate::limits::HEARTBEAT_FLOOR_TOKENS;
+use crate::memory::change::Change;
+use crate::memory::core::Core;
+use crate::policy::{Pressure, pressure, tokens};
+
+/// The answer of a change, without its revision.
+pub(super) fn of_change(change: &Change) -> Map<String, Value> {
+    let (before, after) = (tokens(&change.before), tokens(&change.after));
+    let mut map = of_core(&change.after);
+    map.insert("result".into(), Value::Object(change.result.clone()));
+    map.insert("token_estimate".into(), json!(difference(after.occupancy, before.occupancy)));
+    if change.evict.is_some() {
+        map.insert("pressure".into(), json!(Pressure::Flush));
+    }
+    map.entry("flush").or_insert(Value::Null);
+    for (name, value) in &change.envelope {
+        map.insert(name.clone(), value.clone());
+    }
+    map
+}
+
+/// The answer of a reading tool.
+pub(super) fn of_read(core: &Core, result: Map<String, Value>) -> Value {
+    let mut map = of_core(core);
+    map.insert("result".into(), Value::Object(result));
+    map.insert("token_estimate".into(), 0.into());
+    finished(map, &core.rev, false)
+}
+
+/// A stored or fresh answer with its revision, where the result asks for it too.
+pub(super) fn finished(mut map: Map<String, Value>, rev: &str, replayed: bool) -> Value {
+    if let Some(slot) = map.get_mut("result").and_then(|r| r.get_mut("_rev")) {
+        *slot = rev.into();
+    }
+    map.insert("_rev".into(), rev.into());
+    map.insert("replayed".into(), replayed.into());
+    Value::Object(map)
+}
+
+fn of_core(core: &Core) -> Map<String, Value> {
+    let now = tokens(core);
+    let mut map = Map::new();
+    map.insert("result".into(), Value::Null);
+    map.insert("_rev".into(), Value::Null);
+    map.insert("token_estimate".into(), 0.into());
+    map.insert("tokens".into(), json!(now));
+    map.insert("pressure".into(), json!(pressure(&core.token_budget, now.occupancy)));
+    map.insert(
+        "heartbeat".into(),
+        json!({"opportunity": now.free >= HEARTBEAT_FLOOR_TOKENS, "tokens_remaining": now.free}),
+    );
+    map
+}
+
+fn difference(after: u64, before: u64) -> i64 {
+    let (after, before) = (i64::try_from(after), i64::try_from(before));
+    after.unwrap_or(i64::MAX).saturating_sub(before.unwrap_or(i64::MAX))
+}

@@ -1,0 +1,12 @@
+//! The bridge between deciding and doing: admit, load, think, ask, apply, reply.
+
+mod answer;
+mod cache;
+mod envelope;
+mod read;
+mod request;
+mod run;
+mod turns;
+
+pub use request::{CallRequest, Guard, Reply};
+pub use run::Executor;

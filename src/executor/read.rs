@@ -1,0 +1,208 @@
+//! Everything that is not a tool: making and showing agents, the rendered window, the pages of messages.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::run::Executor;
+use crate::clock::{self, iso8601};
+use crate::context::assemble;
+use crate::error::{Code, Error, Result};
+use crate::limits::{AGENTS_PAGE_MAX, CALL_MS_MAX, MESSAGES_PAGE, QUEUE_ROWS_MAX};
+use crate::memory::core::Core;
+use crate::memory::event::{Event, EventType};
+use crate::policy::{Principal, Scope, admit, tokens};
+use crate::store::{self, Fault};
+use crate::tools::{NewAgent, new_core};
+
+impl Executor {
+    /// Makes an agent; the same body again changes nothing, another one is refused. True means that it was made now.
+    pub async fn create(
+        &self,
+        principal: &Principal,
+        agent: &str,
+        body: NewAgent,
+    ) -> Result<(bool, Value)> {
+        let scope = admit(principal, agent)?;
+        let body = body.checked()?;
+        let counter = self.counters.of(body.encoding);
+        let core = new_core(&scope, &body, &**counter, self.clock.unix_ms())?;
+        let event = creation(&core, principal);
+        let mut faults = 0;
+        let deadline = clock::now() + std::time::Duration::from_millis(CALL_MS_MAX);
+        loop {
+            match store::create(&self.rw, &scope, &core, &event).await {
+                Ok(Some(rev)) => {
+                    let mut core = core;
+                    core.rev = rev;
+                    return Ok((true, state(&scope, &core)));
+                }
+                Ok(None) => {
+                    let (found, _) = self.fresh(&scope, "").await?;
+                    return if body.describes(&found) {
+                        Ok((false, state(&scope, &found)))
+                    } else {
+                        Err(exists(&found))
+                    };
+                }
+                Err(fault) => self.pause(fault, &mut faults, deadline).await?,
+            }
+        }
+    }
+
+    /// An agent's state.
+    pub async fn state(&self, principal: &Principal, agent: &str) -> Result<Value> {
+        let scope = admit(principal, agent)?;
+        let (core, _) = self.fresh(&scope, "").await?;
+        Ok(state(&scope, &core))
+    }
+
+    /// The agents of the caller's tenant.
+    pub async fn agents(&self, principal: &Principal) -> Result<Value> {
+        let prefix = if principal.tenant.is_empty() {
+            String::new()
+        } else {
+            format!("{}:", principal.tenant)
+        };
+        let rows =
+            self.patiently(|| store::list(&self.ro, &principal.tenant, AGENTS_PAGE_MAX)).await?;
+        let agents: Vec<Value> = rows
+            .into_iter()
+            .map(|row| {
+                let mut map = match row {
+                    Value::Object(map) => map,
+                    _ => Map::new(),
+                };
+                let key = map.remove("_key").unwrap_or_default();
+                let name = key.as_str().and_then(|k| k.strip_prefix(&prefix)).unwrap_or_default();
+                map.insert("agent".into(), name.into());
+                Value::Object(map)
+            })
+            .collect();
+        Ok(json!({"agents": agents}))
+    }
+
+    /// The rendered window with its receipt.
+    pub async fn context(&self, principal: &Principal, agent: &str) -> Result<Value> {
+        let scope = admit(principal, agent)?;
+        let loaded =
+            self.patiently(|| store::load_context(&self.ro, &scope, QUEUE_ROWS_MAX)).await?;
+        let Some((core, queue)) = loaded else {
+            return Err(Error::new(
+                Code::AgentNotFound,
+                "no such agent: create it with PUT /v1/agents/{agent}",
+            ));
+        };
+        let window = assemble(&core, &queue);
+        Ok(json!({"agent": scope.agent(), "_rev": core.rev, "context_window": core.context_window,
+            "messages": window.messages, "tokens": window.tokens, "manifest": window.manifest,
+            "context_digest": window.context_digest}))
+    }
+
+    /// A page of everything ever appended.
+    pub async fn messages(
+        &self,
+        principal: &Principal,
+        agent: &str,
+        from_seq: u64,
+        limit: Option<u64>,
+    ) -> Result<Value> {
+        let scope = admit(principal, agent)?;
+        let (usual, most) = MESSAGES_PAGE;
+        let limit = limit.unwrap_or(usual);
+        if limit == 0 || limit > most {
+            return Err(Error::argument("limit", format!("use 1 to {most}")));
+        }
+        let (core, _) = self.fresh(&scope, "").await?;
+        let rows = self.patiently(|| store::page(&self.ro, &scope, from_seq, limit)).await?;
+        let full = rows.len() as u64 == limit;
+        let next_seq = rows.last().filter(|_| full).map(|r| r.message.seq + 1);
+        let messages: Vec<Value> = rows
+            .into_iter()
+            .map(|row| {
+                let mut map = row.message.public();
+                // A message of this page may be newer than the core, or evicted since; its edge tells.
+                let queued = row.message.kind.queued()
+                    && row.message.seq >= core.queue.head_seq
+                    && !row.logged;
+                map.insert("in_queue".into(), queued.into());
+                map.insert("logged".into(), row.logged.into());
+                map.insert("evicted_batch_id".into(), json!(row.evicted_batch_id));
+                Value::Object(map)
+            })
+            .collect();
+        Ok(json!({"messages": messages, "next_seq": next_seq}))
+    }
+
+    /// Logs a refused configuration as an event; the memory itself stays as it is.
+    pub async fn note_refusal(
+        &self,
+        principal: &Principal,
+        agent: &str,
+        error: &Error,
+    ) -> Result<()> {
+        let scope = admit(principal, agent)?;
+        let mut details = error.fields.clone();
+        details.insert("code".into(), error.code.text().into());
+        let event = Event {
+            kind: EventType::Error,
+            details,
+            agent_id: scope.key().to_owned(),
+            ts: iso8601(self.clock.unix_ms()),
+        };
+        store::note(&self.rw, &scope, &event).await.map_err(Error::from)
+    }
+
+    /// Whether both sockets answer.
+    pub async fn ready(&self) -> Result<()> {
+        self.ro.ping().await?;
+        self.rw.ping().await?;
+        Ok(())
+    }
+
+    async fn patiently<T, F: Future<Output = std::result::Result<T, Fault>>>(
+        &self,
+        ask: impl Fn() -> F,
+    ) -> Result<T> {
+        let mut faults = 0;
+        let deadline = clock::now() + std::time::Duration::from_millis(CALL_MS_MAX);
+        loop {
+            match ask().await {
+                Ok(answer) => return Ok(answer),
+                Err(fault) => self.pause(fault, &mut faults, deadline).await?,
+            }
+        }
+    }
+}
+
+fn exists(found: &Arc<Core>) -> Error {
+    Error::new(
+        Code::AgentExists,
+        "the agent exists with another window, system text or encoding: change it with PATCH",
+    )
+    .with("_rev", found.rev.as_str())
+    .with("context_window", found.context_window)
+}
+
+fn creation(core: &Core, principal: &Principal) -> Event {
+    let details = json!({"tool": "create_agent", "actor": principal.actor, "tokens_after": tokens(core),
+        "version_before": 0, "version_after": core.version, "head_seq": 1, "next_seq": 1,
+        "chain_head": core.chain.head, "policy": core.token_budget, "encoding": core.encoding});
+    let details = details.as_object().cloned().unwrap_or_default();
+    Event {
+        kind: EventType::Audit,
+        details,
+        agent_id: core.agent_id.clone(),
+        ts: core.updated_at.clone(),
+    }
+}
+
+fn state(scope: &Scope, core: &Core) -> Value {
+    json!({
+        "agent": scope.agent(), "_rev": core.rev, "version": core.version, "context_window": core.context_window,
+        "encoding": core.encoding, "system": core.system.content, "token_budget": core.token_budget,
+        "working_blocks": core.working_blocks, "blocks": core.working_blocks, "queue": core.queue,
+        "summary": core.queue_head_summary, "budget": core.token_budget, "notices": core.notices, "chain": core.chain,
+        "counters": core.counters, "tokens": tokens(core), "created_at": core.created_at, "updated_at": core.updated_at,
+    })
+}

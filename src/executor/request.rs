@@ -1,0 +1,95 @@
+//! A call as it came, and the reply it gets.
+
+use serde_json::{Map, Value};
+
+use crate::error::{Code, Error, Result};
+use crate::limits::KEY_BYTES_MAX;
+use crate::memory::receipt;
+use crate::policy::{Principal, Scope};
+use crate::tools::Call;
+
+/// A call with everything that stands around its arguments.
+#[derive(Clone, Debug)]
+pub struct CallRequest {
+    /// Who calls.
+    pub principal: Principal,
+    /// Agent by name.
+    pub agent: String,
+    /// What is asked.
+    pub call: Call,
+    /// Its arguments as they came, for the request hash.
+    pub arguments: Map<String, Value>,
+    /// `Idempotency-Key` header or `idempotency_key` argument.
+    pub key: Option<String>,
+    /// What the caller builds on.
+    pub guard: Option<Guard>,
+}
+
+/// What a writing call builds on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// Any revision: conflicts are recomputed here.
+    Any,
+    /// This revision: a conflict goes back to the caller.
+    Rev(String),
+}
+
+impl Guard {
+    /// Reads `If-Match` or `_rev`: `*`, or a revision with or without quotes.
+    pub fn parse(text: &str) -> Result<Self> {
+        let bare = text.trim().trim_matches('"');
+        match bare {
+            "*" => Ok(Self::Any),
+            "" => Err(Error::argument(
+                "_rev",
+                "empty: give the revision of the last answer, or \"*\" for any",
+            )),
+            _ if bare.len() > KEY_BYTES_MAX => {
+                Err(Error::argument("_rev", "not a revision of this server"))
+            }
+            rev => Ok(Self::Rev(rev.to_owned())),
+        }
+    }
+}
+
+/// A reply: the envelope of design §5.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// The JSON body.
+    pub body: Value,
+}
+
+/// Hash of an agent's idempotency key: the record's document key.
+pub(super) fn replay_key(scope: &Scope, key: &str) -> String {
+    receipt::sha256(&format!("{}\0{key}", scope.key()))
+}
+
+/// Hash of what a call asks, whatever the order of its arguments.
+pub(super) fn request_hash(tool: &str, arguments: &Map<String, Value>) -> String {
+    let arguments = receipt::canonical_json(&Value::Object(arguments.clone()));
+    receipt::sha256(&format!("{tool}\0{arguments}"))
+}
+
+/// The key of a writing call, or why it may not go on without one.
+pub(super) fn required_key(key: Option<&str>) -> Result<&str> {
+    match key {
+        Some(key) if !key.is_empty() && key.len() <= KEY_BYTES_MAX => Ok(key),
+        Some(_) => {
+            Err(Error::argument("idempotency_key", format!("use 1 to {KEY_BYTES_MAX} bytes")))
+        }
+        None => Err(Error::new(
+            Code::IdempotencyKeyRequired,
+            "send a fresh Idempotency-Key header (or argument idempotency_key), and the same one when you retry",
+        )),
+    }
+}
+
+/// What a writing call builds on, or why it may not go on without it.
+pub(super) fn required_guard(guard: Option<&Guard>) -> Result<&Guard> {
+    guard.ok_or_else(|| {
+        Error::new(
+            Code::PreconditionRequired,
+            "send If-Match (or argument _rev) with the _rev of the last answer, or \"*\" for any revision",
+        )
+    })
+}

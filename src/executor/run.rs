@@ -1,0 +1,512 @@
+//! The life of a call: admit, take the agent's turn, load or trust the cache, think, ask, apply, reply.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+
+use super::cache::Cores;
+use super::envelope;
+use super::request::{
+    CallRequest, Guard, Reply, replay_key, request_hash, required_guard, required_key,
+};
+use super::turns::Turns;
+use crate::clock::{self, Clock, iso8601};
+use crate::error::{Code, Error, Result};
+use crate::ids::Ids;
+use crate::limits::{
+    ATTEMPTS_MAX, BACKOFF_MS, CALL_MS_MAX, CONFLICT_RETRIES_MAX, EVICT_PARTS_MAX, MODEL_MS_MAX,
+    QUESTIONS_MAX, REPLAY_S,
+};
+use crate::memory::change::Change;
+use crate::memory::core::Core;
+use crate::memory::{Encoding, TokenCounter, receipt};
+use crate::meters;
+use crate::models::{Gateway, Tiktoken};
+use crate::policy::{Answers, Question, Scope, Surroundings, admit, changed_since, tokens};
+use crate::store::{Applied, Fault, Record, Replay, Ro, Rw, WriteMode, apply, load};
+use crate::tools::{Call, Step};
+
+/// Everything a call needs; shared by all connections.
+pub struct Executor {
+    pub(super) ro: Ro,
+    pub(super) rw: Rw,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) ids: Arc<dyn Ids>,
+    pub(super) counters: Counters,
+    model: Option<Gateway>,
+    mode: WriteMode,
+    cores: Cores,
+    turns: Turns,
+}
+
+/// One counter for each encoding.
+pub(super) struct Counters {
+    o200k: Arc<dyn TokenCounter>,
+    cl100k: Arc<dyn TokenCounter>,
+}
+
+impl Counters {
+    pub(super) fn of(&self, encoding: Encoding) -> &Arc<dyn TokenCounter> {
+        match encoding {
+            Encoding::O200kBase => &self.o200k,
+            Encoding::Cl100kBase => &self.cl100k,
+        }
+    }
+}
+
+/// One call on its way.
+struct Run<'a> {
+    executor: &'a Executor,
+    request: &'a CallRequest,
+    scope: Scope,
+    replay_key: String,
+    request_hash: String,
+    begun: Instant,
+    deadline: Instant,
+    conflicts: u32,
+    parts: u32,
+    faults: u32,
+    /// The revision that a part of this very call wrote: it stands in for the caller's own.
+    own_rev: Option<String>,
+}
+
+/// A core to think on.
+struct Basis {
+    core: Arc<Core>,
+    /// Whether it came from the cache: then nobody has looked the key up yet.
+    guessed: bool,
+}
+
+enum Thought {
+    Reply(Value),
+    Apply(Box<Change>, bool),
+    /// Look again: the guess led to an answer that only a fresh core may give.
+    Fresh,
+    /// A model was asked outside the turn; think again on what is there now.
+    Again,
+}
+
+impl Executor {
+    /// Puts the parts together.
+    pub fn new(
+        ro: Ro,
+        rw: Rw,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        model: Option<Gateway>,
+        mode: WriteMode,
+    ) -> Self {
+        let counter = |encoding| Arc::new(Tiktoken::new(encoding)) as Arc<dyn TokenCounter>;
+        let counters =
+            Counters { o200k: counter(Encoding::O200kBase), cl100k: counter(Encoding::Cl100kBase) };
+        Self {
+            ro,
+            rw,
+            clock,
+            ids,
+            counters,
+            model,
+            mode,
+            cores: Cores::default(),
+            turns: Turns::default(),
+        }
+    }
+
+    /// Loads the rank table of an encoding, so that the first call does not wait for it.
+    pub fn warm(&self, encoding: Encoding) {
+        self.counters.of(encoding).count("warm");
+    }
+
+    /// Runs a call to its end, with one log line and its metrics.
+    pub async fn call(&self, request: &CallRequest) -> Result<Reply> {
+        let begun = clock::now();
+        let tool = request.call.name();
+        let outcome = self.run(request, begun).await;
+        let took = begun.elapsed();
+        let code = outcome.as_ref().map_or_else(|e| e.code.text(), |_| "OK");
+        metrics::counter!(meters::TOOL_CALLS, "tool" => tool, "outcome" => code).increment(1);
+        metrics::histogram!(meters::TOOL_SECONDS, "tool" => tool).record(took.as_secs_f64());
+        let duration_ms = u64::try_from(took.as_micros()).unwrap_or(u64::MAX) / 1000;
+        match &outcome {
+            Err(error) if error.code.status() >= 500 => {
+                tracing::error!(
+                    tool,
+                    agent = request.agent,
+                    code,
+                    duration_ms,
+                    error = error.chain(),
+                    "call failed"
+                );
+            }
+            _ => tracing::info!(
+                tool,
+                agent = request.agent,
+                code,
+                duration_ms,
+                uid = request.principal.actor.uid,
+                "call"
+            ),
+        }
+        outcome.map(|body| Reply { body })
+    }
+
+    async fn run(&self, request: &CallRequest, begun: Instant) -> Result<Value> {
+        let scope = admit(&request.principal, &request.agent)?;
+        if !request.call.writes() {
+            return self.read(request, &scope).await;
+        }
+        let key = required_key(request.key.as_deref())?;
+        required_guard(request.guard.as_ref())?;
+        let waits = matches!(request.call, Call::EvictFifo(_)) && self.model.is_some();
+        let limit = if waits { CALL_MS_MAX + MODEL_MS_MAX } else { CALL_MS_MAX };
+        let run = Run {
+            executor: self,
+            request,
+            replay_key: replay_key(&scope, key),
+            request_hash: request_hash(request.call.name(), &request.arguments),
+            scope,
+            begun,
+            deadline: begun + Duration::from_millis(limit),
+            conflicts: 0,
+            parts: 0,
+            faults: 0,
+            own_rev: None,
+        };
+        run.write().await
+    }
+
+    async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<Value> {
+        let core = self.fresh(scope, "").await?.0;
+        let around = self.surroundings(scope, request, &core, "");
+        match request.call.step(around, &core, &Answers::default())? {
+            Step::Read(result) => Ok(envelope::of_read(&core, result)),
+            Step::Ask(_) | Step::Write(_) | Step::Part(_) => {
+                Err(Error::new(Code::Internal, "a reading tool wants to write"))
+            }
+        }
+    }
+
+    /// Loads a core, repeating while the database is silent.
+    pub(super) async fn fresh(
+        &self,
+        scope: &Scope,
+        replay_key: &str,
+    ) -> Result<(Arc<Core>, Option<Replay>)> {
+        let deadline = clock::now() + Duration::from_millis(CALL_MS_MAX);
+        let mut faults = 0;
+        loop {
+            match load(&self.ro, scope, replay_key).await {
+                Ok(loaded) => {
+                    let Some(core) = loaded.core else { return Err(no_agent()) };
+                    return Ok((Arc::new(core), loaded.replay));
+                }
+                Err(fault) => {
+                    self.pause(fault, &mut faults, deadline).await?;
+                }
+            }
+        }
+    }
+
+    /// Waits before a repetition (exponential, jittered, capped), or gives the fault back when it will not pass in time.
+    pub(super) async fn pause(
+        &self,
+        fault: Fault,
+        faults: &mut u32,
+        deadline: Instant,
+    ) -> Result<()> {
+        *faults += 1;
+        let (first, longest) = BACKOFF_MS;
+        let ceiling = (first << (*faults).min(16)).min(longest);
+        let wait = Duration::from_millis(ceiling / 2 + self.ids.below(ceiling / 2 + 1));
+        if !fault.passing() || *faults > ATTEMPTS_MAX || clock::now() + wait > deadline {
+            return Err(fault.into());
+        }
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
+    pub(super) fn surroundings<'a>(
+        &'a self,
+        scope: &'a Scope,
+        request: &'a CallRequest,
+        core: &Core,
+        key_hash: &'a str,
+    ) -> Surroundings<'a> {
+        let encoding = match &request.call {
+            Call::PatchAgent(patch) => patch.encoding().unwrap_or(core.encoding),
+            _ => core.encoding,
+        };
+        Surroundings {
+            counter: &**self.counters.of(encoding),
+            unix_ms: self.clock.unix_ms(),
+            ids: &*self.ids,
+            scope,
+            actor: &request.principal.actor,
+            tool: request.call.name(),
+            key_hash,
+        }
+    }
+}
+
+fn no_agent() -> Error {
+    Error::new(Code::AgentNotFound, "no such agent: create it with PUT /v1/agents/{agent}")
+}
+
+impl Run<'_> {
+    async fn write(mut self) -> Result<Value> {
+        let mut answers = Answers::default();
+        let mut trust = true;
+        loop {
+            let turn = self.executor.turns.take(self.scope.key()).await?;
+            let basis = match self.basis(trust).await? {
+                Ok(basis) => basis,
+                Err(replay) => return self.replay(replay),
+            };
+            let thought = self.think(&basis, &mut answers, turn).await?;
+            let (change, part) = match thought {
+                Thought::Reply(body) => return Ok(body),
+                Thought::Apply(change, part) => (change, part),
+                Thought::Fresh | Thought::Again => {
+                    trust = false;
+                    self.in_time()?;
+                    continue;
+                }
+            };
+            match self.apply(*change, part).await? {
+                Some(Thought::Reply(body)) => return Ok(body),
+                _ => {
+                    trust = part;
+                    answers = Answers::default();
+                }
+            }
+            self.in_time()?;
+        }
+    }
+
+    /// The core to think on: the cached one as a first guess, else a fresh one with the key looked up.
+    async fn basis(&self, trust: bool) -> Result<std::result::Result<Basis, Replay>> {
+        if let Some(core) = self.executor.cores.get(self.scope.key()).filter(|_| trust) {
+            return Ok(Ok(Basis { core, guessed: true }));
+        }
+        let loaded = self.executor.fresh(&self.scope, &self.replay_key).await;
+        if loaded.is_err() {
+            self.executor.cores.drop(self.scope.key());
+        }
+        let (core, replay) = loaded?;
+        self.executor.cores.put(Arc::clone(&core));
+        Ok(match replay {
+            Some(replay) => Err(replay),
+            None => Ok(Basis { core, guessed: false }),
+        })
+    }
+
+    /// Thinks until there is a change. The turn is given back while a model is asked.
+    async fn think(
+        &self,
+        basis: &Basis,
+        answers: &mut Answers,
+        turn: super::turns::Turn,
+    ) -> Result<Thought> {
+        let core = &basis.core;
+        if let Err(error) = self.check_guard(core) {
+            return if basis.guessed { Ok(Thought::Fresh) } else { Err(error) };
+        }
+        let _turn = turn;
+        for _ in 0..QUESTIONS_MAX {
+            let key_hash = &self.replay_key;
+            let around = self.executor.surroundings(&self.scope, self.request, core, key_hash);
+            match self.request.call.step(around, core, answers) {
+                Err(error) => return if basis.guessed { Ok(Thought::Fresh) } else { Err(error) },
+                Ok(Step::Write(change)) => return Ok(Thought::Apply(change, false)),
+                Ok(Step::Part(change)) => return Ok(Thought::Apply(change, true)),
+                Ok(Step::Read(result)) => {
+                    return Ok(Thought::Reply(envelope::of_read(core, result)));
+                }
+                Ok(Step::Ask(_)) if basis.guessed => return Ok(Thought::Fresh),
+                Ok(Step::Ask(question)) => {
+                    let slow = matches!(question, Question::Summary { may_wait: true, .. })
+                        && self.executor.model.is_some();
+                    if slow {
+                        drop(_turn);
+                        self.ask(question, answers, core).await?;
+                        return Ok(Thought::Again);
+                    }
+                    self.ask(question, answers, core).await?;
+                }
+            }
+        }
+        Err(Error::new(Code::Internal, format!("a call asked more than {QUESTIONS_MAX} questions")))
+    }
+
+    async fn ask(&self, question: Question, answers: &mut Answers, core: &Core) -> Result<()> {
+        let counter = Arc::clone(self.executor.counters.of(core.encoding));
+        let model = self.executor.model.as_ref();
+        super::answer::answer(question, answers, &self.executor.ro, &self.scope, counter, model)
+            .await
+    }
+
+    /// Whether what the caller builds on still holds for this call.
+    fn check_guard(&self, core: &Core) -> Result<()> {
+        let Some(Guard::Rev(rev)) = &self.request.guard else { return Ok(()) };
+        let rev = self.own_rev.as_ref().unwrap_or(rev);
+        if *rev == core.rev {
+            return Ok(());
+        }
+        let changed = changed_since(core, core.version_of(rev), &self.request.call.depends());
+        if changed.is_empty() {
+            return Ok(());
+        }
+        Err(Error::new(
+            Code::RevisionStale,
+            "what this call builds on has changed: read it again and send the new _rev",
+        )
+        .with("_rev", core.rev.as_str())
+        .with("changed", changed))
+    }
+
+    /// Writes a change. `None` means: nothing is certain or a part is done, think again.
+    async fn apply(&mut self, change: Change, part: bool) -> Result<Option<Thought>> {
+        let record = self.record(&change, part);
+        let executor = self.executor;
+        let applied = apply(&executor.rw, &self.scope, &change, &record, executor.mode).await;
+        let key = self.scope.key();
+        match applied {
+            Ok(Applied::Written(rev)) => {
+                let mut core = change.after.clone();
+                core.rev.clone_from(&rev);
+                executor.cores.put(Arc::new(core));
+                report(&change);
+                if part {
+                    self.parts += 1;
+                    self.own_rev = Some(rev);
+                    return Ok(None);
+                }
+                Ok(Some(Thought::Reply(envelope::finished(record.response, &rev, false))))
+            }
+            Ok(Applied::Seen(_)) if part => {
+                executor.cores.drop(key);
+                self.parts += 1;
+                Ok(None)
+            }
+            Ok(Applied::Seen(replay)) => self.replay(replay).map(|body| Some(Thought::Reply(body))),
+            Ok(Applied::NoAgent) => {
+                executor.cores.drop(key);
+                Err(no_agent())
+            }
+            Ok(Applied::Stale | Applied::Raced) => {
+                executor.cores.drop(key);
+                self.recompute().await.map(|()| None)
+            }
+            Ok(Applied::Unknown) => {
+                executor.cores.drop(key);
+                self.repeat(Fault {
+                    kind: crate::store::FaultKind::Lost,
+                    message: "commit not confirmed".into(),
+                })
+                .await
+            }
+            Err(fault) => {
+                executor.cores.drop(key);
+                self.repeat(fault).await
+            }
+        }
+    }
+
+    async fn repeat(&mut self, fault: Fault) -> Result<Option<Thought>> {
+        metrics::counter!(meters::RECOMPUTED, "why" => "fault").increment(1);
+        self.executor.pause(fault, &mut self.faults, self.deadline).await.map(|()| None)
+    }
+
+    /// Another writer was faster. A fresh look decides: a caller that builds on one revision learns there whether it still holds.
+    async fn recompute(&mut self) -> Result<()> {
+        self.conflicts += 1;
+        metrics::counter!(meters::RECOMPUTED, "why" => "conflict").increment(1);
+        if self.conflicts > CONFLICT_RETRIES_MAX {
+            return Err(Error::new(
+                Code::Conflict,
+                "other writers were faster each time: retry later with the same key",
+            )
+            .with("retry_after_ms", 50));
+        }
+        if self.conflicts > 1 {
+            let ceiling = u64::from(self.conflicts).min(16);
+            tokio::time::sleep(Duration::from_millis(self.executor.ids.below(ceiling * 2))).await;
+        }
+        Ok(())
+    }
+
+    fn in_time(&self) -> Result<()> {
+        if self.parts > EVICT_PARTS_MAX {
+            return Err(Error::new(
+                Code::Internal,
+                format!("an eviction needs more than {EVICT_PARTS_MAX} parts"),
+            ));
+        }
+        if clock::now() < self.deadline {
+            return Ok(());
+        }
+        let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Err(Error::new(Code::Timeout, "the call took longer than allowed: retry with the same key")
+            .with("after_ms", ms))
+    }
+
+    fn replay(&self, replay: Replay) -> Result<Value> {
+        if replay.request_hash != self.request_hash {
+            return Err(Error::new(
+                Code::IdempotencyKeyReused,
+                "this idempotency key was used for another call: send a fresh one for each new call",
+            ));
+        }
+        metrics::counter!(meters::REPLAYED).increment(1);
+        let map = match replay.response {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        };
+        let rev = map.get("_rev").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Ok(envelope::finished(map, &rev, true))
+    }
+
+    /// A part has a key of its own, derived from the call's, so that it happens once too.
+    fn record(&self, change: &Change, part: bool) -> Record {
+        let now = self.executor.clock.unix_ms();
+        let replay_key = if part {
+            receipt::sha256(&format!("{}\0part\0{}", self.replay_key, change.before.queue.head_seq))
+        } else {
+            self.replay_key.clone()
+        };
+        Record {
+            replay_key,
+            request_hash: self.request_hash.clone(),
+            tool: self.request.call.name(),
+            response: envelope::of_change(change),
+            created_at: iso8601(now),
+            expires_at: now / 1000 + REPLAY_S,
+        }
+    }
+}
+
+/// Figures of a change that was written.
+fn report(change: &Change) {
+    let now = tokens(&change.after);
+    for (name, value) in [
+        (meters::TOKEN_SYSTEM, now.system),
+        (meters::TOKEN_WORKING, now.working),
+        (meters::TOKEN_FIFO, now.fifo),
+        (meters::TOKEN_SUMMARY, now.summary),
+        (meters::TOKEN_NOTICES, now.notices),
+        (meters::TOKEN_FREE, now.free),
+    ] {
+        #[allow(
+            clippy::cast_precision_loss,
+            reason = "a gauge is a double; windows are far below 2^53"
+        )]
+        metrics::gauge!(name).set(value as f64);
+    }
+    let warned = change.after.counters.warnings - change.before.counters.warnings;
+    metrics::counter!(meters::WARNINGS).increment(warned);
+    if let Some(evict) = &change.evict {
+        metrics::counter!(meters::FLUSHES).increment(1);
+        metrics::counter!(meters::EVICTED).increment(evict.evicted_count);
+    }
+}
