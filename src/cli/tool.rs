@@ -47,7 +47,9 @@ pub(crate) struct Tool {
 pub(crate) async fn run(tool: Tool) -> Result<(), Failure> {
     let arguments = args::json("--args", &tool.args)?;
     let mut write = Write::new(tool.rev.clone());
-    if let Some(key) = tool.key.clone() {
+    // A key among the arguments is the call's key; the header must not say another.
+    let among = arguments.get("idempotency_key").and_then(Value::as_str).map(str::to_string);
+    if let Some(key) = tool.key.clone().or(among) {
         write.key = key;
     }
     let answer =

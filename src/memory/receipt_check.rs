@@ -68,7 +68,7 @@ impl ReceiptCheck {
         if items.len() > ITEMS_MAX {
             return Err(format!("the manifest has more than {ITEMS_MAX} items"));
         }
-        let agent = manifest
+        let agent_id = manifest
             .get("agent")
             .and_then(Value::as_str)
             .ok_or("the manifest has no agent")?
@@ -84,7 +84,7 @@ impl ReceiptCheck {
             .to_string();
         let mut check = ReceiptCheck {
             seen_head: chain_length == 0,
-            agent,
+            agent: answer.get("agent").and_then(Value::as_str).unwrap_or(&agent_id).to_string(),
             context_digest: text_of(answer, "context_digest"),
             chain_head,
             chain_length,
@@ -95,7 +95,7 @@ impl ReceiptCheck {
         check.own_digests(answer, manifest);
         check.items(items, answer);
         if chain_length == 0 {
-            check.head(&receipt::genesis(&check.agent));
+            check.head(&receipt::genesis(&agent_id));
         }
         Ok(check)
     }

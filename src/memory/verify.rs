@@ -107,6 +107,8 @@ impl Report {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Core {
     agent: String,
+    /// The name under the digests: with its tenant, where the state tells one.
+    agent_id: String,
     version: u64,
     head_seq: u64,
     next_seq: u64,
@@ -133,6 +135,7 @@ impl Core {
         };
         Ok(Core {
             agent: text("/agent")?,
+            agent_id: text("/agent_id").or_else(|_| text("/agent"))?,
             version: number("/version")?,
             head_seq: number("/queue/head_seq")?,
             next_seq: number("/queue/next_seq")?,
@@ -173,7 +176,7 @@ impl Verifier {
     /// Begins with the agent's state as the server answered it before the rows were read. An error says what of it is missing.
     pub fn new(state: &Value) -> Result<Verifier, String> {
         let core = Core::read(state)?;
-        let genesis = receipt::genesis(&core.agent);
+        let genesis = receipt::genesis(&core.agent_id);
         Ok(Verifier {
             core,
             next: 1,
@@ -268,7 +271,7 @@ impl Verifier {
         match forgotten(message) {
             Some(true) => self.forgotten += 1,
             Some(false) => {
-                let canonical = receipt::canonical_message(&self.core.agent, message);
+                let canonical = receipt::canonical_message(&self.core.agent_id, message);
                 let made = receipt::digest(&text_of(message, "salt"), &canonical);
                 if made != stored_digest {
                     let what = "the row is not what its digest was made of";
@@ -504,7 +507,7 @@ impl Verifier {
                 *other != seq
                     && receipt::digest(
                         &text_of(message, "salt"),
-                        &receipt::canonical_message(&self.core.agent, &moved),
+                        &receipt::canonical_message(&self.core.agent_id, &moved),
                     ) == *digest
             });
             let Some(other) = fits else { continue };
@@ -628,6 +631,16 @@ pub(crate) mod tests {
         assert_eq!(report.faults, []);
         assert_eq!((report.messages, report.kept, report.evicted, report.other), (9, 5, 4, 0));
         assert_eq!(report.batches, [("b1".to_string(), 2), ("b2".to_string(), 2)]);
+    }
+
+    #[test]
+    fn digests_are_made_with_the_name_of_the_tenant_where_there_is_one() {
+        let (mut state, messages) = log();
+        state["agent"] = json!("short");
+        state["agent_id"] = json!("ada");
+        let report = report(&state, &messages, &state);
+        assert!(report.holds());
+        assert_eq!(report.agent, "short");
     }
 
     #[test]

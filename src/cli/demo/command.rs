@@ -83,7 +83,7 @@ async fn act(stage: &mut Stage, demo: &Demo, turns: &[Turn]) -> Result<(Played, 
     let mut picture = Picture::new(turns.len());
     let played = play::play(stage, &mut picture, turns, demo.window).await?;
     picture.close();
-    let proof = proof::prove(&stage.client(), &played).await?;
+    let proof = proof::prove(&stage.client(), &played, demo.file.is_none()).await?;
     Ok((played, proof))
 }
 
@@ -135,6 +135,8 @@ fn summary(played: &Played, proof: &Proof, took: Duration) -> Value {
         "flushes_short_of_target": score.short_of_target, "limits_broken": score.broken,
         "seconds": (took.as_secs_f64() * 1000.0).round() / 1000.0,
         "arangors_typed_share": metrics.typed_share(), "store_requests": metrics.typed + metrics.raw,
+        "facts_planted": proof.facts.len(), "facts_stored": proof.facts.iter().filter(|fact| fact.is_stored).count(),
+        "facts_in_window": proof.facts.iter().filter(|fact| fact.is_in_window).count(),
         "verify": proof.verdict.holds(),
     })
 }

@@ -16,6 +16,8 @@ const SHIPPED: &str = include_str!("conversation.jsonl");
 /// One turn of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Turn {
+    /// Its place in the conversation, from 1.
+    pub(crate) number: u64,
     /// `user`, `assistant`, `system` or `tool`.
     pub(crate) role: String,
     pub(crate) content: String,
@@ -31,19 +33,33 @@ pub(crate) fn shipped() -> Result<Vec<Turn>, Failure> {
 /// Reads a conversation; `name` stands in errors, with the line.
 pub(crate) fn parse(name: &str, text: &str) -> Result<Vec<Turn>, Failure> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let turns = match serde_json::from_str::<Value>(text) {
+    let mut turns = match serde_json::from_str::<Value>(text) {
         Ok(Value::Object(object)) if !object.contains_key("role") => document(name, &object)?,
         Ok(Value::Array(items)) => listed(name, &items)?,
         Ok(_) => lines(name, text)?,
         Err(error) if is_one_document(text) => {
-            return Err(Failure::data(format!("{name} line {}: {error}", error.line())));
+            return Err(Failure::data(format!(
+                "{name} line {}: not JSON: {}",
+                error.line(),
+                reason(&error)
+            )));
         }
         Err(_) => lines(name, text)?,
     };
+    for (turn, number) in turns.iter_mut().zip(1..) {
+        turn.number = number;
+    }
     match turns.len() > TURNS_MAX {
         true => Err(Failure::data(format!("{name} has more than {TURNS_MAX} turns"))),
         false => Ok(turns),
     }
+}
+
+/// What is wrong and in which column; the line is told by who knows it.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
+    format!("{what} at column {}", error.column())
 }
 
 /// Whether a text that is not JSON as a whole is one broken document rather than lines: no line of it is a turn by itself.
@@ -61,7 +77,7 @@ fn lines(name: &str, text: &str) -> Result<Vec<Turn>, Failure> {
         .map(|(at, line)| {
             let place = format!("{name} line {}", at + 1);
             let value = serde_json::from_str::<Value>(line)
-                .map_err(|error| Failure::data(format!("{place}: not JSON: {error}")))?;
+                .map_err(|error| Failure::data(format!("{place}: not JSON: {}", reason(&error))))?;
             turn(&place, &value)
         })
         .collect()
@@ -123,7 +139,7 @@ fn turn(place: &str, value: &Value) -> Result<Turn, Failure> {
     if let Some(calls) = value.get("tool_calls").filter(|calls| !calls.is_null()) {
         parts.insert("tool_calls".into(), calls.clone());
     }
-    Ok(Turn { role, content, parts })
+    Ok(Turn { number: 0, role, content, parts })
 }
 
 /// The sessions there are, in the order of their numbers: `(n, turns)`.
@@ -160,7 +176,7 @@ fn locomo(name: &str, object: &Map<String, Value>) -> Result<Vec<Turn>, Failure>
             if let Some(time) = time {
                 parts.insert("said_at".into(), time.into());
             }
-            turns.push(Turn { role: role.into(), content, parts });
+            turns.push(Turn { number: 0, role: role.into(), content, parts });
         }
     }
     Ok(turns)

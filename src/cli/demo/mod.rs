@@ -4,6 +4,7 @@ mod command;
 mod input;
 mod metrics;
 mod picture;
+mod planted;
 mod play;
 mod proof;
 mod score;

@@ -42,6 +42,8 @@ const TEXT_BYTES_MAX: usize = 512 << 10;
 /// A message as it was sent, and what was answered.
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
+    /// The turn it is, or a part of; counted from 1.
+    pub(crate) turn: u64,
     pub(crate) role: String,
     pub(crate) content: String,
     pub(crate) parts: Map<String, Value>,
@@ -273,6 +275,7 @@ impl Player<'_> {
         self.pressure = pressure;
         let (digest, chain) = (field(&answer, "/receipt/digest"), field(&answer, "/receipt/chain"));
         self.played.sent.push(Sent {
+            turn: turn.number,
             role: turn.role.clone(),
             content: turn.content.clone(),
             parts: turn.parts.clone(),
