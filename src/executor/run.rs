@@ -10,7 +10,7 @@ use super::envelope;
 use super::request::{
     CallRequest, Guard, Reply, replay_key, request_hash, required_guard, required_key,
 };
-use super::turns::Turns;
+use super::turns::{Turn, Turns};
 use crate::clock::{self, Clock, iso8601};
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
@@ -258,22 +258,25 @@ impl Run<'_> {
         let mut answers = Answers::default();
         let mut trust = true;
         loop {
-            let turn = self.executor.turns.take(self.scope.key()).await?;
+            let mut turn = Some(self.executor.turns.take(self.scope.key()).await?);
             let basis = match self.basis(trust).await? {
                 Ok(basis) => basis,
                 Err(replay) => return self.replay(replay),
             };
-            let thought = self.think(&basis, &mut answers, turn).await?;
+            let thought = self.think(&basis, &mut answers, &mut turn).await?;
             let (change, part) = match thought {
                 Thought::Reply(body) => return Ok(body),
                 Thought::Apply(change, part) => (change, part),
                 Thought::Fresh | Thought::Again => {
                     trust = false;
+                    answers.queue = None;
                     self.in_time()?;
                     continue;
                 }
             };
-            match self.apply(*change, part).await? {
+            let written = self.apply(*change, part).await?;
+            drop(turn);
+            match written {
                 Some(Thought::Reply(body)) => return Ok(body),
                 _ => {
                     trust = part;
@@ -306,13 +309,12 @@ impl Run<'_> {
         &self,
         basis: &Basis,
         answers: &mut Answers,
-        turn: super::turns::Turn,
+        turn: &mut Option<Turn>,
     ) -> Result<Thought> {
         let core = &basis.core;
         if let Err(error) = self.check_guard(core) {
             return if basis.guessed { Ok(Thought::Fresh) } else { Err(error) };
         }
-        let _turn = turn;
         for _ in 0..QUESTIONS_MAX {
             let key_hash = &self.replay_key;
             let around = self.executor.surroundings(&self.scope, self.request, core, key_hash);
@@ -328,7 +330,7 @@ impl Run<'_> {
                     let slow = matches!(question, Question::Summary { may_wait: true, .. })
                         && self.executor.model.is_some();
                     if slow {
-                        drop(_turn);
+                        drop(turn.take());
                         self.ask(question, answers, core).await?;
                         return Ok(Thought::Again);
                     }
