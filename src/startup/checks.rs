@@ -8,6 +8,7 @@ use std::path::Path;
 use http::Method;
 use serde_json::{Value, json};
 
+use super::sentences::{AUTHENTICATION_OPEN, TCP_LISTENER, VECTOR_OFF, VERSION};
 use crate::store::{Admin, Fault, FaultKind};
 
 /// What was looked at and what was seen.
@@ -54,7 +55,7 @@ pub async fn check_database(
         if recent {
             format!("database version {text}")
         } else {
-            format!("database version {text} is older than 3.12.4: upgrade it")
+            format!("{} (seen: {text})", VERSION.text)
         },
     )];
     let role = db
@@ -82,26 +83,14 @@ async fn check_auth(db: &Admin) -> Finding {
         Err(Fault { kind: FaultKind::Arango { status: 401, .. }, .. }) => {
             finding("auth", true, "authentication is on for the Unix socket")
         }
-        _ => finding(
-            "auth",
-            false,
-            "authentication is off: start arangod with --server.authentication true and --server.authentication-unix-sockets true",
-        ),
+        _ => finding("auth", false, AUTHENTICATION_OPEN.text),
     }
 }
 
 /// Posts a vector index that no server accepts; the order of the refusals tells whether the feature is on (facts §5.2).
 async fn check_vector(db: &Admin, recorded: bool) -> Finding {
     let on = || finding("vector-flag", true, "the vector index feature is on");
-    let off = |why: &str| {
-        finding(
-            "vector-flag",
-            false,
-            format!(
-                "{why}: start arangod with --vector-index (3.12.4 and 3.12.5: --experimental-vector-index)"
-            ),
-        )
-    };
+    let off = || finding("vector-flag", false, VECTOR_OFF.text);
     let body = json!({"type": "vector", "name": "vctx_probe", "fields": ["embedding"],
         "params": {"metric": "cosine", "dimension": 0, "nLists": 1}});
     match db.call(Method::POST, "_api/index?collection=archival_docs", Some(&body)).await {
@@ -114,10 +103,10 @@ async fn check_vector(db: &Admin, recorded: bool) -> Finding {
         Err(Fault { kind: FaultKind::Arango { status: 400, .. }, message })
             if message.contains("vector-index") =>
         {
-            off("the vector index feature is off")
+            off()
         }
         Err(Fault { kind: FaultKind::Arango { status: 400, .. }, .. }) => on(),
-        _ => off("the vector index feature could not be probed"),
+        _ => off(),
     }
 }
 
@@ -135,12 +124,7 @@ pub fn check_sockets(socket: &Path, profile: Profile) -> Vec<Finding> {
     let theirs =
         profile != Profile::Cluster && listeners.iter().any(|(port, _)| *port == ARANGOD_PORT);
     findings.push(match (ours, theirs) {
-        (true, _) => finding("uds", false, "this process listens on TCP: it must not"),
-        (_, true) => finding(
-            "uds",
-            false,
-            "something listens on TCP port 8529: bind arangod to its Unix socket only",
-        ),
+        (true, _) | (_, true) => finding("uds", false, TCP_LISTENER.text),
         _ => finding("uds", true, "no TCP listener; the database is reached over its Unix socket"),
     });
     findings.push(modes(socket));
