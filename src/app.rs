@@ -202,11 +202,24 @@ fn start_engine(data_dir: &Path, stopping: watch::Receiver<bool>) -> Result<Engi
         data_dir: data_dir.to_owned(),
     };
     let prepared = prepare_engine(&sockets, password)?;
+    describe_engine(&sockets)?;
     let run = move || io_loop()?.block_on(run_engine(prepared, stopping));
     thread::Builder::new()
         .name("engine".into())
         .spawn(run)
         .map_err(cannot("start the engine's thread"))
+}
+
+/// Writes down what the engine runs with, in the form of an arangod.conf, for `guards/` and for people.
+fn describe_engine(options: &EngineOptions) -> Result<(), Stop> {
+    let mut text = String::from(
+        "# What the embedded engine runs with, in arangod's form. Written at each start; changing it changes nothing.\nvector-index = true\n\n[server]\n",
+    );
+    for socket in [Some(&options.socket), options.ro_socket.as_ref()].into_iter().flatten() {
+        text.push_str(&format!("endpoint = unix://{}\n", socket.display()));
+    }
+    text.push_str("authentication = true\nauthentication-unix-sockets = true\n");
+    fs::write(options.data_dir.join("engine.conf"), text).map_err(cannot("write engine.conf"))
 }
 
 /// Makes a directory that only its owner can enter.
