@@ -14,7 +14,7 @@ use super::kv::{Batch, Bytes, Operation, Pairs, Snapshot, Store};
 use crate::encode::{Space, local_id_of_value};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
-    CACHE_BYTES, JOURNAL_BYTES_MAX, MEMTABLE_BYTES, OPEN_FILES_MAX, STORE_THREADS, SYNC_INTERVAL_MS,
+    CACHE_BYTES, JOURNAL_BYTES_MAX, OPEN_FILES_MAX, STORE_THREADS, SYNC_INTERVAL_MS,
 };
 
 /// A fjall database with the engine's key spaces.
@@ -40,7 +40,7 @@ struct Shared {
 
 impl FjallStore {
     /// Opens or creates the store in its own directory. With `sync` false nothing is ever synced.
-    pub(crate) fn open(directory: &Path, sync: bool) -> Result<Self> {
+    pub(crate) fn open(directory: &Path, memtable_bytes: u64, sync: bool) -> Result<Self> {
         let database = Database::builder(directory)
             .cache_size(CACHE_BYTES)
             .max_journaling_size(JOURNAL_BYTES_MAX)
@@ -50,7 +50,7 @@ impl FjallStore {
             .open()
             .map_err(|error| refused(directory, &error))?;
         let open = |space: Space| {
-            let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
+            let options = || KeyspaceCreateOptions::default().max_memtable_size(memtable_bytes);
             database.keyspace(space.name(), options).map_err(|error| refused(directory, &error))
         };
         let spaces = [open(Space::Meta)?, open(Space::Documents)?, open(Space::Indexes)?];
