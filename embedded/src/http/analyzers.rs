@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::error::{Code, Error, Result};
+use crate::limits::NAME_BYTES_MAX;
 use crate::schema::{Analyzer, IndexKind};
 use crate::value::{Object, Value, write_json};
 
 use super::auth::Level;
 use super::call::Call;
-use super::limits::NAME_BYTES_MAX;
 use super::reply::{Reply, object};
 
 /// Languages of the built-in `text_*` analyzers.

@@ -1,12 +1,12 @@
 //! Collections between JSON and their definition.
 
 use crate::error::{Code, Error, Result};
+use crate::limits::NAME_BYTES_MAX;
 use crate::schema::{
     Collection, CollectionKind, KeyGenerator, KeyOptions, Validation, ValidationLevel,
 };
 use crate::value::Value;
 
-use super::limits::NAME_BYTES_MAX;
 use super::reply::object;
 
 fn bad(message: impl Into<String>) -> Error {
@@ -21,7 +21,7 @@ fn flag(body: &Value, name: &str) -> Result<Option<bool>> {
     }
 }
 
-/// Extended names: Unicode without `/`, `:` and control characters, not beginning with a digit, `.` or a blank; a
+/// The catalog's rule, asked before anything is made. Extended names: Unicode without `/`, `:` and control characters, not beginning with a digit, `.` or a blank; a
 /// leading `_` only for system collections.
 pub(super) fn check_name(name: &str, is_system: bool) -> Result<()> {
     let bad = name.is_empty()

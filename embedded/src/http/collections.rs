@@ -132,7 +132,6 @@ pub(super) fn rename(call: &Call<'_>, name: &str) -> Result<Reply> {
     let given = Value::object(call.request.object()?);
     let new =
         given.text_of("name").ok_or_else(|| Error::new(Code::IllegalName, "name is empty"))?;
-    body::check_name(new, collection.is_system)?;
     if call.database.views.contains_key(new) {
         return Err(Error::of(Code::DuplicateName));
     }

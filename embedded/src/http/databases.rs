@@ -5,7 +5,7 @@ use crate::value::Value;
 
 use super::auth::{ANY, Caller, Level, User};
 use super::call::{Call, SYSTEM};
-use super::limits::{DATABASE_NAME_BYTES_MAX, USERS_MAX};
+use super::limits::USERS_MAX;
 use super::reply::{Reply, object};
 
 /// `GET /_api/database`
@@ -43,7 +43,6 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     call.need_admin()?;
     let body = Value::object(call.request.object()?);
     let name = body.text_of("name").ok_or_else(|| Error::of(Code::DatabaseNameInvalid))?;
-    check_name(name)?;
     let options = body.attribute("options");
     if !options.is_null() && options.as_object().is_none() {
         return Err(Error::new(Code::BadParameter, "'options' must be an object"));
@@ -92,17 +91,6 @@ fn users_of(body: &Value) -> Result<Vec<(String, User)>> {
             Ok((name.to_owned(), User::new(password.unwrap_or_default(), active, extra)?))
         })
         .collect()
-}
-
-/// Extended names: any text without `/`, control characters and outer blanks that does not begin with a digit, `_`,
-/// `.` or `:`.
-fn check_name(name: &str) -> Result<()> {
-    let bad = name.is_empty()
-        || name.len() > DATABASE_NAME_BYTES_MAX
-        || name.starts_with(|c: char| c.is_ascii_digit() || "_.".contains(c))
-        || name.trim() != name
-        || name.chars().any(|c| "/:".contains(c) || c.is_control());
-    if bad { Err(Error::of(Code::DatabaseNameInvalid)) } else { Ok(()) }
 }
 
 /// `DELETE /_api/database/NAME`

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::error::{Code, Error, Result};
+use crate::limits::NAME_BYTES_MAX;
 use crate::schema::{CollectionKind, Database, EdgeDefinition, Graph};
 use crate::value::{Object, Value};
 
 use super::auth::Level;
 use super::call::Call;
 use super::collection_body;
-use super::limits::{DECLARED_MAX, NAME_BYTES_MAX};
+use super::limits::DECLARED_MAX;
 use super::reply::{Reply, object};
 
 /// A graph as it is answered.

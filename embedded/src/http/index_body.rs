@@ -1,10 +1,11 @@
 //! Index definitions out of request bodies, with ArangoDB's defaults filled in.
 
 use crate::error::{Code, Error, Result};
+use crate::limits::NAME_BYTES_MAX;
 use crate::schema::{Index, IndexKind};
 use crate::value::{Object, Value};
 
-use super::limits::{INDEX_FIELDS_MAX, NAME_BYTES_MAX};
+use super::limits::INDEX_FIELDS_MAX;
 use super::reply::object;
 use super::vector_body;
 

@@ -71,9 +71,5 @@ pub(super) const SESSION_S: u64 = 3600;
 pub(super) const USERS_MAX: usize = 10_000;
 /// Bytes of a user name or password.
 pub(super) const CREDENTIAL_BYTES_MAX: usize = 4096;
-/// Bytes of a collection, view, index, graph or analyzer name (extended names).
-pub(super) const NAME_BYTES_MAX: usize = 256;
-/// Bytes of a database name (extended names).
-pub(super) const DATABASE_NAME_BYTES_MAX: usize = 128;
 /// Fields of one persistent index, and its `storedValues` (ArangoDB: 32).
 pub(super) const INDEX_FIELDS_MAX: usize = 32;

@@ -9,7 +9,6 @@ use crate::value::{Object, Value};
 use super::analyzers;
 use super::auth::Level;
 use super::call::{Call, not_found};
-use super::collection_body::check_name;
 use super::reply::{Reply, object};
 
 /// Attributes of an `arangosearch` view that are fixed at creation.
@@ -138,7 +137,6 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     call.need_database(Level::Write)?;
     let body = Value::object(call.request.object()?);
     let name = body.text_of("name").ok_or_else(|| bad("'name' must be a string"))?;
-    check_name(name, false)?;
     if call.database.collections.contains_key(name) || call.database.views.contains_key(name) {
         return Err(Error::of(Code::DuplicateName));
     }
@@ -302,7 +300,6 @@ pub(super) fn rename(call: &Call<'_>, name: &str) -> Result<Reply> {
     let mut view = View::clone(&*find(call, name)?);
     let body = Value::object(call.request.object()?);
     let new = body.text_of("name").ok_or_else(|| bad("'name' must be a string"))?;
-    check_name(new, false)?;
     if call.database.collections.contains_key(new) || call.database.views.contains_key(new) {
         return Err(Error::of(Code::DuplicateName));
     }
