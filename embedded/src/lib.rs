@@ -8,6 +8,7 @@ mod engine;
 pub mod error;
 pub mod expr;
 pub mod functions;
+pub mod http;
 mod index;
 pub mod limits;
 pub mod query;
