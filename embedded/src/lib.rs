@@ -3,6 +3,7 @@
 pub mod error;
 pub mod expr;
 pub mod functions;
+pub mod plan;
 pub mod query;
 pub mod schema;
 pub mod syntax;

@@ -6,7 +6,12 @@ use crate::syntax::Binary;
 use crate::value::Value;
 
 /// `a operator b` for the five operators.
-pub(super) fn arithmetic(operator: Binary, a: &Value, b: &Value, warnings: &mut Warnings) -> Result<Value> {
+pub(super) fn arithmetic(
+    operator: Binary,
+    a: &Value,
+    b: &Value,
+    warnings: &mut Warnings,
+) -> Result<Value> {
     let (left, right) = (number(a), number(b));
     if let (Value::Int(x), Value::Int(y)) = (&left, &right) {
         let exact = match operator {
@@ -53,7 +58,10 @@ fn finite(x: f64, warnings: &mut Warnings) -> Result<Value> {
     match Value::finite(x) {
         Some(value) => Ok(value),
         None => {
-            warnings.raise(Code::QueryInvalidArithmeticValue, Code::QueryInvalidArithmeticValue.text())?;
+            warnings.raise(
+                Code::QueryInvalidArithmeticValue,
+                Code::QueryInvalidArithmeticValue.text(),
+            )?;
             Ok(Value::Null)
         }
     }

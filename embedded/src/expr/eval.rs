@@ -75,7 +75,9 @@ pub fn eval(expr: &Expr, row: &mut Row, binds: &[Value], host: &mut dyn Host) ->
                 found += i64::from(binary(*operator, item, &b, host)?.is_true());
             }
             let is_list = a.as_array().is_some();
-            Value::Bool(is_list && fulfilled(quantifier, found, items.len() as i64, row, binds, host)?)
+            Value::Bool(
+                is_list && fulfilled(quantifier, found, items.len() as i64, row, binds, host)?,
+            )
         }
         Expr::Ternary(condition, Some(yes), no) => {
             let chosen = if truth(condition, row, binds, host)? { yes } else { no };
@@ -103,8 +105,12 @@ pub fn eval(expr: &Expr, row: &mut Row, binds: &[Value], host: &mut dyn Host) ->
 /// Whether an expression is true, without making its value where there is one already.
 pub fn truth(expr: &Expr, row: &mut Row, binds: &[Value], host: &mut dyn Host) -> Result<bool> {
     match expr {
-        Expr::Binary(Binary::And, a, b) => Ok(truth(a, row, binds, host)? && truth(b, row, binds, host)?),
-        Expr::Binary(Binary::Or, a, b) => Ok(truth(a, row, binds, host)? || truth(b, row, binds, host)?),
+        Expr::Binary(Binary::And, a, b) => {
+            Ok(truth(a, row, binds, host)? && truth(b, row, binds, host)?)
+        }
+        Expr::Binary(Binary::Or, a, b) => {
+            Ok(truth(a, row, binds, host)? || truth(b, row, binds, host)?)
+        }
         _ => match place(expr, row, binds) {
             Some(value) => Ok(value.is_true()),
             None => Ok(eval(expr, row, binds, host)?.is_true()),
@@ -130,21 +136,30 @@ fn place<'a>(expr: &'a Expr, row: &'a Row, binds: &'a [Value]) -> Option<&'a Val
 fn indexed(base: &Value, index: &Value) -> Value {
     match base {
         Value::Array(items) => {
-            let Some(number) = index.to_number().filter(|_| !index.is_null()) else { return Value::Null };
+            let Some(number) = index.to_number().filter(|_| !index.is_null()) else {
+                return Value::Null;
+            };
             let at = number.to_i64();
             let at = if at < 0 { at + items.len() as i64 } else { at };
             usize::try_from(at).ok().and_then(|at| items.get(at)).cloned().unwrap_or_default()
         }
         Value::Object(object) => match index {
             Value::String(name) => object.get(name).cloned().unwrap_or_default(),
-            number if number.is_number() => object.get(&number.to_text()).cloned().unwrap_or_default(),
+            number if number.is_number() => {
+                object.get(&number.to_text()).cloned().unwrap_or_default()
+            }
             _ => Value::Null,
         },
         _ => Value::Null,
     }
 }
 
-fn object(entries: &[(ObjectKey, Expr)], row: &mut Row, binds: &[Value], host: &mut dyn Host) -> Result<Value> {
+fn object(
+    entries: &[(ObjectKey, Expr)],
+    row: &mut Row,
+    binds: &[Value],
+    host: &mut dyn Host,
+) -> Result<Value> {
     let mut out = Object::with_capacity(entries.len());
     for (key, value) in entries {
         let name: Arc<str> = match key {
@@ -168,7 +183,9 @@ fn binary(operator: Binary, a: &Value, b: &Value, host: &mut dyn Host) -> Result
         Binary::NotIn => b.as_array().is_none() || !contains(a, b, host)?,
         Binary::Like => like(&a.to_text(), &b.to_text(), false),
         Binary::NotLike => !like(&a.to_text(), &b.to_text(), false),
-        Binary::Match | Binary::NotMatch => return Err(Error::unsupported("matching regular expressions")),
+        Binary::Match | Binary::NotMatch => {
+            return Err(Error::unsupported("matching regular expressions"));
+        }
         Binary::Range => return range(a, b),
         Binary::And => return Ok(if a.is_true() { b.clone() } else { a.clone() }),
         Binary::Or => return Ok(if a.is_true() { a.clone() } else { b.clone() }),
@@ -191,10 +208,16 @@ fn contains(a: &Value, b: &Value, host: &mut dyn Host) -> Result<bool> {
 fn range(a: &Value, b: &Value) -> Result<Value> {
     let (from, to) = (a.to_i64(), b.to_i64());
     if to.abs_diff(from) >= RANGE_ITEMS_MAX.unsigned_abs() {
-        return Err(Error::new(Code::ResourceLimit, format!("range of more than {RANGE_ITEMS_MAX} items")));
+        return Err(Error::new(
+            Code::ResourceLimit,
+            format!("range of more than {RANGE_ITEMS_MAX} items"),
+        ));
     }
-    let items: Vec<Value> =
-        if from <= to { (from..=to).map(Value::Int).collect() } else { (to..=from).rev().map(Value::Int).collect() };
+    let items: Vec<Value> = if from <= to {
+        (from..=to).map(Value::Int).collect()
+    } else {
+        (to..=from).rev().map(Value::Int).collect()
+    };
     Ok(Value::array(items))
 }
 
@@ -219,10 +242,19 @@ fn fulfilled(
     })
 }
 
-fn expand(expansion: &Expansion, row: &mut Row, binds: &[Value], host: &mut dyn Host) -> Result<Value> {
+fn expand(
+    expansion: &Expansion,
+    row: &mut Row,
+    binds: &[Value],
+    host: &mut dyn Host,
+) -> Result<Value> {
     let base = eval(&expansion.base, row, binds, host)?;
     let items = base.as_array().unwrap_or_default();
-    let flat = if expansion.flatten > 0 { crate::functions::flat(items, expansion.flatten as i64) } else { items.to_vec() };
+    let flat = if expansion.flatten > 0 {
+        crate::functions::flat(items, expansion.flatten as i64)
+    } else {
+        items.to_vec()
+    };
     let (mut skip, mut take) = (0, i64::MAX);
     if let Some((offset, count)) = &expansion.limit {
         take = eval(count, row, binds, host)?.to_i64();

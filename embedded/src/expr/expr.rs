@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::functions::Function;
-pub use crate::syntax::Binary;
+use crate::syntax::Binary;
 use crate::value::Value;
 
 /// Place of a variable in a row.
@@ -123,7 +123,10 @@ impl Expr {
         visit(self);
         match self {
             Self::Const(_) | Self::Bind(_) | Self::Register(_) | Self::Subquery(_) => {}
-            Self::Attribute(base, _) | Self::Not(base) | Self::Negate(base) | Self::Number(base) => base.walk(visit),
+            Self::Attribute(base, _)
+            | Self::Not(base)
+            | Self::Negate(base)
+            | Self::Number(base) => base.walk(visit),
             Self::Index(a, b) | Self::Binary(_, a, b) => {
                 a.walk(visit);
                 b.walk(visit);
@@ -154,7 +157,8 @@ impl Expr {
             Self::Expansion(e) => {
                 e.base.walk(visit);
                 e.value.walk(visit);
-                let (offset, count) = e.limit.as_ref().map_or((None, None), |(o, c)| (o.as_ref(), Some(c)));
+                let (offset, count) =
+                    e.limit.as_ref().map_or((None, None), |(o, c)| (o.as_ref(), Some(c)));
                 for part in [e.filter.as_ref(), offset, count].into_iter().flatten() {
                     part.walk(visit);
                 }

@@ -38,7 +38,9 @@ pub fn fold(expr: Expr) -> Expr {
 fn foldable(expr: &Expr) -> bool {
     let constant = |e: &Expr| matches!(e, Expr::Const(_));
     match expr {
-        Expr::Attribute(base, _) | Expr::Not(base) | Expr::Negate(base) | Expr::Number(base) => constant(base),
+        Expr::Attribute(base, _) | Expr::Not(base) | Expr::Negate(base) | Expr::Number(base) => {
+            constant(base)
+        }
         Expr::Binary(Binary::Range, ..) => false,
         Expr::Index(a, b) | Expr::Binary(_, a, b) => constant(a) && constant(b),
         Expr::Quantified(quantifier, _, a, b) => {
