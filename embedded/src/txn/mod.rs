@@ -1,7 +1,20 @@
 //! Transactions: a snapshot, an overlay of own writes, locks where the first writer wins, and one commit.
 
+mod clock;
+mod collection_locks;
+mod locks;
+mod options;
+mod overlay;
+mod read;
+mod registry;
 mod transaction;
 
-pub use transaction::{
-    Declared, IndexRange, OverwriteMode, Scan, Transaction, WriteOptions, Written,
-};
+pub(crate) use clock::{Clock, revision_text};
+pub(crate) use collection_locks::{CollectionLocks, Held};
+pub(crate) use locks::Locks;
+pub use options::{Declared, IndexRange, OverwriteMode, WriteOptions, Written};
+pub use read::Scan;
+pub(crate) use read::{head, primary_key, whole};
+pub use registry::{Lent, Registry, StreamSettings};
+pub use transaction::Transaction;
+pub(crate) use transaction::{Beginning, Resources, State};

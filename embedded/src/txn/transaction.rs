@@ -1,185 +1,331 @@
-//! What a query or a document call may do with data; every read sees the snapshot plus the transaction's own writes.
+//! One transaction from begin to commit; every read sees the snapshot plus the transaction's own writes.
 
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use super::clock::Clock;
+use super::collection_locks::{CollectionLocks, Held};
+use super::locks::{Grant, LockKey, Locks};
+use super::options::Declared;
+use super::overlay::Overlay;
+use crate::encode::{Key, Space, local_id_of_value};
 use crate::error::{Code, Error, Result};
-use crate::schema::{Collection, Index};
-use crate::value::Value;
+use crate::schema::{Collection, Database};
+use crate::storage::{Bytes, Snapshot, Store};
 
-/// Collections named at the begin of a transaction.
-#[derive(Clone, Debug, Default)]
-pub struct Declared {
-    /// May be read.
-    pub read: Vec<String>,
-    /// May be read and written.
-    pub write: Vec<String>,
-    /// May be read and written while nobody else writes them.
-    pub exclusive: Vec<String>,
-    /// Whether other collections may be read (never written) without being named.
-    pub allow_implicit: bool,
+/// What all transactions share.
+pub(crate) struct Resources {
+    /// The store.
+    pub(crate) store: Arc<dyn Store>,
+    /// Locks of keys.
+    pub(crate) locks: Locks,
+    /// Locks of collections.
+    pub(crate) collection_locks: Arc<CollectionLocks>,
+    /// Revisions and numbers.
+    pub(crate) clock: Clock,
+    /// Highest numeric key by collection, where a generator has asked for it.
+    pub(crate) last_keys: Mutex<HashMap<u64, u64>>,
 }
 
-/// Options of one write, as the document API and AQL's `OPTIONS` have them.
-#[derive(Clone, Debug)]
-pub struct WriteOptions {
-    /// `ignoreRevs`: false makes `_rev` of the given document a condition (1200).
-    pub ignore_revs: bool,
-    /// `keepNull`: false removes attributes that an update sets to null.
-    pub keep_null: bool,
-    /// `mergeObjects`: false replaces sub-objects in an update.
-    pub merge_objects: bool,
-    /// What an insert does when the key exists.
-    pub overwrite: OverwriteMode,
-    /// How long a writer may wait for another writer of the same key before 1200/409 (document API: 1 s; AQL: 0).
-    pub lock_wait_ms: u64,
-    /// Revision that the document must have (`If-Match`), checked whatever `ignore_revs` says; 412 when it differs.
-    pub if_match: Option<String>,
-    /// `versionAttribute`: a write with a version not above the stored one is skipped.
-    pub version_attribute: Option<String>,
+/// How a transaction begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beginning {
+    /// Longest wait for a collection that somebody else holds; None is for ever.
+    pub(crate) lock_wait: Option<Duration>,
+    /// Bytes of writes before 32.
+    pub(crate) writes_bytes_max: u64,
+    /// Whether its commit is synced whatever the commit says.
+    pub(crate) wait_for_sync: bool,
+    /// Whether it serves one request: then a write of the document API may look past its snapshot as long as nothing
+    /// was written, since such a request has seen nothing yet.
+    pub(crate) one_request: bool,
 }
 
-impl Default for WriteOptions {
-    fn default() -> Self {
-        Self {
-            ignore_revs: true,
-            keep_null: true,
-            merge_objects: true,
-            overwrite: OverwriteMode::Conflict,
-            lock_wait_ms: 0,
-            if_match: None,
-            version_attribute: None,
-        }
-    }
+/// What a transaction may do with a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Mode {
+    Read,
+    Write,
 }
 
-/// `overwriteMode` of an insert.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OverwriteMode {
-    /// 1210.
-    Conflict,
-    /// Nothing is written.
-    Ignore,
-    /// The whole document is replaced.
-    Replace,
-    /// The document is patched.
-    Update,
-}
-
-/// What a write did.
-#[derive(Clone, Debug)]
-pub struct Written {
-    /// `_key` of the document.
-    pub key: String,
-    /// `_rev` after the write (of the removed document for a removal).
-    pub rev: String,
-    /// `_rev` before the write, if there was a document.
-    pub old_rev: Option<String>,
-    /// The whole document before, with `_id`, `_key`, `_rev`; null if there was none.
-    pub old: Value,
-    /// The whole document after; null for a removal or an ignored insert.
-    pub new: Value,
-    /// False when `overwriteMode: ignore` or `versionAttribute` kept the old document.
-    pub executed: bool,
-}
-
-/// Which part of a sorted index to read: equal values for a prefix of the fields, then bounds for the next field.
-#[derive(Clone, Debug, Default)]
-pub struct IndexRange {
-    /// Values of the first fields.
-    pub equals: Vec<Value>,
-    /// Lower bound of the next field and whether the bound itself belongs to it.
-    pub lower: Option<(Value, bool)>,
-    /// Upper bound of the next field and whether the bound itself belongs to it.
-    pub upper: Option<(Value, bool)>,
-}
-
-/// A place in a scan; it borrows nothing, so a query may write between two batches.
-#[derive(Debug)]
-pub struct Scan {
-    _private: (),
-}
-
-/// One transaction. All calls take `&self`; a caller keeps it to one thread at a time.
-#[derive(Debug)]
+/// One transaction. All calls take `&self`; a caller keeps it to one thread at a time. Dropping aborts it.
 pub struct Transaction {
-    _private: (),
+    pub(super) resources: Arc<Resources>,
+    /// Who owns its locks.
+    id: u64,
+    database: Arc<Database>,
+    modes: BTreeMap<u64, Mode>,
+    allow_implicit: bool,
+    beginning: Beginning,
+    state: Mutex<State>,
+}
+
+/// What changes while a transaction runs.
+pub(crate) struct State {
+    pub(super) snapshot: Arc<dyn Snapshot>,
+    pub(crate) overlay: Overlay,
+    locks: Vec<LockKey>,
+    held: Held,
+    /// Numeric keys to remember at the commit.
+    pub(crate) last_keys: BTreeMap<u64, u64>,
+    /// Whether a written collection asks for a sync.
+    pub(crate) sync: bool,
+    finished: bool,
+}
+
+impl fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transaction")
+            .field("id", &self.id)
+            .field("database", &self.database.name)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Transaction {
-    /// One document by key, whole, with `_key`, `_id`, `_rev` first.
-    pub fn get(&self, _collection: &Collection, _key: &str) -> Result<Option<Value>> {
-        Err(Error::of(Code::NotImplemented))
+    /// Takes the collection locks, then the snapshot. `database` is asked once the locks are held, so that the
+    /// definitions are those the data is in.
+    pub(crate) fn begin(
+        resources: Arc<Resources>,
+        database: &dyn Fn() -> Result<Arc<Database>>,
+        declared: &Declared,
+        beginning: Beginning,
+    ) -> Result<Self> {
+        let mut wanted = Vec::new();
+        let before = database()?;
+        for (names, alone) in [(&declared.write, false), (&declared.exclusive, true)] {
+            for name in names {
+                wanted.push((number_of(&before, name)?, alone));
+            }
+        }
+        let held = resources.collection_locks.take(wanted, beginning.lock_wait)?;
+        let database = database()?;
+        let mut modes = BTreeMap::new();
+        let all = [
+            (&declared.read, Mode::Read),
+            (&declared.write, Mode::Write),
+            (&declared.exclusive, Mode::Write),
+        ];
+        for (names, mode) in all {
+            for name in names.iter().filter(|name| !database.views.contains_key(*name)) {
+                let known = modes.entry(number_of(&database, name)?).or_insert(mode);
+                *known = mode.max(*known);
+            }
+        }
+        let state = State {
+            snapshot: resources.store.snapshot(),
+            overlay: Overlay::default(),
+            locks: Vec::new(),
+            held,
+            last_keys: BTreeMap::new(),
+            sync: beginning.wait_for_sync,
+            finished: false,
+        };
+        let id = resources.clock.id();
+        let allow_implicit = declared.allow_implicit;
+        Ok(Self {
+            resources,
+            id,
+            database,
+            modes,
+            allow_implicit,
+            beginning,
+            state: Mutex::new(state),
+        })
     }
 
-    /// All documents in the order of their insertion.
-    pub fn scan(&self, _collection: &Collection) -> Result<Scan> {
-        Err(Error::of(Code::NotImplemented))
+    /// The database's definitions at the begin.
+    pub fn database(&self) -> Arc<Database> {
+        self.database.clone()
     }
 
-    /// Documents of a primary (`_key`), edge (`_from` or `_to` by `field`), persistent or ttl index within a range, in
-    /// index order or backwards. `field` picks `_from` (0) or `_to` (1) of the edge index and is 0 otherwise.
-    pub fn index_scan(
-        &self,
-        _collection: &Collection,
-        _index: &Index,
-        _field: usize,
-        _range: &IndexRange,
-        _backwards: bool,
-    ) -> Result<Scan> {
-        Err(Error::of(Code::NotImplemented))
+    /// Makes all writes visible at once; with `wait_for_sync` (here, at begin or of a written collection) they survive
+    /// a power loss from then on. Never conflicts. A second call answers 1654.
+    pub fn commit(&self, wait_for_sync: bool) -> Result<()> {
+        let mut state = self.state()?;
+        state.finished = true;
+        let result = self.write_out(&mut state, wait_for_sync);
+        self.release(&mut state);
+        result
     }
 
-    /// The next documents of a scan, at most `max`; an empty answer is the end.
-    pub fn next(&self, _scan: &mut Scan, _max: usize) -> Result<Vec<Value>> {
-        Err(Error::of(Code::NotImplemented))
-    }
-
-    /// Number of documents.
-    pub fn count(&self, _collection: &Collection) -> Result<u64> {
-        Err(Error::of(Code::NotImplemented))
-    }
-
-    /// Writes a new document (1210 if key or unique value exists, 1221/1222 bad key, 1233 bad edge, 1620 schema).
-    pub fn insert(&self, _c: &Collection, _doc: &Value, _o: &WriteOptions) -> Result<Written> {
-        Err(Error::of(Code::NotImplemented))
-    }
-
-    /// Patches the document `key` (1202 missing, 1200 conflict). `_rev` of `patch` counts if `ignore_revs` is false.
-    pub fn update(
-        &self,
-        _c: &Collection,
-        _key: &str,
-        _patch: &Value,
-        _o: &WriteOptions,
-    ) -> Result<Written> {
-        Err(Error::of(Code::NotImplemented))
-    }
-
-    /// Replaces the document `key`.
-    pub fn replace(
-        &self,
-        _c: &Collection,
-        _key: &str,
-        _doc: &Value,
-        _o: &WriteOptions,
-    ) -> Result<Written> {
-        Err(Error::of(Code::NotImplemented))
-    }
-
-    /// Removes the document `key`; `rev` is compared when `ignore_revs` is false.
-    pub fn remove(
-        &self,
-        _c: &Collection,
-        _key: &str,
-        _rev: Option<&str>,
-        _o: &WriteOptions,
-    ) -> Result<Written> {
-        Err(Error::of(Code::NotImplemented))
+    /// Forgets all writes and frees the locks; nothing happens if it is over already.
+    pub fn abort(&self) {
+        let mut state = self.state.lock().expect("a panicked transaction is not used again");
+        state.finished = true;
+        state.overlay = Overlay::default();
+        self.release(&mut state);
     }
 
     /// Marks the current end of the writes, so that a failed statement can be undone alone.
     pub fn savepoint(&self) -> usize {
-        0
+        self.state.lock().expect("a panicked transaction is not used again").overlay.savepoint()
     }
 
     /// Undoes the writes made after a savepoint (locks stay).
-    pub fn rollback_to(&self, _savepoint: usize) {}
+    pub fn rollback_to(&self, savepoint: usize) {
+        self.state
+            .lock()
+            .expect("a panicked transaction is not used again")
+            .overlay
+            .rollback_to(savepoint);
+    }
+
+    fn write_out(&self, state: &mut State, wait_for_sync: bool) -> Result<()> {
+        let mut batch = state.overlay.take_batch(|collection| Key::Count(collection).bytes());
+        for (collection, last) in std::mem::take(&mut state.last_keys) {
+            batch.raise(Space::Meta, Key::LastKey(collection).bytes(), last);
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let ceilings = self.resources.clock.put_ceilings(&mut batch);
+        self.resources.store.commit(batch, wait_for_sync || state.sync)?;
+        self.resources.clock.written(ceilings);
+        Ok(())
+    }
+
+    fn release(&self, state: &mut State) {
+        self.resources.locks.free(state.locks.drain(..));
+        state.held = Held::default();
+    }
+
+    /// The state of a transaction that is not over.
+    pub(crate) fn state(&self) -> Result<MutexGuard<'_, State>> {
+        let state = self.state.lock().expect("a panicked transaction is not used again");
+        if state.finished { Err(Error::of(Code::TransactionAborted)) } else { Ok(state) }
+    }
+
+    /// The collection as this transaction knows it, for reading: 1203 if it is gone, 1652 if it may not be read.
+    pub(super) fn readable<'a>(&'a self, collection: &Collection) -> Result<&'a Arc<Collection>> {
+        let own = self.own(collection)?;
+        if self.allow_implicit || self.modes.contains_key(&own.id) {
+            Ok(own)
+        } else {
+            Err(unregistered(own, "read"))
+        }
+    }
+
+    /// The collection as this transaction knows it, for writing: 1203 if it is gone, 1652 if it was not declared.
+    pub(crate) fn writable<'a>(&'a self, collection: &Collection) -> Result<&'a Arc<Collection>> {
+        let own = self.own(collection)?;
+        match self.modes.get(&own.id) {
+            Some(Mode::Write) => Ok(own),
+            Some(Mode::Read) | None => Err(unregistered(own, "write")),
+        }
+    }
+
+    fn own(&self, collection: &Collection) -> Result<&Arc<Collection>> {
+        let own =
+            self.database.collections.get(&collection.name).filter(|own| own.id == collection.id);
+        own.or_else(|| self.database.collections.values().find(|own| own.id == collection.id))
+            .ok_or_else(|| not_found(&collection.name))
+    }
+
+    /// A revision above all before it.
+    pub(crate) fn new_revision(&self) -> u64 {
+        self.resources.clock.revision()
+    }
+
+    /// What the transactions share.
+    pub(crate) fn resources(&self) -> &Resources {
+        &self.resources
+    }
+
+    /// Locks a key of the store for this transaction, or says that somebody else is writing it (1200).
+    pub(crate) fn lock(
+        &self,
+        state: &mut State,
+        space: Space,
+        key: &[u8],
+        wait_ms: u64,
+    ) -> Result<()> {
+        let key = (space, key.to_vec());
+        match self.resources.locks.take(self.id, &key, Duration::from_millis(wait_ms)) {
+            Grant::New => state.locks.push(key),
+            Grant::Held => {}
+            Grant::Refused => {
+                return Err(Error::new(
+                    Code::Conflict,
+                    "conflict: timed out waiting for a lock on the key",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// 1200 if a commit changed one of these keys after the snapshot. `changed` compares the snapshot with the newest
+    /// data. A request of the document API that has written nothing yet moves to the newest data instead.
+    pub(crate) fn check_unchanged(
+        &self,
+        state: &mut State,
+        may_move: bool,
+        changed: impl Fn(&dyn Snapshot, &dyn Snapshot) -> Result<bool>,
+    ) -> Result<()> {
+        if state.snapshot.is_latest() {
+            return Ok(());
+        }
+        let newest = self.resources.store.snapshot();
+        if !changed(&*state.snapshot, &*newest)? {
+            return Ok(());
+        }
+        if may_move && self.beginning.one_request && state.overlay.is_empty() {
+            state.snapshot = newest;
+            return Ok(());
+        }
+        Err(Error::new(Code::Conflict, "conflict: write-write conflict"))
+    }
+
+    /// 32 when the transaction has written more than it may.
+    pub(crate) fn check_size(&self, state: &State) -> Result<()> {
+        let max = self.beginning.writes_bytes_max;
+        if state.overlay.bytes() <= max {
+            return Ok(());
+        }
+        Err(Error::new(
+            Code::ResourceLimit,
+            format!("aborting transaction: its writes are larger than {max} bytes"),
+        ))
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if let Ok(state) = self.state.get_mut() {
+            self.resources.locks.free(state.locks.drain(..));
+        }
+    }
+}
+
+impl State {
+    /// The value of a key: own writes first.
+    pub(crate) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        match self.overlay.get(space, key) {
+            Some(own) => Ok(own.clone()),
+            None => self.snapshot.get(space, key),
+        }
+    }
+
+    /// The local number of a document by its primary key's bytes.
+    pub(crate) fn local_id(&self, primary: &[u8]) -> Result<Option<u64>> {
+        self.get(Space::Indexes, primary)?.map(|value| local_id_of_value(&value)).transpose()
+    }
+}
+
+fn number_of(database: &Database, name: &str) -> Result<u64> {
+    database.collections.get(name).map(|collection| collection.id).ok_or_else(|| not_found(name))
+}
+
+fn not_found(name: &str) -> Error {
+    Error::new(Code::DataSourceNotFound, format!("collection or view not found: {name}"))
+}
+
+fn unregistered(collection: &Collection, what: &str) -> Error {
+    let name = &collection.name;
+    Error::new(
+        Code::TransactionUnregisteredCollection,
+        format!("unregistered collection used in transaction: {name} [{what}]"),
+    )
 }

@@ -1,0 +1,193 @@
+//! Making, changing, emptying and dropping collections.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::indexes::range_of;
+use super::state::collection as find;
+use super::{names, record};
+use crate::data::{check_rule, empty_collection};
+use crate::encode::{Key, encode_value};
+use crate::engine::Engine;
+use crate::error::{Code, Error, Result};
+use crate::index::{edge_index, primary_index};
+use crate::limits::{COLLECTIONS_MAX, DEFINITION_LOCK_WAIT_MS};
+use crate::schema::{Collection, CollectionKind, Database};
+use crate::storage::Batch;
+use crate::txn::{Declared, Held};
+
+impl Engine {
+    /// Makes a collection (its number and its first indexes are given here); 1207 if a collection or view has the name,
+    /// 1208 for a bad one, 1621 for a schema that cannot be checked.
+    pub fn create_collection(
+        &self,
+        db: &str,
+        mut collection: Collection,
+    ) -> Result<Arc<Collection>> {
+        names::check_data_source(&collection.name, collection.is_system)?;
+        check_properties(&collection)?;
+        let _changing = self.catalog.change();
+        let mut database = Database::clone(&*self.database(db)?);
+        check_free(&database, &collection.name)?;
+        if database.collections.len() + database.views.len() >= COLLECTIONS_MAX {
+            let text = format!("the database has {COLLECTIONS_MAX} collections and views already");
+            return Err(Error::new(Code::ResourceLimit, text));
+        }
+        collection.id = self.next_id();
+        collection.indexes = vec![Arc::new(primary_index())];
+        if collection.kind == CollectionKind::Edge {
+            collection.indexes.push(Arc::new(edge_index()));
+        }
+        self.put_collection(&mut database, collection)
+    }
+
+    /// Changes a collection's properties; name, number, kind and indexes cannot change this way.
+    pub fn change_collection(
+        &self,
+        db: &str,
+        name: &str,
+        change: &mut dyn FnMut(&mut Collection) -> Result<()>,
+    ) -> Result<Arc<Collection>> {
+        let _changing = self.catalog.change();
+        let mut database = Database::clone(&*self.database(db)?);
+        let before = find(&database, name)?;
+        let mut after = Collection::clone(&before);
+        change(&mut after)?;
+        after.id = before.id;
+        after.name.clone_from(&before.name);
+        after.kind = before.kind;
+        after.indexes.clone_from(&before.indexes);
+        check_properties(&after)?;
+        self.put_collection(&mut database, after)
+    }
+
+    /// Gives a collection another name; 1207, 1208.
+    pub fn rename_collection(&self, db: &str, name: &str, new: &str) -> Result<Arc<Collection>> {
+        let before = find(&*self.database(db)?, name)?;
+        if before.is_system {
+            return Err(Error::new(Code::Forbidden, "system collections cannot be renamed"));
+        }
+        names::check_data_source(new, false)?;
+        let _alone = self.writers_out([before.id])?;
+        let _changing = self.catalog.change();
+        let mut database = Database::clone(&*self.database(db)?);
+        let mut collection = Collection::clone(&*find(&database, name)?);
+        if name == new {
+            return Ok(Arc::new(collection));
+        }
+        check_free(&database, new)?;
+        database.collections.remove(name);
+        new.clone_into(&mut collection.name);
+        self.put_collection(&mut database, collection)
+    }
+
+    /// Drops a collection; its data is cleared away afterwards.
+    pub fn drop_collection(&self, db: &str, name: &str) -> Result<()> {
+        let before = find(&*self.database(db)?, name)?;
+        let _alone = self.writers_out([before.id])?;
+        let _changing = self.catalog.change();
+        let mut database = Database::clone(&*self.database(db)?);
+        let collection = find(&database, name)?;
+        let mut batch = Batch::default();
+        self.forget_collection(&mut batch, database.id, &collection);
+        database.collections.remove(name);
+        self.catalog.replace(&self.resources, db, Some(database), batch)?;
+        self.clear_leftovers_soon();
+        Ok(())
+    }
+
+    /// Removes all documents in steps, each of them whole; nobody writes meanwhile.
+    pub fn truncate(&self, db: &str, name: &str) -> Result<()> {
+        let database = self.database(db)?;
+        let collection = find(&database, name)?;
+        let declared = Declared {
+            exclusive: vec![name.to_owned()],
+            allow_implicit: true,
+            ..Declared::default()
+        };
+        empty_collection(|| self.begin(db, &declared, false), &collection)
+    }
+
+    /// Writes a collection's definition and makes it known.
+    pub(super) fn put_collection(
+        &self,
+        database: &mut Database,
+        collection: Collection,
+    ) -> Result<Arc<Collection>> {
+        let mut batch = Batch::default();
+        self.put_collection_with(&mut batch, database, collection)
+    }
+
+    /// The same, together with other changes.
+    pub(super) fn put_collection_with(
+        &self,
+        batch: &mut Batch,
+        database: &mut Database,
+        collection: Collection,
+    ) -> Result<Arc<Collection>> {
+        let key = Key::Collection(database.id, collection.id);
+        batch.put(key.space(), key.bytes(), encode_value(&record::of_collection(&collection)));
+        let collection = Arc::new(collection);
+        database.collections.insert(collection.name.clone(), collection.clone());
+        let name = database.name.clone();
+        self.catalog.replace(
+            &self.resources,
+            &name,
+            Some(std::mem::take(database)),
+            std::mem::take(batch),
+        )?;
+        Ok(collection)
+    }
+
+    /// Removes a collection's definition and leaves its ranges to be cleared, in one batch.
+    pub(super) fn forget_collection(
+        &self,
+        batch: &mut Batch,
+        database: u64,
+        collection: &Collection,
+    ) {
+        let id = collection.id;
+        for key in [Key::Collection(database, id), Key::Count(id), Key::LastKey(id)] {
+            batch.delete(key.space(), key.bytes());
+        }
+        for key in [Key::Documents(id), Key::Primary(id), Key::EdgeFrom(id), Key::EdgeTo(id)] {
+            self.leave_over(batch, &key);
+        }
+        for range in collection.indexes.iter().filter_map(|index| range_of(index)) {
+            self.leave_over(batch, &range);
+        }
+    }
+
+    /// Notes a range that has to be cleared.
+    pub(super) fn leave_over(&self, batch: &mut Batch, range: &Key<'_>) -> u64 {
+        let id = self.next_id();
+        let key = Key::Leftover(id);
+        let mut value = vec![range.space() as u8];
+        value.extend_from_slice(&range.bytes());
+        batch.put(key.space(), key.bytes(), value);
+        id
+    }
+
+    /// Waits until nobody writes the collections and keeps writers out; 18 after a while.
+    pub(super) fn writers_out(&self, ids: impl IntoIterator<Item = u64>) -> Result<Held> {
+        let wanted = ids.into_iter().map(|id| (id, true)).collect();
+        self.resources
+            .collection_locks
+            .take(wanted, Some(Duration::from_millis(DEFINITION_LOCK_WAIT_MS)))
+    }
+}
+
+fn check_properties(collection: &Collection) -> Result<()> {
+    let computed = &collection.computed_values;
+    if !computed.is_null() && !computed.as_array().is_some_and(<[_]>::is_empty) {
+        return Err(Error::unsupported("computedValues"));
+    }
+    collection.validation.as_ref().map_or(Ok(()), |validation| check_rule(&validation.rule))
+}
+
+fn check_free(database: &Database, name: &str) -> Result<()> {
+    if database.collections.contains_key(name) || database.views.contains_key(name) {
+        return Err(Error::new(Code::DuplicateName, format!("duplicate name: {name}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Making and dropping databases.
+
+use std::sync::Arc;
+
+use super::{names, record};
+use crate::encode::{Key, encode_value};
+use crate::engine::Engine;
+use crate::error::{Code, Error, Result};
+use crate::index::primary_index;
+use crate::limits::DATABASES_MAX;
+use crate::schema::{Collection, CollectionKind, Database, KeyGenerator, KeyOptions};
+use crate::storage::Batch;
+use crate::value::Value;
+
+/// System collections of each database, and those of `_system` alone.
+const SYSTEM_COLLECTIONS: [&str; 2] = ["_analyzers", "_graphs"];
+const SERVER_COLLECTIONS: [&str; 1] = ["_users"];
+
+impl Engine {
+    /// A database by name, as it is now; 1228.
+    pub fn database(&self, name: &str) -> Result<Arc<Database>> {
+        self.catalog.database(name)
+    }
+
+    /// All databases by name.
+    pub fn databases(&self) -> Vec<Arc<Database>> {
+        self.catalog.all().values().cloned().collect()
+    }
+
+    /// Makes a database with its system collections; 1207 if it is there, 1229 for a bad name.
+    pub fn create_database(&self, name: &str, options: Value) -> Result<Arc<Database>> {
+        names::check_database(name)?;
+        let _changing = self.catalog.change();
+        let databases = self.catalog.all();
+        if databases.contains_key(name) {
+            return Err(Error::of(Code::DuplicateName));
+        }
+        if databases.len() >= DATABASES_MAX {
+            return Err(Error::new(
+                Code::ResourceLimit,
+                format!("there are {DATABASES_MAX} databases already"),
+            ));
+        }
+        let options = if options.is_null() { record::no_options() } else { options };
+        let mut database =
+            Database { id: self.next_id(), name: name.to_owned(), options, ..Database::default() };
+        let mut batch = Batch::default();
+        let key = Key::Database(database.id);
+        batch.put(key.space(), key.bytes(), encode_value(&record::of_database(&database)));
+        let server: &[&str] = if name == "_system" { &SERVER_COLLECTIONS } else { &[] };
+        for name in SYSTEM_COLLECTIONS.iter().chain(server) {
+            let collection = system_collection(self.next_id(), name);
+            let key = Key::Collection(database.id, collection.id);
+            batch.put(key.space(), key.bytes(), encode_value(&record::of_collection(&collection)));
+            database.collections.insert(collection.name.clone(), Arc::new(collection));
+        }
+        self.catalog.replace(&self.resources, name, Some(database), batch)?;
+        self.database(name)
+    }
+
+    /// Drops a database with all that is in it; 1228. `_system` stays (11).
+    pub fn drop_database(&self, name: &str) -> Result<()> {
+        if name == "_system" {
+            return Err(Error::new(Code::Forbidden, "the _system database cannot be dropped"));
+        }
+        let before = self.database(name)?;
+        let _alone =
+            self.writers_out(before.collections.values().map(|collection| collection.id))?;
+        let _changing = self.catalog.change();
+        let database = self.database(name)?;
+        let mut batch = Batch::default();
+        let mut forget = |key: Key<'_>| batch.delete(key.space(), key.bytes());
+        forget(Key::Database(database.id));
+        database.views.keys().for_each(|name| forget(Key::View(database.id, name)));
+        database.analyzers.keys().for_each(|name| forget(Key::Analyzer(database.id, name)));
+        database.graphs.keys().for_each(|name| forget(Key::Graph(database.id, name)));
+        for collection in database.collections.values() {
+            self.forget_collection(&mut batch, database.id, collection);
+        }
+        self.catalog.replace(&self.resources, name, None, batch)?;
+        self.clear_leftovers_soon();
+        Ok(())
+    }
+}
+
+fn system_collection(id: u64, name: &str) -> Collection {
+    Collection {
+        id,
+        name: name.to_owned(),
+        kind: CollectionKind::Document,
+        is_system: true,
+        wait_for_sync: false,
+        key_options: KeyOptions {
+            generator: KeyGenerator::Traditional,
+            allow_user_keys: true,
+            increment: 1,
+            offset: 0,
+        },
+        validation: None,
+        computed_values: Value::Null,
+        cache_enabled: false,
+        indexes: vec![Arc::new(primary_index())],
+    }
+}

@@ -1,0 +1,148 @@
+//! Making and dropping indexes.
+
+use std::sync::Arc;
+
+use super::state::collection as find;
+use crate::data::build_index;
+use crate::encode::{Key, encode_ordered};
+use crate::engine::Engine;
+use crate::error::{Code, Error, Result};
+use crate::index::check_definition;
+use crate::limits::COLLECTION_INDEXES_MAX;
+use crate::schema::{Collection, Database, Index, IndexKind};
+use crate::storage::Batch;
+use crate::value::{Object, Value};
+
+/// Attributes of a definition that do not make it another one.
+const NAMES: [&str; 4] = ["name", "id", "inBackground", "isNewlyCreated"];
+
+impl Engine {
+    /// Makes an index over the documents that are there; the flag says whether it is new. The same definition answers
+    /// the index that has it, 1005 a name with another definition, 1210 two documents with one unique key.
+    pub fn create_index(
+        &self,
+        db: &str,
+        collection: &str,
+        mut index: Index,
+    ) -> Result<(Arc<Index>, bool)> {
+        check_definition(&index)?;
+        let before = find(&*self.database(db)?, collection)?;
+        let _alone = self.writers_out([before.id])?;
+        let _changing = self.catalog.change();
+        let mut database = Database::clone(&*self.database(db)?);
+        let owner = Collection::clone(&*find(&database, collection)?);
+        if let Some(same) = owner.indexes.iter().find(|known| is_same(known, &index)) {
+            return Ok((same.clone(), false));
+        }
+        check_place(&owner, &index)?;
+        index.id = self.next_id();
+        if index.name.is_empty() {
+            index.name = format!("idx_{}", index.id);
+        }
+        let mut definition = index.definition.as_object().cloned().unwrap_or_else(Object::new);
+        definition.insert("name", index.name.as_str().into());
+        index.definition = Value::object(definition);
+        let Some(range) = range_of(&index) else {
+            return self.finish_index(Batch::default(), &mut database, owner, index);
+        };
+        // Should the engine stop while it builds, the next start clears what is there.
+        let mut note = Batch::default();
+        let leftover = self.leave_over(&mut note, &range);
+        self.set_building(leftover, true);
+        let built = self.resources.store.commit(note, true);
+        let built = built.and_then(|()| build_index(&*self.resources.store, &owner, &index));
+        let finished = built.and_then(|()| {
+            let (mut batch, key) = (Batch::default(), Key::Leftover(leftover));
+            batch.delete(key.space(), key.bytes());
+            self.finish_index(batch, &mut database, owner, index)
+        });
+        self.set_building(leftover, false);
+        finished.inspect_err(|_| self.clear_leftovers_soon())
+    }
+
+    fn finish_index(
+        &self,
+        mut batch: Batch,
+        database: &mut Database,
+        mut owner: Collection,
+        index: Index,
+    ) -> Result<(Arc<Index>, bool)> {
+        let index = Arc::new(index);
+        owner.indexes.push(index.clone());
+        self.put_collection_with(&mut batch, database, owner)?;
+        Ok((index, true))
+    }
+
+    /// Drops an index; 1212 if it is not there, 11 for the primary and the edge index.
+    pub fn drop_index(&self, db: &str, collection: &str, id: u64) -> Result<()> {
+        let before = find(&*self.database(db)?, collection)?;
+        let _alone = self.writers_out([before.id])?;
+        let _changing = self.catalog.change();
+        let mut database = Database::clone(&*self.database(db)?);
+        let mut owner = Collection::clone(&*find(&database, collection)?);
+        let at = owner.indexes.iter().position(|index| index.id == id);
+        let at = at.ok_or_else(|| Error::of(Code::IndexNotFound))?;
+        if matches!(owner.indexes[at].kind, IndexKind::Primary | IndexKind::Edge) {
+            return Err(Error::new(Code::Forbidden, "primary and edge indexes cannot be dropped")
+                .with_status(400));
+        }
+        let mut batch = Batch::default();
+        if let Some(range) = range_of(&owner.indexes.remove(at)) {
+            self.leave_over(&mut batch, &range);
+        }
+        self.put_collection_with(&mut batch, &mut database, owner)?;
+        self.clear_leftovers_soon();
+        Ok(())
+    }
+}
+
+/// Where an index keeps its entries, if it has any.
+pub(super) fn range_of(index: &Index) -> Option<Key<'static>> {
+    match index.kind {
+        IndexKind::Persistent | IndexKind::Ttl if index.unique => Some(Key::Unique(index.id)),
+        IndexKind::Persistent | IndexKind::Ttl => Some(Key::Sorted(index.id)),
+        IndexKind::Primary | IndexKind::Edge | IndexKind::DefinitionOnly(_) => None,
+    }
+}
+
+fn is_same(known: &Index, new: &Index) -> bool {
+    let rest = |index: &Index| {
+        let mut object = index.definition.as_object().cloned().unwrap_or_default();
+        NAMES.iter().for_each(|name| {
+            object.remove(name);
+        });
+        let mut bytes = Vec::new();
+        encode_ordered(&Value::object(object), &mut bytes);
+        bytes
+    };
+    known.kind == new.kind
+        && known.fields == new.fields
+        && known.unique == new.unique
+        && known.sparse == new.sparse
+        && rest(known) == rest(new)
+}
+
+fn check_place(owner: &Collection, index: &Index) -> Result<()> {
+    if owner.indexes.iter().any(|known| known.name == index.name) {
+        return Err(Error::new(
+            Code::DuplicateIdentifier,
+            format!("duplicate value for `name`: another index is called {}", index.name),
+        ));
+    }
+    if !index.name.is_empty() {
+        super::names::check_data_source(&index.name, false)?;
+    }
+    if index.kind == IndexKind::Ttl
+        && owner.indexes.iter().any(|known| known.kind == IndexKind::Ttl)
+    {
+        return Err(Error::new(
+            Code::BadParameter,
+            "there can only be one ttl index per collection",
+        ));
+    }
+    if owner.indexes.len() >= COLLECTION_INDEXES_MAX + 2 {
+        let text = format!("the collection has {COLLECTION_INDEXES_MAX} indexes already");
+        return Err(Error::new(Code::ResourceLimit, text));
+    }
+    Ok(())
+}

@@ -1,0 +1,286 @@
+//! Definitions as stored values and back.
+
+use std::sync::Arc;
+
+use crate::error::{Code, Error, Result};
+use crate::schema::{
+    Analyzer, Collection, CollectionKind, Database, EdgeDefinition, Graph, Index, IndexKind,
+    KeyGenerator, KeyOptions, Validation, ValidationLevel, View,
+};
+use crate::value::{Object, Value};
+
+fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
+    Value::object(entries.into_iter().map(|(name, value)| (Arc::from(name), value)).collect())
+}
+
+fn damaged(what: &str) -> Error {
+    Error::new(Code::Internal, format!("a stored definition is damaged: {what}"))
+}
+
+fn text(value: &Value, name: &str) -> Result<String> {
+    value.text_of(name).map(str::to_owned).ok_or_else(|| damaged(name))
+}
+
+fn number(value: &Value, name: &str) -> Result<u64> {
+    match value.attribute(name) {
+        Value::Int(number) => u64::try_from(number).map_err(|_| damaged(name)),
+        Value::UInt(number) => Ok(number),
+        _ => Err(damaged(name)),
+    }
+}
+
+fn flag(value: &Value, name: &str) -> Result<bool> {
+    match value.attribute(name) {
+        Value::Bool(flag) => Ok(flag),
+        _ => Err(damaged(name)),
+    }
+}
+
+fn texts(value: &Value, name: &str) -> Result<Vec<String>> {
+    let value = value.attribute(name);
+    let items = value.as_array().ok_or_else(|| damaged(name))?;
+    items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(|| damaged(name))).collect()
+}
+
+fn from_texts(texts: &[String]) -> Value {
+    texts.iter().map(|text| Value::from(text.as_str())).collect::<Vec<_>>().into()
+}
+
+/// A database without what lies in it.
+pub(super) fn of_database(database: &Database) -> Value {
+    object([
+        ("id", database.id.into()),
+        ("name", database.name.as_str().into()),
+        ("options", database.options.clone()),
+    ])
+}
+
+/// The reverse of `of_database`.
+pub(super) fn to_database(value: &Value) -> Result<Database> {
+    Ok(Database {
+        id: number(value, "id")?,
+        name: text(value, "name")?,
+        options: value.attribute("options"),
+        ..Database::default()
+    })
+}
+
+/// A collection with its indexes.
+pub(super) fn of_collection(collection: &Collection) -> Value {
+    let keys = &collection.key_options;
+    let generator = match keys.generator {
+        KeyGenerator::Traditional => "traditional",
+        KeyGenerator::Autoincrement => "autoincrement",
+        KeyGenerator::Padded => "padded",
+        KeyGenerator::Uuid => "uuid",
+    };
+    object([
+        ("id", collection.id.into()),
+        ("name", collection.name.as_str().into()),
+        ("edge", (collection.kind == CollectionKind::Edge).into()),
+        ("isSystem", collection.is_system.into()),
+        ("waitForSync", collection.wait_for_sync.into()),
+        ("generator", generator.into()),
+        ("allowUserKeys", keys.allow_user_keys.into()),
+        ("increment", keys.increment.into()),
+        ("offset", keys.offset.into()),
+        ("validation", collection.validation.as_ref().map_or(Value::Null, of_validation)),
+        ("computedValues", collection.computed_values.clone()),
+        ("cacheEnabled", collection.cache_enabled.into()),
+        (
+            "indexes",
+            collection.indexes.iter().map(|index| of_index(index)).collect::<Vec<_>>().into(),
+        ),
+    ])
+}
+
+/// The reverse of `of_collection`.
+pub(super) fn to_collection(value: &Value) -> Result<Collection> {
+    let generator = match text(value, "generator")?.as_str() {
+        "traditional" => KeyGenerator::Traditional,
+        "autoincrement" => KeyGenerator::Autoincrement,
+        "padded" => KeyGenerator::Padded,
+        "uuid" => KeyGenerator::Uuid,
+        other => return Err(damaged(other)),
+    };
+    let key_options = KeyOptions {
+        generator,
+        allow_user_keys: flag(value, "allowUserKeys")?,
+        increment: number(value, "increment")?,
+        offset: number(value, "offset")?,
+    };
+    let validation = value.attribute("validation");
+    let indexes = value.attribute("indexes");
+    let indexes = indexes.as_array().ok_or_else(|| damaged("indexes"))?;
+    Ok(Collection {
+        id: number(value, "id")?,
+        name: text(value, "name")?,
+        kind: if flag(value, "edge")? { CollectionKind::Edge } else { CollectionKind::Document },
+        is_system: flag(value, "isSystem")?,
+        wait_for_sync: flag(value, "waitForSync")?,
+        key_options,
+        validation: if validation.is_null() { None } else { Some(to_validation(&validation)?) },
+        computed_values: value.attribute("computedValues"),
+        cache_enabled: flag(value, "cacheEnabled")?,
+        indexes: indexes
+            .iter()
+            .map(|index| to_index(index).map(Arc::new))
+            .collect::<Result<_>>()?,
+    })
+}
+
+fn of_validation(validation: &Validation) -> Value {
+    let level = match validation.level {
+        ValidationLevel::None => "none",
+        ValidationLevel::New => "new",
+        ValidationLevel::Moderate => "moderate",
+        ValidationLevel::Strict => "strict",
+    };
+    object([
+        ("rule", validation.rule.clone()),
+        ("level", level.into()),
+        ("message", validation.message.as_str().into()),
+    ])
+}
+
+fn to_validation(value: &Value) -> Result<Validation> {
+    let level = match text(value, "level")?.as_str() {
+        "none" => ValidationLevel::None,
+        "new" => ValidationLevel::New,
+        "moderate" => ValidationLevel::Moderate,
+        "strict" => ValidationLevel::Strict,
+        other => return Err(damaged(other)),
+    };
+    Ok(Validation { rule: value.attribute("rule"), level, message: text(value, "message")? })
+}
+
+fn of_index(index: &Index) -> Value {
+    let kind = match &index.kind {
+        IndexKind::Primary => "primary",
+        IndexKind::Edge => "edge",
+        IndexKind::Persistent => "persistent",
+        IndexKind::Ttl => "ttl",
+        IndexKind::DefinitionOnly(_) => "definition",
+    };
+    let other = match &index.kind {
+        IndexKind::DefinitionOnly(kind) => kind.as_str().into(),
+        _ => Value::Null,
+    };
+    object([
+        ("id", index.id.into()),
+        ("name", index.name.as_str().into()),
+        ("kind", kind.into()),
+        ("other", other),
+        ("fields", index.fields.iter().map(|path| from_texts(path)).collect::<Vec<_>>().into()),
+        ("unique", index.unique.into()),
+        ("sparse", index.sparse.into()),
+        ("definition", index.definition.clone()),
+    ])
+}
+
+fn to_index(value: &Value) -> Result<Index> {
+    let kind = match text(value, "kind")?.as_str() {
+        "primary" => IndexKind::Primary,
+        "edge" => IndexKind::Edge,
+        "persistent" => IndexKind::Persistent,
+        "ttl" => IndexKind::Ttl,
+        "definition" => IndexKind::DefinitionOnly(text(value, "other")?),
+        other => return Err(damaged(other)),
+    };
+    let fields = value.attribute("fields");
+    let fields = fields.as_array().ok_or_else(|| damaged("fields"))?;
+    let path = |path: &Value| texts(&object([("path", path.clone())]), "path");
+    Ok(Index {
+        id: number(value, "id")?,
+        name: text(value, "name")?,
+        kind,
+        fields: fields.iter().map(path).collect::<Result<_>>()?,
+        unique: flag(value, "unique")?,
+        sparse: flag(value, "sparse")?,
+        definition: value.attribute("definition"),
+    })
+}
+
+/// A view.
+pub(super) fn of_view(view: &View) -> Value {
+    object([
+        ("id", view.id.into()),
+        ("name", view.name.as_str().into()),
+        ("kind", view.kind.as_str().into()),
+        ("properties", view.properties.clone()),
+    ])
+}
+
+/// The reverse of `of_view`.
+pub(super) fn to_view(value: &Value) -> Result<View> {
+    Ok(View {
+        id: number(value, "id")?,
+        name: text(value, "name")?,
+        kind: text(value, "kind")?,
+        properties: value.attribute("properties"),
+    })
+}
+
+/// An analyzer.
+pub(super) fn of_analyzer(analyzer: &Analyzer) -> Value {
+    object([
+        ("name", analyzer.name.as_str().into()),
+        ("kind", analyzer.kind.as_str().into()),
+        ("properties", analyzer.properties.clone()),
+        ("features", from_texts(&analyzer.features)),
+    ])
+}
+
+/// The reverse of `of_analyzer`.
+pub(super) fn to_analyzer(value: &Value) -> Result<Analyzer> {
+    Ok(Analyzer {
+        name: text(value, "name")?,
+        kind: text(value, "kind")?,
+        properties: value.attribute("properties"),
+        features: texts(value, "features")?,
+    })
+}
+
+/// A named graph.
+pub(super) fn of_graph(graph: &Graph) -> Value {
+    let definition = |edge: &EdgeDefinition| {
+        object([
+            ("collection", edge.collection.as_str().into()),
+            ("from", from_texts(&edge.from)),
+            ("to", from_texts(&edge.to)),
+        ])
+    };
+    object([
+        ("name", graph.name.as_str().into()),
+        ("rev", graph.rev.as_str().into()),
+        (
+            "edgeDefinitions",
+            graph.edge_definitions.iter().map(definition).collect::<Vec<_>>().into(),
+        ),
+        ("orphanCollections", from_texts(&graph.orphan_collections)),
+    ])
+}
+
+/// The reverse of `of_graph`.
+pub(super) fn to_graph(value: &Value) -> Result<Graph> {
+    let definition = |value: &Value| -> Result<EdgeDefinition> {
+        Ok(EdgeDefinition {
+            collection: text(value, "collection")?,
+            from: texts(value, "from")?,
+            to: texts(value, "to")?,
+        })
+    };
+    let definitions = value.attribute("edgeDefinitions");
+    let definitions = definitions.as_array().ok_or_else(|| damaged("edgeDefinitions"))?;
+    Ok(Graph {
+        name: text(value, "name")?,
+        rev: text(value, "rev")?,
+        edge_definitions: definitions.iter().map(definition).collect::<Result<_>>()?,
+        orphan_collections: texts(value, "orphanCollections")?,
+    })
+}
+
+/// An empty object, the options of a database that was made without any.
+pub(super) fn no_options() -> Value {
+    Value::object(Object::new())
+}

@@ -1,0 +1,148 @@
+//! Document keys: which are legal, and how missing ones are made.
+
+use std::io::Read;
+
+use crate::encode::{Key, Space, local_id_of_value};
+use crate::error::{Code, Error, Result};
+use crate::limits::DOCUMENT_KEY_BYTES_MAX;
+use crate::schema::{Collection, KeyGenerator};
+use crate::txn::{Resources, State};
+use crate::value::{Object, Value};
+
+/// Whether ArangoDB takes this text as a `_key`.
+pub(super) fn is_legal(key: &str) -> bool {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_-:.@()+,=;$!*'%".contains(&byte);
+    !key.is_empty() && key.len() <= DOCUMENT_KEY_BYTES_MAX && key.bytes().all(legal)
+}
+
+/// The key that a new document brings (1221 if it is not one, 1222 if it may not) or a new one.
+pub(super) fn key_of(
+    resources: &Resources,
+    state: &mut State,
+    collection: &Collection,
+    document: &Object,
+) -> Result<String> {
+    match document.get("_key") {
+        None => generate(resources, state, collection),
+        Some(Value::String(_)) if !collection.key_options.allow_user_keys => {
+            Err(Error::of(Code::DocumentKeyUnexpected))
+        }
+        Some(Value::String(key)) if is_legal(key) => {
+            remember(resources, state, collection, key)?;
+            Ok(key.to_string())
+        }
+        Some(_) => Err(Error::of(Code::DocumentKeyBad)),
+    }
+}
+
+/// Keeps generated keys above a numeric key that somebody brought.
+fn remember(
+    resources: &Resources,
+    state: &mut State,
+    collection: &Collection,
+    key: &str,
+) -> Result<()> {
+    let counts = matches!(
+        collection.key_options.generator,
+        KeyGenerator::Traditional | KeyGenerator::Autoincrement
+    );
+    let digits = key.bytes().all(|byte| byte.is_ascii_digit());
+    let Some(number) = key.parse::<u64>().ok().filter(|_| counts && digits) else { return Ok(()) };
+    let mut last_keys = resources.last_keys.lock().expect("only moves inside");
+    let last = last_key(&mut last_keys, state, collection.id)?;
+    if number > *last {
+        *last = number;
+        state.last_keys.insert(collection.id, number);
+    }
+    Ok(())
+}
+
+fn generate(resources: &Resources, state: &mut State, collection: &Collection) -> Result<String> {
+    let options = &collection.key_options;
+    let least = match options.generator {
+        KeyGenerator::Padded => return Ok(format!("{:016x}", resources.clock.revision())),
+        KeyGenerator::Uuid => return random_uuid(),
+        KeyGenerator::Traditional => resources.clock.id(),
+        KeyGenerator::Autoincrement => 0,
+    };
+    let mut last_keys = resources.last_keys.lock().expect("only moves inside");
+    let last = last_key(&mut last_keys, state, collection.id)?;
+    let next = match options.generator {
+        KeyGenerator::Autoincrement => next_step(*last, options.offset, options.increment.max(1)),
+        _ if least > *last => return Ok(least.to_string()),
+        _ => last.checked_add(1),
+    };
+    let next = next.ok_or_else(|| Error::new(Code::Internal, "the collection is out of keys"))?;
+    *last = next;
+    state.last_keys.insert(collection.id, next);
+    Ok(next.to_string())
+}
+
+fn next_step(last: u64, offset: u64, increment: u64) -> Option<u64> {
+    match last.checked_sub(offset.max(1)) {
+        None => Some(offset.max(1)),
+        Some(above) => {
+            (above / increment).checked_add(1)?.checked_mul(increment)?.checked_add(offset.max(1))
+        }
+    }
+}
+
+fn last_key<'a>(
+    last_keys: &'a mut std::collections::HashMap<u64, u64>,
+    state: &State,
+    collection: u64,
+) -> Result<&'a mut u64> {
+    use std::collections::hash_map::Entry;
+    Ok(match last_keys.entry(collection) {
+        Entry::Occupied(entry) => entry.into_mut(),
+        Entry::Vacant(entry) => {
+            let stored = state.get(Space::Meta, &Key::LastKey(collection).bytes())?;
+            entry.insert(stored.map_or(Ok(0), |value| local_id_of_value(&value))?)
+        }
+    })
+}
+
+fn random_uuid() -> Result<String> {
+    let mut bytes = [0u8; 16];
+    let random =
+        std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    random.map_err(|error| Error::new(Code::SystemError, format!("read random bytes: {error}")))?;
+    bytes[6] = bytes[6] & 0x0F | 0x40;
+    bytes[8] = bytes[8] & 0x3F | 0x80;
+    let hex = |range: std::ops::Range<usize>| {
+        bytes[range].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    Ok(format!("{}-{}-{}-{}-{}", hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_follow_arangodbs_alphabet() {
+        let long = "k".repeat(254);
+        for key in ["a", "0", "A-Za-z_-:.@()+,=;$!*'%", &long] {
+            assert!(is_legal(key), "{key}");
+        }
+        for key in ["", "a/b", "ä", "a b", "a#", &format!("{long}k")] {
+            assert!(!is_legal(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn autoincrement_keeps_to_its_steps() {
+        let steps = [
+            (0, 1, 1, 1),
+            (1, 1, 1, 2),
+            (0, 5, 10, 5),
+            (5, 5, 10, 15),
+            (17, 5, 10, 25),
+            (15, 5, 10, 25),
+        ];
+        for (last, offset, increment, next) in steps {
+            assert_eq!(next_step(last, offset, increment), Some(next), "after {last}");
+        }
+        assert_eq!(next_step(u64::MAX, 1, 1), None);
+    }
+}

@@ -1,0 +1,44 @@
+//! How a patch changes a document.
+
+use std::sync::Arc;
+
+use crate::encode::is_head;
+use crate::value::{Object, Value};
+
+/// `document` after a patch; `_key`, `_id` and `_rev` of the patch do not count.
+pub(super) fn patched(
+    document: &Object,
+    patch: &Object,
+    keep_null: bool,
+    merge_objects: bool,
+) -> Object {
+    let mut result = document.clone();
+    for (name, value) in patch.iter().filter(|(name, _)| !is_head(name)) {
+        set(&mut result, name, value, keep_null, merge_objects);
+    }
+    result
+}
+
+fn set(target: &mut Object, name: &Arc<str>, value: &Value, keep_null: bool, merge_objects: bool) {
+    if value.is_null() && !keep_null {
+        target.remove(name);
+        return;
+    }
+    let merged = match (target.get(name), value) {
+        (Some(Value::Object(old)), Value::Object(new)) if merge_objects => {
+            let mut merged = (**old).clone();
+            new.iter().for_each(|(name, value)| set(&mut merged, name, value, keep_null, true));
+            Value::object(merged)
+        }
+        _ if keep_null => value.clone(),
+        _ => without_nulls(value),
+    };
+    target.insert(name.clone(), merged);
+}
+
+/// A new value under `keepNull: false`: sub-objects lose their nulls, arrays stay as they are.
+fn without_nulls(value: &Value) -> Value {
+    let Value::Object(object) = value else { return value.clone() };
+    let entries = object.iter().filter(|(_, value)| !value.is_null());
+    Value::object(entries.map(|(name, value)| (name.clone(), without_nulls(value))).collect())
+}

@@ -1,0 +1,13 @@
+//! A document and all its index entries, written together.
+
+mod build;
+mod date;
+mod keys;
+mod merge;
+mod ttl;
+mod validate;
+mod write;
+
+pub(crate) use build::{build_index, clear_range, empty_collection};
+pub(crate) use ttl::Sweeper;
+pub(crate) use validate::check_rule;

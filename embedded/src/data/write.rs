@@ -1,0 +1,429 @@
+//! Insert, update, replace, remove: the document, its key, its revision and all its index entries in one overlay.
+
+use super::{keys, merge, validate};
+use crate::encode::{Key, Record, Space, is_head, is_too_deep, local_id_of_value};
+use crate::error::{Code, Error, Result};
+use crate::index::{Entry, entries};
+use crate::limits::DOCUMENT_BYTES_MAX;
+use crate::schema::{Collection, CollectionKind, Index};
+use crate::storage::Snapshot;
+use crate::txn::{
+    OverwriteMode, State, Transaction, WriteOptions, Written, head, primary_key, whole,
+};
+use crate::value::{Object, Value};
+
+/// A stored document that is about to be changed.
+struct Found {
+    local: u64,
+    revision: String,
+    document: Value,
+}
+
+/// What a document becomes.
+struct Next {
+    revision: u64,
+    document: Object,
+}
+
+impl Transaction {
+    /// Writes a new document (1210 if key or unique value exists, 1221/1222 bad key, 1233 bad edge, 1620 schema).
+    pub fn insert(&self, c: &Collection, doc: &Value, o: &WriteOptions) -> Result<Written> {
+        let collection = self.writable(c)?;
+        let given = object_of(doc)?;
+        let mut state = self.state()?;
+        let key = keys::key_of(self.resources(), &mut state, collection, given)?;
+        let found = self.find(&mut state, collection, &key, o)?;
+        match found {
+            None => self.put_new(&mut state, collection, &key, given, o),
+            Some(found) => match o.overwrite {
+                OverwriteMode::Conflict => Err(exists(&key)),
+                OverwriteMode::Ignore => Ok(kept(key, found, Value::Null)),
+                OverwriteMode::Replace => {
+                    self.put_replaced(&mut state, collection, &key, found, given, o)
+                }
+                OverwriteMode::Update => {
+                    self.put_updated(&mut state, collection, &key, found, given, o)
+                }
+            },
+        }
+    }
+
+    /// Patches the document `key` (1202 missing, 1200 conflict). `_rev` of `patch` counts if `ignore_revs` is false.
+    pub fn update(
+        &self,
+        c: &Collection,
+        key: &str,
+        patch: &Value,
+        o: &WriteOptions,
+    ) -> Result<Written> {
+        let collection = self.writable(c)?;
+        let given = object_of(patch)?;
+        let mut state = self.state()?;
+        let found = self.find_for(
+            &mut state,
+            collection,
+            key,
+            given.get("_rev").and_then(Value::as_str),
+            o,
+        )?;
+        self.put_updated(&mut state, collection, key, found, given, o)
+    }
+
+    /// Replaces the document `key`.
+    pub fn replace(
+        &self,
+        c: &Collection,
+        key: &str,
+        doc: &Value,
+        o: &WriteOptions,
+    ) -> Result<Written> {
+        let collection = self.writable(c)?;
+        let given = object_of(doc)?;
+        let mut state = self.state()?;
+        let found = self.find_for(
+            &mut state,
+            collection,
+            key,
+            given.get("_rev").and_then(Value::as_str),
+            o,
+        )?;
+        self.put_replaced(&mut state, collection, key, found, given, o)
+    }
+
+    /// Removes the document `key`; `rev` is compared when `ignore_revs` is false.
+    pub fn remove(
+        &self,
+        c: &Collection,
+        key: &str,
+        rev: Option<&str>,
+        o: &WriteOptions,
+    ) -> Result<Written> {
+        let collection = self.writable(c)?;
+        let mut state = self.state()?;
+        let found = self.find_for(&mut state, collection, key, rev, o)?;
+        self.write(&mut state, collection, key, Some(&found), None, o)?;
+        let rev = found.revision;
+        Ok(Written {
+            key: key.to_owned(),
+            old_rev: Some(rev.clone()),
+            rev,
+            old: found.document,
+            new: Value::Null,
+            executed: true,
+        })
+    }
+
+    /// Removes all documents of a collection.
+    pub fn truncate(&self, c: &Collection) -> Result<()> {
+        let mut scan = self.scan(self.writable(c)?)?;
+        loop {
+            let documents = self.next(&mut scan, crate::limits::STEP_DOCUMENTS)?;
+            if documents.is_empty() {
+                return Ok(());
+            }
+            for document in &documents {
+                let key = document.text_of("_key").expect("each stored document has its key");
+                self.remove(c, key, None, &WriteOptions::default())?;
+            }
+        }
+    }
+
+    /// Locks a document key and reads what is there now.
+    fn find(
+        &self,
+        state: &mut State,
+        collection: &Collection,
+        key: &str,
+        o: &WriteOptions,
+    ) -> Result<Option<Found>> {
+        let primary = primary_key(collection.id, key);
+        self.lock(state, Space::Indexes, &primary, o.lock_wait_ms)?;
+        let version = |snapshot: &dyn Snapshot| version(snapshot, collection.id, &primary);
+        self.check_unchanged(state, o.lock_wait_ms > 0, |seen, newest| {
+            Ok(version(seen)? != version(newest)?)
+        })?;
+        let Some(local) = state.local_id(&primary)? else { return Ok(None) };
+        let Some(bytes) = state.document(collection.id, local)? else { return Ok(None) };
+        let document = whole(collection, &bytes)?;
+        let revision =
+            document.text_of("_rev").expect("each stored document has its revision").to_owned();
+        Ok(Some(Found { local, revision, document }))
+    }
+
+    /// A document that has to be there, with the revision that is asked for.
+    fn find_for(
+        &self,
+        state: &mut State,
+        collection: &Collection,
+        key: &str,
+        given: Option<&str>,
+        o: &WriteOptions,
+    ) -> Result<Found> {
+        let found = self
+            .find(state, collection, key, o)?
+            .ok_or_else(|| Error::of(Code::DocumentNotFound))?;
+        if let Some(wanted) = o.if_match.as_deref().map(|rev| rev.trim_matches('"'))
+            && wanted != found.revision
+            && wanted != "*"
+        {
+            return Err(stale(&found).with_status(412));
+        }
+        match given {
+            Some(given) if !o.ignore_revs && given != found.revision => Err(stale(&found)),
+            _ => Ok(found),
+        }
+    }
+
+    fn put_new(
+        &self,
+        state: &mut State,
+        collection: &Collection,
+        key: &str,
+        given: &Object,
+        o: &WriteOptions,
+    ) -> Result<Written> {
+        let revision = self.new_revision();
+        let mut document = head(collection, key, revision);
+        for (name, value) in given.iter().filter(|(name, _)| !is_head(name)) {
+            if !value.is_null() || o.keep_null || o.overwrite != OverwriteMode::Update {
+                document.push_new(name.clone(), value.clone());
+            }
+        }
+        self.put(state, collection, key, None, Next { revision, document }, o)
+    }
+
+    fn put_replaced(
+        &self,
+        state: &mut State,
+        collection: &Collection,
+        key: &str,
+        found: Found,
+        given: &Object,
+        o: &WriteOptions,
+    ) -> Result<Written> {
+        if is_outdated(&found.document, given, o) {
+            let unchanged = found.document.clone();
+            return Ok(kept(key.to_owned(), found, unchanged));
+        }
+        let revision = self.new_revision();
+        let mut document = head(collection, key, revision);
+        for (name, value) in given.iter().filter(|(name, _)| !is_head(name)) {
+            document.push_new(name.clone(), value.clone());
+        }
+        self.put(state, collection, key, Some(found), Next { revision, document }, o)
+    }
+
+    fn put_updated(
+        &self,
+        state: &mut State,
+        collection: &Collection,
+        key: &str,
+        found: Found,
+        given: &Object,
+        o: &WriteOptions,
+    ) -> Result<Written> {
+        if is_outdated(&found.document, given, o) {
+            let unchanged = found.document.clone();
+            return Ok(kept(key.to_owned(), found, unchanged));
+        }
+        let revision = self.new_revision();
+        let old = found.document.as_object().expect("a stored document is an object");
+        let mut document = merge::patched(old, given, o.keep_null, o.merge_objects);
+        document.insert("_rev", crate::txn::revision_text(revision).into());
+        self.put(state, collection, key, Some(found), Next { revision, document }, o)
+    }
+
+    /// Checks a document and writes it.
+    fn put(
+        &self,
+        state: &mut State,
+        collection: &Collection,
+        key: &str,
+        found: Option<Found>,
+        next: Next,
+        o: &WriteOptions,
+    ) -> Result<Written> {
+        if collection.kind == CollectionKind::Edge {
+            check_edge(&next.document)?;
+        }
+        let old = found.as_ref().and_then(|found| found.document.as_object());
+        validate::check(collection, old, &next.document)?;
+        self.write(state, collection, key, found.as_ref(), Some(&next), o)?;
+        let (old, old_rev) =
+            found.map_or((Value::Null, None), |found| (found.document, Some(found.revision)));
+        let rev = crate::txn::revision_text(next.revision);
+        Ok(Written {
+            key: key.to_owned(),
+            rev,
+            old_rev,
+            old,
+            new: Value::object(next.document),
+            executed: true,
+        })
+    }
+
+    /// Moves a document and its index entries from what is stored to what comes; nothing of it stays if it fails.
+    fn write(
+        &self,
+        state: &mut State,
+        collection: &Collection,
+        key: &str,
+        found: Option<&Found>,
+        next: Option<&Next>,
+        o: &WriteOptions,
+    ) -> Result<()> {
+        let local = found.map_or_else(|| next.map_or(0, |next| next.revision), |found| found.local);
+        let mut changes = Vec::new();
+        for index in &collection.indexes {
+            let old = found.and_then(|found| found.document.as_object());
+            let old = old.map_or(Ok(Vec::new()), |old| entries(collection, index, old, local))?;
+            let new = next
+                .map_or(Ok(Vec::new()), |next| entries(collection, index, &next.document, local))?;
+            self.check_unique(state, collection, index, &old, &new, o)?;
+            changes.push((old, new));
+        }
+        let record = next.map(|next| Record::write(next.revision, key, &next.document));
+        if record.as_ref().is_some_and(|record| record.len() > DOCUMENT_BYTES_MAX) {
+            return Err(Error::of(Code::DocumentTooLarge));
+        }
+        let savepoint = state.overlay.savepoint();
+        for (old, new) in changes {
+            for entry in old.iter().filter(|entry| new.binary_search(entry).is_err()) {
+                state.overlay.set(Space::Indexes, entry.key.clone(), None);
+            }
+            for entry in new.into_iter().filter(|entry| old.binary_search(entry).is_err()) {
+                let value = if entry.unique { local.to_be_bytes().into() } else { [].into() };
+                state.overlay.set(Space::Indexes, entry.key, Some(value));
+            }
+        }
+        let document_key = Key::Document(collection.id, local).bytes();
+        if found.is_none() != next.is_none() {
+            let value = next.map(|_| local.to_be_bytes().into());
+            state.overlay.set(Space::Indexes, primary_key(collection.id, key), value);
+            state.overlay.count(collection.id, if next.is_some() { 1 } else { -1 });
+        }
+        state.overlay.set(Space::Documents, document_key, record.map(Into::into));
+        state.sync |= collection.wait_for_sync;
+        self.check_size(state).inspect_err(|_| state.overlay.rollback_to(savepoint))
+    }
+
+    /// Locks the unique keys that come and go, and refuses those that another document has (1210).
+    fn check_unique(
+        &self,
+        state: &mut State,
+        collection: &Collection,
+        index: &Index,
+        old: &[Entry],
+        new: &[Entry],
+        o: &WriteOptions,
+    ) -> Result<()> {
+        if !index.unique {
+            return Ok(());
+        }
+        for entry in old.iter().filter(|entry| new.binary_search(entry).is_err()) {
+            self.lock(state, Space::Indexes, &entry.key, o.lock_wait_ms)?;
+        }
+        for entry in new.iter().filter(|entry| old.binary_search(entry).is_err()) {
+            self.lock(state, Space::Indexes, &entry.key, o.lock_wait_ms)?;
+            let holder = |snapshot: &dyn Snapshot| snapshot.get(Space::Indexes, &entry.key);
+            self.check_unchanged(state, o.lock_wait_ms > 0, |seen, newest| {
+                Ok(holder(seen)? != holder(newest)?)
+            })?;
+            if let Some(value) = state.get(Space::Indexes, &entry.key)? {
+                return Err(taken(state, collection, index, local_id_of_value(&value)?));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Local number and revision of a document in a snapshot: equal only if nobody changed it.
+fn version(snapshot: &dyn Snapshot, collection: u64, primary: &[u8]) -> Result<Option<(u64, u64)>> {
+    let Some(value) = snapshot.get(Space::Indexes, primary)? else { return Ok(None) };
+    let local = local_id_of_value(&value)?;
+    let bytes = snapshot.get(Space::Documents, &Key::Document(collection, local).bytes())?;
+    let revision =
+        bytes.map(|bytes| Record::read(&bytes).map(|record| record.revision)).transpose()?;
+    Ok(revision.map(|revision| (local, revision)))
+}
+
+fn object_of(document: &Value) -> Result<&Object> {
+    if is_too_deep(document) {
+        return Err(Error::new(Code::QueryTooMuchNesting, "the document is nested too deeply"));
+    }
+    document.as_object().ok_or_else(|| Error::of(Code::DocumentTypeInvalid))
+}
+
+/// `_from` and `_to` have to be `collection/key`.
+fn check_edge(document: &Object) -> Result<()> {
+    let legal = |name: &str| {
+        let text = document.get(name).and_then(Value::as_str);
+        text.and_then(|text| text.split_once('/'))
+            .is_some_and(|(collection, key)| !collection.is_empty() && keys::is_legal(key))
+    };
+    if legal("_from") && legal("_to") { Ok(()) } else { Err(Error::of(Code::InvalidEdgeAttribute)) }
+}
+
+/// Whether `versionAttribute` says that the stored document is at least as new.
+fn is_outdated(stored: &Value, given: &Object, o: &WriteOptions) -> bool {
+    let Some(name) = o.version_attribute.as_deref().filter(|name| !name.is_empty()) else {
+        return false;
+    };
+    let number = |value: Value| value.as_f64().filter(|number| *number >= 0.0).map(|_| value);
+    let (Some(old), Some(new)) =
+        (number(stored.attribute(name)), given.get(name).cloned().and_then(number))
+    else {
+        return false;
+    };
+    let ordered = |value: &Value| {
+        let mut bytes = Vec::new();
+        crate::encode::encode_ordered(value, &mut bytes);
+        bytes
+    };
+    ordered(&new) <= ordered(&old)
+}
+
+fn kept(key: String, found: Found, new: Value) -> Written {
+    let rev = found.revision;
+    Written { key, old_rev: Some(rev.clone()), rev, old: found.document, new, executed: false }
+}
+
+fn stale(found: &Found) -> Error {
+    let mut extra = Object::new();
+    for name in ["_id", "_key", "_rev"] {
+        extra.insert(name, found.document.attribute(name));
+    }
+    Error::new(Code::Conflict, "conflict, _rev values do not match")
+        .with_extra(Value::object(extra))
+}
+
+fn exists(key: &str) -> Error {
+    Error::new(
+        Code::UniqueConstraintViolated,
+        format!(
+            "unique constraint violated - in index primary of type primary over '_key'; conflicting key: {key}"
+        ),
+    )
+}
+
+fn taken(state: &State, collection: &Collection, index: &Index, local: u64) -> Error {
+    let name = &index.name;
+    let fields: Vec<_> = index.fields.iter().map(|path| path.join(".")).collect();
+    let fields = fields.join(", ");
+    let holder = match state.document(collection.id, local) {
+        Ok(Some(bytes)) => {
+            Record::read(&bytes).map(|record| format!("; conflicting key: {}", record.key))
+        }
+        Ok(None) => Ok(String::new()),
+        Err(error) => Err(error),
+    };
+    match holder {
+        Ok(holder) => Error::new(
+            Code::UniqueConstraintViolated,
+            format!(
+                "unique constraint violated - in index {name} of type persistent over '{fields}'{holder}"
+            ),
+        ),
+        Err(error) => error,
+    }
+}

@@ -1,0 +1,83 @@
+//! A directory with a lock and a store; a store is made under another name and gets its own only when it is whole.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Code, Error, Result};
+
+const LOCK: &str = "lock";
+const STORE: &str = "store";
+const UNFINISHED: &str = "store.new";
+
+/// An open directory; the lock goes with it.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Directory {
+    /// Opens or makes a directory and locks it; refuses one with foreign files or with another engine in it.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        fs::create_dir_all(path).map_err(|error| failed("create", path, &error))?;
+        let path = path.canonicalize().map_err(|error| failed("find", path, &error))?;
+        check_names(&path)?;
+        let lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path.join(LOCK));
+        let lock = lock.map_err(|error| failed("open the lock of", &path, &error))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path, _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(Error::new(
+                Code::SystemError,
+                format!("another engine has {} open", path.display()),
+            )),
+            Err(TryLockError::Error(error)) => Err(failed("lock", &path, &error)),
+        }
+    }
+
+    /// Where the store is. If there is none, `make` makes one in the path that it is given, closes it, and the store
+    /// gets its name durably.
+    pub(crate) fn store(&self, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+        let (store, unfinished) = (self.path.join(STORE), self.path.join(UNFINISHED));
+        if unfinished.exists() {
+            // Never answered for: the rename below is what makes a store one.
+            fs::remove_dir_all(&unfinished)
+                .map_err(|error| failed("remove", &unfinished, &error))?;
+        }
+        if !store.exists() {
+            make(&unfinished)?;
+            fs::rename(&unfinished, &store)
+                .map_err(|error| failed("rename", &unfinished, &error))?;
+            let parent = self.path.parent().unwrap_or(&self.path);
+            for directory in [self.path.as_path(), parent] {
+                let synced = File::open(directory).and_then(|directory| directory.sync_all());
+                synced.map_err(|error| failed("sync", directory, &error))?;
+            }
+        }
+        Ok(store)
+    }
+}
+
+fn check_names(path: &Path) -> Result<()> {
+    let entries = fs::read_dir(path).map_err(|error| failed("read", path, &error))?;
+    for entry in entries {
+        let name = entry.map_err(|error| failed("read", path, &error))?.file_name();
+        if ![LOCK, STORE, UNFINISHED].iter().any(|own| name == *own) {
+            let text = format!(
+                "{} is not an engine's directory: it holds {}",
+                path.display(),
+                name.display()
+            );
+            return Err(Error::new(Code::SystemError, text));
+        }
+    }
+    Ok(())
+}
+
+fn failed(what: &str, path: &Path, error: &std::io::Error) -> Error {
+    Error::new(Code::SystemError, format!("{what} {}: {error}", path.display()))
+}

@@ -1,0 +1,314 @@
+//! The compact form of a value and of a stored document; integers stay exact, attribute order stays.
+
+use std::sync::Arc;
+
+use crate::error::{Code, Error, Result};
+use crate::limits::VALUE_DEPTH_MAX;
+use crate::value::{Object, Value};
+
+/// First byte of each document record, raised when its form changes.
+const RECORD_VERSION: u8 = 1;
+
+const NULL: u8 = 0;
+const FALSE: u8 = 1;
+const TRUE: u8 = 2;
+const INT: u8 = 3;
+const UINT: u8 = 4;
+const DOUBLE: u8 = 5;
+const STRING: u8 = 6;
+const ARRAY: u8 = 7;
+const OBJECT: u8 = 8;
+/// An array of doubles alone: eight bytes each, for vectors.
+const DOUBLES: u8 = 9;
+
+/// A document as it is stored: revision, key, then its own attributes without `_key`, `_id`, `_rev`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record<'a> {
+    /// `_rev` as a number.
+    pub(crate) revision: u64,
+    /// `_key`.
+    pub(crate) key: &'a str,
+    body: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// The bytes of a document; `_key`, `_id` and `_rev` of `document` stay out.
+    pub(crate) fn write(revision: u64, key: &str, document: &Object) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64 + document.len() * 24);
+        out.push(RECORD_VERSION);
+        out.extend_from_slice(&revision.to_be_bytes());
+        out.push(u8::try_from(key.len()).expect("a key is at most 254 bytes"));
+        out.extend_from_slice(key.as_bytes());
+        let own = || document.iter().filter(|(name, _)| !is_head(name));
+        out.push(OBJECT);
+        put_varint(own().count() as u64, &mut out);
+        for (name, value) in own() {
+            put_text(name, &mut out);
+            put(value, &mut out);
+        }
+        out
+    }
+
+    /// Reads revision and key; the body waits until it is asked for.
+    pub(crate) fn read(bytes: &'a [u8]) -> Result<Self> {
+        let (&version, rest) = bytes.split_first().ok_or_else(damaged)?;
+        if version != RECORD_VERSION {
+            return Err(damaged());
+        }
+        let (revision, rest) = rest.split_first_chunk::<8>().ok_or_else(damaged)?;
+        let (&length, rest) = rest.split_first().ok_or_else(damaged)?;
+        let (key, body) = rest.split_at_checked(usize::from(length)).ok_or_else(damaged)?;
+        let key = std::str::from_utf8(key).map_err(|_| damaged())?;
+        Ok(Self { revision: u64::from_be_bytes(*revision), key, body })
+    }
+
+    /// Adds the document's own attributes to `head`, which holds the system attributes and none of the others.
+    pub(crate) fn attributes_into(&self, head: &mut Object) -> Result<()> {
+        let mut reader = Reader { bytes: self.body };
+        if reader.byte()? != OBJECT {
+            return Err(damaged());
+        }
+        let count = reader.count()?;
+        for _ in 0..count {
+            let name = reader.text()?;
+            let value = reader.value(1)?;
+            head.push_new(name, value);
+        }
+        Ok(())
+    }
+
+    /// The document's own attributes.
+    #[cfg(test)]
+    pub(crate) fn attributes(&self) -> Result<Object> {
+        let mut object = Object::with_capacity(8);
+        self.attributes_into(&mut object)?;
+        Ok(object)
+    }
+}
+
+/// Whether a value is nested deeper than a stored one may be.
+pub(crate) fn is_too_deep(value: &Value) -> bool {
+    fn reaches(value: &Value, left: usize) -> bool {
+        match value {
+            Value::Array(items) => left == 0 || items.iter().any(|item| reaches(item, left - 1)),
+            Value::Object(object) => {
+                left == 0 || object.iter().any(|(_, value)| reaches(value, left - 1))
+            }
+            _ => false,
+        }
+    }
+    reaches(value, VALUE_DEPTH_MAX - 1)
+}
+
+/// Whether an attribute is one of those that stand at the head of a record instead of in it.
+pub(crate) fn is_head(name: &str) -> bool {
+    matches!(name, "_key" | "_id" | "_rev")
+}
+
+/// The bytes of a value.
+pub(crate) fn encode_value(value: &Value) -> Vec<u8> {
+    let mut out = Vec::new();
+    put(value, &mut out);
+    out
+}
+
+/// The value of its bytes; bytes that `encode_value` did not write are an error.
+pub(crate) fn decode_value(bytes: &[u8]) -> Result<Value> {
+    let mut reader = Reader { bytes };
+    let value = reader.value(0)?;
+    if reader.bytes.is_empty() { Ok(value) } else { Err(damaged()) }
+}
+
+fn damaged() -> Error {
+    Error::new(Code::Internal, "a stored record is damaged")
+}
+
+fn put(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Null => out.push(NULL),
+        Value::Bool(false) => out.push(FALSE),
+        Value::Bool(true) => out.push(TRUE),
+        Value::Int(i) => {
+            out.push(INT);
+            put_varint(((i << 1) ^ (i >> 63)).cast_unsigned(), out);
+        }
+        Value::UInt(u) => {
+            out.push(UINT);
+            out.extend_from_slice(&u.to_le_bytes());
+        }
+        Value::Double(d) => {
+            out.push(DOUBLE);
+            out.extend_from_slice(&d.to_le_bytes());
+        }
+        Value::String(s) => {
+            out.push(STRING);
+            put_text(s, out);
+        }
+        Value::Array(items) => put_array(items, out),
+        Value::Object(object) => put_object(object, out),
+    }
+}
+
+fn put_array(items: &[Value], out: &mut Vec<u8>) {
+    let doubles = items.len() > 1 && items.iter().all(|item| matches!(item, Value::Double(_)));
+    out.push(if doubles { DOUBLES } else { ARRAY });
+    put_varint(items.len() as u64, out);
+    for item in items {
+        match item {
+            Value::Double(d) if doubles => out.extend_from_slice(&d.to_le_bytes()),
+            other => put(other, out),
+        }
+    }
+}
+
+fn put_object(object: &Object, out: &mut Vec<u8>) {
+    out.push(OBJECT);
+    put_varint(object.len() as u64, out);
+    for (name, value) in object.iter() {
+        put_text(name, out);
+        put(value, out);
+    }
+}
+
+fn put_text(text: &str, out: &mut Vec<u8>) {
+    put_varint(text.len() as u64, out);
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Seven bits per byte, lowest first.
+fn put_varint(mut number: u64, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// The number that `put_varint` wrote, taken from the front.
+fn take_varint(bytes: &mut &[u8]) -> Result<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first().ok_or_else(damaged)?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7F) << shift;
+        if byte & 0x80 == 0 {
+            return Ok(number);
+        }
+    }
+    Err(damaged())
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn byte(&mut self) -> Result<u8> {
+        let (&byte, rest) = self.bytes.split_first().ok_or_else(damaged)?;
+        self.bytes = rest;
+        Ok(byte)
+    }
+
+    fn eight(&mut self) -> Result<[u8; 8]> {
+        let (eight, rest) = self.bytes.split_first_chunk::<8>().ok_or_else(damaged)?;
+        self.bytes = rest;
+        Ok(*eight)
+    }
+
+    /// A count of things of at least one byte each, so a damaged count cannot ask for much memory.
+    fn count(&mut self) -> Result<usize> {
+        let count = usize::try_from(take_varint(&mut self.bytes)?).map_err(|_| damaged())?;
+        if count > self.bytes.len() { Err(damaged()) } else { Ok(count) }
+    }
+
+    fn text(&mut self) -> Result<Arc<str>> {
+        let length = self.count()?;
+        let (text, rest) = self.bytes.split_at(length);
+        self.bytes = rest;
+        std::str::from_utf8(text).map(Arc::from).map_err(|_| damaged())
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Value> {
+        if depth > VALUE_DEPTH_MAX {
+            return Err(damaged());
+        }
+        Ok(match self.byte()? {
+            NULL => Value::Null,
+            FALSE => Value::Bool(false),
+            TRUE => Value::Bool(true),
+            INT => {
+                let zigzag = take_varint(&mut self.bytes)?;
+                Value::Int((zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed())
+            }
+            UINT => Value::UInt(u64::from_le_bytes(self.eight()?)),
+            DOUBLE => Value::Double(f64::from_le_bytes(self.eight()?)),
+            STRING => Value::String(self.text()?),
+            ARRAY => {
+                let count = self.count()?;
+                let items = (0..count).map(|_| self.value(depth + 1));
+                Value::array(items.collect::<Result<_>>()?)
+            }
+            DOUBLES => {
+                let count = self.count()?;
+                let doubles =
+                    (0..count).map(|_| Ok(Value::Double(f64::from_le_bytes(self.eight()?))));
+                Value::array(doubles.collect::<Result<_>>()?)
+            }
+            OBJECT => {
+                let count = self.count()?;
+                let mut object = Object::with_capacity(count);
+                for _ in 0..count {
+                    let name = self.text()?;
+                    let value = self.value(depth + 1)?;
+                    object.push_new(name, value);
+                }
+                Value::object(object)
+            }
+            _ => return Err(damaged()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_back_as_they_were() {
+        let mut object = Object::new();
+        object.insert("z", Value::Int(i64::MIN));
+        object.insert("a", Value::array(vec![Value::Double(0.5), Value::Double(-0.0)]));
+        object.insert(
+            "",
+            Value::array(vec![Value::Null, true.into(), Value::UInt(u64::MAX), "ä\0".into()]),
+        );
+        let value = Value::object(object);
+        let back = decode_value(&encode_value(&value)).unwrap();
+        assert_eq!(format!("{value:?}"), format!("{back:?}"));
+    }
+
+    #[test]
+    fn a_value_that_is_not_too_deep_comes_back() {
+        let nested = |depth| (0..depth).fold(Value::Null, |value, _| Value::array(vec![value]));
+        let deepest = (0..).find(|depth| is_too_deep(&nested(*depth))).unwrap() - 1;
+        let mut body = Object::new();
+        body.insert("a", nested(deepest));
+        let bytes = Record::write(1, "k", &body);
+        assert_eq!(Record::read(&bytes).unwrap().attributes().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn each_cut_of_a_record_is_an_error_and_not_a_panic() {
+        let mut body = Object::new();
+        body.insert("text", "hello".into());
+        body.insert("list", vec![1i64.into(), Value::Double(2.5)].into());
+        let bytes = Record::write(7, "k", &body);
+        assert_eq!(Record::read(&bytes).unwrap().attributes().unwrap().len(), 2);
+        for end in 0..bytes.len() {
+            assert!(
+                Record::read(&bytes[..end]).and_then(|r| r.attributes()).is_err(),
+                "cut at {end}"
+            );
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! How values and keys become bytes.
+
+mod document;
+mod key;
+mod space;
+
+pub(crate) use document::{Record, decode_value, encode_value, is_head, is_too_deep};
+pub(crate) use key::{encode_ordered, encode_ordered_text, successor};
+pub(crate) use space::{Key, Space, local_id_of_key, local_id_of_value};

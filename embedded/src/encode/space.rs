@@ -1,0 +1,149 @@
+//! Every key of the store: three key spaces, one enum, one comment each.
+
+use crate::error::{Code, Error, Result};
+
+/// A key space: one tree of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Space {
+    /// Catalog, counters, settings: small.
+    Meta = 0,
+    /// Documents by collection and local number.
+    Documents = 1,
+    /// Index entries.
+    Indexes = 2,
+}
+
+impl Space {
+    /// All of them, by number.
+    pub(crate) const ALL: [Self; 3] = [Self::Meta, Self::Documents, Self::Indexes];
+
+    /// Its name in the store.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Meta => "meta",
+            Self::Documents => "documents",
+            Self::Indexes => "indexes",
+        }
+    }
+}
+
+/// A key, or the beginning of all keys of a kind. Numbers are written big-endian, so that they sort.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Key<'a> {
+    /// Version of this whole format; its absence means that the store is not ours.
+    Format,
+    /// No revision above this number was ever given out (8 bytes).
+    RevisionCeiling,
+    /// No number above this one was ever given out (8 bytes).
+    IdCeiling,
+    /// A database: number → definition.
+    Database(u64),
+    /// All databases.
+    Databases,
+    /// A collection with its indexes: database, collection → definition.
+    Collection(u64, u64),
+    /// All collections of a database.
+    Collections(u64),
+    /// A view: database, name → definition.
+    View(u64, &'a str),
+    /// An analyzer: database, name → definition.
+    Analyzer(u64, &'a str),
+    /// A named graph: database, name → definition.
+    Graph(u64, &'a str),
+    /// A small durable record of the server (users, grants).
+    Setting(&'a str),
+    /// Number of documents of a collection (8 bytes).
+    Count(u64),
+    /// Highest numeric key of a collection, where its generator has to know it (8 bytes).
+    LastKey(u64),
+    /// A range that no definition names any more and that is being cleared: its number → space and prefix.
+    Leftover(u64),
+    /// All such ranges.
+    Leftovers,
+    /// A document: collection, local number → record.
+    Document(u64, u64),
+    /// All documents of a collection.
+    Documents(u64),
+    /// Primary index of a collection; then the ordered key → local number.
+    Primary(u64),
+    /// Edge index by `_from`; then the ordered text, then the local number → nothing.
+    EdgeFrom(u64),
+    /// Edge index by `_to`; like `EdgeFrom`.
+    EdgeTo(u64),
+    /// An index by its number; then its ordered fields, then the local number → nothing.
+    Sorted(u64),
+    /// A unique index by its number; then its ordered fields → local number.
+    Unique(u64),
+}
+
+impl Key<'_> {
+    /// The tree it lies in.
+    pub(crate) fn space(&self) -> Space {
+        match self {
+            Self::Document(..) | Self::Documents(_) => Space::Documents,
+            Self::Primary(_)
+            | Self::EdgeFrom(_)
+            | Self::EdgeTo(_)
+            | Self::Sorted(_)
+            | Self::Unique(_) => Space::Indexes,
+            _ => Space::Meta,
+        }
+    }
+
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        match *self {
+            Self::Format => vec![0x01],
+            Self::RevisionCeiling => vec![0x02],
+            Self::IdCeiling => vec![0x03],
+            Self::Databases => vec![0x10],
+            Self::Database(id) => numbered(0x10, &[id], ""),
+            Self::Collections(database) => numbered(0x11, &[database], ""),
+            Self::Collection(database, id) => numbered(0x11, &[database, id], ""),
+            Self::View(database, name) => numbered(0x12, &[database], name),
+            Self::Analyzer(database, name) => numbered(0x13, &[database], name),
+            Self::Graph(database, name) => numbered(0x14, &[database], name),
+            Self::Setting(name) => numbered(0x20, &[], name),
+            Self::Count(collection) => numbered(0x30, &[collection], ""),
+            Self::LastKey(collection) => numbered(0x31, &[collection], ""),
+            Self::Leftovers => vec![0x40],
+            Self::Leftover(id) => numbered(0x40, &[id], ""),
+            Self::Documents(collection) => collection.to_be_bytes().to_vec(),
+            Self::Document(collection, local) => {
+                let mut bytes = Vec::with_capacity(16);
+                bytes.extend_from_slice(&collection.to_be_bytes());
+                bytes.extend_from_slice(&local.to_be_bytes());
+                bytes
+            }
+            Self::Primary(collection) => numbered(0x01, &[collection], ""),
+            Self::EdgeFrom(collection) => numbered(0x02, &[collection], ""),
+            Self::EdgeTo(collection) => numbered(0x03, &[collection], ""),
+            Self::Sorted(index) => numbered(0x04, &[index], ""),
+            Self::Unique(index) => numbered(0x05, &[index], ""),
+        }
+    }
+}
+
+fn numbered(kind: u8, numbers: &[u64], name: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(64);
+    bytes.push(kind);
+    for number in numbers {
+        bytes.extend_from_slice(&number.to_be_bytes());
+    }
+    bytes.extend_from_slice(name.as_bytes());
+    bytes
+}
+
+/// The local number at the end of a document key or of an index entry.
+pub(crate) fn local_id_of_key(key: &[u8]) -> Result<u64> {
+    key.last_chunk::<8>().map(|last| u64::from_be_bytes(*last)).ok_or_else(damaged)
+}
+
+/// The number that a counter, a primary or a unique entry holds.
+pub(crate) fn local_id_of_value(value: &[u8]) -> Result<u64> {
+    value.try_into().map(u64::from_be_bytes).map_err(|_| damaged())
+}
+
+fn damaged() -> Error {
+    Error::new(Code::Internal, "a stored index entry is damaged")
+}

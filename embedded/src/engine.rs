@@ -1,0 +1,290 @@
+//! The engine: one directory, its catalog, its transactions and the thread that keeps house.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::catalog::Catalog;
+use crate::disk::Directory;
+use crate::encode::{Key, Space, local_id_of_key, successor};
+use crate::error::{Code, Error, Result};
+use crate::limits::{
+    COLLECTION_LOCK_WAIT_MS, REQUEST_WRITES_BYTES_MAX, SWEEP_INTERVAL_MS, TTL_INTERVAL_MS,
+};
+use crate::storage::{Batch, Bytes, FjallStore, Store};
+use crate::txn::{
+    Beginning, Clock, CollectionLocks, Declared, Locks, Registry, Resources, Transaction,
+    revision_text,
+};
+use crate::value::Value;
+
+/// What the store writes into itself first: name and version of the format.
+const FORMAT: &[u8] = b"arango-embedded 1";
+
+/// How an engine works.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Milliseconds after which an unused stream transaction is aborted (ArangoDB: 60 s).
+    pub stream_idle_ms: u64,
+    /// Milliseconds that an operation waits for a stream transaction in use (ArangoDB: 8 s).
+    pub stream_lock_wait_ms: u64,
+    /// Bytes that one stream transaction may write (ArangoDB: 512 MiB).
+    pub stream_size_bytes_max: u64,
+    /// Whether vector indexes may be made (ArangoDB: `--vector-index`).
+    pub vector_index: bool,
+    /// Milliseconds between two rounds of the TTL sweeper (ArangoDB: 30 s).
+    pub ttl_interval_ms: u64,
+    /// Whether synced commits are synced. Only tests say no, to see that the difference shows.
+    pub sync: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            stream_idle_ms: 60_000,
+            stream_lock_wait_ms: 8_000,
+            stream_size_bytes_max: 512 << 20,
+            vector_index: false,
+            ttl_interval_ms: TTL_INTERVAL_MS,
+            sync: true,
+        }
+    }
+}
+
+/// An open engine, shared as `Arc<Engine>`. Dropping it stops its thread and syncs what is unsynced.
+pub struct Engine {
+    pub(crate) resources: Arc<Resources>,
+    pub(crate) catalog: Arc<Catalog>,
+    streams: Arc<Registry>,
+    options: Options,
+    house: Arc<House>,
+    housekeeper: Option<JoinHandle<()>>,
+    _directory: Directory,
+}
+
+/// What the housekeeper is told.
+#[derive(Default)]
+struct House {
+    orders: Mutex<Orders>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Orders {
+    stop: bool,
+    clear_leftovers: bool,
+    /// Leftovers that are indexes being built.
+    building: BTreeSet<u64>,
+}
+
+impl Engine {
+    /// Opens or makes an engine in a directory of its own; refuses foreign and damaged ones, and one that is open.
+    pub fn open(directory: &Path, options: Options) -> Result<Arc<Self>> {
+        let directory = Directory::open(directory)?;
+        let path = directory.store(|path| make_store(path, options.sync))?;
+        let store: Arc<dyn Store> = Arc::new(FjallStore::open(&path, options.sync)?);
+        check_format(&*store, &path)?;
+        let snapshot = store.snapshot();
+        let resources = Arc::new(Resources {
+            clock: Clock::load(&*snapshot)?,
+            store,
+            locks: Locks::default(),
+            collection_locks: Arc::new(CollectionLocks::default()),
+            last_keys: Mutex::default(),
+        });
+        let catalog = Arc::new(Catalog::load(&*snapshot)?);
+        drop(snapshot);
+        let streams = Arc::new(Registry::new(
+            options.stream_idle_ms,
+            options.stream_lock_wait_ms,
+            options.stream_size_bytes_max,
+        ));
+        let mut engine = Self {
+            resources,
+            catalog,
+            streams,
+            options,
+            house: Arc::default(),
+            housekeeper: None,
+            _directory: directory,
+        };
+        if engine.database("_system").is_err() {
+            engine.create_database("_system", Value::Null)?;
+        }
+        engine.clear_leftovers_soon();
+        engine.housekeeper = Some(engine.keep_house()?);
+        Ok(Arc::new(engine))
+    }
+
+    /// How it was opened.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// A number above all before it, server-wide: ids and traditional keys.
+    pub fn next_id(&self) -> u64 {
+        self.resources.clock.id()
+    }
+
+    /// A revision above all before it, as it is shown.
+    pub fn new_rev(&self) -> String {
+        revision_text(self.resources.clock.revision())
+    }
+
+    /// Begins a transaction for one request.
+    pub fn begin(&self, db: &str, declared: &Declared, wait_for_sync: bool) -> Result<Transaction> {
+        let beginning = Beginning {
+            lock_wait: Some(Duration::from_millis(COLLECTION_LOCK_WAIT_MS)),
+            writes_bytes_max: REQUEST_WRITES_BYTES_MAX,
+            wait_for_sync,
+            one_request: true,
+        };
+        self.begin_with(db, declared, beginning)
+    }
+
+    pub(crate) fn begin_with(
+        &self,
+        db: &str,
+        declared: &Declared,
+        beginning: Beginning,
+    ) -> Result<Transaction> {
+        Transaction::begin(
+            self.resources.clone(),
+            &|| self.catalog.database(db),
+            declared,
+            beginning,
+        )
+    }
+
+    /// The stream transactions.
+    pub fn streams(&self) -> &Registry {
+        &self.streams
+    }
+
+    /// Has dropped data cleared away in the background.
+    pub(crate) fn clear_leftovers_soon(&self) {
+        self.house.orders.lock().expect("only moves inside").clear_leftovers = true;
+        self.house.changed.notify_all();
+    }
+
+    /// Keeps a leftover from being cleared, or gives it free.
+    pub(crate) fn set_building(&self, leftover: u64, building: bool) {
+        let mut orders = self.house.orders.lock().expect("only moves inside");
+        if building {
+            orders.building.insert(leftover);
+        } else {
+            orders.building.remove(&leftover);
+        }
+    }
+
+    fn keep_house(&self) -> Result<JoinHandle<()>> {
+        let (house, streams) = (self.house.clone(), self.streams.clone());
+        let resources = self.resources.clone();
+        let sweeper = crate::data::Sweeper::new(
+            self.resources.clone(),
+            self.catalog.clone(),
+            self.options.ttl_interval_ms,
+        );
+        let run = move || {
+            let mut sweeper = sweeper;
+            while let Some(clear) = house.next() {
+                streams.sweep();
+                let cleared =
+                    if clear { clear_leftovers(&*resources.store, &house) } else { Ok(()) };
+                if let Err(error) = cleared.and_then(|()| sweeper.sweep_if_due(&|| house.stopped()))
+                {
+                    tracing::warn!(%error, "housekeeping failed");
+                }
+            }
+        };
+        std::thread::Builder::new().name("housekeeper".into()).spawn(run).map_err(|error| {
+            Error::new(Code::SystemError, format!("start the housekeeper: {error}"))
+        })
+    }
+}
+
+impl House {
+    /// Waits for the next round: whether leftovers are to be cleared, or None to stop.
+    fn next(&self) -> Option<bool> {
+        let mut orders = self.orders.lock().expect("only moves inside");
+        if !orders.stop && !orders.clear_leftovers {
+            let interval = Duration::from_millis(SWEEP_INTERVAL_MS);
+            orders = self.changed.wait_timeout(orders, interval).expect("only moves inside").0;
+        }
+        if orders.stop { None } else { Some(std::mem::take(&mut orders.clear_leftovers)) }
+    }
+
+    fn stopped(&self) -> bool {
+        self.orders.lock().expect("only moves inside").stop
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.house.orders.lock().expect("only moves inside").stop = true;
+        self.house.changed.notify_all();
+        if self.housekeeper.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the housekeeper ended in a panic");
+        }
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+fn make_store(path: &Path, sync: bool) -> Result<()> {
+    let store = FjallStore::open(path, sync)?;
+    let mut batch = Batch::default();
+    batch.put(Space::Meta, Key::Format.bytes(), Bytes::from(FORMAT));
+    store.commit(batch, true)
+}
+
+fn check_format(store: &dyn Store, path: &Path) -> Result<()> {
+    let found = store.snapshot().get(Space::Meta, &Key::Format.bytes())?;
+    let text = match found.as_deref() {
+        Some(FORMAT) => return Ok(()),
+        Some(other) => format!("its format is {:?}", String::from_utf8_lossy(other)),
+        None => "it has no format record".to_owned(),
+    };
+    let wanted = String::from_utf8_lossy(FORMAT);
+    let text =
+        format!("{} is no store of this engine: {text}, wanted is {wanted:?}", path.display());
+    Err(Error::new(Code::SystemError, text))
+}
+
+/// Clears the ranges that dropped collections and indexes left over; stops early when the engine does.
+fn clear_leftovers(store: &dyn Store, house: &House) -> Result<()> {
+    let lower = Key::Leftovers.bytes();
+    let upper = successor(lower.clone()).expect("a key begins with a small kind byte");
+    let snapshot = store.snapshot();
+    let leftovers =
+        snapshot.scan(Space::Meta, &lower, &upper, false).collect::<Result<Vec<_>>>()?;
+    for (key, value) in leftovers {
+        // An index that was being built is finished (and its leftover gone) before it is called so no longer.
+        let building = house
+            .orders
+            .lock()
+            .expect("only moves inside")
+            .building
+            .contains(&local_id_of_key(&key)?);
+        if building || store.snapshot().get(Space::Meta, &key)?.is_none() {
+            continue;
+        }
+        let damaged = || Error::new(Code::Internal, "a stored leftover is damaged");
+        let (&space, prefix) = value.split_first().ok_or_else(damaged)?;
+        let space = *Space::ALL.get(usize::from(space)).ok_or_else(damaged)?;
+        if !crate::data::clear_range(store, space, prefix, &|| house.stopped())? {
+            return Ok(());
+        }
+        let mut batch = Batch::default();
+        batch.delete(Space::Meta, key.to_vec());
+        store.commit(batch, false)?;
+    }
+    Ok(())
+}

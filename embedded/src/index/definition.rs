@@ -1,0 +1,91 @@
+//! Index definitions: the two that every collection has, and what is checked before another is made.
+
+use crate::error::{Code, Error, Result};
+use crate::index::entries::EXPANSION;
+use crate::schema::{Index, IndexKind};
+use crate::value::{Object, Value};
+
+/// Persistent indexes have at most this many fields and stored values (3.12).
+const FIELDS_MAX: usize = 32;
+
+/// The primary index.
+pub(crate) fn primary_index() -> Index {
+    fixed(0, "primary", IndexKind::Primary, &["_key"], true)
+}
+
+/// The edge index.
+pub(crate) fn edge_index() -> Index {
+    fixed(1, "edge", IndexKind::Edge, &["_from", "_to"], false)
+}
+
+fn fixed(id: u64, kind_name: &str, kind: IndexKind, fields: &[&str], unique: bool) -> Index {
+    let names = fields.iter().map(|field| Value::from(*field)).collect::<Vec<_>>();
+    let mut definition = Object::new();
+    definition.insert("type", kind_name.into());
+    definition.insert("name", kind_name.into());
+    definition.insert("fields", names.into());
+    definition.insert("unique", unique.into());
+    definition.insert("sparse", false.into());
+    Index {
+        id,
+        name: kind_name.into(),
+        kind,
+        fields: fields.iter().map(|field| vec![(*field).to_owned()]).collect(),
+        unique,
+        sparse: false,
+        definition: Value::object(definition),
+    }
+}
+
+/// Refuses definitions that the engine cannot keep.
+pub(crate) fn check_definition(index: &Index) -> Result<()> {
+    match &index.kind {
+        IndexKind::Primary | IndexKind::Edge => Err(Error::new(
+            Code::BadParameter,
+            "primary and edge indexes are made with their collection",
+        )),
+        IndexKind::DefinitionOnly(_) => Ok(()),
+        IndexKind::Ttl if index.fields.len() != 1 || index.unique => {
+            Err(Error::new(Code::BadParameter, "a ttl index has one field and is not unique"))
+        }
+        IndexKind::Ttl if expire_after(index).is_none() => Err(Error::new(
+            Code::BadParameter,
+            "a ttl index needs a number expireAfter of at least 0",
+        )),
+        IndexKind::Persistent | IndexKind::Ttl => check_fields(index),
+    }
+}
+
+/// Seconds after which a document of a ttl index expires.
+pub(crate) fn expire_after(index: &Index) -> Option<f64> {
+    index.definition.attribute("expireAfter").as_f64().filter(|seconds| *seconds >= 0.0)
+}
+
+fn check_fields(index: &Index) -> Result<()> {
+    let bad = |text: &str| Err(Error::new(Code::BadParameter, text));
+    if index.fields.is_empty() || index.fields.len() > FIELDS_MAX {
+        return bad("an index has 1 to 32 fields");
+    }
+    let mut expansions = 0;
+    for path in &index.fields {
+        if path.is_empty() || path.iter().any(String::is_empty) {
+            return bad("an index field is a path of names");
+        }
+        if path[0] == "_id" {
+            return bad("_id cannot be indexed");
+        }
+        if path.iter().any(|segment| segment.trim_end_matches(EXPANSION).contains(['[', ']', '*']))
+        {
+            return Err(Error::of(Code::AttributeParserFailed));
+        }
+        expansions += path.iter().filter(|segment| segment.ends_with(EXPANSION)).count();
+    }
+    let expanded_ttl = expansions > 0 && index.kind == IndexKind::Ttl;
+    if expansions > 1 || expanded_ttl {
+        return Err(Error::unsupported(
+            "an index with more than one [*], or a ttl index with one,",
+        ));
+    }
+    let repeated = (1..index.fields.len()).any(|at| index.fields[..at].contains(&index.fields[at]));
+    if repeated { bad("an index field stands twice") } else { Ok(()) }
+}

@@ -1,0 +1,7 @@
+//! What each index stores for a document.
+
+mod definition;
+mod entries;
+
+pub(crate) use definition::{check_definition, edge_index, expire_after, primary_index};
+pub(crate) use entries::{Entry, entries};

@@ -1,0 +1,66 @@
+//! Named limits of the engine: each queue, wait, batch and buffer has its end here.
+
+/// Bytes of one key in the store (the journal keeps key lengths in 16 bits).
+pub const KEY_BYTES_MAX: usize = 65_000;
+/// Bytes of a document key (`_key`), as ArangoDB has it.
+pub const DOCUMENT_KEY_BYTES_MAX: usize = 254;
+/// Bytes of a name of a database, collection, view or index (3.12: 256, databases 128).
+pub const NAME_BYTES_MAX: usize = 256;
+/// Bytes of one stored document.
+pub const DOCUMENT_BYTES_MAX: usize = 64 << 20;
+/// Nesting of arrays and objects in a stored value; somewhat more than JSON texts may have.
+pub const VALUE_DEPTH_MAX: usize = 250;
+/// Bytes of the block cache of the store.
+pub const CACHE_BYTES: u64 = 64 << 20;
+/// Bytes of one memtable; there is one per key space, and at most four wait for their flush.
+pub const MEMTABLE_BYTES: u64 = 16 << 20;
+/// Bytes of all journals: what a reopening replays at most.
+pub const JOURNAL_BYTES_MAX: u64 = 128 << 20;
+/// Open files of the store.
+pub const OPEN_FILES_MAX: usize = 400;
+/// Background threads of the store (flush and compaction).
+pub const STORE_THREADS: usize = 2;
+/// Transactions merged into one write of the journal.
+pub const GROUP_COMMITS_MAX: usize = 256;
+/// Bytes merged into one write of the journal (a single larger transaction is written alone).
+pub const GROUP_BYTES_MAX: usize = 32 << 20;
+/// Commits that may wait for their group; more are refused with 21003.
+pub const GROUP_WAITING_MAX: usize = 4096;
+/// Milliseconds until an unsynced commit is synced in the background (ArangoDB: `--rocksdb.sync-interval` 100).
+pub const SYNC_INTERVAL_MS: u64 = 100;
+/// Bytes of writes of one request (AQL or document API); a stream transaction has its own setting.
+pub const REQUEST_WRITES_BYTES_MAX: u64 = 512 << 20;
+/// Milliseconds a request waits for a collection that another transaction holds exclusively (ArangoDB: 900 s).
+pub const COLLECTION_LOCK_WAIT_MS: u64 = 900_000;
+/// Milliseconds that commit and abort of a stream transaction wait for a running operation.
+pub const STREAM_FINISH_WAIT_MS: u64 = 3_000;
+/// Stream transactions open at once; each pins a snapshot.
+pub const STREAMS_MAX: usize = 1024;
+/// Finished stream transactions that are remembered.
+pub const TOMBSTONES_MAX: usize = 16_384;
+/// Documents handled in one step of a truncation, of an index build and of the TTL sweeper.
+pub const STEP_DOCUMENTS: usize = 1000;
+/// Keys removed in one step when dropped data is cleared away.
+pub const STEP_KEYS: usize = 10_000;
+/// Documents that the TTL sweeper removes from one collection in one round (3.12: 100 000).
+pub const TTL_COLLECTION_MAX: usize = 100_000;
+/// Documents that the TTL sweeper removes in one round (3.12: 1 000 000).
+pub const TTL_ROUND_MAX: usize = 1_000_000;
+/// Milliseconds between two rounds of the TTL sweeper (3.12: `--ttl.frequency` 30 000).
+pub const TTL_INTERVAL_MS: u64 = 30_000;
+/// Milliseconds that revisions may run ahead of their durable ceiling.
+pub const CLOCK_CEILING_MS: u64 = 10_000;
+/// Numbers that may be given out ahead of their durable ceiling.
+pub const ID_CEILING_STEP: u64 = 10_000;
+/// Index entries that one document may have in one array index.
+pub const ARRAY_ENTRIES_MAX: usize = 10_000;
+/// Indexes of one collection (ArangoDB: 64 without primary and edge index).
+pub const COLLECTION_INDEXES_MAX: usize = 64;
+/// Collections and views of one database.
+pub const COLLECTIONS_MAX: usize = 10_000;
+/// Databases of the server.
+pub const DATABASES_MAX: usize = 4096;
+/// Milliseconds that a change of definitions waits for writers of its collection.
+pub const DEFINITION_LOCK_WAIT_MS: u64 = 30_000;
+/// Milliseconds between two looks at idle stream transactions.
+pub const SWEEP_INTERVAL_MS: u64 = 1_000;

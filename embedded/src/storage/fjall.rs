@@ -1,0 +1,210 @@
+//! The real store: fjall, one journal, three trees, one sync per group of commits.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
+
+use super::group::{Group, Poison};
+use super::kv::{Batch, Bytes, Operation, Pairs, Snapshot, Store};
+use crate::encode::{Space, local_id_of_value};
+use crate::error::{Code, Error, Result};
+use crate::limits::{
+    CACHE_BYTES, JOURNAL_BYTES_MAX, MEMTABLE_BYTES, OPEN_FILES_MAX, STORE_THREADS, SYNC_INTERVAL_MS,
+};
+
+/// A fjall database with the engine's key spaces.
+pub(crate) struct FjallStore {
+    shared: Arc<Shared>,
+    syncer: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    database: Database,
+    spaces: [Keyspace; 3],
+    group: Group,
+    poison: Poison,
+    /// Commits that are visible.
+    commits: AtomicU64,
+    /// Whether something was written since the last sync.
+    unsynced: AtomicBool,
+    /// Whether syncs happen at all; only the crash test says no.
+    sync: bool,
+    stop: Mutex<bool>,
+    stopped: Condvar,
+}
+
+impl FjallStore {
+    /// Opens or creates the store in its own directory. With `sync` false nothing is ever synced.
+    pub(crate) fn open(directory: &Path, sync: bool) -> Result<Self> {
+        let database = Database::builder(directory)
+            .cache_size(CACHE_BYTES)
+            .max_journaling_size(JOURNAL_BYTES_MAX)
+            .max_cached_files(Some(OPEN_FILES_MAX))
+            .worker_threads(STORE_THREADS)
+            .manual_journal_persist(true)
+            .open()
+            .map_err(|error| refused(directory, &error))?;
+        let open = |space: Space| {
+            let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
+            database.keyspace(space.name(), options).map_err(|error| refused(directory, &error))
+        };
+        let spaces = [open(Space::Meta)?, open(Space::Documents)?, open(Space::Indexes)?];
+        let poison = Poison::default();
+        let shared = Arc::new(Shared {
+            database,
+            spaces,
+            group: Group::new(poison.clone()),
+            poison,
+            commits: AtomicU64::new(0),
+            unsynced: AtomicBool::new(false),
+            sync,
+            stop: Mutex::new(false),
+            stopped: Condvar::new(),
+        });
+        let syncer = sync.then(|| spawn_syncer(shared.clone())).transpose()?;
+        Ok(Self { shared, syncer })
+    }
+}
+
+impl Drop for FjallStore {
+    fn drop(&mut self) {
+        *self.shared.stop.lock().expect("only moves inside") = true;
+        self.shared.stopped.notify_all();
+        if self.syncer.take().is_some_and(|syncer| syncer.join().is_err()) {
+            tracing::error!("the background sync ended in a panic");
+        }
+        self.shared.sync_in_background();
+    }
+}
+
+impl Store for FjallStore {
+    fn snapshot(&self) -> Arc<dyn Snapshot> {
+        // Counted before the snapshot is taken: a commit in between makes it look old, never new.
+        let commits = self.shared.commits.load(Ordering::Acquire);
+        let snapshot = self.shared.database.snapshot();
+        Arc::new(FjallSnapshot { shared: self.shared.clone(), snapshot, commits })
+    }
+
+    fn commit(&self, batch: Batch, sync: bool) -> Result<()> {
+        self.shared.group.commit(batch, sync, |batches, sync| self.shared.write(batches, sync))
+    }
+}
+
+impl Shared {
+    /// One fjall batch and at most one sync for a whole group.
+    fn write(&self, batches: Vec<Batch>, sync: bool) -> Result<()> {
+        let mode = if sync && self.sync { PersistMode::SyncData } else { PersistMode::Buffer };
+        let count = batches.iter().map(|batch| batch.operations.len()).sum();
+        let mut out = fjall::OwnedWriteBatch::with_capacity(self.database.clone(), count)
+            .durability(Some(mode));
+        let mut numbers = HashMap::new();
+        for operation in batches.into_iter().flat_map(|batch| batch.operations) {
+            match operation {
+                Operation::Put(space, key, value) => {
+                    out.insert(&self.spaces[space as usize], key, value)
+                }
+                Operation::Delete(space, key) => out.remove(&self.spaces[space as usize], key),
+                Operation::Add(space, key, delta) => {
+                    let number = self.number(&mut numbers, space, key)?;
+                    *number = number.wrapping_add_signed(delta);
+                }
+                Operation::Raise(space, key, least) => {
+                    let number = self.number(&mut numbers, space, key)?;
+                    *number = (*number).max(least);
+                }
+            }
+        }
+        for ((space, key), number) in numbers {
+            out.insert(&self.spaces[space as usize], key, number.to_be_bytes().as_slice());
+        }
+        out.commit().map_err(|error| failed(&error))?;
+        // Only leaders set it, one after another; a sync covers all that was written before it.
+        self.unsynced.store(mode == PersistMode::Buffer, Ordering::Release);
+        self.commits.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// The newest value of a counter; only the leader of a group asks, so nothing changes meanwhile.
+    fn number<'a>(
+        &self,
+        numbers: &'a mut HashMap<(Space, Vec<u8>), u64>,
+        space: Space,
+        key: Vec<u8>,
+    ) -> Result<&'a mut u64> {
+        use std::collections::hash_map::Entry;
+        Ok(match numbers.entry((space, key)) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let stored = self.spaces[space as usize]
+                    .get(&entry.key().1)
+                    .map_err(|error| failed(&error))?;
+                entry.insert(stored.map_or(Ok(0), |value| local_id_of_value(&value))?)
+            }
+        })
+    }
+
+    fn sync_in_background(&self) {
+        if self.sync
+            && self.unsynced.swap(false, Ordering::AcqRel)
+            && let Err(error) = self.database.persist(PersistMode::SyncData)
+        {
+            self.poison.set(error);
+        }
+    }
+}
+
+fn spawn_syncer(shared: Arc<Shared>) -> Result<JoinHandle<()>> {
+    let run = move || {
+        let mut stop = shared.stop.lock().expect("only moves inside");
+        while !*stop {
+            let interval = Duration::from_millis(SYNC_INTERVAL_MS);
+            stop = shared.stopped.wait_timeout(stop, interval).expect("only moves inside").0;
+            shared.sync_in_background();
+        }
+    };
+    std::thread::Builder::new().name("sync".into()).spawn(run).map_err(|error| {
+        Error::new(Code::SystemError, format!("start the background sync: {error}"))
+    })
+}
+
+struct FjallSnapshot {
+    shared: Arc<Shared>,
+    snapshot: fjall::Snapshot,
+    commits: u64,
+}
+
+impl Snapshot for FjallSnapshot {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        self.snapshot.get(&self.shared.spaces[space as usize], key).map_err(|error| failed(&error))
+    }
+
+    fn scan(&self, space: Space, lower: &[u8], upper: &[u8], backwards: bool) -> Pairs<'_> {
+        if lower >= upper {
+            return Box::new(std::iter::empty());
+        }
+        let range = self.snapshot.range(&self.shared.spaces[space as usize], lower..upper);
+        let pair = |guard: fjall::Guard| guard.into_inner().map_err(|error| failed(&error));
+        if backwards { Box::new(range.rev().map(pair)) } else { Box::new(range.map(pair)) }
+    }
+
+    fn is_latest(&self) -> bool {
+        self.shared.commits.load(Ordering::Acquire) == self.commits
+    }
+}
+
+fn failed(error: &fjall::Error) -> Error {
+    Error::new(Code::SystemError, format!("the store failed: {error}"))
+}
+
+fn refused(directory: &Path, error: &fjall::Error) -> Error {
+    let reason = match error {
+        fjall::Error::Locked => "another process has it open".to_owned(),
+        other => other.to_string(),
+    };
+    Error::new(Code::SystemError, format!("open the store in {}: {reason}", directory.display()))
+}

@@ -1,0 +1,187 @@
+//! Group commit: whoever comes while a group is being written joins the next one; the first of them writes it for all.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use super::kv::Batch;
+use crate::error::{Code, Error, Result};
+use crate::limits::{GROUP_BYTES_MAX, GROUP_COMMITS_MAX, GROUP_WAITING_MAX};
+
+/// Why nothing is written any more; set once, by the first failed write or sync.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Poison(Arc<Mutex<Option<String>>>);
+
+impl Poison {
+    /// Refuses if something failed before.
+    pub(crate) fn check(&self) -> Result<()> {
+        match &*self.0.lock().expect("only moves inside") {
+            None => Ok(()),
+            Some(reason) => Err(Error::new(
+                Code::ReadOnly,
+                format!(
+                    "writes are refused until the engine is restarted, because writing failed: {reason}"
+                ),
+            )),
+        }
+    }
+
+    /// Remembers the first failure.
+    pub(crate) fn set(&self, reason: impl ToString) {
+        let mut slot = self.0.lock().expect("only moves inside");
+        if slot.is_none() {
+            let reason = reason.to_string();
+            tracing::error!(%reason, "writing to the store failed; writes are refused until a restart");
+            *slot = Some(reason);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Vec<(Batch, bool)>,
+    /// Tickets given out.
+    joined: u64,
+    /// Tickets whose group is through.
+    done: u64,
+    /// Tickets whose group was written; below `done` once a group failed.
+    written: u64,
+    writing: bool,
+}
+
+/// Merges concurrent commits.
+#[derive(Default)]
+pub(super) struct Group {
+    queue: Mutex<Queue>,
+    moved: Condvar,
+    poison: Poison,
+}
+
+impl Group {
+    pub(super) fn new(poison: Poison) -> Self {
+        Self { poison, ..Self::default() }
+    }
+
+    /// Commits a batch through `write`, which gets the batches of a whole group and whether any of them wants a sync.
+    pub(super) fn commit(
+        &self,
+        batch: Batch,
+        sync: bool,
+        write: impl Fn(Vec<Batch>, bool) -> Result<()>,
+    ) -> Result<()> {
+        self.poison.check()?;
+        let mut queue = self.queue.lock().expect("only moves inside");
+        if queue.waiting.len() >= GROUP_WAITING_MAX {
+            return Err(Error::of(Code::QueueFull));
+        }
+        queue.waiting.push((batch, sync));
+        queue.joined += 1;
+        let ticket = queue.joined;
+        while queue.done < ticket {
+            if queue.writing {
+                queue = self.moved.wait(queue).expect("only moves inside");
+            } else {
+                queue = self.lead(queue, &write);
+            }
+        }
+        if ticket <= queue.written { Ok(()) } else { self.poison.check() }
+    }
+
+    /// Writes the group that waits, without the lock.
+    fn lead<'a>(
+        &'a self,
+        mut queue: MutexGuard<'a, Queue>,
+        write: &impl Fn(Vec<Batch>, bool) -> Result<()>,
+    ) -> MutexGuard<'a, Queue> {
+        let count = group_size(&queue.waiting);
+        let rest = queue.waiting.split_off(count);
+        let group = std::mem::replace(&mut queue.waiting, rest);
+        queue.writing = true;
+        drop(queue);
+        let leader = Leader { group: self, count: count as u64, written: false };
+        leader.write(group, write);
+        self.queue.lock().expect("only moves inside")
+    }
+}
+
+/// Ends a group whatever happens, so that nobody waits for a leader that panicked.
+struct Leader<'a> {
+    group: &'a Group,
+    count: u64,
+    written: bool,
+}
+
+impl Leader<'_> {
+    fn write(mut self, group: Vec<(Batch, bool)>, write: &impl Fn(Vec<Batch>, bool) -> Result<()>) {
+        let sync = group.iter().any(|(_, sync)| *sync);
+        let batches = group.into_iter().map(|(batch, _)| batch).collect();
+        let result = self.group.poison.check().and_then(|()| write(batches, sync));
+        match result {
+            Ok(()) => self.written = true,
+            Err(error) => self.group.poison.set(error.message),
+        }
+    }
+}
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.group.poison.set("a commit ended in a panic");
+        }
+        let mut queue = self.group.queue.lock().expect("only moves inside");
+        queue.done += self.count;
+        if self.written {
+            queue.written = queue.done;
+        }
+        queue.writing = false;
+        self.group.moved.notify_all();
+    }
+}
+
+fn group_size(waiting: &[(Batch, bool)]) -> usize {
+    let mut bytes = 0;
+    let fits = waiting.iter().take(GROUP_COMMITS_MAX).take_while(|(batch, _)| {
+        bytes += batch.bytes;
+        bytes <= GROUP_BYTES_MAX
+    });
+    fits.count().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn concurrent_commits_share_groups_and_each_is_written_once() {
+        let group = Group::default();
+        let (writes, commits) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..20 {
+                        let write = |batches: Vec<Batch>, sync: bool| {
+                            assert!(sync);
+                            writes.fetch_add(1, Ordering::Relaxed);
+                            commits.fetch_add(batches.len(), Ordering::Relaxed);
+                            std::thread::sleep(std::time::Duration::from_millis(2));
+                            Ok(())
+                        };
+                        group.commit(Batch::default(), true, write).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(commits.into_inner(), 160);
+        assert!(writes.into_inner() < 120);
+    }
+
+    #[test]
+    fn after_a_failure_every_commit_is_refused() {
+        let group = Group::default();
+        let broken = |_: Vec<Batch>, _: bool| Err(Error::new(Code::SystemError, "disk gone"));
+        assert!(group.commit(Batch::default(), true, broken).is_err());
+        let error = group.commit(Batch::default(), false, |_, _| Ok(())).unwrap_err();
+        assert_eq!(error.code, Code::ReadOnly);
+        assert!(error.message.contains("disk gone"), "{error}");
+    }
+}

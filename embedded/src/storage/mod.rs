@@ -1,0 +1,12 @@
+//! Ordered bytes that survive: a small trait, the real store, and one in memory.
+
+mod fjall;
+mod group;
+mod kv;
+#[cfg(test)]
+mod memory;
+
+pub(crate) use self::fjall::FjallStore;
+pub(crate) use kv::{Batch, Bytes, Operation, Snapshot, Store};
+#[cfg(test)]
+pub(crate) use memory::MemoryStore;

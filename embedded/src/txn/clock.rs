@@ -1,0 +1,134 @@
+//! Revisions and numbers that only grow, also over restarts and steps of the system's clock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::encode::{Key, Space, local_id_of_value};
+use crate::error::Result;
+use crate::limits::{CLOCK_CEILING_MS, ID_CEILING_STEP};
+use crate::storage::{Batch, Snapshot};
+
+/// Bits of the counter below the milliseconds of a revision.
+const COUNTER_BITS: u32 = 20;
+/// ArangoDB's alphabet for `_rev`.
+const ALPHABET: &[u8; 64] = b"-_ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+/// Hands out revisions (hybrid logical clock: milliseconds << 20 | counter) and server-wide numbers.
+///
+/// A ceiling of each lies in the store; a start begins above it. Each commit that carries a number above the ceiling
+/// raises it in the same batch, so the ceiling is never less durable than the numbers.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    revision: AtomicU64,
+    revision_ceiling: AtomicU64,
+    id: AtomicU64,
+    id_ceiling: AtomicU64,
+}
+
+/// Ceilings that a batch carries; they count once the batch is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ceilings {
+    revision: u64,
+    id: u64,
+}
+
+impl Clock {
+    /// Starts above everything that the store knows.
+    pub(crate) fn load(snapshot: &dyn Snapshot) -> Result<Self> {
+        let read = |key: Key<'_>| -> Result<u64> {
+            let value = snapshot.get(Space::Meta, &key.bytes())?;
+            value.map_or(Ok(0), |value| local_id_of_value(&value))
+        };
+        let revision = read(Key::RevisionCeiling)?;
+        // Numbers 0 and 1 are the primary and the edge index.
+        let id = read(Key::IdCeiling)?.max(100);
+        Ok(Self {
+            revision: AtomicU64::new(revision),
+            revision_ceiling: AtomicU64::new(revision),
+            id: AtomicU64::new(id),
+            id_ceiling: AtomicU64::new(id),
+        })
+    }
+
+    /// A revision above all before it.
+    pub(crate) fn revision(&self) -> u64 {
+        let milliseconds =
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+        let now = u64::try_from(milliseconds).unwrap_or(0) << COUNTER_BITS;
+        let last = self
+            .revision
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| Some(now.max(last + 1)));
+        now.max(last.expect("the closure always answers") + 1)
+    }
+
+    /// A number above all before it.
+    pub(crate) fn id(&self) -> u64 {
+        self.id.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// Adds the ceilings to a batch if numbers above the stored ones were given out.
+    pub(crate) fn put_ceilings(&self, batch: &mut Batch) -> Ceilings {
+        let mut ceilings = Ceilings::default();
+        let revision = self.revision.load(Ordering::Acquire);
+        if revision > self.revision_ceiling.load(Ordering::Acquire) {
+            ceilings.revision = revision + (CLOCK_CEILING_MS << COUNTER_BITS);
+            batch.raise(Space::Meta, Key::RevisionCeiling.bytes(), ceilings.revision);
+        }
+        let id = self.id.load(Ordering::Acquire);
+        if id > self.id_ceiling.load(Ordering::Acquire) {
+            ceilings.id = id + ID_CEILING_STEP;
+            batch.raise(Space::Meta, Key::IdCeiling.bytes(), ceilings.id);
+        }
+        ceilings
+    }
+
+    /// The batch with these ceilings was written.
+    pub(crate) fn written(&self, ceilings: Ceilings) {
+        self.revision_ceiling.fetch_max(ceilings.revision, Ordering::AcqRel);
+        self.id_ceiling.fetch_max(ceilings.id, Ordering::AcqRel);
+    }
+}
+
+/// `_rev` as it is shown: base 64 in ArangoDB's alphabet without leading zeros.
+pub(crate) fn revision_text(revision: u64) -> String {
+    let mut digits = [0u8; 11];
+    let mut start = digits.len();
+    let mut rest = revision;
+    while rest > 0 {
+        start -= 1;
+        digits[start] = ALPHABET[(rest & 63) as usize];
+        rest >>= 6;
+    }
+    String::from_utf8(digits[start..].to_vec()).expect("the alphabet is ASCII")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::{MemoryStore, Store};
+
+    #[test]
+    fn revisions_grow_and_start_above_what_was_committed() {
+        let store = MemoryStore::default();
+        let clock = Clock::load(&*store.snapshot()).unwrap();
+        let (first, second) = (clock.revision(), clock.revision());
+        assert!(first < second);
+        let (mut batch, id) = (Batch::default(), clock.id());
+        let ceilings = clock.put_ceilings(&mut batch);
+        store.commit(batch, true).unwrap();
+        clock.written(ceilings);
+        let mut none = Batch::default();
+        clock.put_ceilings(&mut none);
+        assert!(none.is_empty(), "one ceiling serves many commits");
+        let later = Clock::load(&*store.snapshot()).unwrap();
+        assert!(later.revision() > second && later.id() > id);
+    }
+
+    #[test]
+    fn revision_text_is_arangodbs() {
+        for (revision, text) in [(0, ""), (1, "_"), (63, "9"), (64, "_-"), (1 << 20, "C---")] {
+            assert_eq!(revision_text(revision), text);
+        }
+        assert_eq!(revision_text(1_700_000_000_000 << 20).len(), 11);
+    }
+}

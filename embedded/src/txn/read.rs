@@ -1,0 +1,274 @@
+//! Reading: documents by key, in the order of their insertion, or along an index; own writes lie over the snapshot.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::clock::revision_text;
+use super::options::IndexRange;
+use super::transaction::{State, Transaction};
+use crate::encode::{
+    Key, Record, Space, encode_ordered, local_id_of_key, local_id_of_value, successor,
+};
+use crate::error::{Code, Error, Result};
+use crate::schema::{Collection, Index, IndexKind};
+use crate::storage::Bytes;
+use crate::value::{Object, Value};
+
+/// A place in a scan; it borrows nothing, so a query may write between two batches. Documents that are inserted after
+/// the scan began do not come up in it.
+#[derive(Debug)]
+pub struct Scan {
+    collection: Arc<Collection>,
+    space: Space,
+    lower: Vec<u8>,
+    upper: Vec<u8>,
+    backwards: bool,
+    source: Source,
+    /// Local numbers from here on were given out after the scan began.
+    born_before: u64,
+    done: bool,
+}
+
+/// Where an entry of a scan keeps its document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// In the value itself.
+    Document,
+    /// Under the local number at the end of its key.
+    KeySuffix,
+    /// Under the local number in its value.
+    Value,
+    /// Like `Value`, and there is one entry at most: at `lower`.
+    Point,
+}
+
+impl Transaction {
+    /// One document by key, whole, with `_key`, `_id`, `_rev` first.
+    pub fn get(&self, collection: &Collection, key: &str) -> Result<Option<Value>> {
+        let collection = self.readable(collection)?;
+        let state = self.state()?;
+        let Some(local) = state.local_id(&primary_key(collection.id, key))? else {
+            return Ok(None);
+        };
+        let bytes = state.document(collection.id, local)?;
+        bytes.map(|bytes| whole(collection, &bytes)).transpose()
+    }
+
+    /// All documents in the order of their insertion.
+    pub fn scan(&self, collection: &Collection) -> Result<Scan> {
+        let lower = Key::Documents(collection.id).bytes();
+        let upper = Key::Document(collection.id, u64::MAX).bytes();
+        self.new_scan(collection, Source::Document, lower, upper, false)
+    }
+
+    /// Documents of a primary (`_key`), edge (`_from` or `_to` by `field`), persistent or ttl index within a range, in
+    /// index order or backwards. `field` picks `_from` (0) or `_to` (1) of the edge index and is 0 otherwise.
+    pub fn index_scan(
+        &self,
+        collection: &Collection,
+        index: &Index,
+        field: usize,
+        range: &IndexRange,
+        backwards: bool,
+    ) -> Result<Scan> {
+        let (head, fields, source) = match &index.kind {
+            IndexKind::Primary => (Key::Primary(collection.id), 1, Source::Value),
+            IndexKind::Edge if field == 0 => (Key::EdgeFrom(collection.id), 1, Source::KeySuffix),
+            IndexKind::Edge => (Key::EdgeTo(collection.id), 1, Source::KeySuffix),
+            IndexKind::Persistent | IndexKind::Ttl if index.unique => {
+                (Key::Unique(index.id), index.fields.len(), Source::Value)
+            }
+            IndexKind::Persistent | IndexKind::Ttl => {
+                (Key::Sorted(index.id), index.fields.len(), Source::KeySuffix)
+            }
+            IndexKind::DefinitionOnly(kind) => {
+                return Err(Error::unsupported(format!("a lookup in a {kind} index")));
+            }
+        };
+        let known = self.readable(collection)?.indexes.iter().any(|own| own.id == index.id);
+        let bounded = range.lower.is_some() || range.upper.is_some();
+        if !known || range.equals.len() + usize::from(bounded) > fields {
+            return Err(Error::new(
+                Code::IndexNotFound,
+                format!("index not found: {}", index.name),
+            ));
+        }
+        let mut prefix = head.bytes();
+        range.equals.iter().for_each(|value| encode_ordered(value, &mut prefix));
+        if source == Source::Value && range.equals.len() == fields {
+            return self.new_scan(collection, Source::Point, prefix, Vec::new(), backwards);
+        }
+        let (lower, upper) = bounds(prefix, range);
+        self.new_scan(collection, source, lower, upper, backwards)
+    }
+
+    fn new_scan(
+        &self,
+        collection: &Collection,
+        source: Source,
+        lower: Vec<u8>,
+        upper: Vec<u8>,
+        backwards: bool,
+    ) -> Result<Scan> {
+        let collection = self.readable(collection)?.clone();
+        let space = if source == Source::Document { Space::Documents } else { Space::Indexes };
+        let born_before = self.new_revision();
+        Ok(Scan { collection, space, lower, upper, backwards, source, born_before, done: false })
+    }
+
+    /// The next documents of a scan, at most `max`; an empty answer is the end.
+    pub fn next(&self, scan: &mut Scan, max: usize) -> Result<Vec<Value>> {
+        let mut documents = Vec::new();
+        if scan.done || max == 0 {
+            return Ok(documents);
+        }
+        let state = self.state()?;
+        if scan.source == Source::Point {
+            scan.done = true;
+            if let Some(value) = state.get(scan.space, &scan.lower)?
+                && let Some(document) = scan.fetch(&state, local_id_of_value(&value)?)?
+            {
+                documents.push(document);
+            }
+            return Ok(documents);
+        }
+        let mut last = None;
+        state.merged(scan.space, &scan.lower, &scan.upper, scan.backwards, |key, value| {
+            let document = match scan.source {
+                Source::Document if local_id_of_key(key)? < scan.born_before => {
+                    Some(whole(&scan.collection, value)?)
+                }
+                Source::Document => None,
+                Source::KeySuffix => scan.fetch(&state, local_id_of_key(key)?)?,
+                Source::Value | Source::Point => scan.fetch(&state, local_id_of_value(value)?)?,
+            };
+            documents.extend(document);
+            if documents.len() < max {
+                return Ok(ControlFlow::Continue(()));
+            }
+            last = Some(key.to_vec());
+            Ok(ControlFlow::Break(()))
+        })?;
+        match last {
+            None => scan.done = true,
+            Some(key) if scan.backwards => scan.upper = key,
+            Some(mut key) => {
+                key.push(0);
+                scan.lower = key;
+            }
+        }
+        Ok(documents)
+    }
+
+    /// Number of documents.
+    pub fn count(&self, collection: &Collection) -> Result<u64> {
+        let collection = self.readable(collection)?;
+        let state = self.state()?;
+        let stored = state.snapshot.get(Space::Meta, &Key::Count(collection.id).bytes())?;
+        let stored = stored.map_or(Ok(0), |value| local_id_of_value(&value))?;
+        Ok(stored.saturating_add_signed(state.overlay.counted(collection.id)))
+    }
+}
+
+impl Scan {
+    fn fetch(&self, state: &State, local: u64) -> Result<Option<Value>> {
+        if local >= self.born_before {
+            return Ok(None);
+        }
+        let bytes = state.document(self.collection.id, local)?;
+        bytes.map(|bytes| whole(&self.collection, &bytes)).transpose()
+    }
+}
+
+impl State {
+    /// The record of a document by its local number.
+    pub(crate) fn document(&self, collection: u64, local: u64) -> Result<Option<Bytes>> {
+        self.get(Space::Documents, &Key::Document(collection, local).bytes())
+    }
+
+    /// Visits the pairs with `lower <= key < upper`, own writes over the snapshot, until the visitor breaks.
+    pub(crate) fn merged(
+        &self,
+        space: Space,
+        lower: &[u8],
+        upper: &[u8],
+        backwards: bool,
+        mut visit: impl FnMut(&[u8], &Bytes) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let mut stored = self.snapshot.scan(space, lower, upper, backwards);
+        let range = self.overlay.range(space, lower, upper);
+        let mut own: Box<dyn Iterator<Item = _>> =
+            if backwards { Box::new(range.rev()) } else { Box::new(range) };
+        let (mut next_stored, mut next_own) = (stored.next().transpose()?, own.next());
+        loop {
+            let order = match (&next_stored, next_own) {
+                (None, None) => return Ok(()),
+                (Some(_), None) => std::cmp::Ordering::Less,
+                (None, Some(_)) => std::cmp::Ordering::Greater,
+                (Some((stored, _)), Some((own, _))) if backwards => own.as_slice().cmp(stored),
+                (Some((stored, _)), Some((own, _))) => (**stored).cmp(own.as_slice()),
+            };
+            let mut flow = ControlFlow::Continue(());
+            if order.is_lt() {
+                if let Some((key, value)) = &next_stored {
+                    flow = visit(key, value)?;
+                }
+            } else if let Some((key, Some(value))) = next_own {
+                flow = visit(key, value)?;
+            }
+            if flow.is_break() {
+                return Ok(());
+            }
+            if order.is_le() {
+                next_stored = stored.next().transpose()?;
+            }
+            if order.is_ge() {
+                next_own = own.next();
+            }
+        }
+    }
+}
+
+/// The bytes of a document's primary key.
+pub(crate) fn primary_key(collection: u64, key: &str) -> Vec<u8> {
+    let mut bytes = Key::Primary(collection).bytes();
+    crate::encode::encode_ordered_text(key, &mut bytes);
+    bytes
+}
+
+/// A stored document with its system attributes first.
+pub(crate) fn whole(collection: &Collection, bytes: &[u8]) -> Result<Value> {
+    let record = Record::read(bytes)?;
+    let mut object = head(collection, record.key, record.revision);
+    record.attributes_into(&mut object)?;
+    Ok(Value::object(object))
+}
+
+/// `_key`, `_id`, `_rev`.
+pub(crate) fn head(collection: &Collection, key: &str, revision: u64) -> Object {
+    let mut object = Object::with_capacity(12);
+    object.push_new("_key", Value::from(key));
+    object.push_new("_id", Value::from(format!("{}/{key}", collection.name)));
+    object.push_new("_rev", Value::from(revision_text(revision)));
+    object
+}
+
+fn bounds(prefix: Vec<u8>, range: &IndexRange) -> (Vec<u8>, Vec<u8>) {
+    let after = |bytes: Vec<u8>| successor(bytes).expect("a key begins with a small kind byte");
+    let with = |value: &Value| {
+        let mut bytes = prefix.clone();
+        encode_ordered(value, &mut bytes);
+        bytes
+    };
+    let lower = match &range.lower {
+        None => prefix.clone(),
+        Some((value, true)) => with(value),
+        Some((value, false)) => after(with(value)),
+    };
+    let upper = match &range.upper {
+        None => after(prefix),
+        Some((value, true)) => after(with(value)),
+        Some((value, false)) => with(value),
+    };
+    (lower, upper)
+}
