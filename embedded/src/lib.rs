@@ -6,6 +6,7 @@ mod disk;
 mod encode;
 mod engine;
 pub mod error;
+pub mod exec;
 pub mod expr;
 pub mod functions;
 mod index;

@@ -13,3 +13,4 @@ pub use explain::explain;
 pub use node::{
     Aggregate, Collect, Hint, Into, Lookup, Node, Pipeline, Plan, Used, Write, WriteKind,
 };
+pub use rules::writes;

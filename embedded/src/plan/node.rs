@@ -21,6 +21,10 @@ pub struct Plan {
     pub collections: Vec<Used>,
     /// Names of value binds by slot.
     pub binds: Vec<Name>,
+    /// Whether the value of each slot was null when the plan was made.
+    pub bind_was_null: Vec<bool>,
+    /// Slots that must not be null for the plan to hold (it reads a sparse index).
+    pub never_null: Vec<usize>,
     /// Binds that shaped the plan (collections, attribute names, options), with the values they had.
     pub structural: Vec<(String, Value)>,
     /// Rules that changed something.

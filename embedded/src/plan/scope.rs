@@ -95,6 +95,7 @@ impl<'a> Builder<'a> {
             return at;
         }
         self.plan.binds.push(Name::clone(name));
+        self.plan.bind_was_null.push(self.given.get(name).is_none_or(Value::is_null));
         self.plan.binds.len() - 1
     }
 

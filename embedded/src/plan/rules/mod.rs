@@ -44,6 +44,11 @@ fn stages(pipeline: &mut Pipeline) {
     pipeline.stages.dedup();
 }
 
+/// Whether a node, or a subquery in it, writes.
+pub fn writes(node: &Node, plan: &Plan) -> bool {
+    !touched(node, plan).1.is_empty()
+}
+
 /// The collections a node reads and writes, with those of its subqueries.
 pub(super) fn touched(node: &Node, plan: &Plan) -> (Vec<usize>, Vec<usize>) {
     let (mut reads, mut writes) = (Vec::new(), Vec::new());

@@ -33,9 +33,11 @@ struct Candidate {
     lookup: Lookup,
     answered: BTreeSet<usize>,
     worth: u32,
+    /// Binds that must not be null for the index to hold all that is asked for.
+    never_null: Vec<usize>,
 }
 
-pub(super) fn apply(pipeline: &mut Pipeline, plan: &Plan) -> Result<bool> {
+pub(super) fn apply(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<bool> {
     let mut changed = false;
     for at in 0..pipeline.nodes.len() {
         let Some(Node::EnumerateCollection { collection, out, hint }) = pipeline.nodes.get(at)
@@ -43,12 +45,15 @@ pub(super) fn apply(pipeline: &mut Pipeline, plan: &Plan) -> Result<bool> {
             continue;
         };
         let (number, out, hint) = (*collection, *out, hint.clone());
-        let found = best(&pipeline.nodes, at, &plan.collections[number].collection, out, &hint);
+        let known = &plan.bind_was_null;
+        let found =
+            best(&pipeline.nodes, at, &plan.collections[number].collection, out, &hint, known);
         if hint.force && found.is_none() {
             let message = format!("could not use index hint to serve query; {:?}", hint.names);
             return Err(Error::new(Code::QueryForcedIndexHintUnusable, message));
         }
         let Some(candidate) = found else { continue };
+        plan.never_null.extend(candidate.never_null);
         pipeline.nodes[at] =
             Node::Index { collection: number, out, lookup: Box::new(candidate.lookup) };
         for filter in candidate.answered.into_iter().rev() {
@@ -65,6 +70,7 @@ fn best(
     collection: &Collection,
     out: Register,
     hint: &Hint,
+    bind_was_null: &[bool],
 ) -> Option<Candidate> {
     if hint.disable {
         return None;
@@ -72,8 +78,11 @@ fn best(
     let conditions = conditions(nodes, at, out);
     let sort = following_sort(nodes, at);
     let named = |index: &Index| hint.names.iter().any(|name| *name == index.name);
-    let mut candidates: Vec<Candidate> =
-        collection.indexes.iter().flat_map(|index| candidates_of(index, &conditions)).collect();
+    let mut candidates: Vec<Candidate> = collection
+        .indexes
+        .iter()
+        .flat_map(|index| candidates_of(index, &conditions, bind_was_null))
+        .collect();
     for candidate in &mut candidates {
         if sort.is_some_and(|sort| order_of(&candidate.lookup, out, sort).is_some()) {
             candidate.worth += SORTED;
@@ -118,7 +127,11 @@ fn flipped(operator: Binary) -> Option<Binary> {
     })
 }
 
-fn candidates_of(index: &Arc<Index>, conditions: &[Condition<'_>]) -> Vec<Candidate> {
+fn candidates_of(
+    index: &Arc<Index>,
+    conditions: &[Condition<'_>],
+    bind_was_null: &[bool],
+) -> Vec<Candidate> {
     let named = |name: &str| vec![vec![name.to_owned()]];
     match &index.kind {
         IndexKind::Primary => {
@@ -137,21 +150,42 @@ fn candidates_of(index: &Arc<Index>, conditions: &[Condition<'_>]) -> Vec<Candid
             let sparse = index.sparse || index.kind == IndexKind::Ttl;
             let expanded = index.fields.iter().flatten().any(|part| part.contains("[*]"));
             if expanded
-                || (sparse && !index.fields.iter().all(|field| never_null(field, conditions)))
+                || (sparse
+                    && !index
+                        .fields
+                        .iter()
+                        .all(|field| never_null(field, conditions, bind_was_null)))
             {
                 return Vec::new();
             }
             let unique = if index.unique { UNIQUE } else { 0 };
-            candidate(index, &index.fields, conditions, 0, false, unique).into_iter().collect()
+            let slots = conditions.iter().filter_map(|c| match c.value {
+                Expr::Bind(slot) if sparse => Some(*slot),
+                _ => None,
+            });
+            let found = candidate(index, &index.fields, conditions, 0, false, unique);
+            found
+                .map(|found| Candidate { never_null: slots.collect(), ..found })
+                .into_iter()
+                .collect()
         }
         IndexKind::DefinitionOnly(_) => Vec::new(),
     }
 }
 
-/// Whether the filters exclude null for a field, by constants alone.
-fn never_null(field: &[String], conditions: &[Condition<'_>]) -> bool {
+/// Whether the filters exclude null for a field, by constants, and by binds that are not null.
+fn never_null(field: &[String], conditions: &[Condition<'_>], bind_was_null: &[bool]) -> bool {
     conditions.iter().filter(|c| is_field(&c.path, field)).any(|c| {
-        let Expr::Const(value) = c.value else { return false };
+        let value = match c.value {
+            Expr::Const(value) => value,
+            Expr::Bind(slot) if bind_was_null.get(*slot) == Some(&false) => {
+                return matches!(
+                    c.operator,
+                    Binary::Equal | Binary::Greater | Binary::GreaterEqual
+                );
+            }
+            _ => return false,
+        };
         match c.operator {
             Binary::NotEqual => value.is_null(),
             Binary::Greater => true,
@@ -218,5 +252,5 @@ fn candidate(
     if lookup.equals.len() == fields.len() {
         worth += whole;
     }
-    (worth > 0).then_some(Candidate { lookup, answered, worth })
+    (worth > 0).then_some(Candidate { lookup, answered, worth, never_null: Vec::new() })
 }
