@@ -2,9 +2,8 @@
 
 use std::sync::Mutex;
 
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
-
-use crate::memory::receipt;
 
 /// Makes keys, salts and jitter.
 pub trait Ids: Send + Sync {
@@ -51,23 +50,25 @@ impl SeededIds {
         Self { seed, count: Mutex::new(0) }
     }
 
-    fn next(&self) -> String {
+    /// 128 bits that follow from the seed and the place in the row.
+    fn next(&self) -> u128 {
         let mut count = self.count.lock().expect("no holder panics");
         *count += 1;
-        receipt::sha256(&format!("{}:{}", self.seed, *count))
+        let digest = Sha256::digest(format!("{}:{}", self.seed, *count));
+        digest.iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte))
     }
 }
 
 impl Ids for SeededIds {
     fn key(&self) -> String {
-        self.next()[..32].to_owned()
+        format!("{:032x}", self.next())
     }
 
     fn salt(&self) -> String {
-        self.next()[..32].to_owned()
+        format!("{:032x}", self.next())
     }
 
     fn below(&self, bound: u64) -> u64 {
-        u64::from_str_radix(&self.next()[..15], 16).expect("hex digits") % bound.max(1)
+        u64::try_from(self.next() % u128::from(bound.max(1))).expect("below a u64")
     }
 }

@@ -52,7 +52,11 @@ pub enum Kind {
 
 /// Every metric with its kind and help.
 pub const ALL: &[(&str, Kind, &str)] = &[
-    (STORE_REQUESTS, Kind::Counter, "Database requests by way (typed through arangors, raw past it)"),
+    (
+        STORE_REQUESTS,
+        Kind::Counter,
+        "Database requests by way (typed through arangors, raw past it)",
+    ),
     (STORE_TRIPS, Kind::Counter, "Queries sent to the database by socket"),
     (TRANSACTIONS, Kind::Counter, "Stream transactions by outcome"),
     (TOOL_CALLS, Kind::Counter, "Tool calls by tool and outcome code"),

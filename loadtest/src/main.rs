@@ -1,1 +1,3 @@
+//! Loads for vctx.
+
 fn main() {}

@@ -13,7 +13,12 @@ use crate::store::{Ro, queue};
 
 /// Answers a question into `answers`. Local answers are computed off the IO threads.
 pub(super) async fn answer(
-    question: Question, answers: &mut Answers, ro: &Ro, scope: &Scope, counter: Arc<dyn TokenCounter>, model: Option<&Gateway>,
+    question: Question,
+    answers: &mut Answers,
+    ro: &Ro,
+    scope: &Scope,
+    counter: Arc<dyn TokenCounter>,
+    model: Option<&Gateway>,
 ) -> Result<()> {
     match question {
         Question::Queue { head_seq } => {
@@ -27,18 +32,30 @@ pub(super) async fn answer(
                         answers.summary = Some(SummaryAnswer { of, content, details });
                         return Ok(());
                     }
-                    Err(error) => tracing::warn!(error = error.chain(), "summary model failed; the local summariser answers"),
+                    Err(error) => tracing::warn!(
+                        error = error.chain(),
+                        "summary model failed; the local summariser answers"
+                    ),
                 }
             }
             let content = tokio::task::spawn_blocking(move || {
-                let borrowed: Vec<local::Line<'_>> =
-                    lines.iter().map(|l| local::Line { speaker: &l.speaker, text: &l.text }).collect();
+                let borrowed: Vec<local::Line<'_>> = lines
+                    .iter()
+                    .map(|l| local::Line { speaker: &l.speaker, text: &l.text })
+                    .collect();
                 local::summarise(&previous, &borrowed, tokens_max, &*counter)
             })
             .await
-            .map_err(|e| crate::error::Error::new(crate::error::Code::Internal, "the summariser stopped").caused_by(e))?;
+            .map_err(|e| {
+                crate::error::Error::new(crate::error::Code::Internal, "the summariser stopped")
+                    .caused_by(e)
+            })?;
             let drift = Some((content.information_drift, content.random_drift, content.facts_kept));
-            answers.summary = Some(SummaryAnswer { of, content: content.content, details: details("local", tokens_max, drift) });
+            answers.summary = Some(SummaryAnswer {
+                of,
+                content: content.content,
+                details: details("local", tokens_max, drift),
+            });
         }
     }
     Ok(())

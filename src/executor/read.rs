@@ -17,7 +17,12 @@ use crate::tools::{NewAgent, new_core};
 
 impl Executor {
     /// Makes an agent; the same body again changes nothing, another one is refused. True means that it was made now.
-    pub async fn create(&self, principal: &Principal, agent: &str, body: NewAgent) -> Result<(bool, Value)> {
+    pub async fn create(
+        &self,
+        principal: &Principal,
+        agent: &str,
+        body: NewAgent,
+    ) -> Result<(bool, Value)> {
         let scope = admit(principal, agent)?;
         let body = body.checked()?;
         let counter = self.counters.of(body.encoding);
@@ -34,7 +39,11 @@ impl Executor {
                 }
                 Ok(None) => {
                     let (found, _) = self.fresh(&scope, "").await?;
-                    return if body.describes(&found) { Ok((false, state(&scope, &found))) } else { Err(exists(&found)) };
+                    return if body.describes(&found) {
+                        Ok((false, state(&scope, &found)))
+                    } else {
+                        Err(exists(&found))
+                    };
                 }
                 Err(fault) => self.pause(fault, &mut faults, deadline).await?,
             }
@@ -50,8 +59,13 @@ impl Executor {
 
     /// The agents of the caller's tenant.
     pub async fn agents(&self, principal: &Principal) -> Result<Value> {
-        let prefix = if principal.tenant.is_empty() { String::new() } else { format!("{}:", principal.tenant) };
-        let rows = self.patiently(|| store::list(&self.ro, &principal.tenant, AGENTS_PAGE_MAX)).await?;
+        let prefix = if principal.tenant.is_empty() {
+            String::new()
+        } else {
+            format!("{}:", principal.tenant)
+        };
+        let rows =
+            self.patiently(|| store::list(&self.ro, &principal.tenant, AGENTS_PAGE_MAX)).await?;
         let agents: Vec<Value> = rows
             .into_iter()
             .map(|row| {
@@ -71,9 +85,13 @@ impl Executor {
     /// The rendered window with its receipt.
     pub async fn context(&self, principal: &Principal, agent: &str) -> Result<Value> {
         let scope = admit(principal, agent)?;
-        let loaded = self.patiently(|| store::load_context(&self.ro, &scope, QUEUE_ROWS_MAX)).await?;
+        let loaded =
+            self.patiently(|| store::load_context(&self.ro, &scope, QUEUE_ROWS_MAX)).await?;
         let Some((core, queue)) = loaded else {
-            return Err(Error::new(Code::AgentNotFound, "no such agent: create it with PUT /v1/agents/{agent}"));
+            return Err(Error::new(
+                Code::AgentNotFound,
+                "no such agent: create it with PUT /v1/agents/{agent}",
+            ));
         };
         let window = assemble(&core, &queue);
         Ok(json!({"agent": scope.agent(), "_rev": core.rev, "context_window": core.context_window,
@@ -82,7 +100,13 @@ impl Executor {
     }
 
     /// A page of everything ever appended.
-    pub async fn messages(&self, principal: &Principal, agent: &str, from_seq: u64, limit: Option<u64>) -> Result<Value> {
+    pub async fn messages(
+        &self,
+        principal: &Principal,
+        agent: &str,
+        from_seq: u64,
+        limit: Option<u64>,
+    ) -> Result<Value> {
         let scope = admit(principal, agent)?;
         let (usual, most) = MESSAGES_PAGE;
         let limit = limit.unwrap_or(usual);
@@ -98,7 +122,9 @@ impl Executor {
             .map(|row| {
                 let mut map = row.message.public();
                 // A message of this page may be newer than the core, or evicted since; its edge tells.
-                let queued = row.message.kind.queued() && row.message.seq >= core.queue.head_seq && !row.logged;
+                let queued = row.message.kind.queued()
+                    && row.message.seq >= core.queue.head_seq
+                    && !row.logged;
                 map.insert("in_queue".into(), queued.into());
                 map.insert("logged".into(), row.logged.into());
                 map.insert("evicted_batch_id".into(), json!(row.evicted_batch_id));
@@ -109,7 +135,12 @@ impl Executor {
     }
 
     /// Logs a refused configuration as an event; the memory itself stays as it is.
-    pub async fn note_refusal(&self, principal: &Principal, agent: &str, error: &Error) -> Result<()> {
+    pub async fn note_refusal(
+        &self,
+        principal: &Principal,
+        agent: &str,
+        error: &Error,
+    ) -> Result<()> {
         let scope = admit(principal, agent)?;
         let mut details = error.fields.clone();
         details.insert("code".into(), error.code.text().into());
@@ -129,7 +160,10 @@ impl Executor {
         Ok(())
     }
 
-    async fn patiently<T, F: Future<Output = std::result::Result<T, Fault>>>(&self, ask: impl Fn() -> F) -> Result<T> {
+    async fn patiently<T, F: Future<Output = std::result::Result<T, Fault>>>(
+        &self,
+        ask: impl Fn() -> F,
+    ) -> Result<T> {
         let mut faults = 0;
         let deadline = clock::now() + std::time::Duration::from_millis(CALL_MS_MAX);
         loop {
@@ -142,9 +176,12 @@ impl Executor {
 }
 
 fn exists(found: &Arc<Core>) -> Error {
-    Error::new(Code::AgentExists, "the agent exists with another window, system text or encoding: change it with PATCH")
-        .with("_rev", found.rev.as_str())
-        .with("context_window", found.context_window)
+    Error::new(
+        Code::AgentExists,
+        "the agent exists with another window, system text or encoding: change it with PATCH",
+    )
+    .with("_rev", found.rev.as_str())
+    .with("context_window", found.context_window)
 }
 
 fn creation(core: &Core, principal: &Principal) -> Event {
@@ -152,7 +189,12 @@ fn creation(core: &Core, principal: &Principal) -> Event {
         "version_before": 0, "version_after": core.version, "head_seq": 1, "next_seq": 1,
         "chain_head": core.chain.head, "policy": core.token_budget, "encoding": core.encoding});
     let details = details.as_object().cloned().unwrap_or_default();
-    Event { kind: EventType::Audit, details, agent_id: core.agent_id.clone(), ts: core.updated_at.clone() }
+    Event {
+        kind: EventType::Audit,
+        details,
+        agent_id: core.agent_id.clone(),
+        ts: core.updated_at.clone(),
+    }
 }
 
 fn state(scope: &Scope, core: &Core) -> Value {

@@ -40,8 +40,13 @@ impl Guard {
         let bare = text.trim().trim_matches('"');
         match bare {
             "*" => Ok(Self::Any),
-            "" => Err(Error::argument("_rev", "empty: give the revision of the last answer, or \"*\" for any")),
-            _ if bare.len() > KEY_BYTES_MAX => Err(Error::argument("_rev", "not a revision of this server")),
+            "" => Err(Error::argument(
+                "_rev",
+                "empty: give the revision of the last answer, or \"*\" for any",
+            )),
+            _ if bare.len() > KEY_BYTES_MAX => {
+                Err(Error::argument("_rev", "not a revision of this server"))
+            }
             rev => Ok(Self::Rev(rev.to_owned())),
         }
     }
@@ -69,7 +74,9 @@ pub(super) fn request_hash(tool: &str, arguments: &Map<String, Value>) -> String
 pub(super) fn required_key(key: Option<&str>) -> Result<&str> {
     match key {
         Some(key) if !key.is_empty() && key.len() <= KEY_BYTES_MAX => Ok(key),
-        Some(_) => Err(Error::argument("idempotency_key", format!("use 1 to {KEY_BYTES_MAX} bytes"))),
+        Some(_) => {
+            Err(Error::argument("idempotency_key", format!("use 1 to {KEY_BYTES_MAX} bytes")))
+        }
         None => Err(Error::new(
             Code::IdempotencyKeyRequired,
             "send a fresh Idempotency-Key header (or argument idempotency_key), and the same one when you retry",

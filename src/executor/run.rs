@@ -7,12 +7,17 @@ use serde_json::{Map, Value};
 
 use super::cache::Cores;
 use super::envelope;
-use super::request::{CallRequest, Guard, Reply, replay_key, request_hash, required_guard, required_key};
-use super::turns::Turns;
+use super::request::{
+    CallRequest, Guard, Reply, replay_key, request_hash, required_guard, required_key,
+};
+use super::turns::{Turn, Turns};
 use crate::clock::{self, Clock, iso8601};
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
-use crate::limits::{ATTEMPTS_MAX, BACKOFF_MS, CALL_MS_MAX, CONFLICT_RETRIES_MAX, EVICT_PARTS_MAX, MODEL_MS_MAX, QUESTIONS_MAX, REPLAY_S};
+use crate::limits::{
+    ATTEMPTS_MAX, BACKOFF_MS, CALL_MS_MAX, CONFLICT_RETRIES_MAX, EVICT_PARTS_MAX, MODEL_MS_MAX,
+    QUESTIONS_MAX, REPLAY_S,
+};
 use crate::memory::change::Change;
 use crate::memory::core::Core;
 use crate::memory::{Encoding, TokenCounter, receipt};
@@ -84,10 +89,28 @@ enum Thought {
 
 impl Executor {
     /// Puts the parts together.
-    pub fn new(ro: Ro, rw: Rw, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>, model: Option<Gateway>, mode: WriteMode) -> Self {
+    pub fn new(
+        ro: Ro,
+        rw: Rw,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        model: Option<Gateway>,
+        mode: WriteMode,
+    ) -> Self {
         let counter = |encoding| Arc::new(Tiktoken::new(encoding)) as Arc<dyn TokenCounter>;
-        let counters = Counters { o200k: counter(Encoding::O200kBase), cl100k: counter(Encoding::Cl100kBase) };
-        Self { ro, rw, clock, ids, counters, model, mode, cores: Cores::default(), turns: Turns::default() }
+        let counters =
+            Counters { o200k: counter(Encoding::O200kBase), cl100k: counter(Encoding::Cl100kBase) };
+        Self {
+            ro,
+            rw,
+            clock,
+            ids,
+            counters,
+            model,
+            mode,
+            cores: Cores::default(),
+            turns: Turns::default(),
+        }
     }
 
     /// Loads the rank table of an encoding, so that the first call does not wait for it.
@@ -107,9 +130,23 @@ impl Executor {
         let duration_ms = u64::try_from(took.as_micros()).unwrap_or(u64::MAX) / 1000;
         match &outcome {
             Err(error) if error.code.status() >= 500 => {
-                tracing::error!(tool, agent = request.agent, code, duration_ms, error = error.chain(), "call failed");
+                tracing::error!(
+                    tool,
+                    agent = request.agent,
+                    code,
+                    duration_ms,
+                    error = error.chain(),
+                    "call failed"
+                );
             }
-            _ => tracing::info!(tool, agent = request.agent, code, duration_ms, uid = request.principal.actor.uid, "call"),
+            _ => tracing::info!(
+                tool,
+                agent = request.agent,
+                code,
+                duration_ms,
+                uid = request.principal.actor.uid,
+                "call"
+            ),
         }
         outcome.map(|body| Reply { body })
     }
@@ -151,7 +188,11 @@ impl Executor {
     }
 
     /// Loads a core, repeating while the database is silent.
-    pub(super) async fn fresh(&self, scope: &Scope, replay_key: &str) -> Result<(Arc<Core>, Option<Replay>)> {
+    pub(super) async fn fresh(
+        &self,
+        scope: &Scope,
+        replay_key: &str,
+    ) -> Result<(Arc<Core>, Option<Replay>)> {
         let deadline = clock::now() + Duration::from_millis(CALL_MS_MAX);
         let mut faults = 0;
         loop {
@@ -168,7 +209,12 @@ impl Executor {
     }
 
     /// Waits before a repetition (exponential, jittered, capped), or gives the fault back when it will not pass in time.
-    pub(super) async fn pause(&self, fault: Fault, faults: &mut u32, deadline: Instant) -> Result<()> {
+    pub(super) async fn pause(
+        &self,
+        fault: Fault,
+        faults: &mut u32,
+        deadline: Instant,
+    ) -> Result<()> {
         *faults += 1;
         let (first, longest) = BACKOFF_MS;
         let ceiling = (first << (*faults).min(16)).min(longest);
@@ -180,7 +226,13 @@ impl Executor {
         Ok(())
     }
 
-    pub(super) fn surroundings<'a>(&'a self, scope: &'a Scope, request: &'a CallRequest, core: &Core, key_hash: &'a str) -> Surroundings<'a> {
+    pub(super) fn surroundings<'a>(
+        &'a self,
+        scope: &'a Scope,
+        request: &'a CallRequest,
+        core: &Core,
+        key_hash: &'a str,
+    ) -> Surroundings<'a> {
         let encoding = match &request.call {
             Call::PatchAgent(patch) => patch.encoding().unwrap_or(core.encoding),
             _ => core.encoding,
@@ -206,22 +258,25 @@ impl Run<'_> {
         let mut answers = Answers::default();
         let mut trust = true;
         loop {
-            let turn = self.executor.turns.take(self.scope.key()).await?;
+            let mut turn = Some(self.executor.turns.take(self.scope.key()).await?);
             let basis = match self.basis(trust).await? {
                 Ok(basis) => basis,
                 Err(replay) => return self.replay(replay),
             };
-            let thought = self.think(&basis, &mut answers, turn).await?;
+            let thought = self.think(&basis, &mut answers, &mut turn).await?;
             let (change, part) = match thought {
                 Thought::Reply(body) => return Ok(body),
                 Thought::Apply(change, part) => (change, part),
                 Thought::Fresh | Thought::Again => {
                     trust = false;
+                    answers.queue = None;
                     self.in_time()?;
                     continue;
                 }
             };
-            match self.apply(*change, part).await? {
+            let written = self.apply(*change, part).await?;
+            drop(turn);
+            match written {
                 Some(Thought::Reply(body)) => return Ok(body),
                 _ => {
                     trust = part;
@@ -250,12 +305,16 @@ impl Run<'_> {
     }
 
     /// Thinks until there is a change. The turn is given back while a model is asked.
-    async fn think(&self, basis: &Basis, answers: &mut Answers, turn: super::turns::Turn) -> Result<Thought> {
+    async fn think(
+        &self,
+        basis: &Basis,
+        answers: &mut Answers,
+        turn: &mut Option<Turn>,
+    ) -> Result<Thought> {
         let core = &basis.core;
         if let Err(error) = self.check_guard(core) {
             return if basis.guessed { Ok(Thought::Fresh) } else { Err(error) };
         }
-        let _turn = turn;
         for _ in 0..QUESTIONS_MAX {
             let key_hash = &self.replay_key;
             let around = self.executor.surroundings(&self.scope, self.request, core, key_hash);
@@ -263,12 +322,15 @@ impl Run<'_> {
                 Err(error) => return if basis.guessed { Ok(Thought::Fresh) } else { Err(error) },
                 Ok(Step::Write(change)) => return Ok(Thought::Apply(change, false)),
                 Ok(Step::Part(change)) => return Ok(Thought::Apply(change, true)),
-                Ok(Step::Read(result)) => return Ok(Thought::Reply(envelope::of_read(core, result))),
+                Ok(Step::Read(result)) => {
+                    return Ok(Thought::Reply(envelope::of_read(core, result)));
+                }
                 Ok(Step::Ask(_)) if basis.guessed => return Ok(Thought::Fresh),
                 Ok(Step::Ask(question)) => {
-                    let slow = matches!(question, Question::Summary { may_wait: true, .. }) && self.executor.model.is_some();
+                    let slow = matches!(question, Question::Summary { may_wait: true, .. })
+                        && self.executor.model.is_some();
                     if slow {
-                        drop(_turn);
+                        drop(turn.take());
                         self.ask(question, answers, core).await?;
                         return Ok(Thought::Again);
                     }
@@ -282,7 +344,8 @@ impl Run<'_> {
     async fn ask(&self, question: Question, answers: &mut Answers, core: &Core) -> Result<()> {
         let counter = Arc::clone(self.executor.counters.of(core.encoding));
         let model = self.executor.model.as_ref();
-        super::answer::answer(question, answers, &self.executor.ro, &self.scope, counter, model).await
+        super::answer::answer(question, answers, &self.executor.ro, &self.scope, counter, model)
+            .await
     }
 
     /// Whether what the caller builds on still holds for this call.
@@ -296,9 +359,12 @@ impl Run<'_> {
         if changed.is_empty() {
             return Ok(());
         }
-        Err(Error::new(Code::RevisionStale, "what this call builds on has changed: read it again and send the new _rev")
-            .with("_rev", core.rev.as_str())
-            .with("changed", changed))
+        Err(Error::new(
+            Code::RevisionStale,
+            "what this call builds on has changed: read it again and send the new _rev",
+        )
+        .with("_rev", core.rev.as_str())
+        .with("changed", changed))
     }
 
     /// Writes a change. `None` means: nothing is certain or a part is done, think again.
@@ -336,7 +402,11 @@ impl Run<'_> {
             }
             Ok(Applied::Unknown) => {
                 executor.cores.drop(key);
-                self.repeat(Fault { kind: crate::store::FaultKind::Lost, message: "commit not confirmed".into() }).await
+                self.repeat(Fault {
+                    kind: crate::store::FaultKind::Lost,
+                    message: "commit not confirmed".into(),
+                })
+                .await
             }
             Err(fault) => {
                 executor.cores.drop(key);
@@ -355,8 +425,11 @@ impl Run<'_> {
         self.conflicts += 1;
         metrics::counter!(meters::RECOMPUTED, "why" => "conflict").increment(1);
         if self.conflicts > CONFLICT_RETRIES_MAX {
-            return Err(Error::new(Code::Conflict, "other writers were faster each time: retry later with the same key")
-                .with("retry_after_ms", 50));
+            return Err(Error::new(
+                Code::Conflict,
+                "other writers were faster each time: retry later with the same key",
+            )
+            .with("retry_after_ms", 50));
         }
         if self.conflicts > 1 {
             let ceiling = u64::from(self.conflicts).min(16);
@@ -367,13 +440,17 @@ impl Run<'_> {
 
     fn in_time(&self) -> Result<()> {
         if self.parts > EVICT_PARTS_MAX {
-            return Err(Error::new(Code::Internal, format!("an eviction needs more than {EVICT_PARTS_MAX} parts")));
+            return Err(Error::new(
+                Code::Internal,
+                format!("an eviction needs more than {EVICT_PARTS_MAX} parts"),
+            ));
         }
         if clock::now() < self.deadline {
             return Ok(());
         }
         let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Err(Error::new(Code::Timeout, "the call took longer than allowed: retry with the same key").with("after_ms", ms))
+        Err(Error::new(Code::Timeout, "the call took longer than allowed: retry with the same key")
+            .with("after_ms", ms))
     }
 
     fn replay(&self, replay: Replay) -> Result<Value> {
@@ -422,7 +499,10 @@ fn report(change: &Change) {
         (meters::TOKEN_NOTICES, now.notices),
         (meters::TOKEN_FREE, now.free),
     ] {
-        #[allow(clippy::cast_precision_loss, reason = "a gauge is a double; windows are far below 2^53")]
+        #[allow(
+            clippy::cast_precision_loss,
+            reason = "a gauge is a double; windows are far below 2^53"
+        )]
         metrics::gauge!(name).set(value as f64);
     }
     let warned = change.after.counters.warnings - change.before.counters.warnings;

@@ -41,7 +41,9 @@ impl Turns {
     fn line(&self, key: &str) -> Arc<Line> {
         let mut agents = self.agents.lock().expect("no holder panics");
         if agents.len() > WAITERS_PER_AGENT_MAX {
-            agents.retain(|_, line| Arc::strong_count(line) > 1 || line.room.available_permits() < WAITERS_PER_AGENT_MAX);
+            agents.retain(|_, line| {
+                Arc::strong_count(line) > 1 || line.room.available_permits() < WAITERS_PER_AGENT_MAX
+            });
         }
         let fresh = || {
             let (turn, room) = (Semaphore::new(1), Semaphore::new(WAITERS_PER_AGENT_MAX));

@@ -5,7 +5,9 @@ pub mod core;
 pub mod event;
 pub mod message;
 pub mod receipt;
+pub mod receipt_check;
 pub mod render;
 pub mod tokens;
+pub mod verify;
 
 pub use tokens::{Encoding, TokenCounter};

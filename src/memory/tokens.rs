@@ -16,7 +16,17 @@ pub trait TokenCounter: Send + Sync {
 
 /// A byte pair encoding by its published name.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
     schemars::JsonSchema,
 )]
 pub enum Encoding {

@@ -42,8 +42,14 @@ impl Gateway {
     }
 
     /// Asks for a summary of at most about `tokens_max` tokens; the caller enforces the cap.
-    pub async fn summarise(&self, previous: &str, lines: &[Line], tokens_max: u64) -> Result<String> {
-        let said: Vec<String> = lines.iter().map(|l| format!("{}: {}", l.speaker, l.text)).collect();
+    pub async fn summarise(
+        &self,
+        previous: &str,
+        lines: &[Line],
+        tokens_max: u64,
+    ) -> Result<String> {
+        let said: Vec<String> =
+            lines.iter().map(|l| format!("{}: {}", l.speaker, l.text)).collect();
         let text = format!(
             "Tokens at most: {tokens_max}\n\nPrevious summary:\n{previous}\n\nConversation:\n{}",
             said.join("\n")
@@ -51,16 +57,21 @@ impl Gateway {
         let body = json!({"model": self.settings.model, "temperature": 0, "max_tokens": tokens_max,
             "messages": [{"role": "system", "content": PROMPT}, {"role": "user", "content": text}]});
         let limit = Duration::from_millis(MODEL_MS_MAX);
-        let answer = tokio::time::timeout(limit, self.post(&body))
-            .await
-            .map_err(|e| Error::new(Code::Timeout, "the model did not answer in time").caused_by(e))??;
+        let answer = tokio::time::timeout(limit, self.post(&body)).await.map_err(|e| {
+            Error::new(Code::Timeout, "the model did not answer in time").caused_by(e)
+        })??;
         let content = answer["choices"][0]["message"]["content"].as_str();
-        content.map(str::to_owned).ok_or_else(|| Error::new(Code::Internal, "the model's answer has no text"))
+        content
+            .map(str::to_owned)
+            .ok_or_else(|| Error::new(Code::Internal, "the model's answer has no text"))
     }
 
     async fn post(&self, body: &Value) -> Result<Value> {
-        let fault = |e: Box<dyn std::error::Error + Send + Sync>| Error::new(Code::Internal, "ask the model").caused_by(e);
-        let uri: hyper::Uri = hyperlocal::Uri::new(&self.settings.socket, "/v1/chat/completions").into();
+        let fault = |e: Box<dyn std::error::Error + Send + Sync>| {
+            Error::new(Code::Internal, "ask the model").caused_by(e)
+        };
+        let uri: hyper::Uri =
+            hyperlocal::Uri::new(&self.settings.socket, "/v1/chat/completions").into();
         let request = Request::post(uri)
             .header("host", "localhost")
             .header("content-type", "application/json")
@@ -68,9 +79,16 @@ impl Gateway {
             .map_err(|e| fault(e.into()))?;
         let response = self.client.request(request).await.map_err(|e| fault(e.into()))?;
         let status = response.status();
-        let bytes = Limited::new(response.into_body(), MODEL_ANSWER_BYTES_MAX).collect().await.map_err(fault)?.to_bytes();
+        let bytes = Limited::new(response.into_body(), MODEL_ANSWER_BYTES_MAX)
+            .collect()
+            .await
+            .map_err(fault)?
+            .to_bytes();
         if !status.is_success() {
-            return Err(Error::new(Code::Internal, format!("the model's server answered {status}")));
+            return Err(Error::new(
+                Code::Internal,
+                format!("the model's server answered {status}"),
+            ));
         }
         serde_json::from_slice(&bytes).map_err(|e| fault(e.into()))
     }

@@ -333,7 +333,11 @@ impl<'a> Draft<'a> {
         let reserve = if flush.summarize { cap } else { now.summary };
         let items: Vec<Item> = queue.iter().map(Item::from).collect();
         let max = self.after.token_budget.max;
-        let found = plan(&items, fixed + reserve, flush.target, max, keep_last);
+        let mut found = plan(&items, fixed + reserve, flush.target, max, keep_last);
+        if let Some(leave) = answered_cut(answers, &self.before, &queue, found.leave) {
+            let kept_tokens = items[leave..].iter().map(|i| i.tokens).sum();
+            found = Plan { leave, kept_tokens, target_reached: false };
+        }
         if found.leave == 0 {
             return Ok(Flushed::Done);
         }
@@ -556,6 +560,17 @@ fn pressure_text(window: u64, warning: u64, flush: u64, target: u64) -> String {
 fn speaker(message: &Message) -> String {
     let name = message.meta.get("name").and_then(Value::as_str);
     name.unwrap_or(message.role.text()).to_owned()
+}
+
+/// A summary that took long may have been asked for a shorter cut than would be made now, since the queue grew meanwhile.
+/// It still stands for what it was asked for, so that cut is made: the answer says whether the target is met.
+fn answered_cut(answers: &Answers, core: &Core, queue: &[Message], leave: usize) -> Option<usize> {
+    let (head_seq, new_head_seq, revision, _) = answers.summary.as_ref()?.of;
+    if head_seq != core.queue.head_seq || revision != core.queue_head_summary.revision {
+        return None;
+    }
+    let cut = queue.iter().position(|m| m.seq == new_head_seq)?;
+    (cut > 0 && cut < leave).then_some(cut)
 }
 
 /// The first messages that fit one transaction, if the plan takes more; the cut lies where the plan may cut.

@@ -80,24 +80,46 @@ impl Row {
 }
 
 /// Applies a change. A fault that may have left it applied is `Unknown`; everything else is certain.
-pub async fn apply(rw: &Rw, scope: &Scope, change: &Change, record: &Record, mode: WriteMode) -> Result<Applied, Fault> {
-    let streamed = change.evict.is_some() || !change.recount.is_empty() || mode == WriteMode::Stream;
-    let outcome = if streamed { stream(rw, scope, change, record).await } else { single(rw, scope, change, record).await };
+pub async fn apply(
+    rw: &Rw,
+    scope: &Scope,
+    change: &Change,
+    record: &Record,
+    mode: WriteMode,
+) -> Result<Applied, Fault> {
+    let streamed =
+        change.evict.is_some() || !change.recount.is_empty() || mode == WriteMode::Stream;
+    let outcome = if streamed {
+        stream(rw, scope, change, record).await
+    } else {
+        single(rw, scope, change, record).await
+    };
     match outcome {
         Err(fault) if fault.raced() => Ok(Applied::Raced),
         other => other,
     }
 }
 
-async fn single(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Result<Applied, Fault> {
+async fn single(
+    rw: &Rw,
+    scope: &Scope,
+    change: &Change,
+    record: &Record,
+) -> Result<Applied, Fault> {
     let rows: Vec<Row> = rw.rows(CHANGE, binds(rw, scope, change, record)).await?;
     Ok(rows.into_iter().next().map_or(Applied::NoAgent, Row::outcome))
 }
 
 /// Everything a call writes lies in these collections.
-const WRITES: [&str; 6] = ["core_memory", "idempotency", "messages", "recall_log", "core_versions", "memory_events"];
+const WRITES: [&str; 6] =
+    ["core_memory", "idempotency", "messages", "recall_log", "core_versions", "memory_events"];
 
-async fn stream(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Result<Applied, Fault> {
+async fn stream(
+    rw: &Rw,
+    scope: &Scope,
+    change: &Change,
+    record: &Record,
+) -> Result<Applied, Fault> {
     let stream = Stream::begin(rw, &[], &WRITES).await?;
     match body(&stream, rw, scope, change, record).await {
         Ok(Applied::Written(rev)) => match stream.commit().await? {
@@ -116,9 +138,16 @@ async fn stream(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Res
     }
 }
 
-async fn body(stream: &Stream<'_>, rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Result<Applied, Fault> {
+async fn body(
+    stream: &Stream<'_>,
+    rw: &Rw,
+    scope: &Scope,
+    change: &Change,
+    record: &Record,
+) -> Result<Applied, Fault> {
     if !change.recount.is_empty() {
-        let binds = Binds::of(scope, [("recount", json!(change.recount)), ("sync", rw.sync.into())]);
+        let binds =
+            Binds::of(scope, [("recount", json!(change.recount)), ("sync", rw.sync.into())]);
         stream.rows::<Value>(RECOUNT, binds).await?;
     }
     if let Some(evict) = &change.evict {
@@ -153,8 +182,11 @@ fn binds(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Binds {
     });
     let patch = change.after.patch_since(&change.before);
     let texts = ["system", "working_blocks", "queue_head_summary", "context_window", "encoding"];
-    let kept: Vec<Value> =
-        if texts.iter().any(|t| patch.contains_key(*t)) { vec![kept_of(&change.after)] } else { Vec::new() };
+    let kept: Vec<Value> = if texts.iter().any(|t| patch.contains_key(*t)) {
+        vec![kept_of(&change.after)]
+    } else {
+        Vec::new()
+    };
     Binds::of(
         scope,
         [
@@ -182,7 +214,11 @@ pub(super) fn kept_of(core: &Core) -> Value {
 }
 
 impl Rw {
-    pub(super) async fn rows<R: serde::de::DeserializeOwned>(&self, query: Query, binds: Binds) -> Result<Vec<R>, Fault> {
+    pub(super) async fn rows<R: serde::de::DeserializeOwned>(
+        &self,
+        query: Query,
+        binds: Binds,
+    ) -> Result<Vec<R>, Fault> {
         metrics::counter!(meters::STORE_TRIPS, "socket" => "rw").increment(1);
         self.link.rows(query, binds).await
     }

@@ -44,10 +44,20 @@ pub async fn load(ro: &Ro, scope: &Scope, replay_key: &str) -> Result<Loaded, Fa
 }
 
 /// Makes an agent; the answer is its revision, or none if the key is taken.
-pub async fn create(rw: &Rw, scope: &Scope, core: &Core, event: &Event) -> Result<Option<String>, Fault> {
+pub async fn create(
+    rw: &Rw,
+    scope: &Scope,
+    core: &Core,
+    event: &Event,
+) -> Result<Option<String>, Fault> {
     let binds = Binds::of(
         scope,
-        [("core", json!(core)), ("kept", kept_of(core)), ("event", json!(event)), ("sync", rw.sync.into())],
+        [
+            ("core", json!(core)),
+            ("kept", kept_of(core)),
+            ("event", json!(event)),
+            ("sync", rw.sync.into()),
+        ],
     );
     match rw.rows::<Value>(CREATE, binds).await {
         Ok(rows) => Ok(rows.first().and_then(|r| r["_rev"].as_str()).map(str::to_owned)),
@@ -62,7 +72,11 @@ pub async fn list(ro: &Ro, tenant: &str, limit: u64) -> Result<Vec<Value>, Fault
 }
 
 /// A core and its queue, seen at one moment.
-pub async fn load_context(ro: &Ro, scope: &Scope, limit: u64) -> Result<Option<(Core, Vec<Message>)>, Fault> {
+pub async fn load_context(
+    ro: &Ro,
+    scope: &Scope,
+    limit: u64,
+) -> Result<Option<(Core, Vec<Message>)>, Fault> {
     #[derive(Deserialize)]
     struct Row {
         core: Core,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use arangors::client::ClientExt as _;
 use arangors::{AqlQuery, Database, GenericConnection};
 use http::{Method, Request};
 use serde::de::DeserializeOwned;
@@ -70,42 +71,84 @@ pub struct Admin {
 }
 
 impl Link {
-    async fn connect(endpoint: &Endpoint, who: &Credentials, database: &str) -> Result<Self, Fault> {
+    async fn connect(
+        endpoint: &Endpoint,
+        who: &Credentials,
+        database: &str,
+    ) -> Result<Self, Fault> {
         type Connection = GenericConnection<UdsClient>;
-        let connection = Connection::establish_basic_auth(&endpoint.url(), &who.user, &who.password).await?;
+        let connection =
+            Connection::establish_basic_auth(&endpoint.url(), &who.user, &who.password).await?;
         let handle = connection.db(database).await?;
         Ok(Self { database: handle, name: database.to_owned() })
     }
 
     /// All rows of a query; further batches are fetched with POST, since arangors uses PUT, which 4.x has dropped.
-    pub(super) async fn rows<R: DeserializeOwned>(&self, query: Query, binds: Binds) -> Result<Vec<R>, Fault> {
-        let request = AqlQuery::builder().query(query.text).bind_vars(binds.0).batch_size(BATCH_ROWS).build();
+    pub(super) async fn rows<R: DeserializeOwned>(
+        &self,
+        query: Query,
+        binds: Binds,
+    ) -> Result<Vec<R>, Fault> {
+        let request =
+            AqlQuery::builder().query(query.text).bind_vars(binds.0).batch_size(BATCH_ROWS).build();
         let first = self.database.aql_query_batch::<R>(request).await?;
         let mut rows = first.result;
         let mut next = if first.more { first.id } else { None };
         for _ in 0..BATCHES_MAX {
             let Some(id) = next.take() else { return Ok(rows) };
             let (_, answer) = self.call(Method::POST, &format!("_api/cursor/{id}"), None).await?;
-            let batch: Vec<R> = serde_json::from_value(answer["result"].clone())
-                .map_err(|e| Fault::new(FaultKind::Garbage, format!("batch not understood: {e}")))?;
+            let batch: Vec<R> = serde_json::from_value(answer["result"].clone()).map_err(|e| {
+                Fault::new(FaultKind::Garbage, format!("batch not understood: {e}"))
+            })?;
             rows.extend(batch);
             next = (answer["hasMore"] == true).then(|| id.clone());
         }
-        Err(Fault::new(FaultKind::Garbage, format!("more than {BATCHES_MAX} batches from {}", query.name)))
+        Err(Fault::new(
+            FaultKind::Garbage,
+            format!("more than {BATCHES_MAX} batches from {}", query.name),
+        ))
     }
 
     /// A raw request: status and JSON of the answer; an error envelope is a fault.
-    pub(super) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<(u16, Value), Fault> {
-        let url = self.database.url().join(path).map_err(|e| Fault::new(FaultKind::Garbage, e.to_string()))?;
+    pub(super) async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(u16, Value), Fault> {
+        self.call_as(&self.database.session(), method, path, body).await
+    }
+
+    async fn unnamed(&self, path: &str) -> Result<(u16, Value), Fault> {
+        let mut session = (*self.database.session()).clone();
+        session.headers().clear();
+        self.call_as(&session, Method::GET, path, None).await
+    }
+
+    async fn call_as(
+        &self,
+        session: &UdsClient,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(u16, Value), Fault> {
+        let url = self
+            .database
+            .url()
+            .join(path)
+            .map_err(|e| Fault::new(FaultKind::Garbage, e.to_string()))?;
         let body = body.map(Value::to_string).unwrap_or_default();
         let request = Request::builder().method(method).uri(url.as_str()).body(body);
         let request = request.map_err(|e| Fault::new(FaultKind::Garbage, e.to_string()))?;
-        let response = self.database.session().raw(request).await?;
+        let response = session.raw(request).await?;
         let status = response.status().as_u16();
         let text = response.into_body();
-        let answer: Value = if text.is_empty() { Value::Null } else {
-            serde_json::from_str(&text)
-                .map_err(|_| Fault::new(FaultKind::Garbage, format!("status {status} without JSON")))?
+        let answer: Value = if text.is_empty() {
+            Value::Null
+        } else {
+            serde_json::from_str(&text).map_err(|_| {
+                Fault::new(FaultKind::Garbage, format!("status {status} without JSON"))
+            })?
         };
         if status >= 400 {
             let num = answer["errorNum"].as_u64().and_then(|n| u16::try_from(n).ok()).unwrap_or(0);
@@ -136,11 +179,16 @@ impl Binds {
 impl Ro {
     /// Connects to the socket for reads.
     pub async fn connect(settings: &Settings) -> Result<Self, Fault> {
-        let link = Link::connect(&settings.ro, &settings.ro_credentials, &settings.database).await?;
+        let link =
+            Link::connect(&settings.ro, &settings.ro_credentials, &settings.database).await?;
         Ok(Self { link })
     }
 
-    pub(super) async fn rows<R: DeserializeOwned>(&self, query: Query, binds: Binds) -> Result<Vec<R>, Fault> {
+    pub(super) async fn rows<R: DeserializeOwned>(
+        &self,
+        query: Query,
+        binds: Binds,
+    ) -> Result<Vec<R>, Fault> {
         metrics::counter!(meters::STORE_TRIPS, "socket" => "ro").increment(1);
         self.link.rows(query, binds).await
     }
@@ -154,7 +202,8 @@ impl Ro {
 impl Rw {
     /// Connects to the socket for writes.
     pub async fn connect(settings: &Settings) -> Result<Self, Fault> {
-        let link = Link::connect(&settings.rw, &settings.rw_credentials, &settings.database).await?;
+        let link =
+            Link::connect(&settings.rw, &settings.rw_credentials, &settings.database).await?;
         Ok(Self { link, sync: settings.sync })
     }
 
@@ -166,17 +215,35 @@ impl Rw {
 
 impl Admin {
     /// Connects to one database as an administrator.
-    pub async fn connect(endpoint: &Endpoint, who: &Credentials, database: &str) -> Result<Self, Fault> {
+    pub async fn connect(
+        endpoint: &Endpoint,
+        who: &Credentials,
+        database: &str,
+    ) -> Result<Self, Fault> {
         Ok(Self { link: Link::connect(endpoint, who, database).await? })
     }
 
     /// A request relative to this database. Raw, because setup data is sent as it is written in `arango-setup/`, and
     /// arangors has no type for schemas, inverted and vector indexes, current views, wildcard grants and version details.
-    pub async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<(u16, Value), Fault> {
+    pub async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(u16, Value), Fault> {
         self.link.call(method, path, body).await
     }
 
-    pub(super) async fn rows<R: DeserializeOwned>(&self, query: Query, binds: Binds) -> Result<Vec<R>, Fault> {
+    /// The same without credentials, to see that they are asked for.
+    pub async fn call_unnamed(&self, path: &str) -> Result<(u16, Value), Fault> {
+        self.link.unnamed(path).await
+    }
+
+    pub(super) async fn rows<R: DeserializeOwned>(
+        &self,
+        query: Query,
+        binds: Binds,
+    ) -> Result<Vec<R>, Fault> {
         self.link.rows(query, binds).await
     }
 
@@ -187,7 +254,10 @@ impl Admin {
 
     /// Attributes of an answer as text, for reports.
     pub fn field(answer: &Value, name: &str) -> String {
-        answer.get(name).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned)).unwrap_or_default()
+        answer
+            .get(name)
+            .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
+            .unwrap_or_default()
     }
 
     /// An object with one attribute, for small bodies.

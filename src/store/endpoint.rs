@@ -14,13 +14,17 @@ pub struct Endpoint {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointFault {
     /// `http://`, `https://`, `tcp://`, `ssl://`, …
-    #[error("`{0}` is not a Unix socket: the database is reached over Unix sockets only; use unix:///path, http+unix:///path, http+unix://%2Fpath or /path")]
+    #[error(
+        "`{0}` is not a Unix socket: the database is reached over Unix sockets only; use unix:///path, http+unix:///path, http+unix://%2Fpath or /path"
+    )]
     NotUnix(String),
     /// Not absolute.
     #[error("`{0}` is not an absolute path: begin it with /")]
     NotAbsolute(String),
     /// Longer than the kernel takes.
-    #[error("the socket path has {0} bytes, the kernel takes {SOCKET_PATH_BYTES_MAX}: use a shorter directory")]
+    #[error(
+        "the socket path has {0} bytes, the kernel takes {SOCKET_PATH_BYTES_MAX}: use a shorter directory"
+    )]
     TooLong(usize),
     /// A broken percent sequence.
     #[error("`{0}` has a broken %-sequence")]
@@ -33,8 +37,13 @@ impl Endpoint {
         let rest = match text.split_once("://") {
             None => text.strip_prefix("unix:").unwrap_or(text).to_owned(),
             Some(("unix" | "http+unix", rest)) => {
-                let decoded = percent_decoded(rest).ok_or_else(|| EndpointFault::Percent(text.into()))?;
-                if rest.starts_with('%') { decoded.trim_end_matches('/').to_owned() } else { decoded }
+                let decoded =
+                    percent_decoded(rest).ok_or_else(|| EndpointFault::Percent(text.into()))?;
+                if rest.starts_with('%') {
+                    decoded.trim_end_matches('/').to_owned()
+                } else {
+                    decoded
+                }
             }
             Some(_) => return Err(EndpointFault::NotUnix(text.into())),
         };
@@ -103,7 +112,13 @@ mod tests {
 
     #[test]
     fn tcp_and_broken_forms_are_refused() {
-        for text in ["http://localhost:8529", "https://x", "tcp://127.0.0.1:8529", "ssl://x", "http+tcp://x"] {
+        for text in [
+            "http://localhost:8529",
+            "https://x",
+            "tcp://127.0.0.1:8529",
+            "ssl://x",
+            "http+tcp://x",
+        ] {
             assert!(matches!(Endpoint::parse(text), Err(EndpointFault::NotUnix(_))), "{text}");
         }
         assert!(matches!(Endpoint::parse("run/x.sock"), Err(EndpointFault::NotAbsolute(_))));

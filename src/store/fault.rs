@@ -49,8 +49,10 @@ impl Fault {
         match self.kind {
             FaultKind::Unreachable | FaultKind::Lost => true,
             FaultKind::Arango { num, status } => {
-                matches!(num, 30 | 38 | 1429 | 1465 | 1478 | 1495 | 1496 | 1654 | 1655 | 21003 | 21004)
-                    || status == 503
+                matches!(
+                    num,
+                    30 | 38 | 1429 | 1465 | 1478 | 1495 | 1496 | 1654 | 1655 | 21003 | 21004
+                ) || status == 503
             }
             FaultKind::Garbage => false,
         }
@@ -79,8 +81,13 @@ impl From<ClientError> for Fault {
                 };
                 Self::new(kind, text)
             }
-            ClientError::Serde(e) => Self::new(FaultKind::Garbage, format!("answer not understood at column {}", e.column())),
-            ClientError::InvalidServer(text) => Self::new(FaultKind::Garbage, format!("no ArangoDB there: {text}")),
+            ClientError::Serde(e) => Self::new(
+                FaultKind::Garbage,
+                format!("answer not understood at column {}", e.column()),
+            ),
+            ClientError::InvalidServer(text) => {
+                Self::new(FaultKind::Garbage, format!("no ArangoDB there: {text}"))
+            }
             ClientError::InsufficientPermission { operation, .. } => {
                 Self::new(FaultKind::Arango { status: 403, num: 11 }, operation)
             }
@@ -99,18 +106,22 @@ impl std::error::Error for Fault {}
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
         let (code, text) = match fault.kind {
-            FaultKind::Unreachable | FaultKind::Lost => {
-                (Code::StoreUnavailable, "the database does not answer on its socket: try again with the same key")
-            }
-            FaultKind::Arango { status: 503, .. } => {
-                (Code::StoreUnavailable, "the database is overloaded or stopping: try again with the same key")
-            }
-            FaultKind::Arango { status: 401 | 403, .. } => {
-                (Code::StoreRefused, "the database refused the server's credentials: check ARANGO_USER and its grants")
-            }
-            FaultKind::Arango { .. } | FaultKind::Garbage => {
-                (Code::StoreRefused, "the database refused a request: see the server's log, run `vctx doctor`")
-            }
+            FaultKind::Unreachable | FaultKind::Lost => (
+                Code::StoreUnavailable,
+                "the database does not answer on its socket: try again with the same key",
+            ),
+            FaultKind::Arango { status: 503, .. } => (
+                Code::StoreUnavailable,
+                "the database is overloaded or stopping: try again with the same key",
+            ),
+            FaultKind::Arango { status: 401 | 403, .. } => (
+                Code::StoreRefused,
+                "the database refused the server's credentials: check ARANGO_USER and its grants",
+            ),
+            FaultKind::Arango { .. } | FaultKind::Garbage => (
+                Code::StoreRefused,
+                "the database refused a request: see the server's log, run `vctx doctor`",
+            ),
         };
         Self::new(code, text).caused_by(fault)
     }

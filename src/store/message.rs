@@ -23,7 +23,12 @@ pub struct Listed {
 }
 
 /// Messages from a place on the number line on, oldest first.
-pub async fn queue(ro: &Ro, scope: &Scope, head_seq: u64, limit: u64) -> Result<Vec<Message>, Fault> {
+pub async fn queue(
+    ro: &Ro,
+    scope: &Scope,
+    head_seq: u64,
+    limit: u64,
+) -> Result<Vec<Message>, Fault> {
     ro.rows(QUEUE, Binds::of(scope, [("head_seq", head_seq.into()), ("limit", limit.into())])).await
 }
 

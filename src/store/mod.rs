@@ -17,5 +17,5 @@ pub use db::{Admin, Credentials, Ro, Rw, Settings};
 pub use endpoint::Endpoint;
 pub use fault::{Fault, FaultKind};
 pub use message::{Listed, page, queue};
-pub use query::{Query, QUERIES};
-pub use setup::{SetupReport, set_up, schema_version, SCHEMA};
+pub use query::{QUERIES, Query};
+pub use setup::{SCHEMA, SetupReport, schema_version, set_up};

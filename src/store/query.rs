@@ -11,7 +11,10 @@ pub struct Query {
 
 macro_rules! query {
     ($name:literal) => {
-        crate::store::query::Query { name: $name, text: include_str!(concat!("../../aql/", $name, ".aql")) }
+        crate::store::query::Query {
+            name: $name,
+            text: include_str!(concat!("../../aql/", $name, ".aql")),
+        }
     };
 }
 pub(super) use query;

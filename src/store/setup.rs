@@ -33,16 +33,23 @@ pub struct SetupReport {
 /// Makes the database, its collections, indexes, analyzers, view, graph and least-privilege users. `passwords` gives the
 /// password of a user that has to be made; without one the users are left to the administrator.
 pub async fn set_up(
-    endpoint: &Endpoint, admin: &Credentials, database: &str, passwords: Option<&dyn Fn(&str) -> String>,
+    endpoint: &Endpoint,
+    admin: &Credentials,
+    database: &str,
+    passwords: Option<&dyn Fn(&str) -> String>,
 ) -> Result<Vec<SetupReport>, Fault> {
     let mut reports = Vec::new();
     let system = Admin::connect(endpoint, admin, "_system").await?;
-    let made = accept(system.call(Method::POST, "/_api/database", Some(&Admin::body("name", database))).await, &[1207])?;
+    let made = accept(
+        system.call(Method::POST, "/_api/database", Some(&Admin::body("name", database))).await,
+        &[1207],
+    )?;
     reports.push(SetupReport { what: format!("database {database}"), made });
     let db = Admin::connect(endpoint, admin, database).await?;
     let found = version_or_none(&db).await?;
     if let Some(newer) = found.filter(|v| *v > SCHEMA) {
-        let text = format!("database has schema {newer}, this program knows {SCHEMA}: use a newer vctx");
+        let text =
+            format!("database has schema {newer}, this program knows {SCHEMA}: use a newer vctx");
         return Err(Fault::new(FaultKind::Garbage, text));
     }
     make_all(&db, &mut reports).await?;
@@ -53,20 +60,26 @@ pub async fn set_up(
         let binds = Binds::unscoped([("version", SCHEMA.into())]);
         db.rows::<u64>(META_STORE, binds).await?;
     }
-    reports.push(SetupReport { what: format!("schema version {SCHEMA}"), made: found != Some(SCHEMA) });
+    reports.push(SetupReport {
+        what: format!("schema version {SCHEMA}"),
+        made: found != Some(SCHEMA),
+    });
     Ok(reports)
 }
 
 async fn make_all(db: &Admin, reports: &mut Vec<SetupReport>) -> Result<(), Fault> {
     let mut note = |kind: &str, name: &Value, made| {
-        reports.push(SetupReport { what: format!("{kind} {}", name.as_str().unwrap_or("?")), made });
+        reports
+            .push(SetupReport { what: format!("{kind} {}", name.as_str().unwrap_or("?")), made });
     };
     for definition in listed(COLLECTIONS)? {
-        let made = accept(db.call(Method::POST, "_api/collection", Some(&definition)).await, &[1207])?;
+        let made =
+            accept(db.call(Method::POST, "_api/collection", Some(&definition)).await, &[1207])?;
         note("collection", &definition["name"], made);
     }
     for entry in listed(INDEXES)? {
-        let path = format!("_api/index?collection={}", entry["collection"].as_str().unwrap_or_default());
+        let path =
+            format!("_api/index?collection={}", entry["collection"].as_str().unwrap_or_default());
         let (status, _) = db.call(Method::POST, &path, Some(&entry["index"])).await?;
         note("index", &entry["index"]["name"], status == 201);
     }
@@ -79,14 +92,20 @@ async fn make_all(db: &Admin, reports: &mut Vec<SetupReport>) -> Result<(), Faul
         note("view", &definition["name"], made);
     }
     for definition in listed(GRAPHS)? {
-        let made = accept(db.call(Method::POST, "_api/gharial?waitForSync=true", Some(&definition)).await, &[1925])?;
+        let made = accept(
+            db.call(Method::POST, "_api/gharial?waitForSync=true", Some(&definition)).await,
+            &[1925],
+        )?;
         note("graph", &definition["name"], made);
     }
     Ok(())
 }
 
 async fn make_users(
-    system: &Admin, database: &str, passwords: &dyn Fn(&str) -> String, reports: &mut Vec<SetupReport>,
+    system: &Admin,
+    database: &str,
+    passwords: &dyn Fn(&str) -> String,
+    reports: &mut Vec<SetupReport>,
 ) -> Result<(), Fault> {
     for entry in listed(USERS)? {
         let name = entry["user"].as_str().unwrap_or_default().to_owned();
@@ -96,8 +115,10 @@ async fn make_users(
             let body = json!({"passwd": passwords(&name), "active": true});
             system.call(Method::PATCH, &format!("/_api/user/{name}"), Some(&body)).await?;
         }
-        let grants = [(format!("/_api/user/{name}/database/{database}"), &entry["database"]),
-            (format!("/_api/user/{name}/database/{database}/*"), &entry["collections"])];
+        let grants = [
+            (format!("/_api/user/{name}/database/{database}"), &entry["database"]),
+            (format!("/_api/user/{name}/database/{database}/*"), &entry["collections"]),
+        ];
         for (path, grant) in grants {
             system.call(Method::PUT, &path, Some(&json!({"grant": grant}))).await?;
         }
@@ -107,7 +128,11 @@ async fn make_users(
 }
 
 /// The schema version of a database; none if it was never set up.
-pub async fn schema_version(endpoint: &Endpoint, who: &Credentials, database: &str) -> Result<Option<u64>, Fault> {
+pub async fn schema_version(
+    endpoint: &Endpoint,
+    who: &Credentials,
+    database: &str,
+) -> Result<Option<u64>, Fault> {
     match Admin::connect(endpoint, who, database).await {
         Ok(db) => version_or_none(&db).await,
         Err(fault) if missing(&fault) => Ok(None),
@@ -138,5 +163,6 @@ fn accept(answer: Result<(u16, Value), Fault>, there: &[u16]) -> Result<bool, Fa
 }
 
 fn listed(text: &str) -> Result<Vec<Value>, Fault> {
-    serde_json::from_str(text).map_err(|e| Fault::new(FaultKind::Garbage, format!("setup file: {e}")))
+    serde_json::from_str(text)
+        .map_err(|e| Fault::new(FaultKind::Garbage, format!("setup file: {e}")))
 }

@@ -41,7 +41,8 @@ impl<'a> Stream<'a> {
     /// Begins with exactly these collections; nothing else may be touched.
     pub(super) async fn begin(rw: &'a Rw, read: &[&str], write: &[&str]) -> Result<Self, Fault> {
         let names = |list: &[&str]| list.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
-        let collections = TransactionCollections::builder().read(names(read)).write(names(write)).build();
+        let collections =
+            TransactionCollections::builder().read(names(read)).write(names(write)).build();
         let settings = TransactionSettings::builder()
             .collections(collections)
             .wait_for_sync(rw.sync)
@@ -54,14 +55,22 @@ impl<'a> Stream<'a> {
 
     /// Runs a query inside. All rows must come in the first batch: arangors' own loop loses the last of several
     /// (`Transaction::aql_query`, 0.6.0), and no write of ours returns as many.
-    pub(super) async fn rows<R: DeserializeOwned>(&self, query: Query, binds: Binds) -> Result<Vec<R>, Fault> {
+    pub(super) async fn rows<R: DeserializeOwned>(
+        &self,
+        query: Query,
+        binds: Binds,
+    ) -> Result<Vec<R>, Fault> {
         self.check_idle()?;
         metrics::counter!(meters::STORE_TRIPS, "socket" => "rw").increment(1);
-        let request = AqlQuery::builder().query(query.text).bind_vars(binds.0).batch_size(BATCH_ROWS).build();
+        let request =
+            AqlQuery::builder().query(query.text).bind_vars(binds.0).batch_size(BATCH_ROWS).build();
         let answer = self.running()?.aql_query_batch::<R>(request).await?;
         *self.last_used.lock().expect("no holder panics") = clock::now();
         if answer.more {
-            return Err(Fault::new(FaultKind::Garbage, format!("{} returned more than {BATCH_ROWS} rows", query.name)));
+            return Err(Fault::new(
+                FaultKind::Garbage,
+                format!("{} returned more than {BATCH_ROWS} rows", query.name),
+            ));
         }
         Ok(answer.result)
     }
@@ -72,9 +81,11 @@ impl<'a> Stream<'a> {
         let Some(transaction) = self.transaction.take() else { return Ok(Committed::No) };
         let answer = transaction.commit().await.map_err(Fault::from);
         let outcome = match answer {
-            Ok(Status::Committed) | Err(Fault { kind: FaultKind::Lost | FaultKind::Unreachable | FaultKind::Garbage, .. }) => {
-                self.status(transaction.id()).await
-            }
+            Ok(Status::Committed)
+            | Err(Fault {
+                kind: FaultKind::Lost | FaultKind::Unreachable | FaultKind::Garbage,
+                ..
+            }) => self.status(transaction.id()).await,
             Ok(_) => Committed::No,
             Err(fault) if fault.passing() => Committed::Unknown,
             Err(fault) => {
@@ -111,8 +122,12 @@ impl<'a> Stream<'a> {
                         _ => Committed::Unknown,
                     };
                 }
-                Err(fault) if matches!(fault.kind, FaultKind::Arango { num: 1655, .. }) => return Committed::Unknown,
-                Err(fault) if fault.passing() => tokio::time::sleep(Duration::from_millis(20)).await,
+                Err(fault) if matches!(fault.kind, FaultKind::Arango { num: 1655, .. }) => {
+                    return Committed::Unknown;
+                }
+                Err(fault) if fault.passing() => {
+                    tokio::time::sleep(Duration::from_millis(20)).await
+                }
                 Err(_) => return Committed::Unknown,
             }
         }
@@ -120,7 +135,9 @@ impl<'a> Stream<'a> {
     }
 
     fn running(&self) -> Result<&Transaction<UdsClient>, Fault> {
-        self.transaction.as_ref().ok_or_else(|| Fault::new(FaultKind::Garbage, "transaction is closed"))
+        self.transaction
+            .as_ref()
+            .ok_or_else(|| Fault::new(FaultKind::Garbage, "transaction is closed"))
     }
 
     fn check_idle(&self) -> Result<(), Fault> {
@@ -128,7 +145,10 @@ impl<'a> Stream<'a> {
         if idle < Duration::from_millis(TRANSACTION_IDLE_MS_MAX) {
             return Ok(());
         }
-        Err(Fault::new(FaultKind::Arango { status: 410, num: 1654 }, "transaction idled too long to be trusted"))
+        Err(Fault::new(
+            FaultKind::Arango { status: 410, num: 1654 },
+            "transaction idled too long to be trusted",
+        ))
     }
 }
 
@@ -139,7 +159,9 @@ fn count(outcome: &'static str) {
 impl Drop for Stream<'_> {
     /// A transaction that nobody closed is aborted in the background, so that it keeps no locks.
     fn drop(&mut self) {
-        if let (Some(transaction), Ok(runtime)) = (self.transaction.take(), tokio::runtime::Handle::try_current()) {
+        if let (Some(transaction), Ok(runtime)) =
+            (self.transaction.take(), tokio::runtime::Handle::try_current())
+        {
             count("aborted");
             runtime.spawn(async move { transaction.abort().await.map(|_| ()) });
         }

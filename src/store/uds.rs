@@ -34,11 +34,18 @@ struct Shared {
 
 impl UdsClient {
     /// A request that arangors has no right call for; counted apart from its own.
-    pub(super) async fn raw(&self, request: Request<String>) -> Result<Response<String>, ClientError> {
+    pub(super) async fn raw(
+        &self,
+        request: Request<String>,
+    ) -> Result<Response<String>, ClientError> {
         self.send(request, "raw").await
     }
 
-    async fn send(&self, request: Request<String>, path: &'static str) -> Result<Response<String>, ClientError> {
+    async fn send(
+        &self,
+        request: Request<String>,
+        path: &'static str,
+    ) -> Result<Response<String>, ClientError> {
         metrics::counter!(meters::STORE_REQUESTS, "path" => path).increment(1);
         let _permit = self.shared.in_flight.acquire().await.map_err(|e| fault(UNREACHABLE, &e))?;
         let limit = Duration::from_millis(STORE_ANSWER_MS_MAX);

@@ -1,0 +1,300 @@
+//! Evaluation: an expression, a row, the binds, and a host for what is not pure.
+
+use std::sync::Arc;
+
+use super::arithmetic::{arithmetic, negate, number};
+use super::expr::{DataCall, Expansion, Expr, ObjectKey, Quantifier, Question};
+use crate::error::{Code, Error, Result};
+use crate::functions::{Call, Warnings, like};
+use crate::syntax::Binary;
+use crate::value::{Object, Value, compare, equal};
+
+/// One value for each register of a query.
+pub type Row = Vec<Value>;
+
+/// What an expression asks of the query around it.
+pub trait Host {
+    /// Where warnings go.
+    fn warnings(&mut self) -> &mut Warnings;
+    /// Runs a subquery over the row.
+    fn subquery(&mut self, number: usize, row: &mut Row) -> Result<Value>;
+    /// Reads data or the session.
+    fn data(&mut self, call: DataCall, arguments: &[Value]) -> Result<Value>;
+}
+
+/// Longest list that `a..b` may make.
+const RANGE_ITEMS_MAX: i64 = 10_000_000;
+
+/// The value of an expression.
+pub fn eval(expr: &Expr, row: &mut Row, binds: &[Value], host: &mut dyn Host) -> Result<Value> {
+    if let Some(value) = place(expr, row, binds) {
+        return Ok(value.clone());
+    }
+    if let Expr::Binary(operator, a, b) = expr
+        && let (Some(a), Some(b)) = (place(a, row, binds), place(b, row, binds))
+    {
+        return binary(*operator, a, b, host);
+    }
+    let mut run = |e: &Expr| eval(e, row, binds, host);
+    Ok(match expr {
+        Expr::Const(_) | Expr::Bind(_) | Expr::Register(_) => Value::Null,
+        Expr::Attribute(base, name) => match &**base {
+            // A place that `place` did not find is null.
+            Expr::Register(_) | Expr::Bind(_) => Value::Null,
+            base => run(base)?.attribute(name),
+        },
+        Expr::Index(base, index) => {
+            let (base, index) = (run(base)?, run(index)?);
+            indexed(&base, &index)
+        }
+        Expr::Array(items) => Value::array(items.iter().map(run).collect::<Result<_>>()?),
+        Expr::Object(entries) => object(entries, row, binds, host)?,
+        Expr::Not(value) => Value::Bool(!truth(value, row, binds, host)?),
+        Expr::Negate(value) => {
+            let value = run(value)?;
+            negate(&value, host.warnings())?
+        }
+        Expr::Number(value) => number(&run(value)?),
+        Expr::Binary(Binary::And, a, b) => {
+            let left = run(a)?;
+            if left.is_true() { run(b)? } else { left }
+        }
+        Expr::Binary(Binary::Or, a, b) => {
+            let left = run(a)?;
+            if left.is_true() { left } else { run(b)? }
+        }
+        Expr::Binary(operator, a, b) => {
+            let (a, b) = (run(a)?, run(b)?);
+            binary(*operator, &a, &b, host)?
+        }
+        Expr::Quantified(quantifier, operator, a, b) => {
+            let (a, b) = (run(a)?, run(b)?);
+            let items = a.as_array().unwrap_or_default().to_vec();
+            let mut found = 0;
+            for item in &items {
+                found += i64::from(binary(*operator, item, &b, host)?.is_true());
+            }
+            let is_list = a.as_array().is_some();
+            Value::Bool(
+                is_list && fulfilled(quantifier, found, items.len() as i64, row, binds, host)?,
+            )
+        }
+        Expr::Ternary(condition, Some(yes), no) => {
+            let chosen = if truth(condition, row, binds, host)? { yes } else { no };
+            eval(chosen, row, binds, host)?
+        }
+        Expr::Ternary(condition, None, no) => {
+            let value = run(condition)?;
+            if value.is_true() { value } else { run(no)? }
+        }
+        Expr::Call(function, arguments) => {
+            let arguments = arguments.iter().map(run).collect::<Result<Vec<_>>>()?;
+            let mut call = Call { name: function.name, warnings: host.warnings() };
+            (function.run)(&mut call, &arguments)?
+        }
+        Expr::Data(call, arguments) => {
+            let arguments = arguments.iter().map(run).collect::<Result<Vec<_>>>()?;
+            host.data(*call, &arguments)?
+        }
+        Expr::Expansion(expansion) => expand(expansion, row, binds, host)?,
+        Expr::Question(question) => ask(question, row, binds, host)?,
+        Expr::Subquery(number) => host.subquery(*number, row)?,
+    })
+}
+
+/// Whether an expression is true, without making its value where there is one already.
+pub fn truth(expr: &Expr, row: &mut Row, binds: &[Value], host: &mut dyn Host) -> Result<bool> {
+    match expr {
+        Expr::Binary(Binary::And, a, b) => {
+            Ok(truth(a, row, binds, host)? && truth(b, row, binds, host)?)
+        }
+        Expr::Binary(Binary::Or, a, b) => {
+            Ok(truth(a, row, binds, host)? || truth(b, row, binds, host)?)
+        }
+        _ => match place(expr, row, binds) {
+            Some(value) => Ok(value.is_true()),
+            None => Ok(eval(expr, row, binds, host)?.is_true()),
+        },
+    }
+}
+
+/// The value where it stands, for constants, binds, variables and paths into them.
+fn place<'a>(expr: &'a Expr, row: &'a Row, binds: &'a [Value]) -> Option<&'a Value> {
+    match expr {
+        Expr::Const(value) => Some(value),
+        Expr::Bind(slot) => binds.get(*slot),
+        Expr::Register(register) => row.get(*register),
+        Expr::Attribute(base, name) => match place(base, row, binds)? {
+            Value::Object(object) => Some(object.get(name).unwrap_or(&Value::Null)),
+            _ => Some(&Value::Null),
+        },
+        _ => None,
+    }
+}
+
+/// `base[index]`: a number into a list, a text into an object.
+fn indexed(base: &Value, index: &Value) -> Value {
+    match base {
+        Value::Array(items) => {
+            let Some(number) = index.to_number().filter(|_| !index.is_null()) else {
+                return Value::Null;
+            };
+            let at = number.to_i64();
+            let at = if at < 0 { at + items.len() as i64 } else { at };
+            usize::try_from(at).ok().and_then(|at| items.get(at)).cloned().unwrap_or_default()
+        }
+        Value::Object(object) => match index {
+            Value::String(name) => object.get(name).cloned().unwrap_or_default(),
+            number if number.is_number() => {
+                object.get(&number.to_text()).cloned().unwrap_or_default()
+            }
+            _ => Value::Null,
+        },
+        _ => Value::Null,
+    }
+}
+
+fn object(
+    entries: &[(ObjectKey, Expr)],
+    row: &mut Row,
+    binds: &[Value],
+    host: &mut dyn Host,
+) -> Result<Value> {
+    let mut out = Object::with_capacity(entries.len());
+    for (key, value) in entries {
+        let name: Arc<str> = match key {
+            ObjectKey::Name(name) => Arc::clone(name),
+            ObjectKey::Computed(key) => Arc::from(&*eval(key, row, binds, host)?.to_text()),
+        };
+        out.insert(name, eval(value, row, binds, host)?);
+    }
+    Ok(Value::object(out))
+}
+
+fn binary(operator: Binary, a: &Value, b: &Value, host: &mut dyn Host) -> Result<Value> {
+    let truth = match operator {
+        Binary::Equal => equal(a, b),
+        Binary::NotEqual => !equal(a, b),
+        Binary::Less => compare(a, b).is_lt(),
+        Binary::LessEqual => compare(a, b).is_le(),
+        Binary::Greater => compare(a, b).is_gt(),
+        Binary::GreaterEqual => compare(a, b).is_ge(),
+        Binary::In => contains(a, b, host)?,
+        Binary::NotIn => b.as_array().is_none() || !contains(a, b, host)?,
+        Binary::Like => like(&a.to_text(), &b.to_text(), false),
+        Binary::NotLike => !like(&a.to_text(), &b.to_text(), false),
+        Binary::Match | Binary::NotMatch => {
+            return Err(Error::unsupported("matching regular expressions"));
+        }
+        Binary::Range => return range(a, b),
+        Binary::And => return Ok(if a.is_true() { b.clone() } else { a.clone() }),
+        Binary::Or => return Ok(if a.is_true() { a.clone() } else { b.clone() }),
+        Binary::Add | Binary::Subtract | Binary::Multiply | Binary::Divide | Binary::Modulo => {
+            return arithmetic(operator, a, b, host.warnings());
+        }
+    };
+    Ok(Value::Bool(truth))
+}
+
+/// `a IN b`; false with a warning if `b` is no list.
+fn contains(a: &Value, b: &Value, host: &mut dyn Host) -> Result<bool> {
+    if let Some(items) = b.as_array() {
+        return Ok(items.iter().any(|item| equal(item, a)));
+    }
+    host.warnings().raise(Code::QueryArrayExpected, Code::QueryArrayExpected.text())?;
+    Ok(false)
+}
+
+fn range(a: &Value, b: &Value) -> Result<Value> {
+    let (from, to) = (a.to_i64(), b.to_i64());
+    if to.abs_diff(from) >= RANGE_ITEMS_MAX.unsigned_abs() {
+        return Err(Error::new(
+            Code::ResourceLimit,
+            format!("range of more than {RANGE_ITEMS_MAX} items"),
+        ));
+    }
+    let items: Vec<Value> = if from <= to {
+        (from..=to).map(Value::Int).collect()
+    } else {
+        (to..=from).rev().map(Value::Int).collect()
+    };
+    Ok(Value::array(items))
+}
+
+fn fulfilled(
+    quantifier: &Quantifier,
+    found: i64,
+    all: i64,
+    row: &mut Row,
+    binds: &[Value],
+    host: &mut dyn Host,
+) -> Result<bool> {
+    Ok(match quantifier {
+        Quantifier::All => found == all,
+        Quantifier::Any => found > 0,
+        Quantifier::None => found == 0,
+        Quantifier::AtLeast(least) => found >= eval(least, row, binds, host)?.to_i64(),
+        Quantifier::Exactly(Expr::Binary(Binary::Range, from, to)) => {
+            let (from, to) = (eval(from, row, binds, host)?, eval(to, row, binds, host)?);
+            (from.to_i64()..=to.to_i64()).contains(&found)
+        }
+        Quantifier::Exactly(exact) => found == eval(exact, row, binds, host)?.to_i64(),
+    })
+}
+
+fn expand(
+    expansion: &Expansion,
+    row: &mut Row,
+    binds: &[Value],
+    host: &mut dyn Host,
+) -> Result<Value> {
+    let base = eval(&expansion.base, row, binds, host)?;
+    let items = base.as_array().unwrap_or_default();
+    let flat = if expansion.flatten > 0 {
+        crate::functions::flat(items, expansion.flatten as i64)
+    } else {
+        items.to_vec()
+    };
+    let (mut skip, mut take) = (0, i64::MAX);
+    if let Some((offset, count)) = &expansion.limit {
+        take = eval(count, row, binds, host)?.to_i64();
+        if let Some(offset) = offset {
+            skip = eval(offset, row, binds, host)?.to_i64();
+        }
+    }
+    let mut out = Vec::new();
+    for item in flat {
+        if take <= 0 {
+            break;
+        }
+        row[expansion.current] = item;
+        if let Some(filter) = &expansion.filter
+            && !truth(filter, row, binds, host)?
+        {
+            continue;
+        }
+        if skip > 0 {
+            skip -= 1;
+            continue;
+        }
+        take -= 1;
+        out.push(eval(&expansion.value, row, binds, host)?);
+    }
+    row[expansion.current] = Value::Null;
+    Ok(Value::array(out))
+}
+
+fn ask(question: &Question, row: &mut Row, binds: &[Value], host: &mut dyn Host) -> Result<Value> {
+    let base = eval(&question.base, row, binds, host)?;
+    let Some(items) = base.as_array() else { return Ok(Value::Bool(false)) };
+    let mut found = 0;
+    for item in items {
+        row[question.current] = item.clone();
+        found += i64::from(match &question.filter {
+            Some(filter) => truth(filter, row, binds, host)?,
+            None => true,
+        });
+    }
+    let all = items.len() as i64;
+    Ok(Value::Bool(fulfilled(&question.quantifier, found, all, row, binds, host)?))
+}

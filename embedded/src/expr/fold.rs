@@ -1,0 +1,77 @@
+//! Constant folding: an expression over constants becomes its value, unless it would warn or fail.
+
+use super::eval::{Host, eval};
+use super::expr::{DataCall, Expr, ObjectKey, Quantifier};
+use crate::error::{Code, Error, Result};
+use crate::functions::Warnings;
+use crate::syntax::Binary;
+use crate::value::Value;
+
+/// Values that folding may make, in bytes; larger ones are better made when they are needed.
+const FOLDED_BYTES_MAX: usize = 64 * 1024;
+
+/// Folds the top of an expression whose parts are folded already.
+pub fn fold(expr: Expr) -> Expr {
+    if let Expr::Ternary(condition, yes, no) = expr {
+        return match (*condition, yes) {
+            (Expr::Const(value), Some(yes)) => *if value.is_true() { yes } else { no },
+            (Expr::Const(value), None) => {
+                if value.is_true() {
+                    Expr::Const(value)
+                } else {
+                    *no
+                }
+            }
+            (condition, yes) => Expr::Ternary(Box::new(condition), yes, no),
+        };
+    }
+    if !foldable(&expr) {
+        return expr;
+    }
+    let mut host = NoHost(Warnings { fail: true, ..Warnings::default() });
+    match eval(&expr, &mut Vec::new(), &[], &mut host) {
+        Ok(value) if value.size_bytes() <= FOLDED_BYTES_MAX => Expr::Const(value),
+        _ => expr,
+    }
+}
+
+fn foldable(expr: &Expr) -> bool {
+    let constant = |e: &Expr| matches!(e, Expr::Const(_));
+    match expr {
+        Expr::Attribute(base, _) | Expr::Not(base) | Expr::Negate(base) | Expr::Number(base) => {
+            constant(base)
+        }
+        Expr::Binary(Binary::Range, ..) => false,
+        Expr::Index(a, b) | Expr::Binary(_, a, b) => constant(a) && constant(b),
+        Expr::Quantified(quantifier, _, a, b) => {
+            let count = match &**quantifier {
+                Quantifier::AtLeast(n) | Quantifier::Exactly(n) => constant(n),
+                _ => true,
+            };
+            count && constant(a) && constant(b)
+        }
+        Expr::Array(items) => items.iter().all(constant),
+        Expr::Object(entries) => {
+            entries.iter().all(|(key, value)| matches!(key, ObjectKey::Name(_)) && constant(value))
+        }
+        Expr::Call(function, arguments) => function.foldable && arguments.iter().all(constant),
+        _ => false,
+    }
+}
+
+/// Constants need no host; a warning counts as a failure.
+struct NoHost(Warnings);
+
+impl Host for NoHost {
+    fn warnings(&mut self) -> &mut Warnings {
+        &mut self.0
+    }
+
+    fn subquery(&mut self, _: usize, _: &mut Vec<Value>) -> Result<Value> {
+        Err(Error::of(Code::Internal))
+    }
+
+    fn data(&mut self, _: DataCall, _: &[Value]) -> Result<Value> {
+        Err(Error::of(Code::Internal))
+    }
+}

@@ -1,0 +1,334 @@
+//! List functions; lists that should hold a value once keep the order in which they first saw it.
+
+use std::collections::BTreeMap;
+
+use super::Call;
+use super::string::count;
+use super::table::{Function, MANY, pure};
+use crate::error::{Code, Error, Result};
+use crate::value::{Ordered, Value, compare};
+
+pub(super) const TABLE: &[Function] = &[
+    pure("APPEND", 2, 3, append, "one list behind another"),
+    pure("PUSH", 2, 3, push, "with a value at the end"),
+    pure("UNSHIFT", 2, 3, unshift, "with a value in front"),
+    pure("POP", 1, 1, |c, a| cut(c, a, false), "without the last item"),
+    pure("SHIFT", 1, 1, |c, a| cut(c, a, true), "without the first item"),
+    pure("SLICE", 2, 3, slice, "part of a list"),
+    pure("FIRST", 1, 1, |c, a| pick(c, a, 0), "the first item"),
+    pure("LAST", 1, 1, |c, a| pick(c, a, -1), "the last item"),
+    pure("NTH", 2, 2, nth, "the item at a position"),
+    pure("LENGTH", 1, 1, |_, a| Ok(length(&a[0])), "number of items, attributes or characters"),
+    pure("COUNT", 1, 1, |_, a| Ok(length(&a[0])), "number of items, attributes or characters"),
+    pure("REVERSE", 1, 1, reverse, "the other way round"),
+    pure("SORTED", 1, 1, sorted, "in order"),
+    pure("SORTED_UNIQUE", 1, 1, sorted_unique, "in order, each value once"),
+    pure("UNIQUE", 1, 1, |c, a| lists(c, a, |l| unique(l[0])), "each value once"),
+    pure("COUNT_DISTINCT", 1, 1, count_distinct, "number of different values"),
+    pure("COUNT_UNIQUE", 1, 1, count_distinct, "number of different values"),
+    pure("UNION", 2, MANY, |c, a| lists(c, a, |l| l.concat()), "all lists in one"),
+    pure(
+        "UNION_DISTINCT",
+        2,
+        MANY,
+        |c, a| lists(c, a, |l| unique(&l.concat())),
+        "all lists in one, each value once",
+    ),
+    pure(
+        "INTERSECTION",
+        2,
+        MANY,
+        |c, a| lists(c, a, |l| occurring(l, |n, all| n == all)),
+        "values of all lists",
+    ),
+    pure(
+        "OUTERSECTION",
+        2,
+        MANY,
+        |c, a| lists(c, a, |l| occurring(l, |n, _| n == 1)),
+        "values of one list only",
+    ),
+    pure("MINUS", 2, MANY, |c, a| lists(c, a, minus), "values of the first list that no other has"),
+    pure("FLATTEN", 1, 2, flatten, "with inner lists dissolved"),
+    pure("POSITION", 2, 3, find, "whether, or where, a value is in a list"),
+    pure("CONTAINS_ARRAY", 2, 3, find, "whether, or where, a value is in a list"),
+    pure("REMOVE_VALUE", 2, 3, remove_value, "without a value"),
+    pure("REMOVE_VALUES", 2, 2, remove_values, "without some values"),
+    pure("REMOVE_NTH", 2, 2, remove_nth, "without the item at a position"),
+    pure("REPLACE_NTH", 3, 4, replace_nth, "with another item at a position"),
+    pure("INTERLEAVE", 2, MANY, |c, a| lists(c, a, interleave), "items of the lists in turn"),
+    pure("JACCARD", 2, 2, jaccard, "size of the intersection over size of the union"),
+    pure("RANGE", 2, 3, range, "numbers from a start to a stop"),
+];
+
+/// Longest list that RANGE or `..` may make.
+pub(super) const RANGE_ITEMS_MAX: f64 = 10_000_000.0;
+/// Position up to which REPLACE_NTH may fill a list.
+const FILL_ITEMS_MAX: usize = 1_000_000;
+
+/// Each value once, in the order of first occurrence.
+pub(super) fn unique(items: &[Value]) -> Vec<Value> {
+    let mut seen = std::collections::BTreeSet::new();
+    items.iter().filter(|v| seen.insert(Ordered((*v).clone()))).cloned().collect()
+}
+
+/// Runs over arguments that must all be lists.
+fn lists(call: &mut Call<'_>, a: &[Value], run: fn(&[&[Value]]) -> Vec<Value>) -> Result<Value> {
+    let lists: Option<Vec<&[Value]>> = a.iter().map(Value::as_array).collect();
+    match lists {
+        Some(lists) => Ok(Value::array(run(&lists))),
+        None => call.mistyped(),
+    }
+}
+
+fn append(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let (mut out, more) = match (&a[0], &a[1]) {
+        (Value::Null, Value::Array(_)) => return Ok(a[1].clone()),
+        (Value::Array(_), Value::Null) => return Ok(a[0].clone()),
+        (Value::Array(l), Value::Array(r)) => (l.to_vec(), r.to_vec()),
+        (Value::Array(l), r) => (l.to_vec(), vec![r.clone()]),
+        _ => return call.mistyped(),
+    };
+    out.extend(more);
+    Ok(Value::array(if a.get(2).is_some_and(Value::is_true) { unique(&out) } else { out }))
+}
+
+fn push(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let Some(mut out) = list_or_null(&a[0]) else { return call.mistyped() };
+    let once = a.get(2).is_some_and(Value::is_true);
+    if !once || !out.contains(&a[1]) {
+        out.push(a[1].clone());
+    }
+    Ok(Value::array(out))
+}
+
+fn unshift(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let Some(mut out) = list_or_null(&a[0]) else { return call.mistyped() };
+    let once = a.get(2).is_some_and(Value::is_true);
+    if !once || !out.contains(&a[1]) {
+        out.insert(0, a[1].clone());
+    }
+    Ok(Value::array(out))
+}
+
+fn list_or_null(value: &Value) -> Option<Vec<Value>> {
+    match value {
+        Value::Null => Some(Vec::new()),
+        Value::Array(items) => Some(items.to_vec()),
+        _ => None,
+    }
+}
+
+fn cut(call: &mut Call<'_>, a: &[Value], front: bool) -> Result<Value> {
+    let Some(items) = a[0].as_array() else {
+        return if a[0].is_null() { Ok(Value::Null) } else { call.mistyped() };
+    };
+    Ok(Value::array(match items {
+        [] => Vec::new(),
+        [_, rest @ ..] if front => rest.to_vec(),
+        [rest @ .., _] => rest.to_vec(),
+    }))
+}
+
+fn slice(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let Some(items) = a[0].as_array() else { return call.mistyped() };
+    let length = items.len() as i64;
+    let from_end = |n: i64| if n < 0 { (length + n).max(0) } else { n.min(length) };
+    let start = from_end(a[1].to_i64());
+    let end = match a.get(2).filter(|v| !v.is_null()).map(Value::to_i64) {
+        Some(take) if take < 0 => from_end(take),
+        Some(take) => start.saturating_add(take).min(length),
+        None => length,
+    };
+    Ok(Value::array(
+        items.get(start as usize..end.max(start) as usize).unwrap_or_default().to_vec(),
+    ))
+}
+
+/// The item at a position, counted from the end if negative; null outside.
+pub(super) fn item(items: &[Value], at: i64) -> Value {
+    let at = if at < 0 { at + items.len() as i64 } else { at };
+    usize::try_from(at).ok().and_then(|at| items.get(at)).cloned().unwrap_or_default()
+}
+
+fn pick(call: &mut Call<'_>, a: &[Value], at: i64) -> Result<Value> {
+    match &a[0] {
+        Value::Array(items) => Ok(item(items, at)),
+        _ => call.mistyped(),
+    }
+}
+
+fn nth(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let Some(items) = a[0].as_array() else { return call.mistyped() };
+    let at = a[1].to_i64();
+    Ok(if at < 0 { Value::Null } else { item(items, at) })
+}
+
+/// `LENGTH` of any value.
+pub(super) fn length(value: &Value) -> Value {
+    match value {
+        Value::Null | Value::Bool(false) => Value::Int(0),
+        Value::Bool(true) => Value::Int(1),
+        Value::Array(items) => count(items.len()),
+        Value::Object(object) => count(object.len()),
+        other => count(other.to_text().chars().count()),
+    }
+}
+
+fn reverse(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    match &a[0] {
+        Value::Array(items) => Ok(Value::array(items.iter().rev().cloned().collect())),
+        Value::String(s) => Ok(s.chars().rev().collect::<String>().into()),
+        _ => call.mistyped(),
+    }
+}
+
+fn sorted(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let Some(items) = a[0].as_array() else { return call.mistyped() };
+    let mut out = items.to_vec();
+    out.sort_by(compare);
+    Ok(Value::array(out))
+}
+
+fn sorted_unique(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let Some(items) = a[0].as_array() else { return call.mistyped() };
+    let mut out = items.to_vec();
+    out.sort_by(compare);
+    out.dedup();
+    Ok(Value::array(out))
+}
+
+fn count_distinct(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    match a[0].as_array() {
+        Some(items) => Ok(count(unique(items).len())),
+        None => call.mistyped(),
+    }
+}
+
+/// Values by the number of lists that hold them.
+fn occurring(lists: &[&[Value]], wanted: fn(usize, usize) -> bool) -> Vec<Value> {
+    let mut seen: BTreeMap<Ordered, usize> = BTreeMap::new();
+    for list in lists {
+        for value in unique(list) {
+            *seen.entry(Ordered(value)).or_default() += 1;
+        }
+    }
+    seen.into_iter().filter(|(_, n)| wanted(*n, lists.len())).map(|(v, _)| v.0).collect()
+}
+
+fn minus(lists: &[&[Value]]) -> Vec<Value> {
+    let without: std::collections::BTreeSet<Ordered> =
+        lists[1..].iter().flat_map(|l| l.iter().cloned()).map(Ordered).collect();
+    unique(lists[0]).into_iter().filter(|v| !without.contains(&Ordered(v.clone()))).collect()
+}
+
+fn flatten(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let Some(items) = a[0].as_array() else { return call.mistyped() };
+    let depth = a.get(1).filter(|v| !v.is_null()).map_or(1, Value::to_i64).max(1);
+    Ok(Value::array(flat(items, depth)))
+}
+
+/// Inner lists dissolved down to a depth.
+pub(crate) fn flat(items: &[Value], depth: i64) -> Vec<Value> {
+    let mut out = Vec::new();
+    for item in items {
+        match item {
+            Value::Array(inner) if depth > 0 => out.extend(flat(inner, depth - 1)),
+            other => out.push(other.clone()),
+        }
+    }
+    out
+}
+
+fn find(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let Some(items) = a[0].as_array() else { return call.mistyped() };
+    let at = items.iter().position(|v| *v == a[1]);
+    if a.get(2).is_some_and(Value::is_true) {
+        return Ok(at.map_or(Value::Int(-1), count));
+    }
+    Ok(Value::Bool(at.is_some()))
+}
+
+fn remove_value(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let Some(mut items) = list_or_null(&a[0]) else { return call.mistyped() };
+    let mut left = a.get(2).filter(|v| !v.is_null()).map_or(i64::MAX, Value::to_i64);
+    items.retain(|v| {
+        let gone = left > 0 && *v == a[1];
+        left -= i64::from(gone);
+        !gone
+    });
+    Ok(Value::array(items))
+}
+
+fn remove_values(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let Some(mut items) = list_or_null(&a[0]) else { return call.mistyped() };
+    if a[1].is_null() {
+        return Ok(Value::array(items));
+    }
+    let Some(without) = a[1].as_array() else { return call.mistyped() };
+    items.retain(|v| !without.contains(v));
+    Ok(Value::array(items))
+}
+
+fn remove_nth(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let Some(mut items) = list_or_null(&a[0]) else { return call.mistyped() };
+    let at = a[1].to_i64();
+    let at = if at < 0 { at + items.len() as i64 } else { at };
+    if let Ok(at) = usize::try_from(at)
+        && at < items.len()
+    {
+        items.remove(at);
+    }
+    Ok(Value::array(items))
+}
+
+fn replace_nth(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let Some(mut items) = list_or_null(&a[0]) else { return call.mistyped() };
+    let at = a[1].to_i64();
+    let at = if at < 0 { (at + items.len() as i64).max(0) } else { at };
+    let at = usize::try_from(at).unwrap_or(usize::MAX);
+    if at > items.len() && a.len() < 4 || at > items.len().max(FILL_ITEMS_MAX) {
+        return call.mistyped();
+    }
+    while items.len() <= at {
+        items.push(a.get(3).cloned().unwrap_or_default());
+    }
+    items[at] = a[2].clone();
+    Ok(Value::array(items))
+}
+
+fn interleave(lists: &[&[Value]]) -> Vec<Value> {
+    let longest = lists.iter().map(|l| l.len()).max().unwrap_or(0);
+    (0..longest).flat_map(|at| lists.iter().filter_map(move |l| l.get(at).cloned())).collect()
+}
+
+fn jaccard(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let (Some(left), Some(right)) = (a[0].as_array(), a[1].as_array()) else {
+        return call.mistyped();
+    };
+    let both = occurring(&[left, right], |n, all| n == all).len();
+    let any = unique(&[left, right].concat()).len();
+    if any == 0 {
+        return Ok(Value::Int(1));
+    }
+    call.number(both as f64 / any as f64)
+}
+
+fn range(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let (from, to) = (a[0].to_f64(), a[1].to_f64());
+    let default = if from <= to { 1.0 } else { -1.0 };
+    let step = a.get(2).filter(|v| !v.is_null()).map_or(default, Value::to_f64);
+    if step == 0.0 || (to - from) * step < 0.0 {
+        return call.mistyped();
+    }
+    let steps = ((to - from) / step + 1e-9).floor();
+    if steps >= RANGE_ITEMS_MAX {
+        return Err(Error::new(Code::ResourceLimit, "range too large"));
+    }
+    Ok(Value::array((0..=steps as i64).map(|i| whole(from + step * i as f64)).collect()))
+}
+
+/// Integers as integers.
+fn whole(x: f64) -> Value {
+    if x.fract() == 0.0 && x.abs() < 9e15 { Value::Int(x as i64) } else { Value::Double(x) }
+}

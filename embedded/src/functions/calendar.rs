@@ -1,0 +1,196 @@
+//! The Gregorian calendar in UTC: milliseconds since 1970 to dates and back, and ISO 8601 texts.
+
+/// Milliseconds of a day.
+pub(super) const DAY_MS: i64 = 86_400_000;
+/// First and last millisecond that counts as a date (years 0000 to 9999).
+pub(super) const MS_MIN: i64 = -62_167_219_200_000;
+pub(super) const MS_MAX: i64 = 253_402_300_799_999;
+
+/// A moment taken apart; month and day count from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Moment {
+    pub year: i64,
+    pub month: i64,
+    pub day: i64,
+    pub hour: i64,
+    pub minute: i64,
+    pub second: i64,
+    pub millisecond: i64,
+}
+
+/// Days since 1970-01-01 of a date (algorithm: Howard Hinnant, "chrono-compatible low-level date algorithms").
+pub(super) fn days_of(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+/// Year, month and day of days since 1970-01-01.
+pub(super) fn date_of(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day_of_year - (153 * shifted + 2) / 5 + 1)
+}
+
+pub(super) fn is_leap(year: i64) -> bool {
+    (year % 4 == 0 && year % 100 != 0) || year % 400 == 0
+}
+
+pub(super) fn days_in_month(year: i64, month: i64) -> i64 {
+    match month {
+        2 => 28 + i64::from(is_leap(year)),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+impl Moment {
+    pub(super) fn of(ms: i64) -> Self {
+        let (year, month, day) = date_of(ms.div_euclid(DAY_MS));
+        let rest = ms.rem_euclid(DAY_MS);
+        Self {
+            year,
+            month,
+            day,
+            hour: rest / 3_600_000,
+            minute: rest / 60_000 % 60,
+            second: rest / 1000 % 60,
+            millisecond: rest % 1000,
+        }
+    }
+
+    /// Milliseconds since 1970; a day beyond its month runs into the next one.
+    pub(super) fn ms(&self) -> i64 {
+        days_of(self.year, self.month, self.day) * DAY_MS
+            + self.hour * 3_600_000
+            + self.minute * 60_000
+            + self.second * 1000
+            + self.millisecond
+    }
+
+    pub(super) fn day_of_year(&self) -> i64 {
+        days_of(self.year, self.month, self.day) - days_of(self.year, 1, 1) + 1
+    }
+
+    /// 0 is Sunday.
+    pub(super) fn day_of_week(&self) -> i64 {
+        (days_of(self.year, self.month, self.day) + 4).rem_euclid(7)
+    }
+
+    /// ISO week and the year it belongs to.
+    pub(super) fn iso_week(&self) -> (i64, i64) {
+        let days = days_of(self.year, self.month, self.day);
+        let thursday = days - (self.day_of_week() + 6) % 7 + 3;
+        let (year, _, _) = date_of(thursday);
+        ((thursday - days_of(year, 1, 1)) / 7 + 1, year)
+    }
+
+    pub(super) fn iso(&self) -> String {
+        let Self { year, month, day, hour, minute, second, millisecond } = self;
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millisecond:03}Z")
+    }
+}
+
+/// Reads a number of at most `most` digits from the front.
+fn digits(text: &mut &str, least: usize, most: usize) -> Option<i64> {
+    let length = text.bytes().take(most).take_while(u8::is_ascii_digit).count();
+    if length < least {
+        return None;
+    }
+    let (number, rest) = text.split_at(length);
+    *text = rest;
+    number.parse().ok()
+}
+
+fn eat(text: &mut &str, wanted: &[char]) -> bool {
+    match text.strip_prefix(wanted) {
+        Some(rest) => {
+            *text = rest;
+            true
+        }
+        None => false,
+    }
+}
+
+/// Milliseconds of an ISO text: a date, optionally `T` or space and a time, optionally `Z` or an offset.
+pub(super) fn parse(text: &str) -> Option<i64> {
+    let mut rest = text.trim();
+    let negative = eat(&mut rest, &['-']);
+    if !negative {
+        eat(&mut rest, &['+']);
+    }
+    let year = digits(&mut rest, 4, 6)?;
+    let mut moment = Moment {
+        year: if negative { -year } else { year },
+        month: 1,
+        day: 1,
+        hour: 0,
+        minute: 0,
+        second: 0,
+        millisecond: 0,
+    };
+    if eat(&mut rest, &['-']) {
+        moment.month = digits(&mut rest, 1, 2)?;
+        if eat(&mut rest, &['-']) {
+            moment.day = digits(&mut rest, 1, 2)?;
+        }
+    }
+    let mut offset_ms = 0;
+    if eat(&mut rest, &['T', 't', ' ']) {
+        moment.hour = digits(&mut rest, 1, 2)?;
+        if !eat(&mut rest, &[':']) {
+            return None;
+        }
+        moment.minute = digits(&mut rest, 1, 2)?;
+        if eat(&mut rest, &[':']) {
+            moment.second = digits(&mut rest, 1, 2)?;
+            if eat(&mut rest, &['.', ',']) {
+                moment.millisecond = fraction_ms(&mut rest)?;
+            }
+        }
+        offset_ms = offset(&mut rest)?;
+    } else {
+        eat(&mut rest, &['Z', 'z']);
+    }
+    let good = rest.is_empty()
+        && (1..=12).contains(&moment.month)
+        && (1..=days_in_month(moment.year, moment.month)).contains(&moment.day)
+        && moment.hour < 24
+        && moment.minute < 60
+        && moment.second < 60;
+    let ms = moment.ms() - offset_ms;
+    (good && (MS_MIN..=MS_MAX).contains(&ms)).then_some(ms)
+}
+
+fn fraction_ms(rest: &mut &str) -> Option<i64> {
+    let length = rest.bytes().take_while(u8::is_ascii_digit).count();
+    if length == 0 {
+        return None;
+    }
+    let (number, behind) = rest.split_at(length);
+    *rest = behind;
+    format!("{number:0<3}")[..3].parse().ok()
+}
+
+fn offset(rest: &mut &str) -> Option<i64> {
+    if eat(rest, &['Z', 'z']) || rest.is_empty() {
+        return Some(0);
+    }
+    let sign = if eat(rest, &['-']) { -1 } else { i64::from(eat(rest, &['+'])) };
+    if sign == 0 {
+        return None;
+    }
+    let hours = digits(rest, 1, 2)?;
+    eat(rest, &[':']);
+    let minutes = if rest.is_empty() { 0 } else { digits(rest, 1, 2)? };
+    Some(sign * (hours * 3_600_000 + minutes * 60_000))
+}

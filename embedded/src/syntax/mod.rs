@@ -1,0 +1,17 @@
+//! AQL text to a syntax tree and back; nothing here knows a schema.
+
+mod ast;
+mod lexer;
+mod mentions;
+mod parser;
+mod print;
+mod statements;
+mod token;
+
+pub use ast::*;
+pub use mentions::Mentions;
+pub use parser::{QUERY_BYTES_MAX, parse};
+pub use print::print;
+
+#[cfg(test)]
+mod tests;

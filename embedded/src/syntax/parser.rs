@@ -1,0 +1,606 @@
+//! Recursive descent for statements, precedence climbing for expressions; every nesting is counted.
+
+use super::ast::{Binary, Body, Expansion, Expr, Key, Name, Quantifier, Source, Unary};
+use super::lexer::{syntax_error, tokens};
+use super::token::{Kind, Token, Word};
+use crate::error::{Code, Error, Result};
+use crate::value::Value;
+
+/// Longest query text in bytes.
+pub const QUERY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Deepest expression (the server's limit; 1524 beyond).
+pub(super) const EXPRESSION_DEPTH_MAX: usize = 500;
+
+/// Reads a whole query; 1502 for an empty one, 1501 with its place for any other fault.
+pub fn parse(text: &str) -> Result<Body> {
+    if text.len() > QUERY_BYTES_MAX {
+        return Err(Error::new(
+            Code::QueryParse,
+            format!("query longer than {QUERY_BYTES_MAX} bytes"),
+        ));
+    }
+    let tokens = tokens(text)?;
+    if tokens.len() == 1 {
+        return Err(Error::of(Code::QueryEmpty));
+    }
+    let mut parser = Parser { text, tokens, at: 0, height: 0, depth: 0, no_in: false };
+    let body = parser.query()?;
+    match parser.peek() {
+        Kind::End => Ok(body),
+        _ => parser.unexpected("expecting end of query string"),
+    }
+}
+
+pub(super) struct Parser<'a> {
+    text: &'a str,
+    tokens: Vec<Token>,
+    at: usize,
+    /// Height of the expression read last.
+    pub(super) height: usize,
+    /// Nesting of calls that read expressions.
+    depth: usize,
+    /// Set where `IN` introduces the collection of a modification and is no operator.
+    no_in: bool,
+}
+
+/// An infix operator's binding power and meaning.
+fn infix(kind: &Kind) -> Option<(u8, Binary)> {
+    Some(match kind {
+        Kind::Word(Word::Or) | Kind::Sign("||") => (2, Binary::Or),
+        Kind::Word(Word::And) | Kind::Sign("&&") => (3, Binary::And),
+        Kind::Sign("==") => (5, Binary::Equal),
+        Kind::Sign("!=") => (5, Binary::NotEqual),
+        Kind::Word(Word::Like) => (5, Binary::Like),
+        Kind::Sign("=~") => (5, Binary::Match),
+        Kind::Sign("!~") => (5, Binary::NotMatch),
+        Kind::Word(Word::In) => (6, Binary::In),
+        Kind::Sign("<") => (7, Binary::Less),
+        Kind::Sign("<=") => (7, Binary::LessEqual),
+        Kind::Sign(">") => (7, Binary::Greater),
+        Kind::Sign(">=") => (7, Binary::GreaterEqual),
+        Kind::Sign("..") => (8, Binary::Range),
+        Kind::Sign("+") => (9, Binary::Add),
+        Kind::Sign("-") => (9, Binary::Subtract),
+        Kind::Sign("*") => (10, Binary::Multiply),
+        Kind::Sign("/") => (10, Binary::Divide),
+        Kind::Sign("%") => (10, Binary::Modulo),
+        _ => return None,
+    })
+}
+
+const TERNARY_POWER: u8 = 1;
+
+fn comparison(operator: Binary) -> bool {
+    use Binary::{Equal, Greater, GreaterEqual, In, Less, LessEqual, NotEqual, NotIn};
+    matches!(operator, Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual | In | NotIn)
+}
+
+impl Parser<'_> {
+    pub(super) fn peek(&self) -> &Kind {
+        self.peek_at(0)
+    }
+
+    pub(super) fn peek_at(&self, ahead: usize) -> &Kind {
+        &self.tokens[(self.at + ahead).min(self.tokens.len() - 1)].kind
+    }
+
+    pub(super) fn advance(&mut self) {
+        if self.at + 1 < self.tokens.len() {
+            self.at += 1;
+        }
+    }
+
+    pub(super) fn accept(&mut self, kind: &Kind) -> bool {
+        let found = self.peek() == kind;
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    pub(super) fn word(&mut self, word: Word) -> bool {
+        self.accept(&Kind::Word(word))
+    }
+
+    pub(super) fn sign(&mut self, sign: &'static str) -> bool {
+        self.accept(&Kind::Sign(sign))
+    }
+
+    /// A word that is reserved only where it stands (`KEEP`, `COUNT`, `OPTIONS`, …).
+    pub(super) fn is_soft(&self, ahead: usize, word: &str) -> bool {
+        matches!(self.peek_at(ahead), Kind::Name(name) if name.eq_ignore_ascii_case(word))
+    }
+
+    pub(super) fn soft(&mut self, word: &str) -> bool {
+        let found = self.is_soft(0, word);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    pub(super) fn expect_sign(&mut self, sign: &'static str) -> Result<()> {
+        if self.sign(sign) { Ok(()) } else { self.unexpected(&format!("expecting '{sign}'")) }
+    }
+
+    pub(super) fn expect_word(&mut self, word: Word) -> Result<()> {
+        if self.word(word) {
+            Ok(())
+        } else {
+            self.unexpected(&format!("expecting {}", format!("{word:?}").to_uppercase()))
+        }
+    }
+
+    pub(super) fn unexpected<T>(&self, wanted: &str) -> Result<T> {
+        let token = &self.tokens[self.at];
+        let what = match &token.kind {
+            Kind::End => "end of query string".to_owned(),
+            Kind::Word(word) => format!("{} declaration", format!("{word:?}").to_uppercase()),
+            Kind::Name(_) | Kind::QuotedName(_) => "identifier".to_owned(),
+            Kind::Text(_) => "quoted string".to_owned(),
+            Kind::Number(_) => "number".to_owned(),
+            Kind::Bind(_) | Kind::CollectionBind(_) => "bind parameter".to_owned(),
+            Kind::Sign(sign) => format!("'{sign}'"),
+        };
+        let comma = if wanted.is_empty() { "" } else { ", " };
+        Err(syntax_error(self.text, token.start, &format!("unexpected {what}{comma}{wanted}")))
+    }
+
+    pub(super) fn name(&mut self) -> Result<Name> {
+        match self.peek() {
+            Kind::Name(name) | Kind::QuotedName(name) => {
+                let name = name.clone();
+                self.advance();
+                Ok(name)
+            }
+            _ => self.unexpected("expecting identifier"),
+        }
+    }
+
+    pub(super) fn source(&mut self) -> Result<Source> {
+        if let Kind::CollectionBind(name) = self.peek() {
+            let name = name.clone();
+            self.advance();
+            return Ok(Source::Bind(name));
+        }
+        Ok(Source::Name(self.name()?))
+    }
+
+    /// Sets the height of what was built over children up to `below` high; 1524 when too high.
+    pub(super) fn grow(&mut self, below: usize) -> Result<()> {
+        self.height = below + 1;
+        if self.height > EXPRESSION_DEPTH_MAX {
+            Err(Error::of(Code::QueryTooMuchNesting))
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(super) fn expression(&mut self) -> Result<Expr> {
+        let outer = std::mem::replace(&mut self.no_in, false);
+        let result = self.climb(0);
+        self.no_in = outer;
+        result
+    }
+
+    /// An expression before `IN collection` or `INTO collection`.
+    pub(super) fn expression_before_in(&mut self) -> Result<Expr> {
+        let outer = std::mem::replace(&mut self.no_in, true);
+        let result = self.climb(0);
+        self.no_in = outer;
+        result
+    }
+
+    fn climb(&mut self, power_min: u8) -> Result<Expr> {
+        self.depth += 1;
+        if self.depth > EXPRESSION_DEPTH_MAX {
+            return Err(Error::of(Code::QueryTooMuchNesting));
+        }
+        let mut left = self.unary()?;
+        loop {
+            let left_height = self.height;
+            if TERNARY_POWER >= power_min && self.sign("?") {
+                left = self.ternary(left, left_height)?;
+                continue;
+            }
+            let Some((power, quantifier, operator, length)) = self.operator()? else { break };
+            if power < power_min || power == 0 {
+                break;
+            }
+            for _ in 0..length {
+                self.advance();
+            }
+            let quantifier = self.finish_quantifier(quantifier)?;
+            let operator = self.finish_operator(operator, quantifier.is_some());
+            let right = self.climb(power + 1)?;
+            self.grow(left_height.max(self.height))?;
+            left = match quantifier {
+                Some(q) => Expr::Quantified(Box::new(q), operator, Box::new(left), Box::new(right)),
+                None => Expr::Binary(operator, Box::new(left), Box::new(right)),
+            };
+        }
+        self.depth -= 1;
+        Ok(left)
+    }
+
+    /// Looks ahead for an infix operator: power, quantifier word, operator, tokens to skip up to it.
+    fn operator(&self) -> Result<Option<(u8, Option<Word>, Binary, usize)>> {
+        let word = match self.peek() {
+            Kind::Word(word @ (Word::All | Word::Any | Word::None)) => Some(*word),
+            _ => None,
+        };
+        let at_least = self.is_soft(0, "AT") && self.is_soft(1, "LEAST");
+        if at_least {
+            // The operator stands behind `(n)`; comparisons of all kinds bind alike here.
+            return Ok(Some((5, Some(Word::In), Binary::Equal, 2)));
+        }
+        let ahead = usize::from(word.is_some());
+        let negated = matches!(self.peek_at(ahead), Kind::Word(Word::Not));
+        if negated {
+            return Ok(match self.peek_at(ahead + 1) {
+                Kind::Word(Word::In) if !self.no_in => Some((6, word, Binary::NotIn, ahead)),
+                Kind::Word(Word::Like) if word.is_none() => Some((5, None, Binary::NotLike, 0)),
+                _ => None,
+            });
+        }
+        let Some((power, operator)) = infix(self.peek_at(ahead)) else { return Ok(None) };
+        if (operator == Binary::In && self.no_in && word.is_none())
+            || (word.is_some() && !comparison(operator))
+        {
+            return Ok(None);
+        }
+        Ok(Some((power, word, operator, ahead)))
+    }
+
+    /// Reads `(n)` of `AT LEAST (n)`; the quantifier's words are behind us.
+    fn finish_quantifier(&mut self, word: Option<Word>) -> Result<Option<Quantifier>> {
+        Ok(match word {
+            Some(Word::All) => Some(Quantifier::All),
+            Some(Word::Any) => Some(Quantifier::Any),
+            Some(Word::None) => Some(Quantifier::None),
+            Some(_) => {
+                let count = self.at_least_count()?;
+                let negated_in = *self.peek() == Kind::Word(Word::Not)
+                    && *self.peek_at(1) == Kind::Word(Word::In);
+                let good = negated_in || infix(self.peek()).is_some_and(|(_, o)| comparison(o));
+                if !good {
+                    return self.unexpected("expecting a comparison operator");
+                }
+                Some(Quantifier::AtLeast(count))
+            }
+            None => None,
+        })
+    }
+
+    /// `(n)` behind `AT LEAST`.
+    fn at_least_count(&mut self) -> Result<Expr> {
+        self.expect_sign("(")?;
+        let count = self.expression()?;
+        self.expect_sign(")")?;
+        Ok(count)
+    }
+
+    /// Skips the operator's own tokens and says which it is.
+    fn finish_operator(&mut self, seen: Binary, quantified: bool) -> Binary {
+        let operator = if self.word(Word::Not) {
+            if seen == Binary::NotLike { Binary::NotLike } else { Binary::NotIn }
+        } else if quantified {
+            infix(self.peek()).map_or(seen, |(_, operator)| operator)
+        } else {
+            seen
+        };
+        self.advance();
+        operator
+    }
+
+    fn ternary(&mut self, condition: Expr, condition_height: usize) -> Result<Expr> {
+        let mut height = condition_height;
+        let yes = if self.sign(":") {
+            None
+        } else {
+            let yes = self.expression()?;
+            height = height.max(self.height);
+            self.expect_sign(":")?;
+            Some(Box::new(yes))
+        };
+        let no = self.climb(TERNARY_POWER)?;
+        self.grow(height.max(self.height))?;
+        Ok(Expr::Ternary(Box::new(condition), yes, Box::new(no)))
+    }
+
+    fn unary(&mut self) -> Result<Expr> {
+        let mut operators = Vec::new();
+        loop {
+            if self.word(Word::Not) || self.sign("!") {
+                operators.push(Unary::Not);
+            } else if self.sign("-") {
+                operators.push(Unary::Minus);
+            } else if self.sign("+") {
+                operators.push(Unary::Plus);
+            } else {
+                break;
+            }
+            if operators.len() > EXPRESSION_DEPTH_MAX {
+                return Err(Error::of(Code::QueryTooMuchNesting));
+            }
+        }
+        let mut value = self.postfix()?;
+        while let Some(operator) = operators.pop() {
+            self.grow(self.height)?;
+            value = Expr::Unary(operator, Box::new(value));
+        }
+        Ok(value)
+    }
+
+    fn postfix(&mut self) -> Result<Expr> {
+        let mut value = self.primary()?;
+        loop {
+            let height = self.height;
+            if self.sign(".") {
+                let key = self.attribute_key()?;
+                value = extend(value, |base| Expr::Attribute(Box::new(base), key));
+                self.grow(height)?;
+            } else if self.sign("[") {
+                value = self.bracket(value)?;
+                self.grow(height.max(self.height))?;
+            } else {
+                return Ok(value);
+            }
+        }
+    }
+
+    fn attribute_key(&mut self) -> Result<Key> {
+        if let Kind::Bind(name) = self.peek() {
+            let name = name.clone();
+            self.advance();
+            return Ok(Key::Bind(name));
+        }
+        Ok(Key::Name(self.name()?))
+    }
+
+    /// What stands behind `[`: an index, an expansion or a question.
+    fn bracket(&mut self, value: Expr) -> Result<Expr> {
+        let mut stars = 0;
+        while self.sign("*") {
+            stars += 1;
+        }
+        if stars > 0 {
+            return self.expansion(value, stars);
+        }
+        if self.sign("?") {
+            return self.question(value);
+        }
+        let index = self.expression()?;
+        self.expect_sign("]")?;
+        if let Expr::Literal(Value::String(name)) = &index {
+            let key = Key::Name(name.clone());
+            return Ok(extend(value, |base| Expr::Attribute(Box::new(base), key)));
+        }
+        Ok(extend(value, |base| Expr::Index(Box::new(base), Box::new(index))))
+    }
+
+    fn expansion(&mut self, value: Expr, stars: usize) -> Result<Expr> {
+        let mut height = 0;
+        let filter = self.optional_expression(Word::Filter, &mut height)?;
+        let limit = if self.word(Word::Limit) {
+            let first = self.expression()?;
+            height = height.max(self.height);
+            if self.sign(",") {
+                let count = self.expression()?;
+                height = height.max(self.height);
+                Some((Some(first), count))
+            } else {
+                Some((None, first))
+            }
+        } else {
+            None
+        };
+        let projection = self.optional_expression(Word::Return, &mut height)?;
+        self.expect_sign("]")?;
+        self.height = height;
+        let build = |base| {
+            Expr::Expansion(Box::new(Expansion {
+                base,
+                stars,
+                filter,
+                limit,
+                projection,
+                tail: Expr::Element,
+            }))
+        };
+        // `[**]` gathers what came before it; `[*]` goes on inside each item.
+        Ok(if stars > 1 { build(value) } else { extend(value, build) })
+    }
+
+    fn question(&mut self, value: Expr) -> Result<Expr> {
+        let mut height = 0;
+        let quantifier = if self.word(Word::All) {
+            Some(Quantifier::All)
+        } else if self.word(Word::Any) {
+            Some(Quantifier::Any)
+        } else if self.word(Word::None) {
+            Some(Quantifier::None)
+        } else if self.is_soft(0, "AT") && self.is_soft(1, "LEAST") {
+            self.advance();
+            self.advance();
+            Some(Quantifier::AtLeast(self.at_least_count()?))
+        } else if matches!(self.peek(), Kind::Sign("]") | Kind::Word(Word::Filter)) {
+            None
+        } else {
+            let count = self.expression()?;
+            height = self.height;
+            Some(Quantifier::Exactly(count))
+        };
+        let filter = self.optional_expression(Word::Filter, &mut height)?;
+        self.expect_sign("]")?;
+        if quantifier.is_some() && filter.is_none() {
+            return self.unexpected("expecting FILTER");
+        }
+        self.height = height;
+        Ok(extend(value, |base| {
+            Expr::Question(Box::new(base), quantifier.map(Box::new), filter.map(Box::new))
+        }))
+    }
+
+    fn optional_expression(&mut self, word: Word, height: &mut usize) -> Result<Option<Expr>> {
+        if !self.word(word) {
+            return Ok(None);
+        }
+        let value = self.expression()?;
+        *height = (*height).max(self.height);
+        Ok(Some(value))
+    }
+
+    fn primary(&mut self) -> Result<Expr> {
+        self.height = 1;
+        let literal = |p: &mut Self, value| {
+            p.advance();
+            Ok(Expr::Literal(value))
+        };
+        match self.peek().clone() {
+            Kind::Word(Word::Null) => literal(self, Value::Null),
+            Kind::Word(Word::True) => literal(self, Value::Bool(true)),
+            Kind::Word(Word::False) => literal(self, Value::Bool(false)),
+            Kind::Number(value) => literal(self, value),
+            Kind::Text(text) => literal(self, Value::String(text)),
+            Kind::Bind(name) => {
+                self.advance();
+                Ok(Expr::Bind(name))
+            }
+            Kind::CollectionBind(name) => {
+                self.advance();
+                Ok(Expr::CollectionBind(name))
+            }
+            Kind::Word(Word::Like) if *self.peek_at(1) == Kind::Sign("(") => {
+                self.advance();
+                self.call("LIKE".to_owned())
+            }
+            Kind::Name(name) if matches!(self.peek_at(1), Kind::Sign("(" | "::")) => {
+                self.advance();
+                self.call(name.to_uppercase())
+            }
+            Kind::Name(name) | Kind::QuotedName(name) => {
+                self.advance();
+                Ok(Expr::Name(name))
+            }
+            Kind::Sign("(") => self.parenthesis(),
+            Kind::Sign("[") => self.array(),
+            Kind::Sign("{") => self.object(),
+            _ => self.unexpected(""),
+        }
+    }
+
+    fn call(&mut self, mut name: String) -> Result<Expr> {
+        while self.sign("::") {
+            name = format!("{name}::{}", self.name()?.to_uppercase());
+        }
+        self.expect_sign("(")?;
+        let arguments = self.list(")", false)?;
+        Ok(Expr::Call(Name::from(name), arguments))
+    }
+
+    /// Expressions up to a closing bracket, which is read too.
+    fn list(&mut self, close: &'static str, trailing_comma: bool) -> Result<Vec<Expr>> {
+        let mut items = Vec::new();
+        let mut height = 0;
+        while !self.sign(close) {
+            if !items.is_empty() {
+                self.expect_sign(",")?;
+                if trailing_comma && self.sign(close) {
+                    break;
+                }
+            }
+            items.push(if self.starts_statement() {
+                Expr::Subquery(Box::new(self.body()?))
+            } else {
+                self.expression()?
+            });
+            height = height.max(self.height);
+        }
+        self.grow(height)?;
+        Ok(items)
+    }
+
+    fn parenthesis(&mut self) -> Result<Expr> {
+        self.advance();
+        let inner = if self.starts_statement() {
+            Expr::Subquery(Box::new(self.body()?))
+        } else {
+            self.expression()?
+        };
+        self.expect_sign(")")?;
+        Ok(match inner {
+            Expr::Expansion(_) => Expr::Group(Box::new(inner)),
+            other => other,
+        })
+    }
+
+    fn array(&mut self) -> Result<Expr> {
+        self.advance();
+        let items = self.list("]", true)?;
+        Ok(Expr::Array(items))
+    }
+
+    pub(super) fn object(&mut self) -> Result<Expr> {
+        self.expect_sign("{")?;
+        let mut entries = Vec::new();
+        let mut height = 0;
+        while !self.sign("}") {
+            if !entries.is_empty() {
+                self.expect_sign(",")?;
+                if self.sign("}") {
+                    break;
+                }
+            }
+            entries.push(self.object_entry()?);
+            height = height.max(self.height);
+        }
+        self.grow(height)?;
+        Ok(Expr::Object(entries))
+    }
+
+    fn object_entry(&mut self) -> Result<(Key, Expr)> {
+        let key = match self.peek().clone() {
+            Kind::Name(name) | Kind::QuotedName(name) => {
+                self.advance();
+                if *self.peek() != Kind::Sign(":") {
+                    self.height = 1;
+                    return Ok((Key::Name(name.clone()), Expr::Name(name)));
+                }
+                Key::Name(name)
+            }
+            Kind::Text(text) => {
+                self.advance();
+                Key::Name(text)
+            }
+            Kind::Bind(name) => {
+                self.advance();
+                Key::Bind(name)
+            }
+            Kind::Sign("[") => {
+                self.advance();
+                let name = self.expression()?;
+                self.expect_sign("]")?;
+                Key::Computed(Box::new(name))
+            }
+            _ => return self.unexpected("expecting identifier or '}'"),
+        };
+        let key_height = self.height;
+        self.expect_sign(":")?;
+        let value = self.expression()?;
+        self.height = self.height.max(key_height);
+        Ok((key, value))
+    }
+}
+
+/// Applies an access behind an expansion to its items, at the innermost one.
+fn extend(value: Expr, access: impl FnOnce(Expr) -> Expr) -> Expr {
+    match value {
+        Expr::Expansion(mut expansion) => {
+            let tail = std::mem::replace(&mut expansion.tail, Expr::Element);
+            expansion.tail = extend(tail, access);
+            Expr::Expansion(expansion)
+        }
+        other => access(other),
+    }
+}

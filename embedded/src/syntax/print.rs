@@ -1,0 +1,349 @@
+//! A syntax tree as text that reads back as the same tree; every operation in parentheses, every name quoted if needed.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::ast::{
+    Binary, Body, Collect, Direction, Expr, Key, PathSearch, Quantifier, Source, Statement,
+    Traversal, Unary,
+};
+use super::token::Word;
+
+/// The text of a query.
+pub fn print(body: &Body) -> String {
+    body.to_string()
+}
+
+/// Items with commas between.
+struct List<'a, T>(&'a [T]);
+
+impl<T: Display> Display for List<'_, T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (i, item) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str(", ")?;
+            }
+            write!(f, "{item}")?;
+        }
+        Ok(())
+    }
+}
+
+/// `keyword value` if there is one, with a space in front.
+struct Clause<'a, T>(&'a str, &'a Option<T>);
+
+impl<T: Display> Display for Clause<'_, T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.1 {
+            Some(value) => write!(f, " {}{value}", self.0),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A name, in back-ticks where it would not read back.
+struct Named<'a>(&'a str);
+
+impl Display for Named<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut chars = self.0.chars();
+        let plain = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+            && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+            && Word::of(self.0).is_none();
+        if plain {
+            return f.write_str(self.0);
+        }
+        write!(f, "`{}`", self.0.replace('\\', "\\\\").replace('`', "\\`"))
+    }
+}
+
+impl Display for Source {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => write!(f, "{}", Named(name)),
+            Self::Bind(name) => write!(f, "@@{name}"),
+        }
+    }
+}
+
+impl Display for Body {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if !self.with.is_empty() {
+            writeln!(f, "WITH {}", List(&self.with))?;
+        }
+        for (i, statement) in self.statements.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{statement}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Statement {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::For { variable, source, search, options } => {
+                let (search, options) = (Clause("SEARCH ", search), Clause("OPTIONS ", options));
+                write!(f, "FOR {} IN {source}{search}{options}", Named(variable))
+            }
+            Self::Traversal(traversal) => write!(f, "{traversal}"),
+            Self::Filter(condition) => write!(f, "FILTER {condition}"),
+            Self::Let { name, value } => write!(f, "LET {} = {value}", Named(name)),
+            Self::Sort(keys) => {
+                f.write_str("SORT ")?;
+                for (i, (key, descending)) in keys.iter().enumerate() {
+                    let comma = if i > 0 { ", " } else { "" };
+                    write!(f, "{comma}{key}{}", if *descending { " DESC" } else { "" })?;
+                }
+                Ok(())
+            }
+            Self::Limit { offset: Some(offset), count } => write!(f, "LIMIT {offset}, {count}"),
+            Self::Limit { offset: None, count } => write!(f, "LIMIT {count}"),
+            Self::Collect(collect) => write!(f, "{collect}"),
+            Self::Window(window) => {
+                f.write_str("WINDOW ")?;
+                if let Some(range) = &window.range {
+                    write!(f, "{range} WITH ")?;
+                }
+                write!(f, "{} AGGREGATE ", window.bounds)?;
+                assignments(&window.aggregates, f)
+            }
+            Self::Return { distinct, value } => {
+                write!(f, "RETURN {}{value}", if *distinct { "DISTINCT " } else { "" })
+            }
+            Self::Insert { document, into, options } => {
+                write!(f, "INSERT {document} INTO {into}{}", Clause("OPTIONS ", options))
+            }
+            Self::Change { replace, key, with, into, options } => {
+                let word = if *replace { "REPLACE" } else { "UPDATE" };
+                let (with, options) = (Clause("WITH ", with), Clause("OPTIONS ", options));
+                write!(f, "{word} {key}{with} IN {into}{options}")
+            }
+            Self::Remove { key, from, options } => {
+                write!(f, "REMOVE {key} IN {from}{}", Clause("OPTIONS ", options))
+            }
+            Self::Upsert(upsert) => {
+                let filter = if upsert.filter { "FILTER " } else { "" };
+                let word = if upsert.replace { "REPLACE" } else { "UPDATE" };
+                write!(
+                    f,
+                    "UPSERT {filter}{} INSERT {} {word} {} IN {}{}",
+                    upsert.search,
+                    upsert.insert,
+                    upsert.update,
+                    upsert.into,
+                    Clause("OPTIONS ", &upsert.options)
+                )
+            }
+        }
+    }
+}
+
+fn assignments(items: &[(super::ast::Name, Expr)], f: &mut Formatter<'_>) -> fmt::Result {
+    for (i, (name, value)) in items.iter().enumerate() {
+        write!(f, "{}{} = {value}", if i > 0 { ", " } else { "" }, Named(name))?;
+    }
+    Ok(())
+}
+
+impl Display for Collect {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("COLLECT")?;
+        if !self.keys.is_empty() {
+            f.write_str(" ")?;
+            assignments(&self.keys, f)?;
+        }
+        if !self.aggregates.is_empty() {
+            f.write_str(" AGGREGATE ")?;
+            assignments(&self.aggregates, f)?;
+        }
+        if let Some(count) = &self.count {
+            write!(f, " WITH COUNT INTO {}", Named(count))?;
+        }
+        if let Some((name, value)) = &self.into {
+            write!(f, " INTO {}{}", Named(name), Clause("= ", value))?;
+        }
+        for (i, name) in self.keep.iter().enumerate() {
+            write!(f, "{}{}", if i == 0 { " KEEP " } else { ", " }, Named(name))?;
+        }
+        write!(f, "{}", Clause("OPTIONS ", &self.options))
+    }
+}
+
+impl Display for Direction {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Outbound => "OUTBOUND",
+            Self::Inbound => "INBOUND",
+            Self::Any => "ANY",
+        })
+    }
+}
+
+impl Display for PathSearch {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Traversal => "graph traversal",
+            Self::Shortest => "SHORTEST_PATH",
+            Self::AllShortest => "ALL_SHORTEST_PATHS",
+            Self::KShortest => "K_SHORTEST_PATHS",
+            Self::KPaths => "K_PATHS",
+        })
+    }
+}
+
+impl Display for Traversal {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let names: Vec<Named<'_>> = self.variables.iter().map(|n| Named(n)).collect();
+        write!(f, "FOR {} IN ", List(&names))?;
+        if let Some(depth) = &self.depth {
+            write!(f, "{depth} ")?;
+        }
+        write!(f, "{} ", self.direction)?;
+        if let Some(target) = &self.target {
+            write!(f, "{} {} TO {target} ", self.search, self.start)?;
+        } else {
+            write!(f, "{} ", self.start)?;
+        }
+        if let Some(graph) = &self.graph {
+            write!(f, "GRAPH {graph}")?;
+        }
+        for (i, (direction, source)) in self.edges.iter().enumerate() {
+            f.write_str(if i > 0 { ", " } else { "" })?;
+            if let Some(direction) = direction {
+                write!(f, "{direction} ")?;
+            }
+            write!(f, "{source}")?;
+        }
+        if let Some((name, condition)) = &self.prune {
+            f.write_str(" PRUNE ")?;
+            if let Some(name) = name {
+                write!(f, "{} = ", Named(name))?;
+            }
+            write!(f, "{condition}")?;
+        }
+        write!(f, "{}", Clause("OPTIONS ", &self.options))
+    }
+}
+
+impl Display for Binary {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Or => "||",
+            Self::And => "&&",
+            Self::Equal => "==",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::LessEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterEqual => ">=",
+            Self::In => "IN",
+            Self::NotIn => "NOT IN",
+            Self::Like => "LIKE",
+            Self::NotLike => "NOT LIKE",
+            Self::Match => "=~",
+            Self::NotMatch => "!~",
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::Modulo => "%",
+            Self::Range => "..",
+        })
+    }
+}
+
+impl Display for Unary {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Not => "!",
+            Self::Plus => "+",
+            Self::Minus => "-",
+        })
+    }
+}
+
+impl Display for Quantifier {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("ALL"),
+            Self::Any => f.write_str("ANY"),
+            Self::None => f.write_str("NONE"),
+            Self::AtLeast(count) => write!(f, "AT LEAST ({count})"),
+            Self::Exactly(count) => write!(f, "{count}"),
+        }
+    }
+}
+
+impl Display for Key {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) if name.is_empty() => f.write_str("\"\""),
+            Self::Name(name) => write!(f, "{}", Named(name)),
+            Self::Bind(name) => write!(f, "@{name}"),
+            Self::Computed(value) => write!(f, "[{value}]"),
+        }
+    }
+}
+
+impl Display for Expr {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Literal(value) => f.write_str(&value.to_json()),
+            Self::Name(name) => write!(f, "{}", Named(name)),
+            Self::Bind(name) => write!(f, "@{name}"),
+            Self::CollectionBind(name) => write!(f, "@@{name}"),
+            Self::Element => Ok(()),
+            Self::Attribute(base, Key::Name(name)) if name.is_empty() => {
+                write!(f, "{}[\"\"]", Based(base))
+            }
+            Self::Attribute(base, key) => write!(f, "{}.{key}", Based(base)),
+            Self::Index(base, index) => write!(f, "{}[{index}]", Based(base)),
+            Self::Array(items) => write!(f, "[{}]", List(items)),
+            Self::Object(entries) => {
+                f.write_str("{")?;
+                for (i, (key, value)) in entries.iter().enumerate() {
+                    write!(f, "{}{key}: {value}", if i > 0 { ", " } else { "" })?;
+                }
+                f.write_str("}")
+            }
+            Self::Unary(operator, value) => write!(f, "({operator}{value})"),
+            Self::Binary(operator, left, right) => write!(f, "({left} {operator} {right})"),
+            Self::Quantified(quantifier, operator, left, right) => {
+                write!(f, "({left} {quantifier} {operator} {right})")
+            }
+            Self::Ternary(condition, Some(yes), no) => write!(f, "({condition} ? {yes} : {no})"),
+            Self::Ternary(condition, None, no) => write!(f, "({condition} ?: {no})"),
+            Self::Call(name, arguments) => write!(f, "{name}({})", List(arguments)),
+            Self::Expansion(expansion) => {
+                write!(f, "{}[{}", Based(&expansion.base), "*".repeat(expansion.stars))?;
+                write!(f, "{}", Clause("FILTER ", &expansion.filter))?;
+                match &expansion.limit {
+                    Some((Some(offset), count)) => write!(f, " LIMIT {offset}, {count}")?,
+                    Some((None, count)) => write!(f, " LIMIT {count}")?,
+                    None => {}
+                }
+                write!(f, "{}]{}", Clause("RETURN ", &expansion.projection), expansion.tail)
+            }
+            Self::Question(base, quantifier, filter) => {
+                write!(f, "{}[?", Based(base))?;
+                write!(f, "{}{}]", Clause("", quantifier), Clause("FILTER ", filter))
+            }
+            Self::Group(inner) => write!(f, "({inner})"),
+            Self::Subquery(body) => write!(f, "({body})"),
+        }
+    }
+}
+
+/// What an access stands behind; numbers and constants take parentheses, `CURRENT` of a tail is nothing at all.
+struct Based<'a>(&'a Expr);
+
+impl Display for Based<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Expr::Literal(_) => write!(f, "({})", self.0),
+            other => write!(f, "{other}"),
+        }
+    }
+}

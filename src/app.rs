@@ -1,0 +1,495 @@
+//! Composition: configuration in, running server out; start order, drain order; the only file that may start `embedded`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use arango_embedded::Engine;
+use arango_embedded::http::{Auth, AuthSettings, Mode};
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::client::paths;
+use crate::clock::SystemClock;
+use crate::config::{Config, Faults, Remote, WriteChoice, password_of, secret_or_new};
+use crate::executor::Executor;
+use crate::ids::{Ids as _, SystemIds};
+use crate::limits::START_MS_MAX;
+use crate::memory::Encoding;
+use crate::models::Gateway;
+use crate::server::{self, Gate, Listening};
+use crate::startup::{self, Finding, Profile};
+use crate::store::{self, Admin, Credentials, Endpoint, Fault, FaultKind, Ro, Rw, WriteMode};
+use crate::telemetry;
+
+/// What `vctx serve` was told; what is absent comes from the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct ServeOptions {
+    /// Socket to listen on.
+    pub socket: Option<PathBuf>,
+    /// Directory of the engine's data, its sockets and passwords.
+    pub data_dir: Option<PathBuf>,
+    /// Configuration file.
+    pub config: Option<PathBuf>,
+}
+
+/// What `vctx setup` was told; the endpoint comes from the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct SetupOptions {
+    /// Answer in JSON.
+    pub json: bool,
+    /// Configuration file.
+    pub config: Option<PathBuf>,
+    /// Whether to make the least-privilege users.
+    pub users: bool,
+}
+
+/// What `vctx engine` was told; the root password comes from `ARANGO_ROOT_PASSWORD`.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Socket for reading and writing.
+    pub socket: PathBuf,
+    /// Socket for reading only.
+    pub ro_socket: Option<PathBuf>,
+    /// Directory of the data.
+    pub data_dir: PathBuf,
+}
+
+/// Why a start failed, by exit code (sysexits).
+enum Stop {
+    /// 78: the configuration is wrong.
+    Configuration(String),
+    /// 69: something that is needed is not there.
+    Unavailable(String),
+    /// 73: a socket or file cannot be made.
+    CannotCreate(String),
+    /// 77: refused by a check.
+    Refused(String),
+}
+
+impl From<Faults> for Stop {
+    fn from(faults: Faults) -> Self {
+        Self::Configuration(faults.to_string())
+    }
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        match fault.kind {
+            FaultKind::Arango { status: 401 | 403, .. } => {
+                Self::Refused(format!("the database refused the credentials: {fault}"))
+            }
+            _ => Self::Unavailable(format!("the database: {fault}")),
+        }
+    }
+}
+
+fn ended(outcome: Result<(), Stop>) -> ExitCode {
+    let (code, text) = match outcome {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Stop::Configuration(text)) => (78, text),
+        Err(Stop::Unavailable(text)) => (69, text),
+        Err(Stop::CannotCreate(text)) => (73, text),
+        Err(Stop::Refused(text)) => (77, text),
+    };
+    eprintln!("vctx: {text}");
+    ExitCode::from(code)
+}
+
+fn cannot<'a, E: std::fmt::Display>(what: &'a str) -> impl Fn(E) -> Stop + 'a {
+    move |error| Stop::CannotCreate(format!("{what}: {error}"))
+}
+
+/// An IO loop: one thread, since two cost more than they give on a socket (`loadtest/results`).
+fn io_loop() -> Result<Runtime, Stop> {
+    Builder::new_current_thread().enable_all().build().map_err(cannot("start the IO loop"))
+}
+
+/// Runs the server until it is told to stop.
+pub fn serve(options: &ServeOptions) -> ExitCode {
+    ended(run_server(options))
+}
+
+fn run_server(options: &ServeOptions) -> Result<(), Stop> {
+    let config = Config::load(options.config.as_deref())?;
+    telemetry::start_logs(&config.log).map_err(Stop::Configuration)?;
+    let handle = telemetry::start_metrics().map_err(Stop::CannotCreate)?;
+    let socket = chosen(options.socket.as_ref(), &config.server.socket, paths::default_socket);
+    let data_dir =
+        chosen(options.data_dir.as_ref(), &config.server.data_dir, paths::default_data_dir);
+    let metrics_socket =
+        chosen(None, &config.server.metrics_socket, || paths::metrics_socket(&socket));
+    let (stop, stopping) = watch::channel(false);
+    let remote = config.remote()?;
+    let engine = match remote {
+        Some(_) => None,
+        None => Some(start_engine(&data_dir, stopping.clone())?),
+    };
+    let runtime = io_loop()?;
+    let outcome = runtime.block_on(async {
+        let api = server::bind(&socket).map_err(cannot("listen"))?;
+        let metrics = server::bind(&metrics_socket).map_err(cannot("listen for metrics"))?;
+        on_signal(stop.clone())?;
+        let gate = Gate::closed("starting: the database has not answered yet");
+        let metrics = tokio::spawn(server::serve(
+            metrics,
+            telemetry::metrics_router(handle),
+            stopping.clone(),
+        ));
+        let serving = tokio::spawn(server::serve(api, gate.router(), stopping.clone()));
+        let ready = get_ready(&config, remote, &data_dir, &socket, &gate, stopping).await;
+        match ready {
+            Ok(Some(())) => {
+                tell(&socket, engine.is_some(), &data_dir);
+                serving.await.ok();
+            }
+            Ok(None) => {}
+            Err(refused) => {
+                stop.send_replace(true);
+                serving.await.ok();
+                return Err(refused);
+            }
+        }
+        metrics.await.ok();
+        Ok(())
+    });
+    stop.send_replace(true);
+    if let Some(engine) = engine {
+        engine.join().map_err(|_| Stop::Unavailable("the engine's thread panicked".into()))??;
+    }
+    outcome
+}
+
+fn chosen(told: Option<&PathBuf>, configured: &Path, default: impl FnOnce() -> PathBuf) -> PathBuf {
+    match told {
+        Some(path) => path.clone(),
+        None if configured.as_os_str().is_empty() => default(),
+        None => configured.to_owned(),
+    }
+}
+
+fn on_signal(stop: watch::Sender<bool>) -> Result<(), Stop> {
+    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+        let mut stream = signal(kind).map_err(cannot("watch for signals"))?;
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            stream.recv().await;
+            stop.send_replace(true);
+        });
+    }
+    Ok(())
+}
+
+/// Names of the engine's sockets in its data directory.
+const ENGINE_SOCKET: &str = "arangod.sock";
+const ENGINE_RO_SOCKET: &str = "arangod-ro.sock";
+
+type EngineThread = thread::JoinHandle<Result<(), Stop>>;
+
+/// Starts the engine on two sockets in its data directory, on a thread with an IO loop of its own.
+fn start_engine(data_dir: &Path, stopping: watch::Receiver<bool>) -> Result<EngineThread, Stop> {
+    make_private(data_dir)?;
+    let password = secret_or_new(&data_dir.join("root.password"), || SystemIds.salt())?;
+    let sockets = EngineOptions {
+        socket: data_dir.join(ENGINE_SOCKET),
+        ro_socket: Some(data_dir.join(ENGINE_RO_SOCKET)),
+        data_dir: data_dir.to_owned(),
+    };
+    let prepared = prepare_engine(&sockets, password)?;
+    describe_engine(&sockets)?;
+    let run = move || io_loop()?.block_on(run_engine(prepared, stopping));
+    thread::Builder::new()
+        .name("engine".into())
+        .spawn(run)
+        .map_err(cannot("start the engine's thread"))
+}
+
+/// Writes down what the engine runs with, in the form of an arangod.conf, for `guards/` and for people.
+fn describe_engine(options: &EngineOptions) -> Result<(), Stop> {
+    let mut text = String::from(
+        "# What the embedded engine runs with, in arangod's form. Written at each start; changing it changes nothing.\nvector-index = true\n\n[server]\n",
+    );
+    for socket in [Some(&options.socket), options.ro_socket.as_ref()].into_iter().flatten() {
+        text.push_str(&format!("endpoint = unix://{}\n", socket.display()));
+    }
+    text.push_str("authentication = true\nauthentication-unix-sockets = true\n");
+    fs::write(options.data_dir.join("engine.conf"), text).map_err(cannot("write engine.conf"))
+}
+
+/// Makes a directory that only its owner can enter.
+fn make_private(directory: &Path) -> Result<(), Stop> {
+    if !directory.is_dir() {
+        fs::create_dir_all(directory).map_err(cannot("make the data directory"))?;
+        let private = fs::Permissions::from_mode(0o700);
+        fs::set_permissions(directory, private)
+            .map_err(cannot("close the data directory to others"))?;
+    }
+    Ok(())
+}
+
+struct Prepared {
+    engine: Arc<Engine>,
+    auth: Auth,
+    listeners: Vec<(Listening, Mode)>,
+}
+
+fn prepare_engine(options: &EngineOptions, root_password: String) -> Result<Prepared, Stop> {
+    let settings = arango_embedded::Options { vector_index: true, ..Default::default() };
+    let engine = Engine::open(&options.data_dir, settings)
+        .map_err(|e| Stop::CannotCreate(format!("open {}: {e}", options.data_dir.display())))?;
+    let auth = Auth::open(&engine, AuthSettings { root_password, jwt_secret: None })
+        .map_err(|e| Stop::CannotCreate(format!("load the engine's users: {e}")))?;
+    let mut listeners = Vec::new();
+    for (path, mode) in
+        [(Some(&options.socket), Mode::ReadWrite), (options.ro_socket.as_ref(), Mode::ReadOnly)]
+    {
+        if let Some(path) = path {
+            listeners.push((server::bind(path).map_err(cannot("listen for the engine"))?, mode));
+        }
+    }
+    Ok(Prepared { engine, auth, listeners })
+}
+
+async fn run_engine(prepared: Prepared, stopping: watch::Receiver<bool>) -> Result<(), Stop> {
+    let mut serving = Vec::new();
+    for (listening, mode) in prepared.listeners {
+        let listener = listening.handle().map_err(cannot("listen for the engine"))?;
+        let (engine, auth, mut stopping) =
+            (Arc::clone(&prepared.engine), prepared.auth.clone(), stopping.clone());
+        serving.push(tokio::spawn(async move {
+            let stopped = async move {
+                // A dropped sender means that the program ends.
+                let _ = stopping.wait_for(|s| *s).await;
+            };
+            let outcome = arango_embedded::http::serve(engine, listener, mode, auth, stopped).await;
+            drop(listening);
+            outcome
+        }));
+    }
+    for task in serving {
+        match task.await {
+            Ok(outcome) => outcome.map_err(cannot("serve the engine's socket"))?,
+            Err(error) => return Err(Stop::Unavailable(format!("the engine's socket: {error}"))),
+        }
+    }
+    Ok(())
+}
+
+/// Runs the engine alone until it is told to stop.
+pub fn engine(options: &EngineOptions) -> ExitCode {
+    let run = || {
+        let logs =
+            telemetry::Settings { filter: "info".into(), format: telemetry::LogFormat::Text };
+        telemetry::start_logs(&logs).map_err(Stop::Configuration)?;
+        make_private(&options.data_dir)?;
+        let password = password_of("ARANGO_ROOT_PASSWORD")?.unwrap_or_default();
+        let prepared = prepare_engine(options, password)?;
+        let (stop, stopping) = watch::channel(false);
+        io_loop()?.block_on(async move {
+            on_signal(stop)?;
+            eprintln!("engine listens on {}", options.socket.display());
+            run_engine(prepared, stopping).await
+        })
+    };
+    ended(run())
+}
+
+/// Pause between two looks at a database that is not ready.
+const READY_PAUSE: Duration = Duration::from_millis(200);
+
+/// Looks at the database until it is ready, says why while it is not, and opens the gate. `None`: told to stop meanwhile.
+/// A failed check ends the server: it does not serve what the guards would refuse.
+async fn get_ready(
+    config: &Config,
+    remote: Option<Remote>,
+    data_dir: &Path,
+    socket: &Path,
+    gate: &Gate,
+    mut stopping: watch::Receiver<bool>,
+) -> Result<Option<()>, Stop> {
+    let embedded = remote.is_none();
+    let begun = crate::clock::now();
+    loop {
+        let attempt = match &remote {
+            Some(remote) => connect_remote(config, remote, socket).await,
+            None => connect_embedded(config, data_dir, socket).await,
+        };
+        let reason = match attempt {
+            Ok(executor) => {
+                executor.warm(Encoding::default());
+                gate.open(server::router(Arc::new(executor), config.server.tenant.clone()));
+                return Ok(Some(()));
+            }
+            Err(Stop::Unavailable(reason)) => reason,
+            Err(other) => return Err(other),
+        };
+        if embedded && begun.elapsed() > Duration::from_millis(START_MS_MAX) {
+            return Err(Stop::Unavailable(reason));
+        }
+        gate.because(format!("not ready: {reason}"));
+        tokio::select! {
+            () = tokio::time::sleep(READY_PAUSE) => {}
+            _ = stopping.wait_for(|s| *s) => return Ok(None),
+        }
+    }
+}
+
+async fn connect_embedded(
+    config: &Config,
+    data_dir: &Path,
+    socket: &Path,
+) -> Result<Executor, Stop> {
+    let endpoint = |name: &str| {
+        Endpoint::parse(&data_dir.join(name).to_string_lossy())
+            .map_err(|e| Stop::Configuration(e.to_string()))
+    };
+    let password =
+        |name: &str| secret_or_new(&data_dir.join(format!("{name}.password")), || SystemIds.salt());
+    let credentials = |name: &str| {
+        Ok::<_, Stop>(Credentials { user: name.to_owned(), password: password(name)? })
+    };
+    let (rw, ro) = (endpoint(ENGINE_SOCKET)?, endpoint(ENGINE_RO_SOCKET)?);
+    let root = credentials("root")?;
+    let remote = Remote {
+        ro,
+        rw,
+        ro_credentials: credentials("vctx_ro")?,
+        rw_credentials: credentials("vctx_rw")?,
+    };
+    let passwords = |name: &str| password(name).unwrap_or_default();
+    store::set_up(&remote.rw, &root, &config.store.database, Some(&passwords)).await?;
+    checked(&remote.rw, &root, config, socket).await?;
+    executor(config, remote, WriteMode::SingleRequest).await
+}
+
+async fn connect_remote(config: &Config, remote: &Remote, socket: &Path) -> Result<Executor, Stop> {
+    let database = &config.store.database;
+    let who = &remote.rw_credentials;
+    let found = store::schema_version(&remote.rw, who, database).await?;
+    if found != Some(store::SCHEMA) {
+        store::set_up(&remote.rw, who, database, None).await.map_err(|fault| match fault.kind {
+            FaultKind::Arango { num: 11, .. } => Stop::Unavailable(format!(
+                "database {database} has no schema of version {} and user {} may not make one: run `vctx setup` as administrator",
+                store::SCHEMA, who.user
+            )),
+            _ => Stop::from(fault),
+        })?;
+    }
+    let profile = checked(&remote.rw, who, config, socket).await?;
+    let mode = match (config.store.write_mode, profile) {
+        (WriteChoice::Stream, _) | (WriteChoice::Auto, Profile::Cluster) => WriteMode::Stream,
+        (WriteChoice::SingleRequest | WriteChoice::Auto, _) => WriteMode::SingleRequest,
+    };
+    executor(config, remote.clone(), mode).await
+}
+
+/// Runs the inside eye; a failed check refuses to serve.
+async fn checked(
+    endpoint: &Endpoint,
+    who: &Credentials,
+    config: &Config,
+    socket: &Path,
+) -> Result<Profile, Stop> {
+    let db = Admin::connect(endpoint, who, &config.store.database).await?;
+    let recorded = store::schema_version(endpoint, who, &config.store.database).await?.is_some();
+    let (profile, mut findings) = startup::check_database(&db, recorded).await?;
+    findings.extend(startup::check_sockets(socket, profile));
+    let failed: Vec<&Finding> = findings.iter().filter(|f| !f.passed).collect();
+    if failed.is_empty() {
+        for finding in &findings {
+            tracing::info!(check = finding.check, "{}", finding.sentence);
+        }
+        return Ok(profile);
+    }
+    Err(Stop::Refused(
+        failed
+            .iter()
+            .map(|f| format!("{}: {}", f.check, f.sentence))
+            .collect::<Vec<_>>()
+            .join("\n"),
+    ))
+}
+
+async fn executor(config: &Config, remote: Remote, mode: WriteMode) -> Result<Executor, Stop> {
+    let settings = store::Settings {
+        ro: remote.ro,
+        rw: remote.rw,
+        ro_credentials: remote.ro_credentials,
+        rw_credentials: remote.rw_credentials,
+        database: config.store.database.clone(),
+        sync: config.store.durable,
+    };
+    let (ro, rw) = (Ro::connect(&settings).await?, Rw::connect(&settings).await?);
+    let model = config.model.clone().map(Gateway::new);
+    Ok(Executor::new(ro, rw, Arc::new(SystemClock), Arc::new(SystemIds), model, mode))
+}
+
+/// Three next steps, ready to paste.
+fn tell(socket: &Path, embedded: bool, data_dir: &Path) {
+    let at = socket.display();
+    eprintln!("vctx listens on {at}");
+    if embedded {
+        eprintln!("the embedded database and its passwords are in {}", data_dir.display());
+    }
+    eprintln!("next:");
+    eprintln!("  vctx agent create ada --window 8192 --socket {at}");
+    eprintln!(
+        r#"  vctx tool append_fifo --agent ada --rev '*' --args '{{"message": "Hello", "role": "user"}}' --socket {at}"#
+    );
+    eprintln!("  vctx context --agent ada --socket {at}");
+}
+
+/// Applies the schema to the configured endpoint.
+pub fn setup(options: &SetupOptions) -> ExitCode {
+    ended(run_setup(options))
+}
+
+fn run_setup(options: &SetupOptions) -> Result<(), Stop> {
+    let config = Config::load(options.config.as_deref())?;
+    let Some(remote) = config.remote()? else {
+        return Err(Stop::Configuration(
+            "ARANGO_RW_UDS is not set: name the socket to set up (`vctx serve` sets the embedded database up by itself)".into(),
+        ));
+    };
+    let mut passwords = std::collections::HashMap::new();
+    if options.users {
+        for (user, name) in [("vctx_rw", "ARANGO_RW_PASSWORD"), ("vctx_ro", "ARANGO_RO_PASSWORD")] {
+            let Some(password) = password_of(name)? else {
+                return Err(Stop::Configuration(format!(
+                    "{name} (or {name}_FILE) is not set: it becomes the password of {user}"
+                )));
+            };
+            passwords.insert(user.to_owned(), password);
+        }
+    }
+    let given = |user: &str| passwords.get(user).cloned().unwrap_or_default();
+    let users: Option<&dyn Fn(&str) -> String> = if options.users { Some(&given) } else { None };
+    let reports = io_loop()?.block_on(store::set_up(
+        &remote.rw,
+        &remote.rw_credentials,
+        &config.store.database,
+        users,
+    ))?;
+    print_setup(&reports, options.json);
+    Ok(())
+}
+
+fn print_setup(reports: &[store::SetupReport], json: bool) {
+    let made = reports.iter().filter(|r| r.made).count();
+    if json {
+        let rows: Vec<Value> =
+            reports.iter().map(|r| json!({"what": r.what, "made": r.made})).collect();
+        println!("{}", json!({"made": made, "steps": rows}));
+        return;
+    }
+    for report in reports {
+        println!("{:<8} {}", if report.made { "made" } else { "there" }, report.what);
+    }
+    println!("{made} made, {} were there", reports.len() - made);
+}

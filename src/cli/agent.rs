@@ -1,0 +1,142 @@
+//! `vctx agent`: make, list and change agents.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use crate::cli::exit::Failure;
+use crate::cli::target::Target;
+use crate::cli::{args, output, state};
+use crate::client::{NewAgent, Write};
+
+const EXAMPLES: &str = "\
+Examples:
+  vctx agent create ada --window 8192 --system 'You are a patient teacher.'
+  vctx agent create bob --window 128000 --system @system.txt
+  vctx agent list
+  vctx agent patch ada --window 16384 --rev '*'";
+
+/// Make, list and change agents
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Agent {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make an agent; again with the same values it changes nothing
+    Create {
+        /// Its name: letters, digits, `_`, `.`, `-`, up to 128
+        name: String,
+        /// Tokens of its window
+        #[arg(long, value_name = "TOKENS", default_value_t = 8192)]
+        window: u64,
+        /// System text, @FILE, or - for stdin
+        #[arg(long, value_name = "TEXT")]
+        system: Option<String>,
+        /// How tokens are counted: o200k_base or cl100k_base
+        #[arg(long)]
+        encoding: Option<String>,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// List all agents
+    List {
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Change an agent's window, system text or encoding
+    Patch {
+        name: String,
+        /// Tokens of its window
+        #[arg(long, value_name = "TOKENS")]
+        window: Option<u64>,
+        /// System text, @FILE, or - for stdin
+        #[arg(long, value_name = "TEXT")]
+        system: Option<String>,
+        /// How tokens are counted: o200k_base or cl100k_base
+        #[arg(long)]
+        encoding: Option<String>,
+        /// Revision the change builds on; '*' accepts any
+        #[arg(long, value_name = "REV")]
+        rev: Option<String>,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+impl Agent {
+    pub(crate) fn target(&self) -> &Target {
+        match &self.action {
+            Action::Create { target, .. }
+            | Action::List { target }
+            | Action::Patch { target, .. } => target,
+        }
+    }
+}
+
+pub(crate) async fn run(agent: Agent) -> Result<(), Failure> {
+    match agent.action {
+        Action::Create { name, window, system, encoding, target } => {
+            let system = system.as_deref().map(args::text).transpose()?;
+            let new = NewAgent { context_window: window, system, encoding };
+            show(&target, &target.client().create_agent(&name, &new).await?)
+        }
+        Action::List { target } => list(&target).await,
+        Action::Patch { name, window, system, encoding, rev, target } => {
+            let change = change(window, system.as_deref(), encoding)?;
+            show(&target, &target.client().patch_agent(&name, &change, &Write::new(rev)).await?)
+        }
+    }
+}
+
+fn change(
+    window: Option<u64>,
+    system: Option<&str>,
+    encoding: Option<String>,
+) -> Result<Value, Failure> {
+    let mut change = json!({});
+    if let Some(window) = window {
+        change["context_window"] = json!(window);
+    }
+    if let Some(system) = system {
+        change["system"] = json!(args::text(system)?);
+    }
+    if let Some(encoding) = encoding {
+        change["encoding"] = json!(encoding);
+    }
+    match change.as_object().is_some_and(|change| change.is_empty()) {
+        true => {
+            Err(Failure::usage("nothing to change").next("give --window, --system or --encoding"))
+        }
+        false => Ok(change),
+    }
+}
+
+fn show(target: &Target, state: &Value) -> Result<(), Failure> {
+    match target.json {
+        true => output::value(state),
+        false => output::line(&state::picture(state)),
+    }
+}
+
+async fn list(target: &Target) -> Result<(), Failure> {
+    let agents = target.client().agents().await?;
+    if target.json {
+        return output::value(&json!({"agents": agents}));
+    }
+    if agents.is_empty() {
+        return output::line("no agents yet; make one with: vctx agent create NAME");
+    }
+    let columns = ["/agent", "/context_window", "/encoding", "/version", "/_rev"];
+    let rows: Vec<Vec<String>> = agents
+        .iter()
+        .map(|agent| columns.map(|pointer| output::field(agent, pointer)).to_vec())
+        .collect();
+    output::line(&output::table(
+        &["agent", "window", "encoding", "version", "revision"],
+        &[1, 3],
+        &rows,
+    ))
+}

@@ -1,0 +1,13 @@
+//! `vctx demo`: a long conversation through a small window, with two kills on the way and the proof at the end.
+
+mod command;
+mod input;
+mod metrics;
+mod picture;
+mod planted;
+mod play;
+mod proof;
+mod score;
+mod stage;
+
+pub(crate) use command::{Demo, run};

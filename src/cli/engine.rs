@@ -1,0 +1,32 @@
+//! `vctx engine`: the database engine as a process of its own, as the demo and the crash tests run it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::app;
+
+/// Run the database engine alone (root password from ARANGO_ROOT_PASSWORD)
+#[derive(Debug, Args)]
+pub(crate) struct Engine {
+    /// Socket for reading and writing
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+
+    /// Socket for reading only
+    #[arg(long, value_name = "PATH")]
+    ro_socket: Option<PathBuf>,
+
+    /// Directory of the data
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+}
+
+pub(crate) fn run(engine: Engine) -> ExitCode {
+    app::engine(&app::EngineOptions {
+        socket: engine.socket,
+        ro_socket: engine.ro_socket,
+        data_dir: engine.data_dir,
+    })
+}

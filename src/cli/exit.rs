@@ -1,0 +1,144 @@
+//! How a command ends: the exit codes of sysexits(3), and an error that names the next step.
+
+use std::fmt;
+use std::io;
+
+use serde_json::json;
+
+use crate::client::{Fault, Problem};
+
+/// Exit codes, as in sysexits(3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// The command line is wrong.
+    Usage = 64,
+    /// The data are wrong, or a proof failed.
+    Data = 65,
+    /// An input file is missing.
+    NoInput = 66,
+    /// The server is not there.
+    Unavailable = 69,
+    /// A mistake of ours.
+    Internal = 70,
+    /// An output file or directory cannot be made.
+    CannotCreate = 73,
+    /// Try again later.
+    TryAgain = 75,
+    /// Not allowed.
+    Permission = 77,
+}
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    /// Upper-case name for programs.
+    pub(crate) code: String,
+    /// What was wrong.
+    pub(crate) message: String,
+    /// What to do about it.
+    pub(crate) next: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, code: &str, message: impl Into<String>) -> Failure {
+        Failure { exit, code: code.into(), message: message.into(), next: None }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Failure {
+        Failure::new(Exit::Usage, "USAGE", message)
+    }
+
+    pub(crate) fn data(message: impl Into<String>) -> Failure {
+        Failure::new(Exit::Data, "DATA", message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Failure {
+        Failure::new(Exit::Internal, "INTERNAL", message)
+    }
+
+    /// An input that could not be read.
+    pub(crate) fn reading(what: impl fmt::Display, error: &io::Error) -> Failure {
+        Failure::new(
+            of_io(error, Exit::NoInput),
+            "NO_INPUT",
+            format!("cannot read {what}: {error}"),
+        )
+    }
+
+    /// An output that could not be written.
+    pub(crate) fn writing(what: impl fmt::Display, error: &io::Error) -> Failure {
+        Failure::new(
+            of_io(error, Exit::CannotCreate),
+            "CANNOT_CREATE",
+            format!("cannot write {what}: {error}"),
+        )
+    }
+
+    pub(crate) fn next(mut self, step: impl Into<String>) -> Failure {
+        self.next = Some(step.into());
+        self
+    }
+
+    /// The error on stderr: two lines for people, one JSON object for programs.
+    pub(crate) fn tell(&self, as_json: bool) {
+        if as_json {
+            eprintln!(
+                "{}",
+                json!({"error": self.message, "code": self.code, "next": self.next, "exit": self.exit as u8})
+            );
+            return;
+        }
+        eprintln!("vctx: {}: {}", self.code, self.message);
+        if let Some(next) = &self.next {
+            eprintln!("  next: {next}");
+        }
+    }
+}
+
+fn of_io(error: &io::Error, otherwise: Exit) -> Exit {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Exit::Permission,
+        _ => otherwise,
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Failure {
+        let exit = match problem.fault {
+            Fault::Unreachable => Exit::Unavailable,
+            Fault::Unanswered => Exit::TryAgain,
+            Fault::Garbled => Exit::Internal,
+            Fault::Refused(401 | 403) => Exit::Permission,
+            Fault::Refused(_) if problem.is_passing() => Exit::TryAgain,
+            Fault::Refused(500..) => Exit::Internal,
+            Fault::Refused(_) => Exit::Data,
+        };
+        Failure { exit, code: problem.code, message: problem.detail, next: problem.next }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn each_answer_has_its_exit_code() {
+        for (status, code, exit) in [
+            (400, "INVALID_ARGUMENT", 65),
+            (404, "AGENT_NOT_FOUND", 65),
+            (409, "IDEMPOTENCY_KEY_REUSED", 65),
+            (409, "CONFLICT", 75),
+            (403, "FORBIDDEN", 77),
+            (412, "REVISION_STALE", 65),
+            (500, "INTERNAL", 70),
+            (503, "STORE_UNAVAILABLE", 75),
+            (504, "TIMEOUT", 75),
+        ] {
+            let problem = Problem::refused(status, &json!({"error": code}), None);
+            assert_eq!(Failure::from(problem).exit as u8, exit, "{status} {code}");
+        }
+        assert_eq!(Failure::from(Problem::refused(418, &Value::Null, None)).exit as u8, 65);
+    }
+}

@@ -1,0 +1,76 @@
+//! `vctx messages`: every message an agent ever had, in order.
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::cli::exit::Failure;
+use crate::cli::output;
+use crate::cli::target::Target;
+use crate::client::MESSAGES_PER_PAGE_MAX;
+
+const EXAMPLES: &str = "\
+Examples:
+  vctx messages --agent ada                       the first 50
+  vctx messages --agent ada --from 200 --limit 20
+  vctx messages --agent ada --limit 100000 --json one message per line";
+
+/// List messages, evicted ones too
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Messages {
+    /// The agent
+    #[arg(long)]
+    agent: String,
+
+    /// Sequence number of the first message
+    #[arg(long, value_name = "SEQ", default_value_t = 1)]
+    from: u64,
+
+    /// How many messages at most
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: u64,
+
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+pub(crate) async fn run(messages: Messages) -> Result<(), Failure> {
+    let client = messages.target.client();
+    let (mut from, mut left) = (messages.from, messages.limit);
+    let mut rows = Vec::new();
+    while left > 0 {
+        let (page, next) =
+            client.messages(&messages.agent, from, left.min(MESSAGES_PER_PAGE_MAX)).await?;
+        left = left.saturating_sub(page.len() as u64);
+        for message in &page {
+            match messages.target.json {
+                true => output::line(&message.to_string())?,
+                false => rows.push(row(message)),
+            }
+        }
+        match next {
+            Some(next) => from = next,
+            None => break,
+        }
+    }
+    if messages.target.json {
+        return Ok(());
+    }
+    output::line(&output::table(
+        &["seq", "kind", "role", "tokens", "where", "content"],
+        &[0, 3],
+        &rows,
+    ))
+}
+
+fn row(message: &Value) -> Vec<String> {
+    let batch = output::field(message, "/evicted_batch_id");
+    let place = match (message["in_queue"] == Value::Bool(true), batch.is_empty()) {
+        (true, _) => "queue".to_string(),
+        (false, false) => format!("evicted {}", output::cell(&batch, 8)),
+        (false, true) => "-".to_string(),
+    };
+    let content = output::cell(&output::field(message, "/content"), output::CELL_CHARS_MAX);
+    let cell = |pointer: &str| output::field(message, pointer);
+    vec![cell("/seq"), cell("/kind"), cell("/role"), cell("/token_estimate"), place, content]
+}

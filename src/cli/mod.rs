@@ -1,0 +1,20 @@
+//! The command line: one file per subcommand; `main.rs` only calls [`run`].
+
+mod agent;
+mod args;
+mod context;
+mod demo;
+mod engine;
+mod exit;
+mod messages;
+mod output;
+mod run;
+mod serve;
+mod setup;
+mod state;
+mod target;
+mod tool;
+mod tools;
+mod verify;
+
+pub use run::run;

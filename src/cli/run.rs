@@ -1,0 +1,128 @@
+//! Reads the command line, runs one command, maps its end to an exit code.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::{
+    agent, context, demo, engine, messages, serve, setup, state, tool, tools, verify,
+};
+
+/// A memory server for language models: what outgrows the window is evicted in one transaction, and nothing is lost.
+#[derive(Debug, Parser)]
+#[command(name = "vctx", version, disable_help_subcommand = true, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+First steps:
+  vctx demo                                  watch a long conversation flow through a small window
+  vctx serve                                 start the server (nothing to configure)
+  vctx agent create ada --window 8192        make an agent
+  vctx tool append_fifo --agent ada --rev '*' --args '{\"message\": \"Hello\", \"role\": \"user\"}'
+  vctx state --agent ada                     how full the window is
+  vctx verify --agent ada                    prove that nothing was lost or changed
+
+Exit codes: 0 done, 64 usage, 65 wrong data or failed proof, 66 no input, 69 server not there, 70 internal,
+73 cannot create, 75 try again, 77 not allowed, 78 configuration.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Serve),
+    Setup(setup::Setup),
+    Demo(demo::Demo),
+    Agent(agent::Agent),
+    Tool(tool::Tool),
+    State(state::State),
+    Context(context::Context),
+    Messages(messages::Messages),
+    Tools(tools::Tools),
+    Verify(verify::Verify),
+    #[command(hide = true)]
+    Engine(engine::Engine),
+}
+
+/// Runs the command line and says how it ended. Starts its own runtime, so call it from a plain `main`.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => perform(arguments.command),
+        Err(error) => {
+            // Nothing is left to do if even this cannot be printed.
+            drop(error.print());
+            match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+                _ => ExitCode::from(Exit::Usage as u8),
+            }
+        }
+    }
+}
+
+fn perform(command: Command) -> ExitCode {
+    match command {
+        Command::Serve(serve) => serve::run(serve),
+        Command::Setup(setup) => setup::run(setup),
+        Command::Engine(engine) => engine::run(engine),
+        Command::Demo(demo) => finish(demo.json, demo::run(demo)),
+        Command::Agent(agent) => finish(agent.target().json, agent::run(agent)),
+        Command::Tool(tool) => finish(tool.target.json, tool::run(tool)),
+        Command::State(state) => finish(state.target.json, state::run(state)),
+        Command::Context(context) => finish(context.target.json, context::run(context)),
+        Command::Messages(messages) => finish(messages.target.json, messages::run(messages)),
+        Command::Tools(tools) => finish(tools.target.json, tools::run(tools)),
+        Command::Verify(verify) => finish(verify.target.json, verify::run(verify)),
+    }
+}
+
+/// Waits for a command on a runtime of one thread.
+fn finish(as_json: bool, work: impl Future<Output = Result<(), Failure>>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let done = match runtime {
+        Ok(runtime) => runtime.block_on(work),
+        Err(error) => Err(Failure::internal(format!("cannot start a runtime: {error}"))),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.tell(as_json);
+            ExitCode::from(failure.exit as u8)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    fn code(line: &str) -> String {
+        format!("{:?}", run(line.split(' ').map(OsString::from)))
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn usage_errors_end_with_64_and_help_with_0() {
+        let (ok, usage) = (format!("{:?}", ExitCode::SUCCESS), format!("{:?}", ExitCode::from(64)));
+        assert_eq!(code("vctx --help"), ok);
+        assert_eq!(code("vctx --version"), ok);
+        assert_eq!(code("vctx fly"), usage);
+        assert_eq!(code("vctx tool"), usage);
+        assert_eq!(code("vctx demo --window many"), usage);
+    }
+
+    #[test]
+    fn a_server_that_is_not_there_ends_with_69() {
+        assert_eq!(
+            code("vctx state --agent a --socket /nonexistent/s"),
+            format!("{:?}", ExitCode::from(69))
+        );
+    }
+}

@@ -1,0 +1,36 @@
+//! `vctx setup`: database, collections, indexes, graph, views and users at an endpoint.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::app;
+
+const EXAMPLES: &str = "\
+The endpoint comes from the environment: ARANGO_RW_UDS, ARANGO_USER, ARANGO_PASSWORD or ARANGO_PASSWORD_FILE, ARANGO_DB.
+A second run changes nothing.
+
+Example:
+  ARANGO_RW_UDS=/run/arangod/rw.sock ARANGO_USER=root ARANGO_PASSWORD_FILE=./password vctx setup";
+
+/// Prepare a database
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Setup {
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Also make the users vctx_rw and vctx_ro, with the passwords of ARANGO_RW_PASSWORD and ARANGO_RO_PASSWORD (or …_FILE)
+    #[arg(long)]
+    users: bool,
+}
+
+pub(crate) fn run(setup: Setup) -> ExitCode {
+    app::setup(&app::SetupOptions { json: setup.json, config: setup.config, users: setup.users })
+}

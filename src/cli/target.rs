@@ -1,0 +1,34 @@
+//! Which server a command talks to, and how it answers: the options all client commands share.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::client::{Client, Settings, paths};
+
+/// Options shared by every command that talks to a server.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Target {
+    /// Socket of the server [default: $XDG_RUNTIME_DIR/vctx/vctx.sock]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+
+    /// Seconds to wait for one answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) deadline_s: u64,
+
+    /// Answer in JSON, errors too
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Target {
+    pub(crate) fn client(&self) -> Client {
+        let socket = self.socket.clone().unwrap_or_else(paths::default_socket);
+        Client::new(Settings {
+            deadline: Duration::from_secs(self.deadline_s),
+            ..Settings::new(socket)
+        })
+    }
+}

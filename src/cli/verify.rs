@@ -1,0 +1,421 @@
+//! `vctx verify`: proves a data set, an export, or a receipt against either, and names the row that breaks it.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::target::Target;
+use crate::cli::{args, output};
+use crate::client::{Client, MESSAGES_PER_PAGE_MAX};
+use crate::memory::receipt_check::{Proof, ReceiptCheck};
+use crate::memory::verify::{Report, Verifier};
+
+const EXAMPLES: &str = "\
+Checked: the digest of each message, the chain from the first to the last and its head in the core, every sequence number once,
+an eviction logged for each message outside the queue and for none inside, and the core's own counts.
+
+Examples:
+  vctx verify                                            all agents of the running server
+  vctx verify --agent ada --save ada.jsonl               one agent, and keep an export
+  vctx verify --export ada.jsonl                         the export, without a server
+  vctx context --agent ada --save receipt.json           keep what a model was shown ...
+  vctx verify --receipt receipt.json --item 17           ... and prove later whether message 17 was in it
+
+Exit code 0 when everything holds, 65 when a proof fails.";
+
+/// Longest line of an export, in bytes; a message is at most 1 MiB of text, which JSON may escape six bytes for one.
+const LINE_BYTES_MAX: u64 = 16 << 20;
+
+/// Longest receipt, in bytes.
+const RECEIPT_BYTES_MAX: u64 = 256 << 20;
+
+/// Version of the export format.
+const EXPORT_VERSION: u64 = 1;
+
+/// Prove that nothing was lost, doubled or changed
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Verify {
+    /// One agent [default: all]
+    #[arg(long)]
+    agent: Option<String>,
+
+    /// Write state and messages of --agent to a file (JSON Lines) while reading them
+    #[arg(long, value_name = "FILE", requires = "agent", conflicts_with = "export")]
+    save: Option<PathBuf>,
+
+    /// Verify a file written by --save instead of a server
+    #[arg(long, value_name = "FILE", conflicts_with = "agent")]
+    export: Option<PathBuf>,
+
+    /// A saved answer of `vctx context --save`, to be held against the log
+    #[arg(long, value_name = "FILE")]
+    receipt: Option<PathBuf>,
+
+    /// Say whether this message was in the prompt of the receipt
+    #[arg(long, value_name = "SEQ", requires = "receipt")]
+    item: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// What was found out: one report per agent, and the receipt's proof if one was asked for.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    pub(crate) reports: Vec<Report>,
+    pub(crate) proof: Option<Proof>,
+}
+
+impl Verdict {
+    pub(crate) fn holds(&self) -> bool {
+        self.reports.iter().all(Report::holds) && self.proof.as_ref().is_none_or(Proof::holds)
+    }
+}
+
+pub(crate) async fn run(verify: Verify) -> Result<(), Failure> {
+    let mut check = verify.receipt.as_deref().map(receipt).transpose()?;
+    let mut reports = Vec::new();
+    match &verify.export {
+        Some(path) => reports.push(export(path, check.as_mut())?),
+        None => {
+            let client = verify.target.client();
+            for agent in agents(&client, verify.agent.as_deref(), check.as_ref()).await? {
+                let wanted = check.as_mut().filter(|check| check.agent() == agent);
+                reports.push(live(&client, &agent, wanted, verify.save.as_deref()).await?);
+            }
+        }
+    }
+    same_agent(check.as_ref(), &reports)?;
+    let verdict = Verdict { reports, proof: check.map(ReceiptCheck::finish) };
+    match verify.target.json {
+        true => output::value(&as_json(&verdict, verify.item))?,
+        false => output::line(&told(&verdict, verify.item))?,
+    }
+    match verdict.holds() {
+        true => Ok(()),
+        false => Err(Failure::new(Exit::Data, "NOT_PROVEN", "the proof failed")
+            .next("restore the data from a backup, and find out who wrote past the server")),
+    }
+}
+
+/// Verifies one agent of a running server.
+pub(crate) async fn live(
+    client: &Client,
+    agent: &str,
+    mut check: Option<&mut ReceiptCheck>,
+    save: Option<&Path>,
+) -> Result<Report, Failure> {
+    let state = client.state(agent).await?;
+    let mut export = save.map(|path| Export::create(path, &state)).transpose()?;
+    let mut verifier = Verifier::new(&state).map_err(Failure::data)?;
+    let mut from = 1;
+    loop {
+        let (page, next) = client.messages(agent, from, MESSAGES_PER_PAGE_MAX).await?;
+        for message in &page {
+            verifier.message(message);
+            if let Some(check) = check.as_deref_mut() {
+                check.message(message);
+            }
+            if let Some(export) = &mut export {
+                export.line(message)?;
+            }
+        }
+        match next {
+            Some(next) if !verifier.is_complete() => from = next,
+            _ => break,
+        }
+    }
+    let after = client.state(agent).await?;
+    if let Some(export) = export {
+        export.finish(&after)?;
+    }
+    Ok(verifier.finish(&after))
+}
+
+async fn agents(
+    client: &Client,
+    one: Option<&str>,
+    check: Option<&ReceiptCheck>,
+) -> Result<Vec<String>, Failure> {
+    match (one, check) {
+        (Some(agent), _) => Ok(vec![agent.to_string()]),
+        (None, Some(check)) => Ok(vec![check.agent().to_string()]),
+        (None, None) => {
+            Ok(client.agents().await?.iter().map(|agent| output::field(agent, "/agent")).collect())
+        }
+    }
+}
+
+fn same_agent(check: Option<&ReceiptCheck>, reports: &[Report]) -> Result<(), Failure> {
+    match check {
+        Some(check) if !reports.iter().any(|report| report.agent == check.agent()) => {
+            Err(Failure::data(format!(
+                "the receipt is of agent {}, not of the one verified",
+                check.agent()
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn receipt(path: &Path) -> Result<ReceiptCheck, Failure> {
+    let text = args::file(path, RECEIPT_BYTES_MAX)?;
+    let answer: Value = serde_json::from_str(&text)
+        .map_err(|error| Failure::data(format!("{} is not JSON: {error}", path.display())))?;
+    ReceiptCheck::new(&answer).map_err(|what| Failure::data(format!("{}: {what}", path.display())))
+}
+
+/// Verifies a file written by `--save`.
+fn export(path: &Path, mut check: Option<&mut ReceiptCheck>) -> Result<Report, Failure> {
+    let file = File::open(path).map_err(|error| Failure::reading(path.display(), &error))?;
+    let mut lines = ExportLines { path, lines: BufReader::new(file), number: 0 };
+    let head =
+        lines.next()?.ok_or_else(|| Failure::data(format!("{} is empty", path.display())))?;
+    if head.get("vctx_export").and_then(Value::as_u64) != Some(EXPORT_VERSION) {
+        return Err(Failure::data(format!(
+            "{} is not an export of `vctx verify --save`",
+            path.display()
+        )));
+    }
+    let mut verifier = Verifier::new(&head["state"]).map_err(Failure::data)?;
+    while let Some(line) = lines.next()? {
+        if let Some(after) = line.get("after") {
+            return Ok(verifier.finish(after));
+        }
+        verifier.message(&line);
+        if let Some(check) = check.as_deref_mut() {
+            check.message(&line);
+        }
+    }
+    Err(Failure::data(format!("{} ends without its last line: the export was cut", path.display())))
+}
+
+struct ExportLines<'a> {
+    path: &'a Path,
+    lines: BufReader<File>,
+    number: u64,
+}
+
+impl ExportLines<'_> {
+    fn next(&mut self) -> Result<Option<Value>, Failure> {
+        let mut text = String::new();
+        let read = self.lines.by_ref().take(LINE_BYTES_MAX).read_line(&mut text);
+        self.number += 1;
+        match read.map_err(|error| Failure::reading(self.path.display(), &error))? {
+            0 => Ok(None),
+            _ => serde_json::from_str(&text).map(Some).map_err(|error| {
+                Failure::data(format!("{} line {}: {error}", self.path.display(), self.number))
+            }),
+        }
+    }
+}
+
+/// An export being written: the state before, one line per message, the state after.
+struct Export {
+    path: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl Export {
+    fn create(path: &Path, state: &Value) -> Result<Export, Failure> {
+        let file = File::create(path).map_err(|error| Failure::writing(path.display(), &error))?;
+        let mut export = Export { path: path.to_path_buf(), file: BufWriter::new(file) };
+        export.line(&json!({"vctx_export": EXPORT_VERSION, "state": state}))?;
+        Ok(export)
+    }
+
+    fn line(&mut self, value: &Value) -> Result<(), Failure> {
+        writeln!(self.file, "{value}")
+            .map_err(|error| Failure::writing(self.path.display(), &error))
+    }
+
+    fn finish(mut self, after: &Value) -> Result<(), Failure> {
+        self.line(&json!({"after": after}))?;
+        self.file.flush().map_err(|error| Failure::writing(self.path.display(), &error))
+    }
+}
+
+/// The verdict for programs.
+pub(crate) fn as_json(verdict: &Verdict, item: Option<u64>) -> Value {
+    let agents: Vec<Value> = verdict.reports.iter().map(report_json).collect();
+    let proof = verdict.proof.as_ref().map(|proof| {
+        let mismatches: Vec<Value> = proof
+            .mismatches
+            .iter()
+            .map(|one| json!({"seq": one.seq, "what": one.what, "expected": one.expected, "found": one.found}))
+            .collect();
+        json!({
+            "agent": proof.agent, "ok": proof.holds(), "context_digest": proof.context_digest, "chain_length": proof.chain_length,
+            "in_prompt": proof.in_prompt, "mismatches": mismatches, "item": item, "item_in_prompt": item.map(|seq| proof.contains(seq)),
+        })
+    });
+    json!({"ok": verdict.holds(), "agents": agents, "receipt": proof})
+}
+
+/// One report for programs.
+pub(crate) fn report_json(report: &Report) -> Value {
+    let faults: Vec<Value> = report
+        .faults
+        .iter()
+        .map(|fault| {
+            json!({"kind": fault.kind.name(), "seq": fault.seq, "id": fault.id, "what": fault.what, "expected": fault.expected, "found": fault.found})
+        })
+        .collect();
+    json!({
+        "agent": report.agent, "ok": report.holds(), "messages": report.messages, "kept": report.kept, "evicted": report.evicted,
+        "other": report.other, "forgotten": report.forgotten, "batches": report.batches.len(), "chain_length": report.chain_length,
+        "chain_head": report.chain_head, "faults": faults, "faults_more": report.faults_more,
+    })
+}
+
+/// The verdict for people.
+pub(crate) fn told(verdict: &Verdict, item: Option<u64>) -> String {
+    let mut lines: Vec<String> = verdict.reports.iter().flat_map(report_lines).collect();
+    if verdict.reports.is_empty() {
+        lines.push("no agents: nothing to verify".into());
+    }
+    if let Some(proof) = &verdict.proof {
+        lines.extend(proof_lines(proof, item));
+    }
+    lines.join("\n")
+}
+
+fn report_lines(report: &Report) -> Vec<String> {
+    let verdict = if report.holds() { "holds" } else { "BROKEN" };
+    let mut lines = vec![format!(
+        "{}: {verdict}. {} messages = {} in the queue + {} evicted in {} batches + {} beside; chain of {} ends in {}",
+        report.agent,
+        report.messages,
+        report.kept,
+        report.evicted,
+        report.batches.len(),
+        report.other,
+        report.chain_length,
+        output::cell(&report.chain_head, 17)
+    )];
+    if report.forgotten > 0 {
+        lines.push(format!(
+            "  {} messages were forgotten; their places in the chain hold",
+            report.forgotten
+        ));
+    }
+    for (at, fault) in report.faults.iter().enumerate() {
+        let row = match (fault.seq, &fault.id) {
+            (Some(seq), Some(id)) => format!("message {seq} (id {id})"),
+            (Some(seq), None) => format!("message {seq}"),
+            (None, _) => "core".to_string(),
+        };
+        let first = if at == 0 { "first broken row: " } else { "" };
+        lines.push(format!("  {first}{row}: {}", fault.what));
+        lines.push(format!("      should be {}, is {}", fault.expected, fault.found));
+    }
+    if report.faults_more > 0 {
+        lines.push(format!("  and {} more", report.faults_more));
+    }
+    lines
+}
+
+fn proof_lines(proof: &Proof, item: Option<u64>) -> Vec<String> {
+    let verdict = if proof.holds() { "holds" } else { "BROKEN" };
+    let mut lines = vec![format!(
+        "receipt {}: {verdict}. {} messages in the prompt, rendered when the log had {}",
+        output::cell(&proof.context_digest, 17),
+        proof.in_prompt.len(),
+        proof.chain_length
+    )];
+    for mismatch in &proof.mismatches {
+        let row =
+            mismatch.seq.map_or_else(|| "receipt".to_string(), |seq| format!("message {seq}"));
+        lines.push(format!("  {row}: {}", mismatch.what));
+        lines.push(format!("      should be {}, is {}", mismatch.expected, mismatch.found));
+    }
+    if let Some(seq) = item {
+        let was = if proof.contains(seq) { "was" } else { "was not" };
+        lines.push(format!("  message {seq} {was} in the prompt"));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::receipt;
+
+    fn sound() -> (Value, Vec<Value>) {
+        let mut chain = receipt::genesis("ada");
+        let mut messages = Vec::new();
+        for seq in 1..=4u64 {
+            let mut message = json!({"seq": seq, "id": format!("m{seq}"), "kind": "turn", "copy_of": null, "role": "user", "content": "x",
+                "meta": {}, "token_estimate": 2, "created_at": format!("t{seq}"), "in_queue": seq > 2,
+                "evicted_batch_id": if seq > 2 { Value::Null } else { json!("b") }, "salt": "s"});
+            let digest = receipt::digest("s", &receipt::canonical_message("ada", &message));
+            chain = receipt::link(&chain, &digest);
+            message["digest"] = json!(digest);
+            message["chain"] = json!(chain);
+            messages.push(message);
+        }
+        let state = json!({"agent": "ada", "version": 4, "queue": {"head_seq": 3, "next_seq": 5, "count": 2, "tokens": 4},
+            "chain": {"head": chain, "length": 4}});
+        (state, messages)
+    }
+
+    fn saved(path: &Path, tamper: impl FnOnce(&mut Vec<Value>)) {
+        let (state, mut messages) = sound();
+        tamper(&mut messages);
+        let mut export = Export::create(path, &state).unwrap();
+        messages.iter().for_each(|message| export.line(message).unwrap());
+        export.finish(&state).unwrap();
+    }
+
+    #[test]
+    fn an_export_is_verified_without_a_server() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("e");
+        saved(&path, |_| {});
+        let report = export(&path, None).unwrap();
+        assert!(report.holds());
+        let text = told(&Verdict { reports: vec![report], proof: None }, None);
+        assert!(
+            text.starts_with(
+                "ada: holds. 4 messages = 2 in the queue + 2 evicted in 1 batches + 0 beside"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_tampered_export_names_its_first_broken_row() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("e");
+        saved(&path, |messages| messages[1]["content"] = json!("y"));
+        let verdict = Verdict { reports: vec![export(&path, None).unwrap()], proof: None };
+        assert!(told(&verdict, None).contains(
+            "first broken row: message 2 (id m2): the row is not what its digest was made of"
+        ));
+        let object = as_json(&verdict, None);
+        assert_eq!(
+            (&object["ok"], &object["agents"][0]["faults"][0]["seq"]),
+            (&json!(false), &json!(2))
+        );
+    }
+
+    #[test]
+    fn cut_broken_and_foreign_exports_are_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("e");
+        let said = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            export(&path, None).unwrap_err().message
+        };
+        assert!(said("").ends_with("is empty"));
+        assert!(said("{\"a\":1}\n").contains("is not an export"));
+        let head = json!({"vctx_export": 1, "state": sound().0}).to_string();
+        assert!(said(&format!("{head}\n{{\n")).contains("line 2"));
+        assert!(said(&format!("{head}\n")).contains("the export was cut"));
+    }
+}

@@ -1,0 +1,302 @@
+//! The calls of the outer contract, typed as far as their callers need it; everything else stays the JSON that was answered.
+
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, header};
+use http_body_util::Full;
+use serde_json::{Value, json};
+
+use super::connection::{Answer, Connection, Settings};
+use super::problem::{Fault, Problem};
+use crate::ids::{Ids as _, SystemIds};
+
+/// Messages asked for at once; the server may answer fewer and says where to go on.
+pub const MESSAGES_PER_PAGE_MAX: u64 = 200;
+
+/// Pause before the first repeated attempt; it doubles with each and up to half of it is added by chance.
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
+
+/// Longest request this client sends, in bytes; the server's own limit is lower.
+const REQUEST_BYTES_MAX: usize = 64 << 20;
+
+/// What makes a writing call safe to repeat and safe from overwriting.
+#[derive(Debug, Clone)]
+pub struct Write {
+    /// The same for every repetition of one call.
+    pub key: String,
+    /// The revision the call builds on; `"*"` is the caller's explicit "any"; `None` sends none.
+    pub revision: Option<String>,
+}
+
+impl Write {
+    /// A write with a fresh key that builds on any revision.
+    pub fn any() -> Write {
+        Write { key: SystemIds.key(), revision: Some("*".into()) }
+    }
+
+    /// A write with a fresh key and the given revision, if any.
+    pub fn new(revision: Option<String>) -> Write {
+        Write { key: SystemIds.key(), revision }
+    }
+}
+
+/// An agent to be made.
+#[derive(Debug, Clone)]
+pub struct NewAgent {
+    /// Tokens of the window.
+    pub context_window: u64,
+    /// The system text, if it is not to be the server's own.
+    pub system: Option<String>,
+    /// `o200k_base` or `cl100k_base`, if it is not to be the server's own.
+    pub encoding: Option<String>,
+}
+
+/// What an append answered, beside the whole answer.
+#[derive(Debug, Clone)]
+pub struct Appended {
+    /// Sequence number given to the message.
+    pub seq: u64,
+    /// True when the answer was stored by an earlier attempt with the same key.
+    pub replayed: bool,
+    pub answer: Value,
+}
+
+/// A server behind its socket.
+pub struct Client {
+    connection: Connection,
+}
+
+impl Client {
+    pub fn new(settings: Settings) -> Client {
+        Client { connection: Connection::new(settings) }
+    }
+
+    /// The socket this client talks to.
+    pub fn socket(&self) -> &Path {
+        &self.connection.settings.socket
+    }
+
+    /// Creates an agent, or finds it with the same configuration; answers its state.
+    pub async fn create_agent(&self, agent: &str, new: &NewAgent) -> Result<Value, Problem> {
+        let mut body = json!({"context_window": new.context_window});
+        for (name, value) in [("system", &new.system), ("encoding", &new.encoding)] {
+            if let Some(value) = value {
+                body[name] = json!(value);
+            }
+        }
+        self.json(Method::PUT, &agent_path(agent), Some(&body), None).await
+    }
+
+    /// Changes window, system text or encoding; answers the state.
+    pub async fn patch_agent(
+        &self,
+        agent: &str,
+        change: &Value,
+        write: &Write,
+    ) -> Result<Value, Problem> {
+        self.json(Method::PATCH, &agent_path(agent), Some(change), Some(write)).await
+    }
+
+    /// All agents.
+    pub async fn agents(&self) -> Result<Vec<Value>, Problem> {
+        let answer = self.get("/v1/agents").await?;
+        match answer.get("agents").and_then(Value::as_array) {
+            Some(agents) => Ok(agents.clone()),
+            None => Err(Problem::garbled("the answer has no list of agents".into())),
+        }
+    }
+
+    /// An agent's state: revision, blocks, queue, summary, budget, tokens, chain.
+    pub async fn state(&self, agent: &str) -> Result<Value, Problem> {
+        self.get(&agent_path(agent)).await
+    }
+
+    /// The rendered window with its manifest.
+    pub async fn context(&self, agent: &str) -> Result<Value, Problem> {
+        self.get(&format!("{}/context", agent_path(agent))).await
+    }
+
+    /// A page of messages from `from_seq` on, and where the next page begins.
+    pub async fn messages(
+        &self,
+        agent: &str,
+        from_seq: u64,
+        limit: u64,
+    ) -> Result<(Vec<Value>, Option<u64>), Problem> {
+        let path = format!("{}/messages?from_seq={from_seq}&limit={limit}", agent_path(agent));
+        let mut answer = self.get(&path).await?;
+        let next = answer.get("next_seq").and_then(Value::as_u64);
+        let Some(Value::Array(messages)) = answer.get_mut("messages").map(Value::take) else {
+            return Err(Problem::garbled("the answer has no list of messages".into()));
+        };
+        match next {
+            Some(next) if next <= from_seq => {
+                Err(Problem::garbled(format!("the page after {from_seq} begins at {next}")))
+            }
+            next => Ok((messages, next)),
+        }
+    }
+
+    /// Schemas of the tools in a format the server knows (`json-schema`).
+    pub async fn tools(&self, format: &str) -> Result<Value, Problem> {
+        self.get(&format!("/v1/tools?format={}", escaped(format))).await
+    }
+
+    /// One tool call.
+    pub async fn tool(
+        &self,
+        agent: &str,
+        tool: &str,
+        arguments: &Value,
+        write: &Write,
+    ) -> Result<Value, Problem> {
+        let path = format!("{}/tools/{}", agent_path(agent), escaped(tool));
+        self.json(Method::POST, &path, Some(arguments), Some(write)).await
+    }
+
+    /// Appends a message: a text, or an object with `content` and what else belongs to it.
+    pub async fn append(
+        &self,
+        agent: &str,
+        role: &str,
+        message: &Value,
+        write: &Write,
+    ) -> Result<Appended, Problem> {
+        let answer = self
+            .tool(agent, "append_fifo", &json!({"message": message, "role": role}), write)
+            .await?;
+        let seq = answer.pointer("/receipt/seq").and_then(Value::as_u64);
+        let seq =
+            seq.ok_or_else(|| Problem::garbled("the answer to an append has no receipt".into()))?;
+        let replayed = answer.get("replayed").and_then(Value::as_bool).unwrap_or(false);
+        Ok(Appended { seq, replayed, answer })
+    }
+
+    /// Readiness: one attempt, and the reasons when the server is not ready.
+    pub async fn ready(&self) -> Result<Value, Problem> {
+        let answer = self.connection.send(request(Method::GET, "/readyz", None, None)?).await?;
+        understood(&answer)
+    }
+
+    /// A text, as the metrics socket answers it: one attempt.
+    pub async fn text(&self, path: &str) -> Result<String, Problem> {
+        let answer = self.connection.send(request(Method::GET, path, None, None)?).await?;
+        if !answer.status().is_success() {
+            return Err(Problem::refused(answer.status().as_u16(), &Value::Null, None));
+        }
+        String::from_utf8(answer.into_body().to_vec())
+            .map_err(|_| Problem::garbled("the answer is not UTF-8".into()))
+    }
+
+    async fn get(&self, path: &str) -> Result<Value, Problem> {
+        self.json(Method::GET, path, None, None).await
+    }
+
+    /// Sends a call, again with the same key while the connection fails, up to the bound.
+    async fn json(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        write: Option<&Write>,
+    ) -> Result<Value, Problem> {
+        let body = body.map(|body| Bytes::from(body.to_string()));
+        let mut attempt = 1;
+        loop {
+            let request = request(method.clone(), path, body.clone(), write)?;
+            match self.connection.send(request).await {
+                Ok(answer) => return understood(&answer),
+                Err(problem)
+                    if attempt < self.connection.settings.attempts_max
+                        && is_connection_fault(&problem) =>
+                {
+                    tokio::time::sleep(pause(attempt)).await;
+                    attempt += 1;
+                }
+                Err(problem) => return Err(problem),
+            }
+        }
+    }
+}
+
+fn is_connection_fault(problem: &Problem) -> bool {
+    matches!(problem.fault, Fault::Unreachable | Fault::Unanswered)
+}
+
+/// The pause before attempt `attempt + 1`: doubling, with up to half as much again by chance.
+fn pause(attempt: u32) -> Duration {
+    let base = RETRY_PAUSE * 2u32.saturating_pow(attempt.min(6) - 1);
+    let half_us = u64::try_from(base.as_micros() / 2).unwrap_or(u64::MAX);
+    base + Duration::from_micros(SystemIds.below(half_us.max(1)))
+}
+
+fn agent_path(agent: &str) -> String {
+    format!("/v1/agents/{}", escaped(agent))
+}
+
+/// A name as one segment of a path: everything beyond RFC 3986's unreserved characters in percent form.
+fn escaped(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.' | b'-' | b'~' => {
+                out.push(byte as char)
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+fn request(
+    method: Method,
+    path: &str,
+    body: Option<Bytes>,
+    write: Option<&Write>,
+) -> Result<Request<Full<Bytes>>, Problem> {
+    let body = body.unwrap_or_default();
+    if body.len() > REQUEST_BYTES_MAX {
+        return Err(Problem::refused(
+            413,
+            &json!({"error": "BODY_TOO_LARGE", "detail": "the call is longer than 64 MiB"}),
+            None,
+        ));
+    }
+    let mut builder = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::HOST, "vctx")
+        .header(header::ACCEPT, "application/json");
+    if !body.is_empty() {
+        builder = builder.header(header::CONTENT_TYPE, "application/json");
+    }
+    if let Some(write) = write {
+        builder = builder.header("idempotency-key", &write.key);
+        if let Some(revision) = &write.revision {
+            builder = builder.header(header::IF_MATCH, revision);
+        }
+    }
+    builder.body(Full::new(body)).map_err(|error| {
+        let detail = format!("the key or the revision cannot stand in a header: {error}");
+        Problem::refused(400, &json!({"error": "INVALID_ARGUMENT", "detail": detail}), None)
+    })
+}
+
+fn understood(answer: &Answer) -> Result<Value, Problem> {
+    let parsed = serde_json::from_slice::<Value>(answer.body());
+    if answer.status().is_success() {
+        return parsed
+            .map_err(|error| Problem::garbled(format!("the answer is not JSON: {error}")));
+    }
+    let retry_after = answer
+        .headers()
+        .get(header::RETRY_AFTER)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.parse().ok());
+    Err(Problem::refused(answer.status().as_u16(), &parsed.unwrap_or(Value::Null), retry_after))
+}
+
+#[cfg(test)]
+mod tests;

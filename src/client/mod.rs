@@ -1,0 +1,10 @@
+//! Our own API from the outside: one client over the server's Unix socket, used by the commands, the demo and the load test.
+
+mod api;
+mod connection;
+pub mod paths;
+mod problem;
+
+pub use api::{Appended, Client, MESSAGES_PER_PAGE_MAX, NewAgent, Write};
+pub use connection::Settings;
+pub use problem::{Fault, Problem};

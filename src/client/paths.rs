@@ -1,0 +1,116 @@
+//! Where the server's socket and data are when nobody says otherwise: one answer for every subcommand.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Longest path a Unix socket can be bound to on Linux: `sun_path` is 108 bytes with the closing zero (unix(7)).
+pub const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// Longest name that is put beside the default socket (`arangod-ro.sock` and the like), slash included.
+const NEIGHBOUR_BYTES_MAX: usize = 20;
+
+/// The server's socket: `$XDG_RUNTIME_DIR/vctx/vctx.sock`, or a short path of the user's own when that is unset or too long.
+pub fn default_socket() -> PathBuf {
+    runtime_dir(&variable, user_id()).join("vctx.sock")
+}
+
+/// The server's data: `$XDG_STATE_HOME/vctx`, else `~/.local/state/vctx` (XDG base directory specification).
+pub fn default_data_dir() -> PathBuf {
+    state_dir(&variable, user_id())
+}
+
+/// The socket of the metrics beside the server's.
+pub fn metrics_socket(socket: &Path) -> PathBuf {
+    socket.with_file_name("metrics.sock")
+}
+
+/// Whether a socket can be bound to the path.
+pub fn fits_a_socket(path: &Path) -> bool {
+    path.as_os_str().as_bytes().len() <= SOCKET_PATH_BYTES_MAX
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
+/// The id of the user who runs this process; `/proc/self` belongs to them. Elsewhere the owner of the home directory.
+fn user_id() -> u32 {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let owned = [Some(PathBuf::from("/proc/self")), home];
+    owned
+        .into_iter()
+        .flatten()
+        .find_map(|path| std::fs::metadata(path).ok())
+        .map_or(0, |meta| meta.uid())
+}
+
+/// An absolute path from a variable; the specification says that relative ones are to be ignored.
+fn absolute(value: Option<OsString>) -> Option<PathBuf> {
+    value.map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+fn runtime_dir(variable: &dyn Fn(&str) -> Option<OsString>, user: u32) -> PathBuf {
+    let stated = absolute(variable("XDG_RUNTIME_DIR")).map(|dir| dir.join("vctx"));
+    let fits = |dir: &PathBuf| {
+        dir.as_os_str().as_bytes().len() + NEIGHBOUR_BYTES_MAX <= SOCKET_PATH_BYTES_MAX
+    };
+    let own = PathBuf::from(format!("/run/user/{user}"));
+    match stated.filter(fits) {
+        Some(dir) => dir,
+        None if own.is_dir() => own.join("vctx"),
+        None => PathBuf::from(format!("/tmp/vctx-{user}")),
+    }
+}
+
+fn state_dir(variable: &dyn Fn(&str) -> Option<OsString>, user: u32) -> PathBuf {
+    absolute(variable("XDG_STATE_HOME"))
+        .or_else(|| absolute(variable("HOME")).map(|home| home.join(".local/state")))
+        .map_or_else(|| PathBuf::from(format!("/var/tmp/vctx-{user}")), |dir| dir.join("vctx"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with<'a>(pairs: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<OsString> + 'a {
+        move |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
+    }
+
+    #[test]
+    fn the_runtime_directory_is_the_stated_one_or_a_short_one() {
+        let nobody = 4_000_000_001;
+        assert_eq!(
+            runtime_dir(&with(&[("XDG_RUNTIME_DIR", "/run/user/7")]), nobody),
+            Path::new("/run/user/7/vctx")
+        );
+        let short = Path::new("/tmp/vctx-4000000001");
+        assert_eq!(runtime_dir(&with(&[]), nobody), short);
+        assert_eq!(runtime_dir(&with(&[("XDG_RUNTIME_DIR", "run")]), nobody), short);
+        let long = format!("/{}", "x".repeat(100));
+        assert_eq!(runtime_dir(&with(&[("XDG_RUNTIME_DIR", &long)]), nobody), short);
+    }
+
+    #[test]
+    fn the_longest_stated_directory_leaves_room_for_every_socket() {
+        let longest = format!(
+            "/{}",
+            "x".repeat(SOCKET_PATH_BYTES_MAX - NEIGHBOUR_BYTES_MAX - 1 - "/vctx".len())
+        );
+        let dir = runtime_dir(&with(&[("XDG_RUNTIME_DIR", &longest)]), 0);
+        assert_eq!(dir, Path::new(&longest).join("vctx"));
+        assert!(fits_a_socket(&dir.join("x".repeat(NEIGHBOUR_BYTES_MAX - 1))));
+        assert!(!fits_a_socket(&dir.join("x".repeat(NEIGHBOUR_BYTES_MAX))));
+    }
+
+    #[test]
+    fn data_lies_in_the_state_home() {
+        assert_eq!(
+            state_dir(&with(&[("XDG_STATE_HOME", "/s"), ("HOME", "/h")]), 1),
+            Path::new("/s/vctx")
+        );
+        assert_eq!(state_dir(&with(&[("HOME", "/h")]), 1), Path::new("/h/.local/state/vctx"));
+        assert_eq!(state_dir(&with(&[]), 1), Path::new("/var/tmp/vctx-1"));
+    }
+}

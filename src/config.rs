@@ -1,0 +1,229 @@
+//! Configuration: defaults, then a file, then the environment; every fault is reported, then it fails once.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use figment::Figment;
+use figment::providers::{Env, Format as _, Serialized, Toml};
+use serde::{Deserialize, Serialize};
+
+use crate::models::GatewaySettings;
+use crate::store::{Credentials, Endpoint};
+use crate::telemetry;
+
+/// The visible table of defaults; it is what `deploy/config.example.toml` shows.
+pub const DEFAULTS: &str = include_str!("../deploy/config.example.toml");
+
+/// Everything that can be set, except passwords.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Our own sockets and data.
+    pub server: ServerSettings,
+    /// The way to the database.
+    pub store: StoreSettings,
+    /// Logs.
+    pub log: telemetry::Settings,
+    /// A model for summaries.
+    #[serde(default)]
+    pub model: Option<GatewaySettings>,
+}
+
+/// Our own sockets and data; empty paths mean the defaults.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerSettings {
+    /// API socket.
+    pub socket: PathBuf,
+    /// Metrics socket.
+    pub metrics_socket: PathBuf,
+    /// Tenant of the API socket's callers.
+    pub tenant: String,
+    /// The embedded engine's directory.
+    pub data_dir: PathBuf,
+    /// Whether an HTTP base URL in the environment is only warned about.
+    pub production: bool,
+}
+
+/// The way to the database.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoreSettings {
+    /// Socket for reads; empty: as for writes, or embedded.
+    pub ro_uds: String,
+    /// Socket for writes; empty: embedded.
+    pub rw_uds: String,
+    /// User for writes.
+    pub user: String,
+    /// User for reads; empty: the same.
+    pub ro_user: String,
+    /// Database.
+    pub database: String,
+    /// Whether a write waits for the disk.
+    pub durable: bool,
+    /// How writes go.
+    pub write_mode: WriteChoice,
+}
+
+/// How writes without an eviction go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WriteChoice {
+    /// By the database's role.
+    Auto,
+    /// One AQL request.
+    SingleRequest,
+    /// A stream transaction.
+    Stream,
+}
+
+/// A database that is configured, as opposed to the embedded one.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    /// Socket for reads.
+    pub ro: Endpoint,
+    /// Socket for writes.
+    pub rw: Endpoint,
+    /// Who reads.
+    pub ro_credentials: Credentials,
+    /// Who writes.
+    pub rw_credentials: Credentials,
+}
+
+/// All faults of a configuration.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
+pub struct Faults(pub Vec<String>);
+
+/// Names of the environment that other tools use for an HTTP base URL; vctx speaks to sockets only.
+const HTTP_BASE_URLS: [&str; 4] =
+    ["ARANGO_URL", "ARANGO_HTTP_BASE_URL", "ARANGODB_URL", "ARANGO_ENDPOINT"];
+
+impl Config {
+    /// Reads defaults, file and environment.
+    pub fn load(file: Option<&Path>) -> Result<Self, Faults> {
+        let mut figment = Figment::from(Toml::string(DEFAULTS));
+        if let Some(file) = file {
+            figment = figment.merge(Toml::file_exact(file));
+        }
+        figment = figment
+            .merge(Env::prefixed("VCTX_").filter(|key| key.as_str().contains("__")).split("__"));
+        for (variable, key) in [
+            ("ARANGO_RO_UDS", "store.ro_uds"),
+            ("ARANGO_RW_UDS", "store.rw_uds"),
+            ("ARANGO_USER", "store.user"),
+            ("ARANGO_RO_USER", "store.ro_user"),
+            ("ARANGO_DB", "store.database"),
+        ] {
+            if let Some(value) = variable_of(variable) {
+                figment = figment.merge(Serialized::default(key, value));
+            }
+        }
+        let config: Self = figment
+            .extract()
+            .map_err(|e| Faults(e.into_iter().map(|f| f.to_string()).collect()))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), Faults> {
+        let mut faults = Vec::new();
+        for (key, text) in
+            [("store.ro_uds", &self.store.ro_uds), ("store.rw_uds", &self.store.rw_uds)]
+        {
+            if let Err(fault) = Endpoint::parse(text)
+                && !text.is_empty()
+            {
+                faults.push(format!("{key}: {fault}"));
+            }
+        }
+        if self.store.rw_uds.is_empty() && !self.store.ro_uds.is_empty() {
+            faults
+                .push("store.rw_uds: empty, but store.ro_uds is set: set ARANGO_RW_UDS too".into());
+        }
+        for name in HTTP_BASE_URLS {
+            if let Some(value) = variable_of(name).filter(|v| !v.is_empty())
+                && Endpoint::parse(&value).is_err()
+            {
+                if self.server.production {
+                    tracing::warn!(
+                        variable = name,
+                        "an HTTP base URL is set and ignored: the database is reached over Unix sockets only"
+                    );
+                } else {
+                    faults.push(format!("{name}: not a Unix socket; vctx ignores it. Unset it, or set server.production = true"));
+                }
+            }
+        }
+        if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
+    }
+
+    /// The configured database, with its passwords; none when the embedded engine is to be started.
+    pub fn remote(&self) -> Result<Option<Remote>, Faults> {
+        if self.store.rw_uds.is_empty() {
+            return Ok(None);
+        }
+        let endpoint = |text: &str| Endpoint::parse(text).map_err(|e| Faults(vec![e.to_string()]));
+        let rw = endpoint(&self.store.rw_uds)?;
+        let ro =
+            if self.store.ro_uds.is_empty() { rw.clone() } else { endpoint(&self.store.ro_uds)? };
+        let password = password_of("ARANGO_PASSWORD")?.unwrap_or_default();
+        let ro_password = password_of("ARANGO_RO_PASSWORD")?.unwrap_or_else(|| password.clone());
+        let ro_user =
+            if self.store.ro_user.is_empty() { &self.store.user } else { &self.store.ro_user };
+        Ok(Some(Remote {
+            ro,
+            rw,
+            ro_credentials: Credentials { user: ro_user.clone(), password: ro_password },
+            rw_credentials: Credentials { user: self.store.user.clone(), password },
+        }))
+    }
+}
+
+/// A variable of the environment.
+pub fn variable_of(name: &str) -> Option<String> {
+    #[allow(clippy::disallowed_methods, reason = "this file reads the environment")]
+    std::env::var(name).ok()
+}
+
+/// A password from `NAME`, or from the file that `NAME_FILE` names.
+pub fn password_of(name: &str) -> Result<Option<String>, Faults> {
+    if let Some(password) = variable_of(name) {
+        return Ok(Some(password));
+    }
+    match variable_of(&format!("{name}_FILE")) {
+        Some(path) => secret_file(Path::new(&path)).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Reads a secret whose file nobody else may read.
+pub fn secret_file(path: &Path) -> Result<String, Faults> {
+    let fault = |text: String| Faults(vec![format!("{}: {text}", path.display())]);
+    let mode = fs::metadata(path).map_err(|e| fault(e.to_string()))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        return Err(fault(format!(
+            "mode {:o} lets others read a password: chmod 600 it",
+            mode & 0o777
+        )));
+    }
+    let text = fs::read_to_string(path).map_err(|e| fault(e.to_string()))?;
+    Ok(text.trim_end_matches(['\n', '\r']).to_owned())
+}
+
+/// Reads a secret, or makes it: random, in a file of mode 0600 that exists with no other mode at any moment.
+pub fn secret_or_new(path: &Path, fresh: impl FnOnce() -> String) -> Result<String, Faults> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let fault = |e: std::io::Error| Faults(vec![format!("{}: {e}", path.display())]);
+    match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(mut file) => {
+            let secret = fresh();
+            file.write_all(secret.as_bytes()).and_then(|()| file.sync_all()).map_err(fault)?;
+            Ok(secret)
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => secret_file(path),
+        Err(e) => Err(fault(e)),
+    }
+}

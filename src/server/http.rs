@@ -1,0 +1,387 @@
+//! Routes: bytes to calls, replies to bytes. Each call runs on a task of its own, so that a client that leaves cuts nothing in half.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Path, RawQuery, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post, put};
+use axum::{Extension, Router};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use super::schema::{openapi, tool_schemas};
+use super::socket::PeerActor;
+use crate::error::{Code, Error, Result};
+use crate::executor::{CallRequest, Executor, Guard};
+use crate::limits::{BODY_BYTES_MAX, BODY_MS_MAX, CALLS_IN_FLIGHT_MAX, NAME_BYTES_MAX};
+use crate::meters;
+use crate::policy::{Actor, Principal};
+use crate::tools::{Call, NewAgent, PatchAgent, PostEvent, Tool, decode, decode_as};
+
+/// What the routes share.
+struct Front {
+    executor: Arc<Executor>,
+    tenant: String,
+    in_flight: Arc<Semaphore>,
+}
+
+type Shared = State<Arc<Front>>;
+
+/// The routes of one listener; all its callers belong to one tenant.
+pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
+    let front = Arc::new(Front {
+        executor,
+        tenant,
+        in_flight: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)),
+    });
+    let v1 = Router::new()
+        .route("/v1/agents", get(agents))
+        .route("/v1/agents/{agent}", put(create).get(state).patch(change))
+        .route("/v1/agents/{agent}/tools/{tool}", post(tool))
+        .route("/v1/agents/{agent}/events", post(event))
+        .route("/v1/agents/{agent}/context", get(context))
+        .route("/v1/agents/{agent}/messages", get(messages))
+        .route_layer(from_fn_with_state(Arc::clone(&front), shed));
+    Router::new()
+        .merge(v1)
+        .route("/v1/tools", get(tools))
+        .route("/v1/openapi.json", get(|| async { json_answer(StatusCode::OK, &openapi()) }))
+        .route("/healthz", get(|| async { json_answer(StatusCode::OK, &json!({"status": "ok"})) }))
+        .route("/readyz", get(ready))
+        .fallback(|| async {
+            Error::new(Code::RouteNotFound, "no such path: see GET /v1/openapi.json")
+                .into_response()
+        })
+        .method_not_allowed_fallback(|| async {
+            Error::new(
+                Code::MethodNotAllowed,
+                "this path has no such method: see GET /v1/openapi.json",
+            )
+            .into_response()
+        })
+        .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
+            Error::new(Code::Internal, "the server made a mistake; the memory is as it was")
+                .into_response()
+        }))
+        .with_state(front)
+}
+
+/// Refuses at once what would only wait.
+async fn shed(State(front): Shared, request: Request, next: Next) -> Response {
+    let Ok(_permit) = Arc::clone(&front.in_flight).try_acquire_owned() else {
+        metrics::counter!(meters::SHED).increment(1);
+        let text =
+            format!("more than {CALLS_IN_FLIGHT_MAX} calls at once: retry later with the same key");
+        return Error::new(Code::Overloaded, text).into_response();
+    };
+    next.run(request).await
+}
+
+fn json_answer(status: StatusCode, body: &Value) -> Response {
+    let mut response = (status, body.to_string()).into_response();
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// An answer with its revision as `ETag`.
+fn with_etag(status: StatusCode, body: &Value) -> Response {
+    let mut response = json_answer(status, body);
+    if let Some(tag) =
+        body["_rev"].as_str().and_then(|rev| HeaderValue::from_str(&format!("\"{rev}\"")).ok())
+    {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    response
+}
+
+impl Front {
+    fn principal(&self, peer: PeerActor, headers: &HeaderMap) -> Principal {
+        let label = headers.get("x-vctx-label").and_then(|v| v.to_str().ok());
+        let label =
+            label.map(|l| l.chars().filter(|c| !c.is_control()).take(NAME_BYTES_MAX).collect());
+        Principal {
+            actor: Actor { uid: peer.uid, pid: peer.pid, label },
+            tenant: self.tenant.clone(),
+        }
+    }
+}
+
+/// Runs work on a task of its own and turns its outcome into an answer.
+async fn own_task(work: impl Future<Output = Result<Response>> + Send + 'static) -> Response {
+    match tokio::spawn(work).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => error.into_response(),
+        Err(error) => {
+            tracing::error!(%error, "a call panicked");
+            Error::new(Code::Internal, "the server made a mistake; retry with the same key")
+                .into_response()
+        }
+    }
+}
+
+/// Reads a body within its limits and as the object it must be.
+async fn object(body: Body) -> Result<Map<String, Value>> {
+    let limited = Limited::new(body, BODY_BYTES_MAX);
+    let read = tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), limited.collect());
+    let bytes = match read.await {
+        Err(_) => {
+            return Err(Error::new(
+                Code::Timeout,
+                format!("the body did not come within {BODY_MS_MAX} ms"),
+            ));
+        }
+        Ok(Err(e)) if e.downcast_ref::<LengthLimitError>().is_some() => {
+            return Err(Error::new(
+                Code::BodyTooLarge,
+                format!("at most {BODY_BYTES_MAX} bytes: split the text"),
+            )
+            .with("bytes_max", BODY_BYTES_MAX));
+        }
+        Ok(Err(e)) => {
+            return Err(Error::new(Code::InvalidJson, "the body was cut off").caused_by(e));
+        }
+        Ok(Ok(collected)) => collected.to_bytes(),
+    };
+    if bytes.is_empty() {
+        return Ok(Map::new());
+    }
+    let text = std::str::from_utf8(&bytes).map_err(|e| {
+        Error::new(
+            Code::InvalidJson,
+            format!("the body is not UTF-8 at byte {}: send JSON in UTF-8", e.valid_up_to()),
+        )
+    })?;
+    match serde_json::from_str(text) {
+        Ok(Value::Object(map)) => Ok(map),
+        Ok(_) => Err(Error::new(Code::InvalidJson, "the body is not a JSON object")),
+        Err(e) => Err(Error::new(
+            Code::InvalidJson,
+            format!("the body is not JSON at line {} column {}", e.line(), e.column()),
+        )),
+    }
+}
+
+/// Key and guard of a call, from its headers or its arguments; both at once must agree.
+fn envelope(
+    headers: &HeaderMap,
+    arguments: &mut Map<String, Value>,
+) -> Result<(Option<String>, Option<Guard>)> {
+    let key = either(headers, "idempotency-key", arguments, "idempotency_key")?;
+    let guard = either(headers, "if-match", arguments, "_rev")?;
+    Ok((key, guard.as_deref().map(Guard::parse).transpose()?))
+}
+
+fn either(
+    headers: &HeaderMap,
+    header: &str,
+    arguments: &mut Map<String, Value>,
+    argument: &str,
+) -> Result<Option<String>> {
+    let from_header = match headers.get(header) {
+        None => None,
+        Some(value) => Some(
+            value
+                .to_str()
+                .map_err(|_| Error::argument(header, "use visible ASCII characters"))?
+                .to_owned(),
+        ),
+    };
+    let from_arguments = match arguments.remove(argument) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text),
+        Some(_) => return Err(Error::argument(argument, "must be a text")),
+    };
+    match (from_header, from_arguments) {
+        (Some(a), Some(b)) if a.trim_matches('"') != b.trim_matches('"') => Err(Error::argument(
+            argument,
+            format!("differs from the header {header}: send one of them"),
+        )),
+        (a, b) => Ok(a.or(b)),
+    }
+}
+
+async fn call(
+    front: &Arc<Front>,
+    principal: Principal,
+    agent: String,
+    headers: &HeaderMap,
+    arguments: Map<String, Value>,
+    decoded: impl FnOnce(Map<String, Value>) -> Result<Call>,
+) -> Result<Response> {
+    let mut arguments = arguments;
+    let (key, guard) = envelope(headers, &mut arguments)?;
+    let call = decoded(arguments.clone())?;
+    let guard = if matches!(call, Call::PostEvent(_)) { Some(Guard::Any) } else { guard };
+    let request = CallRequest { principal, agent, call, arguments, key, guard };
+    let reply = front.executor.call(&request).await?;
+    Ok(with_etag(StatusCode::OK, &reply.body))
+}
+
+async fn tool(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Path((agent, name)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    own_task(async move {
+        let tool = Tool::named(&name)?;
+        let arguments = object(body).await?;
+        call(&front, principal, agent, &headers, arguments, |map| decode(tool, map)).await
+    })
+    .await
+}
+
+async fn event(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    own_task(async move {
+        let arguments = object(body).await?;
+        let decoded = |map| Ok(Call::PostEvent(decode_as::<PostEvent>(map)?.checked()?));
+        call(&front, principal, agent, &headers, arguments, decoded).await
+    })
+    .await
+}
+
+async fn create(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    own_task(async move {
+        let body: NewAgent = decode_as(object(body).await?)?;
+        let (made, state) = front.executor.create(&principal, &agent, body).await?;
+        Ok(with_etag(if made { StatusCode::CREATED } else { StatusCode::OK }, &state))
+    })
+    .await
+}
+
+async fn change(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    own_task(async move {
+        let arguments = object(body).await?;
+        let decoded = |map| Ok(Call::PatchAgent(decode_as::<PatchAgent>(map)?.checked()?));
+        let who = principal.clone();
+        match call(&front, principal, agent.clone(), &headers, arguments, decoded).await {
+            Ok(_) => Ok(with_etag(StatusCode::OK, &front.executor.state(&who, &agent).await?)),
+            Err(error) => {
+                if matches!(error.code, Code::TokenBudgetExceeded | Code::PinLimitExceeded) {
+                    front.executor.note_refusal(&who, &agent, &error).await?;
+                }
+                Err(error)
+            }
+        }
+    })
+    .await
+}
+
+async fn agents(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    headers: HeaderMap,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    answer(front.executor.agents(&principal).await)
+}
+
+async fn state(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    answer(front.executor.state(&principal, &agent).await)
+}
+
+async fn context(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Path(agent): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    answer(front.executor.context(&principal, &agent).await)
+}
+
+async fn messages(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Path(agent): Path<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    let read = async {
+        let (mut from_seq, mut limit) = (1, None);
+        for (name, value) in pairs(query.as_deref().unwrap_or_default()) {
+            let number = || {
+                value.parse::<u64>().map_err(|_| Error::argument(name, "must be a whole number"))
+            };
+            match name {
+                "from_seq" => from_seq = number()?,
+                "limit" => limit = Some(number()?),
+                other => return Err(Error::argument(other, "unknown: use from_seq and limit")),
+            }
+        }
+        front.executor.messages(&principal, &agent, from_seq, limit).await
+    };
+    answer(read.await)
+}
+
+/// `a=b&c=d`; numbers and names need no percent-decoding here.
+fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
+    query.split('&').filter(|p| !p.is_empty()).map(|p| p.split_once('=').unwrap_or((p, "")))
+}
+
+async fn tools(RawQuery(query): RawQuery) -> Response {
+    match pairs(query.as_deref().unwrap_or_default()).find(|(n, _)| *n == "format").map(|(_, v)| v)
+    {
+        None | Some("json-schema") => json_answer(StatusCode::OK, &tool_schemas()),
+        Some(_) => Error::argument("format", "use json-schema").into_response(),
+    }
+}
+
+async fn ready(State(front): Shared) -> Response {
+    match front.executor.ready().await {
+        Ok(()) => json_answer(StatusCode::OK, &json!({"status": "ready"})),
+        Err(error) => {
+            Error::new(Code::NotReady, error.message.clone()).caused_by(error).into_response()
+        }
+    }
+}
+
+fn answer(outcome: Result<Value>) -> Response {
+    match outcome {
+        Ok(body) => with_etag(StatusCode::OK, &body),
+        Err(error) => {
+            if error.code.status() >= 500 {
+                tracing::error!(code = error.code.text(), error = error.chain(), "read failed");
+            }
+            error.into_response()
+        }
+    }
+}

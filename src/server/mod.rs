@@ -1,0 +1,12 @@
+//! Sockets and bytes: a Unix socket in, JSON out; nothing here decides anything about memory.
+
+mod gate;
+mod http;
+mod problem;
+mod schema;
+mod socket;
+
+pub use gate::Gate;
+pub use http::router;
+pub use schema::{openapi, tool_schemas};
+pub use socket::{Listening, PeerActor, bind, serve};

@@ -1,0 +1,42 @@
+//! Errors as problem details (RFC 9457): type, title, status, detail, our code, and the code's own fields.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value};
+
+use crate::error::{Code, Error};
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let status =
+            StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, body(&self).to_string()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if matches!(
+            self.code,
+            Code::Overloaded | Code::StoreUnavailable | Code::NotReady | Code::Conflict
+        ) {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+fn body(error: &Error) -> Value {
+    let mut map = Map::new();
+    let code = error.code.text();
+    map.insert(
+        "type".into(),
+        format!("urn:vctx:error:{}", code.to_lowercase().replace('_', "-")).into(),
+    );
+    map.insert("title".into(), error.code.title().into());
+    map.insert("status".into(), error.code.status().into());
+    map.insert("detail".into(), error.message.as_str().into());
+    map.insert("error".into(), code.into());
+    map.insert("system_message".into(), format!("Error {code}: {}.", error.message).into());
+    for (name, value) in &error.fields {
+        map.insert(name.clone(), value.clone());
+    }
+    Value::Object(map)
+}

@@ -1,0 +1,96 @@
+//! What the server says of itself: the tools as JSON Schema, and a description of its paths.
+
+use serde_json::{Map, Value, json};
+
+use crate::error::Code;
+use crate::tools::Tool;
+
+/// The tools as `GET /v1/tools?format=json-schema` answers them.
+pub fn tool_schemas() -> Value {
+    let tools: Vec<Value> = Tool::ALL
+        .iter()
+        .map(|tool| {
+            let spec = tool.spec();
+            json!({"name": spec.name, "description": spec.description, "parameters": tool.schema()})
+        })
+        .collect();
+    json!({"format": "json-schema", "tools": tools})
+}
+
+/// OpenAPI 3.1 description of the paths.
+pub fn openapi() -> Value {
+    let mut paths = Map::new();
+    let agent = json!({"name": "agent", "in": "path", "required": true, "schema": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,128}$"}});
+    let operation = |summary: &str, body: Option<Value>, own: Vec<Value>| {
+        let mut map = Map::new();
+        map.insert("summary".into(), summary.into());
+        map.insert("parameters".into(), Value::Array(own));
+        if let Some(schema) = body {
+            map.insert(
+                "requestBody".into(),
+                json!({"required": true, "content": {"application/json": {"schema": schema}}}),
+            );
+        }
+        map.insert("responses".into(), json!({
+            "200": {"description": "answer", "content": {"application/json": {"schema": {"type": "object"}}}},
+            "default": {"description": "problem details", "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}},
+        }));
+        Value::Object(map)
+    };
+    let key = json!({"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}});
+    let guard = json!({"name": "If-Match", "in": "header", "schema": {"type": "string"}});
+    let one = || vec![agent.clone()];
+    let writing = || vec![agent.clone(), key.clone(), guard.clone()];
+    let any = || Some(json!({"type": "object"}));
+    paths.insert("/v1/agents".into(), json!({"get": operation("List agents", None, vec![])}));
+    paths.insert(
+        "/v1/agents/{agent}".into(),
+        json!({
+            "put": operation("Create an agent (idempotent)", any(), one()),
+            "get": operation("State of an agent", None, one()),
+            "patch": operation("Change window, system text or encoding", any(), writing()),
+        }),
+    );
+    for tool in Tool::ALL {
+        let spec = tool.spec();
+        let parameters = if spec.writes { writing() } else { one() };
+        let path = format!("/v1/agents/{{agent}}/tools/{}", spec.name);
+        paths.insert(
+            path,
+            json!({"post": operation(spec.description, Some(tool.schema()), parameters)}),
+        );
+    }
+    paths.insert(
+        "/v1/agents/{agent}/events".into(),
+        json!({"post": operation("Put one event into the queue", any(), writing())}),
+    );
+    paths.insert(
+        "/v1/agents/{agent}/context".into(),
+        json!({"get": operation("The rendered window with its receipt", None, one())}),
+    );
+    paths.insert(
+        "/v1/agents/{agent}/messages".into(),
+        json!({"get": operation("Everything ever appended, in order", None, one())}),
+    );
+    paths.insert(
+        "/v1/tools".into(),
+        json!({"get": operation("Schemas of the tools", None, vec![])}),
+    );
+    paths.insert(
+        "/healthz".into(),
+        json!({"get": operation("Whether the server lives", None, vec![])}),
+    );
+    paths.insert(
+        "/readyz".into(),
+        json!({"get": operation("Whether it can serve, with reasons", None, vec![])}),
+    );
+    let codes: Vec<&str> = Code::ALL.iter().map(|c| c.text()).collect();
+    json!({
+        "openapi": "3.1.0",
+        "info": {"title": "vctx", "version": env!("CARGO_PKG_VERSION")},
+        "paths": paths,
+        "components": {"schemas": {"Problem": {"type": "object", "required": ["type", "title", "status", "detail", "error"],
+            "properties": {"type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"},
+                "detail": {"type": "string"}, "error": {"enum": codes}}}}},
+    })
+}

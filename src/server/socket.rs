@@ -1,0 +1,167 @@
+//! Listening sockets: modes, stale files, peer credentials, connection cap, header timeout, drain.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::UnixStream;
+use tokio::sync::{Semaphore, watch};
+
+use crate::limits::{
+    ACCEPT_PAUSE_MS, CONNECTIONS_MAX, DRAIN_MS_MAX, HEAD_MS_MAX, SOCKET_PATH_BYTES_MAX,
+};
+use crate::meters;
+
+/// Mode of the directory that a socket lies in: its owner alone may reach it.
+const DIRECTORY_MODE: u32 = 0o700;
+/// Mode of a socket.
+const SOCKET_MODE: u32 = 0o660;
+
+/// A bound socket; its file goes with it.
+pub struct Listening {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+/// Who is at the other end of a connection, by the kernel's word at its connect.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerActor {
+    /// User id.
+    pub uid: u32,
+    /// Process id; 0 when the kernel does not tell.
+    pub pid: i32,
+}
+
+/// Binds a socket: makes its directory (0700), refuses a path that another server answers on, replaces a dead file, and
+/// sets the mode before the name exists, so that there is no moment with another one.
+pub fn bind(path: &Path) -> io::Result<Listening> {
+    let fault = |kind, text: String| Err(io::Error::new(kind, text));
+    if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX - 4 {
+        return fault(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "the socket path has more than {} bytes: choose a shorter one with --socket",
+                SOCKET_PATH_BYTES_MAX - 4
+            ),
+        );
+    }
+    let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !directory.is_dir() {
+        fs::create_dir_all(directory)?;
+        fs::set_permissions(directory, fs::Permissions::from_mode(DIRECTORY_MODE))?;
+    }
+    if path.exists() && std::os::unix::net::UnixStream::connect(path).is_ok() {
+        return fault(
+            io::ErrorKind::AddrInUse,
+            format!("another server answers on {}: stop it or use --socket", path.display()),
+        );
+    }
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(".new");
+    let fresh = PathBuf::from(fresh);
+    match fs::remove_file(&fresh) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&fresh)?;
+    fs::set_permissions(&fresh, fs::Permissions::from_mode(SOCKET_MODE))?;
+    fs::rename(&fresh, path)?;
+    Ok(Listening { listener, path: path.to_owned() })
+}
+
+impl Listening {
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Another handle of the same listener, for a server that brings its own loop; the file stays ours.
+    pub fn handle(&self) -> io::Result<UnixListener> {
+        self.listener.try_clone()
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // The next start replaces the file if this fails.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Serves until `stop` turns true, then lets running calls end within the drain limit.
+pub async fn serve(
+    listening: Listening,
+    router: Router,
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let listener = listening.handle()?;
+    listener.set_nonblocking(true)?;
+    let listener = tokio::net::UnixListener::from_std(listener)?;
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let permit = tokio::select! {
+            permit = Arc::clone(&permits).acquire_owned() => permit,
+            () = stopped(&mut stop) => break,
+        };
+        let Ok(permit) = permit else { break };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stopped(&mut stop) => break,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let (router, stop) = (router.clone(), stop.clone());
+                tokio::spawn(async move {
+                    let _permit = permit;
+                    connection(stream, router, stop).await;
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "accept failed");
+                tokio::time::sleep(Duration::from_millis(ACCEPT_PAUSE_MS)).await;
+            }
+        }
+    }
+    let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
+    let drained =
+        tokio::time::timeout(Duration::from_millis(DRAIN_MS_MAX), permits.acquire_many(all)).await;
+    if drained.is_err() {
+        tracing::warn!(drain_ms = DRAIN_MS_MAX, "calls still ran when the drain limit was reached");
+    }
+    Ok(())
+}
+
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // A dropped sender means that the program ends.
+    let _ = stop.wait_for(|s| *s).await;
+}
+
+async fn connection(stream: UnixStream, router: Router, mut stop: watch::Receiver<bool>) {
+    let Ok(peer) = stream.peer_cred() else { return };
+    let actor = PeerActor { uid: peer.uid(), pid: peer.pid().unwrap_or(0) };
+    let service = TowerToHyperService::new(router.layer(axum::Extension(actor)));
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(Duration::from_millis(HEAD_MS_MAX));
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    metrics::gauge!(meters::CONNECTIONS).increment(1.0);
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = stopped(&mut stop) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    metrics::gauge!(meters::CONNECTIONS).decrement(1.0);
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended");
+    }
+}

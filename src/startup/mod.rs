@@ -1,0 +1,6 @@
+//! The inside eye: what `guards/` check from outside, checked again before serving; the server does not serve when one fails.
+
+mod checks;
+pub mod sentences;
+
+pub use checks::{Finding, Profile, check_database, check_sockets};

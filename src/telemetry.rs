@@ -1,0 +1,78 @@
+//! Logs to stderr, metrics in Prometheus text on a Unix socket of their own; nothing else is global.
+
+use axum::Router;
+use axum::http::header;
+use axum::response::IntoResponse as _;
+use axum::routing::get;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use serde::{Deserialize, Serialize};
+use tracing_subscriber::EnvFilter;
+
+use crate::meters::{self, Kind};
+
+/// How logs look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What is logged and how.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Filter in tracing's syntax (`info`, `vctx=debug`).
+    pub filter: String,
+    /// Form.
+    pub format: LogFormat,
+}
+
+/// Buckets of durations, in seconds: from a quarter of a millisecond to the longest call.
+const SECONDS: &[f64] = &[
+    0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0,
+    10.0, 30.0,
+];
+
+/// Installs the log subscriber; a second call in one process changes nothing.
+pub fn start_logs(settings: &Settings) -> Result<(), String> {
+    let filter = EnvFilter::try_new(&settings.filter).map_err(|e| format!("log.filter: {e}"))?;
+    let base = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let installed = match settings.format {
+        LogFormat::Text => base.with_ansi(false).try_init(),
+        LogFormat::Json => base.json().flatten_event(true).with_current_span(true).try_init(),
+    };
+    // Only a second start in one process (a test) finds one installed.
+    drop(installed);
+    Ok(())
+}
+
+/// Installs the metrics recorder and describes every metric.
+pub fn start_metrics() -> Result<PrometheusHandle, String> {
+    let seconds = Matcher::Suffix("_seconds".into());
+    let handle = PrometheusBuilder::new()
+        .set_buckets_for_metric(seconds, SECONDS)
+        .map_err(|e| e.to_string())?
+        .install_recorder()
+        .map_err(|e| e.to_string())?;
+    for (name, kind, help) in meters::ALL {
+        match kind {
+            Kind::Counter => metrics::describe_counter!(*name, *help),
+            Kind::Gauge => metrics::describe_gauge!(*name, *help),
+            Kind::Histogram => metrics::describe_histogram!(*name, *help),
+        }
+    }
+    metrics::gauge!(meters::BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    Ok(handle)
+}
+
+/// The one route of the metrics socket.
+pub fn metrics_router(handle: PrometheusHandle) -> Router {
+    let render = move || async move {
+        handle.run_upkeep();
+        ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], handle.render()).into_response()
+    };
+    Router::new().route("/metrics", get(render))
+}
