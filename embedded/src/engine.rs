@@ -146,6 +146,7 @@ impl Engine {
             writes_bytes_max: REQUEST_WRITES_BYTES_MAX,
             wait_for_sync,
             one_request: true,
+            locked_outside: false,
         };
         self.begin_with(db, declared, beginning)
     }

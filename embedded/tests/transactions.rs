@@ -311,13 +311,16 @@ fn follow(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn transactions_do_what_the_model_does(steps in prop::collection::vec((0..SLOTS, any_step()), 1..80)) {
         let (c, mut model) = (collection(), Model::default());
         let mut slots: Vec<Option<Running>> = (0..SLOTS).map(|_| None).collect();
-        for (slot, step) in &steps {
+        // Some documents are there, and two transactions meet over them.
+        let start = [Step::Begin, Step::Insert(0, 0), Step::Insert(1, 1), Step::Commit, Step::Begin];
+        let start = start.into_iter().map(|step| (0, step)).chain([(1, Step::Begin)]);
+        for (slot, step) in start.chain(steps).collect::<Vec<_>>().iter() {
             follow(&mut model, &mut slots, *slot, step, &c);
         }
         drop(slots);

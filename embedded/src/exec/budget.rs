@@ -1,5 +1,7 @@
 //! What a query may cost: bytes of rows it holds, and time.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::error::{Code, Error, Result};
@@ -18,17 +20,19 @@ pub struct Budget {
     bytes: u64,
     peak: u64,
     deadline: Option<Instant>,
+    kill: Option<Arc<AtomicBool>>,
     rows: u32,
 }
 
 impl Budget {
-    /// `memory_limit` in bytes and `max_runtime_s` in seconds; 0 means the engine's own limit and no deadline.
-    pub fn new(memory_limit: u64, max_runtime_s: f64) -> Self {
+    /// `memory_limit` in bytes and `max_runtime_s` in seconds; 0 means the engine's own limit and no deadline. Setting `kill`
+    /// ends the query too.
+    pub fn new(memory_limit: u64, max_runtime_s: f64, kill: Option<Arc<AtomicBool>>) -> Self {
         let bytes_max =
             if memory_limit == 0 { QUERY_BYTES_MAX } else { memory_limit.min(QUERY_BYTES_MAX) };
         let deadline = (max_runtime_s > 0.0)
             .then(|| Instant::now() + Duration::from_secs_f64(max_runtime_s.min(RUNTIME_S_MAX)));
-        Self { bytes_max, bytes: 0, peak: 0, deadline, rows: 0 }
+        Self { bytes_max, bytes: 0, peak: 0, deadline, kill, rows: 0 }
     }
 
     /// Takes bytes; 32 when there are too many.
@@ -68,9 +72,10 @@ impl Budget {
         Ok(())
     }
 
-    /// 1500 when the time is over.
+    /// 1500 when the time is over or somebody killed the query.
     pub fn look(&self) -> Result<()> {
-        if self.deadline.is_some_and(|end| Instant::now() > end) {
+        let killed = self.kill.as_ref().is_some_and(|kill| kill.load(Ordering::Relaxed));
+        if killed || self.deadline.is_some_and(|end| Instant::now() > end) {
             return Err(Error::of(Code::QueryKilled));
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! Preparing a query and running it.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::cache;
 use crate::error::{Code, Error, Result};
@@ -69,6 +70,8 @@ pub struct Prepared {
     pub access: Access,
     /// Who asks, for `CURRENT_USER()`.
     pub user: Option<String>,
+    /// Set to true by somebody else, it ends the run with 1500.
+    pub kill: Option<Arc<AtomicBool>>,
     plan: Arc<Plan>,
     binds: Vec<Value>,
     options: QueryOptions,
@@ -89,7 +92,7 @@ pub fn prepare(database: &Database, query: &Query) -> Result<Prepared> {
     };
     let binds = slots(&plan, &query.binds).map_err(|error| in_aql(error, "while parsing"))?;
     let access = access(&plan);
-    Ok(Prepared { access, user: None, plan, binds, options: query.options.clone() })
+    Ok(Prepared { access, user: None, kill: None, plan, binds, options: query.options.clone() })
 }
 
 /// Values of the binds by slot; 1551 for a missing one, 1552 for one that the text does not mention.
@@ -142,7 +145,11 @@ impl Prepared {
             full_count: self.options.full_count,
             warnings: Warnings { max, ..warnings },
             stats: Stats::default(),
-            budget: Budget::new(self.options.memory_limit, self.options.max_runtime_s),
+            budget: Budget::new(
+                self.options.memory_limit,
+                self.options.max_runtime_s,
+                self.kill.clone(),
+            ),
         };
         let rows = executor.run().map_err(|error| in_aql(error, "while executing"))?;
         Ok(Answer { rows, stats: executor.stats, warnings: executor.warnings.kept })

@@ -56,7 +56,7 @@ fn look(real: &dyn Snapshot, model: &dyn Snapshot, lower: &[u8], upper: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_store_equals_sorted_maps(steps in prop::collection::vec(any_step(), 1..60)) {

@@ -241,6 +241,17 @@ impl Disk {
         self.record(parent, call, Change::Remove { name });
     }
 
+    /// Lines where files with an ending were made.
+    pub(crate) fn made(&self, ending: &str) -> Vec<usize> {
+        let changes = self.nodes.iter().flat_map(|node| &node.changes);
+        let made = changes.filter(
+            |dated| matches!(&dated.change, Change::Add { name, .. } if name.ends_with(ending)),
+        );
+        let mut lines: Vec<_> = made.map(|dated| dated.begin).collect();
+        lines.sort_unstable();
+        lines
+    }
+
     /// What the child had answered before a moment.
     pub(crate) fn answered(&self, moment: usize) -> String {
         let before = self.answers.iter().zip(&self.texts).filter(|(begin, _)| **begin < moment);

@@ -15,10 +15,35 @@ use arango_embedded::{Engine, Options};
 
 /// Writers at a time; each has its own documents.
 const WRITERS: i64 = 3;
-/// Commits of each writer before and after the engine is closed and opened again.
-const ROUND: i64 = 60;
-/// Synced commits of a whole run, at least.
-pub(crate) const COMMITS: usize = (2 * (WRITERS - 1) * ROUND) as usize;
+
+/// How much is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Commits of each writer before and after the engine is closed and opened again.
+    pub(crate) round: i64,
+    /// Bytes of the largest document.
+    pub(crate) pad: i64,
+}
+
+impl Load {
+    /// Many small commits: flushes, compactions, torn batches.
+    pub(crate) const SMALL: Self = Self { round: 60, pad: 9_000 };
+    /// Few large ones: the journal grows beyond the 64 MB at which the store begins another.
+    pub(crate) const LARGE: Self = Self { round: 16, pad: 3_000_000 };
+
+    pub(crate) fn name(self) -> &'static str {
+        if self.round == Self::SMALL.round { "small" } else { "large" }
+    }
+
+    pub(crate) fn named(name: &str) -> Self {
+        if name == "large" { Self::LARGE } else { Self::SMALL }
+    }
+
+    /// Synced commits of a whole run, at least.
+    pub(crate) fn commits(self) -> usize {
+        (2 * (WRITERS - 1) * self.round) as usize
+    }
+}
 /// A later document removes the one this far back.
 const KEPT: i64 = 12;
 
@@ -71,7 +96,7 @@ fn is_synced(writer: i64, commit: i64) -> bool {
 }
 
 /// The child: goes on where its directory stands.
-pub(crate) fn run(directory: &Path, sync: bool) {
+pub(crate) fn run(directory: &Path, load: Load, sync: bool) {
     for _ in 0..2 {
         let engine = Engine::open(directory, options(sync)).unwrap();
         define(&engine);
@@ -79,7 +104,7 @@ pub(crate) fn run(directory: &Path, sync: bool) {
         std::thread::scope(|scope| {
             for writer in 0..WRITERS {
                 let engine = &engine;
-                scope.spawn(move || write(engine, writer));
+                scope.spawn(move || write(engine, load, writer));
             }
         });
     }
@@ -97,7 +122,7 @@ fn define(engine: &Engine) {
     }
 }
 
-fn write(engine: &Arc<Engine>, writer: i64) {
+fn write(engine: &Arc<Engine>, load: Load, writer: i64) {
     let declared = Declared {
         write: vec!["c".into(), "e".into()],
         allow_implicit: true,
@@ -109,9 +134,9 @@ fn write(engine: &Arc<Engine>, writer: i64) {
     let reader = engine.begin("_system", &declared, false).unwrap();
     let first = head_of(&reader, c, writer).unwrap() + 1;
     drop(reader);
-    for commit in first..first + ROUND {
+    for commit in first..first + load.round {
         let transaction = engine.begin("_system", &declared, false).unwrap();
-        transaction.insert(c, &document(writer, commit), &o).unwrap();
+        transaction.insert(c, &document(load, writer, commit), &o).unwrap();
         transaction.insert(e, &edge(writer, commit), &o).unwrap();
         if commit == 1 {
             transaction.insert(c, &head(writer, commit), &o).unwrap();
@@ -133,8 +158,8 @@ fn object(entries: Vec<(&str, Value)>) -> Value {
     Value::object(entries.into_iter().map(|(name, value)| (name.into(), value)).collect())
 }
 
-fn document(writer: i64, commit: i64) -> Value {
-    let pad = "x".repeat((commit * 397 % 9000) as usize);
+fn document(load: Load, writer: i64, commit: i64) -> Value {
+    let pad = "x".repeat((commit * 7_919_397 % load.pad) as usize);
     object(vec![
         ("_key", format!("{writer}-{commit}").into()),
         ("n", (writer * 1_000_000 + commit).into()),
@@ -195,7 +220,7 @@ fn index(field: &str, unique: bool) -> Index {
 type Fault = Result<(), String>;
 
 /// Opens a directory and looks whether it shows what it has to; answers the commits found per writer.
-pub(crate) fn check(directory: &Path, acks: &Acks) -> Result<String, String> {
+pub(crate) fn check(directory: &Path, load: Load, acks: &Acks) -> Result<String, String> {
     let engine = Engine::open(directory, options(true))
         .map_err(|error| format!("it does not open: {error}"))?;
     let database = engine.database("_system").map_err(|error| error.to_string())?;
@@ -222,7 +247,7 @@ pub(crate) fn check(directory: &Path, acks: &Acks) -> Result<String, String> {
             ));
         }
         for number in (1..=commit).filter(|number| number + KEPT > commit) {
-            documents.insert(format!("{writer}-{number}"), document(writer, number));
+            documents.insert(format!("{writer}-{number}"), document(load, writer, number));
         }
         for number in 1..=commit {
             edges.insert(format!("{writer}-{number}"), edge(writer, number));
