@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::client::{Fault, Problem};
 
@@ -38,11 +38,19 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// What to do about it.
     pub(crate) next: Option<String>,
+    /// The server's problem details, if it gave some: `required_headroom`, `_rev`, `changed` and the like stand there.
+    pub(crate) problem: Map<String, Value>,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, code: &str, message: impl Into<String>) -> Failure {
-        Failure { exit, code: code.into(), message: message.into(), next: None }
+        Failure {
+            exit,
+            code: code.into(),
+            message: message.into(),
+            next: None,
+            problem: Map::new(),
+        }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Failure {
@@ -83,10 +91,11 @@ impl Failure {
     /// The error on stderr: two lines for people, one JSON object for programs.
     pub(crate) fn tell(&self, as_json: bool) {
         if as_json {
-            eprintln!(
-                "{}",
-                json!({"error": self.message, "code": self.code, "next": self.next, "exit": self.exit as u8})
-            );
+            let mut told = json!({"error": self.message, "code": self.code, "next": self.next, "exit": self.exit as u8});
+            if !self.problem.is_empty() {
+                told["problem"] = Value::Object(self.problem.clone());
+            }
+            eprintln!("{told}");
             return;
         }
         eprintln!("vctx: {}: {}", self.code, self.message);
@@ -114,14 +123,19 @@ impl From<Problem> for Failure {
             Fault::Refused(500..) => Exit::Internal,
             Fault::Refused(_) => Exit::Data,
         };
-        Failure { exit, code: problem.code, message: problem.detail, next: problem.next }
+        Failure {
+            exit,
+            code: problem.code,
+            message: problem.detail,
+            next: problem.next,
+            problem: problem.fields,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
 
     #[test]
     fn each_answer_has_its_exit_code() {
