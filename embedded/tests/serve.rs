@@ -124,7 +124,13 @@ fn wrong_settings_are_named() {
         assert!(said.contains(word), "{arguments:?}: {said}");
     }
     let mut long = Command::new(env!("CARGO_BIN_EXE_arango-embedded"));
-    long.args(["serve", "--data-dir", "/nowhere", "--socket", &format!("/tmp/{}", "x".repeat(110))]);
+    long.args([
+        "serve",
+        "--data-dir",
+        "/nowhere",
+        "--socket",
+        &format!("/tmp/{}", "x".repeat(110)),
+    ]);
     let (ended, said) = ends_with(long);
     assert_eq!(ended, Some(78), "{said}");
 }
