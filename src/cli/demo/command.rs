@@ -131,7 +131,7 @@ fn summary(played: &Played, proof: &Proof, took: Duration) -> Value {
         "summary_tokens_max": score.summary_tokens_max,
         "transactions_committed": metrics.committed, "transactions_aborted": metrics.aborted,
         "turns_in_file": played.turns, "turns_split": played.turns_split,
-        "kills": played.kills, "retries": played.retries, "replayed": played.replayed,
+        "kills": played.kills, "kills_in_flight": played.kills_in_flight, "retries": played.retries, "replayed": played.replayed,
         "flushes_short_of_target": score.short_of_target, "limits_broken": score.broken,
         "seconds": (took.as_secs_f64() * 1000.0).round() / 1000.0,
         "arangors_typed_share": metrics.typed_share(), "store_requests": metrics.typed + metrics.raw,
