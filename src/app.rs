@@ -190,6 +190,9 @@ fn on_signal(stop: watch::Sender<bool>) -> Result<(), Stop> {
 const ENGINE_SOCKET: &str = "arangod.sock";
 const ENGINE_RO_SOCKET: &str = "arangod-ro.sock";
 
+/// The engine's own files in the data directory, apart from sockets and passwords.
+const ENGINE_DIRECTORY: &str = "engine";
+
 type EngineThread = thread::JoinHandle<Result<(), Stop>>;
 
 /// Starts the engine on two sockets in its data directory, on a thread with an IO loop of its own.
@@ -241,8 +244,9 @@ struct Prepared {
 
 fn prepare_engine(options: &EngineOptions, root_password: String) -> Result<Prepared, Stop> {
     let settings = arango_embedded::Options { vector_index: true, ..Default::default() };
-    let engine = Engine::open(&options.data_dir, settings)
-        .map_err(|e| Stop::CannotCreate(format!("open {}: {e}", options.data_dir.display())))?;
+    let directory = options.data_dir.join(ENGINE_DIRECTORY);
+    let engine = Engine::open(&directory, settings)
+        .map_err(|e| Stop::CannotCreate(format!("open {}: {e}", directory.display())))?;
     let auth = Auth::open(&engine, AuthSettings { root_password, jwt_secret: None })
         .map_err(|e| Stop::CannotCreate(format!("load the engine's users: {e}")))?;
     let mut listeners = Vec::new();

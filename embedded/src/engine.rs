@@ -12,7 +12,8 @@ use crate::disk::Directory;
 use crate::encode::{Key, Space, local_id_of_key, successor};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
-    COLLECTION_LOCK_WAIT_MS, REQUEST_WRITES_BYTES_MAX, SWEEP_INTERVAL_MS, TTL_INTERVAL_MS,
+    COLLECTION_LOCK_WAIT_MS, MEMTABLE_BYTES, REQUEST_WRITES_BYTES_MAX, SWEEP_INTERVAL_MS,
+    TTL_INTERVAL_MS,
 };
 use crate::storage::{Batch, Bytes, FjallStore, Store};
 use crate::txn::{
@@ -37,6 +38,8 @@ pub struct Options {
     pub vector_index: bool,
     /// Milliseconds between two rounds of the TTL sweeper (ArangoDB: 30 s).
     pub ttl_interval_ms: u64,
+    /// Bytes of one memtable of the store. Tests make it small, so that flushes and compactions happen soon.
+    pub memtable_bytes: u64,
     /// Whether synced commits are synced. Only tests say no, to see that the difference shows.
     pub sync: bool,
 }
@@ -49,6 +52,7 @@ impl Default for Options {
             stream_size_bytes_max: 512 << 20,
             vector_index: false,
             ttl_interval_ms: TTL_INTERVAL_MS,
+            memtable_bytes: MEMTABLE_BYTES,
             sync: true,
         }
     }
@@ -84,8 +88,9 @@ impl Engine {
     /// Opens or makes an engine in a directory of its own; refuses foreign and damaged ones, and one that is open.
     pub fn open(directory: &Path, options: Options) -> Result<Arc<Self>> {
         let directory = Directory::open(directory)?;
-        let path = directory.store(|path| make_store(path, options.sync))?;
-        let store: Arc<dyn Store> = Arc::new(FjallStore::open(&path, options.sync)?);
+        let path = directory.store(|path| make_store(path, &options))?;
+        let store: Arc<dyn Store> =
+            Arc::new(FjallStore::open(&path, options.memtable_bytes, options.sync)?);
         check_format(&*store, &path)?;
         let snapshot = store.snapshot();
         let resources = Arc::new(Resources {
@@ -141,6 +146,7 @@ impl Engine {
             writes_bytes_max: REQUEST_WRITES_BYTES_MAX,
             wait_for_sync,
             one_request: true,
+            locked_outside: false,
         };
         self.begin_with(db, declared, beginning)
     }
@@ -238,8 +244,8 @@ impl fmt::Debug for Engine {
     }
 }
 
-fn make_store(path: &Path, sync: bool) -> Result<()> {
-    let store = FjallStore::open(path, sync)?;
+fn make_store(path: &Path, options: &Options) -> Result<()> {
+    let store = FjallStore::open(path, options.memtable_bytes, options.sync)?;
     let mut batch = Batch::default();
     batch.put(Space::Meta, Key::Format.bytes(), Bytes::from(FORMAT));
     store.commit(batch, true)

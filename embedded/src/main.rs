@@ -1,1 +1,7 @@
-fn main() {}
+//! `arango-embedded`: starts the engine on one or two Unix sockets.
+
+mod command;
+
+fn main() -> std::process::ExitCode {
+    command::main()
+}

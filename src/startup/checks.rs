@@ -131,18 +131,25 @@ pub fn check_sockets(socket: &Path, profile: Profile) -> Vec<Finding> {
     findings
 }
 
+/// Others must neither reach the socket nor be able to put another one in its place. A directory that we made has mode 0700; one that
+/// was there may be looser as long as nobody else can write to it (or only with the sticky bit, as in /tmp).
 fn modes(socket: &Path) -> Finding {
-    let mode = |p: &Path| fs::metadata(p).map(|m| m.permissions().mode() & 0o777);
+    let mode = |p: &Path| fs::metadata(p).map(|m| m.permissions().mode() & 0o1777);
     let directory = socket.parent().unwrap_or(Path::new("/"));
     match (mode(directory), mode(socket)) {
-        (Ok(d), Ok(s)) if d & 0o007 == 0 && s == 0o660 => {
-            finding("modes", true, format!("socket mode {s:o} in a directory of mode {d:o}"))
+        (Ok(d), Ok(s)) if s & 0o007 == 0 && (d & 0o022 == 0 || d & 0o1000 != 0) => {
+            let private = if d & 0o077 == 0 { "" } else { "; 0700 would be private" };
+            finding(
+                "modes",
+                true,
+                format!("socket mode {s:o} in a directory of mode {d:o}{private}"),
+            )
         }
         (Ok(d), Ok(s)) => finding(
             "modes",
             false,
             format!(
-                "socket mode {s:o} in a directory of mode {d:o}: others can reach it; chmod 700 {}",
+                "socket mode {s:o} in a directory of mode {d:o}: others can reach or replace it; chmod 700 {}",
                 directory.display()
             ),
         ),

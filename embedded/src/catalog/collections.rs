@@ -11,10 +11,10 @@ use crate::encode::{Key, encode_value};
 use crate::engine::Engine;
 use crate::error::{Code, Error, Result};
 use crate::index::{edge_index, primary_index};
-use crate::limits::{COLLECTIONS_MAX, DEFINITION_LOCK_WAIT_MS};
+use crate::limits::{COLLECTIONS_MAX, DEFINITION_LOCK_WAIT_MS, REQUEST_WRITES_BYTES_MAX};
 use crate::schema::{Collection, CollectionKind, Database};
 use crate::storage::Batch;
-use crate::txn::{Declared, Held};
+use crate::txn::{Beginning, Declared, Held};
 
 impl Engine {
     /// Makes a collection (its number and its first indexes are given here); 1207 if a collection or view has the name,
@@ -98,14 +98,18 @@ impl Engine {
 
     /// Removes all documents in steps, each of them whole; nobody writes meanwhile.
     pub fn truncate(&self, db: &str, name: &str) -> Result<()> {
-        let database = self.database(db)?;
-        let collection = find(&database, name)?;
-        let declared = Declared {
-            exclusive: vec![name.to_owned()],
-            allow_implicit: true,
-            ..Declared::default()
+        let before = find(&*self.database(db)?, name)?;
+        let _alone = self.writers_out([before.id])?;
+        let collection = find(&*self.database(db)?, name)?;
+        let declared = Declared { write: vec![name.to_owned()], ..Declared::default() };
+        let beginning = Beginning {
+            lock_wait: None,
+            writes_bytes_max: REQUEST_WRITES_BYTES_MAX,
+            wait_for_sync: false,
+            one_request: true,
+            locked_outside: true,
         };
-        empty_collection(|| self.begin(db, &declared, false), &collection)
+        empty_collection(|| self.begin_with(db, &declared, beginning), &collection)
     }
 
     /// Writes a collection's definition and makes it known.

@@ -118,6 +118,7 @@ impl Sweeper {
             writes_bytes_max: REQUEST_WRITES_BYTES_MAX,
             wait_for_sync: false,
             one_request: true,
+            locked_outside: false,
         };
         let find = || self.catalog.database(database);
         match Transaction::begin(self.resources.clone(), &find, &declared, beginning) {

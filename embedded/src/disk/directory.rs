@@ -50,13 +50,13 @@ impl Directory {
         }
         if !store.exists() {
             make(&unfinished)?;
+            // The store syncs its files, but not each directory that it makes.
+            sync_tree(&unfinished)?;
             fs::rename(&unfinished, &store)
                 .map_err(|error| failed("rename", &unfinished, &error))?;
             let parent = self.path.parent().unwrap_or(&self.path);
-            for directory in [self.path.as_path(), parent] {
-                let synced = File::open(directory).and_then(|directory| directory.sync_all());
-                synced.map_err(|error| failed("sync", directory, &error))?;
-            }
+            sync(&self.path)?;
+            sync(parent)?;
         }
         Ok(store)
     }
@@ -76,6 +76,19 @@ fn check_names(path: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn sync_tree(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        for entry in fs::read_dir(path).map_err(|error| failed("read", path, &error))? {
+            sync_tree(&entry.map_err(|error| failed("read", path, &error))?.path())?;
+        }
+    }
+    sync(path)
+}
+
+fn sync(path: &Path) -> Result<()> {
+    File::open(path).and_then(|file| file.sync_all()).map_err(|error| failed("sync", path, &error))
 }
 
 fn failed(what: &str, path: &Path, error: &std::io::Error) -> Error {

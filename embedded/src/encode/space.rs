@@ -36,6 +36,8 @@ pub(crate) enum Key<'a> {
     RevisionCeiling,
     /// No number above this one was ever given out (8 bytes).
     IdCeiling,
+    /// Number of the newest group of commits, and of the newest that was synced before it (`Mark`).
+    Mark,
     /// A database: number → definition.
     Database(u64),
     /// All databases.
@@ -96,6 +98,7 @@ impl Key<'_> {
             Self::Format => vec![0x01],
             Self::RevisionCeiling => vec![0x02],
             Self::IdCeiling => vec![0x03],
+            Self::Mark => vec![0x04],
             Self::Databases => vec![0x10],
             Self::Database(id) => numbered(0x10, &[id], ""),
             Self::Collections(database) => numbered(0x11, &[database], ""),
@@ -121,6 +124,32 @@ impl Key<'_> {
             Self::Sorted(index) => numbered(0x04, &[index], ""),
             Self::Unique(index) => numbered(0x05, &[index], ""),
         }
+    }
+}
+
+/// What each group of commits says about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// Its number; they grow by one.
+    pub(crate) number: u64,
+    /// The newest group of which a sync was through when this one was written.
+    pub(crate) synced: u64,
+}
+
+impl Mark {
+    /// Sixteen bytes.
+    pub(crate) fn write(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.number.to_be_bytes());
+        bytes[8..].copy_from_slice(&self.synced.to_be_bytes());
+        bytes
+    }
+
+    /// The reverse of `write`; None for anything else.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        let (number, synced) = bytes.split_first_chunk::<8>()?;
+        let synced = synced.try_into().ok()?;
+        Some(Self { number: u64::from_be_bytes(*number), synced: u64::from_be_bytes(synced) })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::functions::Function;
-pub use crate::syntax::Binary;
+use crate::syntax::Binary;
 use crate::value::Value;
 
 /// Place of a variable in a row.

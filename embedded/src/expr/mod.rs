@@ -4,7 +4,9 @@ mod arithmetic;
 mod eval;
 mod expr;
 mod fold;
+mod print;
 
 pub use eval::{Host, Row, eval, truth};
 pub use expr::{DataCall, Expansion, Expr, ObjectKey, Quantifier, Question, Register};
 pub use fold::fold;
+pub use print::print;

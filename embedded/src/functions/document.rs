@@ -96,11 +96,8 @@ fn selected(object: &Object, names: &[&str], keep: bool, deep: bool) -> Object {
     for (name, value) in object.iter() {
         let named = names.contains(&&**name);
         match value {
-            Value::Object(inner) if deep && !(named && !keep) => {
-                let inner = selected(inner, names, keep, deep);
-                if named || !keep || !inner.is_empty() {
-                    out.push_new(Arc::clone(name), Value::object(inner));
-                }
+            Value::Object(inner) if deep && named == keep => {
+                out.push_new(Arc::clone(name), Value::object(selected(inner, names, keep, deep)));
             }
             other if named == keep => out.push_new(Arc::clone(name), other.clone()),
             _ => {}

@@ -411,7 +411,7 @@ fn fnv64(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     for byte in a[0].to_text().bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
-    Ok(format!("{hash:x}").into())
+    Ok(format!("{hash:X}").into())
 }
 
 fn random_token(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {

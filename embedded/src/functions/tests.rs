@@ -42,6 +42,16 @@ fn functions_answer_as_the_server_does() {
         ("LENGTH", "[null]", "0"),
         ("KEEP", r#"[{"a":1,"b":2,"c":3}, "c", ["a"]]"#, r#"{"a":1,"c":3}"#),
         ("UNSET", r#"[{"a":1,"b":2}, "b"]"#, r#"{"a":1}"#),
+        (
+            "KEEP_RECURSIVE",
+            r#"[{"foo":{"bar":{"foo":1},"baz":3},"baz":4}, "foo", "baz"]"#,
+            r#"{"foo":{"baz":3},"baz":4}"#,
+        ),
+        (
+            "UNSET_RECURSIVE",
+            r#"[{"foo":{"bar":{"foo":1},"baz":3},"baz":4}, "baz"]"#,
+            r#"{"foo":{"bar":{"foo":1}}}"#,
+        ),
         ("MERGE", r#"[{"a":{"x":1},"b":1}, {"a":{"y":2}}]"#, r#"{"a":{"y":2},"b":1}"#),
         ("MERGE_RECURSIVE", r#"[{"a":{"x":1}}, {"a":{"y":2}}]"#, r#"{"a":{"x":1,"y":2}}"#),
         ("ZIP", r#"[["a","b"],[1,2]]"#, r#"{"a":1,"b":2}"#),

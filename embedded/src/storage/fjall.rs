@@ -11,10 +11,11 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 
 use super::group::{Group, Poison};
 use super::kv::{Batch, Bytes, Operation, Pairs, Snapshot, Store};
-use crate::encode::{Space, local_id_of_value};
+use crate::disk::repair;
+use crate::encode::{Key, Mark, Space, local_id_of_value};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
-    CACHE_BYTES, JOURNAL_BYTES_MAX, MEMTABLE_BYTES, OPEN_FILES_MAX, STORE_THREADS, SYNC_INTERVAL_MS,
+    CACHE_BYTES, JOURNAL_BYTES_MAX, OPEN_FILES_MAX, STORE_THREADS, SYNC_INTERVAL_MS,
 };
 
 /// A fjall database with the engine's key spaces.
@@ -32,6 +33,9 @@ struct Shared {
     commits: AtomicU64,
     /// Whether something was written since the last sync.
     unsynced: AtomicBool,
+    /// Number of the newest group, and of the newest one that a sync covers.
+    written: AtomicU64,
+    synced: AtomicU64,
     /// Whether syncs happen at all; only the crash test says no.
     sync: bool,
     stop: Mutex<bool>,
@@ -40,7 +44,10 @@ struct Shared {
 
 impl FjallStore {
     /// Opens or creates the store in its own directory. With `sync` false nothing is ever synced.
-    pub(crate) fn open(directory: &Path, sync: bool) -> Result<Self> {
+    pub(crate) fn open(directory: &Path, memtable_bytes: u64, sync: bool) -> Result<Self> {
+        if directory.exists() {
+            repair(directory)?;
+        }
         let database = Database::builder(directory)
             .cache_size(CACHE_BYTES)
             .max_journaling_size(JOURNAL_BYTES_MAX)
@@ -50,10 +57,13 @@ impl FjallStore {
             .open()
             .map_err(|error| refused(directory, &error))?;
         let open = |space: Space| {
-            let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
+            let options = || KeyspaceCreateOptions::default().max_memtable_size(memtable_bytes);
             database.keyspace(space.name(), options).map_err(|error| refused(directory, &error))
         };
         let spaces = [open(Space::Meta)?, open(Space::Documents)?, open(Space::Indexes)?];
+        let mark =
+            spaces[Space::Meta as usize].get(Key::Mark.bytes()).map_err(|error| failed(&error))?;
+        let mark = mark.and_then(|bytes| Mark::read(&bytes)).unwrap_or_default();
         let poison = Poison::default();
         let shared = Arc::new(Shared {
             database,
@@ -62,6 +72,9 @@ impl FjallStore {
             poison,
             commits: AtomicU64::new(0),
             unsynced: AtomicBool::new(false),
+            // Opening synced the journal.
+            written: AtomicU64::new(mark.number),
+            synced: AtomicU64::new(mark.number),
             sync,
             stop: Mutex::new(false),
             stopped: Condvar::new(),
@@ -122,7 +135,15 @@ impl Shared {
         for ((space, key), number) in numbers {
             out.insert(&self.spaces[space as usize], key, number.to_be_bytes().as_slice());
         }
+        // Only one leader is here at a time.
+        let number = self.written.load(Ordering::Acquire) + 1;
+        let mark = Mark { number, synced: self.synced.load(Ordering::Acquire) };
+        out.insert(&self.spaces[Space::Meta as usize], Key::Mark.bytes(), mark.write().as_slice());
         out.commit().map_err(|error| failed(&error))?;
+        self.written.store(number, Ordering::Release);
+        if mode == PersistMode::SyncData {
+            self.synced.fetch_max(number, Ordering::AcqRel);
+        }
         // Only leaders set it, one after another; a sync covers all that was written before it.
         self.unsynced.store(mode == PersistMode::Buffer, Ordering::Release);
         self.commits.fetch_add(1, Ordering::Release);

@@ -24,6 +24,15 @@ impl Poison {
         }
     }
 
+    /// The answer to a commit whose own group failed: it may or may not be on disk.
+    fn failed(&self) -> Error {
+        let reason = self.0.lock().expect("only moves inside").clone().unwrap_or_default();
+        Error::new(
+            Code::SystemError,
+            format!("writing failed, whether the commit is durable is not known: {reason}"),
+        )
+    }
+
     /// Remembers the first failure.
     pub(crate) fn set(&self, reason: impl ToString) {
         let mut slot = self.0.lock().expect("only moves inside");
@@ -82,7 +91,7 @@ impl Group {
                 queue = self.lead(queue, &write);
             }
         }
-        if ticket <= queue.written { Ok(()) } else { self.poison.check() }
+        if ticket <= queue.written { Ok(()) } else { Err(self.poison.failed()) }
     }
 
     /// Writes the group that waits, without the lock.
@@ -179,7 +188,8 @@ mod tests {
     fn after_a_failure_every_commit_is_refused() {
         let group = Group::default();
         let broken = |_: Vec<Batch>, _: bool| Err(Error::new(Code::SystemError, "disk gone"));
-        assert!(group.commit(Batch::default(), true, broken).is_err());
+        let error = group.commit(Batch::default(), true, broken).unwrap_err();
+        assert_eq!(error.code, Code::SystemError);
         let error = group.commit(Batch::default(), false, |_, _| Ok(())).unwrap_err();
         assert_eq!(error.code, Code::ReadOnly);
         assert!(error.message.contains("disk gone"), "{error}");

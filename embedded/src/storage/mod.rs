@@ -1,5 +1,7 @@
 //! Ordered bytes that survive: a small trait, the real store, and one in memory.
 
+#[cfg(test)]
+mod equal;
 mod fjall;
 mod group;
 mod kv;

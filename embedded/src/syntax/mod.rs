@@ -2,12 +2,14 @@
 
 mod ast;
 mod lexer;
+mod mentions;
 mod parser;
 mod print;
 mod statements;
 mod token;
 
 pub use ast::*;
+pub use mentions::Mentions;
 pub use parser::{QUERY_BYTES_MAX, parse};
 pub use print::print;
 

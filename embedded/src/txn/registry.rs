@@ -101,6 +101,7 @@ impl Registry {
                 .min(self.size_bytes_max),
             wait_for_sync: settings.wait_for_sync,
             one_request: false,
+            locked_outside: false,
         };
         let transaction = engine.begin_with(db, declared, beginning)?;
         let id = engine.next_id();

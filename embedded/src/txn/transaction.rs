@@ -41,6 +41,8 @@ pub(crate) struct Beginning {
     /// Whether it serves one request: then a write of the document API may look past its snapshot as long as nothing
     /// was written, since such a request has seen nothing yet.
     pub(crate) one_request: bool,
+    /// Whether the caller holds the collection locks itself.
+    pub(crate) locked_outside: bool,
 }
 
 /// What a transaction may do with a collection.
@@ -100,7 +102,11 @@ impl Transaction {
                 wanted.push((number_of(&before, name)?, alone));
             }
         }
-        let held = resources.collection_locks.take(wanted, beginning.lock_wait)?;
+        let held = if beginning.locked_outside {
+            Held::default()
+        } else {
+            resources.collection_locks.take(wanted, beginning.lock_wait)?
+        };
         let database = database()?;
         let mut modes = BTreeMap::new();
         let all = [

@@ -1,9 +1,9 @@
 //! The two processes of the demo and the directory of their sockets: started, killed, revived, and always stopped by their own ids.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -68,6 +68,7 @@ impl Stage {
             .map_err(|error| Failure::reading("the path of this program", &error))?;
         let dir = tempfile::Builder::new()
             .prefix("vctx-demo-")
+            .permissions(Permissions::from_mode(0o700))
             .tempdir_in(short_temporary_dir())
             .map_err(|error| Failure::writing("a temporary directory", &error))?;
         let data = match keep {
@@ -312,7 +313,6 @@ fn tail(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_kept_directory_must_be_empty_and_its_password_is_private() {
@@ -325,6 +325,7 @@ mod tests {
         let again = Stage::prepare(Some(&keep)).err().unwrap();
         assert_eq!(again.exit, Exit::CannotCreate);
         assert!(paths::fits_a_socket(&stage.path("engine-ro.sock")));
+        assert_eq!(stage.dir.path().metadata().unwrap().permissions().mode() & 0o777, 0o700);
     }
 
     #[test]

@@ -1,0 +1,307 @@
+//! Looks through the store's journal before the store does: a tail that a power loss tore is cut off, damage is refused.
+//!
+//! The store itself refuses to open when a torn batch still parses, and drops what follows a damaged one without a word.
+//! Which of the two it is, the marks tell: each batch says up to which one a sync was through when it was written. A bad
+//! batch that a later one calls synced is damage; one that nobody calls so was never answered for.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::encode::{Key, Mark};
+use crate::error::{Code, Error, Result};
+
+/// Ends each batch: the journal's name and version.
+const MAGIC: [u8; 4] = *b"FJL\x03";
+const START: u8 = 1;
+const ITEM: u8 = 2;
+const END: u8 = 3;
+const CLEAR: u8 = 4;
+/// Bytes read at a time.
+const CHUNK: usize = 64 << 10;
+
+/// What a journal holds.
+#[derive(Debug, Default)]
+struct Scan {
+    /// Whole batches from the beginning.
+    batches: u64,
+    /// Where they end.
+    end: u64,
+    /// Number of the last marked batch among them.
+    last: u64,
+}
+
+/// Checks the newest journal of a store and cuts off its torn tail, if it has one.
+pub(crate) fn repair(store: &Path) -> Result<()> {
+    let failed = |path: &Path, error: io::Error| {
+        Error::new(Code::SystemError, format!("check the journal {}: {error}", path.display()))
+    };
+    let Some(path) = newest(store).map_err(|error| failed(store, error))? else { return Ok(()) };
+    match repair_file(&path).map_err(|error| failed(&path, error))? {
+        Tail::Clean => Ok(()),
+        Tail::Torn(bytes) => {
+            tracing::warn!(bytes, "an unfinished write at the end of the journal was cut off");
+            Ok(())
+        }
+        Tail::Damaged(at) => Err(Error::new(
+            Code::SystemError,
+            format!(
+                "{} is damaged at byte {at}: synced commits follow that cannot be read",
+                path.display()
+            ),
+        )),
+    }
+}
+
+/// What follows the last whole batch.
+#[derive(Debug, PartialEq, Eq)]
+enum Tail {
+    /// Nothing, or room that was never written.
+    Clean,
+    /// So many bytes that were never synced, now cut off.
+    Torn(u64),
+    /// Something that was synced.
+    Damaged(u64),
+}
+
+fn newest(store: &Path) -> io::Result<Option<PathBuf>> {
+    let mut newest = None;
+    for entry in fs::read_dir(store)? {
+        let path = entry?.path();
+        let number = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok());
+        if let Some(number) =
+            number.filter(|_| path.extension().is_some_and(|extension| extension == "jnl"))
+        {
+            newest = newest.max(Some((number, path)));
+        }
+    }
+    Ok(newest.map(|(_, path)| path))
+}
+
+fn repair_file(path: &Path) -> io::Result<Tail> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let scan = scan(&file, length)?;
+    file.seek(SeekFrom::Start(scan.end))?;
+    if is_empty(&mut file)? {
+        return Ok(Tail::Clean);
+    }
+    let mut from = scan.end;
+    while let Some(after) = find_magic(&mut file, from)? {
+        if let Some((_, Some(mark))) = batch(&file, after, length)?
+            && mark.synced > scan.last
+        {
+            return Ok(Tail::Damaged(scan.end));
+        }
+        from = after;
+    }
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.set_len(scan.end)?;
+    file.sync_all()?;
+    Ok(Tail::Torn(length - scan.end))
+}
+
+fn scan(file: &File, length: u64) -> io::Result<Scan> {
+    let mut scan = Scan::default();
+    while let Some((end, mark)) = batch(file, scan.end, length)? {
+        scan.batches += 1;
+        scan.end = end;
+        scan.last = mark.map_or(scan.last, |mark| mark.number);
+    }
+    Ok(scan)
+}
+
+/// Whether only zeros follow.
+fn is_empty(file: &mut File) -> io::Result<bool> {
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let read = file.read(&mut chunk)?;
+        if read == 0 {
+            return Ok(true);
+        }
+        if chunk[..read].iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+    }
+}
+
+/// The place after the next magic that ends after `from`.
+fn find_magic(file: &mut File, from: u64) -> io::Result<Option<u64>> {
+    file.seek(SeekFrom::Start(from))?;
+    let (mut held, mut base) = (Vec::new(), from);
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let read = file.read(&mut chunk)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        held.extend_from_slice(&chunk[..read]);
+        if let Some(at) = held.windows(MAGIC.len()).position(|window| window == MAGIC) {
+            return Ok(Some(base + (at + MAGIC.len()) as u64));
+        }
+        // A magic may lie across two chunks.
+        let done = held.len().saturating_sub(MAGIC.len() - 1);
+        held.drain(..done);
+        base += done as u64;
+    }
+}
+
+/// The end and the mark of a whole batch at a place, or None if there is none.
+fn batch(file: &File, at: u64, length: u64) -> io::Result<Option<(u64, Option<Mark>)>> {
+    let mut file = file;
+    file.seek(SeekFrom::Start(at))?;
+    let reader = BufReader::with_capacity(CHUNK, file);
+    let mut reader =
+        Entries { reader, left: length.saturating_sub(at), hash: Xxh3::new(), hashing: false };
+    match reader.batch() {
+        Ok(mark) => Ok(mark.map(|mark| (length - reader.left, mark))),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+struct Entries<'a> {
+    reader: BufReader<&'a File>,
+    left: u64,
+    hash: Xxh3,
+    hashing: bool,
+}
+
+impl Entries<'_> {
+    fn take<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.fill(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        self.left =
+            self.left.checked_sub(bytes.len() as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
+        self.reader.read_exact(bytes)?;
+        if self.hashing {
+            self.hash.update(bytes);
+        }
+        Ok(())
+    }
+
+    /// A whole batch with the right checksum, and its mark if it has one.
+    fn batch(&mut self) -> io::Result<Option<Option<Mark>>> {
+        if self.take::<1>()? != [START] {
+            return Ok(None);
+        }
+        let items = u32::from_le_bytes(self.take()?);
+        self.take::<8>()?;
+        let mut mark = None;
+        self.hashing = true;
+        for _ in 0..items {
+            match self.take::<1>()? {
+                [ITEM] => mark = self.item()?.or(mark),
+                [CLEAR] => drop(self.take::<8>()?),
+                _ => return Ok(None),
+            }
+        }
+        self.hashing = false;
+        if self.take::<1>()? != [END] {
+            return Ok(None);
+        }
+        let whole =
+            u64::from_le_bytes(self.take()?) == self.hash.digest() && self.take::<4>()? == MAGIC;
+        Ok(whole.then_some(mark))
+    }
+
+    fn item(&mut self) -> io::Result<Option<Mark>> {
+        let _kind_compression_and_space = self.take::<10>()?;
+        let key_length = u16::from_le_bytes(self.take()?);
+        let _length = self.take::<4>()?;
+        let value_length = u32::from_le_bytes(self.take()?);
+        let mut key = vec![0; usize::from(key_length)];
+        self.fill(&mut key)?;
+        let mut rest = value_length as usize;
+        let is_mark = key == Key::Mark.bytes();
+        let mut chunk = [0; 4096];
+        let mut first = None;
+        while rest > 0 {
+            let part = rest.min(chunk.len());
+            self.fill(&mut chunk[..part])?;
+            first = first.or_else(|| Mark::read(&chunk[..part]));
+            rest -= part;
+        }
+        Ok(first.filter(|_| is_mark))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+    use crate::encode::Space;
+    use crate::limits::MEMTABLE_BYTES;
+    use crate::storage::{Batch, FjallStore, Store};
+
+    /// A closed store with synced and unsynced commits, its journal and where the last batches of it begin.
+    fn journal(syncs: &[bool]) -> (tempfile::TempDir, PathBuf, Vec<u64>) {
+        let home = tempfile::tempdir().unwrap();
+        let store = FjallStore::open(home.path(), MEMTABLE_BYTES, true).unwrap();
+        let mut starts = Vec::new();
+        let path = newest(home.path()).unwrap().unwrap();
+        for (number, sync) in syncs.iter().enumerate() {
+            let file = File::open(&path).unwrap();
+            starts.push(scan(&file, file.metadata().unwrap().len()).unwrap().end);
+            let mut batch = Batch::default();
+            batch.put(Space::Documents, vec![number as u8; 16], vec![7u8; 10_000]);
+            store.commit(batch, *sync).unwrap();
+        }
+        drop(store);
+        (home, path, starts)
+    }
+
+    fn overwrite(path: &Path, at: u64, byte: u8) {
+        OpenOptions::new().write(true).open(path).unwrap().write_all_at(&[byte; 512], at).unwrap();
+    }
+
+    #[test]
+    fn every_batch_of_the_store_is_read() {
+        let (_home, path, starts) = journal(&[true; 5]);
+        let file = File::open(&path).unwrap();
+        let found = scan(&file, file.metadata().unwrap().len()).unwrap();
+        assert!(found.batches >= 5 && found.last == 5, "{found:?}");
+        assert!(starts.windows(2).all(|pair| pair[1] > pair[0] + 10_000));
+        assert_eq!(repair_file(&path).unwrap(), Tail::Clean);
+    }
+
+    #[test]
+    fn a_torn_last_batch_is_cut_off_and_the_rest_stays() {
+        for at in [0, 5, 100, 5000, 10_030] {
+            let (home, path, starts) = journal(&[true, true, true]);
+            overwrite(&path, starts[2] + at, 0);
+            assert!(matches!(repair_file(&path).unwrap(), Tail::Torn(_)), "torn at {at}");
+            assert_eq!(fs::metadata(&path).unwrap().len(), starts[2]);
+            let store = FjallStore::open(home.path(), MEMTABLE_BYTES, true).unwrap();
+            let snapshot = store.snapshot();
+            assert!(snapshot.get(Space::Documents, &[1; 16]).unwrap().is_some());
+            assert!(snapshot.get(Space::Documents, &[2; 16]).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn unsynced_batches_after_a_torn_one_are_cut_off_with_it() {
+        let (_home, path, starts) = journal(&[true, false, false]);
+        overwrite(&path, starts[1] + 5000, 0);
+        assert!(matches!(repair_file(&path).unwrap(), Tail::Torn(_)));
+        assert_eq!(fs::metadata(&path).unwrap().len(), starts[1]);
+    }
+
+    #[test]
+    fn damage_to_a_synced_batch_is_refused() {
+        for at in [0, 5, 5000, 9_000] {
+            let (home, path, starts) = journal(&[true, true, true]);
+            overwrite(&path, starts[1] + at, 0xAA);
+            assert_eq!(repair_file(&path).unwrap(), Tail::Damaged(starts[1]));
+            let error = repair(home.path()).unwrap_err();
+            assert!(error.message.contains("damaged"), "{error}");
+        }
+    }
+}

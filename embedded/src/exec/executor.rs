@@ -1,0 +1,310 @@
+//! The run of a plan: one row of registers goes down the nodes; loops repeat what is below them.
+
+use std::collections::BTreeSet;
+
+use super::budget::Budget;
+use super::gather::{Gathered, row_bytes};
+use crate::error::{Code, Error, Result};
+use crate::expr::{Expr, Row, eval, truth};
+use crate::functions::Warnings;
+use crate::plan::{Node, Pipeline, Plan, writes};
+use crate::schema::Database;
+use crate::syntax::Binary;
+use crate::txn::Transaction;
+use crate::value::{Ordered, Value};
+
+/// Counters of `extra.stats`.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs, reason = "the names are ArangoDB's")]
+pub struct Stats {
+    pub writes_executed: u64,
+    pub writes_ignored: u64,
+    pub document_lookups: u64,
+    pub seeks: u64,
+    pub scanned_full: u64,
+    pub scanned_index: u64,
+    pub filtered: u64,
+    pub full_count: Option<u64>,
+    pub peak_memory_usage: u64,
+}
+
+/// Whether more rows are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    More,
+    Enough,
+}
+
+/// One run of one plan.
+pub struct Executor<'q> {
+    /// What runs.
+    pub plan: &'q Plan,
+    /// Values of its binds by slot.
+    pub binds: &'q [Value],
+    /// Where it reads and writes.
+    pub transaction: &'q Transaction,
+    /// The database, for names that only the run knows.
+    pub database: &'q Database,
+    /// `CURRENT_USER()`
+    pub user: Option<&'q str>,
+    /// Whether the last LIMIT of the query itself counts what it cuts off.
+    pub full_count: bool,
+    /// Warnings so far.
+    pub warnings: Warnings,
+    /// Counters so far.
+    pub stats: Stats,
+    /// What it may cost.
+    pub budget: Budget,
+}
+
+/// The state of one pass through a pipeline.
+pub(super) struct Pass<'q> {
+    pub nodes: &'q [Node],
+    /// Behind the last node of the running stage.
+    end: usize,
+    limits: Vec<Option<Limit>>,
+    gathered: Gathered<'q>,
+    distinct: BTreeSet<Ordered>,
+    out: Vec<Value>,
+    /// The LIMIT that counts what it cuts off.
+    counting: Option<usize>,
+}
+
+/// Progress of a LIMIT.
+struct Limit {
+    skip: u64,
+    take: u64,
+    /// Rows must go on coming: they cause writes, or are counted.
+    drain: bool,
+}
+
+impl<'q> Executor<'q> {
+    /// Runs the query and answers its rows.
+    pub fn run(&mut self) -> Result<Vec<Value>> {
+        self.budget.look()?;
+        let mut row = vec![Value::Null; self.plan.variables.len()];
+        let counting =
+            self.plan.root.nodes.iter().rposition(|node| matches!(node, Node::Limit { .. }));
+        let counting = counting.filter(|_| self.full_count);
+        let rows = self.pipeline(&self.plan.root, &mut row, counting)?;
+        if self.full_count && counting.is_none() {
+            self.stats.full_count = Some(rows.len() as u64);
+        }
+        self.stats.peak_memory_usage = self.budget.peak();
+        Ok(rows)
+    }
+
+    /// Runs a pipeline over one row; the registers it fills are its own.
+    pub(super) fn pipeline(
+        &mut self,
+        pipeline: &'q Pipeline,
+        row: &mut Row,
+        counting: Option<usize>,
+    ) -> Result<Vec<Value>> {
+        let nodes = &pipeline.nodes;
+        let mut limits = Vec::new();
+        limits.resize_with(nodes.len(), || None);
+        let mut pass = Pass {
+            nodes,
+            end: 0,
+            limits,
+            gathered: Gathered::Nothing,
+            distinct: BTreeSet::new(),
+            out: Vec::new(),
+            counting,
+        };
+        let mut rows: Option<Vec<Row>> = None;
+        let mut begin = 0;
+        for &end in &pipeline.stages {
+            let held = self.budget.held();
+            pass.end = end;
+            pass.gathered = self.gatherer(nodes, end, row, counting.is_some())?;
+            match rows.take() {
+                None => {
+                    self.push(&mut pass, begin, row)?;
+                }
+                Some(rows) => {
+                    for mut row in rows {
+                        if self.push(&mut pass, begin, &mut row)? == Flow::Enough {
+                            break;
+                        }
+                    }
+                    self.budget.release_to(held);
+                }
+            }
+            rows = std::mem::replace(&mut pass.gathered, Gathered::Nothing).finish(self, row)?;
+            begin = end;
+        }
+        Ok(pass.out)
+    }
+
+    /// What the last node of a stage gathers rows into.
+    fn gatherer(
+        &mut self,
+        nodes: &'q [Node],
+        end: usize,
+        row: &mut Row,
+        counting: bool,
+    ) -> Result<Gathered<'q>> {
+        Ok(match end.checked_sub(1).map(|at| &nodes[at]) {
+            Some(Node::Sort(keys)) => {
+                let keep = match nodes.get(end) {
+                    Some(Node::Limit { offset, count }) if !counting => {
+                        let skip = self.limit_number(offset, row)?;
+                        usize::try_from(skip.saturating_add(self.limit_number(count, row)?)).ok()
+                    }
+                    _ => None,
+                };
+                Gathered::sorted(keys, keep)
+            }
+            Some(Node::Collect(collect)) => Gathered::groups(collect),
+            Some(Node::Gather) => Gathered::Rows(Vec::new()),
+            _ => Gathered::Nothing,
+        })
+    }
+
+    /// Sends a row down from a node.
+    pub(super) fn push(
+        &mut self,
+        pass: &mut Pass<'q>,
+        mut at: usize,
+        row: &mut Row,
+    ) -> Result<Flow> {
+        let nodes = pass.nodes;
+        while at < pass.end {
+            match &nodes[at] {
+                Node::EnumerateCollection { collection, out, .. } => {
+                    let scan =
+                        self.transaction.scan(&self.plan.collections[*collection].collection)?;
+                    return self.scan(pass, at, row, scan, *out, false);
+                }
+                Node::Index { collection, out, lookup } => {
+                    return self.lookup(pass, at, row, *collection, *out, lookup);
+                }
+                Node::EnumerateList { source, out } => {
+                    return self.list(pass, at, row, source, *out);
+                }
+                Node::Filter(condition) => {
+                    if !truth(condition, row, self.binds, self)? {
+                        self.stats.filtered += 1;
+                        return Ok(Flow::More);
+                    }
+                }
+                Node::Calculation { value, out } => row[*out] = eval(value, row, self.binds, self)?,
+                Node::Limit { offset, count } => return self.limit(pass, at, row, offset, count),
+                Node::Sort(_) | Node::Collect(_) | Node::Gather => {
+                    let mut gathered = std::mem::replace(&mut pass.gathered, Gathered::Nothing);
+                    let added = gathered.add(self, row);
+                    pass.gathered = gathered;
+                    added?;
+                    return Ok(Flow::More);
+                }
+                Node::Write(write) => {
+                    if !self.write(write, row)? {
+                        return Ok(Flow::More);
+                    }
+                }
+                Node::Return { value, distinct } => {
+                    let value = eval(value, row, self.binds, self)?;
+                    if *distinct && !pass.distinct.insert(Ordered(value.clone())) {
+                        return Ok(Flow::More);
+                    }
+                    self.budget.hold(value.size_bytes())?;
+                    pass.out.push(value);
+                    return Ok(Flow::More);
+                }
+            }
+            at += 1;
+        }
+        Ok(Flow::More)
+    }
+
+    /// `FOR x IN list`; a range is counted, not made.
+    fn list(
+        &mut self,
+        pass: &mut Pass<'q>,
+        at: usize,
+        row: &mut Row,
+        source: &Expr,
+        out: usize,
+    ) -> Result<Flow> {
+        if let Expr::Binary(Binary::Range, from, to) = source {
+            let from = eval(from, row, self.binds, self)?.to_i64();
+            let to = eval(to, row, self.binds, self)?.to_i64();
+            let step = if from <= to { 1 } else { -1 };
+            for n in 0..=to.abs_diff(from) {
+                self.budget.row()?;
+                row[out] = Value::Int(from.wrapping_add((n as i64).wrapping_mul(step)));
+                if self.push(pass, at + 1, row)? == Flow::Enough {
+                    return Ok(Flow::Enough);
+                }
+            }
+            return Ok(Flow::More);
+        }
+        let list = eval(source, row, self.binds, self)?;
+        let Value::Array(items) = &list else {
+            let message = "collection or array expected as operand to FOR loop; ";
+            let message = format!("{message}you provided a value of type '{}'", list.type_name());
+            return Err(Error::new(Code::QueryArrayExpected, message));
+        };
+        for item in items.iter() {
+            self.budget.row()?;
+            row[out] = item.clone();
+            if self.push(pass, at + 1, row)? == Flow::Enough {
+                return Ok(Flow::Enough);
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    fn limit_number(&mut self, expr: &Expr, row: &mut Row) -> Result<u64> {
+        match eval(expr, row, self.binds, self)? {
+            Value::Null => Ok(u64::MAX),
+            Value::Int(n) if n >= 0 => Ok(n.unsigned_abs()),
+            Value::UInt(n) => Ok(n),
+            Value::Double(x) if x >= 0.0 => Ok(x as u64),
+            other => {
+                let message = format!("number out of range for LIMIT: {}", other.to_json());
+                Err(Error::new(Code::QueryNumberOutOfRange, message))
+            }
+        }
+    }
+
+    fn limit(
+        &mut self,
+        pass: &mut Pass<'q>,
+        at: usize,
+        row: &mut Row,
+        offset: &Expr,
+        count: &Expr,
+    ) -> Result<Flow> {
+        let counting = pass.counting == Some(at);
+        if counting {
+            self.stats.full_count = Some(self.stats.full_count.unwrap_or(0) + 1);
+        }
+        if pass.limits[at].is_none() {
+            let skip = self.limit_number(offset, row)?;
+            let take = self.limit_number(count, row)?;
+            let drain = counting || pass.nodes[..at].iter().any(|node| writes(node, self.plan));
+            pass.limits[at] = Some(Limit { skip, take, drain });
+        }
+        let Some(limit) = &mut pass.limits[at] else { return Ok(Flow::More) };
+        let done = if limit.drain { Flow::More } else { Flow::Enough };
+        if limit.take == 0 {
+            return Ok(done);
+        }
+        if limit.skip > 0 {
+            limit.skip -= 1;
+            return Ok(Flow::More);
+        }
+        limit.take -= 1;
+        let last = limit.take == 0;
+        let below = self.push(pass, at + 1, row)?;
+        Ok(if last || below == Flow::Enough { done } else { Flow::More })
+    }
+
+    /// Counts a row that is kept.
+    pub(super) fn keep(&mut self, row: &Row) -> Result<()> {
+        self.budget.hold(row_bytes(row))
+    }
+}

@@ -1,0 +1,143 @@
+//! Loops over data: whole collections and index lookups, in batches that grow.
+
+use std::collections::BTreeSet;
+
+use super::executor::{Executor, Flow, Pass};
+use crate::error::Result;
+use crate::expr::{Expr, Register, Row, eval};
+use crate::plan::Lookup;
+use crate::schema::{Collection, IndexKind};
+use crate::txn::{IndexRange, Scan};
+use crate::value::{Ordered, Value};
+
+/// Documents read at first, so that an early end costs little; each further batch is four times as large.
+const FIRST_BATCH: usize = 16;
+/// Documents read at once.
+const BATCH_MAX: usize = 1024;
+
+impl<'q> Executor<'q> {
+    /// Sends each document of a scan down from behind the loop.
+    pub(super) fn scan(
+        &mut self,
+        pass: &mut Pass<'q>,
+        at: usize,
+        row: &mut Row,
+        mut scan: Scan,
+        out: Register,
+        by_index: bool,
+    ) -> Result<Flow> {
+        let mut batch = FIRST_BATCH;
+        loop {
+            let documents = self.transaction.next(&mut scan, batch)?;
+            if documents.is_empty() {
+                return Ok(Flow::More);
+            }
+            for document in documents {
+                if self.document(pass, at, row, document, out, by_index)? == Flow::Enough {
+                    return Ok(Flow::Enough);
+                }
+            }
+            batch = (batch * 4).min(BATCH_MAX);
+        }
+    }
+
+    fn document(
+        &mut self,
+        pass: &mut Pass<'q>,
+        at: usize,
+        row: &mut Row,
+        document: Value,
+        out: Register,
+        by_index: bool,
+    ) -> Result<Flow> {
+        let counter =
+            if by_index { &mut self.stats.scanned_index } else { &mut self.stats.scanned_full };
+        *counter += 1;
+        self.budget.row()?;
+        row[out] = document;
+        self.push(pass, at + 1, row)
+    }
+
+    /// Reads an index by what the row says.
+    pub(super) fn lookup(
+        &mut self,
+        pass: &mut Pass<'q>,
+        at: usize,
+        row: &mut Row,
+        collection: usize,
+        out: Register,
+        lookup: &'q Lookup,
+    ) -> Result<Flow> {
+        let collection = &*self.plan.collections[collection].collection;
+        let mut range = IndexRange::default();
+        for value in &lookup.equals {
+            range.equals.push(eval(value, row, self.binds, self)?);
+        }
+        range.lower = self.bound(lookup.lower.as_ref(), row)?;
+        range.upper = self.bound(lookup.upper.as_ref(), row)?;
+        let Some(list) = &lookup.one_of else {
+            return self.range(pass, at, row, collection, out, lookup, &range);
+        };
+        let list = eval(list, row, self.binds, self)?;
+        let values: BTreeSet<Ordered> =
+            list.as_array().unwrap_or_default().iter().cloned().map(Ordered).collect();
+        for value in values {
+            range.equals.push(value.0);
+            if self.range(pass, at, row, collection, out, lookup, &range)? == Flow::Enough {
+                return Ok(Flow::Enough);
+            }
+            range.equals.pop();
+        }
+        Ok(Flow::More)
+    }
+
+    fn bound(
+        &mut self,
+        bound: Option<&(Expr, bool)>,
+        row: &mut Row,
+    ) -> Result<Option<(Value, bool)>> {
+        match bound {
+            Some((value, inclusive)) => Ok(Some((eval(value, row, self.binds, self)?, *inclusive))),
+            None => Ok(None),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "a step of one loop")]
+    fn range(
+        &mut self,
+        pass: &mut Pass<'q>,
+        at: usize,
+        row: &mut Row,
+        collection: &Collection,
+        out: Register,
+        lookup: &Lookup,
+        range: &IndexRange,
+    ) -> Result<Flow> {
+        if lookup.index.kind == IndexKind::Primary
+            && let [key] = range.equals.as_slice()
+        {
+            let Some(key) = key.as_str().and_then(|text| {
+                if lookup.by_id { key_of_id(text, collection) } else { Some(text) }
+            }) else {
+                return Ok(Flow::More);
+            };
+            return match self.transaction.get(collection, key)? {
+                Some(document) => self.document(pass, at, row, document, out, true),
+                None => Ok(Flow::More),
+            };
+        }
+        let scan = self.transaction.index_scan(
+            collection,
+            &lookup.index,
+            lookup.field,
+            range,
+            lookup.backwards,
+        )?;
+        self.scan(pass, at, row, scan, out, true)
+    }
+}
+
+/// The key of an `_id` of this collection.
+fn key_of_id<'a>(id: &'a str, collection: &Collection) -> Option<&'a str> {
+    id.strip_prefix(collection.name.as_str())?.strip_prefix('/')
+}

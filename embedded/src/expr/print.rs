@@ -1,0 +1,55 @@
+//! Compiled expressions as text for EXPLAIN; variables by name.
+
+use super::expr::{DataCall, Expr, ObjectKey, Quantifier};
+
+/// The text of an expression.
+pub fn print(expr: &Expr, variables: &[String], binds: &[std::sync::Arc<str>]) -> String {
+    let show = |e: &Expr| print(e, variables, binds);
+    let list = |items: &[Expr]| items.iter().map(show).collect::<Vec<_>>().join(", ");
+    match expr {
+        Expr::Const(value) => value.to_json(),
+        Expr::Bind(slot) => format!("@{}", binds.get(*slot).map_or("?", |name| name)),
+        Expr::Register(register) => variables.get(*register).cloned().unwrap_or_default(),
+        Expr::Attribute(base, name) => format!("{}.`{name}`", show(base)),
+        Expr::Index(base, index) => format!("{}[{}]", show(base), show(index)),
+        Expr::Array(items) => format!("[{}]", list(items)),
+        Expr::Object(entries) => {
+            let entry = |(key, value): &(ObjectKey, Expr)| match key {
+                ObjectKey::Name(name) => {
+                    format!("{}: {}", crate::value::Value::from(&**name).to_json(), show(value))
+                }
+                ObjectKey::Computed(key) => format!("[{}]: {}", show(key), show(value)),
+            };
+            format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(", "))
+        }
+        Expr::Not(value) => format!("!{}", show(value)),
+        Expr::Negate(value) => format!("-{}", show(value)),
+        Expr::Number(value) => format!("+{}", show(value)),
+        Expr::Binary(operator, a, b) => format!("({} {operator} {})", show(a), show(b)),
+        Expr::Quantified(quantifier, operator, a, b) => {
+            format!("({} {} {operator} {})", show(a), quantifier_text(quantifier, &show), show(b))
+        }
+        Expr::Ternary(condition, Some(yes), no) => {
+            format!("({} ? {} : {})", show(condition), show(yes), show(no))
+        }
+        Expr::Ternary(condition, None, no) => format!("({} ?: {})", show(condition), show(no)),
+        Expr::Call(function, arguments) => format!("{}({})", function.name, list(arguments)),
+        Expr::Data(DataCall::Document, arguments) => format!("DOCUMENT({})", list(arguments)),
+        Expr::Data(DataCall::Count(number), _) => format!("COLLECTION_COUNT(#{number})"),
+        Expr::Data(DataCall::Database, _) => "CURRENT_DATABASE()".to_owned(),
+        Expr::Data(DataCall::User, _) => "CURRENT_USER()".to_owned(),
+        Expr::Expansion(expansion) => format!("{}[*]", show(&expansion.base)),
+        Expr::Question(question) => format!("{}[?]", show(&question.base)),
+        Expr::Subquery(number) => format!("SUBQUERY#{number}"),
+    }
+}
+
+fn quantifier_text(quantifier: &Quantifier, show: &dyn Fn(&Expr) -> String) -> String {
+    match quantifier {
+        Quantifier::All => "ALL".to_owned(),
+        Quantifier::Any => "ANY".to_owned(),
+        Quantifier::None => "NONE".to_owned(),
+        Quantifier::AtLeast(count) => format!("AT LEAST ({})", show(count)),
+        Quantifier::Exactly(count) => show(count),
+    }
+}

@@ -1,0 +1,186 @@
+//! What the server says about itself; the version is ArangoDB's, the details say that it is this engine.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::error::{Code, Error, Result};
+use crate::value::Value;
+
+use super::auth::Caller;
+use super::call::Call;
+use super::front::Front;
+use super::reply::{Reply, object};
+use super::request::Request;
+use super::server::Mode;
+
+/// The release whose answers this engine gives.
+pub const COMPATIBLE_VERSION: &str = "3.12.10";
+/// Version of the engine itself.
+const EMBEDDED_VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Said wherever a licence is asked for.
+const LICENSE: &str = "embedded";
+
+/// `POST /_open/auth`
+pub(super) fn token(front: &Front, request: &Request) -> Result<Reply> {
+    let body = Value::object(request.object()?);
+    match (body.text_of("username"), body.text_of("password")) {
+        (Some(name), Some(password)) => {
+            let jwt = front.auth.token(name, password)?;
+            Ok(Reply::json(200, &object! { "jwt" => jwt }))
+        }
+        _ => Err(Error::new(Code::HttpBadParameter, "expecting 'username' and 'password'")),
+    }
+}
+
+/// `GET /_admin/server/availability`
+pub(super) fn availability(front: &Front) -> Reply {
+    Reply::ok(200, object! { "mode" => mode_name(front.mode) })
+}
+
+/// `GET /_admin/server/mode`
+pub(super) fn mode(call: &Call<'_>) -> Reply {
+    Reply::ok(200, object! { "mode" => mode_name(call.front.mode) })
+}
+
+fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::ReadWrite => "default",
+        Mode::ReadOnly => "readonly",
+    }
+}
+
+/// `GET /_api/version`
+pub(super) fn version(call: &Call<'_>) -> Result<Reply> {
+    let mut body = object! {
+        "server" => "arango",
+        "license" => LICENSE,
+        "version" => COMPATIBLE_VERSION,
+    };
+    let more = if call.request.flag("details") == Some(true) {
+        object! {
+            "details" => object! {
+                "architecture" => "64bit",
+                "embedded" => EMBEDDED_VERSION,
+                "full-version-string" => format!(
+                    "ArangoDB {COMPATIBLE_VERSION} compatible, arango-embedded {EMBEDDED_VERSION}"
+                ),
+                "license" => LICENSE,
+                "mode" => "server",
+                "platform" => std::env::consts::OS,
+                "role" => "SINGLE",
+                "server-version" => COMPATIBLE_VERSION,
+            },
+        }
+    } else {
+        object! {}
+    };
+    let versions = object! {
+        "apiVersions" => vec![Value::from("v0")],
+        "deprecatedApiVersions" => Vec::<Value>::new(),
+        "requestedApiVersion" => "v0",
+    };
+    for part in [more, versions] {
+        body = joined(&body, &part);
+    }
+    Ok(Reply::json(200, &body))
+}
+
+/// The attributes of both objects.
+fn joined(first: &Value, second: &Value) -> Value {
+    let both = [first, second].into_iter().filter_map(Value::as_object);
+    Value::object(both.flat_map(|o| o.iter()).map(|(n, v)| (n.clone(), v.clone())).collect())
+}
+
+fn texts(words: &[&str]) -> Vec<Value> {
+    words.iter().map(Value::string).collect()
+}
+
+/// `GET /_api/engine`, as 3.12.10 answers (its list lacks `vector`, too).
+pub(super) fn engine() -> Reply {
+    let indexes = [
+        "primary",
+        "edge",
+        "hash",
+        "skiplist",
+        "ttl",
+        "persistent",
+        "geo",
+        "fulltext",
+        "mdi",
+        "mdi-prefixed",
+        "inverted",
+    ];
+    let aliases = object! { "hash" => "persistent", "skiplist" => "persistent", "zkd" => "mdi" };
+    let supports = object! {
+        "indexes" => texts(&indexes),
+        "aliases" => object! { "indexes" => aliases },
+    };
+    Reply::json(
+        200,
+        &object! { "name" => "rocksdb", "supports" => supports, "endianness" => "big" },
+    )
+}
+
+/// `GET /_admin/status`
+pub(super) fn status(call: &Call<'_>) -> Reply {
+    let server_info = object! {
+        "role" => "SINGLE",
+        "maintenance" => false,
+        "readOnly" => call.front.mode == Mode::ReadOnly,
+        "writeOpsEnabled" => call.front.mode == Mode::ReadWrite,
+        "progress" => object! { "phase" => "in wait", "feature" => "", "recoveryTick" => 0_i64 },
+    };
+    let body = object! {
+        "server" => "arango",
+        "version" => COMPATIBLE_VERSION,
+        "pid" => i64::from(std::process::id()),
+        "license" => LICENSE,
+        "mode" => "server",
+        "operationMode" => "server",
+        "foxxApi" => false,
+        "host" => "",
+        "embedded" => EMBEDDED_VERSION,
+        "serverInfo" => server_info,
+    };
+    Reply::json(200, &body)
+}
+
+/// `GET /_admin/server/role`
+pub(super) fn role() -> Reply {
+    Reply::ok(200, object! { "errorNum" => 0_i64, "role" => "SINGLE", "mode" => "default" })
+}
+
+/// `GET /_admin/time`
+pub(super) fn time() -> Reply {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+    Reply::ok(200, object! { "time" => Value::Double(now) })
+}
+
+/// `GET /_admin/license`
+pub(super) fn license() -> Reply {
+    Reply::json(
+        200,
+        &object! {
+            "license" => LICENSE,
+            "upgrading" => false,
+            "diskUsage" => object! { "limitReached" => false, "status" => "good" },
+        },
+    )
+}
+
+/// `GET /_admin/options`: for bearers of a server token only, as arangod's default has it.
+pub(super) fn options(call: &Call<'_>) -> Result<Reply> {
+    call.need_system()?;
+    match call.caller {
+        Caller::User(..) => Err(Error::of(Code::Forbidden)),
+        Caller::Server => {
+            let vector = call.engine().options().vector_index;
+            Ok(Reply::json(200, &object! { "vector-index" => vector }))
+        }
+    }
+}
+
+/// `GET /_api/key-generators`
+pub(super) fn key_generators() -> Reply {
+    let names = ["padded", "uuid", "autoincrement", "traditional"];
+    Reply::json(200, &object! { "keyGenerators" => texts(&names) })
+}

@@ -1,0 +1,117 @@
+//! SHA-256 at work: passwords with salt and rounds, HMAC, comparison in constant time, random bytes.
+
+use std::fs::File;
+use std::io::Read;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
+use crate::error::{Code, Error, Result};
+use crate::value::Value;
+
+use super::super::limits::PASSWORD_ROUNDS;
+use super::super::reply::object;
+
+/// Bytes of a block of SHA-256 (FIPS 180-4).
+const BLOCK: usize = 64;
+
+/// Random bytes of the operating system.
+pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    File::open("/dev/urandom")
+        .and_then(|mut source| source.read_exact(&mut bytes))
+        .map_err(|error| Error::new(Code::SystemError, format!("no random bytes: {error}")))?;
+    Ok(bytes)
+}
+
+/// HMAC-SHA-256 (RFC 2104).
+pub(super) fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
+    let mut block = [0_u8; BLOCK];
+    if key.len() > BLOCK {
+        block[..32].copy_from_slice(&Sha256::digest(key));
+    } else {
+        block[..key.len()].copy_from_slice(key);
+    }
+    let inner =
+        Sha256::new().chain_update(block.map(|b| b ^ 0x36)).chain_update(message).finalize();
+    Sha256::new().chain_update(block.map(|b| b ^ 0x5c)).chain_update(inner).finalize().into()
+}
+
+/// Compares without telling by its duration where the difference is.
+pub(super) fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0_u8, |all, (x, y)| all | (x ^ y)) == 0
+}
+
+/// A password as it is kept.
+#[derive(Clone)]
+pub(in super::super) struct Password {
+    salt: [u8; 16],
+    rounds: u32,
+    hash: [u8; 32],
+}
+
+impl Password {
+    /// Hashes a new password under a new salt.
+    pub(super) fn new(plain: &str) -> Result<Self> {
+        let salt = random()?;
+        Ok(Self { salt, rounds: PASSWORD_ROUNDS, hash: stretch(&salt, PASSWORD_ROUNDS, plain) })
+    }
+
+    /// Whether `plain` is the password.
+    pub(super) fn is(&self, plain: &str) -> bool {
+        same(&self.hash, &stretch(&self.salt, self.rounds, plain))
+    }
+
+    /// As it is stored.
+    pub(super) fn to_value(&self) -> Value {
+        object! {
+            "method" => "sha256-rounds",
+            "salt" => STANDARD.encode(self.salt),
+            "rounds" => i64::from(self.rounds),
+            "hash" => STANDARD.encode(self.hash),
+        }
+    }
+
+    /// From its stored form.
+    pub(super) fn from_value(value: &Value) -> Option<Self> {
+        let bytes = |name: &str| STANDARD.decode(value.text_of(name)?).ok();
+        let Value::Int(rounds) = value.attribute("rounds") else { return None };
+        Some(Self {
+            salt: bytes("salt")?.try_into().ok()?,
+            rounds: u32::try_from(rounds).ok()?,
+            hash: bytes("hash")?.try_into().ok()?,
+        })
+    }
+}
+
+fn stretch(salt: &[u8; 16], rounds: u32, plain: &str) -> [u8; 32] {
+    let mut hash: [u8; 32] = hmac(salt, plain.as_bytes());
+    for _ in 1..rounds {
+        hash = Sha256::new().chain_update(salt).chain_update(hash).finalize().into();
+    }
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hmac_is_that_of_rfc_4231() {
+        let mac = hmac(b"Jefe", b"what do ya want for nothing?");
+        let hex: String = mac.iter().map(|b| format!("{b:02x}")).collect();
+        assert_eq!(hex, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+        let mac = hmac(&[0xaa; 131], b"Test Using Larger Than Block-Size Key - Hash Key First");
+        assert_eq!(mac[..4], [0x60, 0xe4, 0x31, 0x59]);
+    }
+
+    #[test]
+    fn a_password_survives_its_stored_form_and_refuses_others() {
+        let kept = Password::new("päss").expect("random bytes");
+        let again = Password::from_value(&kept.to_value()).expect("a password");
+        assert!(again.is("päss"));
+        assert!(!again.is("pass"));
+        assert!(!again.is(""));
+    }
+}

@@ -1,0 +1,13 @@
+//! Who calls, and what they may do: passwords, tokens, users and their grants.
+
+mod digest;
+mod front_door;
+mod grants;
+mod token;
+mod users;
+
+pub use front_door::{Auth, AuthSettings};
+
+pub(super) use front_door::Caller;
+pub(super) use grants::{ANY, Level};
+pub(super) use users::User;

@@ -1,0 +1,214 @@
+//! All users with their grants, kept whole in memory and in one durable record of the engine.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::Engine;
+use crate::error::{Code, Error, Result};
+use crate::value::{Object, Value};
+
+use super::super::limits::{CREDENTIAL_BYTES_MAX, USERS_MAX};
+use super::super::reply::object;
+use super::digest::Password;
+use super::grants::{Grants, Level};
+
+/// Name of the engine's record.
+const SETTING: &str = "users";
+
+/// One user.
+#[derive(Clone)]
+pub(in super::super) struct User {
+    pub(super) password: Password,
+    /// An inactive user cannot log in.
+    pub(in super::super) active: bool,
+    /// Free data of the caller.
+    pub(in super::super) extra: Value,
+    /// What the user may do.
+    pub(in super::super) grants: Grants,
+}
+
+impl User {
+    /// A user without grants.
+    pub(in super::super) fn new(password: &str, active: bool, extra: Value) -> Result<Self> {
+        if password.len() > CREDENTIAL_BYTES_MAX {
+            return Err(Error::new(Code::BadParameter, "password is too long"));
+        }
+        let password = Password::new(password)?;
+        Ok(Self { password, active, extra, grants: Grants::default() })
+    }
+
+    /// Changes the password.
+    pub(in super::super) fn set_password(&mut self, plain: &str) -> Result<()> {
+        self.password = Self::new(plain, true, Value::Null)?.password;
+        Ok(())
+    }
+
+    fn to_value(&self) -> Value {
+        object! {
+            "password" => self.password.to_value(),
+            "active" => self.active,
+            "extra" => self.extra.clone(),
+            "grants" => self.grants.to_value(),
+        }
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Some(Self {
+            password: Password::from_value(&value.attribute("password"))?,
+            active: matches!(value.attribute("active"), Value::Bool(true)),
+            extra: value.attribute("extra"),
+            grants: Grants::from_value(&value.attribute("grants"))?,
+        })
+    }
+}
+
+type Table = BTreeMap<String, Arc<User>>;
+
+/// The table of users; readers never wait for the disk.
+pub(in super::super) struct Users {
+    engine: Arc<Engine>,
+    table: RwLock<Arc<Table>>,
+    /// One change at a time, from reading the table to its durable record.
+    changing: std::sync::Mutex<()>,
+}
+
+impl Users {
+    /// Loads the table; at the very first start it makes `root` with `root_password`.
+    pub(super) fn open(engine: Arc<Engine>, root_password: &str) -> Result<Self> {
+        let stored = engine.setting(SETTING)?;
+        let table = match &stored {
+            Some(value) => load(value)?,
+            None => Table::new(),
+        };
+        let users = Self {
+            engine,
+            table: RwLock::new(Arc::new(table)),
+            changing: std::sync::Mutex::new(()),
+        };
+        if stored.is_none() {
+            let mut root = User::new(root_password, true, object! {})?;
+            root.grants = Grants::everything();
+            users.change(|table| {
+                table.insert("root".to_owned(), Arc::new(root.clone()));
+                Ok(())
+            })?;
+        }
+        Ok(users)
+    }
+
+    fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The user of that name.
+    pub(in super::super) fn get(&self, name: &str) -> Option<Arc<User>> {
+        self.table().get(name).cloned()
+    }
+
+    /// All users by name.
+    pub(in super::super) fn all(&self) -> Vec<(String, Arc<User>)> {
+        self.table().iter().map(|(name, user)| (name.clone(), Arc::clone(user))).collect()
+    }
+
+    /// A new user; 1702 if the name is taken, 1700 if it is no name.
+    pub(in super::super) fn create(&self, name: &str, user: User) -> Result<()> {
+        check_name(name)?;
+        self.change(|table| {
+            if table.contains_key(name) {
+                return Err(Error::of(Code::UserDuplicate));
+            }
+            if table.len() >= USERS_MAX {
+                return Err(Error::new(Code::ResourceLimit, "too many users"));
+            }
+            table.insert(name.to_owned(), Arc::new(user.clone()));
+            Ok(())
+        })
+    }
+
+    /// Changes one user; 1703 if there is none of that name.
+    pub(in super::super) fn edit(
+        &self,
+        name: &str,
+        edit: impl Fn(&mut User) -> Result<()>,
+    ) -> Result<Arc<User>> {
+        self.change(|table| {
+            let user = table.get(name).ok_or_else(|| Error::of(Code::UserNotFound))?;
+            let mut user = User::clone(user);
+            edit(&mut user)?;
+            let user = Arc::new(user);
+            table.insert(name.to_owned(), Arc::clone(&user));
+            Ok(user)
+        })
+    }
+
+    /// Sets or takes away a grant.
+    pub(in super::super) fn grant(
+        &self,
+        name: &str,
+        database: &str,
+        collection: Option<&str>,
+        level: Option<Level>,
+    ) -> Result<()> {
+        self.edit(name, |user| {
+            user.grants.set(database, collection, level);
+            Ok(())
+        })
+        .map(|_| ())
+    }
+
+    /// Removes a user; 1703 if there is none.
+    pub(in super::super) fn remove(&self, name: &str) -> Result<()> {
+        self.change(|table| {
+            table.remove(name).map(|_| ()).ok_or_else(|| Error::of(Code::UserNotFound))
+        })
+    }
+
+    /// Takes the grants on a dropped database away from everybody, so that a later one of that name starts closed.
+    pub(in super::super) fn forget_database(&self, database: &str) -> Result<()> {
+        self.change(|table| {
+            for user in table.values_mut() {
+                if user.grants.mentions(database) {
+                    let mut changed = User::clone(user);
+                    changed.grants.forget(database);
+                    *user = Arc::new(changed);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Applies a change to a copy, makes it durable, then shows it.
+    fn change<T>(&self, change: impl FnOnce(&mut Table) -> Result<T>) -> Result<T> {
+        let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = Table::clone(&self.table());
+        let done = change(&mut table)?;
+        let mut all = Object::with_capacity(table.len());
+        for (name, user) in &table {
+            all.push_new(name.as_str(), user.to_value());
+        }
+        self.engine.put_setting(SETTING, Some(Value::object(all)))?;
+        *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
+        Ok(done)
+    }
+}
+
+fn load(value: &Value) -> Result<Table> {
+    let broken = || Error::new(Code::Internal, "the stored users are unreadable");
+    value
+        .as_object()
+        .ok_or_else(broken)?
+        .iter()
+        .map(|(name, user)| {
+            Ok((name.to_string(), Arc::new(User::from_value(user).ok_or_else(broken)?)))
+        })
+        .collect()
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let bad = name.is_empty()
+        || name.len() > CREDENTIAL_BYTES_MAX
+        || name.starts_with(":role:")
+        || name.contains([':', '/'])
+        || name.chars().any(char::is_control);
+    if bad { Err(Error::of(Code::UserInvalidName)) } else { Ok(()) }
+}

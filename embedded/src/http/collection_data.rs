@@ -1,0 +1,140 @@
+//! `/_api/collection/C/…`: what concerns its documents.
+
+use sha2::{Digest, Sha256};
+
+use crate::error::Result;
+use crate::schema::Collection;
+use crate::txn::Transaction;
+use crate::value::{Object, Value, write_json};
+
+use super::auth::Level;
+use super::call::Call;
+use super::collections::{brief_reply, kind_number, located, properties_of, unique_id};
+use super::limits::SCAN_BATCH;
+use super::reply::{Reply, object};
+
+/// `GET /_api/collection/C/count`
+pub(super) fn count(call: &Call<'_>, name: &str) -> Result<Reply> {
+    let collection = call.permitted(name, Level::Read)?;
+    let count = call.reading(&collection)?.count(&collection)?;
+    let body = properties_of(&collection, &object! { "count" => count });
+    Ok(located(call, Reply::ok(200, body)))
+}
+
+/// `GET /_api/collection/C/figures`; sizes are not measured per collection and stand as 0.
+pub(super) fn figures(call: &Call<'_>, name: &str) -> Result<Reply> {
+    let collection = call.permitted(name, Level::Read)?;
+    let count = call.reading(&collection)?.count(&collection)?;
+    let indexes = object! { "count" => collection.indexes.len() as u64, "size" => 0_i64 };
+    let figures = object! {
+        "indexes" => indexes,
+        "documentsSize" => 0_i64,
+        "cacheInUse" => false,
+        "cacheSize" => 0_i64,
+        "cacheUsage" => 0_i64,
+    };
+    let body = properties_of(&collection, &object! { "figures" => figures, "count" => count });
+    Ok(located(call, Reply::ok(200, body)))
+}
+
+/// Hands every document to `each`.
+fn scan(
+    transaction: &Transaction,
+    collection: &Collection,
+    mut each: impl FnMut(&Value),
+) -> Result<()> {
+    let mut scan = transaction.scan(collection)?;
+    loop {
+        let documents = transaction.next(&mut scan, SCAN_BATCH)?;
+        if documents.is_empty() {
+            return Ok(());
+        }
+        documents.iter().for_each(&mut each);
+    }
+}
+
+fn newest(rev: &mut String, document: &Value) {
+    let candidate = document.text_of("_rev").unwrap_or_default();
+    // Revisions of one length sort by age; a longer one is younger.
+    if (candidate.len(), candidate) > (rev.len(), rev.as_str()) {
+        candidate.clone_into(rev);
+    }
+}
+
+/// `GET /_api/collection/C/revision`: the youngest revision of its documents, `0` without any.
+pub(super) fn revision(call: &Call<'_>, name: &str) -> Result<Reply> {
+    let collection = call.permitted(name, Level::Read)?;
+    let mut rev = String::new();
+    scan(&*call.reading(&collection)?, &collection, |document| newest(&mut rev, document))?;
+    let rev = if rev.is_empty() { "0".to_owned() } else { rev };
+    let body = properties_of(&collection, &object! { "revision" => rev });
+    Ok(located(call, Reply::ok(200, body)))
+}
+
+/// `GET /_api/collection/C/checksum`: a sum over the documents that does not depend on their order.
+pub(super) fn checksum(call: &Call<'_>, name: &str) -> Result<Reply> {
+    let collection = call.permitted(name, Level::Read)?;
+    let with_revisions = call.request.flag("withRevisions") == Some(true);
+    let with_data = call.request.flag("withData") == Some(true);
+    let mut rev = String::new();
+    let mut sum = 0_u64;
+    scan(&*call.reading(&collection)?, &collection, |document| {
+        newest(&mut rev, document);
+        sum = sum.wrapping_add(digest(document, with_revisions, with_data));
+    })?;
+    let rev = if rev.is_empty() { "0".to_owned() } else { rev };
+    let body = object! {
+        "isSystem" => collection.is_system,
+        "status" => 3_i64,
+        "type" => kind_number(collection.kind),
+        "name" => collection.name.as_str(),
+        "id" => collection.id.to_string(),
+        "revision" => rev,
+        "globallyUniqueId" => unique_id(&collection),
+        "checksum" => sum.to_string(),
+    };
+    Ok(located(call, Reply::ok(200, body)))
+}
+
+fn digest(document: &Value, with_revisions: bool, with_data: bool) -> u64 {
+    let counts = |name: &str| match name {
+        "_key" => true,
+        "_rev" => with_revisions,
+        "_id" => false,
+        _ => with_data,
+    };
+    let mut parts: Vec<_> = document
+        .as_object()
+        .map(|object| object.iter().filter(|(name, _)| counts(name)).collect())
+        .unwrap_or_default();
+    parts.sort_by_key(|(name, _)| (*name).clone());
+    let part: Object = parts.into_iter().map(|(n, v)| (n.clone(), v.clone())).collect();
+    let mut text = Vec::new();
+    write_json(&Value::object(part), &mut text);
+    let hash = Sha256::digest(&text);
+    u64::from_be_bytes(hash[..8].try_into().expect("a hash of 32 bytes has 8"))
+}
+
+/// `PUT /_api/collection/C/truncate`; inside a stream transaction it is part of it.
+pub(super) fn truncate(call: &Call<'_>, name: &str) -> Result<Reply> {
+    let collection = call.permitted(name, Level::Write)?;
+    if call.stream()?.is_some() {
+        let work = call.writing(&collection, false)?;
+        let savepoint = work.savepoint();
+        work.truncate(&collection).inspect_err(|_| work.undo(savepoint))?;
+    } else {
+        call.engine().truncate(call.db(), &collection.name)?;
+    }
+    Ok(brief_reply(call, &collection))
+}
+
+/// Calls that change nothing here: everything is always loaded, compacted and counted.
+pub(super) fn nothing(call: &Call<'_>, name: &str, action: &str) -> Result<Reply> {
+    let collection = call.permitted(name, Level::Read)?;
+    match action {
+        "loadIndexesIntoMemory" | "recalculateCount" => {
+            Ok(located(call, Reply::result(200, true.into())))
+        }
+        _ => Ok(brief_reply(call, &collection)),
+    }
+}

@@ -1,0 +1,175 @@
+//! `/_api/collection`: definitions.
+
+use crate::error::{Code, Error, Result};
+use crate::schema::{Collection, CollectionKind};
+use crate::value::{Object, Value};
+
+use super::auth::Level;
+use super::call::Call;
+use super::collection_body as body;
+use super::reply::{Reply, object};
+use super::request::percent_encode;
+
+/// The short form of a collection.
+fn brief_of(collection: &Collection) -> Value {
+    object! {
+        "id" => collection.id.to_string(),
+        "name" => collection.name.as_str(),
+        "status" => 3_i64,
+        "type" => kind_number(collection.kind),
+        "isSystem" => collection.is_system,
+        "globallyUniqueId" => unique_id(collection),
+    }
+}
+
+pub(super) fn kind_number(kind: CollectionKind) -> i64 {
+    match kind {
+        CollectionKind::Document => 2,
+        CollectionKind::Edge => 3,
+    }
+}
+
+pub(super) fn unique_id(collection: &Collection) -> String {
+    if collection.is_system { collection.name.clone() } else { format!("h0/{}", collection.id) }
+}
+
+/// The long form; `more` are attributes that only some answers have.
+pub(super) fn properties_of(collection: &Collection, more: &Value) -> Value {
+    let mut all = Object::with_capacity(24);
+    if let Some(more) = more.as_object() {
+        for (name, value) in more.iter() {
+            all.push_new(name.clone(), value.clone());
+        }
+    }
+    let rest = object! {
+        "writeConcern" => 1_i64,
+        "waitForSync" => collection.wait_for_sync,
+        "usesRevisionsAsDocumentIds" => true,
+        "syncByRevision" => true,
+        "supportsRBAC" => true,
+        "statusString" => "loaded",
+        "id" => collection.id.to_string(),
+        "isSmartChild" => false,
+        "schema" => body::schema_of(collection),
+        "name" => collection.name.as_str(),
+        "type" => kind_number(collection.kind),
+        "status" => 3_i64,
+        "cacheEnabled" => collection.cache_enabled,
+        "isSystem" => collection.is_system,
+        "internalValidatorType" => 0_i64,
+        "globallyUniqueId" => unique_id(collection),
+        "keyOptions" => body::key_options_of(collection),
+        "computedValues" => collection.computed_values.clone(),
+        "objectId" => collection.id.to_string(),
+    };
+    if let Some(rest) = rest.as_object() {
+        for (name, value) in rest.iter() {
+            all.insert(name.clone(), value.clone());
+        }
+    }
+    Value::object(all)
+}
+
+/// An answer below a collection carries where it was asked, as the server's does.
+pub(super) fn located(call: &Call<'_>, reply: Reply) -> Reply {
+    let path: Vec<String> = call.request.path.iter().map(|part| percent_encode(part)).collect();
+    reply.header("location", &format!("/_db/{}/{}", percent_encode(call.db()), path.join("/")))
+}
+
+/// `GET /_api/collection`
+pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
+    let without_system = call.request.flag("excludeSystem") == Some(true);
+    let shown = |collection: &&std::sync::Arc<Collection>| {
+        let visible = call.caller.collection(call.db(), &collection.name) >= Level::Read
+            || (collection.name == "_users" && call.is_admin());
+        visible && !(without_system && collection.is_system)
+    };
+    let list: Vec<Value> =
+        call.database.collections.values().filter(shown).map(|c| brief_of(c)).collect();
+    Ok(Reply::result(200, list.into()))
+}
+
+/// `POST /_api/collection`
+pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
+    call.need_database(Level::Write)?;
+    let given = Value::object(call.request.object()?);
+    let collection = body::new_collection(&given)?;
+    if call.database.views.contains_key(&collection.name) {
+        return Err(Error::of(Code::DuplicateName));
+    }
+    let made = call.engine().create_collection(call.db(), collection)?;
+    Ok(Reply::ok(200, properties_of(&made, &Value::Null)))
+}
+
+/// `GET /_api/collection/C`
+pub(super) fn brief(call: &Call<'_>, name: &str) -> Result<Reply> {
+    let collection = call.permitted(name, Level::Read)?;
+    Ok(Reply::ok(200, brief_of(&collection)))
+}
+
+/// `GET /_api/collection/C/properties`
+pub(super) fn properties(call: &Call<'_>, name: &str) -> Result<Reply> {
+    let collection = call.permitted(name, Level::Read)?;
+    Ok(located(call, Reply::ok(200, properties_of(&collection, &Value::Null))))
+}
+
+/// `PUT /_api/collection/C/properties`
+pub(super) fn change(call: &Call<'_>, name: &str) -> Result<Reply> {
+    call.need_database(Level::Write)?;
+    let collection = call.permitted(name, Level::Write)?;
+    let given = Value::object(call.request.object()?);
+    let changed =
+        call.engine().change_collection(call.db(), &collection.name, &mut |collection| {
+            body::change(collection, &given)
+        })?;
+    Ok(located(call, Reply::ok(200, properties_of(&changed, &Value::Null))))
+}
+
+/// `PUT /_api/collection/C/rename`
+pub(super) fn rename(call: &Call<'_>, name: &str) -> Result<Reply> {
+    call.need_database(Level::Write)?;
+    let collection = call.permitted(name, Level::Write)?;
+    let given = Value::object(call.request.object()?);
+    let new =
+        given.text_of("name").ok_or_else(|| Error::new(Code::IllegalName, "name is empty"))?;
+    if call.database.views.contains_key(new) {
+        return Err(Error::of(Code::DuplicateName));
+    }
+    if let Some(graph) = graph_with(call, &collection.name) {
+        let message = format!("collections of graph '{graph}' cannot be renamed");
+        return Err(Error::unsupported(message));
+    }
+    call.engine().rename_collection(call.db(), &collection.name, new)?;
+    let database = call.engine().database(call.db())?;
+    let renamed = database.collections.get(new).ok_or_else(|| super::call::not_found(new))?;
+    Ok(located(call, Reply::ok(200, brief_of(renamed))))
+}
+
+/// Name of a graph that holds the collection.
+fn graph_with<'a>(call: &'a Call<'_>, collection: &str) -> Option<&'a str> {
+    call.database
+        .graphs
+        .values()
+        .find(|graph| super::graphs::collections_of(graph).contains(collection))
+        .map(|graph| graph.name.as_str())
+}
+
+/// `DELETE /_api/collection/C`
+pub(super) fn remove(call: &Call<'_>, name: &str) -> Result<Reply> {
+    call.need_database(Level::Write)?;
+    let collection = call.permitted(name, Level::Write)?;
+    if collection.is_system && call.request.flag("isSystem") != Some(true) {
+        return Err(Error::of(Code::Forbidden));
+    }
+    if let Some(graph) = graph_with(call, &collection.name) {
+        let message = format!("must not drop collection while part of graph '{graph}'");
+        return Err(Error::new(Code::GraphMustNotDropCollection, message));
+    }
+    call.engine().drop_collection(call.db(), &collection.name)?;
+    Ok(Reply::ok(200, object! { "id" => collection.id.to_string() }))
+}
+
+/// The short form again, for calls that change data.
+pub(super) fn brief_reply(call: &Call<'_>, collection: &Collection) -> Reply {
+    located(call, Reply::ok(200, brief_of(collection)))
+}

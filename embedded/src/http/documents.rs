@@ -1,0 +1,414 @@
+//! `/_api/document`: one document or a list of them.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Code, Error, Result};
+use crate::schema::Collection;
+use crate::txn::{OverwriteMode, Transaction, WriteOptions, Written};
+use crate::value::{Object, Value};
+
+use super::auth::Level;
+use super::call::Call;
+use super::limits::{ARRAY_MAX, DOCUMENT_LOCK_WAIT_MS};
+use super::reply::{Reply, object};
+use super::request::percent_encode;
+
+/// Text of a failed precondition (recorded).
+const REVISIONS_DIFFER: &str = "conflict, _rev values do not match";
+
+/// What a write is to answer and how it is to be done.
+pub(super) struct Wish {
+    pub(super) options: WriteOptions,
+    pub(super) silent: bool,
+    pub(super) return_old: bool,
+    pub(super) return_new: bool,
+    pub(super) wait_for_sync: bool,
+}
+
+impl Wish {
+    /// From the URL and headers of a write to `collection`.
+    pub(super) fn of(call: &Call<'_>, collection: &Collection) -> Result<Self> {
+        let request = call.request;
+        let flag = |name: &str, default: bool| request.flag(name).unwrap_or(default);
+        let if_match = request.header("if-match").map(revision);
+        let options = WriteOptions {
+            // The header wins over the body's `_rev`.
+            ignore_revs: if_match.is_some() || flag("ignoreRevs", true),
+            keep_null: flag("keepNull", true),
+            merge_objects: flag("mergeObjects", true),
+            overwrite: overwrite_mode(call)?,
+            lock_wait_ms: DOCUMENT_LOCK_WAIT_MS,
+            if_match,
+            version_attribute: request
+                .parameter("versionAttribute")
+                .filter(|n| !n.is_empty())
+                .map(str::to_owned),
+        };
+        Ok(Self {
+            options,
+            silent: flag("silent", false),
+            return_old: flag("returnOld", false),
+            return_new: flag("returnNew", false),
+            wait_for_sync: call.wait_for_sync(collection),
+        })
+    }
+
+    fn status(&self, synced: u16) -> u16 {
+        if self.wait_for_sync { synced } else { 202 }
+    }
+}
+
+/// A revision without its quotes.
+fn revision(header: &str) -> String {
+    let header = header.trim();
+    header.strip_prefix('"').and_then(|h| h.strip_suffix('"')).unwrap_or(header).to_owned()
+}
+
+fn overwrite_mode(call: &Call<'_>) -> Result<OverwriteMode> {
+    match call.request.parameter("overwriteMode") {
+        Some("conflict") => Ok(OverwriteMode::Conflict),
+        Some("ignore") => Ok(OverwriteMode::Ignore),
+        Some("replace") => Ok(OverwriteMode::Replace),
+        Some("update") => Ok(OverwriteMode::Update),
+        Some(_) => Err(Error::new(Code::BadParameter, "unknown overwriteMode")),
+        None if call.request.flag("overwrite") == Some(true) => Ok(OverwriteMode::Replace),
+        None => Ok(OverwriteMode::Conflict),
+    }
+}
+
+/// 412 with the document's identity, for a precondition that failed.
+pub(super) fn precondition_failed(collection: &str, key: &str, rev: &str) -> Error {
+    let extra = object! { "_id" => format!("{collection}/{key}"), "_key" => key, "_rev" => rev };
+    Error::new(Code::Conflict, REVISIONS_DIFFER).with_status(412).with_extra(extra)
+}
+
+/// `GET /_api/document/C/K`
+pub(super) fn read(call: &Call<'_>, collection: &str, key: &str) -> Result<Reply> {
+    let collection = call.permitted(collection, Level::Read)?;
+    let work = call.reading(&collection)?;
+    let document = work.get(&collection, key)?.ok_or_else(|| Error::of(Code::DocumentNotFound))?;
+    let rev = document.text_of("_rev").unwrap_or_default().to_owned();
+    let wanted = call.request.header("if-match").map(revision);
+    if wanted.is_some_and(|wanted| wanted != rev) {
+        return Err(precondition_failed(&collection.name, key, &rev));
+    }
+    if call.request.header("if-none-match").map(revision).as_ref() == Some(&rev) {
+        return Ok(Reply::empty(304).etag(&rev));
+    }
+    Ok(Reply::json(200, &document).etag(&rev))
+}
+
+/// Identity and what else was asked for.
+pub(super) fn described(collection: &str, written: &Written, wish: &Wish) -> Value {
+    let mut answer = Object::with_capacity(6);
+    answer.push_new("_id", format!("{collection}/{}", written.key).into());
+    answer.push_new("_key", written.key.as_str().into());
+    answer.push_new("_rev", written.rev.as_str().into());
+    let is_removal = written.executed && written.new.is_null();
+    if let (Some(old_rev), false) = (&written.old_rev, is_removal) {
+        answer.push_new("_oldRev", old_rev.as_str().into());
+    }
+    if wish.return_old && !written.old.is_null() {
+        answer.push_new("old", written.old.clone());
+    }
+    if wish.return_new && !is_removal {
+        answer.push_new("new", if written.executed { written.new.clone() } else { Value::Null });
+    }
+    Value::object(answer)
+}
+
+/// One write in the request's transaction.
+fn write_one(
+    call: &Call<'_>,
+    collection: &Collection,
+    wish: &Wish,
+    write: impl FnOnce(&Transaction) -> Result<Written>,
+) -> Result<Written> {
+    let work = call.writing(collection, wish.wait_for_sync)?;
+    let savepoint = work.savepoint();
+    let written = write(&work).inspect_err(|_| work.undo(savepoint)).map_err(as_precondition)?;
+    work.finish(wish.wait_for_sync)?;
+    Ok(written)
+}
+
+/// A revision that differs is 412 in the document API, whoever named it; a conflict between writers stays 409.
+pub(super) fn as_precondition(error: Error) -> Error {
+    let names_revision =
+        error.extra.as_deref().is_some_and(|extra| extra.text_of("_rev").is_some());
+    if error.code == Code::Conflict && names_revision { error.with_status(412) } else { error }
+}
+
+fn reply_one(
+    call: &Call<'_>,
+    collection: &Collection,
+    written: &Written,
+    wish: &Wish,
+    synced: u16,
+) -> Reply {
+    let status = wish.status(synced);
+    let reply = if wish.silent {
+        Reply::json(status, &object! {})
+    } else {
+        Reply::json(status, &described(&collection.name, written, wish))
+    };
+    let location = format!(
+        "/_db/{}/_api/document/{}/{}",
+        percent_encode(call.db()),
+        percent_encode(&collection.name),
+        percent_encode(&written.key)
+    );
+    reply.etag(&written.rev).header("location", &location)
+}
+
+/// `POST /_api/document/C` with an object or a list.
+pub(super) fn insert(call: &Call<'_>, collection: &str) -> Result<Reply> {
+    let collection = call.permitted(collection, Level::Write)?;
+    let wish = Wish::of(call, &collection)?;
+    match call.request.body()? {
+        Value::Array(list) => many(call, &collection, &list, &wish, 201, |work, document| {
+            need_object(document)?;
+            work.insert(&collection, document, &wish.options)
+        }),
+        document => {
+            need_object(&document)?;
+            let written = write_one(call, &collection, &wish, |work| {
+                work.insert(&collection, &document, &wish.options)
+            })?;
+            Ok(reply_one(call, &collection, &written, &wish, 201))
+        }
+    }
+}
+
+fn need_object(document: &Value) -> Result<()> {
+    match document {
+        Value::Object(_) => Ok(()),
+        _ => Err(Error::of(Code::DocumentTypeInvalid)),
+    }
+}
+
+/// `PUT /_api/document/C/K`
+pub(super) fn replace(call: &Call<'_>, collection: &str, key: &str) -> Result<Reply> {
+    let collection = call.permitted(collection, Level::Write)?;
+    let wish = Wish::of(call, &collection)?;
+    let body = call.request.body()?;
+    need_object(&body)?;
+    let written = write_one(call, &collection, &wish, |work| {
+        work.replace(&collection, key, &body, &wish.options)
+    })?;
+    Ok(reply_one(call, &collection, &written, &wish, 201))
+}
+
+/// `PATCH /_api/document/C/K`
+pub(super) fn update(call: &Call<'_>, collection: &str, key: &str) -> Result<Reply> {
+    let collection = call.permitted(collection, Level::Write)?;
+    let wish = Wish::of(call, &collection)?;
+    let body = call.request.body()?;
+    need_object(&body)?;
+    let written = write_one(call, &collection, &wish, |work| {
+        work.update(&collection, key, &body, &wish.options)
+    })?;
+    Ok(reply_one(call, &collection, &written, &wish, 201))
+}
+
+/// `DELETE /_api/document/C/K`
+pub(super) fn remove(call: &Call<'_>, collection: &str, key: &str) -> Result<Reply> {
+    let collection = call.permitted(collection, Level::Write)?;
+    let wish = Wish::of(call, &collection)?;
+    let body = if call.request.has_body() { call.request.body()? } else { Value::Null };
+    let rev = body.text_of("_rev");
+    let written = write_one(call, &collection, &wish, |work| {
+        work.remove(&collection, key, rev, &wish.options)
+    })?;
+    Ok(reply_one(call, &collection, &written, &wish, 200))
+}
+
+/// `PUT /_api/document/C` with a list; with `onlyget=true` the listed documents are read.
+pub(super) fn replace_many(call: &Call<'_>, collection: &str) -> Result<Reply> {
+    if call.request.flag("onlyget") == Some(true) {
+        return read_many(call, collection);
+    }
+    let collection = call.permitted(collection, Level::Write)?;
+    let wish = Wish::of(call, &collection)?;
+    let list = list(call)?;
+    many(call, &collection, &list, &wish, 201, |work, document| {
+        need_object(document)?;
+        let (key, _) = selected(&collection, document)?;
+        work.replace(&collection, key, document, &wish.options)
+    })
+}
+
+/// `PATCH /_api/document/C`
+pub(super) fn update_many(call: &Call<'_>, collection: &str) -> Result<Reply> {
+    let collection = call.permitted(collection, Level::Write)?;
+    let wish = Wish::of(call, &collection)?;
+    let list = list(call)?;
+    many(call, &collection, &list, &wish, 201, |work, document| {
+        need_object(document)?;
+        let (key, _) = selected(&collection, document)?;
+        work.update(&collection, key, document, &wish.options)
+    })
+}
+
+/// `DELETE /_api/document/C`
+pub(super) fn remove_many(call: &Call<'_>, collection: &str) -> Result<Reply> {
+    let collection = call.permitted(collection, Level::Write)?;
+    let wish = Wish::of(call, &collection)?;
+    let list = list(call)?;
+    many(call, &collection, &list, &wish, 200, |work, selector| {
+        let (key, rev) = selected(&collection, selector)?;
+        work.remove(&collection, key, rev, &wish.options)
+    })
+}
+
+fn list(call: &Call<'_>) -> Result<Vec<Value>> {
+    match call.request.body()? {
+        Value::Array(list) => Ok((*list).clone()),
+        _ => Err(Error::new(Code::BadParameter, "expecting a JSON array as body")),
+    }
+}
+
+/// Key and revision of a list's element: a key, an id, or an object with `_key` or `_id`. An id of another collection
+/// names no document here.
+fn selected<'a>(
+    collection: &Collection,
+    selector: &'a Value,
+) -> Result<(&'a str, Option<&'a str>)> {
+    let text = match selector {
+        Value::String(text) => &**text,
+        _ => match selector.text_of("_key").or_else(|| selector.text_of("_id")) {
+            Some(text) => text,
+            None => return Err(Error::of(Code::DocumentHandleBad)),
+        },
+    };
+    match text.split_once('/') {
+        None => Ok((text, selector.text_of("_rev"))),
+        Some((name, key)) if name == collection.name => Ok((key, selector.text_of("_rev"))),
+        Some(_) => Err(Error::of(Code::DocumentNotFound)),
+    }
+}
+
+/// An element's place in the answer when it failed.
+fn failed(error: &Error, with_identity: bool) -> Value {
+    let mut answer = Object::with_capacity(6);
+    answer.push_new("error", Value::Bool(true));
+    answer.push_new("errorNum", Value::Int(i64::from(error.code.num())));
+    answer.push_new("errorMessage", Value::string(&error.message));
+    if let (true, Some(extra)) = (with_identity, error.extra.as_deref().and_then(Value::as_object))
+    {
+        for (name, value) in extra.iter() {
+            answer.insert(name.clone(), value.clone());
+        }
+    }
+    Value::object(answer)
+}
+
+/// How often each number failed, for `x-arango-error-codes`.
+#[derive(Default)]
+struct Failures(BTreeMap<u32, u64>);
+
+impl Failures {
+    fn add(&mut self, error: &Error) {
+        *self.0.entry(error.code.num()).or_default() += 1;
+    }
+
+    fn mark(&self, reply: Reply) -> Reply {
+        if self.0.is_empty() {
+            return reply;
+        }
+        let counts: Vec<String> = self.0.iter().map(|(num, n)| format!("\"{num}\":{n}")).collect();
+        reply.header("x-arango-error-codes", &format!("{{{}}}", counts.join(",")))
+    }
+}
+
+/// Many writes in one transaction; failed elements are skipped, the others count.
+fn many(
+    call: &Call<'_>,
+    collection: &Collection,
+    list: &[Value],
+    wish: &Wish,
+    synced: u16,
+    write: impl Fn(&Transaction, &Value) -> Result<Written>,
+) -> Result<Reply> {
+    need_room(list)?;
+    let work = call.writing(collection, wish.wait_for_sync)?;
+    let mut failures = Failures::default();
+    let mut answers = Vec::with_capacity(list.len());
+    for element in list {
+        let savepoint = work.savepoint();
+        match write(&work, element) {
+            Ok(_) if wish.silent => {}
+            Ok(written) => answers.push(described(&collection.name, &written, wish)),
+            Err(error) if ends_everything(&error) => {
+                work.undo(savepoint);
+                return Err(error);
+            }
+            Err(error) => {
+                work.rollback_to(savepoint);
+                failures.add(&error);
+                answers.push(failed(&error, synced == 201));
+            }
+        }
+    }
+    work.finish(wish.wait_for_sync)?;
+    // Where nothing was written, the collection's own wish to sync counts for nothing (recorded).
+    let nothing_written = failures.0.values().sum::<u64>() == list.len() as u64 && !list.is_empty();
+    let asked = call.request.flag("waitForSync") == Some(true);
+    let status = if nothing_written && !asked { 202 } else { wish.status(synced) };
+    let body = if wish.silent && answers.is_empty() {
+        object! {}
+    } else {
+        answers.into()
+    };
+    Ok(failures.mark(Reply::json(status, &body)))
+}
+
+/// Errors of the transaction or the engine, not of one element.
+fn ends_everything(error: &Error) -> bool {
+    let request_wide = [
+        Code::ResourceLimit,
+        Code::ReadOnly,
+        Code::TransactionUnregisteredCollection,
+        Code::TransactionAborted,
+        Code::DataSourceNotFound,
+        Code::NotImplemented,
+        Code::Internal,
+        Code::SystemError,
+    ];
+    request_wide.contains(&error.code)
+}
+
+fn need_room(list: &[Value]) -> Result<()> {
+    if list.len() > ARRAY_MAX {
+        return Err(Error::new(Code::ResourceLimit, format!("more than {ARRAY_MAX} elements")));
+    }
+    Ok(())
+}
+
+/// `PUT /_api/document/C?onlyget=true`
+fn read_many(call: &Call<'_>, collection: &str) -> Result<Reply> {
+    let collection = call.permitted(collection, Level::Read)?;
+    let list = list(call)?;
+    need_room(&list)?;
+    let check_revs = call.request.flag("ignoreRevs") == Some(false);
+    let work = call.reading(&collection)?;
+    let mut failures = Failures::default();
+    let mut answers = Vec::with_capacity(list.len());
+    for selector in &list {
+        let found = selected(&collection, selector).and_then(|(key, rev)| {
+            let document =
+                work.get(&collection, key)?.ok_or_else(|| Error::of(Code::DocumentNotFound))?;
+            let current = document.text_of("_rev").unwrap_or_default();
+            match rev {
+                Some(rev) if check_revs && rev != current => {
+                    Err(precondition_failed(&collection.name, key, current))
+                }
+                _ => Ok(document),
+            }
+        });
+        answers.push(found.unwrap_or_else(|error| {
+            failures.add(&error);
+            failed(&error, true)
+        }));
+    }
+    Ok(failures.mark(Reply::json(200, &answers.into())))
+}

@@ -1,0 +1,308 @@
+//! `/_api/gharial/G/vertex/…`, `…/edge/…` and `/_api/edges`: vertices and edges; the ends of an edge must exist, and a
+//! vertex takes its edges with it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::error::{Code, Error, Result};
+use crate::query::Stats;
+use crate::schema::{Collection, CollectionKind, Graph, IndexKind};
+use crate::txn::{Declared, IndexRange, Transaction, WriteOptions, Written};
+use crate::value::{Object, Value};
+
+use super::auth::Level;
+use super::call::{Call, Work};
+use super::documents::{Wish, as_precondition, described, precondition_failed};
+use super::graphs::{find, status, vertices_of};
+use super::limits::SCAN_BATCH;
+use super::queries::stats;
+use super::reply::{Reply, object};
+
+/// Field of an edge index: edges that start at a vertex.
+const FROM: usize = 0;
+/// Field of an edge index: edges that end at a vertex.
+const TO: usize = 1;
+
+/// A collection of a graph, as `vertex` or as `edge`.
+fn member(
+    call: &Call<'_>,
+    graph: &Graph,
+    kind: &str,
+    name: &str,
+    level: Level,
+) -> Result<Arc<Collection>> {
+    if kind == "vertex" {
+        if !vertices_of(graph).contains(name) {
+            return Err(Error::of(Code::GraphVertexColDoesNotExist));
+        }
+    } else if !graph.edge_definitions.iter().any(|d| d.collection == name) {
+        return Err(Error::of(Code::GraphEdgeCollectionNotUsed));
+    }
+    call.permitted(name, level)
+}
+
+/// `GET …/C/K`
+pub(super) fn read(
+    call: &Call<'_>,
+    graph: &str,
+    kind: &str,
+    name: &str,
+    key: &str,
+) -> Result<Reply> {
+    let graph = find(call, graph)?;
+    let collection = member(call, &graph, kind, name, Level::Read)?;
+    let work = call.reading(&collection)?;
+    let document = work.get(&collection, key)?.ok_or_else(|| Error::of(Code::DocumentNotFound))?;
+    let rev = document.text_of("_rev").unwrap_or_default().to_owned();
+    let plain = |header: &str| header.trim().trim_matches('"').to_owned();
+    let wanted = call.request.parameter("rev").or_else(|| call.request.header("if-match"));
+    if wanted.map(plain).is_some_and(|wanted| wanted != rev) {
+        return Err(precondition_failed(&collection.name, key, &rev));
+    }
+    if call.request.header("if-none-match").map(plain).as_ref() == Some(&rev) {
+        return Ok(Reply::empty(304).header("etag", &rev));
+    }
+    Ok(Reply::ok(200, object! { kind => document }).header("etag", &rev))
+}
+
+/// What one write of a graph may touch.
+fn declared(call: &Call<'_>, graph: &Graph, written: &Collection) -> Declared {
+    let known = |name: &&str| call.database.collections.contains_key(*name);
+    let read = vertices_of(graph).into_iter().filter(known).map(str::to_owned).collect();
+    Declared { read, write: vec![written.name.clone()], ..Declared::default() }
+}
+
+fn write(
+    call: &Call<'_>,
+    declared: &Declared,
+    wish: &Wish,
+    act: impl FnOnce(&Transaction) -> Result<Written>,
+) -> Result<Written> {
+    let work: Work = call.work(declared, wish.wait_for_sync)?;
+    let savepoint = work.savepoint();
+    let written = act(&work).inspect_err(|_| work.undo(savepoint)).map_err(as_precondition)?;
+    work.finish(wish.wait_for_sync)?;
+    Ok(written)
+}
+
+/// `{vertex: {…}, new, old}`
+fn reply(
+    status: u16,
+    kind: &str,
+    collection: &Collection,
+    written: &Written,
+    wish: &Wish,
+) -> Reply {
+    let mut identity = Object::new();
+    let mut body = Object::new();
+    if let Some(all) = described(&collection.name, written, wish).as_object() {
+        for (name, value) in all.iter() {
+            let target = if ["new", "old"].contains(&&**name) { &mut body } else { &mut identity };
+            target.push_new(name.clone(), value.clone());
+        }
+    }
+    body.push_new(kind, Value::object(identity));
+    Reply::ok(status, Value::object(body)).header("etag", &written.rev)
+}
+
+/// The ends that a document names must be ids of documents in the right collections of the definition.
+fn check_ends(
+    call: &Call<'_>,
+    work: &Transaction,
+    graph: &Graph,
+    edges: &Collection,
+    edge: &Value,
+    all: bool,
+) -> Result<()> {
+    let Some(definition) = graph.edge_definitions.iter().find(|d| d.collection == edges.name)
+    else {
+        return Ok(());
+    };
+    for (attribute, allowed) in [("_from", &definition.from), ("_to", &definition.to)] {
+        let id = match edge.attribute(attribute) {
+            Value::Null if !all => continue,
+            Value::String(id) => id,
+            _ => return Err(Error::of(Code::InvalidEdgeAttribute)),
+        };
+        let Some((name, key)) = id.split_once('/') else {
+            return Err(Error::of(Code::InvalidEdgeAttribute));
+        };
+        if !allowed.iter().any(|one| one == name) {
+            let message =
+                format!("referenced {attribute} collection '{name}' is not part of the graph");
+            return Err(Error::new(Code::GraphReferencedVertexCollectionNotInGraph, message));
+        }
+        let vertices = call.permitted(name, Level::Read)?;
+        if work.get(&vertices, key)?.is_none() {
+            return Err(Error::of(Code::DocumentNotFound));
+        }
+    }
+    Ok(())
+}
+
+/// `POST …/C`
+pub(super) fn insert(call: &Call<'_>, graph: &str, kind: &str, name: &str) -> Result<Reply> {
+    let graph = find(call, graph)?;
+    let collection = member(call, &graph, kind, name, Level::Write)?;
+    let wish = Wish::of(call, &collection)?;
+    let document = Value::object(call.request.object()?);
+    let written = write(call, &declared(call, &graph, &collection), &wish, |work| {
+        if kind == "edge" {
+            check_ends(call, work, &graph, &collection, &document, true)?;
+        }
+        work.insert(&collection, &document, &wish.options)
+    })?;
+    Ok(reply(status(call, 201), kind, &collection, &written, &wish))
+}
+
+/// `PATCH …/C/K`
+pub(super) fn update(
+    call: &Call<'_>,
+    graph: &str,
+    kind: &str,
+    name: &str,
+    key: &str,
+) -> Result<Reply> {
+    let graph = find(call, graph)?;
+    let collection = member(call, &graph, kind, name, Level::Write)?;
+    let wish = Wish::of(call, &collection)?;
+    let document = Value::object(call.request.object()?);
+    let written = write(call, &declared(call, &graph, &collection), &wish, |work| {
+        if kind == "edge" {
+            check_ends(call, work, &graph, &collection, &document, false)?;
+        }
+        work.update(&collection, key, &document, &wish.options)
+    })?;
+    Ok(reply(status(call, 200), kind, &collection, &written, &wish))
+}
+
+/// `PUT …/C/K`
+pub(super) fn replace(
+    call: &Call<'_>,
+    graph: &str,
+    kind: &str,
+    name: &str,
+    key: &str,
+) -> Result<Reply> {
+    let graph = find(call, graph)?;
+    let collection = member(call, &graph, kind, name, Level::Write)?;
+    let wish = Wish::of(call, &collection)?;
+    let document = Value::object(call.request.object()?);
+    let written = write(call, &declared(call, &graph, &collection), &wish, |work| {
+        if kind == "edge" {
+            check_ends(call, work, &graph, &collection, &document, true)?;
+        }
+        work.replace(&collection, key, &document, &wish.options)
+    })?;
+    Ok(reply(status(call, 200), kind, &collection, &written, &wish))
+}
+
+/// `DELETE …/C/K`; a vertex takes the edges of every graph with it.
+pub(super) fn remove(
+    call: &Call<'_>,
+    graph: &str,
+    kind: &str,
+    name: &str,
+    key: &str,
+) -> Result<Reply> {
+    let graph = find(call, graph)?;
+    let collection = member(call, &graph, kind, name, Level::Write)?;
+    let wish = Wish::of(call, &collection)?;
+    let touching = if kind == "vertex" { edges_at(call, name)? } else { Vec::new() };
+    let mut declared = declared(call, &graph, &collection);
+    declared.write.extend(touching.iter().map(|edges| edges.name.clone()));
+    let written = write(call, &declared, &wish, |work| {
+        let written = work.remove(&collection, key, None, &wish.options)?;
+        let id = format!("{}/{key}", collection.name);
+        for edges in &touching {
+            remove_edges(work, edges, &id)?;
+        }
+        Ok(written)
+    })?;
+    let mut body = Object::new();
+    body.push_new("removed", Value::Bool(true));
+    if wish.return_old {
+        body.push_new("old", written.old);
+    }
+    Ok(Reply::ok(status(call, 200), Value::object(body)))
+}
+
+/// Edge collections of all graphs whose edges may end in the vertex collection; each must be writable.
+fn edges_at(call: &Call<'_>, vertices: &str) -> Result<Vec<Arc<Collection>>> {
+    let definitions = call.database.graphs.values().flat_map(|graph| &graph.edge_definitions);
+    let names: BTreeSet<&str> = definitions
+        .filter(|d| d.from.iter().chain(&d.to).any(|end| end == vertices))
+        .map(|d| d.collection.as_str())
+        .filter(|name| call.database.collections.contains_key(*name))
+        .collect();
+    names.into_iter().map(|name| call.permitted(name, Level::Write)).collect()
+}
+
+fn remove_edges(work: &Transaction, edges: &Collection, vertex: &str) -> Result<()> {
+    let options = WriteOptions::default();
+    let mut keys = BTreeSet::new();
+    for field in [FROM, TO] {
+        touching(work, edges, vertex, field, |edge| {
+            keys.extend(edge.text_of("_key").map(str::to_owned));
+        })?;
+    }
+    for key in keys {
+        work.remove(edges, &key, None, &options)?;
+    }
+    Ok(())
+}
+
+/// Edges of a vertex in one direction, by the edge index.
+fn touching(
+    work: &Transaction,
+    edges: &Collection,
+    vertex: &str,
+    field: usize,
+    mut each: impl FnMut(&Value),
+) -> Result<()> {
+    let index = edges
+        .indexes
+        .iter()
+        .find(|index| index.kind == IndexKind::Edge)
+        .ok_or_else(|| Error::of(Code::CollectionTypeInvalid))?;
+    let range = IndexRange { equals: vec![Value::from(vertex)], ..IndexRange::default() };
+    let mut scan = work.index_scan(edges, index, field, &range, false)?;
+    loop {
+        let batch = work.next(&mut scan, SCAN_BATCH)?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        batch.iter().for_each(&mut each);
+    }
+}
+
+/// `GET /_api/edges/E?vertex=ID&direction=in|out|any`
+pub(super) fn edges(call: &Call<'_>, name: &str) -> Result<Reply> {
+    let collection = call.permitted(name, Level::Read)?;
+    if collection.kind != CollectionKind::Edge {
+        return Err(Error::of(Code::CollectionTypeInvalid));
+    }
+    let vertex = call.request.parameter("vertex").filter(|id| id.contains('/'));
+    let vertex = vertex.ok_or_else(|| Error::of(Code::DocumentHandleBad))?;
+    let fields: &[usize] = match call.request.parameter("direction") {
+        None | Some("any") => &[FROM, TO],
+        Some("out") => &[FROM],
+        Some("in") => &[TO],
+        Some(_) => {
+            return Err(Error::new(Code::HttpBadParameter, "'direction' must be in, out or any"));
+        }
+    };
+    let work = call.reading(&collection)?;
+    let mut keys = BTreeSet::new();
+    let mut found = Vec::new();
+    for field in fields {
+        touching(&work, &collection, vertex, *field, |edge| {
+            if keys.insert(edge.text_of("_key").unwrap_or_default().to_owned()) {
+                found.push(edge.clone());
+            }
+        })?;
+    }
+    let count = found.len() as u64;
+    let counted = Stats { scanned_index: count, document_lookups: count, ..Stats::default() };
+    Ok(Reply::ok(200, object! { "edges" => found, "stats" => stats(&counted, 0.0) }))
+}

@@ -1,0 +1,128 @@
+//! `/_api/index`
+
+use std::sync::Arc;
+
+use crate::error::{Code, Error, Result};
+use crate::schema::{Collection, Index, IndexKind};
+use crate::value::{Object, Value};
+
+use super::auth::Level;
+use super::call::Call;
+use super::index_body;
+use super::reply::{Reply, object};
+
+/// An index as it is answered.
+fn shown(collection: &Collection, index: &Index) -> Value {
+    let mut all = Object::with_capacity(12);
+    match index.kind {
+        IndexKind::Primary => {
+            all.push_new("fields", vec![Value::from("_key")].into());
+            all.push_new("type", "primary".into());
+        }
+        IndexKind::Edge => {
+            all.push_new("fields", vec![Value::from("_from"), Value::from("_to")].into());
+            all.push_new("type", "edge".into());
+        }
+        _ => {}
+    }
+    if let Some(definition) = index.definition.as_object() {
+        for (name, value) in definition.iter() {
+            all.insert(name.clone(), value.clone());
+        }
+    }
+    all.insert("id", format!("{}/{}", collection.name, index.id).into());
+    all.insert("name", index.name.as_str().into());
+    all.insert("sparse", index.sparse.into());
+    all.insert("unique", index.unique.into());
+    if index.unique {
+        all.insert("selectivityEstimate", Value::Int(1));
+    }
+    Value::object(all)
+}
+
+/// `GET /_api/index?collection=C`
+pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
+    let collection = call.permitted(collection_name(call)?, Level::Read)?;
+    let list: Vec<Value> =
+        collection.indexes.iter().map(|index| shown(&collection, index)).collect();
+    let by_id: Object = list
+        .iter()
+        .map(|index| (index.text_of("id").unwrap_or_default().into(), index.clone()))
+        .collect();
+    Ok(Reply::ok(200, object! { "indexes" => list, "identifiers" => Value::object(by_id) }))
+}
+
+fn collection_name<'a>(call: &'a Call<'_>) -> Result<&'a str> {
+    call.request
+        .parameter("collection")
+        .filter(|name| !name.is_empty())
+        .ok_or_else(|| Error::of(Code::CollectionParameterMissing).with_status(400))
+}
+
+fn find(collection: &Collection, id: &str) -> Result<Arc<Index>> {
+    let number = id.parse::<u64>().ok();
+    collection
+        .indexes
+        .iter()
+        .find(|index| number == Some(index.id) || index.name == id)
+        .cloned()
+        .ok_or_else(|| Error::of(Code::IndexNotFound))
+}
+
+/// `GET /_api/index/C/ID`, by number or name
+pub(super) fn one(call: &Call<'_>, collection: &str, id: &str) -> Result<Reply> {
+    let collection = call.permitted(collection, Level::Read)?;
+    let index = find(&collection, id)?;
+    Ok(Reply::ok(200, shown(&collection, &index)))
+}
+
+/// `POST /_api/index?collection=C`: 201 for a new one, 200 for one that was there with the same definition.
+pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
+    let collection = call.permitted(collection_name(call)?, Level::Read)?;
+    call.need_database(Level::Write)?;
+    call.need_collection(&collection.name, Level::Write)?;
+    let body = Value::object(call.request.object()?);
+    let wanted = index_body::index(&body, call.engine().options().vector_index)?;
+    let (index, is_new) =
+        call.engine().create_index(call.db(), &collection.name, wanted).map_err(creation_failed)?;
+    let status = if is_new { 201 } else { 200 };
+    let mut answer = Object::with_capacity(14);
+    if let Some(shown) = shown(&collection, &index).as_object() {
+        for (name, value) in shown.iter() {
+            answer.push_new(name.clone(), value.clone());
+        }
+    }
+    answer.insert("isNewlyCreated", is_new.into());
+    answer.insert("error", false.into());
+    answer.insert("code", Value::Int(i64::from(status)));
+    Ok(Reply::json(status, &Value::object(answer)))
+}
+
+/// Creation failures are 400 with the real number, except for 11, 1212 and what this engine lacks or lost.
+fn creation_failed(error: Error) -> Error {
+    let own_status = [
+        Code::Forbidden,
+        Code::IndexNotFound,
+        Code::NotImplemented,
+        Code::ReadOnly,
+        Code::Internal,
+        Code::SystemError,
+        Code::DataSourceNotFound,
+        Code::DatabaseNotFound,
+    ];
+    if own_status.contains(&error.code) { error } else { error.with_status(400) }
+}
+
+/// `DELETE /_api/index/C/ID`
+pub(super) fn remove(call: &Call<'_>, collection: &str, id: &str) -> Result<Reply> {
+    let collection = call.permitted(collection, Level::Read)?;
+    call.need_database(Level::Write)?;
+    call.need_collection(&collection.name, Level::Write)?;
+    let index = find(&collection, id)?;
+    if matches!(index.kind, IndexKind::Primary | IndexKind::Edge) {
+        return Err(Error::new(Code::BadParameter, "primary and edge indexes cannot be dropped"));
+    }
+    call.engine().drop_index(call.db(), &collection.name, index.id)?;
+    let id = format!("{}/{}", collection.name, index.id);
+    Ok(Reply::json(200, &object! { "id" => id, "error" => false, "code" => 200_i64 }))
+}

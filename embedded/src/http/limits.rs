@@ -1,0 +1,75 @@
+//! Every number that bounds the HTTP front, with its source.
+
+use std::time::Duration;
+
+/// Connections served at once on one listener; more wait in the socket's backlog.
+pub(super) const CONNECTIONS_MAX: usize = 1024;
+/// Requests that do engine work at once; each occupies one blocking thread.
+pub(super) const WORKERS_MAX: usize = 128;
+/// Begins of stream transactions at once; they may wait long for locks, so they have their own threads.
+pub(super) const BEGINNERS_MAX: usize = 32;
+/// Commits and aborts at once; apart from the others, so that an end is never queued behind those who wait for it.
+pub(super) const FINISHERS_MAX: usize = 32;
+/// Operations inside stream transactions at once; apart from those who may wait for what these transactions hold.
+pub(super) const STREAM_WORKERS_MAX: usize = 64;
+/// Requests that wait for a thread (`--server.maximal-queue-size` of arangod); one more is answered 503/21003.
+pub(super) const QUEUE_MAX: usize = 4096;
+/// Bytes of a request body (arangod: 1 GiB; here a tenth is plenty for a local engine).
+pub(super) const BODY_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// Bytes of all request bodies that are held at once on one listener; one more is answered 503/21003.
+pub(super) const BODIES_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// Bytes in which the room for bodies is counted.
+pub(super) const BODY_UNIT: usize = 1024;
+/// Bytes of a request target (arangod: 16 KiB).
+pub(super) const TARGET_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of a header block (arangod: 1 MiB).
+pub(super) const HEAD_BYTES_MAX: usize = 1024 * 1024;
+/// Headers of one request.
+pub(super) const HEADERS_MAX: usize = 128;
+/// Wait for a request's head, idle time between requests included (`--http.keep-alive-timeout` of arangod: 300 s).
+pub(super) const HEAD_WAIT: Duration = Duration::from_secs(300);
+/// Wait for a request's body after its head.
+pub(super) const BODY_WAIT: Duration = Duration::from_secs(60);
+/// Open requests may take this long to finish when the server stops.
+pub(super) const DRAIN_WAIT: Duration = Duration::from_secs(10);
+/// First pause after a failed accept; doubled up to `ACCEPT_PAUSE_MAX`.
+pub(super) const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(5);
+/// Longest pause after a failed accept.
+pub(super) const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// How often expired cursors are dropped.
+pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// Cursors kept at once on one listener; one more is refused with 500/32.
+pub(super) const CURSORS_MAX: usize = 1024;
+/// Rows that all cursors of one listener may keep together; a query above is refused with 500/32.
+pub(super) const CURSOR_ROWS_MAX: usize = 4_000_000;
+/// `batchSize` when the request names none (ArangoDB's default).
+pub(super) const BATCH_SIZE_DEFAULT: usize = 1000;
+/// `ttl` of a cursor in seconds when the request names none (single server's default).
+pub(super) const CURSOR_TTL_S: f64 = 30.0;
+/// Longest `ttl` of a cursor in seconds.
+pub(super) const CURSOR_TTL_S_MAX: f64 = 3600.0;
+
+/// How long a single document write waits for another writer of the same key before 409/1200.
+pub(super) const DOCUMENT_LOCK_WAIT_MS: u64 = 1000;
+/// Elements of a document array in one request.
+pub(super) const ARRAY_MAX: usize = 1_000_000;
+/// Documents read at once by a scan of the front (truncate in a transaction, checksum).
+pub(super) const SCAN_BATCH: usize = 1000;
+/// Stream transactions that the read-only listener remembers as its own.
+pub(super) const READ_STREAMS_MAX: usize = 65_536;
+/// Collections in one `collections` object of a stream transaction (ArangoDB: 2048 per query).
+pub(super) const DECLARED_MAX: usize = 2048;
+
+/// Rounds of SHA-256 over a password.
+pub(super) const PASSWORD_ROUNDS: u32 = 20_000;
+/// Verified Basic credentials that are remembered.
+pub(super) const CREDENTIALS_KEPT: usize = 1024;
+/// Seconds that a token of `/_open/auth` is good for (`--server.session-timeout`).
+pub(super) const SESSION_S: u64 = 3600;
+/// Users that can exist.
+pub(super) const USERS_MAX: usize = 10_000;
+/// Bytes of a user name or password.
+pub(super) const CREDENTIAL_BYTES_MAX: usize = 4096;
+/// Fields of one persistent index, and its `storedValues` (ArangoDB: 32).
+pub(super) const INDEX_FIELDS_MAX: usize = 32;

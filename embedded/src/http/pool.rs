@@ -1,0 +1,135 @@
+//! Engine work leaves the event loop here: bounded threads, queues and bodies, and lanes that do not block each other.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::error::{Code, Error, Result};
+
+use super::limits::{
+    BEGINNERS_MAX, BODIES_BYTES_MAX, BODY_UNIT, FINISHERS_MAX, QUEUE_MAX, STREAM_WORKERS_MAX,
+    WORKERS_MAX,
+};
+
+/// Which threads a request may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// Most requests.
+    Common,
+    /// Operations inside a stream transaction.
+    Stream,
+    /// Begin of a stream transaction, which may wait for exclusive locks.
+    Begin,
+    /// Commit or abort of a stream transaction, for which others wait.
+    Finish,
+}
+
+/// The lanes, each with its places to run and to wait.
+#[derive(Debug)]
+pub(super) struct Pool {
+    common: LanePlaces,
+    stream: LanePlaces,
+    begin: LanePlaces,
+    finish: LanePlaces,
+    bodies: Arc<Semaphore>,
+}
+
+#[derive(Debug)]
+struct LanePlaces {
+    running: Arc<Semaphore>,
+    admitted: Arc<Semaphore>,
+}
+
+impl LanePlaces {
+    fn new(threads: usize) -> Self {
+        Self {
+            running: Arc::new(Semaphore::new(threads)),
+            admitted: Arc::new(Semaphore::new(threads + QUEUE_MAX)),
+        }
+    }
+}
+
+impl Pool {
+    /// Empty lanes; threads come with the work.
+    pub(super) fn new() -> Self {
+        Self {
+            common: LanePlaces::new(WORKERS_MAX),
+            stream: LanePlaces::new(STREAM_WORKERS_MAX),
+            begin: LanePlaces::new(BEGINNERS_MAX),
+            finish: LanePlaces::new(FINISHERS_MAX),
+            bodies: Arc::new(Semaphore::new(BODIES_BYTES_MAX / BODY_UNIT)),
+        }
+    }
+
+    /// Room for a body of that many bytes, held as long as the body is; 503/21003 when there is none.
+    pub(super) fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
+        let units =
+            u32::try_from(bytes.div_ceil(BODY_UNIT)).map_err(|_| Error::of(Code::HttpTooLarge))?;
+        Arc::clone(&self.bodies)
+            .try_acquire_many_owned(units)
+            .map_err(|_| Error::of(Code::QueueFull))
+    }
+
+    /// Runs `work` on a thread of its own; 503/21003 when the lane's queue is full, 500 when `work` panics.
+    pub(super) async fn run<T, F>(&self, lane: Lane, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let places = match lane {
+            Lane::Common => &self.common,
+            Lane::Stream => &self.stream,
+            Lane::Begin => &self.begin,
+            Lane::Finish => &self.finish,
+        };
+        let admitted = Arc::clone(&places.admitted)
+            .try_acquire_owned()
+            .map_err(|_| Error::of(Code::QueueFull))?;
+        let running = Arc::clone(&places.running)
+            .acquire_owned()
+            .await
+            .map_err(|_| Error::of(Code::ShuttingDown))?;
+        tokio::task::spawn_blocking(move || {
+            let _places = (admitted, running);
+            work()
+        })
+        .await
+        .map_err(|failure| {
+            tracing::error!(%failure, "a request ended in a panic");
+            Error::of(Code::Internal)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_full_queue_is_refused_and_other_lanes_go_on() {
+        let pool = Pool::new();
+        let all = u32::try_from(FINISHERS_MAX + QUEUE_MAX).expect("fits");
+        let held = Arc::clone(&pool.finish.admitted).acquire_many_owned(all).await.expect("open");
+        let refused = pool.run(Lane::Finish, || ()).await.expect_err("full");
+        assert_eq!((refused.status(), refused.code.num()), (503, 21003));
+        assert_eq!(pool.run(Lane::Common, || 7).await.expect("runs"), 7);
+        drop(held);
+        pool.run(Lane::Finish, || ()).await.expect("runs again");
+    }
+
+    #[test]
+    fn bodies_share_their_room() {
+        let pool = Pool::new();
+        let held = pool.room(BODIES_BYTES_MAX - BODY_UNIT).expect("room");
+        drop(pool.room(BODY_UNIT).expect("just fits"));
+        assert_eq!(pool.room(BODY_UNIT + 1).expect_err("full").code.num(), 21003);
+        drop(held);
+        drop(pool.room(BODY_UNIT + 1).expect("room again"));
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_internal_error() {
+        let failed = Pool::new().run(Lane::Common, || panic!("on purpose")).await;
+        assert_eq!(failed.map(|(): ()| ()).expect_err("panicked").status(), 500);
+    }
+}

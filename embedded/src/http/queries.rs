@@ -1,0 +1,189 @@
+//! Queries out of request bodies: options, permissions, running in the right transaction, explain and parse.
+
+use std::time::Instant;
+
+use crate::error::{Code, Error, Result};
+use crate::query::{self, Access, Answer, Prepared, Query, QueryOptions, Stats};
+use crate::txn::Declared;
+use crate::value::{Object, Value};
+
+use super::auth::Level;
+use super::call::Call;
+use super::read_only;
+use super::reply::{Reply, object};
+use super::server::Mode;
+
+/// The query of a body (1502 without one).
+pub(super) fn query_of(body: &Value) -> Result<Query> {
+    let text = match body.attribute("query") {
+        Value::String(text) if !text.trim().is_empty() => text.to_string(),
+        Value::Null | Value::String(_) => return Err(Error::of(Code::QueryEmpty)),
+        _ => return Err(Error::new(Code::BadParameter, "'query' must be a string")),
+    };
+    let binds = match body.attribute("bindVars") {
+        Value::Null => Object::new(),
+        Value::Object(binds) => (*binds).clone(),
+        _ => return Err(Error::new(Code::BadParameter, "'bindVars' must be an object")),
+    };
+    let options = body.attribute("options");
+    if !options.is_null() && options.as_object().is_none() {
+        return Err(Error::new(Code::BadParameter, "'options' must be an object"));
+    }
+    Ok(Query { text, binds, options: options_of(body, &options)? })
+}
+
+fn options_of(body: &Value, options: &Value) -> Result<QueryOptions> {
+    let flag = |name: &str| matches!(options.attribute(name), Value::Bool(true));
+    let memory_limit = number(body, "memoryLimit")?.or(number(options, "memoryLimit")?);
+    let max_warning_count = number(options, "maxWarningCount")?.map(|n| n as usize);
+    Ok(QueryOptions {
+        full_count: flag("fullCount"),
+        fail_on_warning: flag("failOnWarning"),
+        max_warning_count,
+        max_runtime_s: number(options, "maxRuntime")?.unwrap_or(0.0),
+        memory_limit: memory_limit.unwrap_or(0.0) as u64,
+    })
+}
+
+/// A number that is not negative, if it is there.
+pub(super) fn number(body: &Value, name: &str) -> Result<Option<f64>> {
+    match body.attribute(name) {
+        Value::Null => Ok(None),
+        value => match value.as_f64() {
+            Some(number) if number >= 0.0 => Ok(Some(number)),
+            _ => Err(Error::new(Code::BadParameter, format!("'{name}' must be a number from 0"))),
+        },
+    }
+}
+
+/// Prepares a query and lets it pass only with permission for everything it touches.
+fn prepare(call: &Call<'_>, query: &Query) -> Result<Prepared> {
+    let prepared = query::prepare(&call.database, query)?;
+    permit(call, &prepared.access)?;
+    Ok(prepared)
+}
+
+fn permit(call: &Call<'_>, access: &Access) -> Result<()> {
+    let writes = access.write.iter().chain(&access.exclusive);
+    if call.front.mode == Mode::ReadOnly && writes.clone().next().is_some() {
+        return Err(read_only::refusal());
+    }
+    for name in writes {
+        call.need_collection(name, Level::Write)?;
+    }
+    for name in &access.read {
+        match call.database.views.get(name) {
+            None => call.need_collection(name, Level::Read)?,
+            Some(view) => super::views::need_linked(call, view)?,
+        }
+    }
+    Ok(())
+}
+
+/// Runs a query to its end: in the request's stream transaction, where a failed one is undone alone, or in its own.
+pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<(Answer, f64)> {
+    let started = Instant::now();
+    let prepared = prepare(call, query)?;
+    let access = &prepared.access;
+    let declared = Declared {
+        read: access.read.clone(),
+        write: access.write.clone(),
+        exclusive: access.exclusive.clone(),
+        // A read that only the running query knows of (`DOCUMENT`) cannot be checked; it is let through when there is
+        // nothing that the caller may not read.
+        allow_implicit: call.reads_everything(),
+    };
+    let work = call.work(&declared, access.wait_for_sync)?;
+    let savepoint = work.savepoint();
+    let answer = prepared.run(&call.database, &work).inspect_err(|_| work.undo(savepoint))?;
+    work.finish(access.wait_for_sync)?;
+    Ok((answer, started.elapsed().as_secs_f64()))
+}
+
+/// `extra` of a cursor.
+pub(super) fn extra(answer: &Answer, seconds: f64) -> Value {
+    object! {
+        "warnings" => warnings(&answer.warnings),
+        "stats" => stats(&answer.stats, seconds),
+    }
+}
+
+fn warnings(warnings: &[(u32, String)]) -> Vec<Value> {
+    let shown = |(code, message): &(u32, String)| {
+        object! { "code" => i64::from(*code), "message" => message.as_str() }
+    };
+    warnings.iter().map(shown).collect()
+}
+
+/// `stats`, with every attribute of 3.12.10 (drivers need them in each batch).
+pub(super) fn stats(stats: &Stats, seconds: f64) -> Value {
+    let mut all = Object::with_capacity(17);
+    let mut put = |name: &str, number: u64| all.push_new(name, Value::from(number));
+    put("writesExecuted", stats.writes_executed);
+    put("writesIgnored", stats.writes_ignored);
+    put("documentLookups", stats.document_lookups);
+    put("seeks", stats.seeks);
+    put("scannedFull", stats.scanned_full);
+    put("scannedIndex", stats.scanned_index);
+    put("searchParallelism", 1);
+    put("cursorsCreated", 0);
+    put("cursorsRearmed", 0);
+    put("cacheHits", 0);
+    put("cacheMisses", 0);
+    put("filtered", stats.filtered);
+    put("httpRequests", 0);
+    if let Some(full_count) = stats.full_count {
+        put("fullCount", full_count);
+    }
+    put("peakMemoryUsage", stats.peak_memory_usage);
+    put("intermediateCommits", 0);
+    all.push_new("executionTime", Value::Double(seconds));
+    Value::object(all)
+}
+
+/// `POST /_api/explain`; there is one plan, so that `allPlans` lists that one.
+pub(super) fn explain(call: &Call<'_>) -> Result<Reply> {
+    let started = Instant::now();
+    let body = Value::object(call.request.object()?);
+    let query = query_of(&body)?;
+    let prepared = prepare(call, &query)?;
+    let plan = prepared.explain();
+    let all_plans = matches!(body.attribute("options").attribute("allPlans"), Value::Bool(true));
+    let stats = object! {
+        "rulesExecuted" => 0_i64,
+        "rulesSkipped" => 0_i64,
+        "plansCreated" => 1_i64,
+        "rules" => object! {},
+        "peakMemoryUsage" => 0_i64,
+        "executionTime" => Value::Double(started.elapsed().as_secs_f64()),
+    };
+    let cacheable = prepared.access.write.is_empty() && prepared.access.exclusive.is_empty();
+    let mut answer = Object::new();
+    if all_plans {
+        answer.push_new("plans", vec![plan].into());
+    } else {
+        answer.push_new("plan", plan);
+        answer.push_new("cacheable", cacheable.into());
+    }
+    answer.push_new("warnings", Vec::<Value>::new().into());
+    answer.push_new("stats", stats);
+    Ok(Reply::ok(200, Value::object(answer)))
+}
+
+/// `POST /_api/query`
+pub(super) fn parse(call: &Call<'_>) -> Result<Reply> {
+    let body = Value::object(call.request.object()?);
+    let query = query_of(&body)?;
+    let parsed = query::parse_only(&query.text)?;
+    let mut answer = Object::new();
+    answer.push_new("parsed", Value::Bool(true));
+    if let Some(parsed) = parsed.as_object() {
+        for (name, value) in parsed.iter() {
+            answer.insert(name.clone(), value.clone());
+        }
+    }
+    if answer.get("warnings").is_none() {
+        answer.push_new("warnings", Vec::<Value>::new().into());
+    }
+    Ok(Reply::ok(200, Value::object(answer)))
+}

@@ -1,0 +1,98 @@
+//! The read-only listener: what it lets through by method and path, and which stream transactions are its own.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use http::Method;
+
+use crate::error::{Code, Error, Result};
+
+use super::limits::READ_STREAMS_MAX;
+use super::request::Request;
+
+/// Stream transactions begun on a read-only listener; only these can be ended there.
+#[derive(Debug, Default)]
+pub(super) struct ReadStreams {
+    ids: Mutex<BTreeSet<u64>>,
+}
+
+impl ReadStreams {
+    /// Remembers a new one; the oldest is forgotten above the limit.
+    pub(super) fn add(&self, id: u64) {
+        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        ids.insert(id);
+        if ids.len() > READ_STREAMS_MAX {
+            ids.pop_first();
+        }
+    }
+
+    /// Whether it was begun here.
+    pub(super) fn has(&self, id: u64) -> bool {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
+    }
+}
+
+/// The refusal of everything that writes.
+pub(super) fn refusal() -> Error {
+    Error::of(Code::ReadOnly)
+}
+
+/// Refuses by method and path what can only write. Queries and begins of transactions are judged by their handlers,
+/// which know what they touch.
+pub(super) fn check(request: &Request) -> Result<()> {
+    let method = &request.method;
+    if [Method::GET, Method::HEAD].contains(method) {
+        return Ok(());
+    }
+    let may_pass = match request.segments().as_slice() {
+        ["_open", "auth"]
+        | ["_api", "cursor", ..]
+        | ["_api", "explain" | "query"]
+        | ["_api", "transaction", "begin"] => true,
+        ["_api", "transaction", id] => *id != "write",
+        ["_api", "document", _] => *method == Method::PUT && request.flag("onlyget") == Some(true),
+        _ => false,
+    };
+    if may_pass { Ok(()) } else { Err(refusal()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_may_read_passes() {
+        let table = [
+            ("GET", "/_api/collection", true),
+            ("HEAD", "/_api/document/c/k", true),
+            ("POST", "/_api/cursor", true),
+            ("PUT", "/_api/cursor/1", true),
+            ("DELETE", "/_api/cursor/1", true),
+            ("POST", "/_api/explain", true),
+            ("PUT", "/_api/document/c?onlyget=true", true),
+            ("PUT", "/_api/document/c?onlyget=false", false),
+            ("PUT", "/_api/document/c", false),
+            ("POST", "/_api/document/c?onlyget=true", false),
+            ("DELETE", "/_api/document/c/k", false),
+            ("POST", "/_api/transaction/begin", true),
+            ("DELETE", "/_api/transaction/1", true),
+            ("DELETE", "/_api/transaction/write", false),
+            ("POST", "/_api/collection", false),
+            ("PUT", "/_api/collection/c/truncate", false),
+            ("POST", "/_api/index", false),
+            ("POST", "/_api/database", false),
+            ("POST", "/_api/user", false),
+            ("PUT", "/_admin/server/mode", false),
+        ];
+        for (method, target, passes) in table {
+            let request = Request::new(
+                method.parse().expect("a method"),
+                &target.parse().expect("a target"),
+                http::HeaderMap::new(),
+                bytes::Bytes::new(),
+            )
+            .expect("a request");
+            assert_eq!(check(&request).is_ok(), passes, "{method} {target}");
+        }
+    }
+}

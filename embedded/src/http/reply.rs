@@ -1,0 +1,152 @@
+//! Answers: status, headers, JSON body, and ArangoDB's envelope for success and failure.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::Full;
+
+use crate::error::Error;
+use crate::value::{Object, Value, write_json};
+
+/// Builds a `Value` object; keys must be distinct.
+macro_rules! object {
+    ($($key:expr => $value:expr),* $(,)?) => {{
+        #[allow(unused_mut)]
+        let mut object = $crate::value::Object::new();
+        $(object.push_new($key, $crate::value::Value::from($value));)*
+        $crate::value::Value::object(object)
+    }};
+}
+pub(super) use object;
+
+/// Content type of every JSON answer.
+const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
+/// Content type of answers without a body.
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// Headers that stand in every answer (recorded from 3.12.10), and the mark of this engine.
+const ALWAYS: [(&str, &str); 9] = [
+    ("server", "ArangoDB"),
+    ("x-arango-queue-time-seconds", "0.000000"),
+    ("x-content-type-options", "nosniff"),
+    (
+        "cache-control",
+        "no-cache, no-store, must-revalidate, pre-check=0, post-check=0, max-age=0, s-maxage=0",
+    ),
+    ("pragma", "no-cache"),
+    ("expires", "0"),
+    ("content-security-policy", "frame-ancestors 'self'; form-action 'self';"),
+    ("strict-transport-security", "max-age=31536000 ; includeSubDomains"),
+    ("x-arango-embedded", env!("CARGO_PKG_VERSION")),
+];
+
+/// One answer before it is put on the wire.
+#[derive(Debug)]
+pub(super) struct Reply {
+    status: u16,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    body: Vec<u8>,
+    json: bool,
+}
+
+impl Reply {
+    /// JSON as it is.
+    pub(super) fn json(status: u16, body: &Value) -> Self {
+        let mut bytes = Vec::with_capacity(256);
+        write_json(body, &mut bytes);
+        Self { status, headers: Vec::new(), body: bytes, json: true }
+    }
+
+    /// An object with `error: false` and `code` before its own attributes.
+    pub(super) fn ok(status: u16, body: Value) -> Self {
+        let mut object = Object::with_capacity(8);
+        object.push_new("error", Value::Bool(false));
+        object.push_new("code", Value::Int(i64::from(status)));
+        append(&mut object, &body);
+        Self::json(status, &Value::object(object))
+    }
+
+    /// `{error: false, code, result}`.
+    pub(super) fn result(status: u16, result: Value) -> Self {
+        Self::ok(status, object! { "result" => result })
+    }
+
+    /// No body, `text/plain`.
+    pub(super) fn empty(status: u16) -> Self {
+        Self { status, headers: Vec::new(), body: Vec::new(), json: false }
+    }
+
+    /// The envelope of an error.
+    pub(super) fn error(error: &Error) -> Self {
+        let status = error.status();
+        let mut object = Object::with_capacity(8);
+        object.push_new("error", Value::Bool(true));
+        object.push_new("code", Value::Int(i64::from(status)));
+        object.push_new("errorNum", Value::Int(i64::from(error.code.num())));
+        object.push_new("errorMessage", Value::string(&error.message));
+        if let Some(extra) = &error.extra {
+            append(&mut object, extra);
+        }
+        let reply = Self::json(status, &Value::object(object));
+        match error.extra.as_deref().and_then(|extra| extra.text_of("_rev")) {
+            Some(rev) => reply.etag(rev),
+            None => reply,
+        }
+    }
+
+    /// One more header; a value that HTTP cannot carry is left out (names are checked before they get here).
+    #[must_use]
+    pub(super) fn header(mut self, name: &'static str, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.push((HeaderName::from_static(name), value));
+        }
+        self
+    }
+
+    /// The revision in double quotes, as the document API has it.
+    #[must_use]
+    pub(super) fn etag(self, rev: &str) -> Self {
+        self.header("etag", &format!("\"{rev}\""))
+    }
+
+    /// As hyper wants it.
+    pub(super) fn into_response(self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(Bytes::from(self.body)));
+        *response.status_mut() =
+            StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, if self.json { JSON } else { TEXT });
+        for (name, value) in ALWAYS {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        for (name, value) in self.headers {
+            headers.insert(name, value);
+        }
+        response
+    }
+}
+
+/// Appends the attributes of `from`, which must be an object; others are ignored.
+fn append(object: &mut Object, from: &Value) {
+    if let Some(from) = from.as_object() {
+        for (name, value) in from.iter() {
+            object.insert(name.clone(), value.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    #[test]
+    fn an_error_carries_its_number_status_and_further_attributes() {
+        let error =
+            Error::of(Code::Conflict).with_status(412).with_extra(object! { "_rev" => "a" });
+        let response = Reply::error(&error).into_response();
+        assert_eq!(response.status(), 412);
+        assert_eq!(response.headers()["etag"], "\"a\"");
+        assert_eq!(response.headers()["server"], "ArangoDB");
+    }
+}

@@ -1,0 +1,186 @@
+//! One request as the handlers see it: database, path segments, parameters, headers and body, all decoded.
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Uri};
+
+use crate::error::{Code, Error, Result};
+use crate::value::{Object, Value, parse};
+
+/// Prefix of the database; without it a request goes to `_system`.
+const DATABASE_PREFIX: &str = "_db";
+
+/// A whole request.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// The method.
+    pub(super) method: Method,
+    /// Database named by `/_db/NAME`, decoded.
+    pub(super) database: String,
+    /// Path segments after the database prefix, decoded once, empty ones left out.
+    pub(super) path: Vec<String>,
+    /// Headers as they came.
+    pub(super) headers: HeaderMap,
+    parameters: Vec<(String, String)>,
+    body: Bytes,
+}
+
+impl Request {
+    /// Splits the target; a broken percent escape or invalid UTF-8 is 400.
+    pub(super) fn new(method: Method, uri: &Uri, headers: HeaderMap, body: Bytes) -> Result<Self> {
+        let mut path = uri
+            .path()
+            .split('/')
+            .filter(|segment| !segment.is_empty())
+            .map(|segment| percent_decode(segment, false))
+            .collect::<Result<Vec<_>>>()?;
+        strip_version(&mut path)?;
+        let database = if path.len() >= 2 && path[0] == DATABASE_PREFIX {
+            path.remove(0);
+            path.remove(0)
+        } else {
+            "_system".to_owned()
+        };
+        strip_version(&mut path)?;
+        let parameters = uri
+            .query()
+            .unwrap_or_default()
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| {
+                let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                Ok((percent_decode(name, true)?, percent_decode(value, true)?))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self { method, database, path, headers, parameters, body })
+    }
+
+    /// The path as borrowed segments, for matching.
+    pub(super) fn segments(&self) -> Vec<&str> {
+        self.path.iter().map(String::as_str).collect()
+    }
+
+    /// The last value of a URL parameter.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        self.parameters.iter().rev().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+    }
+
+    /// A boolean URL parameter as arangod reads it: `true`, `yes`, `on`, `y`, `1`; anything else is false.
+    pub(super) fn flag(&self, name: &str) -> Option<bool> {
+        let value = self.parameter(name)?;
+        let yes = ["true", "yes", "on", "y", "1"];
+        Some(yes.iter().any(|word| value.eq_ignore_ascii_case(word)))
+    }
+
+    /// A header's text, if it is text.
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// Whether there is a body.
+    pub(super) fn has_body(&self) -> bool {
+        !self.body.is_empty()
+    }
+
+    /// The body as JSON; an empty one is 400/600.
+    pub(super) fn body(&self) -> Result<Value> {
+        if self.body.is_empty() {
+            return Err(Error::new(Code::HttpCorruptedJson, "expecting a JSON body"));
+        }
+        parse(&self.body)
+    }
+
+    /// The body as a JSON object; an empty body is an empty object, another type is 400/10.
+    pub(super) fn object(&self) -> Result<Object> {
+        if self.body.is_empty() {
+            return Ok(Object::new());
+        }
+        match parse(&self.body)? {
+            Value::Object(object) => Ok((*object).clone()),
+            _ => Err(Error::new(Code::BadParameter, "expecting a JSON object as body")),
+        }
+    }
+}
+
+/// `/_arango/v0` may stand before the path or after the database; other API versions are refused.
+fn strip_version(path: &mut Vec<String>) -> Result<()> {
+    if path.len() < 2 || path[0] != "_arango" {
+        return Ok(());
+    }
+    if path[1] != "v0" {
+        return Err(Error::unsupported(format_args!("API version {}", path[1])));
+    }
+    path.drain(..2);
+    Ok(())
+}
+
+/// Decodes `%XX` (and `+` in parameters).
+pub(super) fn percent_decode(text: &str, plus_is_blank: bool) -> Result<String> {
+    let bad = || Error::new(Code::HttpBadParameter, "malformed percent-encoding in URL");
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'%' => {
+                let digits = bytes.get(at + 1..at + 3).ok_or_else(bad)?;
+                let high = char::from(digits[0]).to_digit(16).ok_or_else(bad)?;
+                let low = char::from(digits[1]).to_digit(16).ok_or_else(bad)?;
+                out.push((high * 16 + low) as u8);
+                at += 3;
+            }
+            b'+' if plus_is_blank => {
+                out.push(b' ');
+                at += 1;
+            }
+            byte => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8(out).map_err(|_| bad())
+}
+
+/// Encodes everything but unreserved characters, for `location` headers.
+pub(super) fn percent_encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(text: &str) -> Result<(String, String)> {
+        let uri: Uri = text.parse().expect("a URI");
+        let request = Request::new(Method::GET, &uri, HeaderMap::new(), Bytes::new())?;
+        Ok((request.database.clone(), request.path.join("|")))
+    }
+
+    #[test]
+    fn targets_split_into_database_and_segments() {
+        let table = [
+            ("/", "_system", ""),
+            ("/_api/version", "_system", "_api|version"),
+            ("/_api/document/c/?", "_system", "_api|document|c"),
+            ("/_db/my%20db/_api/document/c/a%2Fb", "my db", "_api|document|c|a/b"),
+            ("/_db/d/_arango/v0/_api/version/", "d", "_api|version"),
+            ("/_arango/v0/_db/d/_api/version", "d", "_api|version"),
+            ("/_api/document/c/a+b", "_system", "_api|document|c|a+b"),
+        ];
+        for (text, database, path) in table {
+            assert_eq!(target(text).expect(text), (database.to_owned(), path.to_owned()), "{text}");
+        }
+        for broken in ["/a%", "/a%2", "/a%zz", "/%ff"] {
+            assert_eq!(target(broken).expect_err(broken).status(), 400);
+        }
+        assert_eq!(target("/_arango/v9/_api/version").expect_err("v9").status(), 501);
+    }
+}

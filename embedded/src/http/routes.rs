@@ -1,0 +1,226 @@
+//! Every path that is answered, in one list; the rest is 404, or 501 by name where ArangoDB has more.
+
+use std::sync::Arc;
+
+use http::Method;
+
+use crate::error::{Code, Error, Result};
+
+use super::auth::Level;
+use super::call::{Call, SYSTEM};
+use super::front::Front;
+use super::read_only;
+use super::reply::{Reply, object};
+use super::request::Request;
+use super::server::Mode;
+use super::{
+    admin, analyzers, collection_data, collections, cursor_calls, databases, documents, graph_data,
+    graphs, indexes, queries, transactions, user_calls, views,
+};
+
+/// Where the web interface would be; drivers only look at the `Server` header of this answer.
+const FRONT_PAGE: &str = "/_db/_system/_admin/aardvark/index.html";
+
+/// Parts of ArangoDB's API that this engine does not have.
+const UNSUPPORTED: [&str; 22] = [
+    "agency",
+    "aqlfunction",
+    "batch",
+    "cluster",
+    "control_pregel",
+    "dump",
+    "foxx",
+    "hot-backup",
+    "import",
+    "job",
+    "pregel",
+    "query-cache",
+    "query-plan-cache",
+    "replication",
+    "simple",
+    "tasks",
+    "token",
+    "traversal",
+    "ttl",
+    "upload",
+    "user-functions",
+    "wal",
+];
+
+/// Paths of which at least one method is answered; another method is 405.
+const FAMILIES: [&str; 13] = [
+    "version",
+    "engine",
+    "database",
+    "user",
+    "collection",
+    "document",
+    "index",
+    "cursor",
+    "explain",
+    "query",
+    "transaction",
+    "view",
+    "gharial",
+];
+
+/// Answers a request; errors become their envelope.
+pub(super) fn answer(front: &Arc<Front>, request: &Request) -> Reply {
+    routed(front, request).unwrap_or_else(|error| Reply::error(&error))
+}
+
+fn routed(front: &Front, request: &Request) -> Result<Reply> {
+    let path = request.segments();
+    // HEAD is GET without its body, which the wire leaves away.
+    let method = if request.method == Method::HEAD { "GET" } else { request.method.as_str() };
+    match (method, path.as_slice()) {
+        (_, []) => return Ok(Reply::empty(301).header("location", FRONT_PAGE)),
+        ("POST", ["_open", "auth"]) => return admin::token(front, request),
+        ("GET", ["_admin", "server", "availability"]) => return Ok(admin::availability(front)),
+        _ => {}
+    }
+    let caller = front.auth.identify(request.header("authorization"))?;
+    let database = front.engine.database(&request.database);
+    if caller.database(&request.database) == Level::None {
+        let own_data =
+            matches!(path.as_slice(), ["_api", "user", name, ..] if *name == caller.name());
+        let admin = caller.database(SYSTEM) == Level::Write;
+        let may_know_it_is_missing = admin && database.is_err();
+        if !own_data && !may_know_it_is_missing {
+            let message = "not authorized to execute this request";
+            return Err(Error::new(Code::Forbidden, message).with_status(401));
+        }
+    }
+    let call = Call { front, request, caller, database: database? };
+    if front.mode == Mode::ReadOnly {
+        read_only::check(request)?;
+    }
+    dispatch(&call, method, path.as_slice())
+}
+
+#[rustfmt::skip]
+fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
+    match (method, path) {
+        ("GET", ["_api", "version"]) => admin::version(call),
+        ("GET", ["_api", "engine"]) => Ok(admin::engine()),
+        ("GET", ["_admin", "status"]) => Ok(admin::status(call)),
+        ("GET", ["_admin", "server", "role"]) => Ok(admin::role()),
+        ("GET", ["_admin", "server", "mode"]) => Ok(admin::mode(call)),
+        ("GET", ["_admin", "server", "id"]) => Err(Error::of(Code::HttpServerError)),
+        ("GET", ["_admin", "time"]) => Ok(admin::time()),
+        ("GET", ["_admin", "license"]) => Ok(admin::license()),
+        ("GET", ["_admin", "options"]) => admin::options(call),
+        ("GET", ["_admin", "options-public"]) => Ok(Reply::json(200, &object! {})),
+        ("GET", ["_api", "key-generators"]) => Ok(admin::key_generators()),
+
+        ("GET", ["_api", "database"]) => databases::all(call),
+        ("GET", ["_api", "database", "user"]) => databases::accessible(call),
+        ("GET", ["_api", "database", "current"]) => Ok(databases::current(call)),
+        ("POST", ["_api", "database"]) => databases::create(call),
+        ("DELETE", ["_api", "database", name]) => databases::remove(call, name),
+
+        ("GET", ["_api", "user"]) => user_calls::all(call),
+        ("POST", ["_api", "user"]) => user_calls::create(call),
+        ("GET", ["_api", "user", name]) => user_calls::one(call, name),
+        ("PUT", ["_api", "user", name]) => user_calls::replace(call, name),
+        ("PATCH", ["_api", "user", name]) => user_calls::update(call, name),
+        ("DELETE", ["_api", "user", name]) => user_calls::remove(call, name),
+        ("GET", ["_api", "user", name, "database"]) => user_calls::levels(call, name),
+        ("GET", ["_api", "user", name, "database", db]) => user_calls::level(call, name, db, None),
+        ("GET", ["_api", "user", name, "database", db, c]) => user_calls::level(call, name, db, Some(c)),
+        ("PUT", ["_api", "user", name, "database", db]) => user_calls::grant(call, name, db, None),
+        ("PUT", ["_api", "user", name, "database", db, c]) => user_calls::grant(call, name, db, Some(c)),
+        ("DELETE", ["_api", "user", name, "database", db]) => user_calls::revoke(call, name, db, None),
+        ("DELETE", ["_api", "user", name, "database", db, c]) => user_calls::revoke(call, name, db, Some(c)),
+
+        ("GET", ["_api", "collection"]) => collections::all(call),
+        ("POST", ["_api", "collection"]) => collections::create(call),
+        ("GET", ["_api", "collection", c]) => collections::brief(call, c),
+        ("DELETE", ["_api", "collection", c]) => collections::remove(call, c),
+        ("GET", ["_api", "collection", c, "properties"]) => collections::properties(call, c),
+        ("PUT", ["_api", "collection", c, "properties"]) => collections::change(call, c),
+        ("PUT", ["_api", "collection", c, "rename"]) => collections::rename(call, c),
+        ("GET", ["_api", "collection", c, "count"]) => collection_data::count(call, c),
+        ("GET", ["_api", "collection", c, "figures"]) => collection_data::figures(call, c),
+        ("GET", ["_api", "collection", c, "revision"]) => collection_data::revision(call, c),
+        ("GET", ["_api", "collection", c, "checksum"]) => collection_data::checksum(call, c),
+        ("PUT", ["_api", "collection", c, "truncate"]) => collection_data::truncate(call, c),
+        ("PUT", ["_api", "collection", c, action @ ("load" | "unload" | "compact" | "recalculateCount"
+            | "loadIndexesIntoMemory")]) => collection_data::nothing(call, c, action),
+
+        ("POST", ["_api", "document", c]) => documents::insert(call, c),
+        ("PUT", ["_api", "document", c]) => documents::replace_many(call, c),
+        ("PATCH", ["_api", "document", c]) => documents::update_many(call, c),
+        ("DELETE", ["_api", "document", c]) => documents::remove_many(call, c),
+        ("GET", ["_api", "document", c, key]) => documents::read(call, c, key),
+        ("PUT", ["_api", "document", c, key]) => documents::replace(call, c, key),
+        ("PATCH", ["_api", "document", c, key]) => documents::update(call, c, key),
+        ("DELETE", ["_api", "document", c, key]) => documents::remove(call, c, key),
+
+        ("GET", ["_api", "index"]) => indexes::all(call),
+        ("POST", ["_api", "index"]) => indexes::create(call),
+        ("GET", ["_api", "index", c, id]) => indexes::one(call, c, id),
+        ("DELETE", ["_api", "index", c, id]) => indexes::remove(call, c, id),
+
+        ("POST", ["_api", "cursor"]) => cursor_calls::create(call),
+        ("POST" | "PUT", ["_api", "cursor", id]) => cursor_calls::next(call, id, None),
+        ("POST", ["_api", "cursor", id, batch]) => cursor_calls::next(call, id, Some(batch)),
+        ("DELETE", ["_api", "cursor", id]) => cursor_calls::remove(call, id),
+        ("POST", ["_api", "explain"]) => queries::explain(call),
+        ("POST", ["_api", "query"]) => queries::parse(call),
+
+        ("POST", ["_api", "transaction", "begin"]) => transactions::begin(call),
+        ("GET", ["_api", "transaction"]) => Ok(transactions::all(call)),
+        ("GET", ["_api", "transaction", id]) => transactions::status(call, id),
+        ("PUT", ["_api", "transaction", id]) => transactions::commit(call, id),
+        ("DELETE", ["_api", "transaction", "write"]) => transactions::abort_writing(call),
+        ("DELETE", ["_api", "transaction", id]) => transactions::abort(call, id),
+        ("POST", ["_api", "transaction"]) => Err(Error::unsupported("JavaScript transactions")),
+
+        ("GET", ["_api", "view"]) => views::all(call),
+        ("POST", ["_api", "view"]) => views::create(call),
+        ("GET", ["_api", "view", v]) => views::brief(call, v),
+        ("DELETE", ["_api", "view", v]) => views::remove(call, v),
+        ("GET", ["_api", "view", v, "properties"]) => views::properties(call, v),
+        ("PATCH", ["_api", "view", v, "properties"]) => views::change(call, v, views::Change::Patch),
+        ("PUT", ["_api", "view", v, "properties"]) => views::change(call, v, views::Change::Replace),
+        ("PUT", ["_api", "view", v, "rename"]) => views::rename(call, v),
+
+        ("GET", ["_api", "analyzer"]) => analyzers::all(call),
+        ("POST", ["_api", "analyzer"]) => analyzers::create(call),
+        ("GET", ["_api", "analyzer", a]) => analyzers::one(call, a),
+        ("DELETE", ["_api", "analyzer", a]) => analyzers::remove(call, a),
+
+        ("GET", ["_api", "gharial"]) => graphs::all(call),
+        ("POST", ["_api", "gharial"]) => graphs::create(call),
+        ("GET", ["_api", "gharial", g]) => graphs::one(call, g),
+        ("DELETE", ["_api", "gharial", g]) => graphs::remove(call, g),
+        ("GET", ["_api", "gharial", g, "vertex"]) => graphs::vertex_collections(call, g),
+        ("POST", ["_api", "gharial", g, "vertex"]) => graphs::add_vertex_collection(call, g),
+        ("DELETE", ["_api", "gharial", g, "vertex", c]) => graphs::remove_vertex_collection(call, g, c),
+        ("GET", ["_api", "gharial", g, "edge"]) => graphs::edge_collections(call, g),
+        ("POST", ["_api", "gharial", g, "edge"]) => graphs::add_definition(call, g),
+        ("PUT", ["_api", "gharial", g, "edge", c]) => graphs::replace_definition(call, g, c),
+        ("DELETE", ["_api", "gharial", g, "edge", c]) => graphs::remove_definition(call, g, c),
+        ("POST", ["_api", "gharial", g, kind @ ("vertex" | "edge"), c]) => graph_data::insert(call, g, kind, c),
+        ("GET", ["_api", "gharial", g, kind @ ("vertex" | "edge"), c, key]) => graph_data::read(call, g, kind, c, key),
+        ("PATCH", ["_api", "gharial", g, kind @ ("vertex" | "edge"), c, key]) => graph_data::update(call, g, kind, c, key),
+        ("PUT", ["_api", "gharial", g, kind @ ("vertex" | "edge"), c, key]) => graph_data::replace(call, g, kind, c, key),
+        ("DELETE", ["_api", "gharial", g, kind @ ("vertex" | "edge"), c, key]) => graph_data::remove(call, g, kind, c, key),
+        ("GET", ["_api", "edges", c]) => graph_data::edges(call, c),
+
+        _ => Err(unknown(path)),
+    }
+}
+
+/// 404, 405 or 501 for what is not in the list.
+fn unknown(path: &[&str]) -> Error {
+    match path {
+        ["_api", family, ..] if UNSUPPORTED.contains(family) => {
+            Error::unsupported(format_args!("/_api/{family}"))
+        }
+        ["_api", family] if FAMILIES.contains(family) => Error::of(Code::HttpMethodNotAllowed),
+        ["_admin", ..] => Error::unsupported(format_args!("/{}", path.join("/"))),
+        _ => Error::new(Code::HttpNotFound, format!("unknown path '/{}'", path.join("/"))),
+    }
+}

@@ -1,0 +1,134 @@
+//! The accept loop: HTTP/1.1 with keep-alive on one Unix socket, a cap on connections, and a drain with an end.
+
+use std::future::Future;
+use std::io;
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::Engine;
+
+use super::auth::Auth;
+use super::front::Front;
+use super::limits::{
+    ACCEPT_PAUSE_MAX, ACCEPT_PAUSE_MIN, CONNECTIONS_MAX, DRAIN_WAIT, HEAD_BYTES_MAX, HEAD_WAIT,
+    HEADERS_MAX, SWEEP_EVERY,
+};
+use super::service;
+
+/// What a listener lets through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Everything that the caller's grants allow.
+    ReadWrite,
+    /// Nothing that writes, whoever asks: 403/1004.
+    ReadOnly,
+}
+
+/// Serves `engine` on `listener` until `shutdown`; then open requests get `DRAIN_WAIT` to finish. Works on a
+/// current-thread runtime: engine work runs on blocking threads.
+pub async fn serve(
+    engine: Arc<Engine>,
+    listener: StdUnixListener,
+    mode: Mode,
+    auth: Auth,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    let listener = UnixListener::from_std(listener)?;
+    let front = Arc::new(Front::new(engine, auth, mode));
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let (stop, stopping) = watch::channel(false);
+    let mut connections = JoinSet::new();
+    let mut sweep = tokio::time::interval(SWEEP_EVERY);
+    let mut shutdown = pin!(shutdown);
+    let mut pause = ACCEPT_PAUSE_MIN;
+    loop {
+        tokio::select! {
+            () = &mut shutdown => break,
+            _ = sweep.tick() => front.cursors.sweep(),
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            accepted = accept(&listener, &places) => match accepted {
+                Ok((stream, place)) => {
+                    pause = ACCEPT_PAUSE_MIN;
+                    connections.spawn(connection(stream, place, Arc::clone(&front), stopping.clone()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "accept failed");
+                    tokio::time::sleep(pause).await;
+                    pause = next_pause(pause);
+                }
+            },
+        }
+    }
+    drop(listener);
+    // A receiver is held above, so that this cannot fail.
+    let _ = stop.send(true);
+    let drained = tokio::time::timeout(DRAIN_WAIT, async {
+        while connections.join_next().await.is_some() {}
+    });
+    if drained.await.is_err() {
+        tracing::warn!(open = connections.len(), "connections cut after the drain deadline");
+        connections.abort_all();
+    }
+    Ok(())
+}
+
+/// The next connection, once there is a place for it.
+async fn accept(
+    listener: &UnixListener,
+    places: &Arc<Semaphore>,
+) -> io::Result<(UnixStream, OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, place))
+}
+
+fn next_pause(pause: Duration) -> Duration {
+    (pause * 2).min(ACCEPT_PAUSE_MAX)
+}
+
+/// Ends when the server stops, or when nobody is left who could say so.
+async fn stop_wished(stopping: &mut watch::Receiver<bool>) {
+    while !*stopping.borrow_and_update() {
+        if stopping.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// One connection from its first to its last request.
+async fn connection(
+    stream: UnixStream,
+    _place: OwnedSemaphorePermit,
+    front: Arc<Front>,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let service = service_fn(move |request| service::answer(Arc::clone(&front), request));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WAIT)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .max_headers(HEADERS_MAX)
+        .keep_alive(true)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stop_wished(&mut stopping) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended early");
+    }
+}

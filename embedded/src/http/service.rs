@@ -1,0 +1,109 @@
+//! One request on its way from the wire to a handler and back.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::{Method, Response};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Incoming};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::error::{Code, Error, Result};
+
+use super::call::TRANSACTION_HEADER;
+use super::front::Front;
+use super::limits::{BODY_BYTES_MAX, BODY_WAIT, TARGET_BYTES_MAX};
+use super::pool::Lane;
+use super::reply::Reply;
+use super::request::Request;
+use super::routes;
+
+/// Answers one request; every failure becomes an answer, so that nothing here can fail.
+pub(super) async fn answer(
+    front: Arc<Front>,
+    request: hyper::Request<Incoming>,
+) -> std::result::Result<Response<Full<Bytes>>, Infallible> {
+    if request.method() == Method::OPTIONS {
+        let methods = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT";
+        return Ok(Reply::empty(200).header("allow", methods).into_response());
+    }
+    Ok(match receive(&front, request).await {
+        Ok((head, body, room)) => {
+            let done = match Request::new(head.method, &head.uri, head.headers, body) {
+                Ok(request) => {
+                    let (work, lane) = (Arc::clone(&front), lane(&request));
+                    let answer = move || {
+                        let _room = room;
+                        routes::answer(&work, &request)
+                    };
+                    front.pool.run(lane, answer).await
+                }
+                Err(error) => Err(error),
+            };
+            done.unwrap_or_else(|error| Reply::error(&error)).into_response()
+        }
+        Err(error) => {
+            // The body was not read to its end, so that the connection cannot go on.
+            let mut response = Reply::error(&error).into_response();
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            response
+        }
+    })
+}
+
+/// Reads the whole request within the limits.
+async fn receive(
+    front: &Front,
+    request: hyper::Request<Incoming>,
+) -> Result<(Parts, Bytes, OwnedSemaphorePermit)> {
+    let (head, body) = request.into_parts();
+    if head.uri.path_and_query().is_some_and(|target| target.as_str().len() > TARGET_BYTES_MAX) {
+        return Err(Error::of(Code::HttpUriTooLong));
+    }
+    if head.headers.contains_key(TRANSFER_ENCODING) {
+        let message = "chunked request bodies are not supported, send a content-length";
+        return Err(Error::new(Code::HttpBadParameter, message).with_status(411));
+    }
+    let length = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if length > BODY_BYTES_MAX {
+        return Err(Error::of(Code::HttpTooLarge));
+    }
+    if head.headers.contains_key(CONTENT_ENCODING) {
+        return Err(Error::unsupported("compressed request bodies"));
+    }
+    let velocypack =
+        |value: &HeaderValue| value.as_bytes().starts_with(b"application/x-velocypack");
+    if head.headers.get(CONTENT_TYPE).is_some_and(velocypack) {
+        return Err(Error::unsupported("application/x-velocypack"));
+    }
+    if head.headers.contains_key("x-arango-async") {
+        return Err(Error::unsupported("x-arango-async"));
+    }
+    let room = front.pool.room(length)?;
+    Ok((head, collect(body).await?, room))
+}
+
+async fn collect(body: Incoming) -> Result<Bytes> {
+    let whole = tokio::time::timeout(BODY_WAIT, Limited::new(body, BODY_BYTES_MAX).collect()).await;
+    match whole {
+        Err(_) => {
+            Err(Error::new(Code::HttpBadParameter, "the body came too slowly").with_status(408))
+        }
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Error::of(Code::HttpTooLarge)),
+        Ok(Err(_)) => Err(Error::new(Code::HttpBadParameter, "the body broke off")),
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+    }
+}
+
+/// Stream transactions, and above all their ends, must never wait behind requests that wait for them.
+fn lane(request: &Request) -> Lane {
+    match request.segments().as_slice() {
+        ["_api", "transaction", "begin"] => Lane::Begin,
+        ["_api", "transaction", _] if request.method != Method::GET => Lane::Finish,
+        _ if request.headers.contains_key(TRANSACTION_HEADER) => Lane::Stream,
+        _ => Lane::Common,
+    }
+}

@@ -1,0 +1,210 @@
+//! `/_api/user` and the grants below it.
+
+use crate::error::{Code, Error, Result};
+use crate::value::{Object, Value};
+
+use super::auth::{ANY, Level, User};
+use super::call::Call;
+use super::reply::{Reply, object};
+
+/// As a user is answered.
+fn shown(name: &str, user: &User) -> Value {
+    object! { "user" => name, "active" => user.active, "extra" => user.extra.clone() }
+}
+
+/// The user's own data may be read by the user, all others by administrators.
+fn need_admin_or(call: &Call<'_>, name: &str) -> Result<()> {
+    if call.caller.name() == name { Ok(()) } else { call.need_admin() }
+}
+
+fn find(call: &Call<'_>, name: &str) -> Result<std::sync::Arc<User>> {
+    call.front.auth.users().get(name).ok_or_else(|| Error::of(Code::UserNotFound))
+}
+
+/// `GET /_api/user`
+pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
+    call.need_admin()?;
+    let users = call.front.auth.users().all();
+    let users: Vec<Value> = users.iter().map(|(name, user)| shown(name, user)).collect();
+    Ok(Reply::result(200, users.into()))
+}
+
+/// `GET /_api/user/U`
+pub(super) fn one(call: &Call<'_>, name: &str) -> Result<Reply> {
+    need_admin_or(call, name)?;
+    Ok(Reply::ok(200, shown(name, &*find(call, name)?)))
+}
+
+/// The parts of a user in a body.
+struct Given {
+    password: Option<String>,
+    active: Option<bool>,
+    extra: Option<Value>,
+}
+
+fn given(body: &Value) -> Result<Given> {
+    let bad = |what: &str| Error::new(Code::BadParameter, format!("'{what}' has the wrong type"));
+    let password = match body.attribute("passwd") {
+        Value::Null => None,
+        Value::String(text) => Some(text.to_string()),
+        _ => return Err(bad("passwd")),
+    };
+    let active = match body.attribute("active") {
+        Value::Null => None,
+        Value::Bool(active) => Some(active),
+        _ => return Err(bad("active")),
+    };
+    let extra = match body.attribute("extra") {
+        Value::Null => None,
+        extra @ Value::Object(_) => Some(extra),
+        _ => return Err(bad("extra")),
+    };
+    Ok(Given { password, active, extra })
+}
+
+impl Given {
+    fn user(self) -> Result<User> {
+        let extra = self.extra.unwrap_or_else(|| object! {});
+        User::new(&self.password.unwrap_or_default(), self.active.unwrap_or(true), extra)
+    }
+}
+
+/// `POST /_api/user`
+pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
+    call.need_admin()?;
+    let body = Value::object(call.request.object()?);
+    let name = body
+        .text_of("user")
+        .or_else(|| body.text_of("username"))
+        .ok_or_else(|| Error::of(Code::UserInvalidName))?;
+    let user = given(&body)?.user()?;
+    call.front.auth.users().create(name, user.clone())?;
+    Ok(Reply::ok(201, shown(name, &user)))
+}
+
+/// `PUT /_api/user/U`: all of the user anew, grants taken away.
+pub(super) fn replace(call: &Call<'_>, name: &str) -> Result<Reply> {
+    call.need_admin()?;
+    let new = given(&Value::object(call.request.object()?))?.user()?;
+    let user = call.front.auth.users().edit(name, |user| {
+        *user = new.clone();
+        Ok(())
+    })?;
+    Ok(Reply::ok(200, shown(name, &user)))
+}
+
+/// `PATCH /_api/user/U`; users may change their own password.
+pub(super) fn update(call: &Call<'_>, name: &str) -> Result<Reply> {
+    let change = given(&Value::object(call.request.object()?))?;
+    if change.active.is_some() {
+        call.need_admin()?;
+    }
+    need_admin_or(call, name)?;
+    let user = call.front.auth.users().edit(name, |user| {
+        if let Some(password) = &change.password {
+            user.set_password(password)?;
+        }
+        user.active = change.active.unwrap_or(user.active);
+        if let Some(extra) = &change.extra {
+            user.extra = extra.clone();
+        }
+        Ok(())
+    })?;
+    Ok(Reply::ok(200, shown(name, &user)))
+}
+
+/// `DELETE /_api/user/U`
+pub(super) fn remove(call: &Call<'_>, name: &str) -> Result<Reply> {
+    call.need_admin()?;
+    call.front.auth.users().remove(name)?;
+    Ok(Reply::ok(202, object! {}))
+}
+
+/// `GET /_api/user/U/database[?full=true]`
+pub(super) fn levels(call: &Call<'_>, name: &str) -> Result<Reply> {
+    need_admin_or(call, name)?;
+    let user = find(call, name)?;
+    let full = call.request.flag("full") == Some(true);
+    let mut result = Object::new();
+    for database in call.engine().databases() {
+        if full {
+            let configured = |collection: Option<&str>| {
+                let level = user.grants.configured(&database.name, collection);
+                Value::from(level.map_or("undefined", Level::name))
+            };
+            let names = database.collections.keys().map(String::as_str).chain([ANY]);
+            let collections: Object =
+                names.map(|name| (name.into(), configured(Some(name)))).collect();
+            let one = object! {
+                "permission" => configured(None),
+                "collections" => Value::object(collections),
+            };
+            result.push_new(database.name.as_str(), one);
+        } else {
+            let level = user.grants.database(&database.name);
+            if level > Level::None {
+                result.push_new(database.name.as_str(), level.name().into());
+            }
+        }
+    }
+    if full {
+        let level = user.grants.configured(ANY, None).unwrap_or(Level::None);
+        result.push_new(ANY, object! { "permission" => level.name() });
+    }
+    Ok(Reply::result(200, Value::object(result)))
+}
+
+/// `GET /_api/user/U/database/DB[/COLL]`: the level after resolution.
+pub(super) fn level(
+    call: &Call<'_>,
+    name: &str,
+    database: &str,
+    collection: Option<&str>,
+) -> Result<Reply> {
+    need_admin_or(call, name)?;
+    let user = find(call, name)?;
+    let level = match collection {
+        None => user.grants.database(database),
+        Some(collection) => user.grants.collection(database, collection),
+    };
+    Ok(Reply::result(200, level.name().into()))
+}
+
+/// `PUT /_api/user/U/database/DB[/COLL]`
+pub(super) fn grant(
+    call: &Call<'_>,
+    name: &str,
+    database: &str,
+    collection: Option<&str>,
+) -> Result<Reply> {
+    call.need_admin()?;
+    let body = Value::object(call.request.object()?);
+    let level = body.text_of("grant").and_then(Level::of).ok_or_else(|| {
+        Error::new(Code::HttpBadParameter, "'grant' must be \"rw\", \"ro\" or \"none\"")
+    })?;
+    if database != ANY {
+        let known = call.engine().database(database)?;
+        let missing = collection.filter(|c| *c != ANY && !known.collections.contains_key(*c));
+        if let Some(collection) = missing {
+            return Err(super::call::not_found(collection));
+        }
+    }
+    call.front.auth.users().grant(name, database, collection, Some(level))?;
+    let place = match collection {
+        None => database.to_owned(),
+        Some(collection) => format!("{database}/{collection}"),
+    };
+    Ok(Reply::ok(200, object! { place => level.name() }))
+}
+
+/// `DELETE /_api/user/U/database/DB[/COLL]`
+pub(super) fn revoke(
+    call: &Call<'_>,
+    name: &str,
+    database: &str,
+    collection: Option<&str>,
+) -> Result<Reply> {
+    call.need_admin()?;
+    call.front.auth.users().grant(name, database, collection, None)?;
+    Ok(Reply::ok(202, object! {}))
+}

@@ -1,0 +1,391 @@
+//! Statements: each becomes one node or a few, in the order of the text.
+
+use super::node::{Aggregate, Collect, Hint, Into, Node, Pipeline, Plan, Write, WriteKind};
+use super::rules;
+use super::scope::Builder;
+use crate::error::{Code, Error, Result};
+use crate::expr::{Expr, Register};
+use crate::schema::Database;
+use crate::syntax::{self, Binary, Body, Key, Name, Source, Statement};
+use crate::value::{Object, Value};
+
+/// Nodes of one query (rows are pushed through them on the stack).
+const NODES_MAX: usize = 1000;
+
+/// Plans a query. Only binds that shape it are read: collections, attribute names, options.
+pub fn plan(body: &Body, database: &Database, binds: &Object) -> Result<Plan> {
+    let mut builder = Builder::new(database, binds);
+    for source in &body.with {
+        let name = builder.source_name(source)?;
+        let collection = builder.collection(&name)?;
+        builder.plan.collections[collection].read = true;
+    }
+    let root = builder.body(body)?;
+    let mut plan = builder.plan;
+    plan.root = root;
+    let nodes =
+        plan.root.nodes.len() + plan.subqueries.iter().map(|s| s.nodes.len()).sum::<usize>();
+    if nodes > NODES_MAX {
+        return Err(Error::new(
+            Code::ResourceLimit,
+            format!("more than {NODES_MAX} execution nodes"),
+        ));
+    }
+    rules::finish(&mut plan);
+    Ok(plan)
+}
+
+impl Builder<'_> {
+    /// The nodes of a query or subquery; its variables go out of sight.
+    pub(super) fn body(&mut self, body: &Body) -> Result<Pipeline> {
+        let seen = self.variables.len();
+        let outer = std::mem::replace(&mut self.level, seen);
+        let mut nodes = Vec::new();
+        for statement in &body.statements {
+            self.statement(statement, &mut nodes)?;
+        }
+        self.variables.truncate(seen);
+        self.level = outer;
+        let mut pipeline = Pipeline { nodes, stages: Vec::new() };
+        rules::improve(&mut pipeline, &mut self.plan)?;
+        Ok(pipeline)
+    }
+
+    fn statement(&mut self, statement: &Statement, nodes: &mut Vec<Node>) -> Result<()> {
+        match statement {
+            Statement::For { variable, source, search, options } => {
+                if search.is_some() {
+                    return Err(Error::unsupported("SEARCH"));
+                }
+                let hint = self.hint(options.as_ref())?;
+                nodes.push(self.for_loop(variable, source, hint)?);
+            }
+            Statement::Traversal(traversal) => {
+                return Err(Error::unsupported(traversal.search));
+            }
+            Statement::Window(_) => return Err(Error::unsupported("WINDOW")),
+            Statement::Filter(condition) => {
+                let condition = self.expression(condition)?;
+                conjuncts(condition, nodes);
+            }
+            Statement::Let { name, value } => {
+                let value = self.expression(value)?;
+                if is_cheap(&value) {
+                    self.declare(name, value)?;
+                } else {
+                    let out = self.declare_new(name)?;
+                    nodes.push(Node::Calculation { value, out });
+                }
+            }
+            Statement::Sort(keys) => {
+                let keys: Vec<(Expr, bool)> = keys
+                    .iter()
+                    .map(|(key, descending)| Ok((self.expression(key)?, *descending)))
+                    .collect::<Result<_>>()?;
+                let keys: Vec<_> =
+                    keys.into_iter().filter(|(key, _)| !matches!(key, Expr::Const(_))).collect();
+                if !keys.is_empty() {
+                    nodes.push(Node::Sort(keys));
+                }
+            }
+            Statement::Limit { offset, count } => {
+                let offset = match offset {
+                    Some(offset) => self.limit(offset)?,
+                    None => Expr::Const(Value::Int(0)),
+                };
+                nodes.push(Node::Limit { offset, count: self.limit(count)? });
+            }
+            Statement::Collect(collect) => {
+                let node = self.collect(collect)?;
+                nodes.push(node);
+            }
+            Statement::Return { distinct, value } => {
+                nodes.push(Node::Return { value: self.expression(value)?, distinct: *distinct });
+            }
+            Statement::Insert { document, into, options } => {
+                let document = self.expression(document)?;
+                let write =
+                    self.write_node(into, options.as_ref(), WriteKind::Insert { document })?;
+                nodes.push(write);
+            }
+            Statement::Change { replace, key, with, into, options } => {
+                let key = self.expression(key)?;
+                let patch = with.as_ref().map(|patch| self.expression(patch)).transpose()?;
+                let kind = WriteKind::Change { key, patch, replace: *replace };
+                let write = self.write_node(into, options.as_ref(), kind)?;
+                nodes.push(write);
+            }
+            Statement::Remove { key, from, options } => {
+                let key = self.expression(key)?;
+                let write = self.write_node(from, options.as_ref(), WriteKind::Remove { key })?;
+                nodes.push(write);
+            }
+            Statement::Upsert(upsert) => {
+                let write = self.upsert(upsert)?;
+                nodes.push(write);
+            }
+        }
+        Ok(())
+    }
+
+    fn for_loop(&mut self, variable: &Name, source: &syntax::Expr, hint: Hint) -> Result<Node> {
+        let name = match source {
+            syntax::Expr::Name(name) if self.variable(name).is_none() => Some(Name::clone(name)),
+            syntax::Expr::CollectionBind(bind) => {
+                Some(self.source_name(&Source::Bind(Name::clone(bind)))?)
+            }
+            _ => None,
+        };
+        if let Some(name) = name {
+            let collection = self.collection(&name)?;
+            self.read(collection)?;
+            let out = self.declare_new(variable)?;
+            return Ok(Node::EnumerateCollection { collection, out, hint });
+        }
+        let source = self.expression(source)?;
+        let out = self.declare_new(variable)?;
+        Ok(Node::EnumerateList { source, out })
+    }
+
+    fn limit(&mut self, expr: &syntax::Expr) -> Result<Expr> {
+        let compiled = self.expression(expr)?;
+        if compiled.is_free() {
+            return Ok(compiled);
+        }
+        let message =
+            format!("syntax error, LIMIT needs a number known at compile time, not {expr}");
+        Err(Error::new(Code::QueryParse, message))
+    }
+
+    fn collect(&mut self, collect: &syntax::Collect) -> Result<Node> {
+        let mut keys = Vec::new();
+        for (name, value) in &collect.keys {
+            keys.push((self.expression(value)?, self.register(name)?));
+        }
+        let mut aggregates = Vec::new();
+        for (name, value) in &collect.aggregates {
+            let (kind, value) = self.aggregate(value)?;
+            aggregates.push((kind, value, self.register(name)?));
+        }
+        let into = match &collect.into {
+            Some((name, value)) => {
+                let kept = match value {
+                    Some(value) => Into::Value(self.expression(value)?),
+                    None => Into::Variables(self.kept_variables(&collect.keep)?),
+                };
+                Some((kept, self.register(name)?))
+            }
+            None => None,
+        };
+        let count = collect.count.as_ref().map(|name| self.register(name)).transpose()?;
+        self.variables.truncate(self.level);
+        let key_names =
+            collect.keys.iter().map(|(name, _)| name).zip(keys.iter().map(|(_, out)| *out));
+        let aggregate_names = collect
+            .aggregates
+            .iter()
+            .map(|(name, _)| name)
+            .zip(aggregates.iter().map(|(_, _, out)| *out));
+        let into_name =
+            collect.into.as_ref().map(|(name, _)| name).zip(into.as_ref().map(|(_, out)| *out));
+        let count_name = collect.count.as_ref().zip(count);
+        for (name, out) in key_names.chain(aggregate_names).chain(into_name).chain(count_name) {
+            self.declare(name, Expr::Register(out))?;
+        }
+        Ok(Node::Collect(Box::new(Collect { keys, aggregates, into, count })))
+    }
+
+    /// The variables of this level that `INTO` puts into each row of a group.
+    fn kept_variables(&self, keep: &[Name]) -> Result<Vec<(Name, Expr)>> {
+        let own = &self.variables[self.level..];
+        if keep.is_empty() {
+            return Ok(own.to_vec());
+        }
+        keep.iter()
+            .map(|name| {
+                own.iter().find(|(n, _)| n == name).cloned().ok_or_else(|| {
+                    let message = format!("use of unknown variable '{name}' for KEEP");
+                    Error::new(Code::QueryVariableNameUnknown, message)
+                })
+            })
+            .collect()
+    }
+
+    fn aggregate(&mut self, value: &syntax::Expr) -> Result<(Aggregate, Expr)> {
+        let bad = || Error::of(Code::QueryInvalidAggregateExpression);
+        let syntax::Expr::Call(name, arguments) = value else { return Err(bad()) };
+        let kind = aggregate_of(name).ok_or_else(bad)?;
+        let value = match (kind, arguments.as_slice()) {
+            (_, [one]) => self.expression(one)?,
+            (Aggregate::Count, []) => Expr::Const(Value::Null),
+            _ => {
+                let message = format!("invalid number of arguments for function '{name}()'");
+                return Err(Error::new(Code::QueryFunctionArgumentNumberMismatch, message));
+            }
+        };
+        Ok((kind, value))
+    }
+
+    fn write_node(
+        &mut self,
+        into: &Source,
+        options: Option<&syntax::Expr>,
+        kind: WriteKind,
+    ) -> Result<Node> {
+        let options = self.modification(options, matches!(kind, WriteKind::Insert { .. }))?;
+        let name = self.source_name(into)?;
+        let collection = self.collection(&name)?;
+        self.write(collection, options.exclusive)?;
+        self.plan.wait_for_sync |= options.wait_for_sync;
+        let (old, new) = (self.register("OLD")?, self.register("NEW")?);
+        self.forget_old_and_new();
+        if !matches!(kind, WriteKind::Remove { .. }) {
+            self.declare_again("NEW", Expr::Register(new));
+        }
+        self.declare_again("OLD", Expr::Register(old));
+        let (write, ignore_errors) = (options.write, options.ignore_errors);
+        Ok(Node::Write(Box::new(Write {
+            collection,
+            kind,
+            options: write,
+            ignore_errors,
+            old,
+            new,
+        })))
+    }
+
+    /// `OLD` and `NEW` of an earlier modification are out of sight behind the next one.
+    fn forget_old_and_new(&mut self) {
+        let level = self.level;
+        let mut at = 0;
+        self.variables.retain(|(name, _)| {
+            at += 1;
+            at <= level || !matches!(&**name, "OLD" | "NEW")
+        });
+    }
+
+    fn upsert(&mut self, upsert: &syntax::Upsert) -> Result<Node> {
+        let options = self.modification(upsert.options.as_ref(), false)?;
+        let name = self.source_name(&upsert.into)?;
+        let collection = self.collection(&name)?;
+        self.read(collection)?;
+        let (old, new) = (self.register("OLD")?, self.register("NEW")?);
+        let mut nodes =
+            vec![Node::EnumerateCollection { collection, out: old, hint: options.hint.clone() }];
+        self.upsert_search(upsert, old, &mut nodes)?;
+        nodes.push(Node::Limit {
+            offset: Expr::Const(Value::Int(0)),
+            count: Expr::Const(Value::Int(1)),
+        });
+        nodes.push(Node::Return { value: Expr::Register(old), distinct: false });
+        let mut lookup = Pipeline { nodes, stages: Vec::new() };
+        rules::improve(&mut lookup, &mut self.plan)?;
+        self.forget_old_and_new();
+        let insert = self.expression(&upsert.insert)?;
+        self.declare_again("OLD", Expr::Register(old));
+        let update = self.expression(&upsert.update)?;
+        self.declare_again("NEW", Expr::Register(new));
+        self.write(collection, options.exclusive)?;
+        self.plan.wait_for_sync |= options.wait_for_sync;
+        let kind = WriteKind::Upsert { lookup, insert, update, replace: upsert.replace };
+        let (write, ignore_errors) = (options.write, options.ignore_errors);
+        Ok(Node::Write(Box::new(Write {
+            collection,
+            kind,
+            options: write,
+            ignore_errors,
+            old,
+            new,
+        })))
+    }
+
+    fn upsert_search(
+        &mut self,
+        upsert: &syntax::Upsert,
+        found: Register,
+        nodes: &mut Vec<Node>,
+    ) -> Result<()> {
+        if upsert.filter {
+            let seen = self.variables.len();
+            self.declare_again("CURRENT", Expr::Register(found));
+            let condition = self.expression(&upsert.search)?;
+            self.variables.truncate(seen);
+            conjuncts(condition, nodes);
+            return Ok(());
+        }
+        let syntax::Expr::Object(entries) = &upsert.search else {
+            let message = "syntax error, UPSERT needs an object literal to search for";
+            return Err(Error::new(Code::QueryParse, message));
+        };
+        for (key, value) in entries {
+            let name = match key {
+                Key::Name(name) => Name::clone(name),
+                Key::Bind(bind) => match self.structural(bind)? {
+                    Value::String(name) => name,
+                    _ => return Err(Error::of(Code::QueryBindParameterType)),
+                },
+                Key::Computed(_) => {
+                    let message =
+                        "syntax error, UPSERT search may not have computed attribute names";
+                    return Err(Error::new(Code::QueryParse, message));
+                }
+            };
+            let attribute = Expr::Attribute(Box::new(Expr::Register(found)), name);
+            let value = self.expression(value)?;
+            nodes.push(Node::Filter(Expr::Binary(
+                Binary::Equal,
+                Box::new(attribute),
+                Box::new(value),
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// One filter for each part of a conjunction, so that each can move on its own.
+fn conjuncts(condition: Expr, nodes: &mut Vec<Node>) {
+    match condition {
+        Expr::Binary(Binary::And, a, b) => {
+            conjuncts(*a, nodes);
+            conjuncts(*b, nodes);
+        }
+        Expr::Const(value) if value.is_true() => {}
+        other => nodes.push(Node::Filter(other)),
+    }
+}
+
+/// Constants, binds, variables and paths into them need no register of their own.
+fn is_cheap(value: &Expr) -> bool {
+    match value {
+        Expr::Const(_) | Expr::Bind(_) | Expr::Register(_) => true,
+        Expr::Attribute(base, _) => is_cheap(base),
+        _ => false,
+    }
+}
+
+fn aggregate_of(name: &str) -> Option<Aggregate> {
+    Some(match name {
+        "LENGTH" | "COUNT" => Aggregate::Count,
+        "MIN" => Aggregate::Min,
+        "MAX" => Aggregate::Max,
+        "SUM" => Aggregate::Sum,
+        "AVERAGE" | "AVG" => Aggregate::Average,
+        "VARIANCE_POPULATION" | "VARIANCE" => Aggregate::OfList("VARIANCE_POPULATION"),
+        "VARIANCE_SAMPLE" => Aggregate::OfList("VARIANCE_SAMPLE"),
+        "STDDEV_POPULATION" | "STDDEV" => Aggregate::OfList("STDDEV_POPULATION"),
+        "STDDEV_SAMPLE" => Aggregate::OfList("STDDEV_SAMPLE"),
+        "UNIQUE" => Aggregate::OfList("UNIQUE"),
+        "SORTED_UNIQUE" => Aggregate::OfList("SORTED_UNIQUE"),
+        "COUNT_DISTINCT" | "COUNT_UNIQUE" => Aggregate::OfList("COUNT_DISTINCT"),
+        "BIT_AND" => Aggregate::OfList("BIT_AND"),
+        "BIT_OR" => Aggregate::OfList("BIT_OR"),
+        "BIT_XOR" => Aggregate::OfList("BIT_XOR"),
+        "PUSH" => Aggregate::Push,
+        _ => return None,
+    })
+}
+
+/// Aggregates that are no functions of their own.
+pub(super) fn aggregate_needs_group(name: &str) -> bool {
+    aggregate_of(name).is_some()
+}

@@ -1,0 +1,311 @@
+//! Expressions: names to registers, functions to pointers, constants folded.
+
+use super::build::aggregate_needs_group;
+use super::scope::Builder;
+use crate::error::{Code, Error, Result};
+use crate::expr::{DataCall, Expansion, Expr, ObjectKey, Quantifier, Question, fold};
+use crate::functions::{function, refused};
+use crate::syntax::{self, Binary, Key, Name, Source, Unary};
+use crate::value::Value;
+
+impl Builder<'_> {
+    /// An expression of the text as one that runs.
+    pub(super) fn expression(&mut self, expr: &syntax::Expr) -> Result<Expr> {
+        use syntax::Expr as Ast;
+        let compiled = match expr {
+            Ast::Literal(value) => Expr::Const(value.clone()),
+            Ast::Name(name) => return self.named(name),
+            Ast::Bind(name) if self.binds_as_constants => Expr::Const(self.structural(name)?),
+            Ast::Bind(name) => Expr::Bind(self.slot(name)),
+            Ast::CollectionBind(name) => {
+                let name = self.source_name(&Source::Bind(Name::clone(name)))?;
+                return Err(self.as_operand(&name));
+            }
+            Ast::Element => {
+                self.variable(ELEMENT).cloned().ok_or_else(|| Error::of(Code::Internal))?
+            }
+            Ast::Attribute(base, key) => {
+                let base = self.expression(base)?;
+                return self.attribute(base, key);
+            }
+            Ast::Index(base, index) => {
+                let base = Box::new(self.expression(base)?);
+                match self.expression(index)? {
+                    Expr::Const(Value::String(name)) => Expr::Attribute(base, name),
+                    index => Expr::Index(base, Box::new(index)),
+                }
+            }
+            Ast::Array(items) => Expr::Array(self.expressions(items)?),
+            Ast::Object(entries) => Expr::Object(self.object(entries)?),
+            Ast::Unary(operator, value) => {
+                let value = Box::new(self.expression(value)?);
+                match operator {
+                    Unary::Not => Expr::Not(value),
+                    Unary::Minus => Expr::Negate(value),
+                    Unary::Plus => Expr::Number(value),
+                }
+            }
+            Ast::Binary(Binary::Match | Binary::NotMatch, ..) => {
+                return Err(Error::unsupported("matching regular expressions (=~, !~)"));
+            }
+            Ast::Binary(operator, a, b) => Expr::Binary(
+                *operator,
+                Box::new(self.expression(a)?),
+                Box::new(self.expression(b)?),
+            ),
+            Ast::Quantified(quantifier, operator, a, b) => {
+                let a = Box::new(self.expression(a)?);
+                let quantifier = Box::new(self.quantifier(quantifier)?);
+                Expr::Quantified(quantifier, *operator, a, Box::new(self.expression(b)?))
+            }
+            Ast::Ternary(condition, yes, no) => {
+                let condition = Box::new(self.expression(condition)?);
+                let yes = yes.as_ref().map(|yes| self.expression(yes)).transpose()?.map(Box::new);
+                Expr::Ternary(condition, yes, Box::new(self.expression(no)?))
+            }
+            Ast::Call(name, arguments) => self.call(name, arguments)?,
+            Ast::Expansion(expansion) => self.expansion(expansion)?,
+            Ast::Question(base, quantifier, filter) => {
+                let base = self.expression(base)?;
+                let quantifier = match quantifier {
+                    Some(quantifier) => self.quantifier(quantifier)?,
+                    None => Quantifier::Any,
+                };
+                let current = self.register(CURRENT)?;
+                let seen = self.variables.len();
+                self.declare_again(CURRENT, Expr::Register(current));
+                let filter = filter.as_ref().map(|filter| self.expression(filter)).transpose()?;
+                self.variables.truncate(seen);
+                Expr::Question(Box::new(Question { base, current, quantifier, filter }))
+            }
+            Ast::Group(inner) => return self.expression(inner),
+            Ast::Subquery(body) => {
+                let pipeline = self.body(body)?;
+                self.plan.subqueries.push(pipeline);
+                Expr::Subquery(self.plan.subqueries.len() - 1)
+            }
+        };
+        Ok(fold(compiled))
+    }
+
+    pub(super) fn expressions(&mut self, items: &[syntax::Expr]) -> Result<Vec<Expr>> {
+        items.iter().map(|item| self.expression(item)).collect()
+    }
+
+    fn named(&mut self, name: &Name) -> Result<Expr> {
+        match self.variable(name) {
+            Some(value) => Ok(value.clone()),
+            None => Err(self.as_operand(name)),
+        }
+    }
+
+    /// Error for a name that is no variable: 1568 for a collection, 1203 for nothing.
+    fn as_operand(&mut self, name: &str) -> Error {
+        match self.collection(name) {
+            Ok(_) => {
+                let message = format!("collection '{name}' used as expression operand");
+                Error::new(Code::QueryCollectionUsedInExpression, message)
+            }
+            Err(error) => error,
+        }
+    }
+
+    fn attribute(&mut self, base: Expr, key: &Key) -> Result<Expr> {
+        let names = match key {
+            Key::Name(name) => vec![Name::clone(name)],
+            Key::Bind(bind) => path_of_bind(bind, &self.structural(bind)?)?,
+            Key::Computed(_) => return Err(Error::of(Code::Internal)),
+        };
+        Ok(names.into_iter().fold(base, |base, name| fold(Expr::Attribute(Box::new(base), name))))
+    }
+
+    fn object(&mut self, entries: &[(Key, syntax::Expr)]) -> Result<Vec<(ObjectKey, Expr)>> {
+        let mut out = Vec::with_capacity(entries.len());
+        for (key, value) in entries {
+            let key = match key {
+                Key::Name(name) => ObjectKey::Name(Name::clone(name)),
+                Key::Bind(bind) => match self.structural(bind)? {
+                    Value::String(name) => ObjectKey::Name(name),
+                    _ => return Err(bad_bind(bind)),
+                },
+                Key::Computed(name) => match self.expression(name)? {
+                    Expr::Const(value) => ObjectKey::Name(Name::from(&*value.to_text())),
+                    name => ObjectKey::Computed(name),
+                },
+            };
+            out.push((key, self.expression(value)?));
+        }
+        Ok(out)
+    }
+
+    fn quantifier(&mut self, quantifier: &syntax::Quantifier) -> Result<Quantifier> {
+        Ok(match quantifier {
+            syntax::Quantifier::All => Quantifier::All,
+            syntax::Quantifier::Any => Quantifier::Any,
+            syntax::Quantifier::None => Quantifier::None,
+            syntax::Quantifier::AtLeast(count) => Quantifier::AtLeast(self.expression(count)?),
+            syntax::Quantifier::Exactly(count) => Quantifier::Exactly(self.expression(count)?),
+        })
+    }
+
+    fn expansion(&mut self, expansion: &syntax::Expansion) -> Result<Expr> {
+        let base = self.expression(&expansion.base)?;
+        let limit = match &expansion.limit {
+            Some((offset, count)) => {
+                let offset = offset.as_ref().map(|offset| self.expression(offset)).transpose()?;
+                Some((offset, self.expression(count)?))
+            }
+            None => None,
+        };
+        let current = self.register(CURRENT)?;
+        let seen = self.variables.len();
+        self.declare_again(CURRENT, Expr::Register(current));
+        let filter = expansion.filter.as_ref().map(|filter| self.expression(filter)).transpose()?;
+        let item = match &expansion.projection {
+            Some(projection) => self.expression(projection)?,
+            None => Expr::Register(current),
+        };
+        self.declare_again(ELEMENT, item);
+        let value = self.expression(&expansion.tail)?;
+        self.variables.truncate(seen);
+        let flatten = expansion.stars - 1;
+        Ok(Expr::Expansion(Box::new(Expansion { base, flatten, current, filter, limit, value })))
+    }
+
+    fn call(&mut self, name: &Name, arguments: &[syntax::Expr]) -> Result<Expr> {
+        if let Some(call) = self.data_call(name, arguments)? {
+            return Ok(call);
+        }
+        if name.contains("::") {
+            return Err(Error::unsupported(format!("user-defined function '{name}()'")));
+        }
+        let Some(function) = function(name) else {
+            if refused(name) {
+                return Err(Error::unsupported(format!("function {name}()")));
+            }
+            if aggregate_needs_group(name) {
+                return Err(Error::unsupported(format!("function {name}() outside of AGGREGATE")));
+            }
+            let message = format!("usage of unknown function '{name}()'");
+            return Err(Error::new(Code::QueryFunctionNameUnknown, message));
+        };
+        check_arity(name, arguments.len(), function.min, function.max)?;
+        Ok(Expr::Call(function, self.expressions(arguments)?))
+    }
+
+    /// Functions that read data or the session.
+    fn data_call(&mut self, name: &str, arguments: &[syntax::Expr]) -> Result<Option<Expr>> {
+        let (call, min, max) = match name {
+            "CURRENT_DATABASE" => (DataCall::Database, 0, 0),
+            "CURRENT_USER" => (DataCall::User, 0, 0),
+            "DOCUMENT" => (DataCall::Document, 1, 2),
+            "COLLECTION_COUNT" => {
+                check_arity(name, arguments.len(), 1, 1)?;
+                let Some(collection) = self.collection_argument(&arguments[0])? else {
+                    return Err(Error::unsupported("COLLECTION_COUNT() of a computed name"));
+                };
+                return self.count(&collection).map(Some);
+            }
+            "LENGTH" | "COUNT" => {
+                let is_text = matches!(arguments.first(), Some(syntax::Expr::Literal(_)));
+                if arguments.len() != 1 || is_text {
+                    return Ok(None);
+                }
+                let Some(collection) = self.collection_argument(&arguments[0])? else {
+                    return Ok(None);
+                };
+                return self.count(&collection).map(Some);
+            }
+            _ => return Ok(None),
+        };
+        check_arity(name, arguments.len(), min, max)?;
+        if call != DataCall::Document {
+            return Ok(Some(Expr::Data(call, Vec::new())));
+        }
+        self.read_anything(name)?;
+        let mut compiled = Vec::new();
+        for (at, argument) in arguments.iter().enumerate() {
+            let collection = if at == 0 && arguments.len() == 2 {
+                self.collection_argument(argument)?
+            } else {
+                None
+            };
+            compiled.push(match collection {
+                Some(name) => {
+                    let collection = self.collection(&name)?;
+                    self.read(collection)?;
+                    Expr::Const(Value::String(name))
+                }
+                None => self.expression(argument)?,
+            });
+        }
+        if let [Expr::Const(Value::String(id))] = compiled.as_slice()
+            && let Some((name, _)) = id.split_once('/')
+            && let Ok(collection) = self.collection(name)
+        {
+            self.read(collection)?;
+        }
+        Ok(Some(Expr::Data(call, compiled)))
+    }
+
+    /// The collection that an argument names directly, if it does.
+    fn collection_argument(&mut self, argument: &syntax::Expr) -> Result<Option<Name>> {
+        match argument {
+            syntax::Expr::Name(name) if self.variable(name).is_none() => {
+                Ok(Some(Name::clone(name)))
+            }
+            syntax::Expr::CollectionBind(bind) => {
+                self.source_name(&Source::Bind(Name::clone(bind))).map(Some)
+            }
+            syntax::Expr::Literal(Value::String(name)) => Ok(Some(Name::clone(name))),
+            _ => Ok(None),
+        }
+    }
+
+    fn count(&mut self, name: &str) -> Result<Expr> {
+        let collection = self.collection(name)?;
+        self.read(collection)?;
+        Ok(Expr::Data(DataCall::Count(collection), Vec::new()))
+    }
+}
+
+const CURRENT: &str = "CURRENT";
+/// No name of the text can be this one.
+const ELEMENT: &str = "[*]";
+
+fn check_arity(name: &str, given: usize, min: usize, max: usize) -> Result<()> {
+    if (min..=max).contains(&given) {
+        return Ok(());
+    }
+    let message = if max == usize::MAX {
+        format!(
+            "invalid number of arguments for function '{name}()', expected number of arguments: minimum: {min}, maximum: any"
+        )
+    } else {
+        format!(
+            "invalid number of arguments for function '{name}()', expected number of arguments: minimum: {min}, maximum: {max}"
+        )
+    };
+    Err(Error::new(Code::QueryFunctionArgumentNumberMismatch, message))
+}
+
+fn bad_bind(name: &str) -> Error {
+    let message = format!("bind parameter '{name}' has an invalid value or type");
+    Error::new(Code::QueryBindParameterType, message)
+}
+
+/// A bind in the place of an attribute name: a text, or a list of texts as a path.
+fn path_of_bind(bind: &str, value: &Value) -> Result<Vec<Name>> {
+    let items = match value {
+        Value::Array(items) => items.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let name = |item: &Value| match item {
+        Value::String(name) => Ok(Name::clone(name)),
+        _ => Err(bad_bind(bind)),
+    };
+    if items.is_empty() {
+        return Err(bad_bind(bind));
+    }
+    items.iter().map(name).collect()
+}

@@ -1,0 +1,191 @@
+//! A plan as EXPLAIN answers it: ArangoDB's node names and the rules applied; costs are not estimated.
+
+use super::node::{Lookup, Node, Pipeline, Plan, WriteKind};
+use crate::expr::{Expr, Register, print};
+use crate::value::{Object, Value};
+
+/// `plan` of `/_api/explain`.
+pub fn explain(plan: &Plan) -> Value {
+    let mut printer = Printer { plan, nodes: Vec::new() };
+    printer.node("SingletonNode", Object::new());
+    printer.pipeline(&plan.root);
+    let collections = plan.collections.iter().map(|used| {
+        let kind = if used.write { "write" } else { "read" };
+        object([("name", used.collection.name.as_str().into()), ("type", kind.into())])
+    });
+    let variables =
+        plan.variables.iter().enumerate().map(|(id, name)| {
+            object([("id", Value::from(id as u64)), ("name", name.as_str().into())])
+        });
+    let writes = plan.collections.iter().any(|used| used.write);
+    object([
+        ("nodes", Value::array(printer.nodes)),
+        ("rules", Value::array(plan.rules.iter().map(|rule| (*rule).into()).collect())),
+        ("collections", Value::array(collections.collect())),
+        ("variables", Value::array(variables.collect())),
+        ("estimatedCost", Value::Int(0)),
+        ("estimatedNrItems", Value::Int(0)),
+        ("isModificationQuery", Value::Bool(writes)),
+    ])
+}
+
+fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
+    let mut out = Object::with_capacity(N);
+    for (name, value) in entries {
+        out.push_new(name, value);
+    }
+    Value::object(out)
+}
+
+struct Printer<'a> {
+    plan: &'a Plan,
+    nodes: Vec<Value>,
+}
+
+impl Printer<'_> {
+    fn node(&mut self, kind: &str, more: Object) {
+        let id = self.nodes.len() as i64 + 1;
+        let before = if id > 1 { vec![Value::Int(id - 1)] } else { Vec::new() };
+        let mut out = Object::with_capacity(more.len() + 3);
+        out.insert("type", kind.into());
+        out.insert("dependencies", Value::array(before));
+        out.insert("id", Value::Int(id));
+        for (name, value) in more.iter() {
+            out.insert(name.clone(), value.clone());
+        }
+        self.nodes.push(Value::object(out));
+    }
+
+    fn pipeline(&mut self, pipeline: &Pipeline) {
+        for node in &pipeline.nodes {
+            self.subqueries(node);
+            if let Node::Write(write) = node
+                && let WriteKind::Upsert { lookup, .. } = &write.kind
+            {
+                self.node("SubqueryStartNode", Object::new());
+                self.pipeline(lookup);
+                self.node("SubqueryEndNode", Object::new());
+            }
+            if !matches!(node, Node::Gather) {
+                self.node(node.type_name(), self.details(node));
+            }
+        }
+    }
+
+    fn subqueries(&mut self, node: &Node) {
+        let inner: Vec<usize> = node.expressions().into_iter().flat_map(Expr::subqueries).collect();
+        for number in inner {
+            let mut name = Object::new();
+            name.insert("subquery", Value::from(number as u64));
+            self.node("SubqueryStartNode", name.clone());
+            self.pipeline(&self.plan.subqueries[number]);
+            self.node("SubqueryEndNode", name);
+        }
+    }
+
+    fn text(&self, expr: &Expr) -> Value {
+        print(expr, &self.plan.variables, &self.plan.binds).into()
+    }
+
+    fn variable(&self, register: Register) -> Value {
+        let name = self.plan.variables[register].as_str();
+        object([("id", Value::from(register as u64)), ("name", name.into())])
+    }
+
+    fn details(&self, node: &Node) -> Object {
+        let mut out = Object::new();
+        match node {
+            Node::EnumerateCollection { collection, out: variable, .. } => {
+                out.insert(
+                    "collection",
+                    self.plan.collections[*collection].collection.name.as_str().into(),
+                );
+                out.insert("outVariable", self.variable(*variable));
+            }
+            Node::Index { collection, out: variable, lookup } => {
+                out.insert(
+                    "collection",
+                    self.plan.collections[*collection].collection.name.as_str().into(),
+                );
+                out.insert("outVariable", self.variable(*variable));
+                out.insert("indexes", Value::array(vec![index(lookup)]));
+                out.insert("condition", self.condition(lookup));
+                out.insert("ascending", Value::Bool(!lookup.backwards));
+                out.insert("reverse", Value::Bool(lookup.backwards));
+            }
+            Node::EnumerateList { source, out: variable } => {
+                out.insert("expression", self.text(source));
+                out.insert("outVariable", self.variable(*variable));
+            }
+            Node::Calculation { value, out: variable } => {
+                out.insert("expression", self.text(value));
+                out.insert("outVariable", self.variable(*variable));
+            }
+            Node::Filter(condition) => out.insert("expression", self.text(condition)),
+            Node::Sort(keys) => {
+                let key = |(key, descending): &(Expr, bool)| {
+                    object([
+                        ("expression", self.text(key)),
+                        ("ascending", Value::Bool(!descending)),
+                    ])
+                };
+                out.insert("elements", Value::array(keys.iter().map(key).collect()));
+            }
+            Node::Limit { offset, count } => {
+                out.insert("offset", self.text(offset));
+                out.insert("limit", self.text(count));
+            }
+            Node::Collect(collect) => {
+                let groups = collect.keys.iter().map(|(key, out)| {
+                    object([("outVariable", self.variable(*out)), ("expression", self.text(key))])
+                });
+                out.insert("groups", Value::array(groups.collect()));
+            }
+            Node::Write(write) => {
+                out.insert(
+                    "collection",
+                    self.plan.collections[write.collection].collection.name.as_str().into(),
+                );
+            }
+            Node::Return { value, distinct } => {
+                out.insert("expression", self.text(value));
+                out.insert("distinct", Value::Bool(*distinct));
+            }
+            Node::Gather => {}
+        }
+        out
+    }
+
+    fn condition(&self, lookup: &Lookup) -> Value {
+        let mut out = Object::new();
+        let texts =
+            |items: &[Expr]| Value::array(items.iter().map(|item| self.text(item)).collect());
+        if !lookup.equals.is_empty() {
+            out.insert("equals", texts(&lookup.equals));
+        }
+        if let Some(list) = &lookup.one_of {
+            out.insert("in", self.text(list));
+        }
+        for (bound, closed, open) in [(&lookup.lower, ">=", ">"), (&lookup.upper, "<=", "<")] {
+            if let Some((bound, inclusive)) = bound {
+                out.insert(if *inclusive { closed } else { open }, self.text(bound));
+            }
+        }
+        Value::object(out)
+    }
+}
+
+fn index(lookup: &Lookup) -> Value {
+    let fields = lookup.index.fields.iter().map(|field| Value::from(field.join("."))).collect();
+    let kind = match &lookup.index.definition.attribute("type") {
+        Value::String(kind) => kind.to_string(),
+        _ => format!("{:?}", lookup.index.kind).to_lowercase(),
+    };
+    object([
+        ("name", lookup.index.name.as_str().into()),
+        ("type", kind.into()),
+        ("fields", Value::array(fields)),
+        ("unique", Value::Bool(lookup.index.unique)),
+        ("sparse", Value::Bool(lookup.index.sparse)),
+    ])
+}

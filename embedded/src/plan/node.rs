@@ -1,0 +1,277 @@
+//! What a plan is made of; names of nodes are ArangoDB's.
+
+use std::sync::Arc;
+
+use crate::expr::{Expr, Register};
+use crate::schema::{Collection, Index};
+use crate::syntax::Name;
+use crate::txn::WriteOptions;
+use crate::value::Value;
+
+/// A query ready to run with any values for its binds.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// The query itself.
+    pub root: Pipeline,
+    /// Its subqueries, inner ones first.
+    pub subqueries: Vec<Pipeline>,
+    /// Name of the variable in each register.
+    pub variables: Vec<String>,
+    /// Collections it touches.
+    pub collections: Vec<Used>,
+    /// Names of value binds by slot.
+    pub binds: Vec<Name>,
+    /// Whether the value of each slot was null when the plan was made.
+    pub bind_was_null: Vec<bool>,
+    /// Slots that must not be null for the plan to hold (it reads a sparse index).
+    pub never_null: Vec<usize>,
+    /// Binds that shaped the plan (collections, attribute names, options), with the values they had.
+    pub structural: Vec<(String, Value)>,
+    /// Rules that changed something.
+    pub rules: Vec<&'static str>,
+    /// Whether a write waits for the disk.
+    pub wait_for_sync: bool,
+}
+
+/// A collection and what the query does with it.
+#[derive(Debug)]
+pub struct Used {
+    /// As the catalog had it when the plan was made.
+    pub collection: Arc<Collection>,
+    /// Read by a loop or a function.
+    pub read: bool,
+    /// Written.
+    pub write: bool,
+    /// Written with `exclusive`.
+    pub exclusive: bool,
+}
+
+/// Nodes that rows are pushed through.
+#[derive(Debug, Default)]
+pub struct Pipeline {
+    /// In order; the first one gets one row.
+    pub nodes: Vec<Node>,
+    /// Index behind the last node of each stage; a stage but the last ends with a node that gathers all rows.
+    pub stages: Vec<usize>,
+}
+
+/// One step.
+#[derive(Debug)]
+pub enum Node {
+    /// All documents of a collection.
+    EnumerateCollection { collection: usize, out: Register, hint: Hint },
+    /// Documents found by an index.
+    Index { collection: usize, out: Register, lookup: Box<Lookup> },
+    /// The items of a list.
+    EnumerateList { source: Expr, out: Register },
+    /// Rows that fulfil a condition.
+    Filter(Expr),
+    /// A value for a register.
+    Calculation { value: Expr, out: Register },
+    /// All rows in order; true is descending.
+    Sort(Vec<(Expr, bool)>),
+    /// Some rows in the middle.
+    Limit { offset: Expr, count: Expr },
+    /// Groups.
+    Collect(Box<Collect>),
+    /// All rows gathered before the first write, so that no scan sees what it causes.
+    Gather,
+    /// A modification.
+    Write(Box<Write>),
+    /// A result.
+    Return { value: Expr, distinct: bool },
+}
+
+/// `OPTIONS` of a FOR that concern indexes.
+#[derive(Clone, Debug, Default)]
+pub struct Hint {
+    /// Names of indexes to prefer.
+    pub names: Vec<String>,
+    /// Whether anything else is error 1577.
+    pub force: bool,
+    /// Whether no index may be used.
+    pub disable: bool,
+}
+
+/// How an index is read.
+#[derive(Clone, Debug)]
+pub struct Lookup {
+    /// The index.
+    pub index: Arc<Index>,
+    /// `_from` (0) or `_to` (1) of an edge index.
+    pub field: usize,
+    /// Whether the values are `_id`s, to be read as keys.
+    pub by_id: bool,
+    /// Values of the first fields.
+    pub equals: Vec<Expr>,
+    /// A list of values for the field behind those.
+    pub one_of: Option<Expr>,
+    /// Lower bound of the field behind those, and whether it belongs to the range.
+    pub lower: Option<(Expr, bool)>,
+    /// Upper bound.
+    pub upper: Option<(Expr, bool)>,
+    /// Whether the index is read backwards.
+    pub backwards: bool,
+}
+
+/// `COLLECT`
+#[derive(Debug)]
+pub struct Collect {
+    /// Group keys.
+    pub keys: Vec<(Expr, Register)>,
+    /// Aggregates.
+    pub aggregates: Vec<(Aggregate, Expr, Register)>,
+    /// The rows of a group.
+    pub into: Option<(Into, Register)>,
+    /// The number of rows of a group.
+    pub count: Option<Register>,
+}
+
+/// What `INTO` keeps of a row.
+#[derive(Debug)]
+pub enum Into {
+    /// An object of variables.
+    Variables(Vec<(Name, Expr)>),
+    /// A value.
+    Value(Expr),
+}
+
+/// Aggregate functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aggregate {
+    /// Number of rows.
+    Count,
+    /// Smallest value.
+    Min,
+    /// Largest value.
+    Max,
+    /// Sum.
+    Sum,
+    /// Mean.
+    Average,
+    /// A function of the list of all values, by name.
+    OfList(&'static str),
+    /// The list of all values.
+    Push,
+}
+
+/// A modification node.
+#[derive(Debug)]
+pub struct Write {
+    /// The collection written.
+    pub collection: usize,
+    /// What is written.
+    pub kind: WriteKind,
+    /// `OPTIONS`
+    pub options: WriteOptions,
+    /// `ignoreErrors`
+    pub ignore_errors: bool,
+    /// `OLD`
+    pub old: Register,
+    /// `NEW`
+    pub new: Register,
+}
+
+/// Kinds of modification.
+#[derive(Debug)]
+pub enum WriteKind {
+    /// `INSERT`
+    Insert { document: Expr },
+    /// `UPDATE` or `REPLACE`; without a patch the key expression is the document too.
+    Change { key: Expr, patch: Option<Expr>, replace: bool },
+    /// `REMOVE`
+    Remove { key: Expr },
+    /// `UPSERT`; the lookup leaves what it found in `OLD`.
+    Upsert { lookup: Pipeline, insert: Expr, update: Expr, replace: bool },
+}
+
+impl Node {
+    /// ArangoDB's name of the node.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::EnumerateCollection { .. } => "EnumerateCollectionNode",
+            Self::Index { .. } => "IndexNode",
+            Self::EnumerateList { .. } => "EnumerateListNode",
+            Self::Filter(_) => "FilterNode",
+            Self::Calculation { .. } => "CalculationNode",
+            Self::Sort(_) => "SortNode",
+            Self::Limit { .. } => "LimitNode",
+            Self::Collect(_) => "CollectNode",
+            Self::Gather => "MaterializeNode",
+            Self::Write(write) => match &write.kind {
+                WriteKind::Insert { .. } => "InsertNode",
+                WriteKind::Change { replace: false, .. } => "UpdateNode",
+                WriteKind::Change { replace: true, .. } => "ReplaceNode",
+                WriteKind::Remove { .. } => "RemoveNode",
+                WriteKind::Upsert { .. } => "UpsertNode",
+            },
+            Self::Return { .. } => "ReturnNode",
+        }
+    }
+
+    /// Whether the node needs all rows before it passes one on.
+    pub fn gathers(&self) -> bool {
+        matches!(self, Self::Sort(_) | Self::Collect(_) | Self::Gather)
+    }
+
+    /// The expressions in it.
+    pub fn expressions(&self) -> Vec<&Expr> {
+        match self {
+            Self::EnumerateCollection { .. } | Self::Gather => Vec::new(),
+            Self::Index { lookup, .. } => lookup.expressions(),
+            Self::EnumerateList { source: value, .. }
+            | Self::Filter(value)
+            | Self::Calculation { value, .. }
+            | Self::Return { value, .. } => vec![value],
+            Self::Sort(keys) => keys.iter().map(|(key, _)| key).collect(),
+            Self::Limit { offset, count } => vec![offset, count],
+            Self::Collect(collect) => {
+                let keys = collect.keys.iter().map(|(key, _)| key);
+                let mut out: Vec<&Expr> =
+                    keys.chain(collect.aggregates.iter().map(|(_, value, _)| value)).collect();
+                match &collect.into {
+                    Some((Into::Variables(items), _)) => {
+                        out.extend(items.iter().map(|(_, value)| value))
+                    }
+                    Some((Into::Value(value), _)) => out.push(value),
+                    None => {}
+                }
+                out
+            }
+            Self::Write(write) => match &write.kind {
+                WriteKind::Insert { document } => vec![document],
+                WriteKind::Change { key, patch, .. } => {
+                    [Some(key), patch.as_ref()].into_iter().flatten().collect()
+                }
+                WriteKind::Remove { key } => vec![key],
+                WriteKind::Upsert { lookup, insert, update, .. } => {
+                    let mut out: Vec<&Expr> =
+                        lookup.nodes.iter().flat_map(Node::expressions).collect();
+                    out.extend([insert, update]);
+                    out
+                }
+            },
+        }
+    }
+
+    /// The register a loop or a calculation fills.
+    pub fn out(&self) -> Option<Register> {
+        match self {
+            Self::EnumerateCollection { out, .. }
+            | Self::Index { out, .. }
+            | Self::EnumerateList { out, .. }
+            | Self::Calculation { out, .. } => Some(*out),
+            _ => None,
+        }
+    }
+}
+
+impl Lookup {
+    fn expressions(&self) -> Vec<&Expr> {
+        let bounds = [self.lower.as_ref(), self.upper.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(|(bound, _)| bound);
+        self.equals.iter().chain(&self.one_of).chain(bounds).collect()
+    }
+}

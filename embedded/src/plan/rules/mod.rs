@@ -1,0 +1,100 @@
+//! Rules in the order in which they run; each answers whether it changed the pipeline.
+
+mod gather_before_write;
+mod move_filters_up;
+mod use_index_for_sort;
+mod use_indexes;
+
+use super::node::{Node, Pipeline, Plan, WriteKind};
+use crate::error::Result;
+use crate::expr::{Expr, Register};
+
+/// Runs the rules over one pipeline.
+pub(super) fn improve(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<()> {
+    if move_filters_up::apply(pipeline, plan) {
+        applied(plan, "move-filters-up");
+    }
+    if use_indexes::apply(pipeline, plan)? {
+        applied(plan, "use-indexes");
+    }
+    if use_index_for_sort::apply(pipeline, plan) {
+        applied(plan, "use-index-for-sort");
+    }
+    gather_before_write::apply(pipeline, plan);
+    stages(pipeline);
+    Ok(())
+}
+
+/// What can only be said of the whole plan.
+pub(super) fn finish(plan: &mut Plan) {
+    plan.rules.sort_unstable();
+}
+
+fn applied(plan: &mut Plan, rule: &'static str) {
+    if !plan.rules.contains(&rule) {
+        plan.rules.push(rule);
+    }
+}
+
+/// Cuts a pipeline behind each node that gathers rows.
+fn stages(pipeline: &mut Pipeline) {
+    let ends =
+        pipeline.nodes.iter().enumerate().filter(|(_, node)| node.gathers()).map(|(at, _)| at + 1);
+    pipeline.stages = ends.chain([pipeline.nodes.len()]).collect();
+    pipeline.stages.dedup();
+}
+
+/// Whether a node, or a subquery in it, writes.
+pub fn writes(node: &Node, plan: &Plan) -> bool {
+    !touched(node, plan).1.is_empty()
+}
+
+/// The collections a node reads and writes, with those of its subqueries.
+pub(super) fn touched(node: &Node, plan: &Plan) -> (Vec<usize>, Vec<usize>) {
+    let (mut reads, mut writes) = (Vec::new(), Vec::new());
+    let inner = |pipeline: &Pipeline, reads: &mut Vec<usize>, writes: &mut Vec<usize>| {
+        for node in &pipeline.nodes {
+            let (r, w) = touched(node, plan);
+            reads.extend(r);
+            writes.extend(w);
+        }
+    };
+    match node {
+        Node::EnumerateCollection { collection, .. } | Node::Index { collection, .. } => {
+            reads.push(*collection)
+        }
+        Node::Write(write) => {
+            writes.push(write.collection);
+            if let WriteKind::Upsert { lookup, .. } = &write.kind {
+                inner(lookup, &mut Vec::new(), &mut writes);
+            }
+        }
+        _ => {}
+    }
+    for expression in node.expressions() {
+        for subquery in expression.subqueries() {
+            inner(&plan.subqueries[subquery], &mut reads, &mut writes);
+        }
+    }
+    (reads, writes)
+}
+
+/// The attribute path of `variable.a.b`, if the expression is one.
+fn path_of(expr: &Expr, variable: Register) -> Option<Vec<&str>> {
+    match expr {
+        Expr::Attribute(base, name) => {
+            let mut path = match &**base {
+                Expr::Register(register) if *register == variable => Vec::new(),
+                inner => path_of(inner, variable)?,
+            };
+            path.push(name);
+            Some(path)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a path is an index's field.
+fn is_field(path: &[&str], field: &[String]) -> bool {
+    path.len() == field.len() && path.iter().zip(field).all(|(a, b)| a == b)
+}

@@ -1,0 +1,60 @@
+//! A filter moves to the first place where all it needs is known.
+
+use super::touched;
+use crate::expr::Register;
+use crate::plan::node::{Node, Pipeline, Plan};
+
+pub(super) fn apply(pipeline: &mut Pipeline, plan: &Plan) -> bool {
+    let mut changed = false;
+    for at in 1..pipeline.nodes.len() {
+        let Node::Filter(condition) = &pipeline.nodes[at] else { continue };
+        if !condition.is_pure() {
+            continue;
+        }
+        let needed = condition.registers();
+        let mut to = at;
+        while to > 0 && may_pass(&pipeline.nodes[to - 1], &needed, plan) {
+            to -= 1;
+        }
+        // Filters keep their order among themselves.
+        while to < at && matches!(pipeline.nodes[to], Node::Filter(_)) {
+            to += 1;
+        }
+        if to < at {
+            let filter = pipeline.nodes.remove(at);
+            pipeline.nodes.insert(to, filter);
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Whether a filter over these registers may run before the node instead of behind it.
+fn may_pass(node: &Node, needed: &[Register], plan: &Plan) -> bool {
+    match node {
+        Node::Filter(condition) => condition.is_pure(),
+        Node::Sort(_) => true,
+        Node::EnumerateCollection { out, .. } | Node::Index { out, .. } => !needed.contains(out),
+        Node::EnumerateList { source: value, out } | Node::Calculation { value, out } => {
+            let quiet =
+                value.is_pure() || touched(node, plan).1.is_empty() && !has_live_call(value);
+            quiet && !needed.contains(out)
+        }
+        Node::Limit { .. }
+        | Node::Collect(_)
+        | Node::Gather
+        | Node::Write(_)
+        | Node::Return { .. } => false,
+    }
+}
+
+/// FAIL, WARN and their like must run as often as the text says.
+fn has_live_call(value: &crate::expr::Expr) -> bool {
+    let mut live = false;
+    value.walk(&mut |e| {
+        if let crate::expr::Expr::Call(function, _) = e {
+            live |= !function.foldable;
+        }
+    });
+    live
+}

@@ -1,0 +1,199 @@
+//! What a text mentions: collections and bind parameters, without a schema.
+
+use std::collections::BTreeSet;
+
+use super::ast::{Body, Expr, Key, Name, Quantifier, Source, Statement};
+
+/// Names met in a query.
+#[derive(Debug, Default)]
+pub struct Mentions {
+    /// Collections by name (those behind binds are not known).
+    pub collections: BTreeSet<String>,
+    /// Bind parameters as keys of `bindVars`.
+    pub binds: BTreeSet<String>,
+    scope: Vec<Name>,
+}
+
+impl Mentions {
+    /// Reads a query or subquery.
+    pub fn read(&mut self, body: &Body) {
+        let seen = self.scope.len();
+        body.with.iter().for_each(|source| self.source(source));
+        body.statements.iter().for_each(|statement| self.statement(statement));
+        self.scope.truncate(seen);
+    }
+
+    fn source(&mut self, source: &Source) {
+        match source {
+            Source::Name(name) => {
+                self.collections.insert(name.to_string());
+            }
+            Source::Bind(name) => {
+                self.binds.insert(format!("@{name}"));
+            }
+        }
+    }
+
+    fn some(&mut self, expr: &Option<Expr>) {
+        if let Some(expr) = expr {
+            self.expr(expr);
+        }
+    }
+
+    fn named(&mut self, items: &[(Name, Expr)]) {
+        for (name, value) in items {
+            self.expr(value);
+            self.scope.push(name.clone());
+        }
+    }
+
+    fn statement(&mut self, statement: &Statement) {
+        match statement {
+            Statement::For { variable, source, search, options } => {
+                self.expr(source);
+                self.scope.push(variable.clone());
+                self.some(search);
+                self.some(options);
+            }
+            Statement::Traversal(t) => {
+                self.some(&t.depth);
+                self.expr(&t.start);
+                self.some(&t.target);
+                self.some(&t.graph);
+                t.edges.iter().for_each(|(_, source)| self.source(source));
+                self.scope.extend(t.variables.iter().cloned());
+                if let Some((_, condition)) = &t.prune {
+                    self.expr(condition);
+                }
+                self.some(&t.options);
+            }
+            Statement::Filter(value) | Statement::Return { value, .. } => self.expr(value),
+            Statement::Let { name, value } => {
+                self.expr(value);
+                self.scope.push(name.clone());
+            }
+            Statement::Sort(keys) => keys.iter().for_each(|(key, _)| self.expr(key)),
+            Statement::Limit { offset, count } => {
+                self.some(offset);
+                self.expr(count);
+            }
+            Statement::Collect(c) => {
+                self.named(&c.keys);
+                self.named(&c.aggregates);
+                if let Some((name, value)) = &c.into {
+                    self.some(value);
+                    self.scope.push(name.clone());
+                }
+                self.scope.extend(c.count.clone());
+                self.some(&c.options);
+            }
+            Statement::Window(w) => {
+                self.some(&w.range);
+                self.expr(&w.bounds);
+                self.named(&w.aggregates);
+            }
+            Statement::Insert { document: value, into, options }
+            | Statement::Remove { key: value, from: into, options } => {
+                self.expr(value);
+                self.source(into);
+                self.some(options);
+            }
+            Statement::Change { key, with, into, options, .. } => {
+                self.expr(key);
+                self.some(with);
+                self.source(into);
+                self.some(options);
+            }
+            Statement::Upsert(u) => {
+                [&u.search, &u.insert, &u.update].into_iter().for_each(|value| self.expr(value));
+                self.source(&u.into);
+                self.some(&u.options);
+            }
+        }
+    }
+
+    fn key(&mut self, key: &Key) {
+        match key {
+            Key::Name(_) => {}
+            Key::Bind(name) => {
+                self.binds.insert(name.to_string());
+            }
+            Key::Computed(value) => self.expr(value),
+        }
+    }
+
+    fn expr(&mut self, expr: &Expr) {
+        match expr {
+            Expr::Literal(_) | Expr::Element => {}
+            Expr::Name(name) => {
+                let variable =
+                    matches!(&**name, "OLD" | "NEW" | "CURRENT") || self.scope.contains(name);
+                if !variable {
+                    self.collections.insert(name.to_string());
+                }
+            }
+            Expr::Bind(name) => {
+                self.binds.insert(name.to_string());
+            }
+            Expr::CollectionBind(name) => {
+                self.binds.insert(format!("@{name}"));
+            }
+            Expr::Attribute(base, key) => {
+                self.expr(base);
+                self.key(key);
+            }
+            Expr::Index(a, b) | Expr::Binary(_, a, b) => {
+                self.expr(a);
+                self.expr(b);
+            }
+            Expr::Array(items) | Expr::Call(_, items) => {
+                items.iter().for_each(|item| self.expr(item))
+            }
+            Expr::Object(entries) => {
+                for (key, value) in entries {
+                    self.key(key);
+                    self.expr(value);
+                }
+            }
+            Expr::Unary(_, inner) | Expr::Group(inner) => self.expr(inner),
+            Expr::Quantified(quantifier, _, a, b) => {
+                self.quantifier(quantifier);
+                self.expr(a);
+                self.expr(b);
+            }
+            Expr::Ternary(condition, yes, no) => {
+                self.expr(condition);
+                if let Some(yes) = yes {
+                    self.expr(yes);
+                }
+                self.expr(no);
+            }
+            Expr::Expansion(e) => {
+                self.expr(&e.base);
+                self.some(&e.filter);
+                if let Some((offset, count)) = &e.limit {
+                    self.some(offset);
+                    self.expr(count);
+                }
+                self.some(&e.projection);
+                self.expr(&e.tail);
+            }
+            Expr::Question(base, quantifier, filter) => {
+                self.expr(base);
+                if let Some(quantifier) = quantifier {
+                    self.quantifier(quantifier);
+                }
+                if let Some(filter) = filter {
+                    self.expr(filter);
+                }
+            }
+            Expr::Subquery(body) => self.read(body),
+        }
+    }
+
+    fn quantifier(&mut self, quantifier: &Quantifier) {
+        if let Quantifier::AtLeast(count) | Quantifier::Exactly(count) = quantifier {
+            self.expr(count);
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! What the child writes, and what has to be found after each prefix of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use arango_embedded::schema::{
+    Collection, CollectionKind, Index, IndexKind, KeyGenerator, KeyOptions,
+};
+use arango_embedded::txn::{Declared, IndexRange, Transaction, WriteOptions};
+use arango_embedded::value::{Object, Value};
+use arango_embedded::{Engine, Options};
+
+/// Writers at a time; each has its own documents.
+const WRITERS: i64 = 3;
+
+/// How much is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Commits of each writer before and after the engine is closed and opened again.
+    pub(crate) round: i64,
+    /// Bytes of the largest document.
+    pub(crate) pad: i64,
+}
+
+impl Load {
+    /// Many small commits: flushes, compactions, torn batches.
+    pub(crate) const SMALL: Self = Self { round: 60, pad: 9_000 };
+    /// Few large ones: the journal grows beyond the 64 MB at which the store begins another.
+    pub(crate) const LARGE: Self = Self { round: 16, pad: 3_000_000 };
+
+    pub(crate) fn name(self) -> &'static str {
+        if self.round == Self::SMALL.round { "small" } else { "large" }
+    }
+
+    pub(crate) fn named(name: &str) -> Self {
+        if name == "large" { Self::LARGE } else { Self::SMALL }
+    }
+
+    /// Synced commits of a whole run, at least.
+    pub(crate) fn commits(self) -> usize {
+        (2 * (WRITERS - 1) * self.round) as usize
+    }
+}
+/// A later document removes the one this far back.
+const KEPT: i64 = 12;
+
+fn options(sync: bool) -> Options {
+    Options { sync, memtable_bytes: 64 << 10, ..Options::default() }
+}
+
+/// How many commits of each writer were answered.
+#[derive(Debug, Default)]
+pub(crate) struct Acks {
+    ready: bool,
+    commits: BTreeMap<i64, i64>,
+}
+
+impl Acks {
+    pub(crate) fn read(text: &str) -> Self {
+        let mut acks = Self::default();
+        for line in text.lines() {
+            match line.split(' ').collect::<Vec<_>>()[..] {
+                ["ready"] => acks.ready = true,
+                ["ack", writer, commit] => {
+                    // A kill may cut the last line.
+                    let (Ok(writer), Ok(commit)) = (writer.parse(), commit.parse()) else {
+                        continue;
+                    };
+                    acks.commits.insert(writer, commit);
+                }
+                _ => {}
+            }
+        }
+        acks
+    }
+}
+
+impl fmt::Display for Acks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.commits.values().collect::<Vec<_>>())
+    }
+}
+
+fn say(text: &str) {
+    // One write per answer, so that it has one place in the trace.
+    std::io::stdout().lock().write_all(text.as_bytes()).unwrap();
+    std::io::stdout().flush().unwrap();
+}
+
+/// One writer syncs only now and then: what it wrote in between may be lost, from the end and whole commits only.
+fn is_synced(writer: i64, commit: i64) -> bool {
+    writer > 0 || commit % 8 == 0
+}
+
+/// The child: goes on where its directory stands.
+pub(crate) fn run(directory: &Path, load: Load, sync: bool) {
+    for _ in 0..2 {
+        let engine = Engine::open(directory, options(sync)).unwrap();
+        define(&engine);
+        say("ready\n");
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let engine = &engine;
+                scope.spawn(move || write(engine, load, writer));
+            }
+        });
+    }
+}
+
+fn define(engine: &Engine) {
+    let database = engine.database("_system").unwrap();
+    for (name, kind) in [("c", CollectionKind::Document), ("e", CollectionKind::Edge)] {
+        if !database.collections.contains_key(name) {
+            engine.create_collection("_system", collection(name, kind)).unwrap();
+        }
+    }
+    for (field, unique) in [("n", true), ("m", false)] {
+        engine.create_index("_system", "c", index(field, unique)).unwrap();
+    }
+}
+
+fn write(engine: &Arc<Engine>, load: Load, writer: i64) {
+    let declared = Declared {
+        write: vec!["c".into(), "e".into()],
+        allow_implicit: true,
+        ..Declared::default()
+    };
+    let o = WriteOptions::default();
+    let database = engine.database("_system").unwrap();
+    let (c, e) = (&database.collections["c"], &database.collections["e"]);
+    let reader = engine.begin("_system", &declared, false).unwrap();
+    let first = head_of(&reader, c, writer).unwrap() + 1;
+    drop(reader);
+    for commit in first..first + load.round {
+        let transaction = engine.begin("_system", &declared, false).unwrap();
+        transaction.insert(c, &document(load, writer, commit), &o).unwrap();
+        transaction.insert(e, &edge(writer, commit), &o).unwrap();
+        if commit == 1 {
+            transaction.insert(c, &head(writer, commit), &o).unwrap();
+        } else {
+            transaction.update(c, &format!("{writer}-head"), &head(writer, commit), &o).unwrap();
+        }
+        if commit > KEPT {
+            transaction.remove(c, &format!("{writer}-{}", commit - KEPT), None, &o).unwrap();
+        }
+        let synced = is_synced(writer, commit);
+        transaction.commit(synced).unwrap();
+        if synced {
+            say(&format!("ack {writer} {commit}\n"));
+        }
+    }
+}
+
+fn object(entries: Vec<(&str, Value)>) -> Value {
+    Value::object(entries.into_iter().map(|(name, value)| (name.into(), value)).collect())
+}
+
+fn document(load: Load, writer: i64, commit: i64) -> Value {
+    let pad = "x".repeat((commit * 7_919_397 % load.pad) as usize);
+    object(vec![
+        ("_key", format!("{writer}-{commit}").into()),
+        ("n", (writer * 1_000_000 + commit).into()),
+        ("m", (commit % 7).into()),
+        ("pad", pad.into()),
+    ])
+}
+
+fn head(writer: i64, commit: i64) -> Value {
+    object(vec![
+        ("_key", format!("{writer}-head").into()),
+        ("n", (writer * 1_000_000 + 900_000 + commit).into()),
+        ("m", (commit % 5 + 100).into()),
+        ("at", commit.into()),
+    ])
+}
+
+fn edge(writer: i64, commit: i64) -> Value {
+    object(vec![
+        ("_key", format!("{writer}-{commit}").into()),
+        ("_from", format!("c/{writer}-head").into()),
+        ("_to", format!("c/{writer}-{commit}").into()),
+    ])
+}
+
+fn collection(name: &str, kind: CollectionKind) -> Collection {
+    Collection {
+        id: 0,
+        name: name.into(),
+        kind,
+        is_system: false,
+        wait_for_sync: false,
+        key_options: KeyOptions {
+            generator: KeyGenerator::Traditional,
+            allow_user_keys: true,
+            increment: 1,
+            offset: 0,
+        },
+        validation: None,
+        computed_values: Value::Null,
+        cache_enabled: false,
+        indexes: vec![],
+    }
+}
+
+fn index(field: &str, unique: bool) -> Index {
+    Index {
+        id: 0,
+        name: format!("by_{field}"),
+        kind: IndexKind::Persistent,
+        fields: vec![vec![field.into()]],
+        unique,
+        sparse: false,
+        definition: Value::object(Object::new()),
+    }
+}
+
+type Fault = Result<(), String>;
+
+/// Opens a directory and looks whether it shows what it has to; answers the commits found per writer.
+pub(crate) fn check(directory: &Path, load: Load, acks: &Acks) -> Result<String, String> {
+    let engine = Engine::open(directory, options(true))
+        .map_err(|error| format!("it does not open: {error}"))?;
+    let database = engine.database("_system").map_err(|error| error.to_string())?;
+    let both = database.collections.get("c").zip(database.collections.get("e"));
+    let Some((c, e)) = both.filter(|(c, _)| c.indexes.len() == 3) else {
+        return if acks.ready {
+            Err("definitions are lost".into())
+        } else {
+            Ok("no definitions yet".into())
+        };
+    };
+    let declared =
+        Declared { write: vec!["c".into()], allow_implicit: true, ..Declared::default() };
+    let transaction =
+        engine.begin("_system", &declared, true).map_err(|error| error.to_string())?;
+    let mut heads = Vec::new();
+    let (mut documents, mut edges) = (BTreeMap::new(), BTreeMap::new());
+    for writer in 0..WRITERS {
+        let commit = head_of(&transaction, c, writer)?;
+        let answered = acks.commits.get(&writer).copied().unwrap_or(0);
+        if commit < answered {
+            return Err(format!(
+                "writer {writer}: commit {answered} was answered, but {commit} is the last one: lost"
+            ));
+        }
+        for number in (1..=commit).filter(|number| number + KEPT > commit) {
+            documents.insert(format!("{writer}-{number}"), document(load, writer, number));
+        }
+        for number in 1..=commit {
+            edges.insert(format!("{writer}-{number}"), edge(writer, number));
+        }
+        if commit > 0 {
+            documents.insert(format!("{writer}-head"), head(writer, commit));
+        }
+        heads.push(commit);
+    }
+    check_collection(&transaction, c, &documents)?;
+    check_collection(&transaction, e, &edges)?;
+    // It goes on from here.
+    let more = object(vec![("n", 1.5f64.to_string().into())]);
+    transaction
+        .insert(c, &more, &WriteOptions::default())
+        .map_err(|error| format!("it takes no write: {error}"))?;
+    transaction.commit(true).map_err(|error| format!("it takes no commit: {error}"))?;
+    let undo = engine.begin("_system", &declared, true).map_err(|error| error.to_string())?;
+    let equals = IndexRange { equals: vec!["1.5".into()], ..IndexRange::default() };
+    let found = all(&undo, undo.index_scan(c, &c.indexes[1], 0, &equals, false))?;
+    let [(key, _)] = &found[..] else {
+        return Err(format!("{} new documents are found", found.len()));
+    };
+    undo.remove(c, key, None, &WriteOptions::default()).map_err(|error| error.to_string())?;
+    undo.commit(true).map_err(|error| error.to_string())?;
+    Ok(format!("{heads:?}"))
+}
+
+fn head_of(transaction: &Transaction, c: &Collection, writer: i64) -> Result<i64, String> {
+    let head = transaction.get(c, &format!("{writer}-head")).map_err(|error| error.to_string())?;
+    match head.map(|head| head.attribute("at")) {
+        None => Ok(0),
+        Some(Value::Int(at)) => Ok(at),
+        Some(other) => Err(format!("the head says {other:?}")),
+    }
+}
+
+/// Documents, count and every index show exactly what is expected.
+fn check_collection(
+    transaction: &Transaction,
+    collection: &Collection,
+    expected: &BTreeMap<String, Value>,
+) -> Fault {
+    let name = &collection.name;
+    let count = transaction.count(collection).map_err(|error| error.to_string())?;
+    if count != expected.len() as u64 {
+        return Err(format!("{name} counts {count} documents instead of {}", expected.len()));
+    }
+    same(name, expected, &all(transaction, transaction.scan(collection))?)?;
+    for index in &collection.indexes {
+        let fields = if index.kind == IndexKind::Edge { 0..2 } else { 0..1 };
+        for field in fields {
+            let scan =
+                transaction.index_scan(collection, index, field, &IndexRange::default(), false);
+            same(&format!("{name}, index {}", index.name), expected, &all(transaction, scan)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn same(place: &str, expected: &BTreeMap<String, Value>, found: &[(String, Value)]) -> Fault {
+    let keys: BTreeSet<_> = found.iter().map(|(key, _)| key).collect();
+    if keys.len() != found.len() || !keys.iter().copied().eq(expected.keys()) {
+        return Err(format!("{place}: {} entries for {} documents", found.len(), expected.len()));
+    }
+    for (key, value) in found {
+        let wanted = expected[key].as_object().ok_or("not an object")?;
+        if let Some((name, _)) =
+            wanted.iter().find(|(name, wanted)| value.attribute(name).to_json() != wanted.to_json())
+        {
+            return Err(format!("{place}: {key} has another {name}"));
+        }
+    }
+    Ok(())
+}
+
+fn all(
+    transaction: &Transaction,
+    scan: arango_embedded::error::Result<arango_embedded::txn::Scan>,
+) -> Result<Vec<(String, Value)>, String> {
+    let mut scan = scan.map_err(|error| error.to_string())?;
+    let mut all = Vec::new();
+    loop {
+        let some = transaction.next(&mut scan, 100).map_err(|error| error.to_string())?;
+        if some.is_empty() {
+            return Ok(all);
+        }
+        all.extend(
+            some.into_iter()
+                .map(|value| (value.text_of("_key").unwrap_or_default().to_owned(), value)),
+        );
+    }
+}

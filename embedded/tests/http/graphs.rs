@@ -1,0 +1,77 @@
+//! Named graphs (facts §5.12).
+
+use super::wire::Server;
+
+const SOCIAL: &str = r#"{"name":"social","edgeDefinitions":[{"collection":"relation","from":["male","female"],"to":["female"]}],"orphanCollections":["city"]}"#;
+
+#[test]
+fn a_graph_makes_its_collections_and_guards_them() {
+    let server = Server::start();
+    let mut root = server.root();
+    let made = root.post("/_api/gharial", SOCIAL);
+    assert_eq!(made.status, 202);
+    assert_eq!(made.at("/graph/edgeDefinitions/0/from"), serde_json::json!(["female", "male"]));
+    assert_eq!(made.headers["etag"], made.text_at("/graph/_rev"));
+    assert_eq!(root.get("/_api/collection/relation").at("/type"), 3);
+    root.script(
+        r#"
+        POST /_api/gharial {"name":"social"} -> 409/1925
+        POST /_api/gharial {} -> 400/1922
+        POST /_api/gharial {"name":"g","edgeDefinitions":[{"collection":"relation","from":["male"],"to":["male"]}]} -> 400/1921
+        POST /_api/gharial {"name":"g","edgeDefinitions":[{"collection":"x"}]} -> 400/1923
+        POST /_api/gharial {"name":"g","edgeDefinitions":[{"collection":"x","from":["y"],"to":["y"]},{"collection":"x","from":["y"],"to":["y"]}]} -> 400/1920
+        POST /_api/gharial {"name":"g","isSmart":true} -> 501/9
+        GET /_api/gharial/none -> 404/1924
+        DELETE /_api/gharial/none -> 404/1924
+        GET /_api/gharial/social -> 200
+        DELETE /_api/collection/male -> 500/1942
+        DELETE /_api/gharial/social/vertex/male -> 400/1928
+        DELETE /_api/gharial/social/vertex/none -> 404/1926
+        DELETE /_api/gharial/social/vertex/city -> 202
+        POST /_api/gharial/social/vertex {"collection":"male"} -> 400/1938
+        POST /_api/gharial/social/vertex {"collection":"town"} -> 202
+        POST /_api/gharial/social/edge {"collection":"lives","from":["male"],"to":["town"]} -> 202
+        PUT /_api/gharial/social/edge/none {"from":["male"],"to":["town"]} -> 404/1930
+        DELETE /_api/gharial/social/edge/lives -> 202
+        "#,
+    );
+    assert_eq!(
+        root.get("/_api/gharial/social").at("/graph/orphanCollections"),
+        serde_json::json!(["town"])
+    );
+    assert_eq!(root.get("/_api/gharial").at("/graphs").as_array().map(Vec::len), Some(1));
+    root.script(
+        r#"
+        DELETE /_api/gharial/social?dropCollections=true -> 202
+        GET /_api/collection/male -> 404/1203
+        GET /_api/collection/lives -> 200
+        "#,
+    );
+}
+
+#[test]
+fn edges_end_in_vertices_and_go_with_them() {
+    let server = Server::start();
+    let mut root = server.root();
+    assert_eq!(root.post("/_api/gharial", SOCIAL).status, 202);
+    root.script(
+        r#"
+        POST /_api/gharial/social/vertex/male {"_key":"bob"} -> 202
+        POST /_api/gharial/social/vertex/female {"_key":"alice"} -> 202
+        POST /_api/gharial/social/vertex/none {} -> 404/1926
+        GET /_api/gharial/social/vertex/male/bob -> 200
+        PATCH /_api/gharial/social/vertex/male/bob {"age":40} -> 202
+        POST /_api/gharial/social/edge/relation {"_key":"r","_from":"male/bob","_to":"female/alice"} -> 202
+        POST /_api/gharial/social/edge/relation {"_from":"male/bob","_to":"female/none"} -> 404/1202
+        POST /_api/gharial/social/edge/relation {"_from":"male/bob","_to":"male/bob"} -> 400/1947
+        POST /_api/gharial/social/edge/relation {"_from":"male/bob"} -> 400/1233
+        PUT /_api/gharial/social/edge/relation/r {"_from":"female/alice","_to":"female/alice"} -> 202
+        GET /_api/gharial/social/edge/relation/r -> 200
+        "#,
+    );
+    let edges = root.get("/_api/edges/relation?vertex=female/alice&direction=in");
+    assert_eq!(edges.at("/edges").as_array().map(Vec::len), Some(1));
+    let removed = root.delete("/_api/gharial/social/vertex/female/alice");
+    assert_eq!((removed.status, removed.at("/removed")), (202, true.into()));
+    root.script("GET /_api/document/relation/r -> 404/1202");
+}

@@ -1,0 +1,10 @@
+//! The HTTP front over a real socket: statuses and error numbers as the facts about ArangoDB 3.12 state them.
+
+mod collections;
+mod documents;
+mod graphs;
+mod permissions;
+mod read_only;
+mod transactions;
+mod transport;
+mod wire;

@@ -1,0 +1,264 @@
+//! Scripts: each file sets up a database of its own, runs queries and holds the answers; `UPDATE_GOLDENFILES=1` rewrites
+//! the answers.
+//!
+//! Lines: `collection NAME`, `edges NAME`, `index NAME a,b.c [unique] [sparse]`, `insert NAME {…}` set up; `> AQL` runs a
+//! query (`| ` continues it, `@ {…}` in front gives its binds), `stats> AQL` shows counters too, `plan> AQL` shows the
+//! nodes instead. All lines behind a query up to an empty one are its answer. `{"$rev": "c/key"}` among the binds is the
+//! revision of that document; revisions in answers show as `REV`.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use arango_embedded::error::Result;
+use arango_embedded::query::{Query, QueryOptions, prepare};
+use arango_embedded::schema::{
+    Collection, CollectionKind, Index, IndexKind, KeyGenerator, KeyOptions,
+};
+use arango_embedded::txn::{Declared, WriteOptions};
+use arango_embedded::value::{Object, Value, parse};
+use arango_embedded::{Engine, Options};
+
+const DATABASE: &str = "_system";
+
+struct Session {
+    engine: Arc<Engine>,
+    _directory: tempfile::TempDir,
+}
+
+impl Session {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let options = Options { sync: false, ..Options::default() };
+        let engine = Engine::open(directory.path(), options).expect("an empty engine");
+        Self { engine, _directory: directory }
+    }
+
+    fn set_up(&self, line: &str) -> Result<()> {
+        let words: Vec<&str> = line.splitn(3, ' ').collect();
+        match words.as_slice() {
+            ["collection", name] => self.collection(name, CollectionKind::Document),
+            ["edges", name] => self.collection(name, CollectionKind::Edge),
+            ["index", name, rest] => self.index(name, rest),
+            ["insert", name, json] => self.insert(name, &parse(json.as_bytes())?),
+            _ => panic!("unknown line: {line}"),
+        }
+    }
+
+    fn collection(&self, name: &str, kind: CollectionKind) -> Result<()> {
+        let key_options = KeyOptions {
+            generator: KeyGenerator::Traditional,
+            allow_user_keys: true,
+            increment: 1,
+            offset: 0,
+        };
+        let collection = Collection {
+            id: 0,
+            name: name.to_owned(),
+            kind,
+            is_system: false,
+            wait_for_sync: false,
+            key_options,
+            validation: None,
+            computed_values: Value::Null,
+            cache_enabled: false,
+            indexes: Vec::new(),
+        };
+        self.engine.create_collection(DATABASE, collection).map(|_| ())
+    }
+
+    fn index(&self, collection: &str, rest: &str) -> Result<()> {
+        let mut words = rest.split(' ');
+        let fields = words.next().expect("fields").split(',');
+        let flags: Vec<&str> = words.collect();
+        let index = Index {
+            id: 0,
+            name: format!("idx_{}", rest.replace([',', '.', ' '], "_")),
+            kind: IndexKind::Persistent,
+            fields: fields.map(|field| field.split('.').map(str::to_owned).collect()).collect(),
+            unique: flags.contains(&"unique"),
+            sparse: flags.contains(&"sparse"),
+            definition: Value::object(Object::new()),
+        };
+        self.engine.create_index(DATABASE, collection, index).map(|_| ())
+    }
+
+    fn insert(&self, collection: &str, document: &Value) -> Result<()> {
+        let declared = Declared { write: vec![collection.to_owned()], ..Declared::default() };
+        let transaction = self.engine.begin(DATABASE, &declared, false)?;
+        let database = transaction.database();
+        transaction.insert(
+            &database.collections[collection],
+            document,
+            &WriteOptions::default(),
+        )?;
+        transaction.commit(false)
+    }
+
+    fn bind(&self, value: &Value) -> Value {
+        let Some(id) = value.text_of("$rev") else { return value.clone() };
+        let (name, key) = id.split_once('/').expect("an id");
+        let declared = Declared { read: vec![name.to_owned()], ..Declared::default() };
+        let transaction = self.engine.begin(DATABASE, &declared, false).expect("a transaction");
+        let database = transaction.database();
+        let document = transaction.get(&database.collections[name], key).expect("a read");
+        document.expect("a document").attribute("_rev")
+    }
+
+    fn query(&self, kind: &str, text: &str, binds: &Object) -> String {
+        self.try_query(kind, text, binds).unwrap_or_else(|error| {
+            format!(
+                "error {} {}: {}\n",
+                error.status(),
+                error.code.num(),
+                error.message.replace('\n', " ")
+            )
+        })
+    }
+
+    fn try_query(&self, kind: &str, text: &str, binds: &Object) -> Result<String> {
+        let database = self.engine.database(DATABASE)?;
+        let options = QueryOptions { full_count: kind == "count", ..QueryOptions::default() };
+        let query = Query { text: text.to_owned(), binds: binds.clone(), options };
+        let prepared = prepare(&database, &query)?;
+        if kind == "plan" {
+            return Ok(plan_text(&prepared.explain()));
+        }
+        let access = &prepared.access;
+        let declared = Declared {
+            read: access.read.clone(),
+            write: access.write.clone(),
+            exclusive: access.exclusive.clone(),
+            allow_implicit: true,
+        };
+        let transaction = self.engine.begin(DATABASE, &declared, false)?;
+        let answer = prepared.run(&database, &transaction)?;
+        transaction.commit(false)?;
+        let mut out = String::new();
+        for row in &answer.rows {
+            writeln!(out, "{}", masked(row).to_json()).expect("a string takes all");
+        }
+        for (code, message) in &answer.warnings {
+            writeln!(out, "warning {code}: {message}").expect("a string takes all");
+        }
+        if kind == "stats" || kind == "count" {
+            let s = &answer.stats;
+            writeln!(
+                out,
+                "executed {} ignored {} full {} index {} filtered {} count {:?}",
+                s.writes_executed,
+                s.writes_ignored,
+                s.scanned_full,
+                s.scanned_index,
+                s.filtered,
+                s.full_count
+            )
+            .expect("a string takes all");
+        }
+        Ok(out)
+    }
+}
+
+/// The value with each text that looks like a revision replaced.
+fn masked(value: &Value) -> Value {
+    match value {
+        Value::String(text) if text.len() == 11 && text.starts_with('_') => "REV".into(),
+        Value::Array(items) => Value::array(items.iter().map(masked).collect()),
+        Value::Object(object) => {
+            Value::object(object.iter().map(|(name, v)| (name.clone(), masked(v))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// Node types with what they read, and the rules.
+fn plan_text(plan: &Value) -> String {
+    let mut out = String::new();
+    for node in plan.attribute("nodes").as_array().expect("nodes") {
+        write!(out, "{}", node.text_of("type").expect("a type")).expect("a string takes all");
+        if let Some(collection) = node.text_of("collection") {
+            write!(out, " {collection}").expect("a string takes all");
+        }
+        if let Some([index]) = node.attribute("indexes").as_array() {
+            let condition = node.attribute("condition").to_json();
+            let backwards = if node.attribute("reverse").is_true() { " backwards" } else { "" };
+            write!(out, " {} {condition}{backwards}", index.text_of("name").expect("a name"))
+                .expect("a string takes all");
+        } else if let Some(expression) = node.text_of("expression") {
+            write!(out, " {}", expression.replace('\n', " ")).expect("a string takes all");
+        }
+        out.push('\n');
+    }
+    writeln!(out, "rules {}", plan.attribute("rules").to_json()).expect("a string takes all");
+    out
+}
+
+/// Runs a script and answers its text with the answers as they are.
+fn run(script: &str) -> String {
+    let session = Session::new();
+    let mut out = String::new();
+    let mut binds = Object::new();
+    let mut lines = script.lines().peekable();
+    while let Some(line) = lines.next() {
+        writeln!(out, "{line}").expect("a string takes all");
+        if let Some(json) = line.strip_prefix("@ ") {
+            let value = parse(json.as_bytes()).unwrap_or_else(|e| panic!("{line}: {e}"));
+            let given = value.as_object().expect("an object");
+            binds = given.iter().map(|(name, v)| (name.clone(), session.bind(v))).collect();
+            continue;
+        }
+        let found = ["> ", "stats> ", "count> ", "plan> "]
+            .iter()
+            .find_map(|p| Some((p, line.strip_prefix(p)?)));
+        let Some((prefix, text)) = found else {
+            if !line.is_empty() && !line.starts_with('#') {
+                session.set_up(line).unwrap_or_else(|e| panic!("{line}: {e}"));
+            }
+            continue;
+        };
+        let mut text = text.to_owned();
+        while let Some(more) = lines.next_if(|line| line.starts_with("| ")) {
+            writeln!(out, "{more}").expect("a string takes all");
+            text.push('\n');
+            text.push_str(&more[2..]);
+        }
+        while lines.next_if(|line| !line.is_empty()).is_some() {}
+        let kind = prefix.trim_end_matches("> ");
+        let first = session.query(kind, &text, &binds);
+        out.push_str(&first);
+        binds = Object::new();
+    }
+    out
+}
+
+#[test]
+fn scripts_answer_as_they_say() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts");
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .expect(folder)
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    files.sort();
+    assert!(!files.is_empty());
+    let mut wrong = Vec::new();
+    for file in files {
+        let script = std::fs::read_to_string(&file).expect("a script");
+        let now = run(&script);
+        if now == script {
+            continue;
+        }
+        if std::env::var_os("UPDATE_GOLDENFILES").is_some() {
+            std::fs::write(&file, &now).expect("a writable script");
+            continue;
+        }
+        let place = now.lines().zip(script.lines()).position(|(a, b)| a != b);
+        let at = place.unwrap_or_else(|| now.lines().count().min(script.lines().count()));
+        wrong.push(format!(
+            "{}:{}\n  is:        {:?}\n  should be: {:?}",
+            file.display(),
+            at + 1,
+            now.lines().nth(at),
+            script.lines().nth(at)
+        ));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,0 +1,394 @@
+//! Transactions against a model: each reads its snapshot and its own writes, the first writer of a key wins.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
+
+use arango_embedded::error::Code;
+use arango_embedded::schema::{
+    Collection, CollectionKind, Index, IndexKind, KeyGenerator, KeyOptions,
+};
+use arango_embedded::txn::{Declared, IndexRange, Transaction, WriteOptions};
+use arango_embedded::value::{Object, Value};
+use arango_embedded::{Engine, Options};
+use proptest::prelude::*;
+
+/// Transactions that run side by side.
+const SLOTS: usize = 3;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Begin,
+    Insert(u8, u8),
+    Update(u8, u8),
+    Remove(u8),
+    Get(u8),
+    Find(u8),
+    Scan,
+    Savepoint,
+    Rollback,
+    Commit,
+    Abort,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let (key, unique) = (0u8..4, 0u8..4);
+    prop_oneof![
+        3 => Just(Step::Begin),
+        4 => (key.clone(), unique.clone()).prop_map(|(k, u)| Step::Insert(k, u)),
+        4 => (key.clone(), unique.clone()).prop_map(|(k, u)| Step::Update(k, u)),
+        2 => key.clone().prop_map(Step::Remove),
+        1 => key.prop_map(Step::Get),
+        1 => unique.prop_map(Step::Find),
+        2 => Just(Step::Scan),
+        1 => Just(Step::Savepoint),
+        1 => Just(Step::Rollback),
+        3 => Just(Step::Commit),
+        1 => Just(Step::Abort),
+    ]
+}
+
+/// A document of the model: its unique value, which incarnation of its key it is, and which version of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Row {
+    unique: u8,
+    incarnation: u64,
+    version: u64,
+}
+
+type State = BTreeMap<u8, Row>;
+type Writes = BTreeMap<u8, Option<Row>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Lock {
+    Key(u8),
+    Unique(u8),
+}
+
+struct Running {
+    real: Transaction,
+    snapshot: State,
+    view: State,
+    written: Writes,
+    savepoint: Option<(usize, State, Writes)>,
+}
+
+#[derive(Default)]
+struct Model {
+    committed: State,
+    locks: HashMap<Lock, usize>,
+    clock: u64,
+}
+
+fn holder(state: &State, unique: u8) -> Option<u64> {
+    state.values().find(|row| row.unique == unique).map(|row| row.incarnation)
+}
+
+impl Model {
+    fn lock(&mut self, slot: usize, lock: Lock) -> Result<(), Code> {
+        if *self.locks.entry(lock).or_insert(slot) == slot { Ok(()) } else { Err(Code::Conflict) }
+    }
+
+    /// What a write of `key` comes to: a new unique value, or None for a removal; `fresh` is an insert.
+    fn write(
+        &mut self,
+        slot: usize,
+        running: &mut Running,
+        key: u8,
+        next: Option<u8>,
+        fresh: bool,
+    ) -> Result<(), Code> {
+        self.lock(slot, Lock::Key(key))?;
+        if self.committed.get(&key) != running.snapshot.get(&key) {
+            return Err(Code::Conflict);
+        }
+        let old = running.view.get(&key).copied();
+        match old {
+            Some(_) if fresh => return Err(Code::UniqueConstraintViolated),
+            None if !fresh => return Err(Code::DocumentNotFound),
+            _ => {}
+        }
+        if old.map(|row| row.unique) != next {
+            if let Some(row) = old {
+                self.lock(slot, Lock::Unique(row.unique))?;
+            }
+            if let Some(unique) = next {
+                self.lock(slot, Lock::Unique(unique))?;
+                if holder(&self.committed, unique) != holder(&running.snapshot, unique) {
+                    return Err(Code::Conflict);
+                }
+                if holder(&running.view, unique).is_some() {
+                    return Err(Code::UniqueConstraintViolated);
+                }
+            }
+        }
+        self.clock += 1;
+        let incarnation = old.map_or(self.clock, |row| row.incarnation);
+        let row = next.map(|unique| Row { unique, incarnation, version: self.clock });
+        match row {
+            Some(row) => running.view.insert(key, row),
+            None => running.view.remove(&key),
+        };
+        running.written.insert(key, row);
+        Ok(())
+    }
+
+    fn commit(&mut self, slot: usize, running: Running) {
+        for (key, row) in running.written {
+            match row {
+                Some(row) => self.committed.insert(key, row),
+                None => self.committed.remove(&key),
+            };
+        }
+        self.end(slot);
+    }
+
+    fn end(&mut self, slot: usize) {
+        self.locks.retain(|_, owner| *owner != slot);
+    }
+}
+
+fn engine() -> &'static Arc<Engine> {
+    static ENGINE: OnceLock<(Arc<Engine>, tempfile::TempDir)> = OnceLock::new();
+    let (engine, _) = ENGINE.get_or_init(|| {
+        let directory = tempfile::tempdir().unwrap();
+        (Engine::open(directory.path(), Options::default()).unwrap(), directory)
+    });
+    engine
+}
+
+/// A new collection with a unique index on `u`.
+fn collection() -> Arc<Collection> {
+    let engine = engine();
+    let name = format!("c{}", engine.next_id());
+    let definition = Collection {
+        id: 0,
+        name: name.clone(),
+        kind: CollectionKind::Document,
+        is_system: false,
+        wait_for_sync: false,
+        key_options: KeyOptions {
+            generator: KeyGenerator::Traditional,
+            allow_user_keys: true,
+            increment: 1,
+            offset: 0,
+        },
+        validation: None,
+        computed_values: Value::Null,
+        cache_enabled: false,
+        indexes: vec![],
+    };
+    engine.create_collection("_system", definition).unwrap();
+    let index = Index {
+        id: 0,
+        name: "u".into(),
+        kind: IndexKind::Persistent,
+        fields: vec![vec!["u".into()]],
+        unique: true,
+        sparse: false,
+        definition: Value::object(Object::new()),
+    };
+    engine.create_index("_system", &name, index).unwrap();
+    engine.database("_system").unwrap().collections[&name].clone()
+}
+
+fn object(entries: &[(&str, Value)]) -> Value {
+    Value::object(entries.iter().map(|(name, value)| ((*name).into(), value.clone())).collect())
+}
+
+fn document(key: u8, unique: u8) -> Value {
+    object(&[("_key", format!("k{key}").into()), ("u", i64::from(unique).into())])
+}
+
+/// Keys and unique values, in order of the keys.
+fn seen(documents: &[Value]) -> Vec<(u8, u8)> {
+    let pair = |document: &Value| {
+        let key = document.text_of("_key").unwrap()[1..].parse().unwrap();
+        (key, document.attribute("u").as_f64().unwrap() as u8)
+    };
+    let mut pairs: Vec<_> = documents.iter().map(pair).collect();
+    pairs.sort_unstable();
+    pairs
+}
+
+fn pairs(state: &State) -> Vec<(u8, u8)> {
+    state.iter().map(|(key, row)| (*key, row.unique)).collect()
+}
+
+fn check(running: &Running, c: &Collection) {
+    let real = &running.real;
+    for backwards in [None, Some(false), Some(true)] {
+        let mut scan = match backwards {
+            None => real.scan(c).unwrap(),
+            Some(backwards) => {
+                real.index_scan(c, &c.indexes[1], 0, &IndexRange::default(), backwards).unwrap()
+            }
+        };
+        let mut documents = Vec::new();
+        loop {
+            let some = real.next(&mut scan, 2).unwrap();
+            if some.is_empty() {
+                break;
+            }
+            documents.extend(some);
+        }
+        let order: Vec<_> =
+            documents.iter().map(|document| document.attribute("u").as_f64()).collect();
+        assert!(backwards != Some(false) || order.is_sorted());
+        assert!(backwards != Some(true) || order.iter().rev().is_sorted());
+        assert_eq!(seen(&documents), pairs(&running.view));
+    }
+    assert_eq!(real.count(c).unwrap(), running.view.len() as u64);
+}
+
+fn follow(
+    model: &mut Model,
+    slots: &mut [Option<Running>],
+    slot: usize,
+    step: &Step,
+    c: &Collection,
+) {
+    let o = WriteOptions::default();
+    if let Step::Begin = step {
+        if slots[slot].is_none() {
+            let declared = Declared { write: vec![c.name.clone()], ..Declared::default() };
+            let real = engine().begin("_system", &declared, false).unwrap();
+            let (snapshot, view) = (model.committed.clone(), model.committed.clone());
+            slots[slot] =
+                Some(Running { real, snapshot, view, written: Writes::new(), savepoint: None });
+        }
+        return;
+    }
+    let Some(mut running) = slots[slot].take() else { return };
+    let mut outcome = (Ok(()), Ok(()));
+    match *step {
+        Step::Insert(key, unique) => {
+            outcome.1 = model.write(slot, &mut running, key, Some(unique), true);
+            outcome.0 = running.real.insert(c, &document(key, unique), &o).map(drop);
+        }
+        Step::Update(key, unique) => {
+            outcome.1 = model.write(slot, &mut running, key, Some(unique), false);
+            outcome.0 =
+                running.real.update(c, &format!("k{key}"), &document(key, unique), &o).map(drop);
+        }
+        Step::Remove(key) => {
+            outcome.1 = model.write(slot, &mut running, key, None, false);
+            outcome.0 = running.real.remove(c, &format!("k{key}"), None, &o).map(drop);
+        }
+        Step::Get(key) => {
+            let found = running.real.get(c, &format!("k{key}")).unwrap();
+            let expected = running.view.get(&key).map(|row| (key, row.unique));
+            assert_eq!(found.map(|document| seen(&[document])[0]), expected);
+        }
+        Step::Find(unique) => {
+            let range =
+                IndexRange { equals: vec![i64::from(unique).into()], ..IndexRange::default() };
+            let mut scan = running.real.index_scan(c, &c.indexes[1], 0, &range, false).unwrap();
+            let found = seen(&running.real.next(&mut scan, 10).unwrap());
+            let expected: Vec<_> =
+                pairs(&running.view).into_iter().filter(|(_, u)| *u == unique).collect();
+            assert_eq!(found, expected);
+        }
+        Step::Scan => check(&running, c),
+        Step::Savepoint => {
+            let at = running.real.savepoint();
+            running.savepoint = Some((at, running.view.clone(), running.written.clone()));
+        }
+        Step::Rollback => {
+            if let Some((at, view, written)) = running.savepoint.take() {
+                running.real.rollback_to(at);
+                (running.view, running.written) = (view, written);
+            }
+        }
+        Step::Commit => {
+            running.real.commit(false).unwrap();
+            return model.commit(slot, running);
+        }
+        Step::Abort => return model.end(slot),
+        Step::Begin => unreachable!("handled above"),
+    }
+    assert_eq!(outcome.0.map_err(|error| error.code), outcome.1, "{step:?} in slot {slot}");
+    slots[slot] = Some(running);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn transactions_do_what_the_model_does(steps in prop::collection::vec((0..SLOTS, any_step()), 1..80)) {
+        let (c, mut model) = (collection(), Model::default());
+        let mut slots: Vec<Option<Running>> = (0..SLOTS).map(|_| None).collect();
+        // Some documents are there, and two transactions meet over them.
+        let start = [Step::Begin, Step::Insert(0, 0), Step::Insert(1, 1), Step::Commit, Step::Begin];
+        let start = start.into_iter().map(|step| (0, step)).chain([(1, Step::Begin)]);
+        for (slot, step) in start.chain(steps).collect::<Vec<_>>().iter() {
+            follow(&mut model, &mut slots, *slot, step, &c);
+        }
+        drop(slots);
+        let anything = Declared { allow_implicit: true, ..Declared::default() };
+        let last = Running {
+            real: engine().begin("_system", &anything, false).unwrap(),
+            snapshot: State::new(),
+            view: model.committed,
+            written: Writes::new(),
+            savepoint: None,
+        };
+        check(&last, &c);
+        engine().drop_collection("_system", &c.name).unwrap();
+    }
+}
+
+/// Many threads move amounts between accounts; nothing is made or lost, and every conflict is answered as one.
+#[test]
+fn concurrent_transfers_keep_the_sum() {
+    let c = collection();
+    let o = WriteOptions::default();
+    let declared = Declared { write: vec![c.name.clone()], ..Declared::default() };
+    let begin = || engine().begin("_system", &declared, false).unwrap();
+    let account = |number: i64, amount: i64| {
+        object(&[
+            ("_key", format!("a{number}").into()),
+            ("amount", amount.into()),
+            ("u", number.into()),
+        ])
+    };
+    let first = begin();
+    for number in 0..5 {
+        first.insert(&c, &account(number, 100), &o).unwrap();
+    }
+    first.commit(true).unwrap();
+    let amount = |transaction: &Transaction, number: i64| {
+        let document = transaction.get(&c, &format!("a{number}")).unwrap().unwrap();
+        document.attribute("amount").as_f64().unwrap() as i64
+    };
+    let transfer = |from: i64, to: i64, sync: bool| {
+        let transaction = begin();
+        let amounts = (amount(&transaction, from), amount(&transaction, to));
+        let moved = transaction.update(&c, &format!("a{from}"), &account(from, amounts.0 - 1), &o);
+        std::thread::yield_now();
+        let moved = moved.and_then(|_| {
+            transaction.update(&c, &format!("a{to}"), &account(to, amounts.1 + 1), &o)
+        });
+        match moved {
+            Ok(_) => transaction.commit(sync).map(|()| true).unwrap(),
+            Err(error) => {
+                assert_eq!(error.code, Code::Conflict);
+                false
+            }
+        }
+    };
+    let done: usize = std::thread::scope(|scope| {
+        let transfer = &transfer;
+        let run = move |thread: i64| {
+            let rounds =
+                (0..200).map(|round| ((thread + round) % 5, 1 + (thread * 3 + round) % 4, round));
+            rounds
+                .filter(|(from, step, round)| transfer(*from, (from + step) % 5, round % 10 == 0))
+                .count()
+        };
+        let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || run(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    let last = begin();
+    assert_eq!((0..5).map(|number| amount(&last, number)).sum::<i64>(), 500);
+    assert!((1..=800).contains(&done), "{done} transfers");
+}

@@ -1,0 +1,183 @@
+//! A sound log, every way to break it, and the row that is named.
+
+use super::*;
+use serde_json::json;
+
+/// A log of nine messages whose first four were evicted in two batches, and its state.
+pub(crate) fn log() -> (Value, Vec<Value>) {
+    let mut chain = receipt::genesis("ada");
+    let mut messages = Vec::new();
+    for seq in 1..=9u64 {
+        let batch = match seq {
+            1..=2 => json!("b1"),
+            3..=4 => json!("b2"),
+            _ => Value::Null,
+        };
+        let mut message = json!({
+            "seq": seq, "id": format!("m{seq}"), "kind": "turn", "copy_of": null, "role": if seq % 2 == 1 { "user" } else { "assistant" },
+            "content": format!("text {seq}"), "meta": {}, "token_estimate": 5, "created_at": format!("2026-01-01T00:00:00.{seq:03}Z"),
+            "in_queue": seq >= 5, "evicted_batch_id": batch, "salt": format!("s{seq}"),
+        });
+        let digest =
+            receipt::digest(&format!("s{seq}"), &receipt::canonical_message("ada", &message));
+        chain = receipt::link(&chain, &digest);
+        message["digest"] = json!(digest);
+        message["chain"] = json!(chain);
+        messages.push(message);
+    }
+    let state = json!({
+        "agent": "ada", "version": 9, "queue": {"head_seq": 5, "next_seq": 10, "count": 5, "tokens": 25},
+        "chain": {"head": chain, "length": 9},
+    });
+    (state, messages)
+}
+
+fn report(state: &Value, messages: &[Value], after: &Value) -> Report {
+    let mut verifier = Verifier::new(state).unwrap();
+    for message in messages {
+        verifier.message(message);
+    }
+    verifier.finish(after)
+}
+
+/// Tampers with a sound log and gives the faults as `kind@seq`.
+fn faults(tamper: impl FnOnce(&mut Value, &mut Vec<Value>)) -> Vec<String> {
+    let (mut state, mut messages) = log();
+    tamper(&mut state, &mut messages);
+    let report = report(&state, &messages, &state);
+    report
+        .faults
+        .iter()
+        .map(|fault| {
+            format!(
+                "{}@{}",
+                fault.kind.name(),
+                fault.seq.map_or("core".into(), |seq| seq.to_string())
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn a_sound_log_holds_and_is_counted() {
+    let (state, messages) = log();
+    let report = report(&state, &messages, &state);
+    assert_eq!(report.faults, []);
+    assert_eq!((report.messages, report.kept, report.evicted, report.other), (9, 5, 4, 0));
+    assert_eq!(report.batches, [("b1".to_string(), 2), ("b2".to_string(), 2)]);
+}
+
+#[test]
+fn digests_are_made_with_the_name_of_the_tenant_where_there_is_one() {
+    let (mut state, messages) = log();
+    state["agent"] = json!("short");
+    state["agent_id"] = json!("ada");
+    let report = report(&state, &messages, &state);
+    assert!(report.holds());
+    assert_eq!(report.agent, "short");
+}
+
+#[test]
+fn an_empty_log_holds() {
+    let state = json!({"agent": "ada", "version": 1, "queue": {"head_seq": 1, "next_seq": 1, "count": 0, "tokens": 0},
+        "chain": {"head": receipt::genesis("ada"), "length": 0}});
+    assert!(report(&state, &[], &state).holds());
+}
+
+#[test]
+fn each_way_to_break_a_log_is_named_with_its_row() {
+    // One message deleted: the rows behind it are sound and not blamed.
+    assert_eq!(faults(|_, m| drop(m.remove(2))), ["missing@3"]);
+    // One deleted from the queue, and the last one.
+    assert_eq!(faults(|_, m| drop(m.remove(6))), ["missing@7", "count@core", "count@core"]);
+    assert_eq!(faults(|_, m| drop(m.pop())), ["missing@9", "count@core", "count@core"]);
+    // One edge removed.
+    assert_eq!(faults(|_, m| m[1]["evicted_batch_id"] = Value::Null), ["edge_missing@2"]);
+    // An edge too many.
+    assert_eq!(faults(|_, m| m[6]["evicted_batch_id"] = json!("b3")), ["edge_early@7"]);
+    // One byte of content, role, time.
+    assert_eq!(faults(|_, m| m[5]["content"] = json!("text 7")), ["digest@6"]);
+    assert_eq!(faults(|_, m| m[5]["role"] = json!("user")), ["digest@6"]);
+    // Content with a digest to match: the chain tells.
+    assert_eq!(
+        faults(|_, m| {
+            m[5]["content"] = json!("other");
+            m[5]["digest"] =
+                json!(receipt::digest("s6", &receipt::canonical_message("ada", &m[5])));
+        }),
+        ["chain@6"]
+    );
+    // A chain value.
+    assert_eq!(faults(|_, m| m[5]["chain"] = json!("00")), ["chain@6", "chain@7"]);
+    // The core.
+    assert_eq!(faults(|s, _| s["chain"]["head"] = json!("00")), ["chain_head@core"]);
+    assert_eq!(faults(|s, _| s["chain"]["length"] = json!(8)), ["count@core"]);
+    assert_eq!(faults(|s, _| s["queue"]["count"] = json!(4)), ["count@core"]);
+    assert_eq!(faults(|s, _| s["queue"]["tokens"] = json!(24)), ["count@core"]);
+    // A row twice.
+    assert_eq!(faults(|_, m| m.insert(3, m[2].clone())), ["order@3", "time@3"]);
+    // Text gone but salt kept; both gone is forgetting.
+    assert_eq!(faults(|_, m| m[0]["content"] = Value::Null), ["digest@1"]);
+    assert_eq!(
+        faults(|_, m| {
+            m[0]["content"] = Value::Null;
+            m[0]["salt"] = Value::Null;
+        }),
+        Vec::<String>::new()
+    );
+    // A head moved by hand.
+    assert_eq!(
+        faults(|s, _| s["queue"]["head_seq"] = json!(6)),
+        ["edge_missing@5", "in_queue@5", "count@core", "count@core"]
+    );
+}
+
+#[test]
+fn two_swapped_numbers_are_called_swapped() {
+    let (state, mut messages) = log();
+    messages[6]["seq"] = json!(8);
+    messages[7]["seq"] = json!(7);
+    messages.swap(6, 7);
+    let report = report(&state, &messages, &state);
+    let first = &report.faults[0];
+    assert_eq!(
+        (first.seq, first.kind, first.id.as_deref()),
+        (Some(7), FaultKind::Digest, Some("m8"))
+    );
+    assert!(first.what.contains("made with number 8"), "{}", first.what);
+}
+
+#[test]
+fn what_happens_while_the_log_is_read_is_no_fault() {
+    let (before, mut messages) = log();
+    let mut after = before.clone();
+    after["queue"]["head_seq"] = json!(7);
+    after["queue"]["next_seq"] = json!(11);
+    after["version"] = json!(11);
+    for message in &mut messages[4..6] {
+        message["evicted_batch_id"] = json!("b3");
+        message["in_queue"] = json!(false);
+    }
+    messages.push(json!({"seq": 10}));
+    assert_eq!(report(&before, &messages, &after).faults, []);
+}
+
+#[test]
+fn listed_faults_have_an_end() {
+    let (state, _) = log();
+    let mut verifier = Verifier::new(&state).unwrap();
+    for _ in 0..FAULTS_MAX + 7 {
+        verifier.message(&json!({"id": "x"}));
+    }
+    let report = verifier.finish(&state);
+    assert_eq!(report.faults.len(), FAULTS_MAX);
+    assert!(report.faults_more >= 7);
+}
+
+#[test]
+fn a_state_without_figures_is_refused_by_name() {
+    assert_eq!(
+        Verifier::new(&json!({"agent": "a"})).err().unwrap(),
+        "the state has no whole number at /version"
+    );
+}

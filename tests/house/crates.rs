@@ -1,0 +1,108 @@
+//! The crates: none that is banned, every one of the card at work, and their number in a file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::golden::golden;
+use super::sources::{holds, root, text, working};
+
+/// Crates that must not be there, whoever asks for them.
+const BANNED: &[&str] = &["reqwest", "openssl", "openssl-sys", "native-tls", "async-std"];
+
+/// Crates that the project names as its own choice: direct, and at work in `src`.
+const CARD: &[&str] = &[
+    "tokio",
+    "hyper",
+    "hyperlocal",
+    "arangors",
+    "serde",
+    "serde_json",
+    "tiktoken-rs",
+    "uuid",
+    "tracing",
+    "metrics",
+    "metrics-exporter-prometheus",
+    "figment",
+];
+
+/// The compiler's name of the machine that runs the tests.
+fn host() -> String {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).arg("-vV").output().expect("rustc runs");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let line = text.lines().find_map(|line| line.strip_prefix("host: "));
+    line.expect("`rustc -vV` names its host").to_owned()
+}
+
+/// What is built on this machine, without asking a network.
+fn metadata() -> Value {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--offline", "--locked", "--filter-platform"])
+        .arg(host())
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// Names and versions of the lock file: the graph on every platform.
+fn locked() -> BTreeMap<String, BTreeSet<String>> {
+    let mut crates: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut name = String::new();
+    for line in text("Cargo.lock").lines() {
+        if let Some(found) = line.strip_prefix("name = ") {
+            name = found.trim_matches('"').to_owned();
+        } else if let Some(version) = line.strip_prefix("version = ").filter(|_| !name.is_empty()) {
+            crates.entry(name.clone()).or_default().insert(version.trim_matches('"').to_owned());
+        }
+    }
+    crates
+}
+
+#[test]
+fn no_banned_crate_is_in_the_graph() {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().expect("packages");
+    let nodes = metadata["resolve"]["nodes"].as_array().expect("a resolved graph");
+    assert!(nodes.len() > 50, "a graph of {} crates is none of ours", nodes.len());
+    let built: BTreeSet<&str> = packages.iter().filter_map(|p| p["name"].as_str()).collect();
+    let locked = locked();
+    for banned in BANNED {
+        assert!(!built.contains(banned), "{banned} is built");
+        assert!(!locked.contains_key(*banned), "{banned} is in Cargo.lock");
+    }
+}
+
+#[test]
+fn every_crate_of_the_card_is_direct_and_at_work() {
+    let metadata = metadata();
+    let mut packages = metadata["packages"].as_array().expect("packages").iter();
+    let vctx = packages.find(|package| package["name"] == "vctx").expect("the server's package");
+    let dependencies = vctx["dependencies"].as_array().expect("dependencies");
+    let sources = working(&["src"]);
+    for name in CARD {
+        let direct = dependencies.iter().any(|d| d["name"] == *name && d["kind"].is_null());
+        assert!(direct, "{name} is no direct dependency of vctx");
+        let word = format!("{}::", name.replace('-', "_"));
+        let at_work = sources.iter().any(|source| holds(&source.bare, &word));
+        assert!(at_work, "{name} is named in no line of src");
+    }
+}
+
+#[test]
+fn the_number_of_crates_and_their_doubles_are_known() {
+    let locked = locked();
+    let count: usize = locked.values().map(BTreeSet::len).sum();
+    golden("crates.txt", &format!("{count}\n"));
+    let mut doubles = String::new();
+    for (name, versions) in locked.iter().filter(|(_, versions)| versions.len() > 1) {
+        let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
+        writeln!(doubles, "{name} {}", versions.join(" ")).expect("a text takes all");
+    }
+    golden("duplicates.txt", &doubles);
+}

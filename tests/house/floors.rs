@@ -1,0 +1,165 @@
+//! Nobody reaches up or sideways, and rooms that think do not act.
+
+use super::sources::{Source, files, holds, working};
+
+/// The floors of the server, the single truth: a room may lean on rooms of lower floors only.
+const FLOORS: &[(&[&str], &str)] = &[
+    (&["error", "clock", "ids", "limits", "meters"], "the ground"),
+    (&["memory"], "values"),
+    (&["policy"], "decisions"),
+    (&["context", "models", "store"], "the window, what answers, what keeps"),
+    (&["tools"], "what a call does"),
+    (&["executor"], "the bridge"),
+    (&["startup"], "the inside eye"),
+    (&["server"], "sockets and bytes"),
+    (&["telemetry", "client"], "logs and metrics; our own API from outside"),
+    (&["config"], "settings"),
+    (&["app"], "composition"),
+    (&["cli"], "commands"),
+];
+
+/// The floors of the engine.
+const ENGINE_FLOORS: &[(&[&str], &str)] = &[
+    (&["limits", "value", "error"], "the ground"),
+    (&["syntax", "functions", "schema", "encode", "disk"], "texts, definitions, bytes"),
+    (&["expr", "storage", "index"], "what is computed, what is kept"),
+    (&["txn"], "who sees what"),
+    (&["plan"], "how a query will run"),
+    (&["data"], "a document and all its entries"),
+    (&["catalog"], "what there is"),
+    (&["engine"], "the door"),
+    (&["exec"], "how a query runs"),
+    (&["query"], "a query's way"),
+    (&["http"], "sockets and bytes"),
+];
+
+/// `(file, room)`: what may reach where it should not, and why.
+const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    ("embedded/src/error.rs", "value", "an error is answered as a value"),
+    ("embedded/src/value/json.rs", "error", "a text that is no JSON is one of ArangoDB's errors"),
+    ("embedded/src/catalog/collections.rs", "engine", "methods of the engine, by their noun"),
+    ("embedded/src/catalog/databases.rs", "engine", "methods of the engine, by their noun"),
+    ("embedded/src/catalog/indexes.rs", "engine", "methods of the engine, by their noun"),
+    ("embedded/src/catalog/others.rs", "engine", "methods of the engine, by their noun"),
+    ("embedded/src/txn/registry.rs", "engine", "methods of the engine, by their noun"),
+    ("embedded/src/data/ttl.rs", "catalog", "the sweeper looks for indexes in every database"),
+];
+
+/// Rooms that decide: all they need is in their arguments.
+const THINKING: &[&str] = &["memory", "policy", "context", "tools"];
+
+/// What a room that decides never names.
+const ACTS: &[&str] = &[
+    "async",
+    "await",
+    "tokio",
+    "std::fs",
+    "std::net",
+    "std::os",
+    "std::env",
+    "std::thread",
+    "std::process",
+    "SystemTime",
+    "Instant::now",
+];
+
+/// The room of a file: the folder or file under the source folder; none for `lib.rs` and `main.rs`.
+fn room<'a>(folder: &str, path: &'a str) -> Option<&'a str> {
+    let inside = path.strip_prefix(folder)?.strip_prefix('/')?;
+    let room = inside.split('/').next()?.trim_end_matches(".rs");
+    (!["lib", "main"].contains(&room)).then_some(room)
+}
+
+/// Rooms named after `crate::`, alone or in braces.
+fn named(source: &Source) -> Vec<String> {
+    let word = |text: &str| -> String {
+        text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+    };
+    let mut rooms = Vec::new();
+    for (at, _) in source.bare.match_indices("crate::") {
+        let after = &source.bare[at + "crate::".len()..];
+        let Some(list) = after.strip_prefix('{') else {
+            rooms.push(word(after));
+            continue;
+        };
+        let mut depth = 1;
+        let mut starts = true;
+        for (at, c) in list.char_indices() {
+            match c {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 1 => starts = true,
+                _ if starts && c.is_alphabetic() => {
+                    rooms.push(word(&list[at..]));
+                    starts = false;
+                }
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+    }
+    rooms
+}
+
+fn check(folder: &str, floors: &[(&[&str], &str)]) {
+    let floor = |room: &str| floors.iter().position(|(rooms, _)| rooms.contains(&room));
+    let mut broken = Vec::new();
+    for source in working(&[folder]) {
+        let Some(own) = room(folder, &source.path) else { continue };
+        let Some(stands) = floor(own) else {
+            broken.push(format!("{}: room `{own}` is on no floor", source.path));
+            continue;
+        };
+        for other in named(&source).iter().filter(|other| *other != own) {
+            let excused =
+                EXCEPTIONS.iter().any(|(file, room, _)| *file == source.path && room == other);
+            // What is no room is a macro or an item of `lib.rs`.
+            if floor(other).is_some_and(|leans| leans >= stands) && !excused {
+                broken.push(format!("{}: `{own}` reaches up to `{other}`", source.path));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "broken floors:\n{}", broken.join("\n"));
+    for (rooms, _) in floors {
+        for room in *rooms {
+            let paths = [format!("{folder}/{room}.rs"), format!("{folder}/{room}/mod.rs")];
+            let there = paths.iter().any(|path| super::sources::root().join(path).is_file());
+            assert!(there, "`{room}` is on a floor of {folder}, but there is no such room");
+        }
+    }
+}
+
+#[test]
+fn nobody_in_the_server_reaches_up_or_sideways() {
+    check("src", FLOORS);
+}
+
+#[test]
+fn nobody_in_the_engine_reaches_up_or_sideways() {
+    check("embedded/src", ENGINE_FLOORS);
+}
+
+#[test]
+fn every_exception_is_needed() {
+    for (file, room, why) in EXCEPTIONS {
+        let sources = working(&["src", "embedded/src"]);
+        let source = sources.iter().find(|source| source.path == *file);
+        let needed = source.is_some_and(|source| named(source).iter().any(|other| other == room));
+        assert!(needed && !why.is_empty(), "{file} no longer reaches `{room}`: take the line out");
+    }
+}
+
+#[test]
+fn rooms_that_think_do_not_act() {
+    let mut broken = Vec::new();
+    for thinking in THINKING {
+        assert!(!files(&format!("src/{thinking}"), ".rs").is_empty(), "no room `{thinking}`");
+        for source in working(&[&format!("src/{thinking}")]) {
+            let acts = ACTS.iter().filter(|act| holds(&source.bare, act));
+            broken.extend(acts.flat_map(|act| source.lines_with(act)));
+        }
+    }
+    assert!(broken.is_empty(), "rooms that think but act:\n{}", broken.join("\n"));
+}

@@ -1,0 +1,89 @@
+//! What is printed from the code and kept in `tests/golden`; `cargo bless` (UPDATE_GOLDEN=1) writes it anew.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use vctx::policy::{budget_for, pinned_tokens_max, summary_tokens_max};
+
+use super::sources::{files, root, rust};
+
+/// Compares a text with a golden file, or writes it when asked to.
+pub(crate) fn golden(name: &str, actual: &str) {
+    let path = root().join("tests/golden").join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some_and(|value| value == "1") {
+        fs::write(&path, actual).unwrap_or_else(|e| panic!("{name}: {e}"));
+        return;
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    if let Some((at, (is, was))) = first_difference(actual, &expected) {
+        panic!(
+            "tests/golden/{name}, line {at}:\n   is: {is}\n  was: {was}\nIf that is meant: cargo bless"
+        );
+    }
+}
+
+fn first_difference<'a>(actual: &'a str, expected: &'a str) -> Option<(usize, (&'a str, &'a str))> {
+    if actual == expected {
+        return None;
+    }
+    let (mut is, mut was) = (actual.split('\n'), expected.split('\n'));
+    for at in 1.. {
+        match (is.next(), was.next()) {
+            (Some(a), Some(b)) if a == b => {}
+            (a, b) => return Some((at, (a.unwrap_or("(end)"), b.unwrap_or("(end)")))),
+        }
+    }
+    None
+}
+
+#[test]
+fn the_schemas_of_the_tools() {
+    let schemas = serde_json::to_string_pretty(&vctx::server::tool_schemas()).expect("JSON");
+    golden("tools.json", &(schemas + "\n"));
+}
+
+#[test]
+fn the_metrics_and_their_help() {
+    let mut text = String::new();
+    for (name, kind, help) in vctx::meters::ALL {
+        let kind = format!("{kind:?}").to_lowercase();
+        writeln!(text, "{} {kind} {help}", name.replace('.', "_")).expect("a text takes all");
+    }
+    golden("metrics.txt", &text);
+}
+
+#[test]
+fn the_error_codes() {
+    let mut text = String::new();
+    for code in vctx::error::Code::ALL {
+        writeln!(text, "{} {} {}", code.status(), code.text(), code.title())
+            .expect("a text takes all");
+    }
+    golden("errors.txt", &text);
+}
+
+#[test]
+fn the_thresholds_of_a_window() {
+    let mut text = String::from("window warning flush target pinned_max summary_max\n");
+    for window in [4096, 8192, 16_384, 32_768, 65_536, 128_000] {
+        let budget = budget_for(window);
+        let (pins, summary) = (pinned_tokens_max(window), summary_tokens_max(window));
+        let (warning, flush, target) = (budget.warning, budget.flush, budget.target);
+        writeln!(text, "{window} {warning} {flush} {target} {pins} {summary}")
+            .expect("a text takes all");
+    }
+    golden("policy.txt", &text);
+}
+
+#[test]
+fn every_golden_file_is_read_by_a_test() {
+    let tests = rust(&["tests", "embedded/tests"]);
+    let spoken: Vec<&str> =
+        tests.iter().flat_map(|test| &test.literals).map(|l| l.trim_matches('"')).collect();
+    for path in files("tests/golden", "") {
+        let name = path.trim_start_matches("tests/golden/");
+        let folder = name.split_once('/').map_or(name, |(folder, _)| folder);
+        let read = spoken.iter().any(|literal| literal.contains(name) || literal.contains(folder));
+        assert!(read, "{path} is named by no test");
+    }
+}

@@ -1,0 +1,10 @@
+//! The rules of the house, read from its own sources: floors, plates, twins of AQL and functions, bans, crates, golden files.
+
+mod bans;
+mod crates;
+mod floors;
+mod golden;
+mod layout;
+mod plates;
+mod sources;
+mod twins;

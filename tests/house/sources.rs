@@ -1,0 +1,216 @@
+//! The sources as these tests see them: paths from the root, and texts without comments, literals or tests.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The root of the repository.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// One file of Rust.
+pub(crate) struct Source {
+    /// From the root, with slashes.
+    pub(crate) path: String,
+    /// As it stands in the file.
+    pub(crate) text: String,
+    /// Comments blanked.
+    pub(crate) spoken: String,
+    /// Comments and literals blanked.
+    pub(crate) bare: String,
+    /// What stands between quotes, outside comments.
+    pub(crate) literals: Vec<String>,
+}
+
+/// Every file below a folder whose name ends so, sorted; nothing of `target`.
+pub(crate) fn files(folder: &str, ending: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    walk(&root().join(folder), &mut found);
+    let mut paths: Vec<String> = found
+        .iter()
+        .map(|path| {
+            path.strip_prefix(root()).expect("below the root").to_string_lossy().into_owned()
+        })
+        .filter(|path| path.ends_with(ending))
+        .collect();
+    paths.sort();
+    paths
+}
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries {
+        let path = entry.expect("a readable folder").path();
+        let name = path.file_name().expect("a name").to_string_lossy();
+        if path.is_dir() && name != "target" && name != ".git" {
+            walk(&path, found);
+        } else if path.is_file() {
+            found.push(path);
+        }
+    }
+}
+
+/// The text of a file; a missing one is a broken rule.
+pub(crate) fn text(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+/// Every Rust file below these folders, tests and all.
+pub(crate) fn rust(folders: &[&str]) -> Vec<Source> {
+    let paths = folders.iter().flat_map(|folder| files(folder, ".rs"));
+    let sources: Vec<Source> = paths.map(|path| Source::new(text(&path), path)).collect();
+    assert!(!sources.is_empty(), "no Rust files in {folders:?}");
+    sources
+}
+
+/// The same without tests: files named so are left out, `#[cfg(test)]` items are blanked.
+pub(crate) fn working(folders: &[&str]) -> Vec<Source> {
+    let is_test = |path: &str| path.ends_with("/tests.rs") || path.contains("/tests/");
+    let mut sources = rust(folders);
+    sources.retain(|source| !is_test(&source.path));
+    sources.iter().map(Source::without_tests).collect()
+}
+
+impl Source {
+    fn new(text: String, path: String) -> Self {
+        let (spoken, bare, literals) = read(&text);
+        Self { path, text, spoken, bare, literals }
+    }
+
+    fn without_tests(&self) -> Self {
+        let mut text = self.text.clone();
+        while let Some(start) = read(&text).1.find("#[cfg(test)]") {
+            let end = start + item_length(&read(&text).1[start..]);
+            let blank: String =
+                text[start..end].chars().map(|c| if c == '\n' { c } else { ' ' }).collect();
+            text.replace_range(start..end, &blank);
+        }
+        Self::new(text, self.path.clone())
+    }
+
+    /// Lines of the bare text that hold a word, as `path:line`.
+    pub(crate) fn lines_with(&self, word: &str) -> Vec<String> {
+        let lines = self.bare.lines().enumerate();
+        let hits = lines.filter(|(_, line)| holds(line, word));
+        hits.map(|(at, _)| format!("{}:{}: {word}", self.path, at + 1)).collect()
+    }
+}
+
+/// Length of an attribute and the item under it: to the brace that closes it, or to its semicolon.
+fn item_length(bare: &str) -> usize {
+    let mut depth = 0;
+    for (at, c) in bare.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 1 => return at + 1,
+            '}' => depth -= 1,
+            ';' if depth == 0 => return at + 1,
+            _ => {}
+        }
+    }
+    bare.len()
+}
+
+/// Whether a word stands in a text, not as a part of a longer one.
+pub(crate) fn holds(text: &str, word: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + word.len()..].chars().next();
+        !(word.starts_with(part) && before.is_some_and(part)
+            || word.ends_with(part) && after.is_some_and(part))
+    })
+}
+
+/// Reads Rust as far as needed: comments, texts (plain, raw, bytes), characters, and everything else. All three keep their line ends.
+fn read(text: &str) -> (String, String, Vec<String>) {
+    let (mut spoken, mut bare, mut literals) = (String::new(), String::new(), Vec::new());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let (length, comment) = if rest.starts_with("//") {
+            (rest.find('\n').unwrap_or(rest.len()), true)
+        } else if rest.starts_with("/*") {
+            (rest.find("*/").map_or(rest.len(), |at| at + 2), true)
+        } else if let Some(length) = literal_length(rest, bare.chars().next_back()) {
+            literals.push(rest[..length].to_owned());
+            (length, false)
+        } else {
+            spoken.push(first);
+            bare.push(first);
+            rest = &rest[first.len_utf8()..];
+            continue;
+        };
+        let blank: String =
+            rest[..length].chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
+        // Blanks as many bytes as the text had, so that places agree.
+        let padding = " ".repeat(length - blank.len());
+        bare.push_str(&blank);
+        bare.push_str(&padding);
+        if comment {
+            spoken.push_str(&blank);
+            spoken.push_str(&padding);
+        } else {
+            spoken.push_str(&rest[..length]);
+        }
+        rest = &rest[length..];
+    }
+    (spoken, bare, literals)
+}
+
+/// Length of the literal that a text starts with; none if it starts with none.
+fn literal_length(text: &str, before: Option<char>) -> Option<usize> {
+    if text.starts_with('\'') {
+        return character_length(text);
+    }
+    if text.starts_with('"') {
+        return Some(closing_quote(text));
+    }
+    if before.is_some_and(|c| c.is_alphanumeric() || c == '_') || !text.starts_with('r') {
+        return None;
+    }
+    let hashes = text[1..].chars().take_while(|c| *c == '#').count();
+    if !text[1 + hashes..].starts_with('"') {
+        return None;
+    }
+    let end = format!("\"{}", "#".repeat(hashes));
+    let body = 2 + hashes;
+    Some(text[body..].find(&end).map_or(text.len(), |at| body + at + end.len()))
+}
+
+/// `'x'` and `'\n'`; a lifetime is none.
+fn character_length(text: &str) -> Option<usize> {
+    let mut characters = text.char_indices().skip(1);
+    let (_, first) = characters.next()?;
+    let (at, second) = characters.next()?;
+    match (first, second) {
+        ('\\', _) => {
+            text[at + second.len_utf8()..].find('\'').map(|end| at + second.len_utf8() + end + 1)
+        }
+        (_, '\'') => Some(at + 1),
+        _ => None,
+    }
+}
+
+fn closing_quote(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+#[test]
+fn a_source_is_read_without_its_comments_literals_and_tests() {
+    let text = "a(\"x // \\\" é\", 'b', '\\'', r#\"y \" z\"#); // gone é\n/* gone */ fn f<'a>() {}\n#[cfg(test)]\nmod tests { const A: &str = \"}\"; }\nz();\n";
+    let source = Source::new(text.into(), "a.rs".into()).without_tests();
+    assert_eq!(source.literals, ["\"x // \\\" é\"", "'b'", "'\\''", "r#\"y \" z\"#"]);
+    let words: Vec<&str> = source.bare.split_whitespace().collect();
+    assert_eq!(words, ["a(", ",", ",", ",", ");", "fn", "f<'a>()", "{}", "z();"]);
+    assert_eq!(source.lines_with("z"), ["a.rs:5: z"]);
+    assert!(!source.spoken.contains("gone") && source.spoken.contains("y \" z"));
+}

@@ -1,0 +1,153 @@
+//! Each query is a file, and each file is a query of one room: named once, listed once, bound whole, and true to its comment.
+
+use std::collections::BTreeSet;
+
+use arango_embedded::syntax::parse;
+use serde_json::Value;
+use vctx::store::QUERIES;
+
+use super::sources::{Source, files, holds, text, working};
+
+/// A file of `aql/` as the engine's parser reads it.
+struct Twin {
+    name: String,
+    text: String,
+    /// The tree in its debug form, in which no kind of node can be overlooked.
+    tree: String,
+}
+
+fn twins() -> Vec<Twin> {
+    let twin = |path: String| {
+        let text = text(&path);
+        let body = parse(&text).unwrap_or_else(|e| panic!("{path}: {e:?}"));
+        let name = path.trim_start_matches("aql/").trim_end_matches(".aql").to_owned();
+        Twin { name, text, tree: format!("{body:?}") }
+    };
+    let twins: Vec<Twin> = files("aql", ".aql").into_iter().map(twin).collect();
+    assert!(!twins.is_empty(), "no queries");
+    twins
+}
+
+/// The names that stand in a tree behind a word, up to the next quote.
+fn behind<'a>(tree: &'a str, word: &str) -> BTreeSet<&'a str> {
+    let ends = tree.match_indices(word).map(|(at, _)| &tree[at + word.len()..]);
+    ends.map(|rest| rest.split('"').next().expect("a split gives one part")).collect()
+}
+
+impl Twin {
+    fn binds(&self) -> BTreeSet<&str> {
+        behind(&self.tree, "Bind(\"")
+    }
+
+    fn writes(&self) -> BTreeSet<&str> {
+        let mut writes = behind(&self.tree, "into: Name(\"");
+        writes.extend(behind(&self.tree, "from: Name(\""));
+        writes
+    }
+
+    /// Collections that a `FOR` runs over; other names there are variables.
+    fn reads(&self, collections: &BTreeSet<String>) -> BTreeSet<&str> {
+        let mut sources = behind(&self.tree, "source: Name(\"");
+        sources.retain(|name| collections.contains(*name));
+        sources
+    }
+
+    /// What its comment says behind `Reads:` or `Writes:`, to the full stop.
+    fn says(&self, word: &str) -> BTreeSet<&str> {
+        let comment = self.text.lines().find(|line| line.starts_with("//") && line.contains(word));
+        let line = comment.unwrap_or_else(|| panic!("{}: its comment has no `{word}`", self.name));
+        let (_, list) = line.split_once(word).expect("just found");
+        let list = list.split_once('.').map_or(list, |(list, _)| list);
+        list.split(',').map(str::trim).filter(|name| *name != "nothing").collect()
+    }
+
+    /// The files of the store that name it.
+    fn owners<'a>(&self, store: &'a [Source]) -> Vec<&'a Source> {
+        let name = format!("query!(\"{}\")", self.name);
+        let named = |source: &&Source| source.spoken.contains(&name);
+        let owners: Vec<&Source> = store.iter().filter(named).collect();
+        let times: usize = owners.iter().map(|source| source.spoken.matches(&name).count()).sum();
+        assert_eq!(times, 1, "aql/{}.aql is named by {times} `{name}`, not by one", self.name);
+        owners
+    }
+}
+
+fn collections() -> BTreeSet<String> {
+    let list: Value =
+        serde_json::from_str(&text("arango-setup/collections.json")).expect("a list in JSON");
+    let names = list.as_array().expect("a list").iter().map(|entry| &entry["name"]);
+    names.map(|name| name.as_str().expect("a name").to_owned()).collect()
+}
+
+#[test]
+fn every_query_is_a_file_and_every_file_is_listed() {
+    let listed: Vec<(&str, &str)> = QUERIES.iter().map(|query| (query.name, query.text)).collect();
+    let names: BTreeSet<&str> = listed.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names.len(), listed.len(), "a query is listed twice");
+    let twins = twins();
+    let there: BTreeSet<&str> = twins.iter().map(|twin| twin.name.as_str()).collect();
+    assert_eq!(there, names, "files of aql/ and store::QUERIES differ");
+    for twin in &twins {
+        assert!(listed.contains(&(&twin.name, &twin.text)), "aql/{}.aql: other text", twin.name);
+    }
+}
+
+#[test]
+fn the_store_file_that_names_a_query_binds_all_of_it() {
+    let store = working(&["src/store"]);
+    for twin in twins() {
+        let owner = twin.owners(&store)[0];
+        for bind in twin.binds() {
+            let pair = format!("(\"{bind}\", ");
+            let spaced = owner.spoken.split_whitespace().collect::<Vec<_>>().join(" ");
+            let bound =
+                spaced.contains(&pair) || (bind == "scope" && holds(&owner.bare, "Binds::of"));
+            assert!(bound, "{}: `@{bind}` of aql/{}.aql is not bound there", owner.path, twin.name);
+        }
+    }
+}
+
+#[test]
+fn every_query_has_a_scope_or_says_why_not() {
+    for twin in twins() {
+        let excused = twin.text.lines().any(|line| line.starts_with("// Scope: none, because "));
+        assert_ne!(twin.binds().contains("scope"), excused, "aql/{}.aql: @scope", twin.name);
+    }
+}
+
+#[test]
+fn the_comment_of_a_query_tells_what_it_reads_and_writes() {
+    let collections = collections();
+    for twin in twins() {
+        let said = (twin.says("Reads:"), twin.says("Writes:"));
+        let done = (twin.reads(&collections), twin.writes());
+        assert_eq!(said, done, "aql/{}.aql: (reads, writes) said and done differ", twin.name);
+        assert!(twin.says("Writes:").iter().all(|name| collections.contains(*name)));
+        // A collection by bind parameter, or one called from a function, would escape the comparison.
+        for hidden in ["CollectionBind(", "into: Bind(", "from: Bind(", "Traversal", "DOCUMENT"] {
+            assert!(!twin.tree.contains(hidden), "aql/{}.aql: {hidden}", twin.name);
+        }
+    }
+}
+
+#[test]
+fn no_query_is_put_together_from_texts() {
+    const STATEMENTS: &[(&str, &str)] = &[
+        ("FOR", "IN"),
+        ("INSERT", "IN"),
+        ("INSERT", "INTO"),
+        ("UPDATE", "IN"),
+        ("REPLACE", "IN"),
+        ("REMOVE", "IN"),
+        ("UPSERT", "IN"),
+    ];
+    let mut broken = Vec::new();
+    for source in working(&["src"]) {
+        for literal in &source.literals {
+            if STATEMENTS.iter().any(|(verb, into)| holds(literal, verb) && holds(literal, into)) {
+                broken.push(format!("{}: {literal}", source.path));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "AQL outside of aql/:\n{}", broken.join("\n"));
+}

@@ -1,0 +1,440 @@
+//! The thinking rooms alone: calls on a core that lies in this file's memory, so that every rule of the budget is tried without a database.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use vctx::clock::iso8601;
+use vctx::context::assemble;
+use vctx::error::{Code, Error};
+use vctx::ids::SeededIds;
+use vctx::memory::core::Core;
+use vctx::memory::event::EventType;
+use vctx::memory::message::{Kind, Message};
+use vctx::memory::receipt;
+use vctx::memory::tokens::message_cost;
+use vctx::memory::{Encoding, TokenCounter};
+use vctx::models::local;
+use vctx::policy::{
+    Actor, Answers, Principal, Question, Scope, SummaryAnswer, Surroundings, admit,
+    pinned_tokens_max, summary_tokens_max, tokens,
+};
+use vctx::tools::{Call, NewAgent, PatchAgent, Step, Tool, decode, decode_as, new_core};
+
+/// One token for each started group of four bytes: fast, and as little additive over joins as a real tokenizer.
+struct FourBytes;
+
+impl TokenCounter for FourBytes {
+    fn encoding(&self) -> Encoding {
+        Encoding::O200kBase
+    }
+
+    fn count(&self, text: &str) -> u64 {
+        text.len().div_ceil(4) as u64
+    }
+}
+
+/// One agent, its messages and its edges.
+struct World {
+    scope: Scope,
+    actor: Actor,
+    ids: SeededIds,
+    core: Core,
+    messages: Vec<Message>,
+    logged: BTreeMap<u64, String>,
+    joined: BTreeMap<u64, u64>,
+    events: Vec<EventType>,
+    unix_ms: u64,
+}
+
+impl World {
+    fn new(window: u64, system: &str) -> Self {
+        let actor = Actor { uid: 1000, pid: 1, label: None };
+        let principal = Principal { actor: actor.clone(), tenant: String::new() };
+        let scope = admit(&principal, "ada").unwrap();
+        let body = NewAgent {
+            context_window: window,
+            system: system.into(),
+            encoding: Encoding::O200kBase,
+        };
+        let mut core = new_core(&scope, &body, &FourBytes, 1_000).unwrap();
+        core.rev = "rev1".into();
+        let ids = SeededIds::new(7);
+        Self {
+            scope,
+            actor,
+            ids,
+            core,
+            messages: Vec::new(),
+            logged: BTreeMap::new(),
+            joined: BTreeMap::new(),
+            events: Vec::new(),
+            unix_ms: 2_000,
+        }
+    }
+
+    fn call(&mut self, tool: &str, arguments: Value) -> Result<Map<String, Value>, Error> {
+        let call = decode(Tool::named(tool)?, arguments.as_object().cloned().unwrap())?;
+        self.run(&call)
+    }
+
+    fn patch(&mut self, body: Value) -> Result<Map<String, Value>, Error> {
+        let patch: PatchAgent = decode_as(body.as_object().cloned().unwrap())?;
+        self.run(&Call::PatchAgent(patch.checked()?))
+    }
+
+    /// What the executor does, without sockets.
+    fn run(&mut self, call: &Call) -> Result<Map<String, Value>, Error> {
+        let mut answers = Answers::default();
+        self.unix_ms += 1;
+        for _ in 0..64 {
+            let around = Surroundings {
+                counter: &FourBytes,
+                unix_ms: self.unix_ms,
+                ids: &self.ids,
+                scope: &self.scope,
+                actor: &self.actor,
+                tool: call.name(),
+                key_hash: "k",
+            };
+            match call.step(around, &self.core, &answers)? {
+                Step::Read(result) => return Ok(result),
+                Step::Ask(Question::Queue { head_seq }) => {
+                    answers.queue =
+                        Some(self.messages.iter().filter(|m| m.seq >= head_seq).cloned().collect());
+                }
+                Step::Ask(Question::Summary { of, previous, lines, tokens_max, .. }) => {
+                    let lines: Vec<local::Line<'_>> = lines
+                        .iter()
+                        .map(|l| local::Line { speaker: &l.speaker, text: &l.text })
+                        .collect();
+                    let content =
+                        local::summarise(&previous, &lines, tokens_max, &FourBytes).content;
+                    answers.summary = Some(SummaryAnswer { of, content, details: Map::new() });
+                }
+                Step::Part(change) => {
+                    self.write(&change);
+                    answers = Answers::default();
+                }
+                Step::Write(change) => {
+                    self.write(&change);
+                    let mut envelope = change.envelope.clone();
+                    envelope.insert("result".into(), Value::Object(change.result.clone()));
+                    return Ok(envelope);
+                }
+            }
+        }
+        panic!("a call never came to an end");
+    }
+
+    fn write(&mut self, change: &vctx::memory::change::Change) {
+        assert_eq!(change.before, self.core, "a change builds on what is there");
+        if let Some(evict) = &change.evict {
+            let leaving = self.messages.iter().filter(|m| {
+                m.seq >= evict.head_seq && m.seq < evict.new_head_seq && m.kind.logged()
+            });
+            let mut count = 0;
+            for message in leaving {
+                count += 1;
+                assert!(
+                    self.logged.insert(message.seq, evict.batch_id.clone()).is_none(),
+                    "logged twice"
+                );
+            }
+            assert_eq!(count, evict.evicted_count);
+        }
+        for message in &change.messages {
+            let Some(id) = message.tool_call_id() else { continue };
+            let calls = |m: &&Message| {
+                m.tool_call_ids().any(|c| c == id) && m.seq >= change.before.queue.head_seq
+            };
+            if let Some(call) = self.messages.iter().rev().find(calls) {
+                self.joined.insert(message.seq, call.seq);
+            }
+        }
+        self.messages.extend(change.messages.iter().cloned());
+        for edge in &change.recall {
+            assert!(self.logged.insert(edge.seq, String::new()).is_none());
+        }
+        for recount in &change.recount {
+            let message = self.messages.iter_mut().find(|m| m.key == recount.key).unwrap();
+            message.token_estimate = recount.token_estimate;
+        }
+        self.events.extend(change.events.iter().map(|e| e.kind));
+        self.core = change.after.clone();
+        self.core.rev = format!("rev{}", self.core.version);
+        self.check();
+    }
+
+    /// What must hold after every write.
+    fn check(&self) {
+        let core = &self.core;
+        let now = tokens(core);
+        assert!(now.occupancy <= core.token_budget.max, "{now:?} in {:?}", core.token_budget);
+        assert!(now.summary <= summary_tokens_max(core.context_window));
+        let pinned: u64 =
+            core.working_blocks.iter().filter(|b| b.pinned).map(|b| b.token_estimate).sum();
+        assert!(pinned <= pinned_tokens_max(core.context_window));
+        let queue: Vec<Message> = self
+            .messages
+            .iter()
+            .filter(|m| m.seq >= core.queue.head_seq && m.kind.queued())
+            .cloned()
+            .collect();
+        assert_eq!(queue.len() as u64, core.queue.count);
+        assert_eq!(queue.iter().map(|m| m.token_estimate).sum::<u64>(), core.queue.tokens);
+        let window = assemble(core, &queue);
+        let recounted: u64 = window.messages.iter().map(|m| message_cost(&FourBytes, m)).sum();
+        assert_eq!(recounted + 3, now.occupancy, "the window costs what the account says");
+        let mut chain = receipt::genesis(&core.agent_id);
+        for (message, seq) in self.messages.iter().zip(1..) {
+            assert_eq!(message.seq, seq, "dense");
+            let canonical =
+                receipt::canonical_message(&core.agent_id, &Value::Object(message.public()));
+            assert_eq!(message.digest, receipt::digest(&message.salt, &canonical));
+            chain = receipt::link(&chain, &message.digest);
+            let evicted = message.seq < core.queue.head_seq && message.kind.logged();
+            let logged = self.logged.contains_key(&message.seq);
+            assert_eq!(logged, evicted || message.kind == Kind::Recall, "seq {seq}");
+        }
+        assert_eq!(
+            (core.chain.head.as_str(), core.chain.length),
+            (chain.as_str(), self.messages.len() as u64)
+        );
+        self.check_pairs(&queue);
+    }
+
+    /// No result in the queue without its call, if the call stood there when the result came.
+    fn check_pairs(&self, queue: &[Message]) {
+        for message in queue {
+            if let Some(call_seq) = self.joined.get(&message.seq) {
+                assert!(
+                    *call_seq >= self.core.queue.head_seq,
+                    "{} lost its call {call_seq}",
+                    message.seq
+                );
+            }
+        }
+    }
+
+    fn count(&self, kind: EventType) -> usize {
+        self.events.iter().filter(|k| **k == kind).count()
+    }
+
+    fn occupancy(&self) -> u64 {
+        tokens(&self.core).occupancy
+    }
+}
+
+fn said(tokens: u64) -> Value {
+    // Frame 3, role `user` 1, so this message costs exactly `tokens`.
+    json!({"message": "x".repeat(usize::try_from((tokens - 4) * 4).unwrap()), "role": "user"})
+}
+
+#[test]
+fn a_flush_warns_first_and_ends_at_half() {
+    let mut world = World::new(1000, "Be kind.");
+    while world.core.counters.flushes == 0 {
+        let before = world.occupancy();
+        world.call("append_fifo", said(20)).unwrap();
+        let stands = world.core.notices.iter().any(|n| n.kind == "pressure");
+        assert_eq!(stands, world.occupancy() >= 700, "from {before} to {}", world.occupancy());
+    }
+    assert!(world.occupancy() <= 500, "{}", world.occupancy());
+    assert_eq!(
+        (
+            world.count(EventType::Warning),
+            world.count(EventType::Flush),
+            world.count(EventType::Summarize)
+        ),
+        (1, 1, 1)
+    );
+}
+
+#[test]
+fn each_upward_crossing_warns_once() {
+    let mut world = World::new(1000, "");
+    for _ in 0..200 {
+        world.call("append_fifo", said(23)).unwrap();
+    }
+    assert_eq!(world.core.counters.warnings, world.count(EventType::Warning) as u64);
+    let standing = u64::from(world.core.notices.iter().any(|n| n.kind == "pressure"));
+    assert_eq!(world.core.counters.warnings, world.core.counters.flushes + standing);
+    assert!(world.core.counters.flushes > 5);
+}
+
+#[test]
+fn one_token_over_the_window_is_short_of_one() {
+    let mut world = World::new(1000, "");
+    let free = tokens(&world.core).free;
+    let frame = {
+        let mut probe = World::new(1000, "");
+        let answer = probe.call("store_core", json!({"block_id": "b", "content": ""})).unwrap();
+        answer["result"]["token_estimate"].as_u64().unwrap()
+    };
+    // The block's own text is counted with its frame, so the size that fits exactly is searched.
+    let fits = |length: usize| {
+        let mut probe = World::new(1000, "");
+        probe.call("store_core", json!({"block_id": "b", "content": "x".repeat(length)}))
+    };
+    let mut length = usize::try_from((free - frame) * 4).unwrap() - 64;
+    while fits(length + 1).is_ok() {
+        length += 1;
+    }
+    let before = world.core.clone();
+    world.call("store_core", json!({"block_id": "b", "content": "x".repeat(length)})).unwrap();
+    assert_eq!(tokens(&world.core).free, 0);
+    let error = fits(length + 1).unwrap_err();
+    assert_eq!(error.code, Code::TokenBudgetExceeded);
+    assert_eq!(error.fields["required_headroom"], 1);
+    let mut unchanged = World::new(1000, "");
+    unchanged
+        .call("store_core", json!({"block_id": "b", "content": "x".repeat(length + 1)}))
+        .unwrap_err();
+    assert_eq!(unchanged.core, before);
+}
+
+#[test]
+fn pins_take_a_quarter_and_not_one_token_more() {
+    let pin = |length: usize, pinned: bool| json!({"block_id": "b", "content": "x".repeat(length), "policy": {"pinned": pinned}});
+    let mut length = 4 * 2048;
+    while World::new(8192, "").call("store_core", pin(length, true)).is_err() {
+        length -= 1;
+    }
+    let mut world = World::new(8192, "");
+    let answer = world.call("store_core", pin(length, true)).unwrap();
+    assert_eq!(answer["result"]["token_estimate"], 2048);
+    let error = World::new(8192, "").call("store_core", pin(length + 4, true)).unwrap_err();
+    assert_eq!(error.code, Code::PinLimitExceeded);
+    let mut later = World::new(8192, "");
+    later.call("store_core", pin(length + 4, false)).unwrap();
+    let error = later.call(
+        "store_core",
+        json!({"block_id": "b", "content": "x".repeat(length + 4), "policy": {"pinned": true}}),
+    );
+    assert_eq!(error.unwrap_err().code, Code::PinLimitExceeded, "pinning what is there counts too");
+}
+
+#[test]
+fn a_message_larger_than_the_window_changes_nothing() {
+    let mut world = World::new(1000, "");
+    world.call("append_fifo", said(50)).unwrap();
+    let before = world.core.clone();
+    let error = world.call("append_fifo", said(1001)).unwrap_err();
+    assert_eq!(error.code, Code::TokenBudgetExceeded);
+    // The empty system message costs 5 and the reply's priming 3; everything else could have left.
+    assert_eq!(error.fields["required_headroom"], 9);
+    assert_eq!(world.core, before);
+}
+
+#[test]
+fn what_cannot_reach_the_target_says_so_and_ends() {
+    let mut world = World::new(1000, &"x".repeat(2400));
+    for _ in 0..30 {
+        world.call("append_fifo", said(40)).unwrap();
+    }
+    let answer = world.call("evict_fifo", json!({})).unwrap();
+    assert_eq!(answer["flush"]["target_reached"], false);
+    assert_eq!(answer["result"]["after_occupancy"], world.occupancy());
+}
+
+#[test]
+fn an_eviction_without_summary_leaves_the_summary_alone() {
+    let mut world = World::new(2000, "");
+    for _ in 0..40 {
+        world.call("append_fifo", said(30)).unwrap();
+    }
+    let before = world.core.queue_head_summary.clone();
+    let answer =
+        world.call("evict_fifo", json!({"target_tokens": 300, "summarize": false})).unwrap();
+    assert!(answer["result"]["evicted_count"].as_u64().unwrap() > 20);
+    assert_eq!(world.core.queue_head_summary, before);
+    assert!(world.occupancy() <= 300);
+}
+
+#[test]
+fn a_narrower_window_evicts_and_says_that_the_invariant_was_broken() {
+    let mut world = World::new(4000, "");
+    for _ in 0..60 {
+        world.call("append_fifo", said(40)).unwrap();
+    }
+    world.patch(json!({"context_window": 1000})).unwrap();
+    assert_eq!(world.count(EventType::Error), 1);
+    assert!(world.occupancy() <= 500, "{}", world.occupancy());
+    let error =
+        World::new(4000, &"x".repeat(8000)).patch(json!({"context_window": 1000})).unwrap_err();
+    assert_eq!(error.code, Code::WindowTooSmall);
+}
+
+#[test]
+fn entries_written_to_recall_take_no_room() {
+    let mut world = World::new(1000, "");
+    let before = world.occupancy();
+    let answer = world
+        .call(
+            "write_recall",
+            json!({"entries": [{"content": "a"}, {"content": "b", "role": "user"}]}),
+        )
+        .unwrap();
+    assert_eq!(answer["result"]["inserted_ids"].as_array().unwrap().len(), 2);
+    assert_eq!(world.occupancy(), before);
+    assert_eq!(world.logged.len(), 2);
+}
+
+#[test]
+fn time_never_stands_still_between_two_messages() {
+    let mut world = World::new(1000, "");
+    world.unix_ms = 9_000;
+    world.call("append_fifo", said(10)).unwrap();
+    world.unix_ms = 5_000;
+    world.call("append_fifo", said(10)).unwrap();
+    assert_eq!(world.messages[1].created_at, iso8601(9_002));
+}
+
+/// A random call.
+fn any_call() -> impl Strategy<Value = (&'static str, Value)> {
+    let text = prop_oneof!["[a-z ]{0,400}", "\\PC{0,60}", Just("日本語のテキスト🙂".repeat(9))];
+    let role = prop_oneof![Just("user"), Just("assistant"), Just("system")];
+    let words = text.prop_filter("not empty", |t| !t.is_empty());
+    prop_oneof![
+        12 => (words.clone(), role).prop_map(|(t, r)| ("append_fifo", json!({"message": t, "role": r}))),
+        3 => (0..6u8, words.clone()).prop_map(|(id, t)| {
+            let calls = json!([{"id": format!("c{id}"), "type": "function", "function": {"name": "f", "arguments": t}}]);
+            ("append_fifo", json!({"message": {"content": "", "tool_calls": calls}, "role": "assistant"}))
+        }),
+        3 => (0..6u8, words.clone()).prop_map(|(id, t)| {
+            ("append_fifo", json!({"message": {"content": t, "tool_call_id": format!("c{id}")}, "role": "tool"}))
+        }),
+        2 => (0..4u8, words.clone(), any::<bool>(), any::<bool>()).prop_map(|(id, t, pinned, append)| {
+            let mode = if append { "append" } else { "replace" };
+            ("store_core", json!({"block_id": format!("b{id}"), "content": t, "policy": {"pinned": pinned, "mode": mode}}))
+        }),
+        1 => (0..900u64, any::<bool>()).prop_map(|(t, s)| ("evict_fifo", json!({"target_tokens": t, "summarize": s}))),
+        1 => words.prop_map(|t| ("write_recall", json!({"entries": [{"content": t}]}))),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_row_of_calls_breaks_the_window_or_loses_a_message(
+        window in 400..3000u64,
+        calls in prop::collection::vec(any_call(), 1..120),
+    ) {
+        let mut world = World::new(window, "You are Ada.");
+        let mut appended = 0;
+        for (tool, arguments) in calls {
+            let before = world.core.clone();
+            match world.call(tool, arguments) {
+                Ok(_) => appended += usize::from(matches!(tool, "append_fifo" | "write_recall")),
+                Err(error) => {
+                    prop_assert!(matches!(error.code, Code::TokenBudgetExceeded | Code::PinLimitExceeded), "{error}");
+                    // A first part of a flush may stand; the call itself left nothing.
+                    prop_assert_eq!(before.chain, world.core.chain.clone());
+                }
+            }
+        }
+        prop_assert_eq!(world.messages.len(), appended);
+    }
+}
