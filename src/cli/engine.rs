@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::app;
+use crate::cli::args;
 
 /// Run the database engine alone (root password from ARANGO_ROOT_PASSWORD)
 #[derive(Debug, Args)]
@@ -25,8 +26,8 @@ pub(crate) struct Engine {
 
 pub(crate) fn run(engine: Engine) -> ExitCode {
     app::engine(&app::EngineOptions {
-        socket: engine.socket,
-        ro_socket: engine.ro_socket,
-        data_dir: engine.data_dir,
+        socket: args::absolute(engine.socket),
+        ro_socket: engine.ro_socket.map(args::absolute),
+        data_dir: args::absolute(engine.data_dir),
     })
 }
