@@ -19,7 +19,8 @@ async fn furnished(home: &Home) -> Agent {
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "You are kind.").await;
     ada.done("store_core", &json!({"block_id": "human", "content": "Likes tea."})).await;
     ada.append("user", "Hello").await;
-    let call = json!([{"id": "c1", "type": "function", "function": {"name": "tide", "arguments": "{}"}}]);
+    let call =
+        json!([{"id": "c1", "type": "function", "function": {"name": "tide", "arguments": "{}"}}]);
     ada.append("assistant", json!({"content": "", "tool_calls": call})).await;
     ada.append("tool", json!({"content": "high", "tool_call_id": "c1"})).await;
     ada.done("write_recall", &json!({"entries": [{"content": "Has a boat."}]})).await;
@@ -41,7 +42,16 @@ struct Case {
 
 fn case(what: &'static str, path: &'static str, body: impl Into<Vec<u8>>) -> Case {
     let headers = vec![("idempotency-key", "bad"), ("if-match", "*")];
-    Case { what, method: "POST", path, headers, body: body.into(), status: 0, code: "", fields: vec![] }
+    Case {
+        what,
+        method: "POST",
+        path,
+        headers,
+        body: body.into(),
+        status: 0,
+        code: "",
+        fields: vec![],
+    }
 }
 
 impl Case {
@@ -79,7 +89,8 @@ fn hello() -> String {
 fn cases() -> Vec<Case> {
     let huge = json!({"message": "a".repeat(2 * 1024 * 1024), "role": "user"}).to_string();
     let long = json!({"message": "a ".repeat(600 * 1024), "role": "user"}).to_string();
-    let keyed = |headers: &[(&'static str, &'static str)]| case("", APPEND, hello()).by("POST", headers);
+    let keyed =
+        |headers: &[(&'static str, &'static str)]| case("", APPEND, hello()).by("POST", headers);
     let mut cases = vec![
         case("unknown agent", "/v1/agents/nobody/tools/append_fifo", hello()).is(404, "AGENT_NOT_FOUND"),
         case("a name with a blank", "/v1/agents/a%20b/tools/append_fifo", hello()).is(400, "INVALID_NAME").naming("agent"),
@@ -128,8 +139,14 @@ fn cases() -> Vec<Case> {
     ];
     let system = count::words(300);
     cases.push(
-        case("a system text larger than the window", "/v1/agents/eve", json!({"context_window": 256, "system": system}).to_string())
-            .by("PUT", &[]).is(422, "WINDOW_TOO_SMALL").naming("context_window"),
+        case(
+            "a system text larger than the window",
+            "/v1/agents/eve",
+            json!({"context_window": 256, "system": system}).to_string(),
+        )
+        .by("PUT", &[])
+        .is(422, "WINDOW_TOO_SMALL")
+        .naming("context_window"),
     );
     cases
 }
@@ -137,7 +154,12 @@ fn cases() -> Vec<Case> {
 async fn check(wire: &Wire, case: &Case) {
     let answer = wire.call(case.method, case.path, &case.headers, case.body.clone()).await;
     let shown = format!("{} {} {}", case.what, case.method, case.path);
-    assert_eq!((answer.status, answer.code()), (case.status, case.code), "{shown}: {}", answer.text);
+    assert_eq!(
+        (answer.status, answer.code()),
+        (case.status, case.code),
+        "{shown}: {}",
+        answer.text
+    );
     let body = answer.refused(case.status, case.code);
     for (name, value) in &case.fields {
         assert_eq!(&body[*name], value, "{shown}: {body}");
@@ -229,7 +251,8 @@ async fn pins_take_a_quarter_of_the_window_and_not_a_token_more() {
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
     let database = home.database_inside();
     let rendered = |words| {
-        let text = format!("<block id=\"p\" role=\"note\" pinned>\n{}\n</block>", count::words(words));
+        let text =
+            format!("<block id=\"p\" role=\"note\" pinned>\n{}\n</block>", count::words(words));
         count::message(&json!({"role": "system", "content": text}))
     };
     let pin = |words| json!({"block_id": "p", "content": count::words(words), "policy": {"pinned": true}});
@@ -237,7 +260,10 @@ async fn pins_take_a_quarter_of_the_window_and_not_a_token_more() {
     let before = everything(&ada, &database).await;
     let refused = ada.tool("store_core", &pin(words), &key(), "*").await;
     let refused = refused.refused(422, "PIN_LIMIT_EXCEEDED");
-    assert_eq!((&refused["pinned_tokens"], &refused["pinned_tokens_max"]), (&json!(2049), &json!(2048)));
+    assert_eq!(
+        (&refused["pinned_tokens"], &refused["pinned_tokens_max"]),
+        (&json!(2049), &json!(2048))
+    );
     assert_eq!(refused["required_headroom"], 1);
     assert_eq!(everything(&ada, &database).await, before);
     let pinned = ada.done("store_core", &pin(words - 1)).await;
@@ -257,7 +283,9 @@ async fn a_window_that_cannot_hold_what_is_there_is_refused() {
     let pins = json!({"block_id": "p", "content": count::words(200), "policy": {"pinned": true}});
     ada.done("store_core", &pins).await;
     let (state, messages) = (ada.state().await, ada.messages().await);
-    for (window, code) in [(256, "WINDOW_TOO_SMALL"), (600, "PIN_LIMIT_EXCEEDED"), (1000, "TOKEN_BUDGET_EXCEEDED")] {
+    for (window, code) in
+        [(256, "WINDOW_TOO_SMALL"), (600, "PIN_LIMIT_EXCEEDED"), (1000, "TOKEN_BUDGET_EXCEEDED")]
+    {
         let headers = [("idempotency-key", "patch"), ("if-match", "*")];
         let body = json!({"context_window": window}).to_string();
         ada.wire.call("PATCH", &ada.path(), &headers, body).await.refused(422, code);
@@ -268,7 +296,8 @@ async fn a_window_that_cannot_hold_what_is_there_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_conversation_file_with_a_broken_line_names_the_line() {
     let home = Home::new();
-    let good = json!({"role": "user", "content": "Hello", "name": "Ada", "time": "2026-01-01"}).to_string();
+    let good = json!({"role": "user", "content": "Hello", "name": "Ada", "time": "2026-01-01"})
+        .to_string();
     let file = home.path("talk.jsonl");
     let shown = file.to_str().expect("a plain path").to_owned();
     for (broken, what) in [

@@ -55,9 +55,13 @@ fn conversation(seed: u64, turns: u64, window: u64) -> Vec<Step> {
                 let id = format!("block{}", chance.below(3));
                 let content = text(&mut chance, 2);
                 let pinned = chance.below(2) == 0;
-                steps.push(Step::Store(json!({"block_id": id, "content": content, "policy": {"pinned": pinned}})));
+                steps.push(Step::Store(
+                    json!({"block_id": id, "content": content, "policy": {"pinned": pinned}}),
+                ));
             }
-            18 => steps.push(Step::Recall(json!({"entries": [{"content": text(&mut chance, 3)}, {"content": "漢"}]}))),
+            18 => steps.push(Step::Recall(
+                json!({"entries": [{"content": text(&mut chance, 3)}, {"content": "漢"}]}),
+            )),
             _ => {
                 let target = chance.below(window);
                 let summarize = chance.below(4) != 0;
@@ -140,7 +144,8 @@ async fn check_step(ada: &Agent, body: &Value, tool: &str, window: u64, expected
     assert_eq!(occupancy, counted, "the account is not what is rendered");
     assert_eq!(context["tokens"], body["tokens"]);
     assert!(occupancy <= window, "{occupancy} tokens in a window of {window}");
-    let change = i64::try_from(occupancy).expect("small") - i64::try_from(expected.occupancy).expect("small");
+    let change = i64::try_from(occupancy).expect("small")
+        - i64::try_from(expected.occupancy).expect("small");
     assert_eq!(body["token_estimate"], change);
 
     let summary = body["tokens"]["summary"].as_u64().expect("summary");
@@ -197,13 +202,19 @@ fn check_pairs(messages: &[Value]) {
 /// The database says the same as the server.
 async fn check_database(database: &Database, ada: &Agent, expected: &Expected) {
     let rows = database
-        .rows("FOR m IN messages FILTER m.agent_id == @a SORT m.seq RETURN m", json!({"a": ada.name}))
+        .rows(
+            "FOR m IN messages FILTER m.agent_id == @a SORT m.seq RETURN m",
+            json!({"a": ada.name}),
+        )
         .await;
     assert_eq!(said(&rows), expected.said, "not every byte in order");
     let state = ada.state().await;
     let head = state["queue"]["head_seq"].as_u64().expect("a head");
     let logged = database
-        .rows("FOR e IN recall_log FILTER e._from == @a SORT e.seq RETURN e", json!({"a": format!("core_memory/{}", ada.name)}))
+        .rows(
+            "FOR e IN recall_log FILTER e._from == @a SORT e.seq RETURN e",
+            json!({"a": format!("core_memory/{}", ada.name)}),
+        )
         .await;
     let out: Vec<&Value> = rows
         .iter()
@@ -212,7 +223,10 @@ async fn check_database(database: &Database, ada: &Agent, expected: &Expected) {
     assert_eq!(logged.len(), out.len());
     for (edge, message) in logged.iter().zip(out) {
         assert_eq!(edge["_to"], format!("messages/{}", message["_key"].as_str().expect("a key")));
-        assert_eq!((&edge["seq"], &edge["payload"]["content"]), (&message["seq"], &message["content"]));
+        assert_eq!(
+            (&edge["seq"], &edge["payload"]["content"]),
+            (&message["seq"], &message["content"])
+        );
     }
     let events = |kind: &'static str| {
         let query = "RETURN LENGTH(FOR e IN memory_events FILTER e.agent_id == @a AND e.type == @t RETURN 1)";
@@ -232,10 +246,17 @@ async fn conserves(home: &Home, name: &str, seed: u64, window: u64, turns: u64) 
     check_pairs(&messages);
     check_database(&home.database_inside(), &ada, &expected).await;
     home.assert_verified("vctx.sock", name);
-    assert!(expected.flushes > 3 && expected.warnings > 1, "the conversation never outgrew the window");
+    assert!(
+        expected.flushes > 3 && expected.warnings > 1,
+        "the conversation never outgrew the window"
+    );
     println!(
         "window {window}: {} messages, {} refused, {} flushes, {} warnings, occupancy at most {}",
-        expected.said.len(), expected.refused, expected.flushes, expected.warnings, expected.occupancy_max
+        expected.said.len(),
+        expected.refused,
+        expected.flushes,
+        expected.warnings,
+        expected.occupancy_max
     );
 }
 
@@ -260,7 +281,10 @@ async fn a_flush_of_more_than_one_transaction_is_whole_in_parts() {
     let answer = ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
     assert_eq!(answer["result"]["after_occupancy"], answer["tokens"]["occupancy"]);
     let state = ada.state().await;
-    assert_eq!((&state["queue"]["count"], &state["counters"]["evicted"]), (&json!(0), &json!(2_200)));
+    assert_eq!(
+        (&state["queue"]["count"], &state["counters"]["evicted"]),
+        (&json!(0), &json!(2_200))
+    );
     assert_eq!(state["counters"]["flushes"], 2, "2000 and the rest");
     home.assert_verified("vctx.sock", "ada");
 }

@@ -52,7 +52,10 @@ pub(crate) async fn core_of_the_contract(home: &Home) {
     let ada = Agent::at(wire, "ada");
     let state = ada.state().await;
     assert_eq!(state["_rev"], made.body["_rev"]);
-    assert_eq!(state["budget"], json!({"warning": 5734, "flush": 7372, "target": 4096, "max": 8192}));
+    assert_eq!(
+        state["budget"],
+        json!({"warning": 5734, "flush": 7372, "target": 4096, "max": 8192})
+    );
     assert_eq!(state["queue"]["head_seq"], 1);
     assert_eq!(state["chain"]["length"], 0);
 
@@ -115,7 +118,8 @@ async fn keys_replay(ada: &Agent) {
     assert_eq!(second, first);
     assert_eq!(ada.messages().await.len(), length);
     // Key and revision may stand among the arguments too.
-    let inside = json!({"message": "Once.", "role": "user", "idempotency_key": "once", "_rev": "*"});
+    let inside =
+        json!({"message": "Once.", "role": "user", "idempotency_key": "once", "_rev": "*"});
     let path = format!("{}/tools/append_fifo", ada.path());
     let third = ada.wire.call("POST", &path, &[], inside.to_string()).await.ok();
     assert_eq!((&third["replayed"], &third["_rev"]), (&json!(true), &first["_rev"]));
@@ -213,8 +217,12 @@ async fn the_metrics_add_up() {
     for text in ["one", "two", "three"] {
         ada.append("user", text).await;
     }
-    ada.tool("append_fifo", &json!({"role": "user"}), &key(), "*").await.refused(400, "INVALID_ARGUMENT");
-    ada.tool("fetch_core", &json!({"block_id": "none"}), &key(), "*").await.refused(404, "BLOCK_NOT_FOUND");
+    ada.tool("append_fifo", &json!({"role": "user"}), &key(), "*")
+        .await
+        .refused(400, "INVALID_ARGUMENT");
+    ada.tool("fetch_core", &json!({"block_id": "none"}), &key(), "*")
+        .await
+        .refused(404, "BLOCK_NOT_FOUND");
     let metrics = home.wire("metrics.sock").get("/metrics").await;
     let value = |name: &str| -> f64 {
         let line = metrics.text.lines().find(|line| line.split(' ').next() == Some(name));
@@ -237,7 +245,8 @@ async fn the_metrics_add_up() {
 }
 
 fn mode(path: &Path) -> u32 {
-    path.metadata().unwrap_or_else(|e| panic!("{}: {e}", path.display())).permissions().mode() & 0o777
+    path.metadata().unwrap_or_else(|e| panic!("{}: {e}", path.display())).permissions().mode()
+        & 0o777
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -249,7 +258,8 @@ async fn sockets_are_private_live_ones_are_kept_and_dead_ones_replaced() {
     std::fs::set_permissions(&directory, Permissions::from_mode(0o700)).expect("a mode");
     drop(UnixListener::bind(home.path("run/vctx.sock")).expect("a dead socket"));
     let server = home.serve_with("run/vctx.sock", &home::Tuning::default()).await;
-    for socket in ["run/vctx.sock", "run/metrics.sock", "data/arangod.sock", "data/arangod-ro.sock"] {
+    for socket in ["run/vctx.sock", "run/metrics.sock", "data/arangod.sock", "data/arangod-ro.sock"]
+    {
         assert_eq!(mode(&home.path(socket)), 0o660, "{socket}");
     }
     assert_eq!(mode(&directory), 0o700);
@@ -269,7 +279,8 @@ async fn sockets_are_private_live_ones_are_kept_and_dead_ones_replaced() {
     assert!(home.wire("run/vctx.sock").is_ready().await, "the first server goes on");
 
     assert!(server.stop().await.success());
-    for socket in ["run/vctx.sock", "run/metrics.sock", "data/arangod.sock", "data/arangod-ro.sock"] {
+    for socket in ["run/vctx.sock", "run/metrics.sock", "data/arangod.sock", "data/arangod-ro.sock"]
+    {
         assert!(!home.path(socket).exists(), "{socket} is left behind");
     }
 }
@@ -282,8 +293,7 @@ async fn a_restart_changes_nothing() {
     for turn in 0..40 {
         ada.append("user", format!("Turn {turn}: {}", count::words(20))).await;
     }
-    let (state, messages, context) =
-        (ada.state().await, ada.messages().await, ada.context().await);
+    let (state, messages, context) = (ada.state().await, ada.messages().await, ada.context().await);
     assert!(server.stop().await.success());
     let server = home.serve().await;
     assert_eq!(ada.state().await, state);

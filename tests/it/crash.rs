@@ -101,7 +101,10 @@ fn calls(round: u64, at: usize) -> (&'static str, Value) {
         4 => ("store_core", json!({"block_id": "plan", "content": text})),
         7 => ("write_recall", json!({"entries": [{"content": text}, {"content": "and more"}]})),
         8 => ("evict_fifo", json!({"target_tokens": 200})),
-        _ => ("append_fifo", json!({"message": {"content": text, "name": "Mate"}, "role": "assistant"})),
+        _ => (
+            "append_fifo",
+            json!({"message": {"content": text, "name": "Mate"}, "role": "assistant"}),
+        ),
     }
 }
 
@@ -180,7 +183,8 @@ impl Story {
         if let Some(plan) = plan {
             assert_eq!(state["blocks"][0]["content"], plan.arguments["content"]);
         }
-        let query = "LET audits = (FOR e IN memory_events FILTER e.agent_id == 'ada' AND e.type == 'audit'
+        let query =
+            "LET audits = (FOR e IN memory_events FILTER e.agent_id == 'ada' AND e.type == 'audit'
               SORT e.details.version_after RETURN e.details.version_after)
             LET records = LENGTH(FOR r IN idempotency FILTER r.agent_id == 'ada' RETURN 1)
             RETURN { audits, records }";
@@ -199,7 +203,8 @@ impl Story {
             match sent.tool {
                 "append_fifo" => {
                     let message = &arguments["message"];
-                    let content = message.as_str().map_or_else(|| text(&message["content"]), str::to_owned);
+                    let content =
+                        message.as_str().map_or_else(|| text(&message["content"]), str::to_owned);
                     all.push((text(&arguments["role"]), content));
                 }
                 "write_recall" => all.extend(
@@ -240,7 +245,13 @@ async fn somebody_dies(stage: &Stage) {
 impl fmt::Display for Story {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: u64 = self.hits.values().sum();
-        writeln!(f, "{all} kills, {} calls, {} sent again, {} of them replayed", self.log.len(), self.retried, self.replayed)?;
+        writeln!(
+            f,
+            "{all} kills, {} calls, {} sent again, {} of them replayed",
+            self.log.len(),
+            self.retried,
+            self.replayed
+        )?;
         for ((phase, victim), count) in &self.hits {
             writeln!(f, "  {:<22} {:<8} {count:>4}", format!("{phase:?}"), format!("{victim:?}"))?;
         }
@@ -307,7 +318,8 @@ async fn nothing_is_lost_doubled_or_half_done_whoever_is_killed_when() {
         let (mut phase, mut byte, pause) = choose(&mut chance, &bytes[&stream]);
         if !bytes[&stream].contains_key(&phase) {
             // Where all is streamed, no write is one request.
-            (phase, byte) = (Phase::BeginToCommit, chance.below(bytes[&stream][&Phase::BeginToCommit]));
+            (phase, byte) =
+                (Phase::BeginToCommit, chance.below(bytes[&stream][&Phase::BeginToCommit]));
         }
         story.stage.arm(victim, phase, byte, pause);
         story.round(round, victim, stream).await;
@@ -320,7 +332,11 @@ async fn nothing_is_lost_doubled_or_half_done_whoever_is_killed_when() {
     println!("{story}");
     let (inside, replying) =
         (story.share(&[Phase::BeginToCommit]), story.share(&[Phase::CommitToReply]));
-    println!("  between begin and commit {:.0} %, between commit and reply {:.0} %", inside * 100.0, replying * 100.0);
+    println!(
+        "  between begin and commit {:.0} %, between commit and reply {:.0} %",
+        inside * 100.0,
+        replying * 100.0
+    );
     assert!(inside >= 0.3, "only {inside:.2} between begin and commit");
     assert!(replying >= 0.1, "only {replying:.2} between commit and reply");
     let open = story.stage.home.database().open_transactions().await;

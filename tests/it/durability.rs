@@ -16,8 +16,7 @@ const ENGINE: &str = "IT_ENGINE_DIRECTORY";
 /// Set when that engine must not sync.
 const UNSYNCED: &str = "IT_ENGINE_UNSYNCED";
 /// What is traced.
-const CALLS: &str =
-    "trace=read,recvfrom,recvmsg,write,writev,sendto,sendmsg,pwrite64,pwritev,fdatasync,fsync,sync_file_range,msync";
+const CALLS: &str = "trace=read,recvfrom,recvmsg,write,writev,sendto,sendmsg,pwrite64,pwritev,fdatasync,fsync,sync_file_range,msync";
 /// Appends of one run.
 const APPENDS: usize = 25;
 
@@ -51,9 +50,9 @@ fn judge(calls: &[Call], start: &str, data: &Path) -> Verdict {
     let in_data = |call: &&Call| call.file.starts_with(data);
     let mut verdict = Verdict::default();
     for request in calls.iter().filter(|call| reads(call, start)) {
-        let reply = calls.iter().find(|call| {
-            call.begun > request.ended && call.file == request.file && replies(call)
-        });
+        let reply = calls
+            .iter()
+            .find(|call| call.begun > request.ended && call.file == request.file && replies(call));
         let Some(reply) = reply else { continue };
         verdict.answered += 1;
         let within = |call: &&Call| call.begun > request.ended && call.begun < reply.begun;
@@ -115,7 +114,8 @@ async fn judged_engine(sync: bool) -> Verdict {
     }
     let engine = Process::start(&home, "engine", command);
     engine.ready(&[home.path("engine.sock"), home.path("engine-ro.sock")], None).await;
-    let server = home.server("vctx.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
+    let server =
+        home.server("vctx.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
     append_some(&home).await;
     drop(server);
     engine.kill();
@@ -150,7 +150,13 @@ async fn an_engine_syncs_unless_a_test_says_no() {
     let listen = |name: &str| UnixListener::bind(directory.join(name)).expect("a socket");
     let serve = |name: &str, mode| {
         let (engine, auth) = (engine.clone(), auth.clone());
-        tokio::spawn(arango_embedded::http::serve(engine, listen(name), mode, auth, std::future::pending()))
+        tokio::spawn(arango_embedded::http::serve(
+            engine,
+            listen(name),
+            mode,
+            auth,
+            std::future::pending(),
+        ))
     };
     let reads = serve("engine-ro.sock", Mode::ReadOnly);
     let writes = serve("engine.sock", Mode::ReadWrite);

@@ -22,7 +22,9 @@ async fn insist(agent: &Agent, tool: &str, arguments: &Value) -> Value {
     for _ in 0..SENDS_MAX {
         match agent.attempt(tool, arguments, &key, "*").await {
             Ok(answer) if answer.status == 200 => return answer.body,
-            Ok(answer) => assert_eq!(answer.status, 503, "not what a fault makes of a call: {}", answer.text),
+            Ok(answer) => {
+                assert_eq!(answer.status, 503, "not what a fault makes of a call: {}", answer.text)
+            }
             Err(lost) => panic!("the server itself must answer: {}", lost.0),
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -42,7 +44,12 @@ async fn converse(agent: &Agent, mut meanwhile: impl AsyncFnMut(usize)) {
         }
         if turn % 12 == 7 {
             insist(agent, "evict_fifo", &json!({"target_tokens": 300})).await;
-            insist(agent, "write_recall", &json!({"entries": [{"content": format!("note {turn}")}]})).await;
+            insist(
+                agent,
+                "write_recall",
+                &json!({"entries": [{"content": format!("note {turn}")}]}),
+            )
+            .await;
         }
     }
 }
@@ -53,11 +60,24 @@ async fn outcome(stage: &Stage, agent: &Agent) -> Value {
     let messages = agent.messages().await;
     let placed: Vec<Value> = messages
         .iter()
-        .map(|m| json!([m["seq"], m["kind"], m["in_queue"], m["token_estimate"], m["evicted_batch_id"].is_string()]))
+        .map(|m| {
+            json!([
+                m["seq"],
+                m["kind"],
+                m["in_queue"],
+                m["token_estimate"],
+                m["evicted_batch_id"].is_string()
+            ])
+        })
         .collect();
-    let blocks: Vec<Value> =
-        state["blocks"].as_array().expect("blocks").iter().map(|b| json!([b["id"], b["content"]])).collect();
-    let count = async |query: &str| stage.home.database().row(query, json!({"a": agent.name})).await;
+    let blocks: Vec<Value> = state["blocks"]
+        .as_array()
+        .expect("blocks")
+        .iter()
+        .map(|b| json!([b["id"], b["content"]]))
+        .collect();
+    let count =
+        async |query: &str| stage.home.database().row(query, json!({"a": agent.name})).await;
     json!({
         "said": said(&messages), "placed": placed, "blocks": blocks, "tokens": state["tokens"],
         "summary": state["summary"]["content"], "counters": state["counters"], "version": state["version"],
@@ -129,7 +149,8 @@ async fn refused(stage: &Stage, wanted: &Value) {
 
 async fn all_at_once(stage: &Stage, wanted: &Value) {
     let agent = stage.agent("storm", 1024).await;
-    let faults = [Fault::Delay, Fault::CutBefore, Fault::CutAfter, Fault::CutInside, Fault::Garbage];
+    let faults =
+        [Fault::Delay, Fault::CutBefore, Fault::CutAfter, Fault::CutInside, Fault::Garbage];
     stage.writes.by_chance(&faults, 4, 60, 42);
     stage.reads.by_chance(&faults, 4, 30, 43);
     converse(&agent, async |_| {}).await;

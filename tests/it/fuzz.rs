@@ -12,9 +12,22 @@ use crate::talk::{Agent, key};
 
 /// Texts that have broken something somewhere.
 const NASTY: [&str; 16] = [
-    "", " ", "\u{0}", "\r\n\r\nHTTP/1.1 200 OK", "'; DROP TABLE messages; --", "\" RETURN 1 //",
-    "@scope", "${jndi:ldap://x}", "../../etc/passwd", "%00%2e%2e", "<script>", "</block>", "\u{202e}txt",
-    "null", "-0", "1e400",
+    "",
+    " ",
+    "\u{0}",
+    "\r\n\r\nHTTP/1.1 200 OK",
+    "'; DROP TABLE messages; --",
+    "\" RETURN 1 //",
+    "@scope",
+    "${jndi:ldap://x}",
+    "../../etc/passwd",
+    "%00%2e%2e",
+    "<script>",
+    "</block>",
+    "\u{202e}txt",
+    "null",
+    "-0",
+    "1e400",
 ];
 
 /// Arguments that are right, of each tool.
@@ -23,10 +36,14 @@ fn right(tool: &str) -> Value {
         "store_core" => json!({"block_id": "human", "content": "Likes tea.",
             "policy": {"mode": "replace", "pinned": false, "role": "note", "justification": "said so"}}),
         "fetch_core" => json!({"block_id": "human"}),
-        "append_fifo" => json!({"role": "assistant", "message": {"content": "Hello", "name": "Mate", "said_at": "now",
-            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}}),
+        "append_fifo" => {
+            json!({"role": "assistant", "message": {"content": "Hello", "name": "Mate", "said_at": "now",
+            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}})
+        }
         "evict_fifo" => json!({"strategy": "fifo", "target_tokens": 4000, "summarize": true}),
-        "write_recall" => json!({"entries": [{"content": "x", "role": "user", "name": "Ada", "said_at": "now"}, {"content": "y"}]}),
+        "write_recall" => {
+            json!({"entries": [{"content": "x", "role": "user", "name": "Ada", "said_at": "now"}, {"content": "y"}]})
+        }
         other => panic!("no tool {other}"),
     }
 }
@@ -40,7 +57,9 @@ fn strange() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         any::<u64>().prop_map(Value::from),
-        any::<f64>().prop_filter("JSON has no other numbers", |f| f.is_finite()).prop_map(Value::from),
+        any::<f64>()
+            .prop_filter("JSON has no other numbers", |f| f.is_finite())
+            .prop_map(Value::from),
         prop::sample::select(&NASTY[..]).prop_map(Value::from),
         ".{0,40}".prop_map(Value::from),
         "[\\PC]{0,20}".prop_map(Value::from),
@@ -135,12 +154,22 @@ fn damaged(tool: &str, damage: &Damage) -> Value {
 
 /// Refusals that are about the call as a whole, not about one argument.
 const WITHOUT_FIELD: [&str; 7] = [
-    "INVALID_JSON", "BODY_TOO_LARGE", "BLOCK_NOT_FOUND", "TOKEN_BUDGET_EXCEEDED", "PIN_LIMIT_EXCEEDED",
-    "REVISION_STALE", "IDEMPOTENCY_KEY_REUSED",
+    "INVALID_JSON",
+    "BODY_TOO_LARGE",
+    "BLOCK_NOT_FOUND",
+    "TOKEN_BUDGET_EXCEEDED",
+    "PIN_LIMIT_EXCEEDED",
+    "REVISION_STALE",
+    "IDEMPOTENCY_KEY_REUSED",
 ];
 
 /// Sends the arguments; a refusal must name what is wrong and leave everything as it is.
-async fn check(ada: &Agent, database: &Database, tool: &str, arguments: &Value) -> Result<bool, TestCaseError> {
+async fn check(
+    ada: &Agent,
+    database: &Database,
+    tool: &str,
+    arguments: &Value,
+) -> Result<bool, TestCaseError> {
     let before = (ada.state().await, database.counts().await);
     let answer = ada.tool(tool, arguments, &key(), "*").await;
     let shown: String = format!("{tool} {arguments}").chars().take(300).collect();
@@ -173,7 +202,8 @@ fn every_argument_of_every_tool_is_refused_by_name_or_taken_whole() {
     });
     let database = home.database_inside();
     let cases = u32::try_from(setting("VCTX_FUZZ_CASES", 400)).expect("so many cases");
-    let config = Config { cases, failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
+    let config =
+        Config { cases, failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
     let mut runner = TestRunner::new(config);
     let taken = std::cell::Cell::new(0u32);
     let strategy = (prop::sample::select(&TOOLS[..]), damage());
@@ -199,14 +229,15 @@ fn any_bytes_as_a_body_are_answered() {
     let ada = runtime.block_on(Agent::create(home.wire("vctx.sock"), "ada", 8192, ""));
     let before = runtime.block_on(ada.state());
     let config = Config { cases: 200, failure_persistence: None, ..Config::default() };
-    let outcome = TestRunner::new(config).run(&prop::collection::vec(any::<u8>(), 0..300), |bytes| {
-        let path = format!("{}/tools/append_fifo", ada.path());
-        let key = key();
-        let headers = [("idempotency-key", key.as_str()), ("if-match", "*")];
-        let answer = runtime.block_on(ada.wire.call("POST", &path, &headers, bytes));
-        prop_assert_eq!(answer.status, 400, "{}", answer.text);
-        Ok(())
-    });
+    let outcome =
+        TestRunner::new(config).run(&prop::collection::vec(any::<u8>(), 0..300), |bytes| {
+            let path = format!("{}/tools/append_fifo", ada.path());
+            let key = key();
+            let headers = [("idempotency-key", key.as_str()), ("if-match", "*")];
+            let answer = runtime.block_on(ada.wire.call("POST", &path, &headers, bytes));
+            prop_assert_eq!(answer.status, 400, "{}", answer.text);
+            Ok(())
+        });
     outcome.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(runtime.block_on(ada.state()), before);
     drop(server);

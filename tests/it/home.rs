@@ -97,14 +97,26 @@ impl Home {
     }
 
     /// A server on a database that listens on two sockets of this directory.
-    pub(crate) async fn server(&self, socket: &str, rw: &str, ro: &str, tuning: &Tuning) -> Process {
+    pub(crate) async fn server(
+        &self,
+        socket: &str,
+        rw: &str,
+        ro: &str,
+        tuning: &Tuning,
+    ) -> Process {
         let process = self.server_begun(socket, rw, ro, tuning);
         process.ready(&[], Some(&self.path(socket))).await;
         process
     }
 
     /// The same without waiting for its readiness.
-    pub(crate) fn server_begun(&self, socket: &str, rw: &str, ro: &str, tuning: &Tuning) -> Process {
+    pub(crate) fn server_begun(
+        &self,
+        socket: &str,
+        rw: &str,
+        ro: &str,
+        tuning: &Tuning,
+    ) -> Process {
         let mut command = command(tuning);
         command.args(["serve", "--socket"]).arg(self.path(socket));
         command.arg("--data-dir").arg(self.path("server"));

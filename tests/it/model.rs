@@ -65,7 +65,12 @@ impl Drop for Model {
     }
 }
 
-async fn answer(mut stream: UnixStream, after: Duration, asked: &AtomicUsize, answered: &AtomicUsize) {
+async fn answer(
+    mut stream: UnixStream,
+    after: Duration,
+    asked: &AtomicUsize,
+    answered: &AtomicUsize,
+) {
     let mut request = Vec::new();
     while !whole(&request) {
         match stream.read_buf(&mut request).await {
@@ -76,7 +81,8 @@ async fn answer(mut stream: UnixStream, after: Duration, asked: &AtomicUsize, an
     asked.fetch_add(1, Ordering::SeqCst);
     tokio::time::sleep(after).await;
     answered.fetch_add(1, Ordering::SeqCst);
-    let body = json!({"choices": [{"message": {"role": "assistant", "content": SUMMARY}}]}).to_string();
+    let body =
+        json!({"choices": [{"message": {"role": "assistant", "content": SUMMARY}}]}).to_string();
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         body.len()
@@ -89,5 +95,7 @@ fn whole(request: &[u8]) -> bool {
     let Some(end) = request.windows(4).position(|w| w == b"\r\n\r\n") else { return false };
     let head = String::from_utf8_lossy(&request[..end]).to_ascii_lowercase();
     let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
-    length.and_then(|l| l.trim().parse::<usize>().ok()).is_some_and(|l| request.len() >= end + 4 + l)
+    length
+        .and_then(|l| l.trim().parse::<usize>().ok())
+        .is_some_and(|l| request.len() >= end + 4 + l)
 }

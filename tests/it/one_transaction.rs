@@ -63,7 +63,10 @@ fn written(query: &str) -> BTreeSet<String> {
 /// Checks the requests of one call that evicts; gives the texts that ran inside.
 fn check_one_transaction(record: &[Exchange]) -> Vec<String> {
     let begin = &record[0];
-    assert!(begin.method == "POST" && begin.path.ends_with("/_api/transaction/begin"), "{begin:#?}");
+    assert!(
+        begin.method == "POST" && begin.path.ends_with("/_api/transaction/begin"),
+        "{begin:#?}"
+    );
     assert_eq!(begin.request["allowImplicit"], false, "{}", begin.request);
     assert_eq!(begin.request["waitForSync"], true, "{}", begin.request);
     let mut declared: Vec<&str> = begin.request["collections"]["write"]
@@ -84,7 +87,11 @@ fn check_one_transaction(record: &[Exchange]) -> Vec<String> {
     let inside = &record[1..record.len() - 2];
     for exchange in inside {
         assert!(exchange.is_query(), "{exchange:#?}");
-        assert_eq!(exchange.transaction.as_deref(), Some(id.as_str()), "a write outside: {exchange:#?}");
+        assert_eq!(
+            exchange.transaction.as_deref(),
+            Some(id.as_str()),
+            "a write outside: {exchange:#?}"
+        );
         texts.push(exchange.request["query"].as_str().expect("a query").to_owned());
     }
     let [commit, status] = &record[record.len() - 2..] else { panic!("no end: {record:#?}") };
@@ -152,7 +159,10 @@ async fn watch(database: Database, agent: &str, stop: Arc<AtomicBool>) -> (u64, 
         assert_eq!(row["seqs"], Value::from(dense(1, next)), "messages and core differ: {row}");
         assert_eq!(row["edges"], Value::from(dense(1, head)), "edges and head differ: {row}");
         assert_eq!(row["chain"]["length"], next - 1, "{row}");
-        assert!(next == 1 || row["last"] == row["chain"]["head"], "chain and messages differ: {row}");
+        assert!(
+            next == 1 || row["last"] == row["chain"]["head"],
+            "chain and messages differ: {row}"
+        );
         assert_eq!(row["tokens"].as_f64(), row["queue"]["tokens"].as_f64(), "{row}");
         assert_eq!(row["evicted"], head - 1, "{row}");
         assert_eq!(row["audits"], row["version"], "events and core differ: {row}");

@@ -119,7 +119,12 @@ fn counters(text: &str) -> BTreeMap<u64, u64> {
 }
 
 /// Kills a server and starts it again until it is told to stop; gives the server that lives then.
-async fn torment(home: Arc<Home>, mut server: Process, seen: Arc<Seen>, stop: Arc<AtomicBool>) -> Process {
+async fn torment(
+    home: Arc<Home>,
+    mut server: Process,
+    seen: Arc<Seen>,
+    stop: Arc<AtomicBool>,
+) -> Process {
     let mut chance = Chance::new(99);
     while !stop.load(Ordering::SeqCst) {
         tokio::time::sleep(Duration::from_millis(300 + chance.below(500))).await;
@@ -146,13 +151,12 @@ async fn sixteen_clients_on_two_servers_make_one_linear_history() {
     let begun = Instant::now();
     let clients: Vec<_> = (1..=CLIENTS)
         .map(|number| {
-            let servers = [
-                Agent::at(home.wire("a.sock"), "ada"),
-                Agent::at(home.wire("b.sock"), "ada"),
-            ];
+            let servers =
+                [Agent::at(home.wire("a.sock"), "ada"), Agent::at(home.wire("b.sock"), "ada")];
             let at = usize::from(number % 2 == 0);
             let (chance, seen) = (Chance::new(number), Arc::clone(&seen));
-            let client = Client { number, servers, at, chance, seen, appended: vec![], counted: 0, keys: 0 };
+            let client =
+                Client { number, servers, at, chance, seen, appended: vec![], counted: 0, keys: 0 };
             tokio::spawn(client.run(turns))
         })
         .collect();
@@ -173,8 +177,11 @@ async fn sixteen_clients_on_two_servers_make_one_linear_history() {
     let figure = |n: &AtomicU64| n.load(Ordering::Relaxed);
     println!(
         "{} calls in {took:?}: {} kills, {} unanswered, {} stale as told, {} conflicts given back",
-        done.iter().map(|c| c.keys).sum::<u64>(), figure(&seen.kills), figure(&seen.unanswered),
-        figure(&seen.stale), figure(&seen.conflicts)
+        done.iter().map(|c| c.keys).sum::<u64>(),
+        figure(&seen.kills),
+        figure(&seen.unanswered),
+        figure(&seen.stale),
+        figure(&seen.conflicts)
     );
     assert!(figure(&seen.kills) > 1 && figure(&seen.stale) > 0, "nobody met anybody");
 }
@@ -209,11 +216,17 @@ async fn check_history(home: &Home, ada: &Agent, clients: &[Client]) {
     let version = ada.state().await["version"].as_u64().expect("a version");
     assert_eq!(rows.len() as u64, version);
     for (row, after) in rows.iter().zip(1..) {
-        assert_eq!((&row["version_after"], &row["version_before"]), (&json!(after), &json!(after - 1)));
+        assert_eq!(
+            (&row["version_after"], &row["version_before"]),
+            (&json!(after), &json!(after - 1))
+        );
     }
     for pair in rows.windows(2) {
         if pair[1]["tokens_before"].is_object() {
-            assert_eq!(pair[1]["tokens_before"], pair[0]["tokens_after"], "versions that do not follow");
+            assert_eq!(
+                pair[1]["tokens_before"], pair[0]["tokens_after"],
+                "versions that do not follow"
+            );
         }
     }
     let hashes: BTreeSet<&str> = rows.iter().filter_map(|row| row["key_hash"].as_str()).collect();

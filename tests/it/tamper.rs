@@ -24,7 +24,8 @@ fn assert_broken(home: &Home, seq: u64, kind: &str) {
     let faults = report["agents"][0]["faults"].as_array().expect("faults");
     assert_eq!((&faults[0]["seq"], &faults[0]["kind"]), (&json!(seq), &json!(kind)), "{faults:#?}");
     let socket = home.path("vctx.sock");
-    let told = home.run(&["verify", "--agent", "ada", "--socket", socket.to_str().expect("a path")]);
+    let told =
+        home.run(&["verify", "--agent", "ada", "--socket", socket.to_str().expect("a path")]);
     let told = String::from_utf8_lossy(&told.stdout).into_owned();
     assert!(told.contains(&format!("message {seq}")), "{told}");
 }
@@ -115,7 +116,18 @@ async fn a_receipt_says_what_a_prompt_held() {
     }
     for (seq, was) in [(head, true), (head - 1, false)] {
         let item = seq.to_string();
-        let arguments = ["verify", "--agent", "ada", "--json", "--receipt", receipt, "--item", &item, "--socket", socket];
+        let arguments = [
+            "verify",
+            "--agent",
+            "ada",
+            "--json",
+            "--receipt",
+            receipt,
+            "--item",
+            &item,
+            "--socket",
+            socket,
+        ];
         let output = home.run(&arguments);
         let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
         assert!(output.status.success(), "{report:#}");

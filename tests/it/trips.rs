@@ -51,7 +51,9 @@ async fn a_call_takes_as_many_trips_as_the_golden_file_says() {
     line("append_fifo with its revision, core fresh in the cache");
     ada.tool("append_fifo", &call, "guarded", &revision).await.ok();
     line("append_fifo again with the same key");
-    ada.tool("append_fifo", &json!({"message": "x", "role": "user"}), &key(), "stale").await.refused(412, "REVISION_STALE");
+    ada.tool("append_fifo", &json!({"message": "x", "role": "user"}), &key(), "stale")
+        .await
+        .refused(412, "REVISION_STALE");
     line("append_fifo with a stale revision");
     other.append("user", "elsewhere").await;
     ada.append("user", "stale").await;

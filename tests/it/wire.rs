@@ -50,7 +50,11 @@ impl Answer {
         assert_eq!(self.headers["content-type"], "application/problem+json");
         assert_eq!(self.body["status"], status);
         for name in ["type", "title", "detail", "system_message"] {
-            assert!(self.body[name].as_str().is_some_and(|t| !t.is_empty()), "{name}: {}", self.text);
+            assert!(
+                self.body[name].as_str().is_some_and(|t| !t.is_empty()),
+                "{name}: {}",
+                self.text
+            );
         }
         self.body
     }

@@ -1,7 +1,7 @@
 //! The command itself: reads the conversation, sets the stage, plays, proves, and always stops what it started.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ use crate::cli::demo::proof::{self, Proof};
 use crate::cli::demo::stage::Stage;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{args, output};
+use crate::clock;
 
 const EXAMPLES: &str = "\
 Engine and server run as processes of their own on sockets in a temporary directory and are gone when the demo ends. The server
@@ -54,7 +55,7 @@ pub(crate) struct Demo {
 
 pub(crate) async fn run(demo: Demo) -> Result<(), Failure> {
     let turns = conversation(&demo)?;
-    let began = Instant::now();
+    let began = clock::now();
     let mut stage = Stage::prepare(demo.keep.as_deref())?;
     let ended = tokio::select! {
         ended = act(&mut stage, &demo, &turns) => ended,
@@ -131,7 +132,7 @@ fn summary(played: &Played, proof: &Proof, took: Duration) -> Value {
         "summary_tokens_max": score.summary_tokens_max,
         "transactions_committed": metrics.committed, "transactions_aborted": metrics.aborted,
         "turns_in_file": played.turns, "turns_split": played.turns_split,
-        "kills": played.kills, "retries": played.retries, "replayed": played.replayed,
+        "kills": played.kills, "kills_in_flight": played.kills_in_flight, "retries": played.retries, "replayed": played.replayed,
         "flushes_short_of_target": score.short_of_target, "limits_broken": score.broken,
         "seconds": (took.as_secs_f64() * 1000.0).round() / 1000.0,
         "arangors_typed_share": metrics.typed_share(), "store_requests": metrics.typed + metrics.raw,

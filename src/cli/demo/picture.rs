@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::cli::demo::score::Score;
 use crate::cli::output::{self, SECTIONS, bar, number};
+use crate::clock;
 
 /// Events shown at once.
 const EVENTS_SHOWN: usize = 8;
@@ -86,7 +87,7 @@ impl Picture {
         }
         let due = self.drawn_at.is_none_or(|at| at.elapsed() >= PICTURE_PAUSE);
         if due || done == self.turns {
-            self.drawn_at = Some(Instant::now());
+            self.drawn_at = Some(clock::now());
             let lines = self.lines(done, answer, score);
             self.draw(&lines);
         }

@@ -12,6 +12,7 @@ use crate::cli::demo::stage::{Role, Stage};
 use crate::cli::exit::Failure;
 use crate::cli::output::{field, number};
 use crate::client::{Appended, Client, NewAgent, Problem, Write};
+use crate::clock;
 use crate::ids::{Ids as _, SystemIds};
 
 /// The agent of the demo.
@@ -30,8 +31,9 @@ const DELIVERY_MAX: Duration = Duration::from_secs(25);
 /// Pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Longest time a call is on its way before the kill meets it, in microseconds; the exact time is left to chance.
-const KILL_DELAY_US_MAX: u64 = 1500;
+/// Longest time a call is on its way before the kill meets it, in microseconds; the exact time is left to chance, below the time
+/// that the call before took.
+const KILL_DELAY_US_MAX: u64 = 5_000;
 
 /// Parts that a text is cut into at first have about one character per token of the window; halved this often when refused.
 const HALVINGS_MAX: u32 = 6;
@@ -66,6 +68,8 @@ pub(crate) struct Played {
     /// Lives of the server whose figures could not be read before they ended.
     pub(crate) metrics_missed: u64,
     pub(crate) kills: u64,
+    /// Kills that met a call between sending and answer.
+    pub(crate) kills_in_flight: u64,
     pub(crate) retries: u64,
     /// Calls whose answer had been stored by an attempt that got none.
     pub(crate) replayed: u64,
@@ -84,7 +88,8 @@ pub(crate) async fn play(
     let new = NewAgent { context_window: window, system: Some(SYSTEM.into()), encoding: None };
     let state = client.create_agent(AGENT, &new).await?;
     let played = Played { turns: turns.len(), score: Score::new(&state), ..Played::default() };
-    let mut player = Player { stage, picture, client, played, window, pressure: String::new() };
+    let mut player =
+        Player { stage, picture, client, played, window, pressure: String::new(), call_us: 0 };
     for (at, turn) in turns.iter().enumerate() {
         player.turn(at, turn).await?;
     }
@@ -100,6 +105,8 @@ struct Player<'a> {
     window: u64,
     /// The last pressure told.
     pressure: String,
+    /// Microseconds the last call took.
+    call_us: u64,
 }
 
 impl Player<'_> {
@@ -165,14 +172,18 @@ impl Player<'_> {
         let mut message = turn.parts.clone();
         message.insert("content".into(), turn.content.clone().into());
         let message = Value::Object(message);
-        let until = Instant::now() + DELIVERY_MAX;
+        let until = clock::now() + DELIVERY_MAX;
+        let began = clock::now();
         let mut outcome = match victim {
             Some(role) => self.under_fire(role, turn, &message, &write).await?,
             None => self.client.append(AGENT, &turn.role, &message, &write).await,
         };
         loop {
             match outcome {
-                Ok(appended) => return Ok(Some(self.answered(turn, appended))),
+                Ok(appended) => {
+                    self.call_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+                    return Ok(Some(self.answered(turn, appended)));
+                }
                 Err(problem)
                     if matches!(
                         problem.code.as_str(),
@@ -181,7 +192,7 @@ impl Player<'_> {
                 {
                     return Ok(None);
                 }
-                Err(problem) if problem.is_passing() && Instant::now() < until => {
+                Err(problem) if problem.is_passing() && clock::now() < until => {
                     self.recover(&problem).await?
                 }
                 Err(problem) => return Err(problem.into()),
@@ -219,21 +230,33 @@ impl Player<'_> {
             self.count_life().await;
         }
         let (stage, client) = (&mut *self.stage, &self.client);
+        let delay =
+            Duration::from_micros(SystemIds.below(self.call_us.clamp(1, KILL_DELAY_US_MAX)));
         let kill_and_restart = async {
-            tokio::time::sleep(Duration::from_micros(SystemIds.below(KILL_DELAY_US_MAX))).await;
+            // The timer of the runtime is too coarse for less than a millisecond.
+            let began = clock::now();
+            while began.elapsed() < delay {
+                tokio::task::yield_now().await;
+            }
+            let killed_at = clock::now();
             let killed = stage.kill(role).await?;
-            let began = Instant::now();
+            let began = clock::now();
             let started = stage.start(role).await?;
-            Ok::<_, Failure>((killed, started, began.elapsed()))
+            Ok::<_, Failure>((killed_at, killed, started, began.elapsed()))
         };
-        let (outcome, restarted) =
-            tokio::join!(client.append(AGENT, &turn.role, message, write), kill_and_restart);
-        let (killed, started, took) = restarted?;
+        let call = async {
+            let outcome = client.append(AGENT, &turn.role, message, write).await;
+            (outcome, clock::now())
+        };
+        let ((outcome, ended_at), restarted) = tokio::join!(call, kill_and_restart);
+        let (killed_at, killed, started, took) = restarted?;
         self.played.kills += 1;
         let how = match &outcome {
-            Ok(_) => "the call had just been answered".to_string(),
-            Err(problem) => format!("a call is without its answer ({})", problem.code),
+            Ok(_) if ended_at <= killed_at => "the call had just been answered",
+            Ok(_) => "the call on its way was answered all the same",
+            Err(_) => "the call on its way got no answer",
         };
+        self.played.kills_in_flight += u64::from(ended_at > killed_at);
         let name = role.name();
         self.picture.event(format!("{name} {killed} killed with SIGKILL; {how}"));
         self.picture.event(format!("{name} {started} is up after {} ms", took.as_millis()));

@@ -320,7 +320,7 @@ fn conservation(played: &Played, proof: &Proof, took: Duration) -> String {
         (
             "kills with SIGKILL",
             plain(played.kills),
-            "each within 1.5 ms after a call was sent".into(),
+            format!("{} of them while a call was on its way", played.kills_in_flight),
         ),
         (
             "transactions committed",
