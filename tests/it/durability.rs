@@ -93,7 +93,8 @@ async fn an_answer_of_the_server_comes_after_the_sync() {
     let tuning = Tuning { under: strace::under(CALLS, &trace), ..Tuning::default() };
     let server = home.serve_with("vctx.sock", &tuning).await;
     append_some(&home).await;
-    drop(server);
+    server.kill();
+    strace::finished(&trace, server.id()).await;
     let start = "POST /v1/agents/ada/tools/append_fifo ";
     let verdict = judge(&strace::read(&trace), start, &home.path("data"));
     assert_eq!(verdict, Verdict { answered: APPENDS, covered: APPENDS });
@@ -117,7 +118,8 @@ async fn judged_engine(sync: bool) -> Verdict {
         home.server("vctx.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
     append_some(&home).await;
     drop(server);
-    drop(engine);
+    engine.kill();
+    strace::finished(&trace, engine.id()).await;
     judge(&strace::read(&trace), "POST /_db/vctx/_api/cursor ", &home.path("data"))
 }
 

@@ -56,7 +56,8 @@ async fn no_internet_socket_is_ever_opened() {
     }
     home.assert_verified("vctx.sock", "ada");
     drop(home.wire("metrics.sock").get("/metrics").await);
-    drop(server);
+    server.kill();
+    strace::finished(&trace, server.id()).await;
     let seen = strace::read(&trace);
     let sockets: Vec<&strace::Call> =
         seen.iter().filter(|call| call.name == "socket" || call.name == "socketpair").collect();

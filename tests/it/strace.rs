@@ -3,6 +3,10 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Longest wait for the tracer to end after the program did.
+const END_MAX: Duration = Duration::from_secs(20);
 
 /// One system call.
 #[derive(Clone, Debug)]
@@ -29,8 +33,19 @@ pub(crate) fn can_trace() -> bool {
 /// Command line that traces a program into a file.
 pub(crate) fn under(calls: &str, into: &Path) -> Vec<String> {
     let file = into.to_str().expect("a plain path");
-    let line = ["strace", "-f", "-y", "-s", "256", "--seccomp-bpf", "-e", calls, "-o", file];
+    // With -D the program itself is our child, so that killing it ends the tracer too.
+    let line = ["strace", "-D", "-f", "-y", "-s", "256", "--seccomp-bpf", "-e", calls, "-o", file];
     line.map(str::to_owned).to_vec()
+}
+
+/// Waits until the tracer has written the end of a killed program.
+pub(crate) async fn finished(file: &Path, program: u32) {
+    let until = Instant::now() + END_MAX;
+    let end = format!("{program} +++ ");
+    while !std::fs::read_to_string(file).is_ok_and(|text| text.lines().any(|l| l.starts_with(&end))) {
+        assert!(Instant::now() < until, "the tracer never ended");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// The calls of a trace, in the order in which they began.
