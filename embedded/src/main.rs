@@ -1,7 +1,275 @@
-//! `arango-embedded`: starts the engine on one or two Unix sockets.
+//! `arango-embedded`: its command line, its sockets and its exit codes, over the library.
 
-mod command;
+use std::env;
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
 
-fn main() -> std::process::ExitCode {
-    command::main()
+use arango_embedded::http::{Auth, AuthSettings, COMPATIBLE_VERSION, Mode, serve};
+use arango_embedded::{Engine, Options};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// Exit codes of sysexits.h.
+const EX_DATAERR: u8 = 65;
+const EX_UNAVAILABLE: u8 = 69;
+const EX_OSERR: u8 = 71;
+const EX_CANTCREAT: u8 = 73;
+const EX_IOERR: u8 = 74;
+const EX_CONFIG: u8 = 78;
+
+/// Bytes of a socket's path on Linux, without the final zero (`sun_path`).
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+/// Threads for engine work: more than the lanes of two listeners can use.
+const BLOCKING_THREADS_MAX: usize = 1024;
+/// Environment variable with the password of `root` at the first start.
+const ROOT_PASSWORD: &str = "ARANGO_ROOT_PASSWORD";
+
+/// An ArangoDB-compatible engine on Unix sockets.
+#[derive(Parser)]
+#[command(version, about, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  ARANGO_ROOT_PASSWORD=secret arango-embedded serve --socket /run/me/db.sock --data-dir ~/data
+  curl --unix-socket /run/me/db.sock -u root:secret http://localhost/_api/version?details=true
+
+Exit codes: 64 usage, 65 unreadable data, 69 socket in use, 71 and 74 system and I/O errors,
+73 a socket or directory that cannot be made, 78 a file or value that is not what it should be.";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve ArangoDB's HTTP API until SIGTERM or SIGINT.
+    Serve(Serve),
+}
+
+#[derive(Args)]
+struct Serve {
+    /// Socket for reading and writing; a file left over by a dead server is replaced, a living one is not
+    #[arg(long, value_name = "FILE")]
+    socket: PathBuf,
+
+    /// Directory of the data, made if it is missing; one engine at a time. At the first start the user `root` is made
+    /// with the password in ARANGO_ROOT_PASSWORD (empty without it)
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+
+    /// Second socket, for the same data, that refuses everything that writes with 403 and errorNum 1004
+    #[arg(long, value_name = "FILE")]
+    ro_socket: Option<PathBuf>,
+
+    /// File with the secret of server tokens (HS256); bearers of such a token may do everything
+    #[arg(long, value_name = "FILE")]
+    jwt_secret_file: Option<PathBuf>,
+
+    /// Accept definitions of vector indexes; without it they are refused with 400 and errorNum 10 as on arangod
+    #[arg(long)]
+    vector_index: bool,
+
+    /// Release of ArangoDB whose answers are given
+    #[arg(long, value_name = "VERSION", default_value = COMPATIBLE_VERSION,
+          value_parser = PossibleValuesParser::new([COMPATIBLE_VERSION]))]
+    compat: String,
+
+    /// Milliseconds until a committed write would show in views; kept for scripts, since views are definitions only
+    /// and no query can search them yet
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    view_commit_ms: u64,
+
+    /// Milliseconds after which an unused stream transaction is aborted
+    #[arg(long, value_name = "N", default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(1..=120_000))]
+    stream_idle_ms: u64,
+}
+
+/// What ends the program, with its exit code and a sentence for the user.
+struct Failure(u8, String);
+
+/// Runs the command of this process.
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Nothing is left to do when not even this can be written.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(64) } else { ExitCode::SUCCESS };
+        }
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .with_writer(io::stderr)
+        .init();
+    let Command::Serve(settings) = cli.command;
+    match run(&settings) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure(code, sentence)) => {
+            eprintln!("arango-embedded: {sentence}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn run(settings: &Serve) -> Result<(), Failure> {
+    let jwt_secret = settings.jwt_secret_file.as_deref().map(read_secret).transpose()?;
+    let options = Options {
+        stream_idle_ms: settings.stream_idle_ms,
+        vector_index: settings.vector_index,
+        ..Options::default()
+    };
+    for path in [Some(&settings.socket), settings.ro_socket.as_ref()].into_iter().flatten() {
+        clear_way(path)?;
+    }
+    let engine = Engine::open(&settings.data_dir, options).map_err(|error| {
+        Failure(EX_DATAERR, format!("open {}: {}", settings.data_dir.display(), error.message))
+    })?;
+    let root_password = root_password()?;
+    let auth = Auth::open(&engine, AuthSettings { root_password, jwt_secret })
+        .map_err(|error| Failure(EX_DATAERR, format!("load the users: {}", error.message)))?;
+    let mut sockets = vec![Socket::bind(&settings.socket, Mode::ReadWrite)?];
+    if let Some(path) = &settings.ro_socket {
+        sockets.push(Socket::bind(path, Mode::ReadOnly)?);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .build()
+        .map_err(|error| Failure(EX_OSERR, format!("start the runtime: {error}")))?;
+    runtime
+        .block_on(serve_all(&engine, &auth, &sockets))
+        .map_err(|error| Failure(EX_IOERR, format!("serve: {error}")))
+}
+
+/// The password for a first start, empty if none is given.
+#[allow(clippy::disallowed_methods, reason = "a password does not stand on a command line")]
+fn root_password() -> Result<String, Failure> {
+    match env::var(ROOT_PASSWORD) {
+        Ok(password) => Ok(password),
+        Err(env::VarError::NotPresent) => Ok(String::new()),
+        Err(env::VarError::NotUnicode(_)) => {
+            Err(Failure(EX_CONFIG, format!("{ROOT_PASSWORD} is not UTF-8")))
+        }
+    }
+}
+
+fn read_secret(path: &Path) -> Result<Vec<u8>, Failure> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failure(EX_CONFIG, format!("read {}: {error}", path.display())))?;
+    let secret = text.trim();
+    if secret.is_empty() {
+        return Err(Failure(EX_CONFIG, format!("{} is empty", path.display())));
+    }
+    Ok(secret.as_bytes().to_vec())
+}
+
+/// A bound socket; its file goes when it is dropped.
+struct Socket {
+    path: PathBuf,
+    listener: UnixListener,
+    mode: Mode,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!(%error, path = %self.path.display(), "socket file not removed");
+        }
+    }
+}
+
+impl Socket {
+    /// Binds with the mode that the umask leaves of 0777, as arangod does.
+    fn bind(path: &Path, mode: Mode) -> Result<Self, Failure> {
+        clear_way(path)?;
+        let listener = UnixListener::bind(path)
+            .map_err(|error| Failure(EX_CANTCREAT, format!("bind {}: {error}", path.display())))?;
+        Ok(Self { path: path.to_owned(), listener, mode })
+    }
+}
+
+/// Removes the socket file of a dead server; refuses a living one and a file that is no socket.
+fn clear_way(path: &Path) -> Result<(), Failure> {
+    if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+        let text = format!("{} is longer than {SOCKET_PATH_BYTES_MAX} bytes", path.display());
+        return Err(Failure(EX_CONFIG, text));
+    }
+    let kind = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => {
+            return Err(Failure(EX_IOERR, format!("look at {}: {error}", path.display())));
+        }
+        Ok(metadata) => metadata.file_type(),
+    };
+    if !kind.is_socket() {
+        return Err(Failure(EX_CONFIG, format!("{} exists and is no socket", path.display())));
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err(Failure(
+            EX_UNAVAILABLE,
+            format!("{}: another server answers there", path.display()),
+        )),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)
+            .map_err(|error| Failure(EX_CANTCREAT, format!("remove {}: {error}", path.display()))),
+        Err(error) => Err(Failure(EX_IOERR, format!("try {}: {error}", path.display()))),
+    }
+}
+
+/// Serves all sockets until a signal comes, then until the last has drained.
+async fn serve_all(engine: &Arc<Engine>, auth: &Auth, sockets: &[Socket]) -> io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let (stop, stopping) = watch::channel(false);
+    let mut servers = tokio::task::JoinSet::new();
+    for socket in sockets {
+        let mut stopping = stopping.clone();
+        let shutdown = async move {
+            // An error means that the sender is gone, which is a stop as well.
+            let _ = stopping.changed().await;
+        };
+        servers.spawn(serve(
+            Arc::clone(engine),
+            socket.listener.try_clone()?,
+            socket.mode,
+            auth.clone(),
+            shutdown,
+        ));
+    }
+    announce(sockets)?;
+    let mut ended = tokio::select! {
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+        Some(done) = servers.join_next() => done.map_err(io::Error::other).and_then(|served| served),
+    };
+    // Every server holds a receiver, or has ended.
+    let _ = stop.send(true);
+    while let Some(done) = servers.join_next().await {
+        ended = ended.and(done.map_err(io::Error::other).and_then(|served| served));
+    }
+    ended
+}
+
+/// The one line that says that requests are taken now.
+fn announce(sockets: &[Socket]) -> io::Result<()> {
+    let places: Vec<String> = sockets
+        .iter()
+        .map(|socket| match socket.mode {
+            Mode::ReadWrite => socket.path.display().to_string(),
+            Mode::ReadOnly => format!("{} (read only)", socket.path.display()),
+        })
+        .collect();
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "arango-embedded {} listens on {}",
+        env!("CARGO_PKG_VERSION"),
+        places.join(" and ")
+    )?;
+    out.flush()
 }

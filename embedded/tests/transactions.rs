@@ -320,8 +320,8 @@ proptest! {
         // Some documents are there, and two transactions meet over them.
         let start = [Step::Begin, Step::Insert(0, 0), Step::Insert(1, 1), Step::Commit, Step::Begin];
         let start = start.into_iter().map(|step| (0, step)).chain([(1, Step::Begin)]);
-        for (slot, step) in start.chain(steps).collect::<Vec<_>>().iter() {
-            follow(&mut model, &mut slots, *slot, step, &c);
+        for (slot, step) in start.chain(steps).collect::<Vec<_>>() {
+            follow(&mut model, &mut slots, slot, &step, &c);
         }
         drop(slots);
         let anything = Declared { allow_implicit: true, ..Declared::default() };

@@ -488,11 +488,9 @@ impl Verifier {
                 core.tokens,
             );
         }
-        if let Some(chain) = self.chain.clone() {
-            if chain != core.chain_head {
-                let what = "the core's chain head is not the chain value of the last message";
-                self.fault(FaultKind::ChainHead, None, None, what, chain, core.chain_head);
-            }
+        if let Some(chain) = self.chain.clone().filter(|chain| *chain != core.chain_head) {
+            let what = "the core's chain head is not the chain value of the last message";
+            self.fault(FaultKind::ChainHead, None, None, what, chain, core.chain_head);
         }
     }
 

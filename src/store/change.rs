@@ -150,10 +150,10 @@ async fn body(
             Binds::of(scope, [("recount", json!(change.recount)), ("sync", rw.sync.into())]);
         stream.rows::<Value>(RECOUNT, binds).await?;
     }
-    if let Some(evict) = &change.evict {
-        if !logged(stream, rw, scope, evict).await? {
-            return Ok(Applied::Raced);
-        }
+    if let Some(evict) = &change.evict
+        && !logged(stream, rw, scope, evict).await?
+    {
+        return Ok(Applied::Raced);
     }
     let rows: Vec<Row> = stream.rows(CHANGE, binds(rw, scope, change, record)).await?;
     Ok(rows.into_iter().next().map_or(Applied::NoAgent, Row::outcome))

@@ -29,6 +29,7 @@ impl Space {
 
 /// A key, or the beginning of all keys of a kind. Numbers are written big-endian, so that they sort.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::enum_variant_names, reason = "the highest key is called the last key")]
 pub(crate) enum Key<'a> {
     /// Version of this whole format; its absence means that the store is not ours.
     Format,

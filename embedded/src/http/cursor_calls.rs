@@ -21,26 +21,34 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     let flag = |value: Value| matches!(value, Value::Bool(true));
     let allow_retry = flag(body.attribute("options").attribute("allowRetry"));
     let with_count = flag(body.attribute("count"));
-    let (answer, seconds) = queries::run(call, &query)?;
-    let extra = queries::extra(&answer, seconds);
+    let mut ran = queries::run(call, &query)?;
     let cursor = Cursor {
         owner: call.caller.name().to_owned(),
         database: call.db().to_owned(),
-        rows: Arc::new(answer.rows),
+        bytes: ran.answer.stats.peak_memory_usage,
+        rows: Arc::new(std::mem::take(&mut ran.answer.rows)),
         batch_size,
         ttl: Duration::from_secs_f64(ttl.min(CURSOR_TTL_S_MAX)),
         allow_retry,
         with_count,
-        extra,
+        extra: queries::extra(&ran.answer, ran.seconds),
     };
     let batch = cursor.batch(1);
-    let mut id = None;
-    if !cursor.fits_one_batch() {
-        let number = call.engine().next_id();
-        call.front.cursors.keep(number, cursor)?;
-        id = Some(number);
+    if cursor.fits_one_batch() {
+        ran.finish()?;
+        return Ok(reply(201, None, batch));
     }
-    Ok(reply(201, id, batch))
+    // A result that cannot be kept must not have changed anything.
+    let id = call.engine().next_id();
+    if let Err(error) = call.front.cursors.keep(id, cursor) {
+        ran.undo();
+        return Err(error);
+    }
+    if let Err(error) = ran.finish() {
+        call.front.cursors.remove(id, call.db(), call.caller.name())?;
+        return Err(error);
+    }
+    Ok(reply(201, Some(id), batch))
 }
 
 fn batch_size(body: &Value) -> Result<usize> {

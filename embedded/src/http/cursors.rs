@@ -1,4 +1,4 @@
-//! Results that are fetched in batches: kept by id, owned by a user, bounded in number and rows, ended by time.
+//! Results that are fetched in batches: kept by id, owned by a user, bounded in number and bytes, ended by time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Code, Error, Result};
 use crate::value::Value;
 
-use super::limits::{CURSOR_ROWS_MAX, CURSORS_MAX};
+use super::limits::{CURSOR_BYTES_MAX, CURSORS_MAX};
 
 /// A query's result and how it is to be handed out.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub(super) struct Cursor {
     pub(super) database: String,
     /// All rows.
     pub(super) rows: Arc<Vec<Value>>,
+    /// Bytes that the query held at most; an upper bound of what the rows take.
+    pub(super) bytes: u64,
     /// Rows per batch, at least 1.
     pub(super) batch_size: usize,
     /// Life after each fetch.
@@ -60,13 +62,13 @@ pub(super) struct Cursors {
 #[derive(Debug, Default)]
 struct Store {
     cursors: HashMap<u64, Kept>,
-    rows: usize,
+    bytes: u64,
 }
 
 impl Store {
     fn remove(&mut self, id: u64) -> Option<Kept> {
         let kept = self.cursors.remove(&id)?;
-        self.rows -= kept.cursor.rows.len();
+        self.bytes -= kept.cursor.bytes;
         Some(kept)
     }
 
@@ -123,11 +125,11 @@ impl Cursors {
         if store.cursors.len() >= CURSORS_MAX {
             return full("results");
         }
-        let rows = cursor.rows.len();
-        if store.rows + rows > CURSOR_ROWS_MAX {
-            return full("rows");
+        let bytes = store.bytes.saturating_add(cursor.bytes);
+        if bytes > CURSOR_BYTES_MAX {
+            return full("bytes");
         }
-        store.rows += rows;
+        store.bytes = bytes;
         let expires = now + cursor.ttl;
         store.cursors.insert(id, Kept { cursor, batch: 1, expires });
         Ok(())
@@ -197,6 +199,7 @@ mod tests {
             owner: "ann".into(),
             database: "d".into(),
             rows: Arc::new((1..=rows).map(Value::Int).collect()),
+            bytes: 100,
             batch_size: 2,
             ttl: Duration::from_millis(ttl_ms),
             allow_retry,
@@ -223,7 +226,7 @@ mod tests {
         assert_eq!(fetch("ann", Some(2)), "404/1600", "no retry was asked for");
         assert_eq!(fetch("ann", Some(3)), "1 next None");
         assert_eq!(fetch("ann", None), "404/1600");
-        assert_eq!(cursors.kept().rows, 0);
+        assert_eq!(cursors.kept().bytes, 0);
     }
 
     #[test]
@@ -241,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn time_and_number_end_cursors() {
+    fn time_number_and_bytes_end_cursors() {
         let cursors = Cursors::new();
         cursors.keep(1, cursor(3, false, 0)).expect("room");
         assert_eq!(sizes(&cursors.fetch(1, "d", "ann", None)), "404/1600");
@@ -250,5 +253,11 @@ mod tests {
         }
         let refused = cursors.keep(99_999, cursor(3, false, 60_000)).expect_err("full");
         assert_eq!((refused.status(), refused.code.num()), (500, 32));
+        let cursors = Cursors::new();
+        let big = || Cursor { bytes: CURSOR_BYTES_MAX / 2 + 1, ..cursor(3, false, 60_000) };
+        cursors.keep(1, big()).expect("room");
+        assert_eq!(cursors.keep(2, big()).expect_err("full").code.num(), 32);
+        cursors.remove(1, "d", "ann").expect("is there");
+        cursors.keep(2, big()).expect("room again");
     }
 }

@@ -41,8 +41,8 @@ pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// Cursors kept at once on one listener; one more is refused with 500/32.
 pub(super) const CURSORS_MAX: usize = 1024;
-/// Rows that all cursors of one listener may keep together; a query above is refused with 500/32.
-pub(super) const CURSOR_ROWS_MAX: usize = 4_000_000;
+/// Bytes that the queries of all kept cursors of one listener held; a result above is refused with 500/32.
+pub(super) const CURSOR_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// `batchSize` when the request names none (ArangoDB's default).
 pub(super) const BATCH_SIZE_DEFAULT: usize = 1000;
 /// `ttl` of a cursor in seconds when the request names none (single server's default).

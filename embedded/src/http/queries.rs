@@ -8,7 +8,7 @@ use crate::txn::Declared;
 use crate::value::{Object, Value};
 
 use super::auth::Level;
-use super::call::Call;
+use super::call::{Call, Work};
 use super::read_only;
 use super::reply::{Reply, object};
 use super::server::Mode;
@@ -80,8 +80,31 @@ fn permit(call: &Call<'_>, access: &Access) -> Result<()> {
     Ok(())
 }
 
-/// Runs a query to its end: in the request's stream transaction, where a failed one is undone alone, or in its own.
-pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<(Answer, f64)> {
+/// A query that ran to its end and is not committed yet.
+pub(super) struct Ran {
+    /// Rows, counters, warnings.
+    pub(super) answer: Answer,
+    /// How long it took.
+    pub(super) seconds: f64,
+    work: Work,
+    savepoint: usize,
+    wait_for_sync: bool,
+}
+
+impl Ran {
+    /// Commits what belongs to the request alone.
+    pub(super) fn finish(self) -> Result<()> {
+        self.work.finish(self.wait_for_sync)
+    }
+
+    /// Takes the query's writes back.
+    pub(super) fn undo(self) {
+        self.work.undo(self.savepoint);
+    }
+}
+
+/// Runs a query: in the request's stream transaction, where a failed one is undone alone, or in its own.
+pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<Ran> {
     let started = Instant::now();
     let prepared = prepare(call, query)?;
     let access = &prepared.access;
@@ -93,11 +116,12 @@ pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<(Answer, f64)> {
         // nothing that the caller may not read.
         allow_implicit: call.reads_everything(),
     };
-    let work = call.work(&declared, access.wait_for_sync)?;
+    let wait_for_sync = access.wait_for_sync;
+    let work = call.work(&declared, wait_for_sync)?;
     let savepoint = work.savepoint();
     let answer = prepared.run(&call.database, &work).inspect_err(|_| work.undo(savepoint))?;
-    work.finish(access.wait_for_sync)?;
-    Ok((answer, started.elapsed().as_secs_f64()))
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(Ran { answer, seconds, work, savepoint, wait_for_sync })
 }
 
 /// `extra` of a cursor.

@@ -11,7 +11,7 @@ use crate::value::{Object, Value, write_json};
 /// Builds a `Value` object; keys must be distinct.
 macro_rules! object {
     ($($key:expr => $value:expr),* $(,)?) => {{
-        #[allow(unused_mut)]
+        #[allow(unused_mut, reason = "an empty object is not changed")]
         let mut object = $crate::value::Object::new();
         $(object.push_new($key, $crate::value::Value::from($value));)*
         $crate::value::Value::object(object)

@@ -10,8 +10,8 @@ use std::time::Duration;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 
 use super::group::{Group, Poison};
+use super::journal::repair;
 use super::kv::{Batch, Bytes, Operation, Pairs, Snapshot, Store};
-use crate::disk::repair;
 use crate::encode::{Key, Mark, Space, local_id_of_value};
 use crate::error::{Code, Error, Result};
 use crate::limits::{

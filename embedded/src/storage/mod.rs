@@ -1,9 +1,8 @@
 //! Ordered bytes that survive: a small trait, the real store, and one in memory.
 
-#[cfg(test)]
-mod equal;
 mod fjall;
 mod group;
+mod journal;
 mod kv;
 #[cfg(test)]
 mod memory;

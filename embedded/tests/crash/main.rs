@@ -4,6 +4,11 @@
 //! many moments: what was synced is kept, everything else is kept, dropped, torn or reordered page by page. The engine
 //! has to open each of these and show a legal state. The same with syncs switched off has to show losses.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test reads its own settings from the environment and measures with real clocks"
+)]
+
 mod disk;
 mod random;
 mod trace;

@@ -4,6 +4,7 @@ mod collections;
 mod documents;
 mod graphs;
 mod permissions;
+mod queries;
 mod read_only;
 mod transactions;
 mod transport;

@@ -173,6 +173,12 @@ impl Client {
         self.call("DELETE", target, "")
     }
 
+    /// The rows of a query in one batch.
+    pub(crate) fn query(&mut self, query: &str) -> Answer {
+        let body = serde_json::json!({ "query": query, "batchSize": 10_000 });
+        self.post("/_api/cursor", &body.to_string())
+    }
+
     pub(crate) fn call(&mut self, method: &str, target: &str, body: &str) -> Answer {
         let database =
             self.database.as_ref().map(|name| format!("/_db/{name}")).unwrap_or_default();

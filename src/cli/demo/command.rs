@@ -1,7 +1,7 @@
 //! The command itself: reads the conversation, sets the stage, plays, proves, and always stops what it started.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ use crate::cli::demo::proof::{self, Proof};
 use crate::cli::demo::stage::Stage;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{args, output};
+use crate::clock;
 
 const EXAMPLES: &str = "\
 Engine and server run as processes of their own on sockets in a temporary directory and are gone when the demo ends. The server
@@ -54,7 +55,7 @@ pub(crate) struct Demo {
 
 pub(crate) async fn run(demo: Demo) -> Result<(), Failure> {
     let turns = conversation(&demo)?;
-    let began = Instant::now();
+    let began = clock::now();
     let mut stage = Stage::prepare(demo.keep.as_deref())?;
     let ended = tokio::select! {
         ended = act(&mut stage, &demo, &turns) => ended,

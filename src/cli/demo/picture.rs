@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::cli::demo::score::Score;
 use crate::cli::output::{self, SECTIONS, bar, number};
+use crate::clock;
 
 /// Events shown at once.
 const EVENTS_SHOWN: usize = 8;
@@ -39,6 +40,10 @@ impl Picture {
     pub(crate) fn new(turns: usize) -> Picture {
         let is_watched = io::stderr().is_terminal()
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "the width of the terminal is asked of the shell"
+        )]
         let columns = std::env::var("COLUMNS")
             .ok()
             .and_then(|columns| columns.parse().ok())
@@ -86,7 +91,7 @@ impl Picture {
         }
         let due = self.drawn_at.is_none_or(|at| at.elapsed() >= PICTURE_PAUSE);
         if due || done == self.turns {
-            self.drawn_at = Some(Instant::now());
+            self.drawn_at = Some(clock::now());
             let lines = self.lines(done, answer, score);
             self.draw(&lines);
         }

@@ -1,6 +1,6 @@
 //! The conversation, sent through the public API as any runtime would send it, with two kills on the way.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -12,6 +12,7 @@ use crate::cli::demo::stage::{Role, Stage};
 use crate::cli::exit::Failure;
 use crate::cli::output::{field, number};
 use crate::client::{Appended, Client, NewAgent, Problem, Write};
+use crate::clock;
 use crate::ids::{Ids as _, SystemIds};
 
 /// The agent of the demo.
@@ -171,8 +172,8 @@ impl Player<'_> {
         let mut message = turn.parts.clone();
         message.insert("content".into(), turn.content.clone().into());
         let message = Value::Object(message);
-        let until = Instant::now() + DELIVERY_MAX;
-        let began = Instant::now();
+        let until = clock::now() + DELIVERY_MAX;
+        let began = clock::now();
         let mut outcome = match victim {
             Some(role) => self.under_fire(role, turn, &message, &write).await?,
             None => self.client.append(AGENT, &turn.role, &message, &write).await,
@@ -191,7 +192,7 @@ impl Player<'_> {
                 {
                     return Ok(None);
                 }
-                Err(problem) if problem.is_passing() && Instant::now() < until => {
+                Err(problem) if problem.is_passing() && clock::now() < until => {
                     self.recover(&problem).await?
                 }
                 Err(problem) => return Err(problem.into()),
@@ -233,19 +234,19 @@ impl Player<'_> {
             Duration::from_micros(SystemIds.below(self.call_us.clamp(1, KILL_DELAY_US_MAX)));
         let kill_and_restart = async {
             // The timer of the runtime is too coarse for less than a millisecond.
-            let began = Instant::now();
+            let began = clock::now();
             while began.elapsed() < delay {
                 tokio::task::yield_now().await;
             }
-            let killed_at = Instant::now();
+            let killed_at = clock::now();
             let killed = stage.kill(role).await?;
-            let began = Instant::now();
+            let began = clock::now();
             let started = stage.start(role).await?;
             Ok::<_, Failure>((killed_at, killed, started, began.elapsed()))
         };
         let call = async {
             let outcome = client.append(AGENT, &turn.role, message, write).await;
-            (outcome, Instant::now())
+            (outcome, clock::now())
         };
         let ((outcome, ended_at), restarted) = tokio::join!(call, kill_and_restart);
         let (killed_at, killed, started, took) = restarted?;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::net::UnixStream;
@@ -14,6 +14,7 @@ use tokio::process::{Child, Command};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::client::{Client, Settings, paths};
+use crate::clock;
 use crate::ids::{Ids as _, SystemIds};
 
 /// Longest wait for a process to answer on its socket.
@@ -167,9 +168,9 @@ impl Stage {
     }
 
     async fn wait_until_ready(&mut self, role: Role) -> Result<(), Failure> {
-        let until = Instant::now() + READY_WAIT_MAX;
+        let until = clock::now() + READY_WAIT_MAX;
         let mut last = String::from("it does not listen");
-        while Instant::now() < until {
+        while clock::now() < until {
             if let Some(status) = self.exited(role)? {
                 return Err(Failure::internal(format!(
                     "the {} ended at its start: {status}",

@@ -77,7 +77,7 @@ fn best(
     }
     let conditions = conditions(nodes, at, out);
     let sort = following_sort(nodes, at);
-    let named = |index: &Index| hint.names.iter().any(|name| *name == index.name);
+    let named = |index: &Index| hint.names.contains(&index.name);
     let mut candidates: Vec<Candidate> = collection
         .indexes
         .iter()

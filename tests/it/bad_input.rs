@@ -1,0 +1,316 @@
+//! Bad input: each kind has its own code and message, and changes nothing, neither in the answers nor in the database.
+
+use serde_json::{Value, json};
+
+use crate::count;
+use crate::database::Database;
+use crate::home::Home;
+use crate::talk::{Agent, key};
+use crate::wire::Wire;
+
+/// Everything that a refused call must leave as it was.
+async fn everything(ada: &Agent, database: &Database) -> Value {
+    json!({"state": ada.state().await, "messages": ada.messages().await, "context": ada.context().await,
+        "counts": database.counts().await, "agents": ada.wire.get("/v1/agents").await.ok()})
+}
+
+/// A window of 8192 with some of everything in it.
+async fn furnished(home: &Home) -> Agent {
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "You are kind.").await;
+    ada.done("store_core", &json!({"block_id": "human", "content": "Likes tea."})).await;
+    ada.append("user", "Hello").await;
+    let call =
+        json!([{"id": "c1", "type": "function", "function": {"name": "tide", "arguments": "{}"}}]);
+    ada.append("assistant", json!({"content": "", "tool_calls": call})).await;
+    ada.append("tool", json!({"content": "high", "tool_call_id": "c1"})).await;
+    ada.done("write_recall", &json!({"entries": [{"content": "Has a boat."}]})).await;
+    ada
+}
+
+/// A request: method, path, headers, body; and the status and code that answer it.
+struct Case {
+    what: &'static str,
+    method: &'static str,
+    path: &'static str,
+    headers: Vec<(&'static str, &'static str)>,
+    body: Vec<u8>,
+    status: u16,
+    code: &'static str,
+    /// Error fields that must be there.
+    fields: Vec<(&'static str, Value)>,
+}
+
+fn case(what: &'static str, path: &'static str, body: impl Into<Vec<u8>>) -> Case {
+    let headers = vec![("idempotency-key", "bad"), ("if-match", "*")];
+    Case {
+        what,
+        method: "POST",
+        path,
+        headers,
+        body: body.into(),
+        status: 0,
+        code: "",
+        fields: vec![],
+    }
+}
+
+impl Case {
+    fn is(mut self, status: u16, code: &'static str) -> Case {
+        (self.status, self.code) = (status, code);
+        self
+    }
+
+    fn naming(mut self, field: &'static str) -> Case {
+        self.fields.push(("field", field.into()));
+        self
+    }
+
+    fn with(mut self, name: &'static str, value: impl Into<Value>) -> Case {
+        self.fields.push((name, value.into()));
+        self
+    }
+
+    fn by(mut self, method: &'static str, headers: &[(&'static str, &'static str)]) -> Case {
+        (self.method, self.headers) = (method, headers.to_vec());
+        self
+    }
+}
+
+const APPEND: &str = "/v1/agents/ada/tools/append_fifo";
+const STORE: &str = "/v1/agents/ada/tools/store_core";
+const EVICT: &str = "/v1/agents/ada/tools/evict_fifo";
+const RECALL: &str = "/v1/agents/ada/tools/write_recall";
+const FETCH: &str = "/v1/agents/ada/tools/fetch_core";
+
+fn hello() -> String {
+    json!({"message": "Hello", "role": "user"}).to_string()
+}
+
+fn cases() -> Vec<Case> {
+    let huge = json!({"message": "a".repeat(2 * 1024 * 1024), "role": "user"}).to_string();
+    let long = json!({"message": "a ".repeat(600 * 1024), "role": "user"}).to_string();
+    let keyed =
+        |headers: &[(&'static str, &'static str)]| case("", APPEND, hello()).by("POST", headers);
+    let mut cases = vec![
+        case("unknown agent", "/v1/agents/nobody/tools/append_fifo", hello()).is(404, "AGENT_NOT_FOUND"),
+        case("a name with a blank", "/v1/agents/a%20b/tools/append_fifo", hello()).is(400, "INVALID_NAME").naming("agent"),
+        case("unknown tool", "/v1/agents/ada/tools/forget_all", hello()).is(404, "TOOL_NOT_FOUND"),
+        case("unknown path", "/v1/agents/ada/tools", hello()).is(404, "ROUTE_NOT_FOUND"),
+        case("a method that is not there", APPEND, "").by("DELETE", &[]).is(405, "METHOD_NOT_ALLOWED"),
+        case("state of nobody", "/v1/agents/nobody", "").by("GET", &[]).is(404, "AGENT_NOT_FOUND"),
+        case("context of nobody", "/v1/agents/nobody/context", "").by("GET", &[]).is(404, "AGENT_NOT_FOUND"),
+        case("messages of nobody", "/v1/agents/nobody/messages", "").by("GET", &[]).is(404, "AGENT_NOT_FOUND"),
+        case("a page of none", "/v1/agents/ada/messages?limit=0", "").by("GET", &[]).is(400, "INVALID_ARGUMENT").naming("limit"),
+        case("a page too long", "/v1/agents/ada/messages?limit=1001", "").by("GET", &[]).is(400, "INVALID_ARGUMENT").naming("limit"),
+        case("a page from nowhere", "/v1/agents/ada/messages?from_seq=-1", "").by("GET", &[]).is(400, "INVALID_ARGUMENT").naming("from_seq"),
+        case("an unknown parameter", "/v1/agents/ada/messages?from=1", "").by("GET", &[]).is(400, "INVALID_ARGUMENT").naming("from"),
+        keyed(&[("if-match", "*")]).is(400, "IDEMPOTENCY_KEY_REQUIRED"),
+        keyed(&[("idempotency-key", "bad")]).is(428, "PRECONDITION_REQUIRED"),
+        keyed(&[("idempotency-key", "bad"), ("if-match", "\"\"")]).is(400, "INVALID_ARGUMENT").naming("_rev"),
+        keyed(&[("idempotency-key", ""), ("if-match", "*")]).is(400, "INVALID_ARGUMENT").naming("idempotency_key"),
+        keyed(&[("idempotency-key", "bad"), ("if-match", "_stale")]).is(412, "REVISION_STALE"),
+        case("a body over the limit", APPEND, huge).is(413, "BODY_TOO_LARGE"),
+        case("a text over the limit", APPEND, long).is(400, "INVALID_ARGUMENT").naming("message.content"),
+        case("invalid UTF-8", APPEND, b"{\"message\": \"\xff\xfe\", \"role\": \"user\"}".to_vec()).is(400, "INVALID_JSON"),
+        case("half a surrogate", APPEND, r#"{"message": "\ud800", "role": "user"}"#).is(400, "INVALID_JSON"),
+        case("no JSON", APPEND, "{\"message\": ").is(400, "INVALID_JSON"),
+        case("no object", APPEND, "[1, 2]").is(400, "INVALID_JSON"),
+        case("no body", APPEND, "").is(400, "INVALID_ARGUMENT").naming("message"),
+        case("an unknown argument", APPEND, r#"{"message": "x", "role": "user", "colour": 1}"#).is(400, "INVALID_ARGUMENT").naming("colour"),
+        case("an unknown role", APPEND, r#"{"message": "x", "role": "king"}"#).is(400, "INVALID_ARGUMENT").naming("role"),
+        case("an empty message", APPEND, r#"{"message": "", "role": "user"}"#).is(400, "INVALID_ARGUMENT").naming("message.content"),
+        case("a user who calls tools", APPEND, r#"{"message": {"content": "", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]}, "role": "user"}"#)
+            .is(400, "INVALID_ARGUMENT").naming("message.tool_calls"),
+        case("a block name with a slash", STORE, r#"{"block_id": "a/b", "content": "x"}"#).is(400, "INVALID_NAME").naming("block_id"),
+        case("a block without content", STORE, r#"{"block_id": "a"}"#).is(400, "INVALID_ARGUMENT").naming("content"),
+        case("an unknown mode", STORE, r#"{"block_id": "a", "content": "x", "policy": {"mode": "burn"}}"#).is(400, "INVALID_ARGUMENT").naming("policy.mode"),
+        case("deleting no block", STORE, r#"{"block_id": "none", "content": "", "policy": {"mode": "delete"}}"#).is(404, "BLOCK_NOT_FOUND").with("blocks", json!(["human"])),
+        case("fetching no block", FETCH, r#"{"block_id": "none"}"#).is(404, "BLOCK_NOT_FOUND").with("blocks", json!(["human"])),
+        case("an unknown strategy", EVICT, r#"{"strategy": "lifo"}"#).is(400, "INVALID_ARGUMENT").naming("strategy"),
+        case("a negative target", EVICT, r#"{"target_tokens": -1}"#).is(400, "INVALID_ARGUMENT").naming("target_tokens"),
+        case("no entries", RECALL, r#"{"entries": []}"#).is(400, "INVALID_ARGUMENT").naming("entries"),
+        case("an empty entry", RECALL, r#"{"entries": [{"content": "x"}, {"content": ""}]}"#).is(400, "INVALID_ARGUMENT").naming("entries[1].content"),
+        case("a window too small", "/v1/agents/eve", r#"{"context_window": 100}"#).by("PUT", &[]).is(422, "WINDOW_TOO_SMALL").naming("context_window"),
+        case("a window without a size", "/v1/agents/eve", "{}").by("PUT", &[]).is(400, "INVALID_ARGUMENT").naming("context_window"),
+        case("an unknown encoding", "/v1/agents/eve", r#"{"context_window": 4096, "encoding": "gpt2"}"#).by("PUT", &[]).is(400, "INVALID_ARGUMENT").naming("encoding"),
+        case("another configuration", "/v1/agents/ada", r#"{"context_window": 4096}"#).by("PUT", &[]).is(409, "AGENT_EXISTS"),
+        case("an empty patch", "/v1/agents/ada", "{}").by("PATCH", &[("idempotency-key", "bad"), ("if-match", "*")]).is(400, "INVALID_ARGUMENT"),
+        case("an unknown class", "/v1/agents/ada/events", r#"{"class": "rumour", "content": "x", "idempotency_key": "bad"}"#).is(400, "INVALID_ARGUMENT").naming("class"),
+    ];
+    let system = count::words(300);
+    cases.push(
+        case(
+            "a system text larger than the window",
+            "/v1/agents/eve",
+            json!({"context_window": 256, "system": system}).to_string(),
+        )
+        .by("PUT", &[])
+        .is(422, "WINDOW_TOO_SMALL")
+        .naming("context_window"),
+    );
+    cases
+}
+
+async fn check(wire: &Wire, case: &Case) {
+    let answer = wire.call(case.method, case.path, &case.headers, case.body.clone()).await;
+    let shown = format!("{} {} {}", case.what, case.method, case.path);
+    assert_eq!(
+        (answer.status, answer.code()),
+        (case.status, case.code),
+        "{shown}: {}",
+        answer.text
+    );
+    let body = answer.refused(case.status, case.code);
+    for (name, value) in &case.fields {
+        assert_eq!(&body[*name], value, "{shown}: {body}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_kind_has_its_code_and_changes_nothing() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = furnished(&home).await;
+    let database = home.database_inside();
+    let before = everything(&ada, &database).await;
+    for case in cases() {
+        check(&ada.wire, &case).await;
+    }
+    assert_eq!(everything(&ada, &database).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reused_key_is_refused_and_changes_nothing() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = furnished(&home).await;
+    let first = json!({"message": "one", "role": "user"});
+    ada.tool("append_fifo", &first, "reused", "*").await.ok();
+    let database = home.database_inside();
+    let before = everything(&ada, &database).await;
+    for (tool, arguments) in [
+        ("append_fifo", json!({"message": "two", "role": "user"})),
+        ("append_fifo", json!({"message": "one", "role": "assistant"})),
+        ("store_core", json!({"block_id": "human", "content": "x"})),
+        ("evict_fifo", json!({})),
+        ("write_recall", json!({"entries": [{"content": "x"}]})),
+    ] {
+        let refused = ada.tool(tool, &arguments, "reused", "*").await;
+        refused.refused(409, "IDEMPOTENCY_KEY_REUSED");
+    }
+    // Another agent has keys of its own.
+    let eve = Agent::create(ada.wire.again(), "eve", 4096, "").await;
+    eve.tool("append_fifo", &json!({"message": "two", "role": "user"}), "reused", "*").await.ok();
+    assert_eq!(eve.messages().await.len(), 1);
+    let after = everything(&ada, &database).await;
+    for part in ["state", "messages", "context"] {
+        assert_eq!(after[part], before[part]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_fit_is_short_of_exactly_so_many_tokens() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 1000, "Be brief.").await;
+    let database = home.database_inside();
+    let free = ada.state().await["tokens"]["free"].as_u64().expect("free tokens");
+
+    // Cost of an append is linear in its words, which are one token each.
+    let frame = count::message(&json!({"role": "user", "content": count::words(1)})) - 1;
+    let message = |words| json!({"message": count::words(words), "role": "user"});
+    let before = everything(&ada, &database).await;
+    for over in [1, 2, 77, 5_000] {
+        let refused = ada.tool("append_fifo", &message(free - frame + over), &key(), "*").await;
+        let refused = refused.refused(422, "TOKEN_BUDGET_EXCEEDED");
+        assert_eq!(refused["required_headroom"], over, "{refused}");
+    }
+    assert_eq!(everything(&ada, &database).await, before);
+
+    // The same for a block, which nothing can evict; and the last token is usable.
+    let rendered = |words| {
+        let text = format!("<block id=\"b\" role=\"note\">\n{}\n</block>", count::words(words));
+        count::message(&json!({"role": "system", "content": text}))
+    };
+    let block = |words| json!({"block_id": "b", "content": count::words(words)});
+    let fits = (1..1000).rev().find(|&words| rendered(words) <= free).expect("some words fit");
+    assert_eq!(rendered(fits), free, "one word is one token");
+    let refused = ada.tool("store_core", &block(fits + 1), &key(), "*").await;
+    assert_eq!(refused.refused(422, "TOKEN_BUDGET_EXCEEDED")["required_headroom"], 1);
+    assert_eq!(everything(&ada, &database).await, before);
+    let full = ada.done("store_core", &block(fits)).await;
+    assert_eq!((&full["tokens"]["free"], &full["tokens"]["occupancy"]), (&json!(0), &json!(1000)));
+    let refused = ada.tool("append_fifo", &message(1), &key(), "*").await;
+    assert_eq!(refused.refused(422, "TOKEN_BUDGET_EXCEEDED")["required_headroom"], frame + 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pins_take_a_quarter_of_the_window_and_not_a_token_more() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
+    let database = home.database_inside();
+    let rendered = |words| {
+        let text =
+            format!("<block id=\"p\" role=\"note\" pinned>\n{}\n</block>", count::words(words));
+        count::message(&json!({"role": "system", "content": text}))
+    };
+    let pin = |words| json!({"block_id": "p", "content": count::words(words), "policy": {"pinned": true}});
+    let words = (1..3000).find(|&words| rendered(words) == 2049).expect("2049 tokens");
+    let before = everything(&ada, &database).await;
+    let refused = ada.tool("store_core", &pin(words), &key(), "*").await;
+    let refused = refused.refused(422, "PIN_LIMIT_EXCEEDED");
+    assert_eq!(
+        (&refused["pinned_tokens"], &refused["pinned_tokens_max"]),
+        (&json!(2049), &json!(2048))
+    );
+    assert_eq!(refused["required_headroom"], 1);
+    assert_eq!(everything(&ada, &database).await, before);
+    let pinned = ada.done("store_core", &pin(words - 1)).await;
+    assert_eq!(pinned["result"]["token_estimate"], 2048);
+    let second = json!({"block_id": "q", "content": "x", "policy": {"pinned": true}});
+    ada.tool("store_core", &second, &key(), "*").await.refused(422, "PIN_LIMIT_EXCEEDED");
+    let unpinned = json!({"block_id": "q", "content": "x"});
+    ada.tool("store_core", &unpinned, &key(), "*").await.ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_that_cannot_hold_what_is_there_is_refused() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, &count::words(300)).await;
+    ada.done("store_core", &json!({"block_id": "b", "content": count::words(600)})).await;
+    let pins = json!({"block_id": "p", "content": count::words(200), "policy": {"pinned": true}});
+    ada.done("store_core", &pins).await;
+    let (state, messages) = (ada.state().await, ada.messages().await);
+    for (window, code) in
+        [(256, "WINDOW_TOO_SMALL"), (600, "PIN_LIMIT_EXCEEDED"), (1000, "TOKEN_BUDGET_EXCEEDED")]
+    {
+        let headers = [("idempotency-key", "patch"), ("if-match", "*")];
+        let body = json!({"context_window": window}).to_string();
+        ada.wire.call("PATCH", &ada.path(), &headers, body).await.refused(422, code);
+    }
+    assert_eq!((ada.state().await, ada.messages().await), (state, messages));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_file_with_a_broken_line_names_the_line() {
+    let home = Home::new();
+    let good = json!({"role": "user", "content": "Hello", "name": "Ada", "time": "2026-01-01"})
+        .to_string();
+    let file = home.path("talk.jsonl");
+    let shown = file.to_str().expect("a plain path").to_owned();
+    for (broken, what) in [
+        ("{\"role\": \"user\", ", "not JSON"),
+        ("{\"role\": \"user\"}", "content"),
+        ("{\"role\": \"king\", \"content\": \"x\"}", "king"),
+    ] {
+        std::fs::write(&file, format!("{good}\n{good}\n{broken}\n{good}\n")).expect("a file");
+        let keep = home.path("kept");
+        let output = home.run(&["demo", &shown, "--keep", keep.to_str().expect("a plain path")]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(65), "{said}");
+        assert!(said.contains("line 3") && said.contains(what), "{said}");
+        assert!(!keep.exists(), "nothing is made of a broken file");
+    }
+}

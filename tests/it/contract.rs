@@ -1,0 +1,306 @@
+//! The outer contract on a server with nothing configured: agents, the five tools, keys, revisions, lists, life and sockets.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::home::{Home, PROGRAM};
+use crate::talk::{Agent, key, said};
+use crate::wire::Answer;
+use crate::{count, home};
+
+/// The parts of a tool's answer that stand around its result.
+#[track_caller]
+fn check_envelope(answer: &Answer, fields: &[&str]) {
+    let body = &answer.body;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let mut found: Vec<&str> =
+        body["result"].as_object().expect("a result").keys().map(String::as_str).collect();
+    let mut wanted = fields.to_vec();
+    found.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(found, wanted, "{}", answer.text);
+    let revision = body["_rev"].as_str().expect("a revision");
+    assert_eq!(answer.headers["etag"], format!("\"{revision}\""));
+    assert!(body["token_estimate"].is_i64(), "{}", answer.text);
+    let part = |name: &str| body["tokens"][name].as_u64().unwrap_or_else(|| panic!("{name}"));
+    let sum: u64 = ["system", "working", "fifo", "summary", "notices"].map(part).iter().sum();
+    assert_eq!(part("occupancy"), sum);
+    assert!(["ok", "warning", "flush"].contains(&body["pressure"].as_str().expect("a pressure")));
+    assert_eq!(body["heartbeat"]["tokens_remaining"], body["tokens"]["free"]);
+    assert_eq!(body["heartbeat"]["opportunity"], part("free") >= 256);
+    assert_eq!(body["replayed"], false);
+}
+
+/// The heart of the contract on one server; what the network test runs again without any interface.
+pub(crate) async fn core_of_the_contract(home: &Home) {
+    let _server = home.serve().await;
+    let wire = home.wire("vctx.sock");
+    let body = json!({"context_window": 8192, "system": "You are kind."});
+
+    let made = wire.put("/v1/agents/ada", &body).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    let again = wire.put("/v1/agents/ada", &body).await;
+    assert_eq!((again.status, &again.body["_rev"]), (200, &made.body["_rev"]));
+    let other = json!({"context_window": 4096, "system": "You are kind."});
+    let refused = wire.put("/v1/agents/ada", &other).await.refused(409, "AGENT_EXISTS");
+    assert_eq!(refused["_rev"], made.body["_rev"]);
+
+    let ada = Agent::at(wire, "ada");
+    let state = ada.state().await;
+    assert_eq!(state["_rev"], made.body["_rev"]);
+    assert_eq!(
+        state["budget"],
+        json!({"warning": 5734, "flush": 7372, "target": 4096, "max": 8192})
+    );
+    assert_eq!(state["queue"]["head_seq"], 1);
+    assert_eq!(state["chain"]["length"], 0);
+
+    five_tools(&ada).await;
+    keys_replay(&ada).await;
+    revisions_guard(&ada).await;
+}
+
+async fn five_tools(ada: &Agent) {
+    let call = async |tool: &str, arguments: Value| {
+        let revision = ada.revision().await;
+        ada.tool(tool, &arguments, &key(), &revision).await
+    };
+    let stored = call("store_core", json!({"block_id": "human", "content": "Likes tea."})).await;
+    check_envelope(&stored, &["block_id", "_rev", "token_estimate"]);
+    assert_eq!(stored.body["result"]["_rev"], stored.body["_rev"]);
+
+    let path = format!("{}/tools/fetch_core", ada.path());
+    let fetched = ada.wire.call("POST", &path, &[], r#"{"block_id": "human"}"#).await;
+    check_envelope(&fetched, &["block_id", "content", "_rev", "token_estimate", "role", "pinned"]);
+    assert_eq!(fetched.body["result"]["content"], "Likes tea.");
+    assert_eq!(fetched.body["_rev"], stored.body["_rev"]);
+
+    let appended = call("append_fifo", json!({"message": "Hello 👋", "role": "user"})).await;
+    check_envelope(&appended, &["message_id", "token_estimate"]);
+    assert_eq!(appended.body["receipt"]["seq"], 1);
+    assert_eq!(appended.body["token_estimate"], appended.body["result"]["token_estimate"]);
+
+    let entries = json!({"entries": [{"content": "Born in May."}, {"content": "Has a boat.", "role": "user"}]});
+    let written = call("write_recall", entries).await;
+    check_envelope(&written, &["inserted_ids", "total_tokens"]);
+    assert_eq!(written.body["result"]["inserted_ids"].as_array().map(Vec::len), Some(2));
+    assert_eq!(written.body["token_estimate"], 0, "recall entries take no room in the window");
+
+    let evicted = call("evict_fifo", json!({"strategy": "fifo", "target_tokens": 0})).await;
+    check_envelope(&evicted, &["evicted_count", "new_summary_tokens", "after_occupancy"]);
+    assert_eq!(evicted.body["result"]["evicted_count"], 1);
+    assert_eq!(evicted.body["result"]["after_occupancy"], evicted.body["tokens"]["occupancy"]);
+
+    let messages = ada.messages().await;
+    let kinds: Vec<&str> = messages.iter().map(|m| m["kind"].as_str().expect("a kind")).collect();
+    assert_eq!(kinds, ["turn", "recall", "recall"]);
+    assert_eq!(messages[0]["in_queue"], false);
+    assert!(messages[0]["evicted_batch_id"].is_string());
+    assert_eq!(said(&messages)[0], ("user".into(), "Hello 👋".into()));
+    let context = ada.context().await;
+    let rendered = context["messages"].as_array().expect("messages");
+    assert_eq!(context["tokens"]["occupancy"], count::window(rendered));
+}
+
+async fn keys_replay(ada: &Agent) {
+    let revision = ada.revision().await;
+    let call = json!({"message": "Once.", "role": "user"});
+    let first = ada.tool("append_fifo", &call, "once", &revision).await.ok();
+    let length = ada.messages().await.len();
+    // The revision is stale by now; a replay comes before that question.
+    let mut second = ada.tool("append_fifo", &call, "once", &revision).await.ok();
+    assert_eq!(second["replayed"], true);
+    second["replayed"] = false.into();
+    assert_eq!(second, first);
+    assert_eq!(ada.messages().await.len(), length);
+    // Key and revision may stand among the arguments too.
+    let inside =
+        json!({"message": "Once.", "role": "user", "idempotency_key": "once", "_rev": "*"});
+    let path = format!("{}/tools/append_fifo", ada.path());
+    let third = ada.wire.call("POST", &path, &[], inside.to_string()).await.ok();
+    assert_eq!((&third["replayed"], &third["_rev"]), (&json!(true), &first["_rev"]));
+    let other = json!({"message": "Twice.", "role": "user"});
+    ada.tool("append_fifo", &other, "once", "*").await.refused(409, "IDEMPOTENCY_KEY_REUSED");
+    let tool = json!({"block_id": "human", "content": "x"});
+    ada.tool("store_core", &tool, "once", "*").await.refused(409, "IDEMPOTENCY_KEY_REUSED");
+    assert_eq!(ada.messages().await.len(), length);
+}
+
+async fn revisions_guard(ada: &Agent) {
+    let stale = ada.revision().await;
+    let block = |text: &str| json!({"block_id": "human", "content": text});
+    let newer = ada.tool("store_core", &block("Likes coffee."), &key(), &stale).await.ok();
+    let refused = ada.tool("store_core", &block("Likes milk."), &key(), &stale).await;
+    let refused = refused.refused(412, "REVISION_STALE");
+    assert_eq!(refused["_rev"], newer["_rev"]);
+    assert_eq!(refused["changed"], json!(["block:human"]));
+    // What a call does not build on may have changed.
+    let other = json!({"block_id": "plan", "content": "Sail."});
+    ada.tool("store_core", &other, &key(), &stale).await.ok();
+    let unknown = ada.tool("store_core", &block("x"), &key(), "no-such-revision").await;
+    assert_eq!(unknown.refused(412, "REVISION_STALE")["changed"], json!(["unknown"]));
+    assert_eq!(ada.state().await["blocks"][0]["content"], "Likes coffee.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_tools_keys_and_revisions() {
+    core_of_the_contract(&Home::new()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writing_call_names_its_key_and_its_revision() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
+    let path = format!("{}/tools/append_fifo", ada.path());
+    let body = r#"{"message": "Hello", "role": "user"}"#;
+    let send = async |headers: &[(&str, &str)]| ada.wire.call("POST", &path, headers, body).await;
+    send(&[("if-match", "*")]).await.refused(400, "IDEMPOTENCY_KEY_REQUIRED");
+    send(&[("idempotency-key", "k")]).await.refused(428, "PRECONDITION_REQUIRED");
+    send(&[]).await.refused(400, "IDEMPOTENCY_KEY_REQUIRED");
+    assert_eq!(ada.messages().await.len(), 0);
+    let patch = ada.wire.call("PATCH", &ada.path(), &[], r#"{"context_window": 5000}"#).await;
+    patch.refused(400, "IDEMPOTENCY_KEY_REQUIRED");
+    let event = json!({"class": "user_interaction", "name": "login", "content": "Ada is here.", "idempotency_key": "e1"});
+    let path = format!("{}/events", ada.path());
+    let posted = ada.wire.call("POST", &path, &[], event.to_string()).await.ok();
+    assert_eq!(posted["receipt"]["seq"], 1, "an event implies any revision");
+    assert_eq!(ada.messages().await[0]["kind"], "event");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_describes_itself_and_its_agents() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let wire = home.wire("vctx.sock");
+    for name in ["zoe", "ada", "mia.2-x_y"] {
+        let body = json!({"context_window": 4096});
+        assert_eq!(wire.put(&format!("/v1/agents/{name}"), &body).await.status, 201);
+    }
+    let listed = wire.get("/v1/agents").await.ok();
+    let names: Vec<&str> = listed["agents"]
+        .as_array()
+        .expect("agents")
+        .iter()
+        .map(|a| a["agent"].as_str().expect("a name"))
+        .collect();
+    assert_eq!(names, ["ada", "mia.2-x_y", "zoe"]);
+
+    let tools = wire.get("/v1/tools?format=json-schema").await.ok();
+    let tools = tools["tools"].as_array().expect("tools").clone();
+    let names: Vec<&str> = tools.iter().map(|t| t["name"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["store_core", "fetch_core", "append_fifo", "evict_fifo", "write_recall"]);
+    for tool in &tools {
+        assert_eq!(tool["parameters"]["type"], "object", "{tool:#}");
+        assert_eq!(tool["parameters"]["additionalProperties"], false, "{tool:#}");
+        let shown = tool.to_string();
+        for hidden in ["idempotency", "_rev", "$ref"] {
+            assert!(!shown.contains(hidden), "a model sees {hidden}: {shown}");
+        }
+    }
+    wire.get("/v1/tools?format=smoke-signals").await.refused(400, "INVALID_ARGUMENT");
+    assert_eq!(wire.get("/healthz").await.ok()["status"], "ok");
+    assert_eq!(wire.get("/readyz").await.ok()["status"], "ready");
+    let paths = wire.get("/v1/openapi.json").await.ok()["paths"].clone();
+    assert!(paths["/v1/agents/{agent}/messages"]["get"].is_object());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_metrics_add_up() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "Be brief.").await;
+    for text in ["one", "two", "three"] {
+        ada.append("user", text).await;
+    }
+    ada.tool("append_fifo", &json!({"role": "user"}), &key(), "*")
+        .await
+        .refused(400, "INVALID_ARGUMENT");
+    ada.tool("fetch_core", &json!({"block_id": "none"}), &key(), "*")
+        .await
+        .refused(404, "BLOCK_NOT_FOUND");
+    let metrics = home.wire("metrics.sock").get("/metrics").await;
+    let value = |name: &str| -> f64 {
+        let line = metrics.text.lines().find(|line| line.split(' ').next() == Some(name));
+        let number = line.and_then(|line| line.split(' ').next_back()?.parse().ok());
+        number.unwrap_or_else(|| panic!("no {name} in\n{}", metrics.text))
+    };
+    assert_eq!(value(r#"vctx_tool_calls_total{tool="append_fifo",outcome="OK"}"#), 3.0);
+    assert_eq!(value(r#"vctx_tool_calls_total{tool="fetch_core",outcome="BLOCK_NOT_FOUND"}"#), 1.0);
+    assert_eq!(value(r#"vctx_tool_duration_seconds_count{tool="append_fifo"}"#), 3.0);
+    let tokens = ada.state().await["tokens"].clone();
+    let mut sum = 0.0;
+    for part in ["system", "working", "fifo", "summary", "notices", "free"] {
+        let gauge = value(&format!("token_{part}"));
+        assert_eq!(Some(gauge), tokens[part].as_f64(), "{part}");
+        sum += gauge;
+    }
+    assert_eq!(sum, 4096.0);
+    let help = metrics.text.lines().filter(|l| l.starts_with("# HELP")).count();
+    assert!(help >= 12, "{help} metrics with help");
+}
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap_or_else(|e| panic!("{}: {e}", path.display())).permissions().mode()
+        & 0o777
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sockets_are_private_live_ones_are_kept_and_dead_ones_replaced() {
+    let home = Home::new();
+    let directory = home.path("run");
+    // A file that a killed server left behind.
+    std::fs::create_dir(&directory).expect("a directory");
+    std::fs::set_permissions(&directory, Permissions::from_mode(0o700)).expect("a mode");
+    drop(UnixListener::bind(home.path("run/vctx.sock")).expect("a dead socket"));
+    let server = home.serve_with("run/vctx.sock", &home::Tuning::default()).await;
+    for socket in ["run/vctx.sock", "run/metrics.sock", "data/arangod.sock", "data/arangod-ro.sock"]
+    {
+        assert_eq!(mode(&home.path(socket)), 0o660, "{socket}");
+    }
+    assert_eq!(mode(&directory), 0o700);
+    assert_eq!(mode(&home.path("data")), 0o700);
+    assert_eq!(mode(&home.path("data/root.password")), 0o600);
+
+    let socket = home.path("run/vctx.sock");
+    let second = std::process::Command::new(PROGRAM)
+        .args(["serve", "--socket"])
+        .arg(&socket)
+        .arg("--data-dir")
+        .arg(home.path("other"))
+        .output()
+        .expect("the program runs");
+    assert_eq!(second.status.code(), Some(73), "{}", String::from_utf8_lossy(&second.stderr));
+    assert!(String::from_utf8_lossy(&second.stderr).contains("another server answers"));
+    assert!(home.wire("run/vctx.sock").is_ready().await, "the first server goes on");
+
+    assert!(server.stop().await.success());
+    for socket in ["run/vctx.sock", "run/metrics.sock", "data/arangod.sock", "data/arangod-ro.sock"]
+    {
+        assert!(!home.path(socket).exists(), "{socket} is left behind");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_changes_nothing() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 1024, "Be brief.").await;
+    for turn in 0..40 {
+        ada.append("user", format!("Turn {turn}: {}", count::words(20))).await;
+    }
+    let (state, messages, context) = (ada.state().await, ada.messages().await, ada.context().await);
+    assert!(server.stop().await.success());
+    let server = home.serve().await;
+    assert_eq!(ada.state().await, state);
+    assert_eq!(ada.messages().await, messages);
+    server.kill();
+    let _server = home.serve().await;
+    let ada = ada.again();
+    assert_eq!(ada.context().await, context);
+    home.assert_verified("vctx.sock", "ada");
+}

@@ -1,0 +1,63 @@
+//! The database from outside the server: raw AQL and raw paths over its own socket, as root.
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::wire::{Answer, Wire};
+
+/// A client of the database itself.
+pub(crate) struct Database {
+    wire: Wire,
+    authorization: String,
+}
+
+impl Database {
+    pub(crate) fn new(socket: &Path, user: &str, password: &str) -> Database {
+        let authorization = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
+        Database { wire: Wire::new(socket), authorization }
+    }
+
+    /// A request below `/_db/vctx`.
+    pub(crate) async fn call(&self, method: &str, path: &str, body: &Value) -> Answer {
+        let path = format!("/_db/vctx{path}");
+        let headers =
+            [("authorization", self.authorization.as_str()), ("content-type", "application/json")];
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.wire.call(method, &path, &headers, body).await
+    }
+
+    /// All rows of a query; tests ask for few enough to come in one batch.
+    pub(crate) async fn rows(&self, query: &str, binds: Value) -> Vec<Value> {
+        let body = json!({"query": query, "bindVars": binds, "batchSize": 100_000});
+        let answer = self.call("POST", "/_api/cursor", &body).await;
+        assert_eq!(answer.status, 201, "{query}\n{}", answer.text);
+        assert_eq!(answer.body["hasMore"], false, "{query}");
+        answer.body["result"].as_array().expect("rows").clone()
+    }
+
+    /// The only row of a query.
+    pub(crate) async fn row(&self, query: &str, binds: Value) -> Value {
+        let rows = self.rows(query, binds).await;
+        assert_eq!(rows.len(), 1, "{query}: {rows:?}");
+        rows.into_iter().next().expect("one row")
+    }
+
+    /// Documents of each collection that a call may write, whoever they belong to.
+    pub(crate) async fn counts(&self) -> Value {
+        self.row(
+            "RETURN { core: LENGTH(core_memory), messages: LENGTH(messages), recall: LENGTH(recall_log),
+               idempotency: LENGTH(idempotency), versions: LENGTH(core_versions), events: LENGTH(memory_events) }",
+            json!({}),
+        )
+        .await
+    }
+
+    /// Running stream transactions.
+    pub(crate) async fn open_transactions(&self) -> Vec<Value> {
+        let answer = self.call("GET", "/_api/transaction", &Value::Null).await;
+        answer.ok()["transactions"].as_array().expect("a list").clone()
+    }
+}

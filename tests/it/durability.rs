@@ -1,0 +1,165 @@
+//! Durability: no success of a durable call leaves before the fdatasync that covers it; an engine without sync is found out.
+
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use arango_embedded::http::{Auth, AuthSettings, Mode};
+use arango_embedded::{Engine, Options};
+
+use crate::home::{Home, PASSWORD, Process, Tuning};
+use crate::strace::{self, Call};
+use crate::talk::Agent;
+
+/// Set in the process that is an engine: its directory.
+const ENGINE: &str = "IT_ENGINE_DIRECTORY";
+/// Set when that engine must not sync.
+const UNSYNCED: &str = "IT_ENGINE_UNSYNCED";
+/// What is traced.
+const CALLS: &str = "trace=read,recvfrom,recvmsg,write,writev,sendto,sendmsg,pwrite64,pwritev,fdatasync,fsync,sync_file_range,msync";
+/// Appends of one run.
+const APPENDS: usize = 25;
+
+fn reads(call: &Call, start: &str) -> bool {
+    ["read", "recvfrom", "recvmsg"].contains(&call.name.as_str())
+        && call.arguments.contains(&format!("\"{start}"))
+}
+
+fn writes(call: &Call) -> bool {
+    ["write", "writev", "pwrite64", "pwritev"].contains(&call.name.as_str())
+}
+
+fn replies(call: &Call) -> bool {
+    ["write", "writev", "sendto", "sendmsg"].contains(&call.name.as_str())
+        && call.arguments.contains("\"HTTP/1.1 20")
+}
+
+/// What a trace says about each durable call.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Verdict {
+    /// Calls answered with success.
+    answered: usize,
+    /// Of those, calls whose data were synced before.
+    covered: usize,
+}
+
+/// Follows each request that begins with `start` to its success on the same connection, and asks whether everything that was
+/// written to the data meanwhile was synced, by a sync that began after the write and ended before the answer.
+fn judge(calls: &[Call], start: &str, data: &Path) -> Verdict {
+    let data = data.to_str().expect("a plain path");
+    let in_data = |call: &&Call| call.file.starts_with(data);
+    let mut verdict = Verdict::default();
+    for request in calls.iter().filter(|call| reads(call, start)) {
+        let reply = calls
+            .iter()
+            .find(|call| call.begun > request.ended && call.file == request.file && replies(call));
+        let Some(reply) = reply else { continue };
+        verdict.answered += 1;
+        let within = |call: &&Call| call.begun > request.ended && call.begun < reply.begun;
+        let written: Vec<&Call> =
+            calls.iter().filter(in_data).filter(within).filter(|call| writes(call)).collect();
+        let synced = |write: &&Call| {
+            calls.iter().filter(in_data).any(|sync| {
+                ["fdatasync", "fsync"].contains(&sync.name.as_str())
+                    && sync.file == write.file
+                    && sync.begun > write.ended
+                    && sync.ended < reply.begun
+                    && sync.result == Some(0)
+            })
+        };
+        if !written.is_empty() && written.iter().all(synced) {
+            verdict.covered += 1;
+        }
+    }
+    verdict
+}
+
+/// Appends one after another, so that each has a sync of its own.
+async fn append_some(home: &Home) {
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
+    for turn in 0..APPENDS {
+        ada.append("user", format!("Turn {turn}")).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_of_the_server_comes_after_the_sync() {
+    if !strace::can_trace() {
+        println!("skipped: processes cannot be traced here");
+        return;
+    }
+    let home = Home::new();
+    let trace = home.path("trace");
+    let tuning = Tuning { under: strace::under(CALLS, &trace), ..Tuning::default() };
+    let server = home.serve_with("vctx.sock", &tuning).await;
+    append_some(&home).await;
+    server.kill();
+    strace::finished(&trace, server.id()).await;
+    let start = "POST /v1/agents/ada/tools/append_fifo ";
+    let verdict = judge(&strace::read(&trace), start, &home.path("data"));
+    assert_eq!(verdict, Verdict { answered: APPENDS, covered: APPENDS });
+}
+
+/// Runs appends on an engine of this program under strace, with or without sync.
+async fn judged_engine(sync: bool) -> Verdict {
+    let home = Home::new();
+    let trace = home.path("trace");
+    let mut line = strace::under(CALLS, &trace);
+    let mut command = Command::new(line.remove(0));
+    command.args(line).arg(std::env::current_exe().expect("this program"));
+    command.args(["--exact", "durability::an_engine_syncs_unless_a_test_says_no", "--nocapture"]);
+    command.env(ENGINE, home.path("."));
+    if !sync {
+        command.env(UNSYNCED, "1");
+    }
+    let engine = Process::start(&home, "engine", command);
+    engine.ready(&[home.path("engine.sock"), home.path("engine-ro.sock")], None).await;
+    let server =
+        home.server("vctx.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
+    append_some(&home).await;
+    drop(server);
+    engine.kill();
+    strace::finished(&trace, engine.id()).await;
+    judge(&strace::read(&trace), "POST /_db/vctx/_api/cursor ", &home.path("data"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_of_the_engine_comes_after_the_sync_and_a_missing_sync_shows() {
+    if !strace::can_trace() {
+        println!("skipped: processes cannot be traced here");
+        return;
+    }
+    let good = judged_engine(true).await;
+    assert!(good.answered >= APPENDS, "{good:?}");
+    assert!(good.covered >= APPENDS, "{good:?}");
+    let bad = judged_engine(false).await;
+    assert!(bad.answered >= APPENDS, "{bad:?}");
+    assert_eq!(bad.covered, 0, "an engine without sync must be found out");
+}
+
+/// The engine of the tests above, when it is told to be one; the product has no switch for this.
+#[tokio::test]
+async fn an_engine_syncs_unless_a_test_says_no() {
+    assert!(Options::default().sync, "sync is what nobody has to ask for");
+    let Some(directory) = std::env::var_os(ENGINE).map(PathBuf::from) else { return };
+    let sync = std::env::var_os(UNSYNCED).is_none();
+    let options = Options { vector_index: true, sync, ..Options::default() };
+    let engine = Engine::open(&directory.join("data"), options).expect("an engine");
+    let settings = AuthSettings { root_password: PASSWORD.into(), jwt_secret: None };
+    let auth = Auth::open(&engine, settings).expect("its users");
+    let listen = |name: &str| UnixListener::bind(directory.join(name)).expect("a socket");
+    let serve = |name: &str, mode| {
+        let (engine, auth) = (engine.clone(), auth.clone());
+        tokio::spawn(arango_embedded::http::serve(
+            engine,
+            listen(name),
+            mode,
+            auth,
+            std::future::pending(),
+        ))
+    };
+    let reads = serve("engine-ro.sock", Mode::ReadOnly);
+    let writes = serve("engine.sock", Mode::ReadWrite);
+    // Until the process is killed.
+    drop((writes.await, reads.await));
+}

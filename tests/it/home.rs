@@ -1,0 +1,320 @@
+//! A test's own directory and the processes in it: started, asked for readiness, killed by id, read for warnings at the end.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::database::Database;
+use crate::wire::Wire;
+
+/// Longest wait for a process to be ready, on a busy machine.
+const READY_MAX: Duration = Duration::from_secs(60);
+/// Pause between two looks.
+const LOOK: Duration = Duration::from_millis(10);
+/// Longest directory that still leaves room for a socket's name.
+const DIRECTORY_BYTES_MAX: usize = 70;
+/// The program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_vctx");
+/// Password of the database's root in every test.
+pub(crate) const PASSWORD: &str = "it-root";
+
+/// A directory with short paths, gone at the end.
+pub(crate) struct Home {
+    dir: TempDir,
+}
+
+/// How a server is started beside its sockets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tuning {
+    /// Further variables of its environment.
+    pub(crate) environment: Vec<(String, String)>,
+    /// Configuration file.
+    pub(crate) config: Option<PathBuf>,
+    /// Command that runs the program (`strace …`), if it is not run as it is.
+    pub(crate) under: Vec<String>,
+}
+
+impl Tuning {
+    /// One further variable.
+    pub(crate) fn variable(name: &str, value: &str) -> Tuning {
+        Tuning { environment: vec![(name.into(), value.into())], ..Tuning::default() }
+    }
+}
+
+impl Home {
+    pub(crate) fn new() -> Home {
+        let stated = std::env::temp_dir();
+        let short = stated.as_os_str().as_bytes().len() <= DIRECTORY_BYTES_MAX;
+        let parent = if short { stated } else { PathBuf::from("/tmp") };
+        let dir = tempfile::Builder::new().prefix("v.").tempdir_in(parent).expect("a directory");
+        Home { dir }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Server and engine in one process, with nothing configured but paths.
+    pub(crate) async fn serve(&self) -> Process {
+        self.serve_with("vctx.sock", &Tuning::default()).await
+    }
+
+    /// The same, tuned.
+    pub(crate) async fn serve_with(&self, socket: &str, tuning: &Tuning) -> Process {
+        let mut command = command(tuning);
+        command.args(["serve", "--socket"]).arg(self.path(socket));
+        command.arg("--data-dir").arg(self.path("data"));
+        add_tuning(&mut command, tuning);
+        let process = Process::start(self, "serve", command);
+        process.ready(&[], Some(&self.path(socket))).await;
+        process
+    }
+
+    /// The engine alone, on `engine.sock` and `engine-ro.sock`.
+    pub(crate) async fn engine(&self) -> Process {
+        self.engine_with(&Tuning::default()).await
+    }
+
+    /// The same, tuned.
+    pub(crate) async fn engine_with(&self, tuning: &Tuning) -> Process {
+        let mut command = command(tuning);
+        command.args(["engine", "--socket"]).arg(self.path("engine.sock"));
+        command.arg("--ro-socket").arg(self.path("engine-ro.sock"));
+        command.arg("--data-dir").arg(self.path("data"));
+        command.env("ARANGO_ROOT_PASSWORD", PASSWORD);
+        add_tuning(&mut command, tuning);
+        let process = Process::start(self, "engine", command);
+        process.ready(&[self.path("engine.sock"), self.path("engine-ro.sock")], None).await;
+        process
+    }
+
+    /// A server on a database that listens on two sockets of this directory.
+    pub(crate) async fn server(
+        &self,
+        socket: &str,
+        rw: &str,
+        ro: &str,
+        tuning: &Tuning,
+    ) -> Process {
+        let process = self.server_begun(socket, rw, ro, tuning);
+        process.ready(&[], Some(&self.path(socket))).await;
+        process
+    }
+
+    /// The same without waiting for its readiness.
+    pub(crate) fn server_begun(
+        &self,
+        socket: &str,
+        rw: &str,
+        ro: &str,
+        tuning: &Tuning,
+    ) -> Process {
+        let mut command = command(tuning);
+        command.args(["serve", "--socket"]).arg(self.path(socket));
+        command.arg("--data-dir").arg(self.path("server"));
+        command.env("ARANGO_RW_UDS", self.path(rw)).env("ARANGO_RO_UDS", self.path(ro));
+        command.env("ARANGO_USER", "root").env("ARANGO_PASSWORD", PASSWORD);
+        // Two servers may share the directory, so each has a metrics socket of its own.
+        let metrics = self.path(&socket.replace(".sock", "-metrics.sock"));
+        command.env("VCTX_SERVER__METRICS_SOCKET", metrics);
+        add_tuning(&mut command, tuning);
+        Process::start(self, socket.trim_end_matches(".sock"), command)
+    }
+
+    /// The database of an engine that was started alone.
+    pub(crate) fn database(&self) -> Database {
+        Database::new(&self.path("engine.sock"), "root", PASSWORD)
+    }
+
+    /// The database inside a `serve` process.
+    pub(crate) fn database_inside(&self) -> Database {
+        let password = fs::read_to_string(self.path("data/root.password")).expect("a password");
+        Database::new(&self.path("data/arangod.sock"), "root", password.trim())
+    }
+
+    /// A client of a server in this directory.
+    pub(crate) fn wire(&self, socket: &str) -> Wire {
+        Wire::new(&self.path(socket))
+    }
+
+    /// Runs a command of the program to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = command(&Tuning::default());
+        command.args(arguments).stdin(Stdio::null());
+        command.output().expect("the program runs")
+    }
+
+    /// `vctx verify --json` for one agent: exit code and report.
+    pub(crate) fn verify(&self, socket: &str, agent: &str) -> (i32, serde_json::Value) {
+        let socket = self.path(socket);
+        let socket = socket.to_str().expect("a plain path");
+        let output = self.run(&["verify", "--agent", agent, "--json", "--socket", socket]);
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        let report = serde_json::from_str(&text).unwrap_or_else(|e| {
+            panic!("verify said no JSON ({e}): {text}\n{}", String::from_utf8_lossy(&output.stderr))
+        });
+        (output.status.code().expect("an exit code"), report)
+    }
+
+    /// Fails unless `vctx verify` proves one agent.
+    pub(crate) fn assert_verified(&self, socket: &str, agent: &str) {
+        let (code, report) = self.verify(socket, agent);
+        assert_eq!(code, 0, "vctx verify refuses {agent}: {report:#}");
+    }
+}
+
+fn command(tuning: &Tuning) -> Command {
+    let mut command = match tuning.under.split_first() {
+        None => Command::new(PROGRAM),
+        Some((first, rest)) => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(PROGRAM);
+            command
+        }
+    };
+    for (name, _) in std::env::vars_os() {
+        if name.as_bytes().starts_with(b"ARANGO_") || name.as_bytes().starts_with(b"VCTX_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+fn add_tuning(command: &mut Command, tuning: &Tuning) {
+    if let Some(config) = &tuning.config {
+        command.arg("--config").arg(config);
+    }
+    for (name, value) in &tuning.environment {
+        command.env(name, value);
+    }
+}
+
+/// A process of a test. Clones are handles of the same one; when the last goes, it is killed by its id.
+#[derive(Clone)]
+pub(crate) struct Process {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    name: String,
+    log: PathBuf,
+    child: Mutex<Child>,
+    /// Parts of WARN and ERROR lines that this test provokes on purpose.
+    expected: Mutex<Vec<String>>,
+}
+
+impl Process {
+    pub(crate) fn start(home: &Home, name: &str, mut command: Command) -> Process {
+        let log = home.path(&format!("{name}.log"));
+        let file = File::options().create(true).append(true).open(&log).expect("a log");
+        let also = file.try_clone().expect("a second handle");
+        let child = command.stdin(Stdio::null()).stdout(file).stderr(also).spawn();
+        let child = Mutex::new(child.expect("the program starts"));
+        let expected = Mutex::default();
+        Process { inner: Arc::new(Inner { name: name.into(), log, child, expected }) }
+    }
+
+    /// Waits until the sockets accept and the server says that it is ready.
+    pub(crate) async fn ready(&self, sockets: &[PathBuf], server: Option<&Path>) {
+        let until = Instant::now() + READY_MAX;
+        loop {
+            let accepts = sockets.iter().all(|path| UnixStream::connect(path).is_ok());
+            let ready = match server {
+                Some(path) => Wire::new(path).is_ready().await,
+                None => true,
+            };
+            if accepts && ready {
+                return;
+            }
+            if let Some(status) = self.ended() {
+                panic!("{} ended at its start: {status}\n{}", self.inner.name, self.tail());
+            }
+            assert!(Instant::now() < until, "{} is not ready:\n{}", self.inner.name, self.tail());
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.inner.child.lock().expect("a child").id()
+    }
+
+    /// How it ended, if it did.
+    pub(crate) fn ended(&self) -> Option<ExitStatus> {
+        self.inner.child.lock().expect("a child").try_wait().expect("a child of ours")
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub(crate) fn kill(&self) {
+        let mut child = self.inner.child.lock().expect("a child");
+        // It may have ended already.
+        drop(child.kill());
+        child.wait().expect("a child of ours");
+    }
+
+    /// SIGTERM, and waits until it is gone.
+    pub(crate) async fn stop(&self) -> ExitStatus {
+        let id = self.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+        let until = Instant::now() + READY_MAX;
+        loop {
+            if let Some(status) = self.ended() {
+                return status;
+            }
+            assert!(Instant::now() < until, "{} does not stop:\n{}", self.inner.name, self.tail());
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Takes WARN and ERROR lines with this text as meant.
+    pub(crate) fn expect(&self, text: &str) {
+        self.inner.expected.lock().expect("a list").push(text.into());
+    }
+
+    /// Everything it said.
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(&self.inner.log).unwrap_or_default()
+    }
+
+    fn tail(&self) -> String {
+        let said = self.said();
+        let lines: Vec<&str> = said.lines().collect();
+        lines[lines.len().saturating_sub(30)..].join("\n")
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let child = self.child.get_mut().expect("a child");
+        drop(child.kill());
+        drop(child.wait());
+        if std::thread::panicking() {
+            let said = fs::read_to_string(&self.log).unwrap_or_default();
+            let lines: Vec<&str> = said.lines().collect();
+            let tail = lines[lines.len().saturating_sub(30)..].join("\n");
+            eprintln!("--- {} said last ---\n{tail}", self.name);
+            return;
+        }
+        let expected = self.expected.get_mut().expect("a list");
+        let said = fs::read_to_string(&self.log).unwrap_or_default();
+        let loud = |line: &&str| {
+            [" WARN ", " ERROR ", "panicked"].iter().any(|mark| line.contains(mark))
+                && !expected.iter().any(|text| line.contains(text.as_str()))
+        };
+        let unlisted: Vec<&str> = said.lines().filter(loud).take(5).collect();
+        assert!(unlisted.is_empty(), "{} warned of what no test expects: {unlisted:#?}", self.name);
+    }
+}
+
+/// Writes a file that only its owner can read.
+pub(crate) fn private_file(path: &Path, text: &str) {
+    let file = File::options().write(true).create_new(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes())).expect("a file");
+}

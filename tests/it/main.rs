@@ -1,0 +1,24 @@
+//! The promises of the server, shown on real processes, real sockets and real SIGKILLs; one module for each promise.
+
+mod chance;
+mod count;
+mod database;
+mod home;
+mod model;
+mod proxy;
+mod strace;
+mod talk;
+mod wire;
+
+mod bad_input;
+mod conservation;
+mod contract;
+mod crash;
+mod durability;
+mod faults;
+mod fuzz;
+mod no_network;
+mod one_transaction;
+mod races;
+mod tamper;
+mod trips;

@@ -1,0 +1,101 @@
+//! A scripted model on a Unix socket: one endpoint in the shape of the OpenAI API, as slow as a test wants it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinHandle;
+
+use crate::home::Tuning;
+
+/// Longest request read, in bytes.
+const REQUEST_BYTES_MAX: usize = 16 << 20;
+
+/// What the model always says.
+pub(crate) const SUMMARY: &str = "- The tide turns at seven.\n- The scripted model was here.";
+
+/// The model; it ends with this value.
+pub(crate) struct Model {
+    socket: PathBuf,
+    asked: Arc<AtomicUsize>,
+    answered: Arc<AtomicUsize>,
+    task: JoinHandle<()>,
+}
+
+impl Model {
+    /// Answers each request after the given time.
+    pub(crate) fn start(socket: &Path, after: Duration) -> Model {
+        let listener = UnixListener::bind(socket).expect("the model listens");
+        let (asked, answered) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let (seen, said) = (Arc::clone(&asked), Arc::clone(&answered));
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (seen, said) = (Arc::clone(&seen), Arc::clone(&said));
+                tokio::spawn(async move { answer(stream, after, &seen, &said).await });
+            }
+        });
+        Model { socket: socket.to_owned(), asked, answered, task }
+    }
+
+    /// Requests that came.
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+
+    /// Requests that were answered.
+    pub(crate) fn answered(&self) -> usize {
+        self.answered.load(Ordering::SeqCst)
+    }
+
+    /// A server's configuration with this model in it, written to a file.
+    pub(crate) fn tuning(&self, file: &Path) -> Tuning {
+        let text = format!("[model]\nsocket = {:?}\nmodel = \"scripted\"\n", self.socket);
+        std::fs::write(file, text).expect("a configuration");
+        Tuning { config: Some(file.to_owned()), ..Tuning::default() }
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn answer(
+    mut stream: UnixStream,
+    after: Duration,
+    asked: &AtomicUsize,
+    answered: &AtomicUsize,
+) {
+    let mut request = Vec::new();
+    while !whole(&request) {
+        match stream.read_buf(&mut request).await {
+            Ok(read) if read > 0 && request.len() < REQUEST_BYTES_MAX => {}
+            _ => return,
+        }
+    }
+    asked.fetch_add(1, Ordering::SeqCst);
+    tokio::time::sleep(after).await;
+    answered.fetch_add(1, Ordering::SeqCst);
+    let body =
+        json!({"choices": [{"message": {"role": "assistant", "content": SUMMARY}}]}).to_string();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    // A server that was killed meanwhile does not listen any more.
+    drop(stream.write_all(format!("{head}{body}").as_bytes()).await);
+}
+
+fn whole(request: &[u8]) -> bool {
+    let Some(end) = request.windows(4).position(|w| w == b"\r\n\r\n") else { return false };
+    let head = String::from_utf8_lossy(&request[..end]).to_ascii_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
+    length
+        .and_then(|l| l.trim().parse::<usize>().ok())
+        .is_some_and(|l| request.len() >= end + 4 + l)
+}

@@ -1,0 +1,413 @@
+//! A Unix-socket proxy between server and engine: records every exchange, counts bytes by phase, and injects faults between or inside them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinHandle;
+
+use crate::chance::Chance;
+
+/// Longest message that a test sends through, in bytes.
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// Longest time that a black hole keeps a request; the server gives up before.
+const BLACK_HOLE: Duration = Duration::from_secs(15);
+
+/// What stands between a request and its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Both directions wait a little.
+    Delay,
+    /// The connection ends; the engine sees nothing.
+    CutBefore,
+    /// The engine does it; the connection ends instead of the answer.
+    CutAfter,
+    /// The engine does it; half of the answer comes.
+    CutInside,
+    /// The engine does it; the answer is no HTTP.
+    Garbage,
+    /// The engine sees nothing and nobody answers.
+    BlackHole,
+}
+
+/// Where a call stands between the server and the engine, as far as the wire tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// No write is on its way.
+    Outside,
+    /// A write of one request is on its way to the engine.
+    OneRequestSent,
+    /// It has arrived whole, its answer has not.
+    OneRequestUnanswered,
+    /// A stream transaction has begun, its commit has not arrived whole.
+    BeginToCommit,
+    /// The commit has arrived whole, its answer has not.
+    CommitToReply,
+    /// The commit is answered, its status is asked.
+    StatusAsked,
+}
+
+/// One request and what became of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Exchange {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    /// `x-arango-trx-id`.
+    pub(crate) transaction: Option<String>,
+    pub(crate) request: Value,
+    pub(crate) status: Option<u16>,
+    pub(crate) reply: Value,
+}
+
+impl Exchange {
+    /// Whether it runs a query.
+    pub(crate) fn is_query(&self) -> bool {
+        self.method == "POST" && self.path.ends_with("/_api/cursor")
+    }
+}
+
+type Action = Box<dyn FnOnce(Phase) + Send>;
+
+struct Trigger {
+    phase: Phase,
+    bytes: u64,
+    pause: Duration,
+    action: Action,
+}
+
+/// Faults by chance, the same ones for the same seed.
+struct Weather {
+    faults: Vec<Fault>,
+    one_in: u64,
+    chance: Chance,
+    left: u32,
+}
+
+#[derive(Default)]
+struct State {
+    record: Vec<Exchange>,
+    bytes: BTreeMap<Phase, u64>,
+    trigger: Option<Trigger>,
+    weather: Option<Weather>,
+    /// The next request whose path holds the text meets the fault.
+    next: Option<(String, Fault)>,
+    injected: BTreeMap<String, u64>,
+}
+
+/// The proxy; it ends with this value.
+pub(crate) struct Proxy {
+    socket: PathBuf,
+    state: Arc<Mutex<State>>,
+    task: Mutex<Option<JoinHandle<()>>>,
+    upstream: PathBuf,
+}
+
+impl Proxy {
+    /// Listens on `socket` and passes everything on to `upstream`.
+    pub(crate) fn start(socket: &Path, upstream: &Path) -> Proxy {
+        let proxy = Proxy {
+            socket: socket.to_owned(),
+            state: Arc::default(),
+            task: Mutex::default(),
+            upstream: upstream.to_owned(),
+        };
+        proxy.listen();
+        proxy
+    }
+
+    /// Listens (again).
+    pub(crate) fn listen(&self) {
+        let listener = UnixListener::bind(&self.socket).expect("the proxy listens");
+        let (state, upstream) = (Arc::clone(&self.state), self.upstream.clone());
+        let task = tokio::spawn(async move {
+            let mut connections = tokio::task::JoinSet::new();
+            while let Ok((client, _)) = listener.accept().await {
+                let (state, upstream) = (Arc::clone(&state), upstream.clone());
+                connections.spawn(async move { connection(client, &upstream, &state).await });
+            }
+        });
+        *self.task.lock().expect("a task") = Some(task);
+    }
+
+    /// Refuses: no socket is there and every connection ends.
+    pub(crate) fn refuse(&self) {
+        if let Some(task) = self.task.lock().expect("a task").take() {
+            task.abort();
+        }
+        std::fs::remove_file(&self.socket).expect("the proxy's socket");
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
+    }
+
+    /// Forgets what was recorded and counted.
+    pub(crate) fn clear(&self) {
+        let mut state = self.state();
+        state.record.clear();
+        state.bytes.clear();
+    }
+
+    /// Everything since the last [`Proxy::clear`], in the order of the requests.
+    pub(crate) fn record(&self) -> Vec<Exchange> {
+        self.state().record.clone()
+    }
+
+    /// Bytes that passed in each phase.
+    pub(crate) fn bytes(&self) -> BTreeMap<Phase, u64> {
+        self.state().bytes.clone()
+    }
+
+    /// Runs the action right before the n-th byte of a phase passes; that byte and all after it on the connection are lost.
+    /// Where that is the moment at which the engine has a whole request, the pause lets it work on it first.
+    pub(crate) fn at_byte(&self, phase: Phase, bytes: u64, pause: Duration, action: Action) {
+        let mut state = self.state();
+        state.bytes.clear();
+        state.trigger = Some(Trigger { phase, bytes, pause, action });
+    }
+
+    /// Whether the trigger still waits; it is taken away.
+    pub(crate) fn disarm(&self) -> bool {
+        self.state().trigger.take().is_some()
+    }
+
+    /// From now on one request in so many meets one of the faults, at most `most` in all.
+    pub(crate) fn by_chance(&self, faults: &[Fault], one_in: u64, most: u32, seed: u64) {
+        let (faults, chance) = (faults.to_vec(), Chance::new(seed));
+        self.state().weather = Some(Weather { faults, one_in, chance, left: most });
+    }
+
+    /// The next request whose method and path hold the text meets the fault.
+    pub(crate) fn next(&self, path: &str, fault: Fault) {
+        self.state().next = Some((path.into(), fault));
+    }
+
+    /// No faults from now on; how many of each kind there were.
+    pub(crate) fn calm(&self) -> BTreeMap<String, u64> {
+        let mut state = self.state();
+        state.weather = None;
+        state.next = None;
+        std::mem::take(&mut state.injected)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.lock().expect("a task").take() {
+            task.abort();
+        }
+    }
+}
+
+/// One connection, request by request. An error on either side ends both.
+async fn connection(mut client: UnixStream, upstream: &Path, state: &Mutex<State>) {
+    let Ok(mut engine) = UnixStream::connect(upstream).await else { return };
+    let mut from_client = Vec::new();
+    let mut from_engine = Vec::new();
+    while let Ok(Some(request)) = message(&mut client, &mut from_client).await {
+        let exchange = exchange_of(&request);
+        let way = way_of(&exchange);
+        let (at, fault) = {
+            let mut state = state.lock().expect("no holder panics");
+            let fault = state.fault_for(&exchange);
+            state.record.push(exchange);
+            (state.record.len() - 1, fault)
+        };
+        let spoiled = match fault {
+            Some(Fault::CutBefore) => return,
+            Some(Fault::BlackHole) => return tokio::time::sleep(BLACK_HOLE).await,
+            Some(Fault::Delay) => {
+                tokio::time::sleep(Duration::from_millis(40)).await;
+                None
+            }
+            other => other,
+        };
+        // The last byte makes the request whole, so it is the first of what follows.
+        let (most, last) = request.split_at(request.len() - 1);
+        if pass(&mut engine, most, way.before, state).await.is_err()
+            || pass(&mut engine, last, way.before, state).await.is_err()
+        {
+            return;
+        }
+        if arrived(way.after, state).await {
+            return;
+        }
+        let Ok(Some(reply)) = message(&mut engine, &mut from_engine).await else { return };
+        if let Some(exchange) = state.lock().expect("no holder panics").record.get_mut(at) {
+            (exchange.status, exchange.reply) = reply_of(&reply);
+        }
+        let passed = match spoiled {
+            None => pass(&mut client, &reply, way.after, state).await,
+            Some(Fault::CutInside) => {
+                let half = &reply[..reply.len() / 2];
+                drop(client.write_all(half).await);
+                return;
+            }
+            Some(Fault::Garbage) => {
+                drop(client.write_all(b"\x00\x01no http at all\r\n\r\n").await);
+                return;
+            }
+            Some(_) => return,
+        };
+        if passed.is_err() {
+            return;
+        }
+    }
+}
+
+/// Phases of the bytes before and after the moment at which the engine has the whole request.
+struct Way {
+    before: Phase,
+    after: Phase,
+}
+
+fn way_of(exchange: &Exchange) -> Way {
+    let both = |phase| Way { before: phase, after: phase };
+    let in_transactions = exchange.path.contains("/_api/transaction");
+    match exchange.method.as_str() {
+        "POST" if exchange.path.ends_with("/_api/transaction/begin") => {
+            Way { before: Phase::Outside, after: Phase::BeginToCommit }
+        }
+        "PUT" if in_transactions => {
+            Way { before: Phase::BeginToCommit, after: Phase::CommitToReply }
+        }
+        "DELETE" if in_transactions => both(Phase::BeginToCommit),
+        "GET" if in_transactions => both(Phase::StatusAsked),
+        _ if exchange.transaction.is_some() => both(Phase::BeginToCommit),
+        "POST" if exchange.is_query() => {
+            Way { before: Phase::OneRequestSent, after: Phase::OneRequestUnanswered }
+        }
+        _ => both(Phase::Outside),
+    }
+}
+
+/// The engine has the whole request: a trigger at byte 0 of the phase that begins here fires now. True if it did.
+async fn arrived(phase: Phase, state: &Mutex<State>) -> bool {
+    let trigger = {
+        let mut state = state.lock().expect("no holder panics");
+        let seen = state.bytes.get(&phase).copied().unwrap_or(0);
+        let due = state.trigger.as_ref().is_some_and(|t| t.phase == phase && t.bytes <= seen);
+        if due { state.trigger.take() } else { None }
+    };
+    let Some(trigger) = trigger else { return false };
+    tokio::time::sleep(trigger.pause).await;
+    (trigger.action)(phase);
+    true
+}
+
+/// Passes bytes on and counts them; an error also when a trigger fired in between.
+async fn pass(
+    to: &mut UnixStream,
+    bytes: &[u8],
+    phase: Phase,
+    state: &Mutex<State>,
+) -> io::Result<()> {
+    let (trigger, until) = {
+        let mut state = state.lock().expect("no holder panics");
+        let seen = state.bytes.entry(phase).or_default();
+        let from = *seen;
+        *seen += bytes.len() as u64;
+        let until = *seen;
+        let due = state.trigger.as_ref().is_some_and(|t| t.phase == phase && t.bytes < until);
+        let trigger = if due { state.trigger.take() } else { None };
+        let until = trigger.as_ref().map_or(bytes.len() as u64, |t| t.bytes.saturating_sub(from));
+        (trigger, usize::try_from(until).expect("a message's length"))
+    };
+    to.write_all(&bytes[..until]).await?;
+    match trigger {
+        None => Ok(()),
+        Some(trigger) => {
+            (trigger.action)(phase);
+            Err(io::Error::other("killed at this byte"))
+        }
+    }
+}
+
+impl State {
+    fn fault_for(&mut self, exchange: &Exchange) -> Option<Fault> {
+        let line = format!("{} {}", exchange.method, exchange.path);
+        let fault = match &self.next {
+            Some((path, fault)) if line.contains(path.as_str()) => {
+                let fault = *fault;
+                self.next = None;
+                Some(fault)
+            }
+            _ => self.weather.as_mut().and_then(Weather::draw),
+        };
+        if let Some(fault) = fault {
+            *self.injected.entry(format!("{fault:?}")).or_default() += 1;
+        }
+        fault
+    }
+}
+
+impl Weather {
+    fn draw(&mut self) -> Option<Fault> {
+        if self.left == 0 || self.chance.below(self.one_in) != 0 {
+            return None;
+        }
+        self.left -= 1;
+        Some(*self.chance.one_of(&self.faults))
+    }
+}
+
+/// The next whole HTTP message with a stated length; none at the end of the stream.
+async fn message(from: &mut UnixStream, buffer: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+    loop {
+        if let Some(length) = whole(buffer)? {
+            let rest = buffer.split_off(length);
+            return Ok(Some(std::mem::replace(buffer, rest)));
+        }
+        if from.read_buf(buffer).await? == 0 {
+            return Ok(None);
+        }
+    }
+}
+
+/// Length of the first message, once all of it is there.
+fn whole(buffer: &[u8]) -> io::Result<Option<usize>> {
+    let Some(end) = buffer.windows(4).position(|w| w == b"\r\n\r\n").map(|at| at + 4) else {
+        return Ok(None);
+    };
+    let head = String::from_utf8_lossy(&buffer[..end]).to_ascii_lowercase();
+    if head.contains("transfer-encoding:") {
+        return Err(io::Error::other("the proxy knows stated lengths only"));
+    }
+    let body: usize = header(&head, "content-length").and_then(|v| v.parse().ok()).unwrap_or(0);
+    if body > MESSAGE_BYTES_MAX {
+        return Err(io::Error::other("a message longer than any test sends"));
+    }
+    Ok((buffer.len() >= end + body).then_some(end + body))
+}
+
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let line = head.lines().find(|line| {
+        line.split_once(':').is_some_and(|(found, _)| found.eq_ignore_ascii_case(name))
+    })?;
+    line.split_once(':').map(|(_, value)| value.trim())
+}
+
+fn parts(message: &[u8]) -> (String, Value) {
+    let end = message.windows(4).position(|w| w == b"\r\n\r\n").map_or(message.len(), |at| at + 4);
+    let head = String::from_utf8_lossy(&message[..end]).into_owned();
+    (head, serde_json::from_slice(&message[end..]).unwrap_or(Value::Null))
+}
+
+fn exchange_of(request: &[u8]) -> Exchange {
+    let (head, body) = parts(request);
+    let mut line = head.lines().next().unwrap_or_default().split(' ');
+    let method = line.next().unwrap_or_default().to_owned();
+    let path = line.next().unwrap_or_default().to_owned();
+    let transaction = header(&head, "x-arango-trx-id").map(str::to_owned);
+    Exchange { method, path, transaction, request: body, status: None, reply: Value::Null }
+}
+
+fn reply_of(reply: &[u8]) -> (Option<u16>, Value) {
+    let (head, body) = parts(reply);
+    (head.split(' ').nth(1).and_then(|status| status.parse().ok()), body)
+}

@@ -1,0 +1,94 @@
+//! Reads a system call trace of `strace -f -y`: which call, on which file, begun on which line, ended on which line.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Longest wait for the tracer to end after the program did.
+const END_MAX: Duration = Duration::from_secs(20);
+
+/// One system call.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) name: String,
+    /// What `-y` says of the first argument (`/path`, `socket:[1]`).
+    pub(crate) file: String,
+    /// The arguments as they are printed.
+    pub(crate) arguments: String,
+    /// What it returned; none while it had not.
+    pub(crate) result: Option<i64>,
+    /// Line on which it began.
+    pub(crate) begun: usize,
+    /// Line on which it ended.
+    pub(crate) ended: usize,
+}
+
+/// Whether processes can be traced here.
+pub(crate) fn can_trace() -> bool {
+    let tried = Command::new("strace").args(["-f", "-e", "trace=none", "true"]).output();
+    tried.is_ok_and(|output| output.status.success())
+}
+
+/// Command line that traces a program into a file.
+pub(crate) fn under(calls: &str, into: &Path) -> Vec<String> {
+    let file = into.to_str().expect("a plain path");
+    // With -D the program itself is our child, so that killing it ends the tracer too.
+    let line = ["strace", "-D", "-f", "-y", "-s", "256", "--seccomp-bpf", "-e", calls, "-o", file];
+    line.map(str::to_owned).to_vec()
+}
+
+/// Waits until the tracer has written the end of a killed program.
+pub(crate) async fn finished(file: &Path, program: u32) {
+    let until = Instant::now() + END_MAX;
+    let end = format!("{program} +++ ");
+    while !std::fs::read_to_string(file).is_ok_and(|text| text.lines().any(|l| l.starts_with(&end))) {
+        assert!(Instant::now() < until, "the tracer never ended");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The calls of a trace, in the order in which they began.
+pub(crate) fn read(file: &Path) -> Vec<Call> {
+    let text = std::fs::read(file).expect("a trace");
+    let text = String::from_utf8_lossy(&text);
+    let mut calls: Vec<Call> = Vec::new();
+    let mut waiting: HashMap<(String, String), usize> = HashMap::new();
+    for (at, line) in text.lines().enumerate() {
+        let Some((thread, rest)) = line.split_once(' ') else { continue };
+        let rest = rest.trim_start();
+        if let Some(resumed) = rest.strip_prefix("<... ") {
+            let Some((name, tail)) = resumed.split_once(" resumed>") else { continue };
+            if let Some(begun) = waiting.remove(&(thread.to_owned(), name.to_owned())) {
+                calls[begun].ended = at;
+                calls[begun].result = result(tail);
+                calls[begun].arguments.push_str(tail);
+            }
+            continue;
+        }
+        let Some((name, arguments)) = rest.split_once('(') else { continue };
+        if name.contains(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+            continue;
+        }
+        let file = arguments.split_once('<').and_then(|(_, tail)| tail.split_once('>'));
+        let file = file.map(|(file, _)| file.to_owned()).unwrap_or_default();
+        let unfinished = arguments.ends_with("<unfinished ...>");
+        if unfinished {
+            waiting.insert((thread.to_owned(), name.to_owned()), calls.len());
+        }
+        calls.push(Call {
+            name: name.to_owned(),
+            file,
+            arguments: arguments.to_owned(),
+            result: if unfinished { None } else { result(arguments) },
+            begun: at,
+            ended: at,
+        });
+    }
+    calls
+}
+
+fn result(text: &str) -> Option<i64> {
+    let (_, tail) = text.rsplit_once(" = ")?;
+    tail.split_whitespace().next()?.parse().ok()
+}

@@ -1,0 +1,112 @@
+//! An agent as a runtime talks to it, with keys of its own.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::wire::{Answer, Lost, Wire};
+
+/// Messages asked for at once.
+const PAGE: u64 = 1_000;
+/// Pages read at most.
+const PAGES_MAX: usize = 100;
+
+/// A key that no other call of this run has.
+pub(crate) fn key() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    format!("key-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// An agent on a server.
+pub(crate) struct Agent {
+    pub(crate) wire: Wire,
+    pub(crate) name: String,
+}
+
+impl Agent {
+    /// An agent that exists.
+    pub(crate) fn at(wire: Wire, name: &str) -> Agent {
+        Agent { wire, name: name.into() }
+    }
+
+    /// Makes an agent.
+    pub(crate) async fn create(wire: Wire, name: &str, window: u64, system: &str) -> Agent {
+        let agent = Agent::at(wire, name);
+        let body = json!({"context_window": window, "system": system});
+        agent.wire.put(&agent.path(), &body).await.ok();
+        agent
+    }
+
+    /// The same agent on a connection of its own.
+    pub(crate) fn again(&self) -> Agent {
+        Agent::at(self.wire.again(), &self.name)
+    }
+
+    pub(crate) fn path(&self) -> String {
+        format!("/v1/agents/{}", self.name)
+    }
+
+    /// One attempt of a tool call.
+    pub(crate) async fn attempt(
+        &self,
+        tool: &str,
+        arguments: &Value,
+        key: &str,
+        revision: &str,
+    ) -> Result<Answer, Lost> {
+        let path = format!("{}/tools/{tool}", self.path());
+        let headers = [("idempotency-key", key), ("if-match", revision)];
+        self.wire.try_call("POST", &path, &headers, arguments.to_string()).await
+    }
+
+    /// A tool call that must be answered, with whatever status.
+    pub(crate) async fn tool(&self, tool: &str, arguments: &Value, key: &str, rev: &str) -> Answer {
+        self.attempt(tool, arguments, key, rev)
+            .await
+            .unwrap_or_else(|lost| panic!("{tool} on {}: {}", self.name, lost.0))
+    }
+
+    /// A tool call that must succeed, on any revision.
+    pub(crate) async fn done(&self, tool: &str, arguments: &Value) -> Value {
+        self.tool(tool, arguments, &key(), "*").await.ok()
+    }
+
+    /// Appends a message that must be taken.
+    pub(crate) async fn append(&self, role: &str, message: impl Into<Value>) -> Value {
+        let message: Value = message.into();
+        self.done("append_fifo", &json!({"message": message, "role": role})).await
+    }
+
+    pub(crate) async fn state(&self) -> Value {
+        self.wire.get(&self.path()).await.ok()
+    }
+
+    pub(crate) async fn revision(&self) -> String {
+        self.state().await["_rev"].as_str().expect("a revision").into()
+    }
+
+    pub(crate) async fn context(&self) -> Value {
+        self.wire.get(&format!("{}/context", self.path())).await.ok()
+    }
+
+    /// Every message ever appended.
+    pub(crate) async fn messages(&self) -> Vec<Value> {
+        let (mut all, mut from) = (Vec::new(), 1);
+        for _ in 0..PAGES_MAX {
+            let path = format!("{}/messages?from_seq={from}&limit={PAGE}", self.path());
+            let page = self.wire.get(&path).await.ok();
+            all.extend(page["messages"].as_array().expect("messages").iter().cloned());
+            match page["next_seq"].as_u64() {
+                Some(next) => from = next,
+                None => return all,
+            }
+        }
+        panic!("more than {PAGES_MAX} pages of messages")
+    }
+}
+
+/// Role and text of each message, in order: what was said.
+pub(crate) fn said(messages: &[Value]) -> Vec<(String, String)> {
+    let text = |message: &Value, name: &str| message[name].as_str().unwrap_or_default().to_owned();
+    messages.iter().map(|m| (text(m, "role"), text(m, "content"))).collect()
+}

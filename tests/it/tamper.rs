@@ -1,0 +1,144 @@
+//! Tampering: after one message is deleted, one edge removed or two numbers swapped past the server, `vctx verify` names the row.
+
+use serde_json::{Value, json};
+
+use crate::count;
+use crate::database::Database;
+use crate::home::Home;
+use crate::talk::Agent;
+
+/// An agent with some of its messages evicted.
+async fn evicted(home: &Home) -> Agent {
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 1024, "Be brief.").await;
+    for turn in 0..40 {
+        ada.append("user", format!("Turn {turn}: {}", count::words(20))).await;
+    }
+    ada
+}
+
+/// Fails unless the proof fails with exit code 65 and its first broken row is this one.
+#[track_caller]
+fn assert_broken(home: &Home, seq: u64, kind: &str) {
+    let (code, report) = home.verify("vctx.sock", "ada");
+    assert_eq!(code, 65, "{report:#}");
+    let faults = report["agents"][0]["faults"].as_array().expect("faults");
+    assert_eq!((&faults[0]["seq"], &faults[0]["kind"]), (&json!(seq), &json!(kind)), "{faults:#?}");
+    let socket = home.path("vctx.sock");
+    let told =
+        home.run(&["verify", "--agent", "ada", "--socket", socket.to_str().expect("a path")]);
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    assert!(told.contains(&format!("message {seq}")), "{told}");
+}
+
+async fn message(database: &Database, seq: u64) -> Value {
+    let query = "FOR m IN messages FILTER m.agent_id == 'ada' AND m.seq == @seq RETURN m";
+    database.row(query, json!({"seq": seq})).await
+}
+
+/// Puts a document back as it was.
+async fn put_back(database: &Database, collection: &str, document: &Value) {
+    let query = format!("INSERT @document INTO {collection} RETURN NEW._key");
+    let mut document = document.clone();
+    for name in ["_id", "_rev"] {
+        document.as_object_mut().expect("a document").remove(name);
+    }
+    database.row(&query, json!({"document": document})).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn verify_names_the_row_that_somebody_broke() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = evicted(&home).await;
+    let database = home.database_inside();
+    let state = ada.state().await;
+    let (head, next) = (state["queue"]["head_seq"].as_u64(), state["queue"]["next_seq"].as_u64());
+    let (head, next) = (head.expect("a head"), next.expect("a next"));
+    assert!(head > 5 && next > head + 3, "{state:#}");
+    home.assert_verified("vctx.sock", "ada");
+
+    // One message, in the log, in the queue, at the end.
+    for seq in [3, head + 1, next - 1] {
+        let gone = message(&database, seq).await;
+        let query = "REMOVE @key IN messages RETURN OLD.seq";
+        database.row(query, json!({"key": gone["_key"]})).await;
+        assert_broken(&home, seq, "missing");
+        put_back(&database, "messages", &gone).await;
+        home.assert_verified("vctx.sock", "ada");
+    }
+
+    // One edge.
+    let edge = "FOR e IN recall_log FILTER e._from == 'core_memory/ada' AND e.seq == 4 RETURN e";
+    let gone = database.row(edge, json!({})).await;
+    database.row("REMOVE @key IN recall_log RETURN OLD.seq", json!({"key": gone["_key"]})).await;
+    assert_broken(&home, 4, "edge_missing");
+    put_back(&database, "recall_log", &gone).await;
+    home.assert_verified("vctx.sock", "ada");
+
+    // Two numbers swapped, by way of one that is free.
+    let (one, two) = (message(&database, 2).await, message(&database, 5).await);
+    let renumber = async |document: &Value, seq: u64| {
+        let query = "UPDATE @key WITH { seq: @seq } IN messages RETURN NEW.seq";
+        database.row(query, json!({"key": document["_key"], "seq": seq})).await;
+    };
+    renumber(&one, 1_000_000).await;
+    renumber(&two, 2).await;
+    renumber(&one, 5).await;
+    assert_broken(&home, 2, "digest");
+    renumber(&one, 1_000_000).await;
+    renumber(&two, 5).await;
+    renumber(&one, 2).await;
+    home.assert_verified("vctx.sock", "ada");
+
+    // A word changed, and a chain head moved back.
+    let changed = "UPDATE @key WITH { content: @content } IN messages RETURN NEW.seq";
+    let (row, text) = (message(&database, head).await, "something else");
+    database.row(changed, json!({"key": row["_key"], "content": text})).await;
+    assert_broken(&home, head, "digest");
+    database.row(changed, json!({"key": row["_key"], "content": row["content"]})).await;
+    home.assert_verified("vctx.sock", "ada");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receipt_says_what_a_prompt_held() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = evicted(&home).await;
+    let receipt = home.path("receipt.json");
+    let receipt = receipt.to_str().expect("a plain path");
+    let socket = home.path("vctx.sock");
+    let socket = socket.to_str().expect("a plain path");
+    let saved = home.run(&["context", "--agent", "ada", "--save", receipt, "--socket", socket]);
+    assert!(saved.status.success(), "{}", String::from_utf8_lossy(&saved.stderr));
+    let head = ada.state().await["queue"]["head_seq"].as_u64().expect("a head");
+    for _ in 0..5 {
+        ada.append("user", count::words(100)).await;
+    }
+    for (seq, was) in [(head, true), (head - 1, false)] {
+        let item = seq.to_string();
+        let arguments = [
+            "verify",
+            "--agent",
+            "ada",
+            "--json",
+            "--receipt",
+            receipt,
+            "--item",
+            &item,
+            "--socket",
+            socket,
+        ];
+        let output = home.run(&arguments);
+        let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+        assert!(output.status.success(), "{report:#}");
+        assert_eq!(report["receipt"]["item_in_prompt"], was, "{report:#}");
+    }
+    // A receipt that says more than was there is found out.
+    let text = std::fs::read_to_string(receipt).expect("a receipt");
+    let mut forged: Value = serde_json::from_str(&text).expect("JSON");
+    let last = forged["messages"].as_array().expect("messages").len() - 1;
+    forged["messages"][last]["content"] = "never said".into();
+    std::fs::write(receipt, forged.to_string()).expect("a file");
+    let output = home.run(&["verify", "--agent", "ada", "--receipt", receipt, "--socket", socket]);
+    assert_eq!(output.status.code(), Some(65), "{}", String::from_utf8_lossy(&output.stdout));
+}

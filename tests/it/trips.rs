@@ -1,0 +1,87 @@
+//! Trips to the database for each kind of call, held against `tests/golden/trips.txt`.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use crate::count;
+use crate::home::Tuning;
+use crate::one_transaction::Stage;
+use crate::talk::{Agent, key};
+
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/trips.txt");
+const HEAD: &str = "# Requests to the database for each call: on the socket for reads, on the socket for writes.\n\
+# Written by `UPDATE_GOLDEN=1 cargo test --test it trips`.\n";
+
+/// Requests since the last look.
+fn trips(stage: &Stage) -> (usize, usize) {
+    let counted = (stage.reads.record().len(), stage.writes.record().len());
+    stage.reads.clear();
+    stage.writes.clear();
+    counted
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_takes_as_many_trips_as_the_golden_file_says() {
+    let stage = Stage::new(&Tuning::default()).await;
+    let mut table = HEAD.to_owned();
+    let mut line = |what: &str| {
+        let (ro, rw) = trips(&stage);
+        writeln!(table, "{what:<58} {ro} {rw}").expect("a text grows");
+    };
+    trips(&stage);
+    let ada = stage.agent("ada", 2048).await;
+    line("create an agent");
+    let tuning = Tuning::default();
+    let _second = stage.home.server("second.sock", "engine.sock", "engine-ro.sock", &tuning).await;
+    let other = Agent::at(stage.home.wire("second.sock"), "ada");
+
+    ada.append("user", "cold").await;
+    line("append_fifo, core not in the cache");
+    ada.append("user", "fresh").await;
+    line("append_fifo, core fresh in the cache");
+    ada.done("store_core", &json!({"block_id": "human", "content": "Likes tea."})).await;
+    line("store_core, core fresh in the cache");
+    ada.done("write_recall", &json!({"entries": [{"content": "a"}, {"content": "b"}]})).await;
+    line("write_recall of two, core fresh in the cache");
+    let revision = ada.revision().await;
+    trips(&stage);
+    let call = json!({"message": "guarded", "role": "user"});
+    ada.tool("append_fifo", &call, "guarded", &revision).await.ok();
+    line("append_fifo with its revision, core fresh in the cache");
+    ada.tool("append_fifo", &call, "guarded", &revision).await.ok();
+    line("append_fifo again with the same key");
+    ada.tool("append_fifo", &json!({"message": "x", "role": "user"}), &key(), "stale")
+        .await
+        .refused(412, "REVISION_STALE");
+    line("append_fifo with a stale revision");
+    other.append("user", "elsewhere").await;
+    ada.append("user", "stale").await;
+    line("append_fifo, another server wrote since");
+    ada.done("fetch_core", &json!({"block_id": "human"})).await;
+    line("fetch_core");
+    ada.state().await;
+    line("state");
+    ada.context().await;
+    line("context");
+    ada.messages().await;
+    line("a page of messages");
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    line("evict_fifo, core fresh in the cache");
+    loop {
+        let body = ada.append("user", count::words(150)).await;
+        if body["flush"].is_object() {
+            break;
+        }
+        trips(&stage);
+    }
+    line("append_fifo that flushes, core fresh in the cache");
+
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(GOLDEN, &table).expect("the golden file");
+    }
+    let golden = std::fs::read_to_string(GOLDEN).expect("the golden file");
+    assert_eq!(table, golden, "trips have changed:\n{table}");
+    let fresh = table.lines().find(|l| l.starts_with("append_fifo, core fresh")).expect("a line");
+    assert!(fresh.ends_with(" 0 1"), "one write and no read: {fresh}");
+}
