@@ -24,6 +24,7 @@ pub(crate) struct Engine {
     data_dir: PathBuf,
 }
 
+/// Runs the command.
 pub(crate) fn run(engine: Engine) -> ExitCode {
     app::engine(&app::EngineOptions {
         socket: args::absolute(engine.socket),

@@ -43,6 +43,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// A failure without a next step.
     pub(crate) fn new(exit: Exit, code: &str, message: impl Into<String>) -> Failure {
         Failure {
             exit,
@@ -53,14 +54,17 @@ impl Failure {
         }
     }
 
+    /// The command line is wrong.
     pub(crate) fn usage(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Usage, "USAGE", message)
     }
 
+    /// Something read is wrong, or a proof failed.
     pub(crate) fn data(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Data, "DATA", message)
     }
 
+    /// A fault of this program.
     pub(crate) fn internal(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Internal, "INTERNAL", message)
     }
@@ -83,6 +87,7 @@ impl Failure {
         )
     }
 
+    /// The same failure with what to do about it.
     pub(crate) fn next(mut self, step: impl Into<String>) -> Failure {
         self.next = Some(step.into());
         self

@@ -36,6 +36,7 @@ pub(crate) struct Serve {
     config: Option<PathBuf>,
 }
 
+/// Runs the command.
 pub(crate) fn run(serve: Serve) -> ExitCode {
     app::serve(&app::ServeOptions {
         socket: serve.socket.map(args::absolute),

@@ -44,6 +44,7 @@ pub(crate) struct Tool {
     pub(crate) target: Target,
 }
 
+/// Runs the command.
 pub(crate) async fn run(tool: Tool) -> Result<(), Failure> {
     let arguments = args::json("--args", &tool.args)?;
     let mut write = Write::new(tool.rev.clone());

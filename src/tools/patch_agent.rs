@@ -153,6 +153,7 @@ impl PatchAgent {
         self.encoding
     }
 
+    /// Thinks: what the call does to this core.
     pub(super) fn step(
         &self,
         around: Surroundings<'_>,

@@ -37,6 +37,7 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
+    /// An empty picture of a conversation of so many turns.
     pub(crate) fn new(turns: usize) -> Picture {
         let is_watched = io::stderr().is_terminal()
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb");

@@ -43,6 +43,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
+    /// In lines for people, and in names of files.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Role::Engine => "engine",
