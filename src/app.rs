@@ -119,6 +119,9 @@ pub fn serve(options: &ServeOptions) -> ExitCode {
 fn run_server(options: &ServeOptions) -> Result<(), Stop> {
     let config = Config::load(options.config.as_deref())?;
     telemetry::start_logs(&config.log).map_err(Stop::Configuration)?;
+    for warning in config.warnings() {
+        tracing::warn!("{warning}");
+    }
     let handle = telemetry::start_metrics().map_err(Stop::CannotCreate)?;
     let socket = chosen(options.socket.as_ref(), &config.server.socket, paths::default_socket);
     let data_dir =

@@ -127,6 +127,19 @@ impl Config {
         Ok(config)
     }
 
+    /// What is odd but allowed, to be logged once logs are on.
+    pub fn warnings(&self) -> Vec<String> {
+        let ignored = |name: &&str| {
+            variable_of(name).is_some_and(|v| !v.is_empty() && Endpoint::parse(&v).is_err())
+        };
+        let text = |name: &str| {
+            format!(
+                "{name} is set to an HTTP base URL and ignored: the database is reached over Unix sockets only"
+            )
+        };
+        HTTP_BASE_URLS.iter().copied().filter(ignored).map(text).collect()
+    }
+
     fn check(&self) -> Result<(), Faults> {
         let mut faults = Vec::new();
         for (key, text) in
@@ -146,12 +159,7 @@ impl Config {
             if let Some(value) = variable_of(name).filter(|v| !v.is_empty())
                 && Endpoint::parse(&value).is_err()
             {
-                if self.server.production {
-                    tracing::warn!(
-                        variable = name,
-                        "an HTTP base URL is set and ignored: the database is reached over Unix sockets only"
-                    );
-                } else {
+                if !self.server.production {
                     faults.push(format!("{name}: not a Unix socket; vctx ignores it. Unset it, or set server.production = true"));
                 }
             }

@@ -30,6 +30,9 @@ pub struct Core {
     pub system: System,
     /// Working context.
     pub working_blocks: Vec<Block>,
+    /// Version of the core in which a block was last deleted; a block that is gone may have changed then.
+    #[serde(default)]
+    pub deleted_at_version: u64,
     /// Recursive summary of what left the queue.
     pub queue_head_summary: Summary,
     /// Where the queue begins and ends on the agent's number line.
@@ -193,7 +196,7 @@ impl Core {
                 }
             )*};
         }
-        changed!(context_window encoding token_budget system working_blocks queue_head_summary queue notices
+        changed!(context_window encoding token_budget system working_blocks deleted_at_version queue_head_summary queue notices
             chain counters recent_revisions version updated_at last_message_ms);
         patch
     }

@@ -267,7 +267,7 @@ async fn create(
     let principal = front.principal(peer, &headers);
     own_task(async move {
         let body: NewAgent = decode_as(object(body).await?)?;
-        let (made, state) = front.executor.create(&principal, &agent, body).await?;
+        let (made, state) = noted(front.executor.create(&principal, &agent, body).await)?;
         Ok(with_etag(if made { StatusCode::CREATED } else { StatusCode::OK }, &state))
     })
     .await
@@ -286,7 +286,9 @@ async fn change(
         let decoded = |map| Ok(Call::PatchAgent(decode_as::<PatchAgent>(map)?.checked()?));
         let who = principal.clone();
         match call(&front, principal, agent.clone(), &headers, arguments, decoded).await {
-            Ok(_) => Ok(with_etag(StatusCode::OK, &front.executor.state(&who, &agent).await?)),
+            Ok(_) => {
+                Ok(with_etag(StatusCode::OK, &noted(front.executor.state(&who, &agent).await)?))
+            }
             Err(error) => {
                 if matches!(error.code, Code::TokenBudgetExceeded | Code::PinLimitExceeded) {
                     front.executor.note_refusal(&who, &agent, &error).await?;
@@ -375,13 +377,17 @@ async fn ready(State(front): Shared) -> Response {
 }
 
 fn answer(outcome: Result<Value>) -> Response {
-    match outcome {
+    match noted(outcome) {
         Ok(body) => with_etag(StatusCode::OK, &body),
-        Err(error) => {
-            if error.code.status() >= 500 {
-                tracing::error!(code = error.code.text(), error = error.chain(), "read failed");
-            }
-            error.into_response()
-        }
+        Err(error) => error.into_response(),
     }
+}
+
+/// Logs a fault of ours that no tool call logs.
+fn noted<T>(outcome: Result<T>) -> Result<T> {
+    outcome.inspect_err(|error| {
+        if error.code.status() >= 500 {
+            tracing::error!(code = error.code.text(), error = error.chain(), "request failed");
+        }
+    })
 }

@@ -90,6 +90,7 @@ impl StoreCore {
             Mode::Delete => {
                 super::fetch_core::find(core, &self.block_id)?;
                 draft.after.working_blocks.retain(|b| b.id != self.block_id);
+                draft.after.deleted_at_version = draft.version();
                 0
             }
             Mode::Replace | Mode::Append => self.write(&mut draft, around, core)?,
