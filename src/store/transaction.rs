@@ -1,5 +1,6 @@
 //! A stream transaction: begun with its collections named, closed exactly once, never committed late.
 
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use super::fault::{Fault, FaultKind};
 use super::query::Query;
 use super::uds::UdsClient;
 use crate::clock;
-use crate::limits::{BATCH_ROWS, TRANSACTION_BYTES_MAX, TRANSACTION_IDLE_MS_MAX};
+use crate::limits::{BATCH_ROWS, LEFTOVER_MS, TRANSACTION_BYTES_MAX, TRANSACTION_IDLE_MS_MAX};
 use crate::meters;
 
 /// A running stream transaction.
@@ -168,6 +169,39 @@ impl<'a> Stream<'a> {
             FaultKind::Arango { status: 410, num: 1654 },
             "transaction idled too long to be trusted",
         ))
+    }
+}
+
+/// Running transactions of our user that were seen while a call could not get through, and since when.
+///
+/// A server that was killed leaves its transaction behind, with locks, until it idles out (60 s). A living one ends in
+/// milliseconds, so one that is still there after [`LEFTOVER_MS`] is aborted; should it live after all, its call is repeated
+/// under its idempotency key.
+#[derive(Debug, Default)]
+pub struct Leftovers {
+    seen: HashMap<String, Instant>,
+}
+
+impl Leftovers {
+    /// Looks once, and aborts what has been there for too long.
+    pub async fn look(&mut self, rw: &Rw) -> Result<(), Fault> {
+        let (_, answer) = rw.link.call(Method::GET, "_api/transaction", None).await?;
+        let running: Vec<&str> = answer["transactions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|t| t["state"] == "running")
+            .filter_map(|t| t["id"].as_str())
+            .collect();
+        self.seen.retain(|id, _| running.contains(&id.as_str()));
+        for id in running {
+            let since = *self.seen.entry(id.to_owned()).or_insert_with(clock::now);
+            if since.elapsed() > Duration::from_millis(LEFTOVER_MS) {
+                rw.link.call(Method::DELETE, &format!("_api/transaction/{id}"), None).await?;
+                tracing::info!(id, "aborted a transaction that somebody left behind");
+            }
+        }
+        Ok(())
     }
 }
 
