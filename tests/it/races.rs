@@ -127,7 +127,7 @@ async fn torment(
 ) -> Process {
     let mut chance = Chance::new(99);
     while !stop.load(Ordering::SeqCst) {
-        tokio::time::sleep(Duration::from_millis(300 + chance.below(500))).await;
+        tokio::time::sleep(Duration::from_millis(100 + chance.below(300))).await;
         server.kill();
         seen.kills.fetch_add(1, Ordering::Relaxed);
         server = home.server("b.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
@@ -147,7 +147,7 @@ async fn sixteen_clients_on_two_servers_make_one_linear_history() {
     let (seen, stop) = (Arc::<Seen>::default(), Arc::<AtomicBool>::default());
     let tormentor =
         tokio::spawn(torment(Arc::clone(&home), second, Arc::clone(&seen), Arc::clone(&stop)));
-    let turns = setting("VCTX_RACE_TURNS", 20);
+    let turns = setting("VCTX_RACE_TURNS", 150);
     let begun = Instant::now();
     let clients: Vec<_> = (1..=CLIENTS)
         .map(|number| {

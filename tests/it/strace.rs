@@ -42,7 +42,8 @@ pub(crate) fn under(calls: &str, into: &Path) -> Vec<String> {
 pub(crate) async fn finished(file: &Path, program: u32) {
     let until = Instant::now() + END_MAX;
     let end = format!("{program} +++ ");
-    while !std::fs::read_to_string(file).is_ok_and(|text| text.lines().any(|l| l.starts_with(&end))) {
+    while !std::fs::read_to_string(file).is_ok_and(|text| text.lines().any(|l| l.starts_with(&end)))
+    {
         assert!(Instant::now() < until, "the tracer never ended");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
