@@ -347,7 +347,13 @@ impl Run<'_> {
         let counter = Arc::clone(self.executor.counters.of(core.encoding));
         let model = self.executor.model.as_ref();
         super::answer::answer(question, answers, &self.executor.ro, &self.scope, counter, model)
-            .await
+            .await?;
+        if let Some(queue) = &mut answers.queue {
+            // The queue is read after the core; what another server appended meanwhile belongs to a later revision, and
+            // the guard of the write will tell.
+            queue.retain(|message| message.seq < core.queue.next_seq);
+        }
+        Ok(())
     }
 
     /// Whether what the caller builds on still holds for this call.
