@@ -33,7 +33,8 @@ struct Seen {
 struct Client {
     number: u64,
     servers: [Agent; 2],
-    at: usize,
+    /// Where it calls first; the other one only while this one is dead.
+    first: usize,
     chance: Chance,
     seen: Arc<Seen>,
     appended: Vec<String>,
@@ -46,12 +47,13 @@ impl Client {
     async fn call(&mut self, tool: &str, arguments: &Value, revision: &str) -> Answer {
         let key = key();
         let until = Instant::now() + CALL_MAX;
+        let mut at = self.first;
         loop {
             assert!(Instant::now() < until, "client {}: {tool} is not answered", self.number);
-            match self.servers[self.at].attempt(tool, arguments, &key, revision).await {
+            match self.servers[at].attempt(tool, arguments, &key, revision).await {
                 Err(_) => {
                     self.seen.unanswered.fetch_add(1, Ordering::Relaxed);
-                    self.at = 1 - self.at;
+                    at = 1 - at;
                 }
                 Ok(answer) if answer.status == 409 && answer.code() == "CONFLICT" => {
                     self.seen.conflicts.fetch_add(1, Ordering::Relaxed);
@@ -151,12 +153,19 @@ async fn sixteen_clients_on_two_servers_make_one_linear_history() {
     let begun = Instant::now();
     let clients: Vec<_> = (1..=CLIENTS)
         .map(|number| {
-            let servers =
-                [Agent::at(home.wire("a.sock"), "ada"), Agent::at(home.wire("b.sock"), "ada")];
-            let at = usize::from(number % 2 == 0);
+            let servers = ["a.sock", "b.sock"].map(|socket| Agent::at(home.wire(socket), "ada"));
+            let first = usize::from(number % 2 == 0);
             let (chance, seen) = (Chance::new(number), Arc::clone(&seen));
-            let client =
-                Client { number, servers, at, chance, seen, appended: vec![], counted: 0, keys: 0 };
+            let client = Client {
+                number,
+                servers,
+                first,
+                chance,
+                seen,
+                appended: vec![],
+                counted: 0,
+                keys: 0,
+            };
             tokio::spawn(client.run(turns))
         })
         .collect();
