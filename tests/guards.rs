@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempDir;
 use vctx::startup::sentences::{self as said, Sentence};
@@ -18,14 +19,20 @@ struct Host {
     root: TempDir,
     socket: PathBuf,
     _bound: UnixListener,
+    _alone: MutexGuard<'static, ()>,
 }
+
+/// A fake tool that has just been written cannot be run while a child forked by another test still holds it open for writing
+/// (ETXTBSY, execve(2)), so one host stands at a time.
+static ALONE: Mutex<()> = Mutex::new(());
 
 impl Host {
     fn new() -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let root = tempfile::tempdir().expect("a temporary directory");
         let socket = root.path().join("arangod.sock");
         let bound = UnixListener::bind(&socket).expect("a socket in a new directory");
-        let host = Self { root, socket, _bound: bound };
+        let host = Self { root, socket, _bound: bound, _alone: alone };
         fs::create_dir(host.bin()).expect("a new directory");
         for tool in ["awk", "ls"] {
             std::os::unix::fs::symlink(find(tool), host.bin().join(tool)).expect("a link");

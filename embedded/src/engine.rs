@@ -151,6 +151,7 @@ impl Engine {
         self.begin_with(db, declared, beginning)
     }
 
+    /// Begins a transaction of any kind.
     pub(crate) fn begin_with(
         &self,
         db: &str,

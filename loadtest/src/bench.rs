@@ -70,6 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Fault> {
     stage.stop()?;
     let origin = report::Origin {
         commit: options.commit.clone().unwrap_or_else(machine::commit),
+        given: options.vctx.is_some(),
         disk: machine::file_system(folder.path()),
         load_before,
         time: options.time,
@@ -194,6 +195,9 @@ impl Stage {
         let socket = &self.durable.socket;
         let mut agent = Agent::create(socket, &format!("trips-{}", tool.name()), tool)?;
         let mut trips = Trips::default();
+        // The first call of a new agent loads its core; the others find it in the cache.
+        agent.prepare(tool)?;
+        agent.make(tool)?;
         for _ in 0..TRIP_CALLS {
             agent.prepare(tool)?;
             let before = Samples::scrape(socket)?;

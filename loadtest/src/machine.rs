@@ -35,6 +35,25 @@ pub(crate) fn load_average() -> String {
     read("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
+/// Whether more ran than there are cores, before the bench began.
+pub(crate) fn busy(load_average: &str) -> bool {
+    let cores = available_parallelism().map_or(1, std::num::NonZero::get);
+    let last_minute = load_average.split(' ').next().and_then(|n| n.parse::<f64>().ok());
+    last_minute.is_some_and(|load| load > cores as f64 / 2.0)
+}
+
+/// How this process and its children are scheduled (`/proc/self/stat`, field 41 of proc(5)).
+pub(crate) fn scheduling() -> &'static str {
+    let stat = read("/proc/self/stat");
+    // The name in brackets may hold blanks; fields are counted behind it, from the third.
+    let behind = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    match behind.split(' ').nth(41 - 3) {
+        Some("0") => "as any process",
+        Some("1" | "2") => "real time (chrt), before every other process",
+        _ => "unknown",
+    }
+}
+
 /// The kind of file system under a folder.
 pub(crate) fn file_system(folder: &Path) -> String {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());

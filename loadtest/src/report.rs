@@ -15,6 +15,8 @@ const APPENDS_PER_SECOND_MIN: f64 = 10_000.0;
 /// Where the figures come from.
 pub(crate) struct Origin {
     pub(crate) commit: String,
+    /// Whether the server's program was given, not the one beside this program.
+    pub(crate) given: bool,
     pub(crate) disk: String,
     pub(crate) load_before: String,
     pub(crate) time: Duration,
@@ -69,12 +71,23 @@ fn head(text: &mut String, origin: &Origin) {
     line!(text, "- Machine: {}; {}", machine::hardware(), machine::kernel());
     line!(text, "- Data on {}", origin.disk);
     line!(text, "- Commit: {}", origin.commit);
+    let assertions = if cfg!(debug_assertions) { "with" } else { "without" };
+    let program = if origin.given { "given by --vctx" } else { "built with it" };
+    line!(text, "- Build: this program {assertions} debug assertions, vctx {program}");
     line!(
         text,
         "- Load average: {} before, {} after (the bench itself is in the second)",
         origin.load_before,
         machine::load_average()
     );
+    line!(text, "- Scheduling: {}", machine::scheduling());
+    if machine::busy(&origin.load_before) {
+        line!(
+            text,
+            "- **The machine was busy before the bench began**: without real-time scheduling (`chrt --rr 1`) each wait below may be the wait for a \
+             processor, and the ratios mean little"
+        );
+    }
     line!(
         text,
         "- Embedded: the database is `arango-embedded` (fjall), in the server's process, over its own Unix sockets; no arangod took part"

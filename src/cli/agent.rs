@@ -67,6 +67,7 @@ enum Action {
 }
 
 impl Agent {
+    /// The server that is meant.
     pub(crate) fn target(&self) -> &Target {
         match &self.action {
             Action::Create { target, .. }
@@ -76,6 +77,7 @@ impl Agent {
     }
 }
 
+/// Runs the command.
 pub(crate) async fn run(agent: Agent) -> Result<(), Failure> {
     match agent.action {
         Action::Create { name, window, system, encoding, target } => {

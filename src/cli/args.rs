@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -18,6 +18,11 @@ pub(crate) fn text(argument: &str) -> Result<String, Failure> {
         (_, Some(path)) => file(Path::new(path), ARGUMENT_BYTES_MAX),
         (text, None) => Ok(text.to_string()),
     }
+}
+
+/// A path as the whole program may use it, whatever directory it was said in; an empty one stays and is refused where it is used.
+pub(crate) fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 /// A JSON argument, wherever it comes from.
@@ -74,6 +79,14 @@ mod tests {
         std::fs::write(&path, b"ab\ncd\n\xff").unwrap();
         assert!(file(&path, 100).unwrap_err().message.ends_with("line 3 is not UTF-8"));
         assert!(file(&path, 6).unwrap_err().message.ends_with("longer than 6 bytes"));
+    }
+
+    #[test]
+    fn paths_become_absolute() {
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(absolute("a/b".into()), here.join("a/b"));
+        assert_eq!(absolute("/a".into()), Path::new("/a"));
+        assert_eq!(absolute("".into()), Path::new(""));
     }
 
     #[test]

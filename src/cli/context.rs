@@ -35,6 +35,7 @@ pub(crate) struct Context {
     pub(crate) target: Target,
 }
 
+/// Runs the command.
 pub(crate) async fn run(context: Context) -> Result<(), Failure> {
     let answer = context.target.client().context(&context.agent).await?;
     if let Some(path) = &context.save {

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::app;
+use crate::cli::args;
 
 /// Run the database engine alone (root password from ARANGO_ROOT_PASSWORD)
 #[derive(Debug, Args)]
@@ -23,10 +24,11 @@ pub(crate) struct Engine {
     data_dir: PathBuf,
 }
 
+/// Runs the command.
 pub(crate) fn run(engine: Engine) -> ExitCode {
     app::engine(&app::EngineOptions {
-        socket: engine.socket,
-        ro_socket: engine.ro_socket,
-        data_dir: engine.data_dir,
+        socket: args::absolute(engine.socket),
+        ro_socket: engine.ro_socket.map(args::absolute),
+        data_dir: args::absolute(engine.data_dir),
     })
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::client::{Fault, Problem};
 
@@ -38,21 +38,33 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// What to do about it.
     pub(crate) next: Option<String>,
+    /// The server's problem details, if it gave some: `required_headroom`, `_rev`, `changed` and the like stand there.
+    pub(crate) problem: Map<String, Value>,
 }
 
 impl Failure {
+    /// A failure without a next step.
     pub(crate) fn new(exit: Exit, code: &str, message: impl Into<String>) -> Failure {
-        Failure { exit, code: code.into(), message: message.into(), next: None }
+        Failure {
+            exit,
+            code: code.into(),
+            message: message.into(),
+            next: None,
+            problem: Map::new(),
+        }
     }
 
+    /// The command line is wrong.
     pub(crate) fn usage(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Usage, "USAGE", message)
     }
 
+    /// Something read is wrong, or a proof failed.
     pub(crate) fn data(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Data, "DATA", message)
     }
 
+    /// A fault of this program.
     pub(crate) fn internal(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Internal, "INTERNAL", message)
     }
@@ -75,6 +87,7 @@ impl Failure {
         )
     }
 
+    /// The same failure with what to do about it.
     pub(crate) fn next(mut self, step: impl Into<String>) -> Failure {
         self.next = Some(step.into());
         self
@@ -83,10 +96,11 @@ impl Failure {
     /// The error on stderr: two lines for people, one JSON object for programs.
     pub(crate) fn tell(&self, as_json: bool) {
         if as_json {
-            eprintln!(
-                "{}",
-                json!({"error": self.message, "code": self.code, "next": self.next, "exit": self.exit as u8})
-            );
+            let mut told = json!({"error": self.message, "code": self.code, "next": self.next, "exit": self.exit as u8});
+            if !self.problem.is_empty() {
+                told["problem"] = Value::Object(self.problem.clone());
+            }
+            eprintln!("{told}");
             return;
         }
         eprintln!("vctx: {}: {}", self.code, self.message);
@@ -114,14 +128,19 @@ impl From<Problem> for Failure {
             Fault::Refused(500..) => Exit::Internal,
             Fault::Refused(_) => Exit::Data,
         };
-        Failure { exit, code: problem.code, message: problem.detail, next: problem.next }
+        Failure {
+            exit,
+            code: problem.code,
+            message: problem.detail,
+            next: problem.next,
+            problem: problem.fields,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
 
     #[test]
     fn each_answer_has_its_exit_code() {

@@ -34,6 +34,7 @@ pub(crate) struct Messages {
     pub(crate) target: Target,
 }
 
+/// Runs the command.
 pub(crate) async fn run(messages: Messages) -> Result<(), Failure> {
     let client = messages.target.client();
     let (mut from, mut left) = (messages.from, messages.limit);

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::app;
+use crate::cli::args;
 
 const EXAMPLES: &str = "\
 With nothing given the server makes its own database in the data directory and listens where all other commands look.
@@ -35,10 +36,11 @@ pub(crate) struct Serve {
     config: Option<PathBuf>,
 }
 
+/// Runs the command.
 pub(crate) fn run(serve: Serve) -> ExitCode {
     app::serve(&app::ServeOptions {
-        socket: serve.socket,
-        data_dir: serve.data_dir,
+        socket: serve.socket.map(args::absolute),
+        data_dir: serve.data_dir.map(args::absolute),
         config: serve.config,
     })
 }

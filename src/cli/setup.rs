@@ -31,6 +31,7 @@ pub(crate) struct Setup {
     users: bool,
 }
 
+/// Runs the command.
 pub(crate) fn run(setup: Setup) -> ExitCode {
     app::setup(&app::SetupOptions { json: setup.json, config: setup.config, users: setup.users })
 }

@@ -24,6 +24,7 @@ pub(crate) struct State {
     pub(crate) target: Target,
 }
 
+/// Runs the command.
 pub(crate) async fn run(state: State) -> Result<(), Failure> {
     let answer = state.target.client().state(&state.agent).await?;
     match state.target.json {

@@ -24,6 +24,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// A client of that server.
     pub(crate) fn client(&self) -> Client {
         let socket = self.socket.clone().unwrap_or_else(paths::default_socket);
         Client::new(Settings {

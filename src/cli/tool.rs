@@ -11,7 +11,7 @@ use crate::client::Write;
 const EXAMPLES: &str = "\
 Examples:
   vctx tool append_fifo --agent ada --rev '*' --args '{\"message\": \"Hello\", \"role\": \"user\"}'
-  vctx tool fetch_core  --agent ada
+  vctx tool fetch_core  --agent ada --args '{\"block_id\": \"persona\"}'
   vctx tool evict_fifo  --agent ada --rev '*' --args '{\"target_tokens\": 2000}'
   vctx tool append_fifo --agent ada --rev '*' --args @message.json --key 7f3a   the key makes it safe to repeat
 
@@ -44,6 +44,7 @@ pub(crate) struct Tool {
     pub(crate) target: Target,
 }
 
+/// Runs the command.
 pub(crate) async fn run(tool: Tool) -> Result<(), Failure> {
     let arguments = args::json("--args", &tool.args)?;
     let mut write = Write::new(tool.rev.clone());

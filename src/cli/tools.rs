@@ -25,6 +25,7 @@ enum Format {
     JsonSchema,
 }
 
+/// Runs the command.
 pub(crate) async fn run(tools: Tools) -> Result<(), Failure> {
     let answer = tools.target.client().tools("json-schema").await?;
     match (tools.format, tools.target.json) {

@@ -72,11 +72,13 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
+    /// Whether nothing is wrong.
     pub(crate) fn holds(&self) -> bool {
         self.reports.iter().all(Report::holds) && self.proof.as_ref().is_none_or(Proof::holds)
     }
 }
 
+/// Runs the command.
 pub(crate) async fn run(verify: Verify) -> Result<(), Failure> {
     let mut check = verify.receipt.as_deref().map(receipt).transpose()?;
     let mut reports = Vec::new();

@@ -60,6 +60,7 @@ pub struct Appended {
     pub seq: u64,
     /// True when the answer was stored by an earlier attempt with the same key.
     pub replayed: bool,
+    /// The whole answer.
     pub answer: Value,
 }
 
@@ -69,6 +70,7 @@ pub struct Client {
 }
 
 impl Client {
+    /// A client that connects with its first call.
     pub fn new(settings: Settings) -> Client {
         Client { connection: Connection::new(settings) }
     }

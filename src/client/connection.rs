@@ -52,6 +52,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
+    /// No connection yet.
     pub(super) fn new(settings: Settings) -> Connection {
         Connection { settings, sender: Mutex::new(None) }
     }

@@ -20,6 +20,7 @@ pub enum Fault {
 /// A failed call.
 #[derive(Debug, Clone)]
 pub struct Problem {
+    /// How it failed.
     pub fault: Fault,
     /// The server's error code, or one of `UNREACHABLE`, `UNANSWERED`, `GARBLED`.
     pub code: String,
@@ -34,16 +35,19 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// [`Fault::Unreachable`].
     pub(crate) fn unreachable(detail: String) -> Problem {
         let next = "is the server running? start it with: vctx serve";
         Problem::plain(Fault::Unreachable, "UNREACHABLE", detail, Some(next))
     }
 
+    /// [`Fault::Unanswered`].
     pub(crate) fn unanswered(detail: String) -> Problem {
         let next = "the call may have had its effect: repeat it with the same idempotency key";
         Problem::plain(Fault::Unanswered, "UNANSWERED", detail, Some(next))
     }
 
+    /// [`Fault::Garbled`].
     pub(crate) fn garbled(detail: String) -> Problem {
         Problem::plain(
             Fault::Garbled,

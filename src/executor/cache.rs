@@ -6,16 +6,19 @@ use std::sync::{Arc, Mutex};
 use crate::limits::CORES_CACHED_MAX;
 use crate::memory::core::Core;
 
+/// Cores by key, at most `CORES_CACHED_MAX`.
 #[derive(Default)]
 pub(super) struct Cores {
     held: Mutex<HashMap<String, Arc<Core>>>,
 }
 
 impl Cores {
+    /// The core of a key, if it is held.
     pub(super) fn get(&self, key: &str) -> Option<Arc<Core>> {
         self.held.lock().expect("no holder panics").get(key).cloned()
     }
 
+    /// Holds a core in place of an earlier one.
     pub(super) fn put(&self, core: Arc<Core>) {
         let mut held = self.held.lock().expect("no holder panics");
         if held.len() >= CORES_CACHED_MAX && !held.contains_key(&core.key) {
@@ -27,6 +30,7 @@ impl Cores {
         held.insert(core.key.clone(), core);
     }
 
+    /// Forgets a core that may be wrong.
     pub(super) fn drop(&self, key: &str) {
         self.held.lock().expect("no holder panics").remove(key);
     }

@@ -47,6 +47,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
+    /// The counter of an encoding.
     pub(super) fn of(&self, encoding: Encoding) -> &Arc<dyn TokenCounter> {
         match encoding {
             Encoding::O200kBase => &self.o200k,
@@ -228,6 +229,7 @@ impl Executor {
         Ok(())
     }
 
+    /// What a step may lean on; a change of encoding counts in the new one.
     pub(super) fn surroundings<'a>(
         &'a self,
         scope: &'a Scope,

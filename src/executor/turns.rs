@@ -8,6 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::error::{Code, Error, Result};
 use crate::limits::WAITERS_PER_AGENT_MAX;
 
+/// One line for each agent.
 #[derive(Default)]
 pub(super) struct Turns {
     agents: Mutex<HashMap<String, Arc<Line>>>,

@@ -41,7 +41,7 @@ pub struct Core {
     /// What happened so far.
     pub counters: Counters,
     /// The last revisions and the versions they stood for, newest last.
-    pub recent_revisions: Vec<RecentRevision>,
+    pub recent_revisions: RecentRevisions,
     /// Number of writes to this document.
     pub version: u64,
     /// When the agent was made.
@@ -152,13 +152,33 @@ pub struct Counters {
     pub evicted: u64,
 }
 
-/// An earlier revision and the version it stood for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RecentRevision {
-    /// Revision.
-    pub rev: String,
-    /// Version.
-    pub version: u64,
+/// Earlier revisions and the versions they stood for, newest last. One text (`rev=version rev=version …`) in the document: it is
+/// written with every change, and a list of objects would cost more than the rest of a small change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RecentRevisions(String);
+
+impl RecentRevisions {
+    /// Adds a revision; the oldest ones beyond `kept` go.
+    pub fn push(&mut self, rev: &str, version: u64, kept: usize) {
+        let known: Vec<&str> = self.0.split(' ').filter(|e| !e.is_empty()).collect();
+        let surplus = (known.len() + 1).saturating_sub(kept);
+        let mut text = known[surplus.min(known.len())..].join(" ");
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(rev);
+        text.push('=');
+        text.push_str(&version.to_string());
+        self.0 = text;
+    }
+
+    /// The version that a revision stood for, if it is still known.
+    pub fn version_of(&self, rev: &str) -> Option<u64> {
+        let known =
+            |entry: &&str| entry.strip_prefix(rev).is_some_and(|rest| rest.starts_with('='));
+        self.0.split(' ').rev().find(known)?[rev.len() + 1..].parse().ok()
+    }
 }
 
 impl Core {
@@ -188,6 +208,24 @@ impl Core {
         if rev == self.rev {
             return Some(self.version);
         }
-        self.recent_revisions.iter().rev().find(|r| r.rev == rev).map(|r| r.version)
+        self.recent_revisions.version_of(rev)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RecentRevisions;
+
+    #[test]
+    fn the_newest_revisions_are_known_and_no_others() {
+        let mut recent = RecentRevisions::default();
+        for version in 1..=9 {
+            recent.push(&format!("_a{version}---"), version, 4);
+        }
+        let known: Vec<Option<u64>> =
+            (5..=9).map(|v| recent.version_of(&format!("_a{v}---"))).collect();
+        assert_eq!(known, [None, Some(6), Some(7), Some(8), Some(9)]);
+        assert_eq!(recent.version_of("_a"), None);
+        assert_eq!(recent.version_of(""), None);
     }
 }

@@ -15,20 +15,26 @@ const ITEMS_MAX: usize = 1_000_000;
 pub struct Mismatch {
     /// The message at fault; `None` when the receipt itself is.
     pub seq: Option<u64>,
+    /// What is wrong, in one sentence.
     pub what: String,
+    /// What would be right.
     pub expected: String,
+    /// What is there instead.
     pub found: String,
 }
 
 /// What a receipt proves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
+    /// Whose context it was.
     pub agent: String,
+    /// The digest of the receipt.
     pub context_digest: String,
     /// Length of the log when the context was rendered.
     pub chain_length: u64,
     /// Sequence numbers of the messages that were in the prompt.
     pub in_prompt: Vec<u64>,
+    /// What the receipt says that is not so.
     pub mismatches: Vec<Mismatch>,
 }
 

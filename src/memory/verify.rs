@@ -61,6 +61,7 @@ impl FaultKind {
 /// One thing that is not as it must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
+    /// What kind of fault it is.
     pub kind: FaultKind,
     /// The row; `None` when the core itself is at fault.
     pub seq: Option<u64>,
@@ -68,13 +69,16 @@ pub struct Fault {
     pub id: Option<String>,
     /// What is wrong, in one sentence.
     pub what: String,
+    /// What would be right.
     pub expected: String,
+    /// What is there.
     pub found: String,
 }
 
 /// What verification found out about one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
+    /// Whose memory.
     pub agent: String,
     /// Rows read up to the state's `next_seq`.
     pub messages: u64,
@@ -88,7 +92,9 @@ pub struct Report {
     pub forgotten: u64,
     /// Evicted rows per batch, in the order of the batches.
     pub batches: Vec<(String, u64)>,
+    /// Chain value that the core holds.
     pub chain_head: String,
+    /// Messages that the core counts under it.
     pub chain_length: u64,
     /// The broken rows, first row first, at most [`FAULTS_MAX`].
     pub faults: Vec<Fault>,
@@ -559,6 +565,7 @@ pub(crate) fn whole(value: &Value) -> Option<u64> {
     })
 }
 
+/// A text attribute, empty without it.
 pub(crate) fn text_of(value: &Value, name: &str) -> String {
     value.get(name).and_then(Value::as_str).unwrap_or_default().to_string()
 }

@@ -55,6 +55,7 @@ pub(super) struct Lexicon<'a> {
 }
 
 impl<'a> Lexicon<'a> {
+    /// No words yet.
     pub(super) fn new(counter: &'a dyn TokenCounter) -> Self {
         Self {
             words: Vec::new(),

@@ -13,7 +13,7 @@ use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
 use crate::limits::{EVICT_BYTES_MAX, EVICT_ROWS_MAX, REVISIONS_KEPT, SUMMARY_TRIES_MAX};
 use crate::memory::change::{Change, Evict, RecallEdge, Recount};
-use crate::memory::core::{Core, Notice, RecentRevision, Summary};
+use crate::memory::core::{Core, Notice, Summary};
 use crate::memory::event::{Event, EventType};
 use crate::memory::message::{Kind, Message, Role, rendered};
 use crate::memory::render;
@@ -135,11 +135,7 @@ impl<'a> Draft<'a> {
         after.version += 1;
         after.updated_at = iso8601(around.unix_ms);
         if !core.rev.is_empty() {
-            after
-                .recent_revisions
-                .push(RecentRevision { rev: core.rev.clone(), version: core.version });
-            let surplus = after.recent_revisions.len().saturating_sub(REVISIONS_KEPT);
-            after.recent_revisions.drain(..surplus);
+            after.recent_revisions.push(&core.rev, core.version, REVISIONS_KEPT);
         }
         Self {
             around,

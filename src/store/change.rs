@@ -13,8 +13,11 @@ use crate::memory::core::Core;
 use crate::meters;
 use crate::policy::Scope;
 
+/// The guarded write of a call.
 pub(super) const CHANGE: Query = query!("core_change");
+/// The edges of an eviction.
 pub(super) const RECALL_APPEND: Query = query!("recall_append");
+/// New counts of messages.
 pub(super) const RECOUNT: Query = query!("message_recount");
 
 /// How changes without an eviction are written.
@@ -214,6 +217,7 @@ pub(super) fn kept_of(core: &Core) -> Value {
 }
 
 impl Rw {
+    /// All rows of a query on the socket for writes.
     pub(super) async fn rows<R: serde::de::DeserializeOwned>(
         &self,
         query: Query,

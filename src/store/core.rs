@@ -12,10 +12,15 @@ use crate::memory::event::Event;
 use crate::memory::message::Message;
 use crate::policy::Scope;
 
+/// A core and the record of a key.
 pub(super) const LOAD: Query = query!("core_load");
+/// A new agent.
 pub(super) const CREATE: Query = query!("core_create");
+/// The agents of a tenant.
 pub(super) const LIST: Query = query!("core_list");
+/// A core and its queue.
 pub(super) const CONTEXT: Query = query!("context_load");
+/// An event of its own.
 pub(super) const NOTE: Query = query!("event_write");
 
 /// The record of an earlier call under the same key.

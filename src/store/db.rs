@@ -184,6 +184,7 @@ impl Ro {
         Ok(Self { link })
     }
 
+    /// All rows of a query on the socket for reads.
     pub(super) async fn rows<R: DeserializeOwned>(
         &self,
         query: Query,
@@ -239,6 +240,7 @@ impl Admin {
         self.link.unnamed(path).await
     }
 
+    /// All rows of a query.
     pub(super) async fn rows<R: DeserializeOwned>(
         &self,
         query: Query,

@@ -34,6 +34,7 @@ pub enum FaultKind {
 }
 
 impl Fault {
+    /// A fault of that kind.
     pub(super) fn new(kind: FaultKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }

@@ -8,7 +8,9 @@ use super::query::{Query, query};
 use crate::memory::message::Message;
 use crate::policy::Scope;
 
+/// Messages from a place on.
 pub(super) const QUEUE: Query = query!("message_queue");
+/// A page of messages with their edges.
 pub(super) const LIST: Query = query!("message_list");
 
 /// A message and the eviction that logged it.

@@ -8,7 +8,9 @@ use super::endpoint::Endpoint;
 use super::fault::{Fault, FaultKind};
 use super::query::{Query, query};
 
+/// The schema version.
 pub(super) const META_LOAD: Query = query!("meta_load");
+/// A new schema version.
 pub(super) const META_STORE: Query = query!("meta_store");
 
 /// Version of the database schema that this program needs.

@@ -180,6 +180,7 @@ pub(super) fn meta_of(parts: &Parts) -> Map<String, Value> {
 }
 
 impl AppendFifo {
+    /// The same, checked beyond its types; a fault names the argument.
     pub(super) fn checked(self) -> Result<Self> {
         let parts = match self.message {
             Said::Text(content) => Parts { content, ..Parts::default() },
@@ -189,6 +190,7 @@ impl AppendFifo {
         Ok(Self { message: Said::Parts(parts), role: self.role })
     }
 
+    /// Thinks: what the call does to this core.
     pub(super) fn step(
         &self,
         around: Surroundings<'_>,

@@ -40,6 +40,7 @@ fn yes() -> bool {
 }
 
 impl EvictFifo {
+    /// The same, checked beyond its types; a fault names the argument.
     pub(super) fn checked(self) -> Result<Self> {
         match self.target_tokens {
             Some(target) if target > WINDOW_TOKENS_MAX => {
@@ -49,6 +50,7 @@ impl EvictFifo {
         }
     }
 
+    /// Thinks: what the call does to this core.
     pub(super) fn step(
         &self,
         around: Surroundings<'_>,

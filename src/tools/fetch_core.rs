@@ -18,11 +18,13 @@ pub struct FetchCore {
 }
 
 impl FetchCore {
+    /// The same, checked beyond its types; a fault names the argument.
     pub(super) fn checked(self) -> Result<Self> {
         check_name("block_id", &self.block_id)?;
         Ok(self)
     }
 
+    /// Reads the block from this core.
     pub(super) fn step(&self, core: &Core) -> Result<Step> {
         let block = find(core, &self.block_id)?;
         let value = json!({"block_id": block.id, "content": block.content, "_rev": core.rev,

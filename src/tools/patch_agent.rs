@@ -10,7 +10,7 @@ use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::limits::{TEXT_BYTES_MAX, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
 use crate::memory::change::Recount;
-use crate::memory::core::{Chain, Core, Counters, Queue, Summary, System};
+use crate::memory::core::{Chain, Core, Counters, Queue, RecentRevisions, Summary, System};
 use crate::memory::event::EventType;
 use crate::memory::tokens::{Encoding, TokenCounter, message_cost};
 use crate::memory::{receipt, render};
@@ -126,7 +126,7 @@ pub fn new_core(
         notices: Vec::new(),
         chain: Chain { head: receipt::genesis(scope.key()), length: 0 },
         counters: Counters::default(),
-        recent_revisions: Vec::new(),
+        recent_revisions: RecentRevisions::default(),
         version: 1,
         created_at: at.clone(),
         updated_at: at,
@@ -153,6 +153,7 @@ impl PatchAgent {
         self.encoding
     }
 
+    /// Thinks: what the call does to this core.
     pub(super) fn step(
         &self,
         around: Surroundings<'_>,

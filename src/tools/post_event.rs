@@ -79,6 +79,7 @@ impl PostEvent {
         }
     }
 
+    /// Thinks: what the call does to this core.
     pub(super) fn step(
         &self,
         around: Surroundings<'_>,

@@ -60,6 +60,7 @@ pub enum Mode {
 const ROLE_DEFAULT: &str = "note";
 
 impl StoreCore {
+    /// The same, checked beyond its types; a fault names the argument.
     pub(super) fn checked(self) -> Result<Self> {
         check_name("block_id", &self.block_id)?;
         if self.content.len() > TEXT_BYTES_MAX {
@@ -77,6 +78,7 @@ impl StoreCore {
         Ok(self)
     }
 
+    /// Thinks: what the call does to this core.
     pub(super) fn step(
         &self,
         around: Surroundings<'_>,

@@ -54,6 +54,7 @@ impl Entry {
 }
 
 impl WriteRecall {
+    /// The same, checked beyond its types; a fault names the argument.
     pub(super) fn checked(self) -> Result<Self> {
         if self.entries.is_empty() || self.entries.len() > RECALL_ENTRIES_MAX {
             return Err(Error::argument("entries", format!("give 1 to {RECALL_ENTRIES_MAX}")));
@@ -71,6 +72,7 @@ impl WriteRecall {
         Ok(self)
     }
 
+    /// Thinks: what the call does to this core.
     pub(super) fn step(
         &self,
         around: Surroundings<'_>,

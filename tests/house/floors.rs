@@ -46,7 +46,19 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
 ];
 
 /// Rooms that decide: all they need is in their arguments.
-const THINKING: &[&str] = &["memory", "policy", "context", "tools"];
+const THINKING: &[&str] = &[
+    "src/memory",
+    "src/policy",
+    "src/context",
+    "src/tools",
+    "embedded/src/value",
+    "embedded/src/syntax",
+    "embedded/src/functions",
+    "embedded/src/schema",
+    "embedded/src/encode",
+    "embedded/src/expr",
+    "embedded/src/plan",
+];
 
 /// What a room that decides never names.
 const ACTS: &[&str] = &[
@@ -61,6 +73,12 @@ const ACTS: &[&str] = &[
     "std::process",
     "SystemTime",
     "Instant::now",
+];
+
+/// `(file, word, why)`: where a room that thinks acts all the same.
+const ACTS_ALL_THE_SAME: &[(&str, &str, &str)] = &[
+    ("embedded/src/functions/date.rs", "SystemTime", "`DATE_NOW` asks what time it is"),
+    ("embedded/src/functions/type_check.rs", "std::net", "addresses are parsed, never called"),
 ];
 
 /// The room of a file: the folder or file under the source folder; none for `lib.rs` and `main.rs`.
@@ -149,15 +167,23 @@ fn every_exception_is_needed() {
         let needed = source.is_some_and(|source| named(source).iter().any(|other| other == room));
         assert!(needed && !why.is_empty(), "{file} no longer reaches `{room}`: take the line out");
     }
+    for (file, word, why) in ACTS_ALL_THE_SAME {
+        let sources = working(&["src", "embedded/src"]);
+        let needed = sources.iter().any(|s| s.path == *file && holds(&s.bare, word));
+        assert!(needed && !why.is_empty(), "{file} no longer names `{word}`: take the line out");
+    }
 }
 
 #[test]
 fn rooms_that_think_do_not_act() {
     let mut broken = Vec::new();
     for thinking in THINKING {
-        assert!(!files(&format!("src/{thinking}"), ".rs").is_empty(), "no room `{thinking}`");
-        for source in working(&[&format!("src/{thinking}")]) {
-            let acts = ACTS.iter().filter(|act| holds(&source.bare, act));
+        assert!(!files(thinking, ".rs").is_empty(), "no room {thinking}");
+        for source in working(&[thinking]) {
+            let excused = |act: &str| {
+                ACTS_ALL_THE_SAME.iter().any(|(file, word, _)| *file == source.path && *word == act)
+            };
+            let acts = ACTS.iter().filter(|act| holds(&source.bare, act) && !excused(act));
             broken.extend(acts.flat_map(|act| source.lines_with(act)));
         }
     }

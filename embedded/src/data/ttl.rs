@@ -24,6 +24,7 @@ pub(crate) struct Sweeper {
 }
 
 impl Sweeper {
+    /// A sweeper whose first round comes after one interval.
     pub(crate) fn new(resources: Arc<Resources>, catalog: Arc<Catalog>, interval_ms: u64) -> Self {
         Self {
             resources,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{Code, Error, Result};
 use crate::limits::VALUE_DEPTH_MAX;
-use crate::value::{Object, Value};
+use crate::value::{Object, Value, shared_name};
 
 /// First byte of each document record, raised when its form changes.
 const RECORD_VERSION: u8 = 1;
@@ -70,7 +70,7 @@ impl<'a> Record<'a> {
         }
         let count = reader.count()?;
         for _ in 0..count {
-            let name = reader.text()?;
+            let name = reader.name()?;
             let value = reader.value(1)?;
             head.push_new(name, value);
         }
@@ -221,11 +221,19 @@ impl<'a> Reader<'a> {
         if count > self.bytes.len() { Err(damaged()) } else { Ok(count) }
     }
 
-    fn text(&mut self) -> Result<Arc<str>> {
+    fn plain(&mut self) -> Result<&'a str> {
         let length = self.count()?;
         let (text, rest) = self.bytes.split_at(length);
         self.bytes = rest;
-        std::str::from_utf8(text).map(Arc::from).map_err(|_| damaged())
+        std::str::from_utf8(text).map_err(|_| damaged())
+    }
+
+    fn text(&mut self) -> Result<Arc<str>> {
+        self.plain().map(Arc::from)
+    }
+
+    fn name(&mut self) -> Result<Arc<str>> {
+        self.plain().map(shared_name)
     }
 
     fn value(&mut self, depth: usize) -> Result<Value> {
@@ -258,7 +266,7 @@ impl<'a> Reader<'a> {
                 let count = self.count()?;
                 let mut object = Object::with_capacity(count);
                 for _ in 0..count {
-                    let name = self.text()?;
+                    let name = self.name()?;
                     let value = self.value(depth + 1)?;
                     object.push_new(name, value);
                 }

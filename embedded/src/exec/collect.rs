@@ -33,6 +33,7 @@ enum State {
 }
 
 impl<'q> Groups<'q> {
+    /// No groups yet.
     pub(super) fn new(collect: &'q Collect) -> Self {
         Self { collect, groups: BTreeMap::new() }
     }
@@ -43,6 +44,7 @@ impl<'q> Groups<'q> {
         Group { row: row.clone(), count: 0, aggregates, into: Vec::new() }
     }
 
+    /// Takes a row into its group.
     pub(super) fn add(&mut self, executor: &mut Executor<'q>, row: &mut Row) -> Result<()> {
         let mut keys = Vec::with_capacity(self.collect.keys.len());
         for (key, _) in &self.collect.keys {

@@ -28,6 +28,7 @@ impl<'q> Gathered<'q> {
         Self::Sorted { keys, keep, rows: Vec::new() }
     }
 
+    /// The groups of a `COLLECT`.
     pub(super) fn groups(collect: &'q Collect) -> Self {
         Self::Groups(Groups::new(collect))
     }

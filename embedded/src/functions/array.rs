@@ -8,6 +8,7 @@ use super::table::{Function, MANY, pure};
 use crate::error::{Code, Error, Result};
 use crate::value::{Ordered, Value, compare};
 
+/// The functions of this file.
 pub(super) const TABLE: &[Function] = &[
     pure("APPEND", 2, 3, append, "one list behind another"),
     pure("PUSH", 2, 3, push, "with a value at the end"),

@@ -41,10 +41,12 @@ pub(super) fn date_of(days: i64) -> (i64, i64, i64) {
     (year, month, day_of_year - (153 * shifted + 2) / 5 + 1)
 }
 
+/// Whether a year has 366 days (Gregorian calendar).
 pub(super) fn is_leap(year: i64) -> bool {
     (year % 4 == 0 && year % 100 != 0) || year % 400 == 0
 }
 
+/// Days of a month, which counts from 1.
 pub(super) fn days_in_month(year: i64, month: i64) -> i64 {
     match month {
         2 => 28 + i64::from(is_leap(year)),
@@ -54,6 +56,7 @@ pub(super) fn days_in_month(year: i64, month: i64) -> i64 {
 }
 
 impl Moment {
+    /// The moment of milliseconds since 1970.
     pub(super) fn of(ms: i64) -> Self {
         let (year, month, day) = date_of(ms.div_euclid(DAY_MS));
         let rest = ms.rem_euclid(DAY_MS);
@@ -77,6 +80,7 @@ impl Moment {
             + self.millisecond
     }
 
+    /// Day of the year, from 1.
     pub(super) fn day_of_year(&self) -> i64 {
         days_of(self.year, self.month, self.day) - days_of(self.year, 1, 1) + 1
     }
@@ -94,6 +98,7 @@ impl Moment {
         ((thursday - days_of(year, 1, 1)) / 7 + 1, year)
     }
 
+    /// As `YYYY-MM-DDTHH:MM:SS.mmmZ`.
     pub(super) fn iso(&self) -> String {
         let Self { year, month, day, hour, minute, second, millisecond } = self;
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millisecond:03}Z")

@@ -27,6 +27,7 @@ macro_rules! part {
     };
 }
 
+/// The functions of this file.
 pub(super) const TABLE: &[Function] = &[
     live("DATE_NOW", 0, 0, |_, _| Ok(Value::Int(now_ms())), "milliseconds since 1970"),
     pure("DATE_TIMESTAMP", 1, 7, timestamp, "milliseconds since 1970 of a date"),

@@ -9,6 +9,7 @@ use super::table::{Function, MANY, pure};
 use crate::error::{Code, Result};
 use crate::value::{Object, Value, compare};
 
+/// The functions of this file.
 pub(super) const TABLE: &[Function] = &[
     pure("ATTRIBUTES", 1, 3, attributes, "names of the attributes"),
     pure("KEYS", 1, 3, attributes, "names of the attributes"),

@@ -7,6 +7,7 @@ use super::table::{Function, live, pure};
 use crate::error::{Code, Error, Result};
 use crate::value::Value;
 
+/// The functions of this file.
 pub(super) const TABLE: &[Function] = &[
     live("FAIL", 0, 1, fail, "ends the query with error 1569"),
     live("ASSERT", 2, 2, assert, "ends the query unless a condition holds"),

@@ -21,6 +21,7 @@ macro_rules! double {
     };
 }
 
+/// The functions of this file.
 pub(super) const TABLE: &[Function] = &[
     pure("ABS", 1, 1, abs, "without sign"),
     pure("CEIL", 1, 1, |c, a| integral(c, a, f64::ceil), "next integer above"),

@@ -5,6 +5,7 @@ use super::table::{Function, pure};
 use crate::error::{Code, Result};
 use crate::value::{Value, compare};
 
+/// The functions of this file.
 pub(super) const TABLE: &[Function] = &[
     pure("MIN", 1, 1, |c, a| extreme(c, a, false), "smallest item"),
     pure("MAX", 1, 1, |c, a| extreme(c, a, true), "largest item"),

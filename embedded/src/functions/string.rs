@@ -8,6 +8,7 @@ use super::table::{Function, MANY, live, pure};
 use crate::error::{Code, Error, Result};
 use crate::value::{Value, parse};
 
+/// The functions of this file.
 pub(super) const TABLE: &[Function] = &[
     pure("CONCAT", 1, MANY, concat, "joins texts; null is nothing, an array its items"),
     pure("CONCAT_SEPARATOR", 2, MANY, concat_separator, "joins texts with one between"),
@@ -74,6 +75,7 @@ const LEVENSHTEIN_CHARS_MAX: usize = 4096;
 /// Longest RANDOM_TOKEN (the server's limit).
 const TOKEN_CHARS_MAX: i64 = 65_536;
 
+/// A number of things as a value.
 pub(super) fn count(n: usize) -> Value {
     Value::from(n as u64)
 }

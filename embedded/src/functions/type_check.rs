@@ -22,6 +22,7 @@ macro_rules! asks {
     };
 }
 
+/// The functions of this file.
 pub(super) const TABLE: &[Function] = &[
     asks!("IS_NULL", Value::is_null, "whether it is null"),
     asks!("IS_BOOL", |v| matches!(v, Value::Bool(_)), "whether it is true or false"),

@@ -22,6 +22,7 @@ fn brief_of(collection: &Collection) -> Value {
     }
 }
 
+/// `type` in JSON.
 pub(super) fn kind_number(kind: CollectionKind) -> i64 {
     match kind {
         CollectionKind::Document => 2,
@@ -29,6 +30,7 @@ pub(super) fn kind_number(kind: CollectionKind) -> i64 {
     }
 }
 
+/// `globallyUniqueId`.
 pub(super) fn unique_id(collection: &Collection) -> String {
     if collection.is_system { collection.name.clone() } else { format!("h0/{}", collection.id) }
 }

@@ -9,6 +9,7 @@ use super::limits::INDEX_FIELDS_MAX;
 use super::reply::object;
 use super::vector_body;
 
+/// A refused definition (400/10).
 pub(super) fn bad(message: impl Into<String>) -> Error {
     Error::new(Code::BadParameter, message)
 }
@@ -54,6 +55,7 @@ fn name(body: &Value) -> Result<String> {
     }
 }
 
+/// A boolean attribute, `default` without it.
 pub(super) fn flag(body: &Value, name: &str, default: bool) -> Result<bool> {
     match body.attribute(name) {
         Value::Null => Ok(default),
@@ -84,10 +86,12 @@ pub(super) fn fields(body: &Value, most: usize) -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// Fields split at their dots.
 pub(super) fn paths(fields: &[String]) -> Vec<Vec<String>> {
     fields.iter().map(|field| field.split('.').map(str::to_owned).collect()).collect()
 }
 
+/// Fields as a list of texts.
 pub(super) fn texts(fields: &[String]) -> Value {
     fields.iter().map(|field| Value::from(field.as_str())).collect::<Vec<_>>().into()
 }

@@ -88,6 +88,7 @@ impl Builder<'_> {
         Ok(fold(compiled))
     }
 
+    /// Several expressions, in order.
     pub(super) fn expressions(&mut self, items: &[syntax::Expr]) -> Result<Vec<Expr>> {
         items.iter().map(|item| self.expression(item)).collect()
     }

@@ -33,11 +33,13 @@ impl Builder<'_> {
         }
     }
 
+    /// The index hints in the `OPTIONS` of a `FOR`.
     pub(super) fn hint(&mut self, options: Option<&syntax::Expr>) -> Result<Hint> {
         let options = self.options(options)?;
         Ok(hint_of(&options))
     }
 
+    /// The `OPTIONS` of a modification; `insert` lets `overwriteMode` count.
     pub(super) fn modification(
         &mut self,
         options: Option<&syntax::Expr>,

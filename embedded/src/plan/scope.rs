@@ -30,6 +30,7 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
+    /// A builder that has seen nothing.
     pub(super) fn new(database: &'a Database, given: &'a Object) -> Self {
         Self {
             database,
@@ -76,6 +77,7 @@ impl<'a> Builder<'a> {
         self.variables.push((Name::from(name), value));
     }
 
+    /// What a name in sight stands for.
     pub(super) fn variable(&self, name: &str) -> Option<&Expr> {
         self.variables.iter().rev().find(|(n, _)| &**n == name).map(|(_, value)| value)
     }

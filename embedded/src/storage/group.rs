@@ -65,6 +65,7 @@ pub(super) struct Group {
 }
 
 impl Group {
+    /// A group without waiters that shares a poison with its store.
     pub(super) fn new(poison: Poison) -> Self {
         Self { poison, ..Self::default() }
     }

@@ -31,6 +31,7 @@ pub fn parse(text: &str) -> Result<Body> {
     }
 }
 
+/// A text on its way to a tree.
 pub(super) struct Parser<'a> {
     text: &'a str,
     tokens: Vec<Token>,
@@ -76,20 +77,24 @@ fn comparison(operator: Binary) -> bool {
 }
 
 impl Parser<'_> {
+    /// The next token.
     pub(super) fn peek(&self) -> &Kind {
         self.peek_at(0)
     }
 
+    /// The token so many places ahead; behind the last one it is the end.
     pub(super) fn peek_at(&self, ahead: usize) -> &Kind {
         &self.tokens[(self.at + ahead).min(self.tokens.len() - 1)].kind
     }
 
+    /// Goes past the next token, but not past the end.
     pub(super) fn advance(&mut self) {
         if self.at + 1 < self.tokens.len() {
             self.at += 1;
         }
     }
 
+    /// Goes past the next token if it is this one; whether it was.
     pub(super) fn accept(&mut self, kind: &Kind) -> bool {
         let found = self.peek() == kind;
         if found {
@@ -98,10 +103,12 @@ impl Parser<'_> {
         found
     }
 
+    /// The same for a reserved word.
     pub(super) fn word(&mut self, word: Word) -> bool {
         self.accept(&Kind::Word(word))
     }
 
+    /// The same for a sign.
     pub(super) fn sign(&mut self, sign: &'static str) -> bool {
         self.accept(&Kind::Sign(sign))
     }
@@ -111,6 +118,7 @@ impl Parser<'_> {
         matches!(self.peek_at(ahead), Kind::Name(name) if name.eq_ignore_ascii_case(word))
     }
 
+    /// The same for a word that is reserved only where it stands.
     pub(super) fn soft(&mut self, word: &str) -> bool {
         let found = self.is_soft(0, word);
         if found {
@@ -119,10 +127,12 @@ impl Parser<'_> {
         found
     }
 
+    /// Goes past a sign that must come now (1501).
     pub(super) fn expect_sign(&mut self, sign: &'static str) -> Result<()> {
         if self.sign(sign) { Ok(()) } else { self.unexpected(&format!("expecting '{sign}'")) }
     }
 
+    /// Goes past a reserved word that must come now (1501).
     pub(super) fn expect_word(&mut self, word: Word) -> Result<()> {
         if self.word(word) {
             Ok(())
@@ -131,6 +141,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Error 1501 at the next token.
     pub(super) fn unexpected<T>(&self, wanted: &str) -> Result<T> {
         let token = &self.tokens[self.at];
         let what = match &token.kind {
@@ -146,6 +157,7 @@ impl Parser<'_> {
         Err(syntax_error(self.text, token.start, &format!("unexpected {what}{comma}{wanted}")))
     }
 
+    /// A name.
     pub(super) fn name(&mut self) -> Result<Name> {
         match self.peek() {
             Kind::Name(name) | Kind::QuotedName(name) => {
@@ -157,6 +169,7 @@ impl Parser<'_> {
         }
     }
 
+    /// A collection by name or bind.
     pub(super) fn source(&mut self) -> Result<Source> {
         if let Kind::CollectionBind(name) = self.peek() {
             let name = name.clone();
@@ -176,6 +189,7 @@ impl Parser<'_> {
         }
     }
 
+    /// A whole expression.
     pub(super) fn expression(&mut self) -> Result<Expr> {
         let outer = std::mem::replace(&mut self.no_in, false);
         let result = self.climb(0);
@@ -541,6 +555,7 @@ impl Parser<'_> {
         Ok(Expr::Array(items))
     }
 
+    /// An object literal.
     pub(super) fn object(&mut self) -> Result<Expr> {
         self.expect_sign("{")?;
         let mut entries = Vec::new();

@@ -63,6 +63,7 @@ const COMMITTED: &str = "committed";
 const ABORTED: &str = "aborted";
 
 impl Registry {
+    /// No transactions yet; milliseconds and bytes as in the engine's options.
     pub(crate) fn new(idle_ms: u64, lock_wait_ms: u64, size_bytes_max: u64) -> Self {
         Self {
             entries: Mutex::default(),

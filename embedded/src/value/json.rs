@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::names::shared;
 use super::number::{parse_number, write_double};
 use super::{Object, Value};
 use crate::error::{Code, Error, Result};
@@ -228,7 +229,7 @@ impl Reader<'_> {
             if self.peek() != Some(b'"') {
                 return self.fail("expected an attribute name");
             }
-            let name = self.string()?;
+            let name = self.name()?;
             self.space();
             if self.peek() != Some(b':') {
                 return self.fail("expected ':'");
@@ -245,6 +246,19 @@ impl Reader<'_> {
                 }
                 _ => return self.fail("expected ',' or '}'"),
             }
+        }
+    }
+
+    /// An attribute name; those without escapes are shared.
+    fn name(&mut self) -> Result<Arc<str>> {
+        let from = self.at + 1;
+        let rest = &self.text.as_bytes()[from..];
+        match rest.iter().position(|b| matches!(b, b'"' | b'\\' | 0..0x20)) {
+            Some(length) if rest[length] == b'"' => {
+                self.at = from + length + 1;
+                Ok(shared(&self.text[from..from + length]))
+            }
+            _ => self.string(),
         }
     }
 

@@ -2,10 +2,13 @@
 
 mod cast;
 mod json;
+mod names;
 mod number;
 mod order;
 mod path;
 mod value;
+
+pub(crate) use names::shared as shared_name;
 
 pub use json::{JSON_DEPTH_MAX, parse, write_json, write_string, write_text};
 pub use number::{double_to_string, parse_number, write_double};

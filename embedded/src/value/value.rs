@@ -67,6 +67,10 @@ impl Object {
     /// An object of entries in order; of a repeated name the last value counts, at the first place.
     pub fn from_entries(entries: Vec<(Arc<str>, Value)>) -> Self {
         if entries.len() <= SMALL_OBJECT {
+            let repeats = |at: usize| entries[..at].iter().any(|(n, _)| *n == entries[at].0);
+            if !(1..entries.len()).any(repeats) {
+                return Self { entries };
+            }
             return entries.into_iter().collect();
         }
         let mut places: HashMap<Arc<str>, usize> = HashMap::with_capacity(entries.len());

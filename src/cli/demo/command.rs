@@ -53,6 +53,7 @@ pub(crate) struct Demo {
     pub(crate) json: bool,
 }
 
+/// Runs the command.
 pub(crate) async fn run(demo: Demo) -> Result<(), Failure> {
     let turns = conversation(&demo)?;
     let began = clock::now();

@@ -37,9 +37,14 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
+    /// An empty picture of a conversation of so many turns.
     pub(crate) fn new(turns: usize) -> Picture {
         let is_watched = io::stderr().is_terminal()
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "the width of the terminal is asked of the shell"
+        )]
         let columns = std::env::var("COLUMNS")
             .ok()
             .and_then(|columns| columns.parse().ok())

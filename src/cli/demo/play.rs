@@ -1,6 +1,6 @@
 //! The conversation, sent through the public API as any runtime would send it, with two kills on the way.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 

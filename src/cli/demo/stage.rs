@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::net::UnixStream;
@@ -43,6 +43,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
+    /// In lines for people, and in names of files.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Role::Engine => "engine",

@@ -3,6 +3,7 @@
 use super::touched;
 use crate::plan::node::{Node, Pipeline, Plan};
 
+/// Puts the halt in where it is needed.
 pub(super) fn apply(pipeline: &mut Pipeline, plan: &Plan) {
     let nodes: Vec<_> = pipeline.nodes.iter().map(|node| touched(node, plan)).collect();
     let Some(first) = nodes.iter().position(|(_, writes)| !writes.is_empty()) else { return };

@@ -4,6 +4,7 @@ use super::touched;
 use crate::expr::Register;
 use crate::plan::node::{Node, Pipeline, Plan};
 
+/// Moves filters; whether one moved.
 pub(super) fn apply(pipeline: &mut Pipeline, plan: &Plan) -> bool {
     let mut changed = false;
     for at in 1..pipeline.nodes.len() {

@@ -7,6 +7,7 @@ use crate::expr::{Expr, Register};
 use crate::plan::node::{Lookup, Node, Pipeline, Plan};
 use crate::schema::{Index, IndexKind};
 
+/// Drops the sort; whether it did.
 pub(super) fn apply(pipeline: &mut Pipeline, plan: &Plan) -> bool {
     let Some(at) = pipeline.nodes.iter().position(is_loop) else { return false };
     let Some(sort_at) = sort_behind(&pipeline.nodes, at) else { return false };

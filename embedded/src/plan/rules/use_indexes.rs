@@ -37,6 +37,7 @@ struct Candidate {
     never_null: Vec<usize>,
 }
 
+/// Replaces loops; whether it did. 1577 if a forced hint cannot be followed.
 pub(super) fn apply(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<bool> {
     let mut changed = false;
     for at in 0..pipeline.nodes.len() {
