@@ -2,6 +2,8 @@
 
 /// Longest body of a request, in bytes; a longer one is refused with 413 (2 MiB holds a 128k window twice).
 pub const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Bytes of a refused body that are still read, so that its sender gets the answer instead of a broken connection.
+pub const BODY_DRAINED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Longest text of one message or block, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
 /// Longest name of an agent, block or key: `design` gives `[A-Za-z0-9_.-]{1,128}`.
@@ -52,6 +54,11 @@ pub const CALL_MS_MAX: u64 = 30_000;
 pub const STORE_ANSWER_MS_MAX: u64 = 10_000;
 /// Longest idle time of a stream transaction by our own clock, in milliseconds; the server's is 60 s and a late commit may lie (facts §5.15).
 pub const TRANSACTION_IDLE_MS_MAX: u64 = 45_000;
+/// Age at which a running transaction of ours counts as left behind by a server that died, in milliseconds; one of a living
+/// server takes a few.
+pub const LEFTOVER_MS: u64 = 2_000;
+/// Conflicts of one call after which it looks for transactions that were left behind.
+pub const LEFTOVER_CONFLICTS: u32 = 6;
 /// First and longest pause before a database request is repeated, in milliseconds.
 pub const BACKOFF_MS: (u64, u64) = (5, 1_000);
 /// Longest answer of the database, in bytes.

@@ -15,8 +15,8 @@ use crate::clock::{self, Clock, iso8601};
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
 use crate::limits::{
-    ATTEMPTS_MAX, BACKOFF_MS, CALL_MS_MAX, CONFLICT_RETRIES_MAX, EVICT_PARTS_MAX, MODEL_MS_MAX,
-    QUESTIONS_MAX, REPLAY_S,
+    ATTEMPTS_MAX, BACKOFF_MS, CALL_MS_MAX, CONFLICT_RETRIES_MAX, EVICT_PARTS_MAX,
+    LEFTOVER_CONFLICTS, MODEL_MS_MAX, QUESTIONS_MAX, REPLAY_S,
 };
 use crate::memory::change::Change;
 use crate::memory::core::Core;
@@ -24,7 +24,7 @@ use crate::memory::{Encoding, TokenCounter, receipt};
 use crate::meters;
 use crate::models::{Gateway, Tiktoken};
 use crate::policy::{Answers, Question, Scope, Surroundings, admit, changed_since, tokens};
-use crate::store::{Applied, Fault, Record, Replay, Ro, Rw, WriteMode, apply, load};
+use crate::store::{Applied, Fault, Leftovers, Record, Replay, Ro, Rw, WriteMode, apply, load};
 use crate::tools::{Call, Step};
 
 /// Everything a call needs; shared by all connections.
@@ -70,6 +70,7 @@ struct Run<'a> {
     faults: u32,
     /// The revision that a part of this very call wrote: it stands in for the caller's own.
     own_rev: Option<String>,
+    leftovers: Leftovers,
 }
 
 /// A core to think on.
@@ -173,6 +174,7 @@ impl Executor {
             parts: 0,
             faults: 0,
             own_rev: None,
+            leftovers: Leftovers::default(),
         };
         run.write().await
     }
@@ -347,7 +349,13 @@ impl Run<'_> {
         let counter = Arc::clone(self.executor.counters.of(core.encoding));
         let model = self.executor.model.as_ref();
         super::answer::answer(question, answers, &self.executor.ro, &self.scope, counter, model)
-            .await
+            .await?;
+        if let Some(queue) = &mut answers.queue {
+            // The queue is read after the core; what another server appended meanwhile belongs to a later revision, and
+            // the guard of the write will tell.
+            queue.retain(|message| message.seq < core.queue.next_seq);
+        }
+        Ok(())
     }
 
     /// Whether what the caller builds on still holds for this call.
@@ -398,8 +406,13 @@ impl Run<'_> {
                 executor.cores.drop(key);
                 Err(no_agent())
             }
-            Ok(Applied::Stale | Applied::Raced) => {
+            Ok(Applied::Stale) => {
                 executor.cores.drop(key);
+                self.recompute().await.map(|()| None)
+            }
+            Ok(Applied::Raced) => {
+                executor.cores.drop(key);
+                self.clear_leftovers().await;
                 self.recompute().await.map(|()| None)
             }
             Ok(Applied::Unknown) => {
@@ -434,10 +447,24 @@ impl Run<'_> {
             .with("retry_after_ms", 50));
         }
         if self.conflicts > 1 {
-            let ceiling = u64::from(self.conflicts).min(16);
-            tokio::time::sleep(Duration::from_millis(self.executor.ids.below(ceiling * 2))).await;
+            // Short while others are only faster, longer when somebody seems to hold on to it.
+            let ceiling = match u64::from(self.conflicts) {
+                few @ ..=16 => few * 2,
+                many => (many - 8) * 8,
+            };
+            tokio::time::sleep(Duration::from_millis(self.executor.ids.below(ceiling))).await;
         }
         Ok(())
+    }
+
+    /// After some conflicts in a row, a transaction that a dead server left behind may hold the locks.
+    async fn clear_leftovers(&mut self) {
+        if self.conflicts < LEFTOVER_CONFLICTS {
+            return;
+        }
+        if let Err(fault) = self.leftovers.look(&self.executor.rw).await {
+            tracing::debug!(%fault, "no look at the running transactions");
+        }
     }
 
     fn in_time(&self) -> Result<()> {

@@ -369,22 +369,23 @@ impl Verifier {
         if let Some(batch) = batch {
             self.count_batch(seq, batch);
         }
-        if (turn && !inside || kind == "recall") && batch.is_none() {
-            let what = match turn {
-                true => format!(
-                    "the queue begins at {}, but no edge logs the eviction of this message",
-                    self.core.head_seq
-                ),
-                false => "a recall entry has no edge".to_string(),
-            };
-            self.fault(
-                FaultKind::EdgeMissing,
-                Some(seq),
-                id.clone(),
-                &what,
-                "an evicted_batch_id".into(),
-                "none".into(),
-            );
+        // An entry that was written straight into recall storage has an edge, but no eviction that wrote it.
+        let logged = message.get("logged").and_then(Value::as_bool) == Some(true);
+        let unlogged = match kind.as_str() {
+            "recall" if !logged => Some(("a recall entry has no edge".to_owned(), "an edge")),
+            _ if turn && !inside && batch.is_none() => {
+                let head = self.core.head_seq;
+                let what = format!(
+                    "the queue begins at {head}, but no edge logs the eviction of this message"
+                );
+                Some((what, "an evicted_batch_id"))
+            }
+            _ => None,
+        };
+        if let Some((what, wanted)) = unlogged {
+            let found = "none".to_owned();
+            let id = id.clone();
+            self.fault(FaultKind::EdgeMissing, Some(seq), id, &what, wanted.into(), found);
         }
         if inside && queued && batch.is_some() {
             self.early.push((seq, id.clone()));

@@ -330,15 +330,18 @@ impl<'a> Draft<'a> {
         let items: Vec<Item> = queue.iter().map(Item::from).collect();
         let max = self.after.token_budget.max;
         let mut found = plan(&items, fixed + reserve, flush.target, max, keep_last);
-        if let Some(leave) = answered_cut(answers, &self.before, &queue, found.leave) {
-            let kept_tokens = items[leave..].iter().map(|i| i.tokens).sum();
-            found = Plan { leave, kept_tokens, target_reached: false };
+        let part = too_much_for_one(&items, found.leave);
+        match (part, answered_cut(answers, &self.before, &queue, found.leave)) {
+            // A summary was asked for another cut: it stands. For the part's own cut, the part goes on.
+            (part, Some(leave)) if part != Some(leave) => {
+                let kept_tokens = items[leave..].iter().map(|i| i.tokens).sum();
+                found = Plan { leave, kept_tokens, target_reached: false };
+            }
+            (Some(leave), _) => return self.part(flush, answers, &queue, leave),
+            (None, _) => {}
         }
         if found.leave == 0 {
             return Ok(Flushed::Done);
-        }
-        if let Some(leave) = too_much_for_one(&items, found.leave) {
-            return self.part(flush, answers, &queue, leave);
         }
         let room = max.saturating_sub(fixed + found.kept_tokens);
         self.evict(flush, answers, &queue, &found, cap.min(room), now.occupancy)

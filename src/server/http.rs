@@ -10,7 +10,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Extension, Router};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -19,7 +19,9 @@ use super::schema::{openapi, tool_schemas};
 use super::socket::PeerActor;
 use crate::error::{Code, Error, Result};
 use crate::executor::{CallRequest, Executor, Guard};
-use crate::limits::{BODY_BYTES_MAX, BODY_MS_MAX, CALLS_IN_FLIGHT_MAX, NAME_BYTES_MAX};
+use crate::limits::{
+    BODY_BYTES_MAX, BODY_DRAINED_BYTES_MAX, BODY_MS_MAX, CALLS_IN_FLIGHT_MAX, NAME_BYTES_MAX,
+};
 use crate::meters;
 use crate::policy::{Actor, Principal};
 use crate::tools::{Call, NewAgent, PatchAgent, PostEvent, Tool, decode, decode_as};
@@ -127,29 +129,34 @@ async fn own_task(work: impl Future<Output = Result<Response>> + Send + 'static)
     }
 }
 
-/// Reads a body within its limits and as the object it must be.
+/// Reads a body within its limits. The rest of one that is too long is read and thrown away, up to a bound: a connection
+/// that is closed upon a sender takes the answer with it.
+async fn limited(mut body: Body) -> Result<Vec<u8>> {
+    let (mut bytes, mut length) = (Vec::new(), 0);
+    while let Some(frame) = body.frame().await {
+        let frame = frame
+            .map_err(|e| Error::new(Code::InvalidJson, "the body was cut off").caused_by(e))?;
+        let Ok(data) = frame.into_data() else { continue };
+        length += data.len();
+        if length <= BODY_BYTES_MAX {
+            bytes.extend_from_slice(&data);
+        } else if length > BODY_DRAINED_BYTES_MAX {
+            break;
+        }
+    }
+    if length <= BODY_BYTES_MAX {
+        return Ok(bytes);
+    }
+    Err(Error::new(Code::BodyTooLarge, format!("at most {BODY_BYTES_MAX} bytes: split the text"))
+        .with("bytes_max", BODY_BYTES_MAX))
+}
+
+/// Reads a body as the object it must be.
 async fn object(body: Body) -> Result<Map<String, Value>> {
-    let limited = Limited::new(body, BODY_BYTES_MAX);
-    let read = tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), limited.collect());
-    let bytes = match read.await {
-        Err(_) => {
-            return Err(Error::new(
-                Code::Timeout,
-                format!("the body did not come within {BODY_MS_MAX} ms"),
-            ));
-        }
-        Ok(Err(e)) if e.downcast_ref::<LengthLimitError>().is_some() => {
-            return Err(Error::new(
-                Code::BodyTooLarge,
-                format!("at most {BODY_BYTES_MAX} bytes: split the text"),
-            )
-            .with("bytes_max", BODY_BYTES_MAX));
-        }
-        Ok(Err(e)) => {
-            return Err(Error::new(Code::InvalidJson, "the body was cut off").caused_by(e));
-        }
-        Ok(Ok(collected)) => collected.to_bytes(),
-    };
+    let read = tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), limited(body));
+    let late =
+        |_| Error::new(Code::Timeout, format!("the body did not come within {BODY_MS_MAX} ms"));
+    let bytes = read.await.map_err(late)??;
     if bytes.is_empty() {
         return Ok(Map::new());
     }

@@ -19,3 +19,4 @@ pub use fault::{Fault, FaultKind};
 pub use message::{Listed, page, queue};
 pub use query::{QUERIES, Query};
 pub use setup::{SCHEMA, SetupReport, schema_version, set_up};
+pub use transaction::Leftovers;

@@ -1,5 +1,6 @@
 //! A stream transaction: begun with its collections named, closed exactly once, never committed late.
 
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -7,13 +8,14 @@ use arangors::AqlQuery;
 use arangors::transaction::{Status, Transaction, TransactionCollections, TransactionSettings};
 use http::Method;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::db::{Binds, Rw};
 use super::fault::{Fault, FaultKind};
 use super::query::Query;
 use super::uds::UdsClient;
 use crate::clock;
-use crate::limits::{BATCH_ROWS, TRANSACTION_BYTES_MAX, TRANSACTION_IDLE_MS_MAX};
+use crate::limits::{BATCH_ROWS, LEFTOVER_MS, TRANSACTION_BYTES_MAX, TRANSACTION_IDLE_MS_MAX};
 use crate::meters;
 
 /// A running stream transaction.
@@ -34,8 +36,15 @@ pub(super) enum Committed {
     Unknown,
 }
 
-/// Times the status of a transaction is asked after a lost answer.
-const STATUS_TRIES_MAX: u32 = 3;
+/// Times a transaction is asked for its status, or aborted, while answers are lost.
+const SETTLE_TRIES_MAX: u32 = 5;
+/// Pause before it is asked again.
+const SETTLE_PAUSE: Duration = Duration::from_millis(20);
+
+/// Whether nobody knows if the request arrived.
+fn lost(fault: &Fault) -> bool {
+    matches!(fault.kind, FaultKind::Lost | FaultKind::Unreachable | FaultKind::Garbage)
+}
 
 impl<'a> Stream<'a> {
     /// Begins with exactly these collections; nothing else may be touched.
@@ -81,11 +90,8 @@ impl<'a> Stream<'a> {
         let Some(transaction) = self.transaction.take() else { return Ok(Committed::No) };
         let answer = transaction.commit().await.map_err(Fault::from);
         let outcome = match answer {
-            Ok(Status::Committed)
-            | Err(Fault {
-                kind: FaultKind::Lost | FaultKind::Unreachable | FaultKind::Garbage,
-                ..
-            }) => self.status(transaction.id()).await,
+            Ok(Status::Committed) => self.settle(transaction.id()).await,
+            Err(fault) if lost(&fault) => self.settle(transaction.id()).await,
             Ok(_) => Committed::No,
             Err(fault) if fault.passing() => Committed::Unknown,
             Err(fault) => {
@@ -101,37 +107,51 @@ impl<'a> Stream<'a> {
         Ok(outcome)
     }
 
-    /// Gives everything up.
+    /// Gives everything up. Repeated, because a transaction that stays open keeps its locks until it idles out.
     pub(super) async fn abort(mut self) {
-        if let Some(transaction) = self.transaction.take() {
-            count("aborted");
-            if let Err(error) = transaction.abort().await {
-                tracing::debug!(error = %Fault::from(error), "abort not answered; the database drops the transaction when it idles");
-            }
-        }
+        let Some(transaction) = self.transaction.take() else { return };
+        count("aborted");
+        self.abort_by_id(transaction.id()).await;
     }
 
-    /// arangors has no call for the status, so it is asked raw.
-    async fn status(&self, id: &str) -> Committed {
-        for _ in 0..STATUS_TRIES_MAX {
-            match self.rw.link.call(Method::GET, &format!("_api/transaction/{id}"), None).await {
-                Ok((_, answer)) => {
-                    return match answer["result"]["status"].as_str() {
-                        Some("committed") => Committed::Yes,
-                        Some("aborted") => Committed::No,
-                        _ => Committed::Unknown,
-                    };
-                }
-                Err(fault) if matches!(fault.kind, FaultKind::Arango { num: 1655, .. }) => {
-                    return Committed::Unknown;
-                }
-                Err(fault) if fault.passing() => {
-                    tokio::time::sleep(Duration::from_millis(20)).await
-                }
+    async fn abort_by_id(&self, id: &str) {
+        for _ in 0..SETTLE_TRIES_MAX {
+            match self.call(Method::DELETE, id).await {
+                Err(fault) if lost(&fault) => tokio::time::sleep(SETTLE_PAUSE).await,
+                Ok(_) => return,
+                Err(fault) => return tracing::debug!(%fault, "nothing to abort"),
+            }
+        }
+        tracing::debug!("abort not answered; the database drops the transaction when it idles");
+    }
+
+    /// Finds out what became of a commit whose answer does not say. One that never arrived is sent again.
+    async fn settle(&self, id: &str) -> Committed {
+        for _ in 0..SETTLE_TRIES_MAX {
+            match self.call(Method::GET, id).await {
+                Ok(answer) => match answer["result"]["status"].as_str() {
+                    Some("committed") => return Committed::Yes,
+                    Some("aborted") => return Committed::No,
+                    Some("running") => {
+                        if let Err(fault) = self.call(Method::PUT, id).await {
+                            tracing::debug!(%fault, "the commit is sent again");
+                        }
+                    }
+                    _ => return Committed::Unknown,
+                },
+                Err(fault) if lost(&fault) => tokio::time::sleep(SETTLE_PAUSE).await,
                 Err(_) => return Committed::Unknown,
             }
         }
+        // Nothing may stay open behind us; what was committed is not touched by this.
+        self.abort_by_id(id).await;
         Committed::Unknown
+    }
+
+    /// A request about a transaction; arangors has no call for the status, and its others cannot be repeated.
+    async fn call(&self, method: Method, id: &str) -> Result<Value, Fault> {
+        let path = format!("_api/transaction/{id}");
+        self.rw.link.call(method, &path, None).await.map(|(_, answer)| answer)
     }
 
     fn running(&self) -> Result<&Transaction<UdsClient>, Fault> {
@@ -149,6 +169,39 @@ impl<'a> Stream<'a> {
             FaultKind::Arango { status: 410, num: 1654 },
             "transaction idled too long to be trusted",
         ))
+    }
+}
+
+/// Running transactions of our user that were seen while a call could not get through, and since when.
+///
+/// A server that was killed leaves its transaction behind, with locks, until it idles out (60 s). A living one ends in
+/// milliseconds, so one that is still there after [`LEFTOVER_MS`] is aborted; should it live after all, its call is repeated
+/// under its idempotency key.
+#[derive(Debug, Default)]
+pub struct Leftovers {
+    seen: HashMap<String, Instant>,
+}
+
+impl Leftovers {
+    /// Looks once, and aborts what has been there for too long.
+    pub async fn look(&mut self, rw: &Rw) -> Result<(), Fault> {
+        let (_, answer) = rw.link.call(Method::GET, "_api/transaction", None).await?;
+        let running: Vec<&str> = answer["transactions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|t| t["state"] == "running")
+            .filter_map(|t| t["id"].as_str())
+            .collect();
+        self.seen.retain(|id, _| running.contains(&id.as_str()));
+        for id in running {
+            let since = *self.seen.entry(id.to_owned()).or_insert_with(clock::now);
+            if since.elapsed() > Duration::from_millis(LEFTOVER_MS) {
+                rw.link.call(Method::DELETE, &format!("_api/transaction/{id}"), None).await?;
+                tracing::info!(id, "aborted a transaction that somebody left behind");
+            }
+        }
+        Ok(())
     }
 }
 

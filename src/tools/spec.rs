@@ -159,12 +159,22 @@ pub fn decode(tool: Tool, arguments: Map<String, Value>) -> Result<Call> {
 pub fn decode_as<T: DeserializeOwned>(mut arguments: Map<String, Value>) -> Result<T> {
     arguments.retain(|_, v| !v.is_null());
     serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|fault| {
-        let path = fault.path().to_string();
-        let message = fault.inner().to_string();
+        let path = shown(&fault.path().to_string());
+        let message = shown(&fault.inner().to_string());
         let field =
             if path == "." { named_in(&message).unwrap_or("arguments").to_owned() } else { path };
         Error::argument(&field, message)
     })
+}
+
+/// Characters of a fault that are told; serde repeats a wrong value whole, however long it is.
+const FAULT_CHARS_MAX: usize = 240;
+
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(FAULT_CHARS_MAX) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
 }
 
 /// The name between back-ticks in serde's "missing field `x`" and "unknown field `x`".

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::chance::Chance;
 use crate::count;
 use crate::database::Database;
-use crate::home::Home;
+use crate::home::{Home, Tuning};
 use crate::talk::{Agent, key, said};
 
 /// What a step of a conversation is.
@@ -272,7 +272,9 @@ async fn a_long_conversation_of_every_kind_of_message_is_conserved() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flush_of_more_than_one_transaction_is_whole_in_parts() {
     let home = Home::new();
-    let _server = home.serve().await;
+    // Thousands of appends, and durability is not the question here.
+    let tuning = Tuning::variable("VCTX_STORE__DURABLE", "false");
+    let _server = home.serve_with("vctx.sock", &tuning).await;
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 40_000, "").await;
     // More rows than one eviction transaction takes.
     for turn in 0..2_200 {
@@ -283,7 +285,8 @@ async fn a_flush_of_more_than_one_transaction_is_whole_in_parts() {
     let state = ada.state().await;
     assert_eq!(
         (&state["queue"]["count"], &state["counters"]["evicted"]),
-        (&json!(0), &json!(2_200))
+        (&json!(0), &json!(2_200)),
+        "{answer:#}"
     );
     assert_eq!(state["counters"]["flushes"], 2, "2000 and the rest");
     home.assert_verified("vctx.sock", "ada");

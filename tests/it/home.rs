@@ -1,9 +1,7 @@
 //! A test's own directory and the processes in it: started, asked for readiness, killed by id, read for warnings at the end.
 
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -311,10 +309,4 @@ impl Drop for Inner {
         let unlisted: Vec<&str> = said.lines().filter(loud).take(5).collect();
         assert!(unlisted.is_empty(), "{} warned of what no test expects: {unlisted:#?}", self.name);
     }
-}
-
-/// Writes a file that only its owner can read.
-pub(crate) fn private_file(path: &Path, text: &str) {
-    let file = File::options().write(true).create_new(true).mode(0o600).open(path);
-    file.and_then(|mut file| file.write_all(text.as_bytes())).expect("a file");
 }

@@ -25,7 +25,7 @@ const DECLARED: [&str; 6] =
 /// Engine, server and a recording proxy on the way of the writes.
 pub(crate) struct Stage {
     pub(crate) home: Home,
-    pub(crate) engine: Process,
+    _engine: Process,
     pub(crate) server: Process,
     pub(crate) writes: Proxy,
     pub(crate) reads: Proxy,
@@ -43,7 +43,7 @@ impl Stage {
         let writes = Proxy::start(&home.path("rw.sock"), &home.path("engine.sock"));
         let reads = Proxy::start(&home.path("ro.sock"), &home.path("engine-ro.sock"));
         let server = home.server("vctx.sock", "rw.sock", "ro.sock", tuning).await;
-        Stage { home, engine, server, writes, reads }
+        Stage { home, _engine: engine, server, writes, reads }
     }
 
     pub(crate) async fn agent(&self, name: &str, window: u64) -> Agent {

@@ -171,11 +171,6 @@ impl Proxy {
         state.trigger = Some(Trigger { phase, bytes, pause, action });
     }
 
-    /// Whether the trigger still waits; it is taken away.
-    pub(crate) fn disarm(&self) -> bool {
-        self.state().trigger.take().is_some()
-    }
-
     /// From now on one request in so many meets one of the faults, at most `most` in all.
     pub(crate) fn by_chance(&self, faults: &[Fault], one_in: u64, most: u32, seed: u64) {
         let (faults, chance) = (faults.to_vec(), Chance::new(seed));

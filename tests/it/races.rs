@@ -33,7 +33,8 @@ struct Seen {
 struct Client {
     number: u64,
     servers: [Agent; 2],
-    at: usize,
+    /// Where it calls first; the other one only while this one is dead.
+    first: usize,
     chance: Chance,
     seen: Arc<Seen>,
     appended: Vec<String>,
@@ -46,12 +47,13 @@ impl Client {
     async fn call(&mut self, tool: &str, arguments: &Value, revision: &str) -> Answer {
         let key = key();
         let until = Instant::now() + CALL_MAX;
+        let mut at = self.first;
         loop {
             assert!(Instant::now() < until, "client {}: {tool} is not answered", self.number);
-            match self.servers[self.at].attempt(tool, arguments, &key, revision).await {
+            match self.servers[at].attempt(tool, arguments, &key, revision).await {
                 Err(_) => {
                     self.seen.unanswered.fetch_add(1, Ordering::Relaxed);
-                    self.at = 1 - self.at;
+                    at = 1 - at;
                 }
                 Ok(answer) if answer.status == 409 && answer.code() == "CONFLICT" => {
                     self.seen.conflicts.fetch_add(1, Ordering::Relaxed);
@@ -127,7 +129,7 @@ async fn torment(
 ) -> Process {
     let mut chance = Chance::new(99);
     while !stop.load(Ordering::SeqCst) {
-        tokio::time::sleep(Duration::from_millis(300 + chance.below(500))).await;
+        tokio::time::sleep(Duration::from_millis(100 + chance.below(300))).await;
         server.kill();
         seen.kills.fetch_add(1, Ordering::Relaxed);
         server = home.server("b.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
@@ -147,16 +149,23 @@ async fn sixteen_clients_on_two_servers_make_one_linear_history() {
     let (seen, stop) = (Arc::<Seen>::default(), Arc::<AtomicBool>::default());
     let tormentor =
         tokio::spawn(torment(Arc::clone(&home), second, Arc::clone(&seen), Arc::clone(&stop)));
-    let turns = setting("VCTX_RACE_TURNS", 20);
+    let turns = setting("VCTX_RACE_TURNS", 150);
     let begun = Instant::now();
     let clients: Vec<_> = (1..=CLIENTS)
         .map(|number| {
-            let servers =
-                [Agent::at(home.wire("a.sock"), "ada"), Agent::at(home.wire("b.sock"), "ada")];
-            let at = usize::from(number % 2 == 0);
+            let servers = ["a.sock", "b.sock"].map(|socket| Agent::at(home.wire(socket), "ada"));
+            let first = usize::from(number % 2 == 0);
             let (chance, seen) = (Chance::new(number), Arc::clone(&seen));
-            let client =
-                Client { number, servers, at, chance, seen, appended: vec![], counted: 0, keys: 0 };
+            let client = Client {
+                number,
+                servers,
+                first,
+                chance,
+                seen,
+                appended: vec![],
+                counted: 0,
+                keys: 0,
+            };
             tokio::spawn(client.run(turns))
         })
         .collect();

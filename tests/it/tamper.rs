@@ -75,6 +75,16 @@ async fn verify_names_the_row_that_somebody_broke() {
     put_back(&database, "recall_log", &gone).await;
     home.assert_verified("vctx.sock", "ada");
 
+    // The edge of an entry that was written straight into recall storage.
+    let written = ada.done("write_recall", &json!({"entries": [{"content": "Has a boat."}]})).await;
+    let seq = written["receipt"]["seq"].as_u64().expect("a seq");
+    home.assert_verified("vctx.sock", "ada");
+    let key = json!({"key": written["result"]["inserted_ids"][0]});
+    let gone = database.row("REMOVE @key IN recall_log RETURN OLD", key).await;
+    assert_broken(&home, seq, "edge_missing");
+    put_back(&database, "recall_log", &gone).await;
+    home.assert_verified("vctx.sock", "ada");
+
     // Two numbers swapped, by way of one that is free.
     let (one, two) = (message(&database, 2).await, message(&database, 5).await);
     let renumber = async |document: &Value, seq: u64| {

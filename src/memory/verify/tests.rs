@@ -181,3 +181,16 @@ fn a_state_without_figures_is_refused_by_name() {
         "the state has no whole number at /version"
     );
 }
+
+#[test]
+fn a_recall_entry_needs_an_edge_but_no_eviction() {
+    let entry = |logged: Value| {
+        let found = faults(|_, messages| {
+            messages[6]["kind"] = json!("recall");
+            messages[6]["in_queue"] = json!(false);
+            messages[6]["logged"] = logged;
+        });
+        found.contains(&"edge_missing@7".to_owned())
+    };
+    assert_eq!([json!(true), json!(false), Value::Null].map(entry), [false, true, true]);
+}
