@@ -30,6 +30,9 @@ pub struct Core {
     pub system: System,
     /// Working context.
     pub working_blocks: Vec<Block>,
+    /// Blocks that were removed since the oldest revision remembered below.
+    #[serde(default)]
+    pub removed_blocks: Vec<RemovedBlock>,
     /// Recursive summary of what left the queue.
     pub queue_head_summary: Summary,
     /// Where the queue begins and ends on the agent's number line.
@@ -91,6 +94,15 @@ pub struct Block {
     pub pinned: bool,
     /// Version of the core in which it last changed.
     pub changed_at_version: u64,
+}
+
+/// A block that is gone: a writer who still saw it builds on something that changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RemovedBlock {
+    /// Its name.
+    pub id: String,
+    /// Version of the core in which it went.
+    pub version: u64,
 }
 
 /// The recursive summary at the head of the queue.
@@ -173,7 +185,7 @@ impl Core {
                 }
             )*};
         }
-        changed!(context_window encoding token_budget system working_blocks queue_head_summary queue notices
+        changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary queue notices
             chain counters recent_revisions version updated_at last_message_ms);
         patch
     }
@@ -181,6 +193,12 @@ impl Core {
     /// The block of that name.
     pub fn block(&self, id: &str) -> Option<&Block> {
         self.working_blocks.iter().find(|b| b.id == id)
+    }
+
+    /// Version in which a block of that name was last written or removed; 0 when nothing remembered did either.
+    pub fn block_changed_at(&self, id: &str) -> u64 {
+        let removed = self.removed_blocks.iter().rev().find(|b| b.id == id).map(|b| b.version);
+        self.block(id).map(|b| b.changed_at_version).or(removed).unwrap_or(0)
     }
 
     /// The version that a revision stood for, if the core still remembers it.
