@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,8 +55,7 @@ pub fn bind(path: &Path) -> io::Result<Listening> {
     }
     let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !directory.is_dir() {
-        fs::create_dir_all(directory)?;
-        fs::set_permissions(directory, fs::Permissions::from_mode(DIRECTORY_MODE))?;
+        fs::DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory)?;
     }
     if path.exists() && std::os::unix::net::UnixStream::connect(path).is_ok() {
         return fault(
@@ -130,6 +129,9 @@ pub async fn serve(
             }
         }
     }
+    // Who comes now is refused at once and does not wait in a queue that nobody serves.
+    drop(listener);
+    drop(listening);
     let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
     let drained =
         tokio::time::timeout(Duration::from_millis(DRAIN_MS_MAX), permits.acquire_many(all)).await;
