@@ -13,7 +13,7 @@ use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
 use crate::limits::{EVICT_BYTES_MAX, EVICT_ROWS_MAX, REVISIONS_KEPT, SUMMARY_TRIES_MAX};
 use crate::memory::change::{Change, Evict, RecallEdge, Recount};
-use crate::memory::core::{Core, Notice, Summary};
+use crate::memory::core::{Core, Notice, RemovedBlock, Summary};
 use crate::memory::event::{Event, EventType};
 use crate::memory::message::{Kind, Message, Role, rendered};
 use crate::memory::render;
@@ -220,6 +220,15 @@ impl<'a> Draft<'a> {
             summary_rev: self.after.queue_head_summary.revision,
         });
         (key, cost)
+    }
+
+    /// Takes a block away. That it went is remembered as long as a revision is that may have seen it.
+    pub fn remove_block(&mut self, id: &str) {
+        self.after.working_blocks.retain(|b| b.id != id);
+        let oldest = self.after.recent_revisions.oldest_version();
+        self.after.removed_blocks.retain(|b| b.id != id && b.version > oldest);
+        let version = self.after.version;
+        self.after.removed_blocks.push(RemovedBlock { id: id.to_owned(), version });
     }
 
     /// Takes over new counts of queue messages, after a change of encoding.
