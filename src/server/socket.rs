@@ -12,6 +12,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, watch};
 
@@ -24,6 +25,8 @@ use crate::meters;
 const DIRECTORY_MODE: u32 = 0o700;
 /// Mode of a socket.
 const SOCKET_MODE: u32 = 0o660;
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 1024;
 
 /// A bound socket; its file goes with it.
 pub struct Listening {
@@ -41,15 +44,14 @@ pub struct PeerActor {
 }
 
 /// Binds a socket: makes its directory (0700), refuses a path that another server answers on, replaces a dead file, and
-/// sets the mode before the name exists, so that there is no moment with another one.
+/// sets the mode before anybody can connect.
 pub fn bind(path: &Path) -> io::Result<Listening> {
     let fault = |kind, text: String| Err(io::Error::new(kind, text));
-    if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX - 4 {
+    if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
         return fault(
             io::ErrorKind::InvalidInput,
             format!(
-                "the socket path has more than {} bytes: choose a shorter one with --socket",
-                SOCKET_PATH_BYTES_MAX - 4
+                "the socket path has more than {SOCKET_PATH_BYTES_MAX} bytes: choose a shorter one with --socket"
             ),
         );
     }
@@ -63,16 +65,17 @@ pub fn bind(path: &Path) -> io::Result<Listening> {
             format!("another server answers on {}: stop it or use --socket", path.display()),
         );
     }
-    let mut fresh = path.as_os_str().to_owned();
-    fresh.push(".new");
-    let fresh = PathBuf::from(fresh);
-    match fs::remove_file(&fresh) {
+    match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
     }
-    let listener = UnixListener::bind(&fresh)?;
-    fs::set_permissions(&fresh, fs::Permissions::from_mode(SOCKET_MODE))?;
-    fs::rename(&fresh, path)?;
+    // Between bind and listen nobody can connect, so the mode is right before the first caller comes; the name is the final
+    // one, since `lsof` shows a listener under the name that it was bound to.
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))?;
+    socket.listen(BACKLOG)?;
+    let listener = UnixListener::from(socket);
     Ok(Listening { listener, path: path.to_owned() })
 }
 
