@@ -275,7 +275,7 @@ impl Run<'_> {
                 Ok(basis) => basis,
                 Err(replay) => return self.replay(replay),
             };
-            if !basis.guessed && self.check_guard(&basis.core).is_err() {
+            if !basis.guessed && self.may_have_parts(&basis.core) {
                 self.take_up_parts().await?;
             }
             let thought = self.think(&basis, &mut answers, &mut turn).await?;
@@ -395,6 +395,16 @@ impl Run<'_> {
         )
         .with("_rev", core.rev.as_str())
         .with("changed", changed))
+    }
+
+    /// Whether a revision that no longer holds may have been outdated by a part of this very call: then something was evicted
+    /// since, with a new summary unless the call wants none.
+    fn may_have_parts(&self, core: &Core) -> bool {
+        let Some(Guard::Rev(rev)) = &self.request.guard else { return false };
+        let seen = core.version_of(self.own_rev.as_ref().unwrap_or(rev));
+        let evicted = seen.is_some_and(|v| core.queue_head_summary.changed_at_version > v);
+        let may_evict = evicted || matches!(self.request.call, Call::EvictFifo(_));
+        may_evict && self.check_guard(core).is_err()
     }
 
     /// Finds the parts that an earlier try of this call wrote: what they changed is no news to the caller.
