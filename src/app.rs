@@ -126,10 +126,12 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
     let metrics_socket =
         chosen(None, &config.server.metrics_socket, || paths::metrics_socket(&socket));
     let (stop, stopping) = watch::channel(false);
+    // The engine is told last: calls that still run need it until they have ended.
+    let (engine_stop, engine_stopping) = watch::channel(false);
     let remote = config.remote()?;
     let engine = match remote {
         Some(_) => None,
-        None => Some(start_engine(&data_dir, stopping.clone())?),
+        None => Some(start_engine(&data_dir, engine_stopping)?),
     };
     let runtime = io_loop()?;
     let outcome = runtime.block_on(async {
@@ -159,7 +161,7 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         metrics.await.ok();
         Ok(())
     });
-    stop.send_replace(true);
+    engine_stop.send_replace(true);
     if let Some(engine) = engine {
         engine.join().map_err(|_| Stop::Unavailable("the engine's thread panicked".into()))??;
     }
