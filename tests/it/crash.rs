@@ -170,7 +170,10 @@ impl Story {
                 return;
             }
         }
-        panic!("round {round}: no byte of that phase in {CALLS_PER_ROUND_MAX} calls");
+        panic!(
+            "round {round}: that byte did not come in {CALLS_PER_ROUND_MAX} calls, only {:?}",
+            self.stage.writes.bytes()
+        );
     }
 
     /// The server's messages and the database's rows against the client's own log.
@@ -309,9 +312,11 @@ async fn nothing_is_lost_doubled_or_half_done_whoever_is_killed_when() {
     }
     story.check().await;
 
+    let mut running = true;
     for round in 1..=rounds {
         let stream = streams(round);
-        if stream != streams(round - 1) {
+        if stream != running {
+            running = stream;
             story.stage.server.kill();
             story.stage.revive(stream).await;
         }
@@ -322,6 +327,7 @@ async fn nothing_is_lost_doubled_or_half_done_whoever_is_killed_when() {
             (phase, byte) =
                 (Phase::BeginToCommit, chance.below(bytes[&stream][&Phase::BeginToCommit]));
         }
+        println!("round {round}: {victim:?} at byte {byte} of {phase:?}, stream {stream}");
         story.stage.arm(victim, phase, byte, pause);
         story.round(round, victim, stream).await;
         story.check().await;

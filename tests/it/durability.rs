@@ -7,6 +7,7 @@ use std::process::Command;
 use arango_embedded::http::{Auth, AuthSettings, Mode};
 use arango_embedded::{Engine, Options};
 
+use crate::count;
 use crate::home::{Home, PASSWORD, Process, Tuning};
 use crate::strace::{self, Call};
 use crate::talk::Agent;
@@ -74,12 +75,14 @@ fn judge(calls: &[Call], start: &str, data: &Path) -> Verdict {
     verdict
 }
 
-/// Appends one after another, so that each has a sync of its own.
-async fn append_some(home: &Home) {
-    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
+/// Appends one after another, so that each has a sync of its own; in a small window some of them evict.
+async fn append_some(home: &Home, window: u64) {
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", window, "").await;
     for turn in 0..APPENDS {
-        ada.append("user", format!("Turn {turn}")).await;
+        ada.append("user", format!("Turn {turn}: {}", count::words(80))).await;
     }
+    let flushes = ada.state().await["counters"]["flushes"].as_u64().expect("a count");
+    assert_eq!(flushes > 1, window < 2_000, "{flushes} flushes");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,7 +95,7 @@ async fn an_answer_of_the_server_comes_after_the_sync() {
     let trace = home.path("trace");
     let tuning = Tuning { under: strace::under(CALLS, &trace), ..Tuning::default() };
     let server = home.serve_with("vctx.sock", &tuning).await;
-    append_some(&home).await;
+    append_some(&home, 1024).await;
     server.kill();
     strace::finished(&trace, server.id()).await;
     let start = "POST /v1/agents/ada/tools/append_fifo ";
@@ -116,7 +119,7 @@ async fn judged_engine(sync: bool) -> Verdict {
     engine.ready(&[home.path("engine.sock"), home.path("engine-ro.sock")], None).await;
     let server =
         home.server("vctx.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
-    append_some(&home).await;
+    append_some(&home, 8192).await;
     drop(server);
     engine.kill();
     strace::finished(&trace, engine.id()).await;

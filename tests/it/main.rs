@@ -17,6 +17,7 @@ mod crash;
 mod durability;
 mod faults;
 mod fuzz;
+mod load;
 mod no_network;
 mod one_transaction;
 mod races;

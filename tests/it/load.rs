@@ -1,0 +1,83 @@
+//! Under load: many clients at once while the one process that is server and database is killed or told to stop, again and again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::chance::{Chance, setting};
+use crate::count;
+use crate::home::Home;
+use crate::talk::{Agent, said};
+
+/// Clients, each with an agent of its own, so that their commits share groups.
+const CLIENTS: u64 = 8;
+/// Longest wait for one call through kills and restarts.
+const CALL_MAX: Duration = Duration::from_secs(60);
+
+/// Appends until it is told to stop; gives what was answered, and how often an answer was a replay.
+async fn append(agent: Agent, stop: Arc<AtomicBool>) -> (Agent, Vec<String>, u64) {
+    let (mut answered, mut replayed) = (Vec::new(), 0);
+    while !stop.load(Ordering::SeqCst) {
+        let text = format!("{} {}: {}", agent.name, answered.len(), count::words(30));
+        let body = json!({"message": text, "role": "user"});
+        let key = format!("{}-{}", agent.name, answered.len());
+        let until = Instant::now() + CALL_MAX;
+        loop {
+            assert!(Instant::now() < until, "{key} is not answered");
+            match agent.attempt("append_fifo", &body, &key, "*").await {
+                Ok(answer) if answer.status == 200 => {
+                    assert_eq!(answer.body["receipt"]["seq"], answered.len() + 1, "{key}");
+                    replayed += u64::from(answer.body["replayed"] == true);
+                    break;
+                }
+                // Not ready yet, or about to stop.
+                Ok(answer) => assert_eq!(answer.status, 503, "{}", answer.text),
+                Err(_) => {}
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        answered.push(text);
+    }
+    (agent, answered, replayed)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_answered_under_load_is_there_after_every_kill_and_every_stop() {
+    let home = Home::new();
+    let mut server = home.serve().await;
+    let stop = Arc::<AtomicBool>::default();
+    let mut clients = Vec::new();
+    for number in 0..CLIENTS {
+        let name = format!("agent{number}");
+        let agent = Agent::create(home.wire("vctx.sock"), &name, 1024, "Be brief.").await;
+        clients.push(tokio::spawn(append(agent, Arc::clone(&stop))));
+    }
+    let mut chance = Chance::new(3);
+    let rounds = setting("VCTX_LOAD_ROUNDS", 10);
+    for round in 0..rounds {
+        tokio::time::sleep(Duration::from_millis(50 + chance.below(250))).await;
+        if round % 3 == 2 {
+            assert!(server.stop().await.success());
+        } else {
+            server.kill();
+        }
+        server = home.serve().await;
+    }
+    stop.store(true, Ordering::SeqCst);
+    let (mut appended, mut replays) = (0, 0);
+    for client in clients {
+        let (agent, answered, replayed) = client.await.expect("a client");
+        let wanted: Vec<_> =
+            answered.iter().map(|text| ("user".to_owned(), text.clone())).collect();
+        assert_eq!(said(&agent.messages().await), wanted, "{}", agent.name);
+        home.assert_verified("vctx.sock", &agent.name);
+        appended += answered.len();
+        replays += replayed;
+    }
+    println!(
+        "{appended} appends of {CLIENTS} clients over {rounds} restarts, {replays} answered by a replay"
+    );
+    assert!(appended > 200, "{appended} appends");
+}
