@@ -41,9 +41,13 @@ pub(crate) fn under(calls: &str, into: &Path) -> Vec<String> {
 /// Waits until the tracer has written the end of a killed program.
 pub(crate) async fn finished(file: &Path, program: u32) {
     let until = Instant::now() + END_MAX;
-    let end = format!("{program} +++ ");
-    while !std::fs::read_to_string(file).is_ok_and(|text| text.lines().any(|l| l.starts_with(&end)))
-    {
+    // Numbers are padded to five columns, so the blanks between are not counted.
+    let program = program.to_string();
+    let ends = |line: &str| {
+        let mut words = line.split_whitespace();
+        words.next() == Some(program.as_str()) && words.next() == Some("+++")
+    };
+    while !std::fs::read_to_string(file).is_ok_and(|text| text.lines().any(ends)) {
         assert!(Instant::now() < until, "the tracer never ended");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
