@@ -41,9 +41,10 @@ pub(crate) fn under(calls: &str, into: &Path) -> Vec<String> {
 /// Waits until the tracer has written the end of a killed program.
 pub(crate) async fn finished(file: &Path, program: u32) {
     let until = Instant::now() + END_MAX;
-    let end = format!("{program} +++ ");
-    while !std::fs::read_to_string(file).is_ok_and(|text| text.lines().any(|l| l.starts_with(&end)))
-    {
+    let program = program.to_string();
+    // `123   +++ killed by SIGKILL +++`: short ids are padded.
+    let end = |line: &str| line.split_whitespace().take(2).eq([program.as_str(), "+++"]);
+    while !std::fs::read_to_string(file).is_ok_and(|text| text.lines().any(end)) {
         assert!(Instant::now() < until, "the tracer never ended");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
