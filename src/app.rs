@@ -1,7 +1,7 @@
 //! Composition: configuration in, running server out; start order, drain order; the only file that may start `embedded`.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -119,6 +119,9 @@ pub fn serve(options: &ServeOptions) -> ExitCode {
 fn run_server(options: &ServeOptions) -> Result<(), Stop> {
     let config = Config::load(options.config.as_deref())?;
     telemetry::start_logs(&config.log).map_err(Stop::Configuration)?;
+    for warning in config.warnings() {
+        tracing::warn!("{warning}");
+    }
     let handle = telemetry::start_metrics().map_err(Stop::CannotCreate)?;
     let socket = chosen(options.socket.as_ref(), &config.server.socket, paths::default_socket);
     let data_dir =
@@ -126,7 +129,7 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
     let metrics_socket =
         chosen(None, &config.server.metrics_socket, || paths::metrics_socket(&socket));
     let (stop, stopping) = watch::channel(false);
-    // The engine is told last: calls that still run need it until they have ended.
+    // The engine goes last: calls that are being drained still need it.
     let (engine_stop, engine_stopping) = watch::channel(false);
     let remote = config.remote()?;
     let engine = match remote {
@@ -161,6 +164,7 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         metrics.await.ok();
         Ok(())
     });
+    stop.send_replace(true);
     engine_stop.send_replace(true);
     if let Some(engine) = engine {
         engine.join().map_err(|_| Stop::Unavailable("the engine's thread panicked".into()))??;
@@ -227,15 +231,10 @@ fn describe_engine(options: &EngineOptions) -> Result<(), Stop> {
     fs::write(options.data_dir.join("engine.conf"), text).map_err(cannot("write engine.conf"))
 }
 
-/// Makes a directory that only its owner can enter.
+/// Makes a directory, and those above it that are missing, so that only their owner can enter them.
 fn make_private(directory: &Path) -> Result<(), Stop> {
-    if !directory.is_dir() {
-        fs::create_dir_all(directory).map_err(cannot("make the data directory"))?;
-        let private = fs::Permissions::from_mode(0o700);
-        fs::set_permissions(directory, private)
-            .map_err(cannot("close the data directory to others"))?;
-    }
-    Ok(())
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(cannot("make the data directory"))
 }
 
 struct Prepared {
@@ -247,6 +246,8 @@ struct Prepared {
 fn prepare_engine(options: &EngineOptions, root_password: String) -> Result<Prepared, Stop> {
     let settings = arango_embedded::Options { vector_index: true, ..Default::default() };
     let directory = options.data_dir.join(ENGINE_DIRECTORY);
+    // A data directory that was there may be open to others; what is said in conversations is not.
+    make_private(&directory)?;
     let engine = Engine::open(&directory, settings)
         .map_err(|e| Stop::CannotCreate(format!("open {}: {e}", directory.display())))?;
     let auth = Auth::open(&engine, AuthSettings { root_password, jwt_secret: None })

@@ -8,7 +8,9 @@ use figment::Figment;
 use figment::providers::{Env, Format as _, Serialized, Toml};
 use serde::{Deserialize, Serialize};
 
+use crate::limits::TENANT_BYTES_MAX;
 use crate::models::GatewaySettings;
+use crate::policy::check_name;
 use crate::store::{Credentials, Endpoint};
 use crate::telemetry;
 
@@ -127,6 +129,19 @@ impl Config {
         Ok(config)
     }
 
+    /// What is odd but allowed, to be logged once logs are on.
+    pub fn warnings(&self) -> Vec<String> {
+        let ignored = |name: &&str| {
+            variable_of(name).is_some_and(|v| !v.is_empty() && Endpoint::parse(&v).is_err())
+        };
+        let text = |name: &str| {
+            format!(
+                "{name} is set to an HTTP base URL and ignored: the database is reached over Unix sockets only"
+            )
+        };
+        HTTP_BASE_URLS.iter().copied().filter(ignored).map(text).collect()
+    }
+
     fn check(&self) -> Result<(), Faults> {
         let mut faults = Vec::new();
         for (key, text) in
@@ -142,16 +157,19 @@ impl Config {
             faults
                 .push("store.rw_uds: empty, but store.ro_uds is set: set ARANGO_RW_UDS too".into());
         }
+        if !self.server.tenant.is_empty()
+            && let Err(fault) = check_name("server.tenant", &self.server.tenant)
+        {
+            faults.push(fault.message);
+        }
+        if self.server.tenant.len() > TENANT_BYTES_MAX {
+            faults.push(format!("server.tenant: at most {TENANT_BYTES_MAX} bytes"));
+        }
         for name in HTTP_BASE_URLS {
             if let Some(value) = variable_of(name).filter(|v| !v.is_empty())
                 && Endpoint::parse(&value).is_err()
             {
-                if self.server.production {
-                    tracing::warn!(
-                        variable = name,
-                        "an HTTP base URL is set and ignored: the database is reached over Unix sockets only"
-                    );
-                } else {
+                if !self.server.production {
                     faults.push(format!("{name}: not a Unix socket; vctx ignores it. Unset it, or set server.production = true"));
                 }
             }
@@ -212,18 +230,61 @@ pub fn secret_file(path: &Path) -> Result<String, Faults> {
     Ok(text.trim_end_matches(['\n', '\r']).to_owned())
 }
 
-/// Reads a secret, or makes it: random, in a file of mode 0600 that exists with no other mode at any moment.
+/// Reads a secret, or makes it: random, in a file of mode 0600 that exists with no other mode at any moment and never half
+/// written: it gets its name when it is on the disk, and the first of two makers wins.
 pub fn secret_or_new(path: &Path, fresh: impl FnOnce() -> String) -> Result<String, Faults> {
     use std::io::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;
     let fault = |e: std::io::Error| Faults(vec![format!("{}: {e}", path.display())]);
-    match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(mut file) => {
-            let secret = fresh();
-            file.write_all(secret.as_bytes()).and_then(|()| file.sync_all()).map_err(fault)?;
-            Ok(secret)
+    if !path.exists() {
+        let mut unnamed = path.as_os_str().to_owned();
+        unnamed.push(format!(".{}", std::process::id()));
+        let unnamed = Path::new(&unnamed);
+        let make = || {
+            absent(fs::remove_file(unnamed))?;
+            let mut file =
+                fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(unnamed)?;
+            file.write_all(fresh().as_bytes())?;
+            file.sync_all()?;
+            match fs::hard_link(unnamed, path) {
+                Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(e),
+                _ => fs::remove_file(unnamed)?,
+            }
+            fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+        };
+        make().map_err(fault)?;
+    }
+    match secret_file(path)? {
+        secret if secret.is_empty() => {
+            Err(Faults(vec![format!("{}: empty: remove it", path.display())]))
         }
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => secret_file(path),
-        Err(e) => Err(fault(e)),
+        secret => Ok(secret),
+    }
+}
+
+/// A file that is not there is as good as removed.
+fn absent(removed: std::io::Result<()>) -> std::io::Result<()> {
+    match removed {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_made_once_and_an_empty_one_is_refused() {
+        let directory = std::env::temp_dir().join(format!("vctx-secret-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("root.password");
+        assert_eq!(secret_or_new(&path, || "one".into()).unwrap(), "one");
+        assert_eq!(secret_or_new(&path, || "two".into()).unwrap(), "one");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
+        fs::write(&path, "").unwrap();
+        assert!(secret_or_new(&path, || "two".into()).is_err());
+        fs::remove_dir_all(&directory).unwrap();
     }
 }

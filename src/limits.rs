@@ -8,6 +8,8 @@ pub const BODY_DRAINED_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
 /// Longest name of an agent, block or key: `design` gives `[A-Za-z0-9_.-]{1,128}`.
 pub const NAME_BYTES_MAX: usize = 128;
+/// Longest name of a tenant, in bytes: with an agent's name and a colon it is a document key, and those end at 254.
+pub const TENANT_BYTES_MAX: usize = 64;
 /// Longest idempotency key, in bytes; it is hashed, so its characters are free.
 pub const KEY_BYTES_MAX: usize = 256;
 /// Smallest window an agent may have, in tokens; below it not even a pressure notice and a message fit together.
@@ -20,8 +22,8 @@ pub const BLOCKS_MAX: usize = 64;
 pub const RECALL_ENTRIES_MAX: usize = 256;
 /// Tool calls in one message.
 pub const TOOL_CALLS_MAX: usize = 128;
-/// Messages read for one eviction step or one context, in rows.
-pub const QUEUE_ROWS_MAX: u64 = 100_000;
+/// Messages read for one eviction step or one context, in rows: no message costs less than 4 tokens, so that no window holds more.
+pub const QUEUE_ROWS_MAX: u64 = WINDOW_TOKENS_MAX / 4;
 /// Rows of one database batch.
 pub const BATCH_ROWS: u32 = 5_000;
 /// Batches of one query.

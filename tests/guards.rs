@@ -457,3 +457,60 @@ fn each_guard_explains_itself() {
         }
     }
 }
+
+/// Kills a child by its id however the test ends.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Looks at a started server until it is ready; half a minute at most.
+const READY_LOOKS_MAX: u32 = 300;
+
+#[test]
+fn the_guards_are_green_on_what_vctx_serve_starts() {
+    for tool in ["ss", "lsof", "curl"] {
+        if Command::new(tool).arg("--version").output().is_err() {
+            println!("skipped: {tool} is not installed");
+            return;
+        }
+    }
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let at = |name: &str| home.path().join(name).to_string_lossy().into_owned();
+    let mut serve = Command::new(env!("CARGO_BIN_EXE_vctx"));
+    serve
+        .args(["serve", "--socket", &at("r/v.sock"), "--data-dir", &at("d")])
+        .env_remove("ARANGO_RW_UDS");
+    let _server = Running(serve.stderr(std::process::Stdio::null()).spawn().expect("vctx starts"));
+    let ready = || {
+        let answer = Command::new("curl")
+            .args(["-sf", "--unix-socket", &at("r/v.sock"), "http://x/readyz"])
+            .output();
+        answer.is_ok_and(|a| a.status.success())
+    };
+    let mut looks = 0;
+    while !ready() {
+        looks += 1;
+        assert!(looks < READY_LOOKS_MAX, "the server never became ready");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let (socket, ro, conf) = (at("d/arangod.sock"), at("d/arangod-ro.sock"), at("d/engine.conf"));
+    let guards: [(&str, Vec<&str>); 3] = [
+        ("uds.sh", vec!["--socket", &socket, "--socket", &ro, "--config", &conf]),
+        ("vector-flag.sh", vec!["--config", &conf]),
+        ("auth.sh", vec!["--socket", &socket, "--config", &conf]),
+    ];
+    for (guard, arguments) in guards {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("guards").join(guard);
+        let run =
+            Command::new("sh").arg(script).args(["--profile", "embedded"]).args(arguments).output();
+        let run = run.expect("sh runs");
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(run.status.success(), "{guard}: {said}");
+    }
+}

@@ -1,14 +1,15 @@
 //! Everything that is not a tool: making and showing agents, the rendered window, the pages of messages.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::run::Executor;
-use crate::clock::{self, iso8601};
+use super::run::{Executor, patience};
+use crate::clock::iso8601;
 use crate::context::assemble;
 use crate::error::{Code, Error, Result};
-use crate::limits::{AGENTS_PAGE_MAX, CALL_MS_MAX, MESSAGES_PAGE, QUEUE_ROWS_MAX};
+use crate::limits::{AGENTS_PAGE_MAX, ATTEMPTS_MAX, MESSAGES_PAGE, QUEUE_ROWS_MAX};
 use crate::memory::core::Core;
 use crate::memory::event::{Event, EventType};
 use crate::policy::{Principal, Scope, admit, tokens};
@@ -29,7 +30,7 @@ impl Executor {
         let core = new_core(&scope, &body, &**counter, self.clock.unix_ms())?;
         let event = creation(&core, principal);
         let mut faults = 0;
-        let deadline = clock::now() + std::time::Duration::from_millis(CALL_MS_MAX);
+        let deadline = patience();
         loop {
             match store::create(&self.rw, &scope, &core, &event).await {
                 Ok(Some(rev)) => {
@@ -38,12 +39,17 @@ impl Executor {
                     return Ok((true, state(&scope, &core)));
                 }
                 Ok(None) => {
-                    let (found, _) = self.fresh(&scope, "").await?;
+                    let (found, _) = self.fresh(&scope, "", patience()).await?;
                     return if body.describes(&found) {
                         Ok((false, state(&scope, &found)))
                     } else {
                         Err(exists(&found))
                     };
+                }
+                // Another creation of the same agent is on its way: its end decides.
+                Err(fault) if fault.raced() && faults < ATTEMPTS_MAX => {
+                    faults += 1;
+                    tokio::time::sleep(Duration::from_millis(1 + self.ids.below(8))).await;
                 }
                 Err(fault) => self.pause(fault, &mut faults, deadline).await?,
             }
@@ -53,7 +59,7 @@ impl Executor {
     /// An agent's state.
     pub async fn state(&self, principal: &Principal, agent: &str) -> Result<Value> {
         let scope = admit(principal, agent)?;
-        let (core, _) = self.fresh(&scope, "").await?;
+        let (core, _) = self.fresh(&scope, "", patience()).await?;
         Ok(state(&scope, &core))
     }
 
@@ -113,7 +119,7 @@ impl Executor {
         if limit == 0 || limit > most {
             return Err(Error::argument("limit", format!("use 1 to {most}")));
         }
-        let (core, _) = self.fresh(&scope, "").await?;
+        let (core, _) = self.fresh(&scope, "", patience()).await?;
         let rows = self.patiently(|| store::page(&self.ro, &scope, from_seq, limit)).await?;
         let full = rows.len() as u64 == limit;
         let next_seq = rows.last().filter(|_| full).map(|r| r.message.seq + 1);
@@ -165,7 +171,7 @@ impl Executor {
         ask: impl Fn() -> F,
     ) -> Result<T> {
         let mut faults = 0;
-        let deadline = clock::now() + std::time::Duration::from_millis(CALL_MS_MAX);
+        let deadline = patience();
         loop {
             match ask().await {
                 Ok(answer) => return Ok(answer),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::cache::Cores;
 use super::envelope;
@@ -67,6 +67,8 @@ struct Run<'a> {
     deadline: Instant,
     conflicts: u32,
     parts: u32,
+    /// Messages that those parts evicted.
+    evicted_in_parts: u64,
     faults: u32,
     /// The revision that a part of this very call wrote: it stands in for the caller's own.
     own_rev: Option<String>,
@@ -172,6 +174,7 @@ impl Executor {
             deadline: begun + Duration::from_millis(limit),
             conflicts: 0,
             parts: 0,
+            evicted_in_parts: 0,
             faults: 0,
             own_rev: None,
             leftovers: Leftovers::default(),
@@ -180,7 +183,7 @@ impl Executor {
     }
 
     async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<Value> {
-        let core = self.fresh(scope, "").await?.0;
+        let core = self.fresh(scope, "", patience()).await?.0;
         let around = self.surroundings(scope, request, &core, "");
         match request.call.step(around, &core, &Answers::default())? {
             Step::Read(result) => Ok(envelope::of_read(&core, result)),
@@ -190,13 +193,13 @@ impl Executor {
         }
     }
 
-    /// Loads a core, repeating while the database is silent.
+    /// Loads a core, repeating while the database is silent, until the deadline.
     pub(super) async fn fresh(
         &self,
         scope: &Scope,
         replay_key: &str,
+        deadline: Instant,
     ) -> Result<(Arc<Core>, Option<Replay>)> {
-        let deadline = clock::now() + Duration::from_millis(CALL_MS_MAX);
         let mut faults = 0;
         loop {
             match load(&self.ro, scope, replay_key).await {
@@ -253,6 +256,11 @@ impl Executor {
     }
 }
 
+/// The end of a call that begins now and asks no model.
+pub(super) fn patience() -> Instant {
+    clock::now() + Duration::from_millis(CALL_MS_MAX)
+}
+
 fn no_agent() -> Error {
     Error::new(Code::AgentNotFound, "no such agent: create it with PUT /v1/agents/{agent}")
 }
@@ -262,11 +270,14 @@ impl Run<'_> {
         let mut answers = Answers::default();
         let mut trust = true;
         loop {
-            let mut turn = Some(self.executor.turns.take(self.scope.key()).await?);
+            let mut turn = Some(self.turn().await?);
             let basis = match self.basis(trust).await? {
                 Ok(basis) => basis,
                 Err(replay) => return self.replay(replay),
             };
+            if !basis.guessed && self.may_have_parts(&basis.core) {
+                self.take_up_parts().await?;
+            }
             let thought = self.think(&basis, &mut answers, &mut turn).await?;
             let (change, part) = match thought {
                 Thought::Reply(body) => return Ok(body),
@@ -291,12 +302,21 @@ impl Run<'_> {
         }
     }
 
+    /// The agent's turn, waited for no longer than the call may take.
+    async fn turn(&self) -> Result<Turn> {
+        let turn = self.executor.turns.take(self.scope.key());
+        match tokio::time::timeout_at(self.deadline.into(), turn).await {
+            Ok(turn) => turn,
+            Err(_) => Err(self.late()),
+        }
+    }
+
     /// The core to think on: the cached one as a first guess, else a fresh one with the key looked up.
     async fn basis(&self, trust: bool) -> Result<std::result::Result<Basis, Replay>> {
         if let Some(core) = self.executor.cores.get(self.scope.key()).filter(|_| trust) {
             return Ok(Ok(Basis { core, guessed: true }));
         }
-        let loaded = self.executor.fresh(&self.scope, &self.replay_key).await;
+        let loaded = self.executor.fresh(&self.scope, &self.replay_key, self.deadline).await;
         if loaded.is_err() {
             self.executor.cores.drop(self.scope.key());
         }
@@ -377,8 +397,61 @@ impl Run<'_> {
         .with("changed", changed))
     }
 
+    /// Whether a revision that no longer holds may have been outdated by a part of this very call: then something was evicted
+    /// since, with a new summary unless the call wants none.
+    fn may_have_parts(&self, core: &Core) -> bool {
+        let Some(Guard::Rev(rev)) = &self.request.guard else { return false };
+        let seen = core.version_of(self.own_rev.as_ref().unwrap_or(rev));
+        let evicted = seen.is_some_and(|v| core.queue_head_summary.changed_at_version > v);
+        let may_evict = evicted || matches!(self.request.call, Call::EvictFifo(_));
+        may_evict && self.check_guard(core).is_err()
+    }
+
+    /// Finds the parts that an earlier try of this call wrote: what they changed is no news to the caller.
+    async fn take_up_parts(&mut self) -> Result<()> {
+        while self.parts <= EVICT_PARTS_MAX {
+            let key = self.part_key();
+            let found = self.executor.fresh(&self.scope, &key, self.deadline).await?.1;
+            let Some(replay) = found else { return Ok(()) };
+            self.take_part(&replay);
+        }
+        Ok(())
+    }
+
+    fn take_part(&mut self, replay: &Replay) {
+        let evicted = replay.response["flush"]["evicted_count"].as_u64();
+        let rev = replay.response["_rev"].as_str().unwrap_or_default();
+        self.count_part(evicted.unwrap_or(0), rev.to_owned());
+    }
+
+    fn count_part(&mut self, evicted: u64, rev: String) {
+        self.parts += 1;
+        self.evicted_in_parts += evicted;
+        self.own_rev = Some(rev);
+    }
+
+    /// The answer of a call counts what its parts evicted too.
+    fn sum_up_parts(&self, change: &mut Change) {
+        if self.parts == 0 {
+            return;
+        }
+        let parts = json!({"count": self.parts, "evicted_count": self.evicted_in_parts});
+        change.envelope.insert("parts".into(), parts);
+        if let Some(count) = change.result.get_mut("evicted_count") {
+            *count = (count.as_u64().unwrap_or(0) + self.evicted_in_parts).into();
+        }
+    }
+
+    /// A part has a key of its own, derived from the call's and its place, so that it happens once too.
+    fn part_key(&self) -> String {
+        receipt::sha256(&format!("{}\0part\0{}", self.replay_key, self.parts))
+    }
+
     /// Writes a change. `None` means: nothing is certain or a part is done, think again.
-    async fn apply(&mut self, change: Change, part: bool) -> Result<Option<Thought>> {
+    async fn apply(&mut self, mut change: Change, part: bool) -> Result<Option<Thought>> {
+        if !part {
+            self.sum_up_parts(&mut change);
+        }
         let record = self.record(&change, part);
         let executor = self.executor;
         let applied = apply(&executor.rw, &self.scope, &change, &record, executor.mode).await;
@@ -390,15 +463,15 @@ impl Run<'_> {
                 executor.cores.put(Arc::new(core));
                 report(&change);
                 if part {
-                    self.parts += 1;
-                    self.own_rev = Some(rev);
+                    let evicted = change.evict.as_ref().map_or(0, |e| e.evicted_count);
+                    self.count_part(evicted, rev);
                     return Ok(None);
                 }
                 Ok(Some(Thought::Reply(envelope::finished(record.response, &rev, false))))
             }
-            Ok(Applied::Seen(_)) if part => {
+            Ok(Applied::Seen(replay)) if part => {
                 executor.cores.drop(key);
-                self.parts += 1;
+                self.take_part(&replay);
                 Ok(None)
             }
             Ok(Applied::Seen(replay)) => self.replay(replay).map(|body| Some(Thought::Reply(body))),
@@ -477,9 +550,13 @@ impl Run<'_> {
         if clock::now() < self.deadline {
             return Ok(());
         }
+        Err(self.late())
+    }
+
+    fn late(&self) -> Error {
         let ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Err(Error::new(Code::Timeout, "the call took longer than allowed: retry with the same key")
-            .with("after_ms", ms))
+        Error::new(Code::Timeout, "the call took longer than allowed: retry with the same key")
+            .with("after_ms", ms)
     }
 
     fn replay(&self, replay: Replay) -> Result<Value> {
@@ -498,14 +575,9 @@ impl Run<'_> {
         Ok(envelope::finished(map, &rev, true))
     }
 
-    /// A part has a key of its own, derived from the call's, so that it happens once too.
     fn record(&self, change: &Change, part: bool) -> Record {
         let now = self.executor.clock.unix_ms();
-        let replay_key = if part {
-            receipt::sha256(&format!("{}\0part\0{}", self.replay_key, change.before.queue.head_seq))
-        } else {
-            self.replay_key.clone()
-        };
+        let replay_key = if part { self.part_key() } else { self.replay_key.clone() };
         Record {
             replay_key,
             request_hash: self.request_hash.clone(),

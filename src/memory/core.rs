@@ -30,6 +30,9 @@ pub struct Core {
     pub system: System,
     /// Working context.
     pub working_blocks: Vec<Block>,
+    /// Blocks that were removed since the oldest revision remembered below.
+    #[serde(default)]
+    pub removed_blocks: Vec<RemovedBlock>,
     /// Recursive summary of what left the queue.
     pub queue_head_summary: Summary,
     /// Where the queue begins and ends on the agent's number line.
@@ -91,6 +94,15 @@ pub struct Block {
     pub pinned: bool,
     /// Version of the core in which it last changed.
     pub changed_at_version: u64,
+}
+
+/// A block that is gone: a writer who still saw it builds on something that changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RemovedBlock {
+    /// Its name.
+    pub id: String,
+    /// Version of the core in which it went.
+    pub version: u64,
 }
 
 /// The recursive summary at the head of the queue.
@@ -173,6 +185,12 @@ impl RecentRevisions {
         self.0 = text;
     }
 
+    /// The version of the oldest revision that is still known; 0 when none is.
+    pub fn oldest_version(&self) -> u64 {
+        let first = self.0.split(' ').next().and_then(|entry| entry.rsplit('=').next());
+        first.and_then(|version| version.parse().ok()).unwrap_or(0)
+    }
+
     /// The version that a revision stood for, if it is still known.
     pub fn version_of(&self, rev: &str) -> Option<u64> {
         let known =
@@ -193,7 +211,7 @@ impl Core {
                 }
             )*};
         }
-        changed!(context_window encoding token_budget system working_blocks queue_head_summary queue notices
+        changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary queue notices
             chain counters recent_revisions version updated_at last_message_ms);
         patch
     }
@@ -201,6 +219,12 @@ impl Core {
     /// The block of that name.
     pub fn block(&self, id: &str) -> Option<&Block> {
         self.working_blocks.iter().find(|b| b.id == id)
+    }
+
+    /// Version in which a block of that name was last written or removed; 0 when nothing remembered did either.
+    pub fn block_changed_at(&self, id: &str) -> u64 {
+        let removed = self.removed_blocks.iter().rev().find(|b| b.id == id).map(|b| b.version);
+        self.block(id).map(|b| b.changed_at_version).or(removed).unwrap_or(0)
     }
 
     /// The version that a revision stood for, if the core still remembers it.
@@ -225,6 +249,7 @@ mod tests {
         let known: Vec<Option<u64>> =
             (5..=9).map(|v| recent.version_of(&format!("_a{v}---"))).collect();
         assert_eq!(known, [None, Some(6), Some(7), Some(8), Some(9)]);
+        assert_eq!((recent.oldest_version(), RecentRevisions::default().oldest_version()), (6, 0));
         assert_eq!(recent.version_of("_a"), None);
         assert_eq!(recent.version_of(""), None);
     }

@@ -6,14 +6,14 @@ use serde_json::{Map, Value, json};
 
 use super::admit::{Actor, Scope};
 use super::budget::{Tokens, budget_for, summary_tokens_max, tokens};
-use super::evict::{Item, Plan, plan};
+use super::evict::{Item, Plan, allowed_cuts, plan};
 use super::pins::check_pins;
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
 use crate::limits::{EVICT_BYTES_MAX, EVICT_ROWS_MAX, REVISIONS_KEPT, SUMMARY_TRIES_MAX};
 use crate::memory::change::{Change, Evict, RecallEdge, Recount};
-use crate::memory::core::{Core, Notice, Summary};
+use crate::memory::core::{Core, Notice, RemovedBlock, Summary};
 use crate::memory::event::{Event, EventType};
 use crate::memory::message::{Kind, Message, Role, rendered};
 use crate::memory::render;
@@ -222,6 +222,15 @@ impl<'a> Draft<'a> {
         (key, cost)
     }
 
+    /// Takes a block away. That it went is remembered as long as a revision is that may have seen it.
+    pub fn remove_block(&mut self, id: &str) {
+        self.after.working_blocks.retain(|b| b.id != id);
+        let oldest = self.after.recent_revisions.oldest_version();
+        self.after.removed_blocks.retain(|b| b.id != id && b.version > oldest);
+        let version = self.after.version;
+        self.after.removed_blocks.push(RemovedBlock { id: id.to_owned(), version });
+    }
+
     /// Takes over new counts of queue messages, after a change of encoding.
     pub fn recounted(&mut self, recount: Vec<Recount>, queue_tokens: u64) {
         self.recount = recount;
@@ -325,20 +334,28 @@ impl<'a> Draft<'a> {
         let queue = self.queue_with_new(stored)?;
         let keep_last = self.messages.iter().filter(|m| m.kind.queued()).count();
         let cap = summary_tokens_max(self.after.context_window);
-        let fixed = now.system + now.working;
+        // The notice goes with an eviction below the warning threshold; above it, it takes its room.
+        let stays = flush.target >= self.after.token_budget.warning;
+        let notices = now.notices - if stays { 0 } else { standing_notice(&self.after) };
+        let fixed = now.system + now.working + notices;
         let reserve = if flush.summarize { cap } else { now.summary };
         let items: Vec<Item> = queue.iter().map(Item::from).collect();
         let max = self.after.token_budget.max;
         let mut found = plan(&items, fixed + reserve, flush.target, max, keep_last);
-        let part = too_much_for_one(&items, found.leave);
-        match (part, answered_cut(answers, &self.before, &queue, found.leave)) {
-            // A summary was asked for another cut: it stands. For the part's own cut, the part goes on.
-            (part, Some(leave)) if part != Some(leave) => {
-                let kept_tokens = items[leave..].iter().map(|i| i.tokens).sum();
-                found = Plan { leave, kept_tokens, target_reached: false };
+        let answered = answered_cut(answers, &self.before, &queue, found.leave);
+        if let Some(leave) = too_much_for_one(&items, found.leave)
+            && answered.is_none_or(|cut| cut == leave)
+        {
+            // No part is made for a call that is refused in the end.
+            let least = now.system + now.working + found.kept_tokens;
+            if least > max {
+                return Err(overflow(least, max));
             }
-            (Some(leave), _) => return self.part(flush, answers, &queue, leave),
-            (None, _) => {}
+            return self.part(flush, answers, &queue, leave);
+        }
+        if let Some(leave) = answered {
+            let kept_tokens = items[leave..].iter().map(|i| i.tokens).sum();
+            found = Plan { leave, kept_tokens, target_reached: false };
         }
         if found.leave == 0 {
             return Ok(Flushed::Done);
@@ -505,19 +522,7 @@ impl<'a> Draft<'a> {
     fn refuse_overflow(&self) -> Result<()> {
         let occupancy = tokens(&self.after).occupancy;
         let max = self.after.token_budget.max;
-        if occupancy <= max {
-            return Ok(());
-        }
-        let short = occupancy - max;
-        Err(Error::new(
-            Code::TokenBudgetExceeded,
-            format!(
-                "short of {short} tokens in a window of {max}: shorten the text or free a block"
-            ),
-        )
-        .with("required_headroom", short)
-        .with("occupancy", occupancy)
-        .with("max", max))
+        if occupancy <= max { Ok(()) } else { Err(overflow(occupancy, max)) }
     }
 
     /// One row for each write: who, with what, how large before and after; never text.
@@ -540,6 +545,17 @@ enum Flushed {
     Ask(Question),
     Part(Box<Change>),
     Done,
+}
+
+fn overflow(occupancy: u64, max: u64) -> Error {
+    let short = occupancy - max;
+    Error::new(
+        Code::TokenBudgetExceeded,
+        format!("short of {short} tokens in a window of {max}: shorten the text or free a block"),
+    )
+    .with("required_headroom", short)
+    .with("occupancy", occupancy)
+    .with("max", max)
 }
 
 /// Kind of the notice that the budget sets and drops.
@@ -588,12 +604,8 @@ fn too_much_for_one(items: &[Item], leave: usize) -> Option<usize> {
 
 /// Moves a cut back to where no call is parted from its result; forward when there is no such place.
 fn whole_pairs(items: &[Item], fits: usize, leave: usize) -> usize {
-    let parted = |cut: usize| {
-        items[..cut].iter().any(|i| {
-            i.calls.iter().any(|c| items[cut..].iter().any(|a| a.answers.as_deref() == Some(c)))
-        })
-    };
-    (1..=fits).rev().find(|&cut| !parted(cut)).unwrap_or(leave)
+    let allowed = allowed_cuts(items, false);
+    (1..=fits).rev().find(|&cut| allowed[cut]).unwrap_or(leave)
 }
 
 /// A text cut to about `cap / cost` of its length, at a line end if there is one.

@@ -72,20 +72,19 @@ fn pick(items: &[Item], fixed: u64, target: u64, keep_last: usize, hold_open: bo
 }
 
 /// `allowed[c]`: no tool call before position `c` has a result at or after it, and (while `hold_open`) no call among the
-/// newest messages that still waits for a result lies before it.
-fn allowed_cuts(items: &[Item], hold_open: bool) -> Vec<bool> {
+/// newest messages that still waits for a result lies before it. A result belongs to the last call of its id before it:
+/// some runtimes use the same ids again in each turn.
+pub(super) fn allowed_cuts(items: &[Item], hold_open: bool) -> Vec<bool> {
     let mut answered_at: HashMap<&str, usize> = HashMap::new();
-    for (at, item) in items.iter().enumerate() {
-        if let Some(id) = &item.answers {
-            answered_at.insert(id, at);
-        }
-    }
     let newest_from = items.len().saturating_sub(OPEN_CALL_ROWS_MAX);
     let mut allowed = vec![true; items.len() + 1];
-    for (at, item) in items.iter().enumerate() {
+    for (at, item) in items.iter().enumerate().rev() {
+        if let Some(id) = &item.answers {
+            answered_at.entry(id).or_insert(at);
+        }
         for id in &item.calls {
-            let last = match answered_at.get(id.as_str()) {
-                Some(&answer) => answer,
+            let last = match answered_at.remove(id.as_str()) {
+                Some(answer) => answer,
                 None if hold_open && at >= newest_from => items.len(),
                 None => continue,
             };
@@ -131,6 +130,17 @@ mod tests {
         queue[2].answers = Some("c".into());
         assert_eq!(plan(&queue, 0, 25, 100, 0).leave, 3);
         assert_eq!(plan(&queue, 0, 35, 100, 0).leave, 1);
+    }
+
+    #[test]
+    fn an_id_that_is_used_again_binds_only_its_own_turn() {
+        let mut queue = items(&[10, 10, 10, 10]);
+        for turn in [0, 2] {
+            queue[turn].calls = vec!["c".into()];
+            queue[turn + 1].answers = Some("c".into());
+        }
+        assert_eq!(plan(&queue, 0, 25, 100, 0).leave, 2);
+        assert_eq!(plan(&queue, 0, 25, 100, 1).leave, 2);
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub fn changed_since(core: &Core, version: Option<u64>, depends: &Depends) -> Ve
     };
     match depends {
         Depends::Block(id) => {
-            note(format!("block:{id}"), core.block(id).map_or(0, |b| b.changed_at_version));
+            note(format!("block:{id}"), core.block_changed_at(id));
         }
         Depends::Queue => note("queue".into(), core.queue.changed_at_version),
         Depends::Eviction => {

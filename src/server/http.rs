@@ -4,17 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Path, RawQuery, Request, State};
+use axum::extract::{FromRequestParts, Path, RawQuery, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Extension, Router};
 use http_body_util::BodyExt as _;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 use tower_http::catch_panic::CatchPanicLayer;
 
+use super::json::Plain;
 use super::schema::{openapi, tool_schemas};
 use super::socket::PeerActor;
 use crate::error::{Code, Error, Result};
@@ -31,9 +34,26 @@ struct Front {
     executor: Arc<Executor>,
     tenant: String,
     in_flight: Arc<Semaphore>,
+    /// Places of the tasks that calls run on; they outlive a client that leaves.
+    tasks: Arc<Semaphore>,
 }
 
 type Shared = State<Arc<Front>>;
+
+/// The names in a path; one that is no text is refused like every other bad name.
+struct Named<T>(T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        let names = Path::<T>::from_request_parts(parts, state).await;
+        names.map(|Path(names)| Self(names)).map_err(|_| {
+            Error::new(Code::InvalidName, "a name in the path is not UTF-8: use A-Z a-z 0-9 _ . -")
+                .with("field", "agent")
+        })
+    }
+}
 
 /// The routes of one listener; all its callers belong to one tenant.
 pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
@@ -41,6 +61,7 @@ pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
         executor,
         tenant,
         in_flight: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)),
+        tasks: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)),
     });
     let v1 = Router::new()
         .route("/v1/agents", get(agents))
@@ -76,13 +97,15 @@ pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
 
 /// Refuses at once what would only wait.
 async fn shed(State(front): Shared, request: Request, next: Next) -> Response {
-    let Ok(_permit) = Arc::clone(&front.in_flight).try_acquire_owned() else {
-        metrics::counter!(meters::SHED).increment(1);
-        let text =
-            format!("more than {CALLS_IN_FLIGHT_MAX} calls at once: retry later with the same key");
-        return Error::new(Code::Overloaded, text).into_response();
-    };
+    let Ok(_permit) = Arc::clone(&front.in_flight).try_acquire_owned() else { return crowded() };
     next.run(request).await
+}
+
+fn crowded() -> Response {
+    metrics::counter!(meters::SHED).increment(1);
+    let text =
+        format!("more than {CALLS_IN_FLIGHT_MAX} calls at once: retry later with the same key");
+    Error::new(Code::Overloaded, text).into_response()
 }
 
 fn json_answer(status: StatusCode, body: &Value) -> Response {
@@ -117,7 +140,15 @@ impl Front {
 }
 
 /// Runs work on a task of its own and turns its outcome into an answer.
-async fn own_task(work: impl Future<Output = Result<Response>> + Send + 'static) -> Response {
+async fn own_task(
+    front: &Front,
+    work: impl Future<Output = Result<Response>> + Send + 'static,
+) -> Response {
+    let Ok(place) = Arc::clone(&front.tasks).try_acquire_owned() else { return crowded() };
+    let work = async move {
+        let _place = place;
+        work.await
+    };
     match tokio::spawn(work).await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => error.into_response(),
@@ -167,12 +198,13 @@ async fn object(body: Body) -> Result<Map<String, Value>> {
         )
     })?;
     match serde_json::from_str(text) {
-        Ok(Value::Object(map)) => Ok(map),
+        Ok(Plain(Value::Object(map))) => Ok(map),
         Ok(_) => Err(Error::new(Code::InvalidJson, "the body is not a JSON object")),
-        Err(e) => Err(Error::new(
-            Code::InvalidJson,
-            format!("the body is not JSON at line {} column {}", e.line(), e.column()),
-        )),
+        Err(e) => {
+            let why = if e.is_data() { "names an attribute twice" } else { "is not JSON" };
+            let text = format!("the body {why} at line {} column {}", e.line(), e.column());
+            Err(Error::new(Code::InvalidJson, text))
+        }
     }
 }
 
@@ -192,14 +224,15 @@ fn either(
     arguments: &mut Map<String, Value>,
     argument: &str,
 ) -> Result<Option<String>> {
-    let from_header = match headers.get(header) {
-        None => None,
-        Some(value) => Some(
-            value
-                .to_str()
-                .map_err(|_| Error::argument(header, "use visible ASCII characters"))?
-                .to_owned(),
-        ),
+    let mut values = headers.get_all(header).iter();
+    let from_header = match (values.next(), values.next()) {
+        (None, _) => None,
+        (Some(_), Some(_)) => return Err(Error::argument(header, "sent twice: send it once")),
+        (Some(value), None) => {
+            let text = value.to_str();
+            let text = text.map_err(|_| Error::argument(header, "use visible ASCII characters"))?;
+            Some(unquoted(text).to_owned())
+        }
     };
     let from_arguments = match arguments.remove(argument) {
         None | Some(Value::Null) => None,
@@ -207,12 +240,19 @@ fn either(
         Some(_) => return Err(Error::argument(argument, "must be a text")),
     };
     match (from_header, from_arguments) {
-        (Some(a), Some(b)) if a.trim_matches('"') != b.trim_matches('"') => Err(Error::argument(
+        (Some(a), Some(b)) if a != unquoted(&b) => Err(Error::argument(
             argument,
             format!("differs from the header {header}: send one of them"),
         )),
         (a, b) => Ok(a.or(b)),
     }
+}
+
+/// A header's text without the quotes that entity tags and keys may stand in (RFC 9110 §8.8.3, RFC 8941 §3.3.3), so that one key
+/// is one key in either form.
+fn unquoted(text: &str) -> &str {
+    let text = text.trim();
+    text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text)
 }
 
 async fn call(
@@ -222,28 +262,30 @@ async fn call(
     headers: &HeaderMap,
     arguments: Map<String, Value>,
     decoded: impl FnOnce(Map<String, Value>) -> Result<Call>,
-) -> Result<Response> {
+) -> Result<Value> {
     let mut arguments = arguments;
     let (key, guard) = envelope(headers, &mut arguments)?;
     let call = decoded(arguments.clone())?;
-    let guard = if matches!(call, Call::PostEvent(_)) { Some(Guard::Any) } else { guard };
+    let implied = matches!(call, Call::PostEvent(_)).then_some(Guard::Any);
+    let guard = guard.or(implied);
     let request = CallRequest { principal, agent, call, arguments, key, guard };
-    let reply = front.executor.call(&request).await?;
-    Ok(with_etag(StatusCode::OK, &reply.body))
+    front.executor.call(&request).await.map(|reply| reply.body)
 }
 
 async fn tool(
     State(front): Shared,
     Extension(peer): Extension<PeerActor>,
-    Path((agent, name)): Path<(String, String)>,
+    Named((agent, name)): Named<(String, String)>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
     let principal = front.principal(peer, &headers);
-    own_task(async move {
+    own_task(&Arc::clone(&front), async move {
         let tool = Tool::named(&name)?;
         let arguments = object(body).await?;
-        call(&front, principal, agent, &headers, arguments, |map| decode(tool, map)).await
+        let decoded = |map| decode(tool, map);
+        let body = call(&front, principal, agent, &headers, arguments, decoded).await?;
+        Ok(with_etag(StatusCode::OK, &body))
     })
     .await
 }
@@ -251,15 +293,16 @@ async fn tool(
 async fn event(
     State(front): Shared,
     Extension(peer): Extension<PeerActor>,
-    Path(agent): Path<String>,
+    Named(agent): Named<String>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
     let principal = front.principal(peer, &headers);
-    own_task(async move {
+    own_task(&Arc::clone(&front), async move {
         let arguments = object(body).await?;
         let decoded = |map| Ok(Call::PostEvent(decode_as::<PostEvent>(map)?.checked()?));
-        call(&front, principal, agent, &headers, arguments, decoded).await
+        let body = call(&front, principal, agent, &headers, arguments, decoded).await?;
+        Ok(with_etag(StatusCode::OK, &body))
     })
     .await
 }
@@ -267,14 +310,14 @@ async fn event(
 async fn create(
     State(front): Shared,
     Extension(peer): Extension<PeerActor>,
-    Path(agent): Path<String>,
+    Named(agent): Named<String>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
     let principal = front.principal(peer, &headers);
-    own_task(async move {
+    own_task(&Arc::clone(&front), async move {
         let body: NewAgent = decode_as(object(body).await?)?;
-        let (made, state) = front.executor.create(&principal, &agent, body).await?;
+        let (made, state) = noted(front.executor.create(&principal, &agent, body).await)?;
         Ok(with_etag(if made { StatusCode::CREATED } else { StatusCode::OK }, &state))
     })
     .await
@@ -283,17 +326,21 @@ async fn create(
 async fn change(
     State(front): Shared,
     Extension(peer): Extension<PeerActor>,
-    Path(agent): Path<String>,
+    Named(agent): Named<String>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
     let principal = front.principal(peer, &headers);
-    own_task(async move {
+    own_task(&Arc::clone(&front), async move {
         let arguments = object(body).await?;
         let decoded = |map| Ok(Call::PatchAgent(decode_as::<PatchAgent>(map)?.checked()?));
         let who = principal.clone();
         match call(&front, principal, agent.clone(), &headers, arguments, decoded).await {
-            Ok(_) => Ok(with_etag(StatusCode::OK, &front.executor.state(&who, &agent).await?)),
+            Ok(done) => {
+                let mut state = noted(front.executor.state(&who, &agent).await)?;
+                state["replayed"] = done["replayed"].clone();
+                Ok(with_etag(StatusCode::OK, &state))
+            }
             Err(error) => {
                 if matches!(error.code, Code::TokenBudgetExceeded | Code::PinLimitExceeded) {
                     front.executor.note_refusal(&who, &agent, &error).await?;
@@ -317,7 +364,7 @@ async fn agents(
 async fn state(
     State(front): Shared,
     Extension(peer): Extension<PeerActor>,
-    Path(agent): Path<String>,
+    Named(agent): Named<String>,
     headers: HeaderMap,
 ) -> Response {
     let principal = front.principal(peer, &headers);
@@ -327,7 +374,7 @@ async fn state(
 async fn context(
     State(front): Shared,
     Extension(peer): Extension<PeerActor>,
-    Path(agent): Path<String>,
+    Named(agent): Named<String>,
     headers: HeaderMap,
 ) -> Response {
     let principal = front.principal(peer, &headers);
@@ -337,7 +384,7 @@ async fn context(
 async fn messages(
     State(front): Shared,
     Extension(peer): Extension<PeerActor>,
-    Path(agent): Path<String>,
+    Named(agent): Named<String>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Response {
@@ -382,13 +429,17 @@ async fn ready(State(front): Shared) -> Response {
 }
 
 fn answer(outcome: Result<Value>) -> Response {
-    match outcome {
+    match noted(outcome) {
         Ok(body) => with_etag(StatusCode::OK, &body),
-        Err(error) => {
-            if error.code.status() >= 500 {
-                tracing::error!(code = error.code.text(), error = error.chain(), "read failed");
-            }
-            error.into_response()
-        }
+        Err(error) => error.into_response(),
     }
+}
+
+/// Logs a fault of ours that no tool call logs.
+fn noted<T>(outcome: Result<T>) -> Result<T> {
+    outcome.inspect_err(|error| {
+        if error.code.status() >= 500 {
+            tracing::error!(code = error.code.text(), error = error.chain(), "request failed");
+        }
+    })
 }

@@ -2,6 +2,7 @@
 
 mod gate;
 mod http;
+mod json;
 mod problem;
 mod schema;
 mod socket;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, watch};
 
@@ -24,6 +25,8 @@ use crate::meters;
 const DIRECTORY_MODE: u32 = 0o700;
 /// Mode of a socket.
 const SOCKET_MODE: u32 = 0o660;
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 1024;
 
 /// A bound socket; its file goes with it.
 pub struct Listening {
@@ -41,22 +44,20 @@ pub struct PeerActor {
 }
 
 /// Binds a socket: makes its directory (0700), refuses a path that another server answers on, replaces a dead file, and
-/// sets the mode before the name exists, so that there is no moment with another one.
+/// sets the mode before anybody can connect.
 pub fn bind(path: &Path) -> io::Result<Listening> {
     let fault = |kind, text: String| Err(io::Error::new(kind, text));
-    if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX - 4 {
+    if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
         return fault(
             io::ErrorKind::InvalidInput,
             format!(
-                "the socket path has more than {} bytes: choose a shorter one with --socket",
-                SOCKET_PATH_BYTES_MAX - 4
+                "the socket path has more than {SOCKET_PATH_BYTES_MAX} bytes: choose a shorter one with --socket"
             ),
         );
     }
     let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !directory.is_dir() {
-        fs::create_dir_all(directory)?;
-        fs::set_permissions(directory, fs::Permissions::from_mode(DIRECTORY_MODE))?;
+        fs::DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory)?;
     }
     if path.exists() && std::os::unix::net::UnixStream::connect(path).is_ok() {
         return fault(
@@ -64,16 +65,17 @@ pub fn bind(path: &Path) -> io::Result<Listening> {
             format!("another server answers on {}: stop it or use --socket", path.display()),
         );
     }
-    let mut fresh = path.as_os_str().to_owned();
-    fresh.push(".new");
-    let fresh = PathBuf::from(fresh);
-    match fs::remove_file(&fresh) {
+    match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
     }
-    let listener = UnixListener::bind(&fresh)?;
-    fs::set_permissions(&fresh, fs::Permissions::from_mode(SOCKET_MODE))?;
-    fs::rename(&fresh, path)?;
+    // Between bind and listen nobody can connect, so the mode is right before the first caller comes; the name is the final
+    // one, since `lsof` shows a listener under the name that it was bound to.
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))?;
+    socket.listen(BACKLOG)?;
+    let listener = UnixListener::from(socket);
     Ok(Listening { listener, path: path.to_owned() })
 }
 
@@ -130,6 +132,9 @@ pub async fn serve(
             }
         }
     }
+    // Who comes now is refused at once and does not wait in a queue that nobody serves.
+    drop(listener);
+    drop(listening);
     let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
     let drained =
         tokio::time::timeout(Duration::from_millis(DRAIN_MS_MAX), permits.acquire_many(all)).await;

@@ -45,7 +45,7 @@ pub async fn check_database(
     db: &Admin,
     vector_recorded: bool,
 ) -> Result<(Profile, Vec<Finding>), Fault> {
-    let (_, version) = db.call(Method::GET, "/_api/version?details=true", None).await?;
+    let (_, version) = db.call(Method::GET, "_api/version?details=true", None).await?;
     let text = version["version"].as_str().unwrap_or_default().to_owned();
     let embedded = version["details"]["embedded"].is_string();
     let recent = parsed(&text).is_some_and(|v| v >= VERSION_MIN);
@@ -59,7 +59,7 @@ pub async fn check_database(
         },
     )];
     let role = db
-        .call(Method::GET, "/_admin/server/role", None)
+        .call(Method::GET, "_admin/server/role", None)
         .await
         .map(|(_, a)| Admin::field(&a, "role"))?;
     let profile = match role.as_str() {
@@ -67,8 +67,8 @@ pub async fn check_database(
         "COORDINATOR" => Profile::Cluster,
         _ => Profile::Single,
     };
-    findings.push(check_auth(db).await);
-    findings.push(check_vector(db, vector_recorded).await);
+    findings.push(check_auth(db).await?);
+    findings.push(check_vector(db, vector_recorded).await?);
     Ok((profile, findings))
 }
 
@@ -77,23 +77,24 @@ fn parsed(version: &str) -> Option<(u64, u64, u64)> {
     Some((parts.next()??, parts.next()??, parts.next()??))
 }
 
-/// A request that names nobody must be refused.
-async fn check_auth(db: &Admin) -> Finding {
-    match db.call_unnamed("/_api/version").await {
+/// A request that names nobody must be refused. Silence proves nothing either way, so it is given back.
+async fn check_auth(db: &Admin) -> Result<Finding, Fault> {
+    match db.call_unnamed("_api/version").await {
         Err(Fault { kind: FaultKind::Arango { status: 401, .. }, .. }) => {
-            finding("auth", true, "authentication is on for the Unix socket")
+            Ok(finding("auth", true, "authentication is on for the Unix socket"))
         }
-        _ => finding("auth", false, AUTHENTICATION_OPEN.text),
+        Err(fault) if fault.passing() => Err(fault),
+        _ => Ok(finding("auth", false, AUTHENTICATION_OPEN.text)),
     }
 }
 
 /// Posts a vector index that no server accepts; the order of the refusals tells whether the feature is on (facts §5.2).
-async fn check_vector(db: &Admin, recorded: bool) -> Finding {
+async fn check_vector(db: &Admin, recorded: bool) -> Result<Finding, Fault> {
     let on = || finding("vector-flag", true, "the vector index feature is on");
     let off = || finding("vector-flag", false, VECTOR_OFF.text);
     let body = json!({"type": "vector", "name": "vctx_probe", "fields": ["embedding"],
         "params": {"metric": "cosine", "dimension": 0, "nLists": 1}});
-    match db.call(Method::POST, "_api/index?collection=archival_docs", Some(&body)).await {
+    Ok(match db.call(Method::POST, "_api/index?collection=archival_docs", Some(&body)).await {
         Err(Fault { kind: FaultKind::Arango { num: 11, .. }, .. }) if recorded => on(),
         Err(Fault { kind: FaultKind::Arango { num: 11, .. }, .. }) => finding(
             "vector-flag",
@@ -106,8 +107,9 @@ async fn check_vector(db: &Admin, recorded: bool) -> Finding {
             off()
         }
         Err(Fault { kind: FaultKind::Arango { status: 400, .. }, .. }) => on(),
+        Err(fault) if fault.passing() => return Err(fault),
         _ => off(),
-    }
+    })
 }
 
 /// Port of arangod's TCP endpoint by default.

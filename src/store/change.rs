@@ -8,6 +8,7 @@ use super::db::{Binds, Rw};
 use super::fault::Fault;
 use super::query::{Query, query};
 use super::transaction::{Committed, Stream};
+use crate::limits::BATCH_ROWS;
 use crate::memory::change::{Change, Evict};
 use crate::memory::core::Core;
 use crate::meters;
@@ -148,9 +149,8 @@ async fn body(
     change: &Change,
     record: &Record,
 ) -> Result<Applied, Fault> {
-    if !change.recount.is_empty() {
-        let binds =
-            Binds::of(scope, [("recount", json!(change.recount)), ("sync", rw.sync.into())]);
+    for recount in change.recount.chunks(BATCH_ROWS as usize) {
+        let binds = Binds::of(scope, [("recount", json!(recount)), ("sync", rw.sync.into())]);
         stream.rows::<Value>(RECOUNT, binds).await?;
     }
     if let Some(evict) = &change.evict

@@ -66,7 +66,7 @@ pub async fn create(
     );
     match rw.rows::<Value>(CREATE, binds).await {
         Ok(rows) => Ok(rows.first().and_then(|r| r["_rev"].as_str()).map(str::to_owned)),
-        Err(fault) if fault.raced() => Ok(None),
+        Err(fault) if fault.taken() => Ok(None),
         Err(fault) => Err(fault),
     }
 }

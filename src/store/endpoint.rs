@@ -45,7 +45,8 @@ impl Endpoint {
                     decoded
                 }
             }
-            Some(_) => return Err(EndpointFault::NotUnix(text.into())),
+            // What follows may hold a password.
+            Some((scheme, _)) => return Err(EndpointFault::NotUnix(format!("{scheme}://…"))),
         };
         if !rest.starts_with('/') {
             return Err(EndpointFault::NotAbsolute(text.into()));

@@ -44,6 +44,11 @@ impl Fault {
         matches!(self.kind, FaultKind::Arango { num: 1200 | 1210 | 18 | 28 | 29, .. })
     }
 
+    /// A unique value is taken by what is committed: 1210.
+    pub fn taken(&self) -> bool {
+        matches!(self.kind, FaultKind::Arango { num: 1210, .. })
+    }
+
     /// Whether the same request may succeed a moment later: the socket is silent, or the database starts, stops or is overloaded
     /// (30, 38, 1429, 1495, 1496, 21003, 21004 of the manual's error list), or a transaction went with a restart (1654, 1655).
     pub fn passing(&self) -> bool {

@@ -63,7 +63,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Runs a query inside. All rows must come in the first batch: arangors' own loop loses the last of several
-    /// (`Transaction::aql_query`, 0.6.0), and no write of ours returns as many.
+    /// (`Transaction::aql_query`, 0.6.0), and no write of ours returns more than `BATCH_ROWS`.
     pub(super) async fn rows<R: DeserializeOwned>(
         &self,
         query: Query,

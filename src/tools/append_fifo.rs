@@ -182,10 +182,12 @@ pub(super) fn meta_of(parts: &Parts) -> Map<String, Value> {
 impl AppendFifo {
     /// The same, checked beyond its types; a fault names the argument.
     pub(super) fn checked(self) -> Result<Self> {
-        let parts = match self.message {
+        let mut parts = match self.message {
             Said::Text(content) => Parts { content, ..Parts::default() },
             Said::Parts(parts) => parts,
         };
+        // Chat formats refuse an empty list of calls; none is what it means.
+        parts.tool_calls = parts.tool_calls.filter(|calls| !calls.is_empty());
         checked_parts(&parts, self.role, "message.")?;
         Ok(Self { message: Said::Parts(parts), role: self.role })
     }

@@ -121,6 +121,7 @@ pub fn new_core(
         token_budget: budget_for(body.context_window),
         system: System { content: body.system.clone(), token_estimate: 0, changed_at_version: 1 },
         working_blocks: Vec::new(),
+        removed_blocks: Vec::new(),
         queue_head_summary: Summary::default(),
         queue: Queue { head_seq: 1, next_seq: 1, count: 0, tokens: 0, changed_at_version: 0 },
         notices: Vec::new(),

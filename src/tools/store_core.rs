@@ -89,7 +89,7 @@ impl StoreCore {
         let token_estimate = match self.policy.mode {
             Mode::Delete => {
                 super::fetch_core::find(core, &self.block_id)?;
-                draft.after.working_blocks.retain(|b| b.id != self.block_id);
+                draft.remove_block(&self.block_id);
                 0
             }
             Mode::Replace | Mode::Append => self.write(&mut draft, around, core)?,

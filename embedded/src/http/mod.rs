@@ -25,6 +25,7 @@ mod request;
 mod routes;
 mod server;
 mod service;
+mod threads;
 mod transactions;
 mod user_calls;
 mod vector_body;

@@ -10,6 +10,7 @@ use super::limits::{
     BEGINNERS_MAX, BODIES_BYTES_MAX, BODY_UNIT, FINISHERS_MAX, QUEUE_MAX, STREAM_WORKERS_MAX,
     WORKERS_MAX,
 };
+use super::threads::Threads;
 
 /// Which threads a request may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,7 @@ pub(super) struct Pool {
     begin: LanePlaces,
     finish: LanePlaces,
     bodies: Arc<Semaphore>,
+    threads: Threads,
 }
 
 #[derive(Debug)]
@@ -58,6 +60,7 @@ impl Pool {
             begin: LanePlaces::new(BEGINNERS_MAX),
             finish: LanePlaces::new(FINISHERS_MAX),
             bodies: Arc::new(Semaphore::new(BODIES_BYTES_MAX / BODY_UNIT)),
+            threads: Threads::default(),
         }
     }
 
@@ -89,15 +92,11 @@ impl Pool {
             .acquire_owned()
             .await
             .map_err(|_| Error::of(Code::ShuttingDown))?;
-        tokio::task::spawn_blocking(move || {
+        let job = move || {
             let _places = (admitted, running);
             work()
-        })
-        .await
-        .map_err(|failure| {
-            tracing::error!(%failure, "a request ended in a panic");
-            Error::of(Code::Internal)
-        })
+        };
+        self.threads.run(job).await
     }
 }
 

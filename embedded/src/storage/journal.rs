@@ -38,8 +38,11 @@ pub(crate) fn repair(store: &Path) -> Result<()> {
     let failed = |path: &Path, error: io::Error| {
         Error::new(Code::SystemError, format!("check the journal {}: {error}", path.display()))
     };
-    let Some(path) = newest(store).map_err(|error| failed(store, error))? else { return Ok(()) };
-    match repair_file(&path).map_err(|error| failed(&path, error))? {
+    let mut journals = journals(store).map_err(|error| failed(store, error))?;
+    let Some(path) = journals.pop() else { return Ok(()) };
+    match repair_file(&path, journals.last().map(PathBuf::as_path))
+        .map_err(|error| failed(&path, error))?
+    {
         Tail::Clean => Ok(()),
         Tail::Torn(bytes) => {
             tracing::warn!(bytes, "an unfinished write at the end of the journal was cut off");
@@ -66,21 +69,24 @@ enum Tail {
     Damaged(u64),
 }
 
-fn newest(store: &Path) -> io::Result<Option<PathBuf>> {
-    let mut newest = None;
+/// The store's journals, oldest first.
+fn journals(store: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut journals = Vec::new();
     for entry in fs::read_dir(store)? {
         let path = entry?.path();
         let number = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok());
         if let Some(number) =
             number.filter(|_| path.extension().is_some_and(|extension| extension == "jnl"))
         {
-            newest = newest.max(Some((number, path)));
+            journals.push((number, path));
         }
     }
-    Ok(newest.map(|(_, path)| path))
+    journals.sort();
+    Ok(journals.into_iter().map(|(_, path)| path).collect())
 }
 
-fn repair_file(path: &Path) -> io::Result<Tail> {
+/// `before` is the journal that was written before this one, if it is still there.
+fn repair_file(path: &Path, before: Option<&Path>) -> io::Result<Tail> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
     let scan = scan(&file, length)?;
@@ -88,12 +94,15 @@ fn repair_file(path: &Path) -> io::Result<Tail> {
     if is_empty(&mut file)? {
         return Ok(Tail::Clean);
     }
+    let mut known = if scan.batches > 0 { Some(scan.last) } else { last_of(before)? };
     let mut from = scan.end;
     while let Some(after) = find_magic(&mut file, from)? {
-        if let Some((_, Some(mark))) = batch(&file, after, length)?
-            && mark.synced > scan.last
-        {
-            return Ok(Tail::Damaged(scan.end));
+        if let Some((_, Some(mark))) = batch(&file, after, length)? {
+            // Where nothing tells what came before, one bad batch is taken to stand before the first good one.
+            let last = *known.get_or_insert(mark.number.saturating_sub(2));
+            if mark.synced > last {
+                return Ok(Tail::Damaged(scan.end));
+            }
         }
         from = after;
     }
@@ -101,6 +110,15 @@ fn repair_file(path: &Path) -> io::Result<Tail> {
     file.set_len(scan.end)?;
     file.sync_all()?;
     Ok(Tail::Torn(length - scan.end))
+}
+
+/// Number of the last marked batch of an older journal: what the first batch of the next one follows.
+fn last_of(journal: Option<&Path>) -> io::Result<Option<u64>> {
+    let Some(path) = journal else { return Ok(None) };
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let scan = scan(&file, length)?;
+    Ok((scan.batches > 0).then_some(scan.last))
 }
 
 fn scan(file: &File, length: u64) -> io::Result<Scan> {
@@ -246,7 +264,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let store = FjallStore::open(home.path(), MEMTABLE_BYTES, true).unwrap();
         let mut starts = Vec::new();
-        let path = newest(home.path()).unwrap().unwrap();
+        let path = journals(home.path()).unwrap().pop().unwrap();
         for (number, sync) in syncs.iter().enumerate() {
             let file = File::open(&path).unwrap();
             starts.push(scan(&file, file.metadata().unwrap().len()).unwrap().end);
@@ -269,7 +287,7 @@ mod tests {
         let found = scan(&file, file.metadata().unwrap().len()).unwrap();
         assert!(found.batches >= 5 && found.last == 5, "{found:?}");
         assert!(starts.windows(2).all(|pair| pair[1] > pair[0] + 10_000));
-        assert_eq!(repair_file(&path).unwrap(), Tail::Clean);
+        assert_eq!(repair_file(&path, None).unwrap(), Tail::Clean);
     }
 
     #[test]
@@ -277,7 +295,7 @@ mod tests {
         for at in [0, 5, 100, 5000, 10_030] {
             let (home, path, starts) = journal(&[true, true, true]);
             overwrite(&path, starts[2] + at, 0);
-            assert!(matches!(repair_file(&path).unwrap(), Tail::Torn(_)), "torn at {at}");
+            assert!(matches!(repair_file(&path, None).unwrap(), Tail::Torn(_)), "torn at {at}");
             assert_eq!(fs::metadata(&path).unwrap().len(), starts[2]);
             let store = FjallStore::open(home.path(), MEMTABLE_BYTES, true).unwrap();
             let snapshot = store.snapshot();
@@ -290,7 +308,7 @@ mod tests {
     fn unsynced_batches_after_a_torn_one_are_cut_off_with_it() {
         let (_home, path, starts) = journal(&[true, false, false]);
         overwrite(&path, starts[1] + 5000, 0);
-        assert!(matches!(repair_file(&path).unwrap(), Tail::Torn(_)));
+        assert!(matches!(repair_file(&path, None).unwrap(), Tail::Torn(_)));
         assert_eq!(fs::metadata(&path).unwrap().len(), starts[1]);
     }
 
@@ -299,7 +317,7 @@ mod tests {
         for at in [0, 5, 5000, 9_000] {
             let (home, path, starts) = journal(&[true, true, true]);
             overwrite(&path, starts[1] + at, 0xAA);
-            assert_eq!(repair_file(&path).unwrap(), Tail::Damaged(starts[1]));
+            assert_eq!(repair_file(&path, None).unwrap(), Tail::Damaged(starts[1]));
             let error = repair(home.path()).unwrap_err();
             assert!(error.message.contains("damaged"), "{error}");
         }

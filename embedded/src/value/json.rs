@@ -281,7 +281,8 @@ impl Reader<'_> {
     }
 
     fn escaped_string(&mut self, from: usize) -> Result<Arc<str>> {
-        let mut out = self.text[from..self.at].to_owned();
+        let mut out = String::with_capacity(self.rest_of_string(from));
+        out.push_str(&self.text[from..self.at]);
         let mut plain_from = self.at;
         loop {
             match self.peek() {
@@ -301,6 +302,18 @@ impl Reader<'_> {
                 None => return self.fail("unexpected end"),
             }
         }
+    }
+
+    /// Bytes to the quote that closes the string begun at `from`: what it takes at most without its escapes.
+    fn rest_of_string(&self, from: usize) -> usize {
+        let rest = &self.text.as_bytes()[from..];
+        let mut escaped = false;
+        let end = rest.iter().position(|byte| {
+            let closes = *byte == b'"' && !escaped;
+            escaped = *byte == b'\\' && !escaped;
+            closes
+        });
+        end.unwrap_or(rest.len())
     }
 
     fn escape(&mut self) -> Result<char> {
