@@ -297,6 +297,7 @@ pub fn engine(options: &EngineOptions) -> ExitCode {
         make_private(&options.data_dir)?;
         let password = password_of("ARANGO_ROOT_PASSWORD")?.unwrap_or_default();
         let prepared = prepare_engine(options, password)?;
+        describe_engine(options)?;
         let (stop, stopping) = watch::channel(false);
         io_loop()?.block_on(async move {
             on_signal(stop)?;

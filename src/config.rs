@@ -168,10 +168,11 @@ impl Config {
         for name in HTTP_BASE_URLS {
             if let Some(value) = variable_of(name).filter(|v| !v.is_empty())
                 && Endpoint::parse(&value).is_err()
+                && !self.server.production
             {
-                if !self.server.production {
-                    faults.push(format!("{name}: not a Unix socket; vctx ignores it. Unset it, or set server.production = true"));
-                }
+                faults.push(format!(
+                    "{name}: not a Unix socket; vctx ignores it. Unset it, or set server.production = true"
+                ));
             }
         }
         if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }

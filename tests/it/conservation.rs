@@ -101,8 +101,8 @@ struct Expected {
 }
 
 async fn play(ada: &Agent, steps: Vec<Step>, window: u64) -> Expected {
-    let mut expected = Expected::default();
-    expected.occupancy = ada.state().await["tokens"]["occupancy"].as_u64().expect("occupancy");
+    let occupancy = ada.state().await["tokens"]["occupancy"].as_u64().expect("occupancy");
+    let mut expected = Expected { occupancy, ..Expected::default() };
     for step in steps {
         let (tool, arguments) = match &step {
             Step::Say(role, message) => ("append_fifo", json!({"message": message, "role": role})),

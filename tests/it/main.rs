@@ -1,5 +1,10 @@
 //! The promises of the server, shown on real processes, real sockets and real SIGKILLs; one module for each promise.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests look at the clock and the environment themselves"
+)]
+
 mod chance;
 mod count;
 mod database;
