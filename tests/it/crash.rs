@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::chance::{Chance, setting};
 use crate::count;
-use crate::home::{Home, Process, Tuning};
+use crate::home::{Home, Process, TORN_TAIL, Tuning};
 use crate::proxy::{Phase, Proxy};
 use crate::talk::{Agent, said};
 
@@ -74,6 +74,7 @@ impl Stage {
     async fn revive(&mut self, stream: bool) {
         if self.engine.ended().is_some() {
             self.engine = self.home.engine().await;
+            self.engine.expect(TORN_TAIL);
         }
         if self.server.ended().is_some() {
             self.server = start_server(&self.home, stream).await;

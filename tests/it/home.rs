@@ -21,6 +21,8 @@ const LOOK: Duration = Duration::from_millis(10);
 const DIRECTORY_BYTES_MAX: usize = 70;
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_vctx");
+/// What a database says of a write that a SIGKILL cut in two.
+pub(crate) const TORN_TAIL: &str = "an unfinished write at the end of the journal was cut off";
 /// Password of the database's root in every test.
 pub(crate) const PASSWORD: &str = "it-root";
 

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::chance::{Chance, setting};
 use crate::count;
-use crate::home::Home;
+use crate::home::{Home, TORN_TAIL};
 use crate::talk::{Agent, said};
 
 /// Clients, each with an agent of its own, so that their commits share groups.
@@ -64,6 +64,7 @@ async fn what_was_answered_under_load_is_there_after_every_kill_and_every_stop()
             server.kill();
         }
         server = home.serve().await;
+        server.expect(TORN_TAIL);
     }
     stop.store(true, Ordering::SeqCst);
     let (mut appended, mut replays) = (0, 0);

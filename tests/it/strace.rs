@@ -41,13 +41,10 @@ pub(crate) fn under(calls: &str, into: &Path) -> Vec<String> {
 /// Waits until the tracer has written the end of a killed program.
 pub(crate) async fn finished(file: &Path, program: u32) {
     let until = Instant::now() + END_MAX;
-    // Numbers are padded to five columns, so the blanks between are not counted.
     let program = program.to_string();
-    let ends = |line: &str| {
-        let mut words = line.split_whitespace();
-        words.next() == Some(program.as_str()) && words.next() == Some("+++")
-    };
-    while !std::fs::read_to_string(file).is_ok_and(|text| text.lines().any(ends)) {
+    // `123   +++ killed by SIGKILL +++`: short ids are padded.
+    let end = |line: &str| line.split_whitespace().take(2).eq([program.as_str(), "+++"]);
+    while !std::fs::read_to_string(file).is_ok_and(|text| text.lines().any(end)) {
         assert!(Instant::now() < until, "the tracer never ended");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
