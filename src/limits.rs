@@ -54,7 +54,7 @@ pub const CORES_CACHED_MAX: usize = 4_096;
 pub const CALL_MS_MAX: u64 = 30_000;
 /// Longest wait for one answer of the database, in milliseconds.
 pub const STORE_ANSWER_MS_MAX: u64 = 10_000;
-/// Longest idle time of a stream transaction by our own clock, in milliseconds; the server's is 60 s and a late commit may lie (facts §5.15).
+/// Longest idle time of a stream transaction by our own clock, in milliseconds; the server's is 60 s and a late commit may lie (server source).
 pub const TRANSACTION_IDLE_MS_MAX: u64 = 45_000;
 /// Age at which a running transaction of ours counts as left behind by a server that died, in milliseconds; one of a living
 /// server takes a few.

@@ -29,7 +29,7 @@ macro_rules! codes {
         impl Code {
             /// `errorNum` of the answer.
             pub fn num(self) -> u32 { match self { $(Self::$name => $num,)* } }
-            /// HTTP status unless the error says otherwise (statuses: server source, read in `facts` §3).
+            /// HTTP status unless the error says otherwise (statuses: the server source's map from error numbers).
             pub fn status(self) -> u16 { match self { $(Self::$name => $status,)* } }
             /// The server's standard text.
             pub fn text(self) -> &'static str { match self { $(Self::$name => $text,)* } }

@@ -205,7 +205,7 @@ fn creation(core: &Core, principal: &Principal) -> Event {
 
 fn state(scope: &Scope, core: &Core) -> Value {
     json!({
-        "agent": scope.agent(), "_rev": core.rev, "version": core.version, "context_window": core.context_window,
+        "agent": scope.agent(), "agent_id": core.agent_id, "_rev": core.rev, "version": core.version, "context_window": core.context_window,
         "encoding": core.encoding, "system": core.system.content, "token_budget": core.token_budget,
         "working_blocks": core.working_blocks, "blocks": core.working_blocks, "queue": core.queue,
         "summary": core.queue_head_summary, "budget": core.token_budget, "notices": core.notices, "chain": core.chain,

@@ -88,7 +88,7 @@ async fn check_auth(db: &Admin) -> Result<Finding, Fault> {
     }
 }
 
-/// Posts a vector index that no server accepts; the order of the refusals tells whether the feature is on (facts §5.2).
+/// Posts a vector index that no server accepts; the order of the refusals tells whether the feature is on (server source: the feature check comes before the definition check).
 async fn check_vector(db: &Admin, recorded: bool) -> Result<Finding, Fault> {
     let on = || finding("vector-flag", true, "the vector index feature is on");
     let off = || finding("vector-flag", false, VECTOR_OFF.text);

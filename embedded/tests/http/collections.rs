@@ -1,4 +1,4 @@
-//! Databases, collections, indexes, views, analyzers (facts §5.3, §5.5, §5.9-§5.11).
+//! Databases, collections, indexes, views, analyzers (HTTP API manual of 3.12).
 
 use arango_embedded::Options;
 

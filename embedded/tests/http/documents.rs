@@ -1,4 +1,4 @@
-//! Documents, single and in lists (facts §4, §5.6, §5.7).
+//! Documents, single and in lists (HTTP API manual of 3.12).
 
 use super::wire::Server;
 

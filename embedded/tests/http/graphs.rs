@@ -1,4 +1,4 @@
-//! Named graphs (facts §5.12).
+//! Named graphs (HTTP API manual of 3.12).
 
 use super::wire::Server;
 

@@ -1,4 +1,4 @@
-//! Users and grants (facts §2, §5.4): 401 without any access to the database, 403/11 with too little.
+//! Users and grants (HTTP API manual of 3.12): 401 without any access to the database, 403/11 with too little.
 
 use super::wire::{Client, Server};
 

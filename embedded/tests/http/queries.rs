@@ -1,10 +1,10 @@
-//! Queries, cursors and their batches, explain, parse (facts §5.13, §5.14), permissions of queries (facts §2).
+//! Queries, cursors and their batches, explain, parse (HTTP API manual of 3.12), permissions of queries (HTTP API manual of 3.12).
 
 use std::time::Duration;
 
 use super::wire::{Client, Server};
 
-/// The seven counters that arangors needs in every batch (facts §10), and the others of 3.12.10.
+/// The seven counters that arangors needs in every batch (HTTP API manual of 3.12), and the others of 3.12.10.
 const STATS: [&str; 16] = [
     "writesExecuted",
     "writesIgnored",

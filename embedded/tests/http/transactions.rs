@@ -1,4 +1,4 @@
-//! Stream transactions (facts §5.15, §3).
+//! Stream transactions (HTTP API manual of 3.12).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Connections, limits, paths, credentials (facts §1.1-§1.3, §2, §10).
+//! Connections, limits, paths, credentials (HTTP API manual of 3.12).
 
 use std::io::Read;
 

@@ -164,7 +164,7 @@ impl Grants {
 mod tests {
     use super::*;
 
-    /// `db`, `db/collection` or `*` and a level per word, then what is asked, then the answer (facts §2).
+    /// `db`, `db/collection` or `*` and a level per word, then what is asked, then the answer (manual: managing users, levels and their resolution).
     #[test]
     fn the_nearest_grant_counts() {
         let table = [
