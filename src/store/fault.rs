@@ -124,10 +124,9 @@ impl From<Fault> for Error {
                 Code::StoreRefused,
                 "the database refused the server's credentials: check ARANGO_USER and its grants",
             ),
-            FaultKind::Arango { .. } | FaultKind::Garbage => (
-                Code::StoreRefused,
-                "the database refused a request: see the server's log, run `vctx doctor`",
-            ),
+            FaultKind::Arango { .. } | FaultKind::Garbage => {
+                (Code::StoreRefused, "the database refused a request: see the server's log")
+            }
         };
         Self::new(code, text).caused_by(fault)
     }

@@ -19,7 +19,7 @@ macro_rules! query {
 }
 pub(super) use query;
 
-/// Every query there is, for `doctor`, plans and house rules.
+/// Every query there is, for plans and house rules.
 pub const QUERIES: &[Query] = &[
     super::core::LOAD,
     super::core::CREATE,

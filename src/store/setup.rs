@@ -78,6 +78,9 @@ async fn make_all(db: &Admin, reports: &mut Vec<SetupReport>) -> Result<(), Faul
         let made =
             accept(db.call(Method::POST, "_api/collection", Some(&definition)).await, &[1207])?;
         note("collection", &definition["name"], made);
+        if !made && renewed(db, &definition).await? {
+            note("validation of collection", &definition["name"], true);
+        }
     }
     for entry in listed(INDEXES)? {
         let path =
@@ -101,6 +104,23 @@ async fn make_all(db: &Admin, reports: &mut Vec<SetupReport>) -> Result<(), Faul
         note("graph", &definition["name"], made);
     }
     Ok(())
+}
+
+/// Gives a collection that was there the validation it should have; true if it had another one. Documents that were valid
+/// before stay as they are: a rule is checked when something is written.
+async fn renewed(db: &Admin, definition: &Value) -> Result<bool, Fault> {
+    let wanted = &definition["schema"];
+    if wanted.is_null() {
+        return Ok(false);
+    }
+    let name = definition["name"].as_str().unwrap_or_default();
+    let path = format!("_api/collection/{name}/properties");
+    let (_, found) = db.call(Method::GET, &path, None).await?;
+    if ["rule", "level", "message"].iter().all(|part| found["schema"][part] == wanted[part]) {
+        return Ok(false);
+    }
+    db.call(Method::PUT, &path, Some(&json!({"schema": wanted}))).await?;
+    Ok(true)
 }
 
 async fn make_users(

@@ -26,5 +26,6 @@ mod load;
 mod no_network;
 mod one_transaction;
 mod races;
+mod setup;
 mod tamper;
 mod trips;

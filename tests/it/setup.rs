@@ -1,0 +1,101 @@
+//! Setup: a first run makes everything, a second one changes nothing, a rule that differs is renewed, and the users it makes can
+//! do their work and no more.
+
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::database::Database;
+use crate::home::{Home, PASSWORD, PROGRAM, Tuning};
+use crate::talk::Agent;
+
+const USER_PASSWORD: &str = "a password of its own";
+
+fn setup(home: &Home, address: &str) -> Output {
+    let mut command = Command::new(PROGRAM);
+    command.args(["setup", "--users", "--json"]).env("ARANGO_RW_UDS", address);
+    command.env("ARANGO_USER", "root").env("ARANGO_PASSWORD", PASSWORD);
+    command.env("ARANGO_RW_PASSWORD", USER_PASSWORD).env("ARANGO_RO_PASSWORD", USER_PASSWORD);
+    command.current_dir(home.path("")).output().expect("the program runs")
+}
+
+fn made(output: &Output) -> Vec<String> {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let steps = report["steps"].as_array().expect("steps");
+    let made = steps
+        .iter()
+        .filter(|s| s["made"] == true)
+        .map(|s| s["what"].as_str().expect("a name").to_owned());
+    made.collect()
+}
+
+#[tokio::test]
+async fn a_second_setup_changes_nothing_and_a_rule_that_differs_is_renewed() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let socket = home.path("engine.sock").display().to_string();
+    assert!(made(&setup(&home, &socket)).len() > 20);
+    let encoded = format!("http+unix://{}", socket.replace('/', "%2F"));
+    for spelling in [format!("unix://{socket}"), format!("http+unix://{socket}"), encoded] {
+        assert_eq!(made(&setup(&home, &spelling)), Vec::<String>::new(), "{spelling}");
+    }
+    let loose = json!({"schema": {"rule": {"type": "object"}, "level": "new", "message": "loose"}});
+    let changed = home.database().call("PUT", "/_api/collection/messages/properties", &loose).await;
+    assert_eq!(changed.status, 200, "{}", changed.text);
+    assert_eq!(made(&setup(&home, &socket)), ["validation of collection messages"]);
+    let refused =
+        home.database().call("POST", "/_api/document/messages", &json!({"seq": "one"})).await;
+    assert_eq!(
+        (refused.status, &refused.body["errorNum"]),
+        (400, &json!(1620)),
+        "{}",
+        refused.text
+    );
+    assert_eq!(made(&setup(&home, &socket)), Vec::<String>::new());
+    let tcp = setup(&home, "tcp://127.0.0.1:8529");
+    assert_eq!(tcp.status.code(), Some(78), "{}", String::from_utf8_lossy(&tcp.stderr));
+}
+
+#[tokio::test]
+async fn the_users_of_setup_do_their_work_and_no_more() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    made(&setup(&home, &home.path("engine.sock").display().to_string()));
+    let mut tuning = Tuning::default();
+    for (name, value) in [
+        ("ARANGO_USER", "vctx_rw"),
+        ("ARANGO_PASSWORD", USER_PASSWORD),
+        ("ARANGO_RO_USER", "vctx_ro"),
+        ("ARANGO_RO_PASSWORD", USER_PASSWORD),
+    ] {
+        tuning.environment.push((name.into(), value.into()));
+    }
+    let _server = home.server("vctx.sock", "engine.sock", "engine-ro.sock", &tuning).await;
+    let wire = home.wire("vctx.sock");
+    let created = wire.put("/v1/agents/ada", &json!({"context_window": 8192})).await;
+    assert_eq!(created.status, 201, "{}", created.text);
+    let ada = Agent::at(wire, "ada");
+    ada.append("user", "Hello").await;
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    home.assert_verified("vctx.sock", "ada");
+
+    let socket = home.path("engine.sock");
+    let writer = Database::new(&socket, "vctx_rw", USER_PASSWORD);
+    let reader = Database::new(&socket, "vctx_ro", USER_PASSWORD);
+    let collection = json!({"name": "mine"});
+    for (who, method, path, body) in [
+        (&writer, "POST", "/_api/collection", &collection),
+        (&writer, "DELETE", "/_api/collection/messages", &Value::Null),
+        (&reader, "POST", "/_api/document/vctx_meta", &collection),
+        (&reader, "POST", "/_api/collection", &collection),
+    ] {
+        let answer = who.call(method, path, body).await;
+        assert_eq!(
+            (answer.status, &answer.body["errorNum"]),
+            (403, &json!(11)),
+            "{method} {path}: {}",
+            answer.text
+        );
+    }
+}
