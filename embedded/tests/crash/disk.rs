@@ -74,7 +74,7 @@ impl Disk {
             answers: vec![],
             texts: vec![],
             syncs: vec![],
-            end: calls.last().expect("the child did something").end + 1,
+            end: calls.iter().map(|call| call.end).max().expect("the child did something") + 1,
         };
         let mut open = HashMap::new();
         for call in calls {
@@ -85,6 +85,7 @@ impl Disk {
 
     fn follow(&mut self, root: &Path, open: &mut HashMap<i64, Open>, call: &Call) {
         let argument = |at: usize| call.arguments[at].as_str();
+        self.check_known(root, open, call);
         let path = |at: usize| {
             let path = PathBuf::from(
                 String::from_utf8(trace::bytes(argument(at))).expect("paths are text"),
@@ -152,6 +153,24 @@ impl Disk {
                 assert!(!ours, "the replay does not know {other}");
             }
         }
+    }
+
+    /// A write or sync of one of our files must meet a descriptor that the replay knows: one it lost would look like lost data.
+    fn check_known(&self, root: &Path, open: &HashMap<i64, Open>, call: &Call) {
+        let changes = ["write", "writev", "pwrite64", "fsync", "fdatasync", "ftruncate", "lseek"];
+        if !changes.contains(&call.name.as_str()) {
+            return;
+        }
+        let argument = &call.arguments[0];
+        let ours: String =
+            root.to_string_lossy().bytes().map(|byte| format!("\\x{byte:02x}")).collect();
+        let named = argument.contains(&format!("<{ours}"));
+        assert!(
+            !named || open.contains_key(&trace::number(argument)),
+            "line {}: the replay lost the file of {}",
+            call.end,
+            call.name
+        );
     }
 
     fn find(&self, path: &Path) -> Option<usize> {

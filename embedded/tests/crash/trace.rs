@@ -20,7 +20,8 @@ pub(crate) struct Call {
     pub(crate) result: i64,
 }
 
-/// All calls in the order of their ends.
+/// All calls in the order of their effects: a descriptor is free as soon as its `close` begins (another thread may be given its
+/// number before that `close` is seen to end), everything else counts when it ends.
 pub(crate) fn parse(text: &str) -> Vec<Call> {
     let mut unfinished: HashMap<&str, (usize, &str)> = HashMap::new();
     let mut calls = Vec::new();
@@ -40,6 +41,7 @@ pub(crate) fn parse(text: &str) -> Vec<Call> {
             calls.extend(call(at, at, rest));
         }
     }
+    calls.sort_by_key(|call: &Call| if call.name == "close" { call.begin } else { call.end });
     calls
 }
 
