@@ -77,6 +77,12 @@ pub(crate) enum Key<'a> {
     Sorted(u64),
     /// A unique index by its number; then its ordered fields → local number.
     Unique(u64),
+    /// Documents that a view by its number has not taken in yet; then a revision → collection, local number.
+    Pending(u64),
+    /// One of them.
+    PendingRow(u64, u64),
+    /// The group of commits up to which a view has taken everything in (8 bytes).
+    ViewPosition(u64),
 }
 
 impl Key<'_> {
@@ -88,7 +94,9 @@ impl Key<'_> {
             | Self::EdgeFrom(_)
             | Self::EdgeTo(_)
             | Self::Sorted(_)
-            | Self::Unique(_) => Space::Indexes,
+            | Self::Unique(_)
+            | Self::Pending(_)
+            | Self::PendingRow(..) => Space::Indexes,
             _ => Space::Meta,
         }
     }
@@ -124,6 +132,9 @@ impl Key<'_> {
             Self::EdgeTo(collection) => numbered(0x03, &[collection], ""),
             Self::Sorted(index) => numbered(0x04, &[index], ""),
             Self::Unique(index) => numbered(0x05, &[index], ""),
+            Self::Pending(view) => numbered(0x06, &[view], ""),
+            Self::PendingRow(view, revision) => numbered(0x06, &[view, revision], ""),
+            Self::ViewPosition(view) => numbered(0x32, &[view], ""),
         }
     }
 }

@@ -67,7 +67,7 @@ pub(super) struct Pass<'q> {
     distinct: BTreeSet<Ordered>,
     out: Vec<Value>,
     /// The LIMIT that counts what it cuts off.
-    counting: Option<usize>,
+    pub counting: Option<usize>,
 }
 
 /// Progress of a LIMIT.
@@ -181,6 +181,7 @@ impl<'q> Executor<'q> {
                 Node::Index { collection, out, lookup } => {
                     return self.lookup(pass, at, row, *collection, *out, lookup);
                 }
+                Node::EnumerateView { view, .. } => return self.view(pass, at, row, *view),
                 Node::EnumerateList { source, out } => {
                     return self.list(pass, at, row, source, *out);
                 }
@@ -257,7 +258,7 @@ impl<'q> Executor<'q> {
         Ok(Flow::More)
     }
 
-    fn limit_number(&mut self, expr: &Expr, row: &mut Row) -> Result<u64> {
+    pub(super) fn limit_number(&mut self, expr: &Expr, row: &mut Row) -> Result<u64> {
         match eval(expr, row, self.binds, self)? {
             Value::Null => Ok(u64::MAX),
             Value::Int(n) if n >= 0 => Ok(n.unsigned_abs()),

@@ -6,7 +6,9 @@ mod executor;
 mod gather;
 mod host;
 mod modify;
+mod search;
 mod source;
+mod view;
 
 pub use budget::{Budget, QUERY_BYTES_MAX};
 pub use executor::{Executor, Stats};

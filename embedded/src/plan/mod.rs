@@ -7,10 +7,12 @@ mod node;
 mod options;
 mod rules;
 mod scope;
+mod search;
 
 pub use build::plan;
 pub use explain::explain;
 pub use node::{
-    Aggregate, Collect, Hint, Into, Lookup, Node, Pipeline, Plan, Used, Write, WriteKind,
+    Aggregate, Collect, Hint, Into, Lookup, Node, Pipeline, Place, Plan, Quantity, ScorerKind,
+    Search, SearchCall, Used, UsedView, ViewScorer, Write, WriteKind,
 };
 pub use rules::writes;

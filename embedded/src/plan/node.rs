@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::expr::{Expr, Register};
-use crate::schema::{Collection, Index};
-use crate::syntax::Name;
+use crate::schema::{Collection, Index, View};
+use crate::syntax::{Binary, Name};
 use crate::txn::WriteOptions;
 use crate::value::Value;
 
@@ -19,6 +19,8 @@ pub struct Plan {
     pub variables: Vec<String>,
     /// Collections it touches.
     pub collections: Vec<Used>,
+    /// Loops over views.
+    pub views: Vec<UsedView>,
     /// Names of value binds by slot.
     pub binds: Vec<Name>,
     /// Whether the value of each slot was null when the plan was made.
@@ -46,6 +48,111 @@ pub struct Used {
     pub exclusive: bool,
 }
 
+/// A loop over a view.
+#[derive(Debug)]
+pub struct UsedView {
+    /// As the catalog had it when the plan was made.
+    pub view: Arc<View>,
+    /// The collections it holds.
+    pub collections: Vec<usize>,
+    /// Names of the only ones that are wanted.
+    pub only: Option<Vec<String>>,
+    /// The variable of the loop.
+    pub out: Register,
+    /// The condition.
+    pub search: Search,
+    /// Scores that are asked for.
+    pub scorers: Vec<ViewScorer>,
+    /// Whether everything committed so far has to be searched.
+    pub wait_for_sync: bool,
+    /// The scorer by which only the best rows are wanted, with offset and count of the LIMIT.
+    pub best: Option<(usize, Expr, Expr)>,
+}
+
+/// A score of the documents of a view.
+#[derive(Debug)]
+pub struct ViewScorer {
+    /// How it is computed.
+    pub kind: ScorerKind,
+    /// What follows the variable.
+    pub arguments: Vec<Expr>,
+    /// Where it goes.
+    pub out: Register,
+}
+
+/// Scorers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScorerKind {
+    /// `BM25(d, k, b)`
+    Bm25,
+    /// `TFIDF(d, normalize)`
+    Tfidf,
+}
+
+/// The condition of a SEARCH.
+#[derive(Debug)]
+pub enum Search {
+    /// The same for all documents.
+    Is(Expr),
+    /// `==`, `<`, `<=`, `>`, `>=`, `LIKE`; the attribute stands on the left.
+    Compare { place: Place, operator: Binary, value: Expr },
+    /// `d.a IN list`
+    In { place: Place, list: Expr },
+    /// `list ALL == d.a`
+    Items { place: Place, quantity: Quantity, operator: Binary, list: Expr },
+    /// A function of an attribute.
+    Call { call: SearchCall, place: Place, arguments: Vec<Expr> },
+    /// All of them.
+    And(Vec<Self>),
+    /// Any of them.
+    Or(Vec<Self>),
+    /// At least a number of them.
+    AtLeast(Vec<Self>, Expr),
+    /// `NOT`
+    Not(Box<Self>),
+    /// `BOOST`
+    Boost(Box<Self>, Expr),
+}
+
+/// An attribute of the document and the analyzer around it; `identity` without one.
+#[derive(Debug)]
+pub struct Place {
+    /// Attribute names.
+    pub path: Vec<Name>,
+    /// Name of the analyzer.
+    pub analyzer: Option<Expr>,
+}
+
+/// How many items of a list have to be found.
+#[derive(Debug)]
+pub enum Quantity {
+    /// Every one.
+    All,
+    /// At least one.
+    Any,
+    /// Not one.
+    None,
+    /// At least a number.
+    AtLeast(Expr),
+}
+
+/// Functions of an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchCall {
+    /// `PHRASE(d.a, part, gap, part, …)`
+    Phrase,
+    /// `EXISTS(d.a, type, analyzer)`
+    Exists,
+    /// `STARTS_WITH(d.a, prefix)`, `STARTS_WITH(d.a, prefixes, least)`
+    StartsWith,
+    /// `IN_RANGE(d.a, low, high, includeLow, includeHigh)`
+    InRange,
+    /// `LIKE(d.a, pattern)`
+    Like,
+    /// `LEVENSHTEIN_MATCH(d.a, target, distance, transpositions, maxTerms, prefix)`
+    LevenshteinMatch,
+}
+
 /// Nodes that rows are pushed through.
 #[derive(Debug, Default)]
 pub struct Pipeline {
@@ -62,6 +169,8 @@ pub enum Node {
     EnumerateCollection { collection: usize, out: Register, hint: Hint },
     /// Documents found by an index.
     Index { collection: usize, out: Register, lookup: Box<Lookup> },
+    /// Documents that a view finds.
+    EnumerateView { view: usize, out: Register },
     /// The items of a list.
     EnumerateList { source: Expr, out: Register },
     /// Rows that fulfil a condition.
@@ -191,6 +300,7 @@ impl Node {
         match self {
             Self::EnumerateCollection { .. } => "EnumerateCollectionNode",
             Self::Index { .. } => "IndexNode",
+            Self::EnumerateView { .. } => "EnumerateViewNode",
             Self::EnumerateList { .. } => "EnumerateListNode",
             Self::Filter(_) => "FilterNode",
             Self::Calculation { .. } => "CalculationNode",
@@ -217,7 +327,10 @@ impl Node {
     /// The expressions in it.
     pub fn expressions(&self) -> Vec<&Expr> {
         match self {
-            Self::EnumerateCollection { .. } | Self::Gather => Vec::new(),
+            // A view's condition holds no subquery and nothing of another loop of its level.
+            Self::EnumerateCollection { .. } | Self::EnumerateView { .. } | Self::Gather => {
+                Vec::new()
+            }
             Self::Index { lookup, .. } => lookup.expressions(),
             Self::EnumerateList { source: value, .. }
             | Self::Filter(value)
@@ -259,9 +372,24 @@ impl Node {
         match self {
             Self::EnumerateCollection { out, .. }
             | Self::Index { out, .. }
+            | Self::EnumerateView { out, .. }
             | Self::EnumerateList { out, .. }
             | Self::Calculation { out, .. } => Some(*out),
             _ => None,
+        }
+    }
+}
+
+impl SearchCall {
+    /// The name in the text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Phrase => "PHRASE",
+            Self::Exists => "EXISTS",
+            Self::StartsWith => "STARTS_WITH",
+            Self::InRange => "IN_RANGE",
+            Self::Like => "LIKE",
+            Self::LevenshteinMatch => "LEVENSHTEIN_MATCH",
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Rules in the order in which they run; each answers whether it changed the pipeline.
 
+mod best_of_view;
 mod gather_before_write;
 mod move_filters_up;
 mod use_index_for_sort;
@@ -19,6 +20,9 @@ pub(super) fn improve(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<()> {
     }
     if use_index_for_sort::apply(pipeline, plan) {
         applied(plan, "use-index-for-sort");
+    }
+    if best_of_view::apply(pipeline, plan) {
+        applied(plan, "optimize-topk-of-view");
     }
     gather_before_write::apply(pipeline, plan);
     stages(pipeline);
@@ -63,6 +67,7 @@ pub(super) fn touched(node: &Node, plan: &Plan) -> (Vec<usize>, Vec<usize>) {
         Node::EnumerateCollection { collection, .. } | Node::Index { collection, .. } => {
             reads.push(*collection)
         }
+        Node::EnumerateView { view, .. } => reads.extend(&plan.views[*view].collections),
         Node::Write(write) => {
             writes.push(write.collection);
             if let WriteKind::Upsert { lookup, .. } = &write.kind {
