@@ -20,6 +20,7 @@ use crate::limits::{
 };
 use crate::memory::change::Change;
 use crate::memory::core::Core;
+use crate::memory::heartbeat::HeartbeatLimits;
 use crate::memory::{Encoding, TokenCounter, receipt};
 use crate::meters;
 use crate::models::{Gateway, Tiktoken};
@@ -34,6 +35,8 @@ pub struct Executor {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<dyn Ids>,
     pub(super) counters: Counters,
+    /// What new agents may.
+    pub(super) heartbeat: HeartbeatLimits,
     model: Option<Gateway>,
     mode: WriteMode,
     cores: Cores,
@@ -110,11 +113,18 @@ impl Executor {
             clock,
             ids,
             counters,
+            heartbeat: HeartbeatLimits::default(),
             model,
             mode,
             cores: Cores::default(),
             turns: Turns::default(),
         }
+    }
+
+    /// The same, with limits of heartbeats for the agents it will make.
+    #[must_use]
+    pub fn with_heartbeat(self, heartbeat: HeartbeatLimits) -> Self {
+        Self { heartbeat, ..self }
     }
 
     /// Loads the rank table of an encoding, so that the first call does not wait for it.
@@ -186,7 +196,7 @@ impl Executor {
         let core = self.fresh(scope, "", patience()).await?.0;
         let around = self.surroundings(scope, request, &core, "");
         match request.call.step(around, &core, &Answers::default())? {
-            Step::Read(result) => Ok(envelope::of_read(&core, result)),
+            Step::Read(result) => Ok(envelope::of_read(&core, result, self.clock.unix_ms())),
             Step::Ask(_) | Step::Write(_) | Step::Part(_) => {
                 Err(Error::new(Code::Internal, "a reading tool wants to write"))
             }
@@ -346,8 +356,11 @@ impl Run<'_> {
                 Err(error) => return if basis.guessed { Ok(Thought::Fresh) } else { Err(error) },
                 Ok(Step::Write(change)) => return Ok(Thought::Apply(change, false)),
                 Ok(Step::Part(change)) => return Ok(Thought::Apply(change, true)),
+                // That there is nothing to write is no more to be believed on a guess than an error.
+                Ok(Step::Read(_)) if basis.guessed => return Ok(Thought::Fresh),
                 Ok(Step::Read(result)) => {
-                    return Ok(Thought::Reply(envelope::of_read(core, result)));
+                    let now = self.executor.clock.unix_ms();
+                    return Ok(Thought::Reply(envelope::of_read(core, result, now)));
                 }
                 Ok(Step::Ask(_)) if basis.guessed => return Ok(Thought::Fresh),
                 Ok(Step::Ask(question)) => {

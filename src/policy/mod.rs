@@ -4,6 +4,7 @@ mod admit;
 mod budget;
 mod draft;
 mod evict;
+mod heartbeat;
 mod pins;
 mod staleness;
 
@@ -11,5 +12,6 @@ pub use admit::{Actor, Principal, Scope, admit, check_name};
 pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tokens};
 pub use draft::{Answers, Draft, Finish, Flush, Line, Question, SummaryAnswer, Surroundings};
 pub use evict::{Item, Plan, plan};
+pub use heartbeat::{Intent, Outcome, beat, bury, check_limits, interrupt, report, retune};
 pub use pins::{check_pins, pinned_tokens_max};
 pub use staleness::{Depends, changed_since};
