@@ -105,7 +105,15 @@ pub const MODEL_MS_MAX: u64 = 120_000;
 pub const MODEL_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Times a rendered summary is shortened to meet its cap before it is left out.
 pub const SUMMARY_TRIES_MAX: usize = 6;
-/// Smallest number of free tokens with which a heartbeat is worth while (HB-03).
-pub const HEARTBEAT_FLOOR_TOKENS: u64 = 256;
+/// Largest `max_chain_depth` an agent may have.
+pub const HEARTBEAT_DEPTH_MAX: u64 = 1_024;
+/// Smallest and largest `max_chain_duration_ms` an agent may have.
+pub const HEARTBEAT_DURATION_MS: (u64, u64) = (100, 3_600_000);
+/// Largest `rps_limit` an agent may have; so many times are kept in its core.
+pub const HEARTBEAT_RPS_MAX: u64 = 64;
+/// Largest `cooldown_ms` an agent may have.
+pub const HEARTBEAT_COOLDOWN_MS_MAX: u64 = 60_000;
+/// How far the clocks of two servers on one database may differ, in milliseconds, before one of them counts as wrong.
+pub const CLOCK_SKEW_MS_MAX: u64 = 2_000;
 /// Longest wait for readiness of the database at the start, in milliseconds.
 pub const START_MS_MAX: u64 = 30_000;

@@ -27,7 +27,8 @@ impl Executor {
         let scope = admit(principal, agent)?;
         let body = body.checked()?;
         let counter = self.counters.of(body.encoding);
-        let core = new_core(&scope, &body, &**counter, self.clock.unix_ms())?;
+        let mut core = new_core(&scope, &body, &**counter, self.clock.unix_ms())?;
+        core.heartbeat.limits = self.heartbeat;
         let event = creation(&core, principal);
         let mut faults = 0;
         let deadline = patience();
@@ -209,6 +210,6 @@ fn state(scope: &Scope, core: &Core) -> Value {
         "encoding": core.encoding, "system": core.system.content, "token_budget": core.token_budget,
         "working_blocks": core.working_blocks, "blocks": core.working_blocks, "queue": core.queue,
         "summary": core.queue_head_summary, "budget": core.token_budget, "notices": core.notices, "chain": core.chain,
-        "counters": core.counters, "tokens": tokens(core), "created_at": core.created_at, "updated_at": core.updated_at,
+        "counters": core.counters, "heartbeat": core.heartbeat, "tokens": tokens(core), "created_at": core.created_at, "updated_at": core.updated_at,
     })
 }

@@ -18,6 +18,7 @@ use crate::limits::{
 };
 use crate::memory::change::Change;
 use crate::memory::core::Core;
+use crate::memory::heartbeat::HeartbeatLimits;
 use crate::memory::{Encoding, TokenCounter, receipt};
 use crate::meters;
 use crate::models::{Gateway, Tiktoken};
@@ -32,6 +33,8 @@ pub struct Executor {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<dyn Ids>,
     pub(super) counters: Counters,
+    /// What new agents may.
+    pub(super) heartbeat: HeartbeatLimits,
     model: Option<Gateway>,
     mode: WriteMode,
     cores: Cores,
@@ -110,11 +113,18 @@ impl Executor {
             clock,
             ids,
             counters,
+            heartbeat: HeartbeatLimits::default(),
             model,
             mode,
             cores: Cores::default(),
             turns: Turns::default(),
         }
+    }
+
+    /// The same, with limits of heartbeats for the agents it will make.
+    #[must_use]
+    pub fn with_heartbeat(self, heartbeat: HeartbeatLimits) -> Self {
+        Self { heartbeat, ..self }
     }
 
     /// Loads the rank table of an encoding, so that the first call does not wait for it.
@@ -195,7 +205,9 @@ impl Executor {
         for _ in 0..QUESTIONS_MAX {
             let around = self.surroundings(scope, request, &core, "");
             match request.call.step(around, &core, &answers)? {
-                Step::Read(result) => return Ok(Some(envelope::of_read(&core, result))),
+                Step::Read(result) => {
+                    return Ok(Some(envelope::of_read(&core, result, self.clock.unix_ms())));
+                }
                 Step::Ask(question) => self.ask(question, &mut answers, scope, &core).await?,
                 Step::Write(_) | Step::Part(_) if request.call.mints_key() => return Ok(None),
                 Step::Write(_) | Step::Part(_) => {
@@ -381,8 +393,11 @@ impl Run<'_> {
                 Err(error) => return if basis.guessed { Ok(Thought::Fresh) } else { Err(error) },
                 Ok(Step::Write(change)) => return Ok(Thought::Apply(change, false)),
                 Ok(Step::Part(change)) => return Ok(Thought::Apply(change, true)),
+                // That there is nothing to write is no more to be believed on a guess than an error.
+                Ok(Step::Read(_)) if basis.guessed => return Ok(Thought::Fresh),
                 Ok(Step::Read(result)) => {
-                    return Ok(Thought::Reply(envelope::of_read(core, result)));
+                    let now = self.executor.clock.unix_ms();
+                    return Ok(Thought::Reply(envelope::of_read(core, result, now)));
                 }
                 Ok(Step::Ask(_)) if basis.guessed => return Ok(Thought::Fresh),
                 Ok(Step::Ask(question)) => {
