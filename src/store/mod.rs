@@ -12,7 +12,7 @@ mod setup;
 mod transaction;
 mod uds;
 
-pub use self::core::{Loaded, Replay, create, list, load, load_context, note};
+pub use self::core::{Loaded, Replay, create, events, list, load, load_context, note};
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Credentials, Ro, Rw, Settings};
 pub use endpoint::Endpoint;
