@@ -22,7 +22,7 @@ const FLOORS: &[(&[&str], &str)] = &[
 const ENGINE_FLOORS: &[(&[&str], &str)] = &[
     (&["limits", "value", "error"], "the ground"),
     (&["syntax", "functions", "schema", "encode", "disk"], "texts, definitions, bytes"),
-    (&["expr", "storage", "index"], "what is computed, what is kept"),
+    (&["expr", "storage", "index", "vector"], "what is computed, what is kept"),
     (&["txn"], "who sees what"),
     (&["plan"], "how a query will run"),
     (&["data"], "a document and all its entries"),
@@ -43,6 +43,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("embedded/src/catalog/others.rs", "engine", "methods of the engine, by their noun"),
     ("embedded/src/txn/registry.rs", "engine", "methods of the engine, by their noun"),
     ("embedded/src/data/ttl.rs", "catalog", "the sweeper looks for indexes in every database"),
+    ("embedded/src/data/training.rs", "catalog", "the trainer looks for indexes in every database"),
 ];
 
 /// Rooms that decide: all they need is in their arguments.
@@ -58,6 +59,7 @@ const THINKING: &[&str] = &[
     "embedded/src/encode",
     "embedded/src/expr",
     "embedded/src/plan",
+    "embedded/src/vector",
 ];
 
 /// What a room that decides never names.

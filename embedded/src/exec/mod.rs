@@ -6,6 +6,7 @@ mod executor;
 mod gather;
 mod host;
 mod modify;
+mod near;
 mod source;
 
 pub use budget::{Budget, QUERY_BYTES_MAX};

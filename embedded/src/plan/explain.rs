@@ -1,7 +1,8 @@
 //! A plan as EXPLAIN answers it: ArangoDB's node names and the rules applied; costs are not estimated.
 
-use super::node::{Lookup, Node, Pipeline, Plan, WriteKind};
+use super::node::{Lookup, NearVector, Node, Pipeline, Plan, WriteKind};
 use crate::expr::{Expr, Register, print};
+use crate::schema::Index;
 use crate::value::{Object, Value};
 
 /// `plan` of `/_api/explain`.
@@ -108,11 +109,12 @@ impl Printer<'_> {
                     self.plan.collections[*collection].collection.name.as_str().into(),
                 );
                 out.insert("outVariable", self.variable(*variable));
-                out.insert("indexes", Value::array(vec![index(lookup)]));
+                out.insert("indexes", Value::array(vec![described(&lookup.index)]));
                 out.insert("condition", self.condition(lookup));
                 out.insert("ascending", Value::Bool(!lookup.backwards));
                 out.insert("reverse", Value::Bool(lookup.backwards));
             }
+            Node::EnumerateNearVector(near) => self.near(near, &mut out),
             Node::EnumerateList { source, out: variable } => {
                 out.insert("expression", self.text(source));
                 out.insert("outVariable", self.variable(*variable));
@@ -156,6 +158,24 @@ impl Printer<'_> {
         out
     }
 
+    fn near(&self, near: &NearVector, out: &mut Object) {
+        out.insert(
+            "collection",
+            self.plan.collections[near.collection].collection.name.as_str().into(),
+        );
+        out.insert("outVariable", self.variable(near.out));
+        out.insert("distanceOutVariable", self.variable(near.similarity));
+        out.insert("index", described(&near.index));
+        out.insert("queryPoint", self.text(&near.vector));
+        let default = || object([("nProbe", u64::from(near.params.default_probes).into())]);
+        let options = near.options.as_ref().map_or_else(default, |options| self.text(options));
+        out.insert("searchParameters", options);
+        out.insert("offset", self.text(&near.limit.0));
+        out.insert("limit", self.text(&near.limit.1));
+        let filters = near.filters.iter().map(|filter| self.text(filter));
+        out.insert("filterExpression", Value::array(filters.collect()));
+    }
+
     fn condition(&self, lookup: &Lookup) -> Value {
         let mut out = Object::new();
         let texts =
@@ -175,17 +195,17 @@ impl Printer<'_> {
     }
 }
 
-fn index(lookup: &Lookup) -> Value {
-    let fields = lookup.index.fields.iter().map(|field| Value::from(field.join("."))).collect();
-    let kind = match &lookup.index.definition.attribute("type") {
+fn described(index: &Index) -> Value {
+    let fields = index.fields.iter().map(|field| Value::from(field.join("."))).collect();
+    let kind = match &index.definition.attribute("type") {
         Value::String(kind) => kind.to_string(),
-        _ => format!("{:?}", lookup.index.kind).to_lowercase(),
+        _ => format!("{:?}", index.kind).to_lowercase(),
     };
     object([
-        ("name", lookup.index.name.as_str().into()),
+        ("name", index.name.as_str().into()),
         ("type", kind.into()),
         ("fields", Value::array(fields)),
-        ("unique", Value::Bool(lookup.index.unique)),
-        ("sparse", Value::Bool(lookup.index.sparse)),
+        ("unique", Value::Bool(index.unique)),
+        ("sparse", Value::Bool(index.sparse)),
     ])
 }

@@ -3,6 +3,7 @@
 mod build;
 mod compile;
 mod explain;
+mod near;
 mod node;
 mod options;
 mod rules;
@@ -11,6 +12,7 @@ mod scope;
 pub use build::plan;
 pub use explain::explain;
 pub use node::{
-    Aggregate, Collect, Hint, Into, Lookup, Node, Pipeline, Plan, Used, Write, WriteKind,
+    Aggregate, Collect, Hint, Into, Lookup, NearVector, Node, Pipeline, Plan, Used, Write,
+    WriteKind,
 };
 pub use rules::writes;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::expr::{Expr, Register};
-use crate::schema::{Collection, Index};
+use crate::schema::{Collection, Index, VectorParams};
 use crate::syntax::Name;
 use crate::txn::WriteOptions;
 use crate::value::Value;
@@ -62,6 +62,8 @@ pub enum Node {
     EnumerateCollection { collection: usize, out: Register, hint: Hint },
     /// Documents found by an index.
     Index { collection: usize, out: Register, lookup: Box<Lookup> },
+    /// The documents nearest to a vector.
+    EnumerateNearVector(Box<NearVector>),
     /// The items of a list.
     EnumerateList { source: Expr, out: Register },
     /// Rows that fulfil a condition.
@@ -112,6 +114,29 @@ pub struct Lookup {
     pub upper: Option<(Expr, bool)>,
     /// Whether the index is read backwards.
     pub backwards: bool,
+}
+
+/// How a vector index is asked.
+#[derive(Debug)]
+pub struct NearVector {
+    /// The collection.
+    pub collection: usize,
+    /// The index.
+    pub index: Arc<Index>,
+    /// Its parameters.
+    pub params: VectorParams,
+    /// The document.
+    pub out: Register,
+    /// How near it is.
+    pub similarity: Register,
+    /// The query vector.
+    pub vector: Expr,
+    /// The options of the call (`nProbe`), if there are any.
+    pub options: Option<Expr>,
+    /// Which documents count.
+    pub filters: Vec<Expr>,
+    /// Offset and count of the `LIMIT` behind it: so many documents are found.
+    pub limit: (Expr, Expr),
 }
 
 /// `COLLECT`
@@ -191,6 +216,7 @@ impl Node {
         match self {
             Self::EnumerateCollection { .. } => "EnumerateCollectionNode",
             Self::Index { .. } => "IndexNode",
+            Self::EnumerateNearVector(_) => "EnumerateNearVectorNode",
             Self::EnumerateList { .. } => "EnumerateListNode",
             Self::Filter(_) => "FilterNode",
             Self::Calculation { .. } => "CalculationNode",
@@ -219,6 +245,11 @@ impl Node {
         match self {
             Self::EnumerateCollection { .. } | Self::Gather => Vec::new(),
             Self::Index { lookup, .. } => lookup.expressions(),
+            Self::EnumerateNearVector(near) => {
+                let limit = [&near.limit.0, &near.limit.1];
+                let first = [&near.vector].into_iter().chain(&near.options);
+                first.chain(&near.filters).chain(limit).collect()
+            }
             Self::EnumerateList { source: value, .. }
             | Self::Filter(value)
             | Self::Calculation { value, .. }
@@ -261,6 +292,7 @@ impl Node {
             | Self::Index { out, .. }
             | Self::EnumerateList { out, .. }
             | Self::Calculation { out, .. } => Some(*out),
+            Self::EnumerateNearVector(near) => Some(near.out),
             _ => None,
         }
     }

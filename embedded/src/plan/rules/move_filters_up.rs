@@ -41,7 +41,9 @@ fn may_pass(node: &Node, needed: &[Register], plan: &Plan) -> bool {
                 value.is_pure() || touched(node, plan).1.is_empty() && !has_live_call(value);
             quiet && !needed.contains(out)
         }
-        Node::Limit { .. }
+        // It has found as many as the LIMIT behind it wants.
+        Node::EnumerateNearVector(_)
+        | Node::Limit { .. }
         | Node::Collect(_)
         | Node::Gather
         | Node::Write(_)
