@@ -7,6 +7,7 @@ mod gather;
 mod host;
 mod modify;
 mod source;
+mod traverse;
 
 pub use budget::{Budget, QUERY_BYTES_MAX};
 pub use executor::{Executor, Stats};

@@ -63,6 +63,8 @@ pub(super) fn touched(node: &Node, plan: &Plan) -> (Vec<usize>, Vec<usize>) {
         Node::EnumerateCollection { collection, .. } | Node::Index { collection, .. } => {
             reads.push(*collection)
         }
+        // An edge may lead into any collection of the query.
+        Node::Traversal(_) => reads.extend(0..plan.collections.len()),
         Node::Write(write) => {
             writes.push(write.collection);
             if let WriteKind::Upsert { lookup, .. } = &write.kind {
