@@ -325,6 +325,17 @@ impl Node {
             },
         }
     }
+
+    /// The register a loop or a calculation fills; a traversal fills several ([`Traversal::outs`]).
+    pub fn out(&self) -> Option<Register> {
+        match self {
+            Self::EnumerateCollection { out, .. }
+            | Self::Index { out, .. }
+            | Self::EnumerateList { out, .. }
+            | Self::Calculation { out, .. } => Some(*out),
+            _ => None,
+        }
+    }
 }
 
 impl Traversal {
