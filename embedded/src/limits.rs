@@ -62,6 +62,10 @@ pub const COLLECTIONS_MAX: usize = 10_000;
 pub const DATABASES_MAX: usize = 4096;
 /// Milliseconds that a change of definitions waits for writers of its collection.
 pub const DEFINITION_LOCK_WAIT_MS: u64 = 30_000;
+/// Edges on one path of a traversal.
+pub const TRAVERSAL_DEPTH_MAX: u64 = 10_000;
+/// Edges that one traversal may look at.
+pub const TRAVERSAL_EDGES_MAX: u64 = 100_000_000;
 /// Milliseconds between two looks at idle stream transactions.
 pub const SWEEP_INTERVAL_MS: u64 = 1_000;
 /// Bytes of the centroids of one vector index; they are kept in memory once a query or a write has asked for them.

@@ -185,6 +185,7 @@ impl<'q> Executor<'q> {
                 Node::EnumerateList { source, out } => {
                     return self.list(pass, at, row, source, *out);
                 }
+                Node::Traversal(traversal) => return self.traverse(pass, at, row, traversal),
                 Node::Filter(condition) => {
                     if !truth(condition, row, self.binds, self)? {
                         self.stats.filtered += 1;

@@ -8,6 +8,7 @@ mod host;
 mod modify;
 mod near;
 mod source;
+mod traverse;
 
 pub use budget::{Budget, QUERY_BYTES_MAX};
 pub use executor::{Executor, Stats};

@@ -63,7 +63,8 @@ impl Builder<'_> {
                 nodes.push(self.for_loop(variable, source, hint)?);
             }
             Statement::Traversal(traversal) => {
-                return Err(Error::unsupported(traversal.search));
+                let node = self.traversal(traversal)?;
+                nodes.push(node);
             }
             Statement::Window(_) => return Err(Error::unsupported("WINDOW")),
             Statement::Filter(condition) => {

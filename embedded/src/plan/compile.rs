@@ -227,7 +227,7 @@ impl Builder<'_> {
         if call != DataCall::Document {
             return Ok(Some(Expr::Data(call, self.expressions(arguments)?)));
         }
-        self.read_anything(name)?;
+        self.read_anything(&format!("{name}()"))?;
         let mut compiled = Vec::new();
         for (at, argument) in arguments.iter().enumerate() {
             let collection = if at == 0 && arguments.len() == 2 {

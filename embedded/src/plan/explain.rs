@@ -1,8 +1,10 @@
 //! A plan as EXPLAIN answers it: ArangoDB's node names and the rules applied; costs are not estimated.
 
-use super::node::{Lookup, NearVector, Node, Pipeline, Plan, WriteKind};
+use super::node::{
+    Lookup, NearVector, Node, Order, Pipeline, Plan, Traversal, UniqueVertices, WriteKind,
+};
 use crate::expr::{Expr, Register, print};
-use crate::schema::Index;
+use crate::schema::{Index, IndexKind};
 use crate::value::{Object, Value};
 
 /// `plan` of `/_api/explain`.
@@ -119,6 +121,7 @@ impl Printer<'_> {
                 out.insert("expression", self.text(source));
                 out.insert("outVariable", self.variable(*variable));
             }
+            Node::Traversal(traversal) => out = self.traversal(traversal),
             Node::Calculation { value, out: variable } => {
                 out.insert("expression", self.text(value));
                 out.insert("outVariable", self.variable(*variable));
@@ -176,6 +179,40 @@ impl Printer<'_> {
         out.insert("filterExpression", Value::array(filters.collect()));
     }
 
+    fn traversal(&self, traversal: &Traversal) -> Object {
+        let collection = |number: usize| &self.plan.collections[number].collection;
+        let name = |number: usize| Value::from(collection(number).name.as_str());
+        let edges = || traversal.edges.iter();
+        let directions = edges().map(|f| f.direction.to_string().as_str().into()).collect();
+        let indexes = edges().filter_map(|followed| {
+            let indexes = &collection(followed.collection).indexes;
+            indexes.iter().find(|index| index.kind == IndexKind::Edge)
+        });
+        let mut out = Object::new();
+        if let Some(graph) = &traversal.graph {
+            out.insert("graph", Value::String(graph.clone()));
+        }
+        out.insert("edgeCollections", Value::array(edges().map(|f| name(f.collection)).collect()));
+        out.insert("directions", Value::array(directions));
+        let vertices = traversal.vertices.iter().map(|number| name(*number)).collect();
+        out.insert("vertexCollections", Value::array(vertices));
+        out.insert("indexes", Value::array(indexes.map(|found| described(found)).collect()));
+        out.insert("start", self.text(&traversal.start));
+        if let Some((condition, _)) = &traversal.prune {
+            out.insert("prune", self.text(condition));
+        }
+        out.insert("vertexOutVariable", self.variable(traversal.vertex));
+        for (name, register) in
+            [("edgeOutVariable", traversal.edge), ("pathOutVariable", traversal.path)]
+        {
+            if let Some(register) = register {
+                out.insert(name, self.variable(register));
+            }
+        }
+        out.insert("options", traversal_options(traversal));
+        out
+    }
+
     fn condition(&self, lookup: &Lookup) -> Value {
         let mut out = Object::new();
         let texts =
@@ -193,6 +230,27 @@ impl Printer<'_> {
         }
         Value::object(out)
     }
+}
+
+fn traversal_options(traversal: &Traversal) -> Value {
+    let order = match traversal.order {
+        Order::DepthFirst => "dfs",
+        Order::BreadthFirst => "bfs",
+    };
+    let unique_vertices = match traversal.unique_vertices {
+        UniqueVertices::None => "none",
+        UniqueVertices::Path => "path",
+        UniqueVertices::Global => "global",
+    };
+    let only = traversal.only_vertices.iter().map(|name| Value::String(name.clone())).collect();
+    object([
+        ("minDepth", traversal.min.into()),
+        ("maxDepth", traversal.max.into()),
+        ("order", order.into()),
+        ("uniqueVertices", unique_vertices.into()),
+        ("uniqueEdges", if traversal.unique_edges { "path" } else { "none" }.into()),
+        ("vertexCollections", Value::array(only)),
+    ])
 }
 
 fn described(index: &Index) -> Value {

@@ -8,11 +8,12 @@ mod node;
 mod options;
 mod rules;
 mod scope;
+mod traversal;
 
 pub use build::plan;
 pub use explain::explain;
 pub use node::{
-    Aggregate, Collect, Hint, Into, Lookup, NearVector, Node, Pipeline, Plan, Used, Write,
-    WriteKind,
+    Aggregate, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order, Pipeline, Plan,
+    Traversal, UniqueVertices, Used, Write, WriteKind,
 };
 pub use rules::writes;

@@ -1,10 +1,11 @@
 //! What a plan is made of; names of nodes are ArangoDB's.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::expr::{Expr, Register};
-use crate::schema::{Collection, Index, VectorParams};
-use crate::syntax::Name;
+use crate::schema::{Collection, Graph, Index, VectorParams};
+use crate::syntax::{Direction, Name};
 use crate::txn::WriteOptions;
 use crate::value::Value;
 
@@ -19,6 +20,8 @@ pub struct Plan {
     pub variables: Vec<String>,
     /// Collections it touches.
     pub collections: Vec<Used>,
+    /// The named graphs of the database, if the plan was made with them in sight.
+    pub graphs: Option<BTreeMap<String, Arc<Graph>>>,
     /// Names of value binds by slot.
     pub binds: Vec<Name>,
     /// Whether the value of each slot was null when the plan was made.
@@ -66,6 +69,8 @@ pub enum Node {
     EnumerateNearVector(Box<NearVector>),
     /// The items of a list.
     EnumerateList { source: Expr, out: Register },
+    /// Vertices along edges.
+    Traversal(Box<Traversal>),
     /// Rows that fulfil a condition.
     Filter(Expr),
     /// A value for a register.
@@ -137,6 +142,68 @@ pub struct NearVector {
     pub filters: Vec<Expr>,
     /// Offset and count of the `LIMIT` behind it: so many documents are found.
     pub limit: (Expr, Expr),
+}
+
+/// `FOR v, e, p IN min..max OUTBOUND start …`
+#[derive(Debug)]
+pub struct Traversal {
+    /// An id or a document.
+    pub start: Expr,
+    /// Edges on the way to the first vertex that is emitted.
+    pub min: u64,
+    /// Edges on the way to the last one.
+    pub max: u64,
+    /// The named graph, if it is one.
+    pub graph: Option<Name>,
+    /// Edge collections.
+    pub edges: Vec<Followed>,
+    /// Vertex collections that the graph's definition names.
+    pub vertices: Vec<usize>,
+    /// Vertex collections that may be entered; any if there are none.
+    pub only_vertices: Vec<Name>,
+    /// What is visited first.
+    pub order: Order,
+    /// How often a vertex may be visited.
+    pub unique_vertices: UniqueVertices,
+    /// Whether a path may use an edge once only.
+    pub unique_edges: bool,
+    /// Where the walk does not go on, and the variable that keeps the value.
+    pub prune: Option<(Expr, Option<Register>)>,
+    /// The vertex.
+    pub vertex: Register,
+    /// The edge that led to it.
+    pub edge: Option<Register>,
+    /// The path that led to it.
+    pub path: Option<Register>,
+}
+
+/// An edge collection and how its edges are followed.
+#[derive(Clone, Copy, Debug)]
+pub struct Followed {
+    /// Number of the collection in the plan.
+    pub collection: usize,
+    /// From where to where.
+    pub direction: Direction,
+}
+
+/// `order` of a traversal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// `dfs`
+    DepthFirst,
+    /// `bfs`
+    BreadthFirst,
+}
+
+/// `uniqueVertices` of a traversal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UniqueVertices {
+    /// As often as a path leads there.
+    None,
+    /// Once in each path.
+    Path,
+    /// Once.
+    Global,
 }
 
 /// `COLLECT`
@@ -218,6 +285,7 @@ impl Node {
             Self::Index { .. } => "IndexNode",
             Self::EnumerateNearVector(_) => "EnumerateNearVectorNode",
             Self::EnumerateList { .. } => "EnumerateListNode",
+            Self::Traversal(_) => "TraversalNode",
             Self::Filter(_) => "FilterNode",
             Self::Calculation { .. } => "CalculationNode",
             Self::Sort(_) => "SortNode",
@@ -254,6 +322,10 @@ impl Node {
             | Self::Filter(value)
             | Self::Calculation { value, .. }
             | Self::Return { value, .. } => vec![value],
+            Self::Traversal(traversal) => {
+                let prune = traversal.prune.as_ref().map(|(condition, _)| condition);
+                [Some(&traversal.start), prune].into_iter().flatten().collect()
+            }
             Self::Sort(keys) => keys.iter().map(|(key, _)| key).collect(),
             Self::Limit { offset, count } => vec![offset, count],
             Self::Collect(collect) => {
@@ -285,7 +357,7 @@ impl Node {
         }
     }
 
-    /// The register a loop or a calculation fills.
+    /// The register a loop or a calculation fills; a traversal fills several ([`Traversal::outs`]).
     pub fn out(&self) -> Option<Register> {
         match self {
             Self::EnumerateCollection { out, .. }
@@ -295,6 +367,14 @@ impl Node {
             Self::EnumerateNearVector(near) => Some(near.out),
             _ => None,
         }
+    }
+}
+
+impl Traversal {
+    /// The registers it fills.
+    pub fn outs(&self) -> impl Iterator<Item = Register> {
+        let prune = self.prune.as_ref().and_then(|(_, out)| *out);
+        [Some(self.vertex), self.edge, self.path, prune].into_iter().flatten()
     }
 }
 

@@ -69,6 +69,8 @@ pub(super) fn touched(node: &Node, plan: &Plan) -> (Vec<usize>, Vec<usize>) {
             reads.push(*collection)
         }
         Node::EnumerateNearVector(near) => reads.push(near.collection),
+        // An edge may lead into any collection of the query.
+        Node::Traversal(_) => reads.extend(0..plan.collections.len()),
         Node::Write(write) => {
             writes.push(write.collection);
             if let WriteKind::Upsert { lookup, .. } = &write.kind {
