@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{
-    agent, context, demo, engine, messages, serve, setup, state, tool, tools, verify,
+    agent, context, demo, engine, mcp, messages, serve, setup, state, tool, tools, verify,
 };
 
 /// A memory server for language models: what outgrows the window is evicted in one transaction, and nothing is lost.
@@ -43,6 +43,7 @@ enum Command {
     Messages(messages::Messages),
     Tools(tools::Tools),
     Verify(verify::Verify),
+    Mcp(mcp::Mcp),
     #[command(hide = true)]
     Engine(engine::Engine),
 }
@@ -74,6 +75,7 @@ fn perform(command: Command) -> ExitCode {
         Command::Context(context) => finish(context.target.json, context::run(context)),
         Command::Messages(messages) => finish(messages.target.json, messages::run(messages)),
         Command::Tools(tools) => finish(tools.target.json, tools::run(tools)),
+        Command::Mcp(mcp) => finish(false, mcp::run(mcp)),
         Command::Verify(verify) => finish(verify.target.json, verify::run(verify)),
     }
 }
