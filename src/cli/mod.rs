@@ -9,6 +9,7 @@ mod exit;
 mod mcp;
 mod messages;
 mod output;
+mod report;
 mod run;
 mod serve;
 mod setup;

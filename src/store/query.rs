@@ -26,11 +26,13 @@ pub const QUERIES: &[Query] = &[
     super::core::LIST,
     super::core::CONTEXT,
     super::core::NOTE,
+    super::core::EVENTS,
     super::change::CHANGE,
     super::change::RECALL_APPEND,
     super::change::RECOUNT,
     super::message::QUEUE,
     super::message::LIST,
+    super::page::PAGE,
     super::setup::META_LOAD,
     super::setup::META_STORE,
 ];
