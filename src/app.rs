@@ -37,6 +37,8 @@ pub struct ServeOptions {
     pub data_dir: Option<PathBuf>,
     /// Configuration file.
     pub config: Option<PathBuf>,
+    /// Time without any connection after which the server ends; absent: it stays.
+    pub idle_exit: Option<Duration>,
 }
 
 /// What `vctx setup` was told; the endpoint comes from the configuration.
@@ -141,6 +143,9 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         let api = server::bind(&socket).map_err(cannot("listen"))?;
         let metrics = server::bind(&metrics_socket).map_err(cannot("listen for metrics"))?;
         on_signal(stop.clone())?;
+        if let Some(time) = options.idle_exit {
+            on_idle(time, &api, stop.clone());
+        }
         let gate = Gate::closed("starting: the database has not answered yet");
         let metrics = tokio::spawn(server::serve(
             metrics,
@@ -190,6 +195,16 @@ fn on_signal(stop: watch::Sender<bool>) -> Result<(), Stop> {
         });
     }
     Ok(())
+}
+
+/// Stops a server that nobody uses, as a signal would.
+fn on_idle(time: Duration, api: &Listening, stop: watch::Sender<bool>) {
+    let open = api.open_connections();
+    tokio::spawn(async move {
+        server::idle_for(time, open).await;
+        tracing::info!(idle_s = time.as_secs(), "no connection is open any more: the server ends");
+        stop.send_replace(true);
+    });
 }
 
 /// Names of the engine's sockets in its data directory.

@@ -49,6 +49,7 @@
 //! - [`server`]: sockets, routes, bytes, problem details.
 //! - [`telemetry`]: where logs and metrics go.
 //! - [`client`]: this server's API from outside, for commands, demo and load test.
+//! - [`mcp`]: the tools for MCP clients, on stdin and stdout, over the client.
 //! - [`config`]: defaults, file, environment; read once.
 //! - [`app`]: puts the rooms together and may start the embedded engine.
 //! - [`cli`]: the subcommands of `vctx`.
@@ -63,6 +64,7 @@ pub mod error;
 pub mod executor;
 pub mod ids;
 pub mod limits;
+pub mod mcp;
 pub mod memory;
 pub mod meters;
 pub mod models;

@@ -6,6 +6,7 @@ mod context;
 mod demo;
 mod engine;
 mod exit;
+mod mcp;
 mod messages;
 mod output;
 mod report;

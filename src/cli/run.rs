@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{
-    agent, context, demo, engine, messages, report, serve, setup, state, tool, tools, verify,
+    agent, context, demo, engine, mcp, messages, report, serve, setup, state, tool, tools, verify,
 };
 
 /// A memory server for language models: what outgrows the window is evicted in one transaction, and nothing is lost.
@@ -45,6 +45,7 @@ enum Command {
     Tools(tools::Tools),
     Verify(verify::Verify),
     Report(report::Report),
+    Mcp(mcp::Mcp),
     #[command(hide = true)]
     Engine(engine::Engine),
 }
@@ -76,6 +77,7 @@ fn perform(command: Command) -> ExitCode {
         Command::Context(context) => finish(context.target.json, context::run(context)),
         Command::Messages(messages) => finish(messages.target.json, messages::run(messages)),
         Command::Tools(tools) => finish(tools.target.json, tools::run(tools)),
+        Command::Mcp(mcp) => finish(false, mcp::run(mcp)),
         Command::Verify(verify) => finish(verify.target.json, verify::run(verify)),
         Command::Report(report) => finish(report.target.json, report::run(report)),
     }

@@ -13,7 +13,7 @@ const FLOORS: &[(&[&str], &str)] = &[
     (&["startup"], "the inside eye"),
     (&["server"], "sockets and bytes"),
     (&["telemetry", "client"], "logs and metrics; our own API from outside"),
-    (&["config"], "settings"),
+    (&["config", "mcp"], "settings; the tools for MCP clients"),
     (&["app"], "composition"),
     (&["cli"], "commands"),
 ];
