@@ -11,7 +11,9 @@ mod setup;
 mod transaction;
 mod uds;
 
-pub use self::core::{Loaded, Replay, create, list, load, load_context, note};
+pub use self::core::{
+    DeadChain, Loaded, Replay, create, dead_chains, list, load, load_context, note,
+};
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Credentials, Ro, Rw, Settings};
 pub use endpoint::Endpoint;
