@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::request::{CallRequest, Guard};
+use super::request::CallRequest;
 use super::run::Executor;
 use crate::error::{Code, Error, Result};
 use crate::memory::change::Change;
@@ -94,8 +94,8 @@ impl Executor {
             agent: dead.agent.clone(),
             call: Call::BuryChain(BuryChain { chain: dead.chain.clone() }),
             arguments,
-            key: Some(self.ids.key()),
-            guard: Some(Guard::Any),
+            key: None,
+            guard: None,
         };
         let reply = self.call(&request).await?;
         Ok(reply.body["result"]["closed"] == true)

@@ -32,6 +32,7 @@ pub const QUERIES: &[Query] = &[
     super::change::RECOUNT,
     super::message::QUEUE,
     super::message::LIST,
+    super::page::PAGE,
     super::setup::META_LOAD,
     super::setup::META_STORE,
 ];

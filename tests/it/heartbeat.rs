@@ -21,6 +21,16 @@ async fn beat(agent: &Agent, state: &str) -> Answer {
     agent.tool("record_heartbeat", &json!({"state": state}), &key(), "*").await
 }
 
+/// The same as a runtime would send it, with neither key nor revision.
+async fn bare_beat(agent: &Agent) -> Value {
+    let path = format!("{}/tools/record_heartbeat", agent.path());
+    agent
+        .wire
+        .call("POST", &path, &[], r#"{"state": {"status": "continue", "note": "page-1"}}"#)
+        .await
+        .ok()
+}
+
 async fn tune(agent: &Agent, limits: Value) {
     let body = json!({"heartbeat": limits}).to_string();
     let headers = [("idempotency-key", &*key()), ("if-match", "*")];
@@ -190,6 +200,11 @@ async fn a_replayed_beat_counts_once() {
     let home = Home::new();
     let _server = home.serve().await;
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
+    let minted = bare_beat(&ada).await;
+    let minted_key = minted["idempotency_key"].as_str().expect("a key").to_owned();
+    let noted = json!({"state": {"status": "continue", "note": "page-1"}});
+    let again = ada.tool("record_heartbeat", &noted, &minted_key, "*").await.ok();
+    assert_eq!((&again["replayed"], &again["_rev"]), (&json!(true), &minted["_rev"]));
     let go = json!({"state": "continue"});
     let first = ada.tool("record_heartbeat", &go, "one", "*").await.ok();
     for _ in 0..5 {
@@ -201,7 +216,7 @@ async fn a_replayed_beat_counts_once() {
     let state = ada.state().await["heartbeat"].clone();
     assert_eq!(
         (&state["chain"]["depth"], state["recent_ms"].as_array().map(Vec::len)),
-        (&json!(1), Some(1))
+        (&json!(2), Some(2))
     );
     let yielded = json!({"state": "yield"});
     ada.tool("record_heartbeat", &yielded, "one", "*").await.refused(409, "IDEMPOTENCY_KEY_REUSED");
