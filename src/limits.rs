@@ -85,6 +85,8 @@ pub const DRAIN_MS_MAX: u64 = 10_000;
 pub const ACCEPT_PAUSE_MS: u64 = 50;
 /// `limit` of `/messages`: default and largest.
 pub const MESSAGES_PAGE: (u64, u64) = (100, 1_000);
+/// `limit` of `/events`: default, smallest and largest. A page ends between two moments, and one moment has a handful of events.
+pub const EVENTS_PAGE: (u64, u64, u64) = (200, 64, 1_000);
 /// Agents listed at once.
 pub const AGENTS_PAGE_MAX: u64 = 10_000;
 /// Ids that a spool notice names; more are only counted.

@@ -72,7 +72,8 @@ pub struct DeadChain {
 impl Executor {
     /// Chains whose cap has passed, the oldest first.
     pub async fn dead_chains(&self, limit: u64) -> Result<Vec<DeadChain>> {
-        let rows = store::dead_chains(&self.ro, self.clock.unix_ms(), limit).await?;
+        let now = self.clock.unix_ms();
+        let rows = self.patiently(|| store::dead_chains(&self.ro, now, limit)).await?;
         let named = |row: store::DeadChain| {
             let prefix = format!("{}:", row.tenant);
             let agent = match row.tenant.as_str() {

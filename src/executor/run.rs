@@ -210,8 +210,7 @@ impl Executor {
             let around = self.surroundings(scope, request, &core, "");
             match request.call.step(around, &core, &answers)? {
                 Step::Read(result) => {
-                    let now = self.clock.unix_ms();
-                    return Ok(Some(envelope::of_read(&core, result, now)));
+                    return Ok(Some(envelope::of_read(&core, result, self.clock.unix_ms())));
                 }
                 Step::Ask(question) => self.ask(question, &mut answers, scope, &core).await?,
                 Step::Write(_) | Step::Part(_) if request.call.mints_key() => return Ok(None),

@@ -30,7 +30,13 @@ impl Job for DeadChains {
     const PAUSE: Duration = Duration::from_millis(SWEEP_MS);
 
     async fn run(&self, stopping: &watch::Receiver<bool>) -> Result<()> {
-        for dead in self.executor.dead_chains(SWEEP_CHAINS_MAX).await? {
+        let mut stop = stopping.clone();
+        let found = tokio::select! {
+            found = self.executor.dead_chains(SWEEP_CHAINS_MAX) => found?,
+            // A dropped sender means that the program ends. What was only read may be cut off.
+            _ = stop.wait_for(|stop| *stop) => return Ok(()),
+        };
+        for dead in found {
             if *stopping.borrow() {
                 return Ok(());
             }

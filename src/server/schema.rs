@@ -62,7 +62,8 @@ pub fn openapi() -> Value {
     }
     paths.insert(
         "/v1/agents/{agent}/events".into(),
-        json!({"post": operation("Put one event into the queue", any(), writing())}),
+        json!({"post": operation("Put one event into the queue", any(), writing()),
+            "get": operation("What happened to the memory, oldest first: figures and ids, never text", None, one())}),
     );
     paths.insert(
         "/v1/agents/{agent}/context".into(),

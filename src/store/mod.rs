@@ -13,7 +13,7 @@ mod transaction;
 mod uds;
 
 pub use self::core::{
-    DeadChain, Loaded, Replay, create, dead_chains, list, load, load_context, note,
+    DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context, note,
 };
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Credentials, Ro, Rw, Settings};

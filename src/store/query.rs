@@ -27,6 +27,7 @@ pub const QUERIES: &[Query] = &[
     super::core::CONTEXT,
     super::core::NOTE,
     super::core::DEAD_CHAINS,
+    super::core::EVENTS,
     super::change::CHANGE,
     super::change::RECALL_APPEND,
     super::change::RECOUNT,
