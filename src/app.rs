@@ -1,7 +1,7 @@
 //! Composition: configuration in, running server out; start order, drain order; the only file that may start `embedded`.
 
 use std::fs;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,9 +20,11 @@ use crate::clock::SystemClock;
 use crate::config::{Config, Faults, Remote, WriteChoice, password_of, secret_or_new};
 use crate::executor::Executor;
 use crate::ids::{Ids as _, SystemIds};
+use crate::jobs::{DeadChains, Runner};
 use crate::limits::START_MS_MAX;
 use crate::memory::Encoding;
 use crate::models::Gateway;
+use crate::policy::Actor;
 use crate::server::{self, Gate, Listening};
 use crate::startup::{self, Finding, Profile};
 use crate::store::{self, Admin, Credentials, Endpoint, Fault, FaultKind, Ro, Rw, WriteMode};
@@ -134,6 +136,7 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
     // The engine goes last: calls that are being drained still need it.
     let (engine_stop, engine_stopping) = watch::channel(false);
     let remote = config.remote()?;
+    let actor = own_actor()?;
     let engine = match remote {
         Some(_) => None,
         None => Some(start_engine(&data_dir, engine_stopping)?),
@@ -153,11 +156,15 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
             stopping.clone(),
         ));
         let serving = tokio::spawn(server::serve(api, gate.router(), stopping.clone()));
+        let jobs_stopping = stopping.clone();
         let ready = get_ready(&config, remote, &data_dir, &socket, &gate, stopping).await;
         match ready {
-            Ok(Some(())) => {
+            Ok(Some(executor)) => {
+                let mut jobs = Runner::new(jobs_stopping);
+                jobs.start(DeadChains::new(executor, actor));
                 tell(&socket, engine.is_some(), &data_dir);
                 serving.await.ok();
+                jobs.ended().await;
             }
             Ok(None) => {}
             Err(refused) => {
@@ -175,6 +182,13 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         engine.join().map_err(|_| Stop::Unavailable("the engine's thread panicked".into()))??;
     }
     outcome
+}
+
+/// The server itself, as the rows of events name it when it acts by itself.
+fn own_actor() -> Result<Actor, Stop> {
+    let own = fs::metadata("/proc/self").map_err(cannot("ask for the server's own user id"))?;
+    let pid = i32::try_from(std::process::id()).unwrap_or(0);
+    Ok(Actor { uid: own.uid(), pid, label: Some("vctx serve".into()) })
 }
 
 fn chosen(told: Option<&PathBuf>, configured: &Path, default: impl FnOnce() -> PathBuf) -> PathBuf {
@@ -335,7 +349,7 @@ async fn get_ready(
     socket: &Path,
     gate: &Gate,
     mut stopping: watch::Receiver<bool>,
-) -> Result<Option<()>, Stop> {
+) -> Result<Option<Arc<Executor>>, Stop> {
     let embedded = remote.is_none();
     let begun = crate::clock::now();
     loop {
@@ -346,8 +360,9 @@ async fn get_ready(
         let reason = match attempt {
             Ok(executor) => {
                 executor.warm(Encoding::default());
-                gate.open(server::router(Arc::new(executor), config.server.tenant.clone()));
-                return Ok(Some(()));
+                let executor = Arc::new(executor);
+                gate.open(server::router(Arc::clone(&executor), config.server.tenant.clone()));
+                return Ok(Some(executor));
             }
             Err(Stop::Unavailable(reason)) => reason,
             Err(other) => return Err(other),

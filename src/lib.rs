@@ -46,6 +46,7 @@
 //! - [`tools`]: what each tool does to a core; one file each.
 //! - [`executor`]: the bridge: everything above, in the order of the steps.
 //! - [`startup`]: what `guards/` check from outside, checked from inside before serving.
+//! - [`jobs`]: what a server does by itself, now and then.
 //! - [`server`]: sockets, routes, bytes, problem details.
 //! - [`telemetry`]: where logs and metrics go.
 //! - [`client`]: this server's API from outside, for commands, demo and load test.
@@ -63,6 +64,7 @@ pub mod context;
 pub mod error;
 pub mod executor;
 pub mod ids;
+pub mod jobs;
 pub mod limits;
 pub mod mcp;
 pub mod memory;

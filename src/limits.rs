@@ -115,6 +115,12 @@ pub const HEARTBEAT_DURATION_MS: (u64, u64) = (100, 3_600_000);
 pub const HEARTBEAT_RPS_MAX: u64 = 64;
 /// Largest `cooldown_ms` an agent may have.
 pub const HEARTBEAT_COOLDOWN_MS_MAX: u64 = 60_000;
+/// Pause between two looks for dead chains, in milliseconds.
+pub const SWEEP_MS: u64 = 2_000;
+/// Dead chains closed in one look; what is left waits for the next.
+pub const SWEEP_CHAINS_MAX: u64 = 256;
+/// Longest run of a job, in milliseconds; a run that is cut off leaves whole writes behind.
+pub const JOB_MS_MAX: u64 = 60_000;
 /// How far the clocks of two servers on one database may differ, in milliseconds, before one of them counts as wrong.
 pub const CLOCK_SKEW_MS_MAX: u64 = 2_000;
 /// Longest wait for readiness of the database at the start, in milliseconds.

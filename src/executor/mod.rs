@@ -3,10 +3,12 @@
 mod answer;
 mod cache;
 mod envelope;
+mod heartbeat;
 mod read;
 mod request;
 mod run;
 mod turns;
 
+pub use heartbeat::DeadChain;
 pub use request::{CallRequest, Guard, Reply};
 pub use run::Executor;

@@ -188,7 +188,8 @@ impl Executor {
         Ok(())
     }
 
-    async fn patiently<T, F: Future<Output = std::result::Result<T, Fault>>>(
+    /// Asks the database, and again while it is silent, for as long as a call may take.
+    pub(super) async fn patiently<T, F: Future<Output = std::result::Result<T, Fault>>>(
         &self,
         ask: impl Fn() -> F,
     ) -> Result<T> {

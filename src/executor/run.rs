@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::cache::Cores;
 use super::envelope;
+use super::heartbeat;
 use super::request::{CallRequest, Guard, Reply, check_guarded, key_of, replay_key, request_hash};
 use super::turns::{Turn, Turns};
 use crate::clock::{self, Clock, iso8601};
@@ -161,6 +162,9 @@ impl Executor {
                 uid = request.principal.actor.uid,
                 "call"
             ),
+        }
+        if let Err(error) = &outcome {
+            heartbeat::count_refusal(error);
         }
         outcome.map(|body| Reply { body })
     }
@@ -647,6 +651,7 @@ fn report(change: &Change) {
         )]
         metrics::gauge!(name).set(value as f64);
     }
+    heartbeat::count(change);
     let warned = change.after.counters.warnings - change.before.counters.warnings;
     metrics::counter!(meters::WARNINGS).increment(warned);
     if let Some(evict) = &change.evict {

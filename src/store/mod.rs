@@ -12,7 +12,9 @@ mod setup;
 mod transaction;
 mod uds;
 
-pub use self::core::{Loaded, Replay, create, events, list, load, load_context, note};
+pub use self::core::{
+    DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context, note,
+};
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Credentials, Ro, Rw, Settings};
 pub use endpoint::Endpoint;

@@ -26,6 +26,7 @@ pub const QUERIES: &[Query] = &[
     super::core::LIST,
     super::core::CONTEXT,
     super::core::NOTE,
+    super::core::DEAD_CHAINS,
     super::core::EVENTS,
     super::change::CHANGE,
     super::change::RECALL_APPEND,

@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::append_fifo::AppendFifo;
+use super::bury_chain::BuryChain;
 use super::evict_fifo::EvictFifo;
 use super::fetch_core::FetchCore;
 use super::patch_agent::PatchAgent;
@@ -64,6 +65,7 @@ pub enum Call {
     RecordHeartbeat(RecordHeartbeat),
     PostEvent(PostEvent),
     PatchAgent(PatchAgent),
+    BuryChain(BuryChain),
 }
 
 /// The tools of the card, in the order in which they are shown.
@@ -213,6 +215,7 @@ impl Call {
             Self::RecordHeartbeat(_) => "record_heartbeat",
             Self::PostEvent(_) => "post_event",
             Self::PatchAgent(_) => "patch_agent",
+            Self::BuryChain(_) => "bury_chain",
         }
     }
 
@@ -225,16 +228,17 @@ impl Call {
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
             | Self::WriteRecall(_)
-            | Self::RecordHeartbeat(_)
             | Self::PostEvent(_)
-            | Self::PatchAgent(_) => true,
+            | Self::PatchAgent(_)
+            | Self::RecordHeartbeat(_)
+            | Self::BuryChain(_) => true,
         }
     }
 
     /// Whether a caller that names no revision means any: what the call does cannot overwrite what its caller has not seen.
     pub fn any_revision(&self) -> bool {
         match self {
-            Self::PostEvent(_) | Self::RecordHeartbeat(_) => true,
+            Self::PostEvent(_) | Self::RecordHeartbeat(_) | Self::BuryChain(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -247,7 +251,7 @@ impl Call {
     /// Whether a caller that names no key is given one with the answer.
     pub fn mints_key(&self) -> bool {
         match self {
-            Self::RecordHeartbeat(_) => true,
+            Self::RecordHeartbeat(_) | Self::BuryChain(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -267,6 +271,7 @@ impl Call {
             Self::AppendFifo(_)
             | Self::WriteRecall(_)
             | Self::RecordHeartbeat(_)
+            | Self::BuryChain(_)
             | Self::PostEvent(_)
             | Self::FetchCore(_) => Depends::Queue,
         }
@@ -283,6 +288,7 @@ impl Call {
             Self::RecordHeartbeat(input) => input.step(around, core, answers),
             Self::PostEvent(input) => input.step(around, core, answers),
             Self::PatchAgent(input) => input.step(around, core, answers),
+            Self::BuryChain(input) => input.step(around, core, answers),
         }
     }
 }

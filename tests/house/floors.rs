@@ -10,7 +10,7 @@ const FLOORS: &[(&[&str], &str)] = &[
     (&["context", "models", "store"], "the window, what answers, what keeps"),
     (&["tools"], "what a call does"),
     (&["executor"], "the bridge"),
-    (&["startup"], "the inside eye"),
+    (&["startup", "jobs"], "the inside eye, what a server does by itself"),
     (&["server"], "sockets and bytes"),
     (&["telemetry", "client"], "logs and metrics; our own API from outside"),
     (&["config", "mcp"], "settings; the tools for MCP clients"),
