@@ -41,6 +41,7 @@
 //! - [`memory`]: plain values: core, message, event, change, receipt, and how each part is rendered.
 //! - [`policy`]: decisions: who may, what fits, what leaves the queue, what is stale.
 //! - [`context`]: the rendered window and its receipt.
+//! - [`conveyance`]: one number for what the memory carries, from plain counts.
 //! - [`models`]: counts tokens and makes summaries; answers and never decides.
 //! - [`store`]: the only room that speaks AQL; two sockets, two types.
 //! - [`tools`]: what each tool does to a core; one file each.
@@ -59,6 +60,7 @@ pub mod client;
 pub mod clock;
 pub mod config;
 pub mod context;
+pub mod conveyance;
 pub mod error;
 pub mod executor;
 pub mod ids;
