@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::limits::TENANT_BYTES_MAX;
 use crate::models::GatewaySettings;
 use crate::policy::check_name;
+use crate::pulse;
 use crate::store::{Credentials, Endpoint};
 use crate::telemetry;
 
@@ -27,6 +28,8 @@ pub struct Config {
     pub store: StoreSettings,
     /// Logs.
     pub log: telemetry::Settings,
+    /// What the server watches of itself.
+    pub conveyance: pulse::Settings,
     /// A model for summaries.
     #[serde(default)]
     pub model: Option<GatewaySettings>,
@@ -175,6 +178,7 @@ impl Config {
                 ));
             }
         }
+        faults.extend(self.conveyance.faults());
         if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
     }
 

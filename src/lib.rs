@@ -47,6 +47,7 @@
 //! - [`tools`]: what each tool does to a core; one file each.
 //! - [`executor`]: the bridge: everything above, in the order of the steps.
 //! - [`startup`]: what `guards/` check from outside, checked from inside before serving.
+//! - [`pulse`]: what the server looks at every few seconds: tiers, guards, sessions.
 //! - [`server`]: sockets, routes, bytes, problem details.
 //! - [`telemetry`]: where logs and metrics go.
 //! - [`client`]: this server's API from outside, for commands, demo and load test.
@@ -69,6 +70,7 @@ pub mod memory;
 pub mod meters;
 pub mod models;
 pub mod policy;
+pub mod pulse;
 pub mod server;
 pub mod startup;
 pub mod store;

@@ -120,6 +120,11 @@ impl Client {
         self.get(&format!("{}/context", agent_path(agent))).await
     }
 
+    /// The score of an agent's session, or of its whole life, with every count it comes from.
+    pub async fn conveyance(&self, agent: &str, of: &str) -> Result<Value, Problem> {
+        self.get(&format!("{}/conveyance?of={of}", agent_path(agent))).await
+    }
+
     /// A page of messages from `from_seq` on, and where the next page begins.
     pub async fn messages(
         &self,

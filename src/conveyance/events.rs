@@ -47,15 +47,17 @@ pub struct Tallied {
     pub flushes: Ratio,
     /// Writes with an audit row, of all writes since the first event looked at.
     pub audited: Ratio,
+    /// Recall searches that wrote and found something, of all that wrote.
+    pub searches: Ratio,
 }
 
 /// Code of the refusal of an ingest without late-chunking evidence.
 const LATE_CHUNKING_REQUIRED: &str = "LATE_CHUNKING_REQUIRED";
 
 /// Milliseconds at which the newest session began: going back from the newest event, the first one after a pause of `idle_ms`.
-/// `events`: newest first. None without events.
-pub fn session_start(events: &[Noted], idle_ms: u64) -> Option<u64> {
-    let mut start = events.first()?.ms;
+/// `events`: newest first. `began`: the first call that a server remembers of the session; calls that only read leave no event.
+pub fn session_start(events: &[Noted], idle_ms: u64, began: Option<u64>) -> Option<u64> {
+    let mut start = began.or_else(|| events.first().map(|event| event.ms))?;
     for event in events {
         if start.saturating_sub(event.ms) >= idle_ms {
             break;
@@ -86,16 +88,16 @@ pub fn tally(events: &[Noted], version: u64) -> Tallied {
             }
             EventType::Error if event.text("code") == LATE_CHUNKING_REQUIRED => {
                 found.naive_offers += 1;
-                found.chunks = more(
-                    found.chunks,
-                    Ratio::of(
-                        event.number("compliant_chunks").unwrap_or(0),
-                        event.number("offered_chunks").unwrap_or(1),
-                    ),
-                );
+                found.chunks = found.chunks.plus(Ratio::of(
+                    event.number("compliant_chunks").unwrap_or(0),
+                    event.number("offered_chunks").unwrap_or(1),
+                ));
             }
             EventType::Audit => {
-                found.chunks = more(found.chunks, ingested(event));
+                found.chunks = found.chunks.plus(ingested(event));
+                if let Some(number) = event.number("found") {
+                    found.searches = found.searches.plus(Ratio::of(u64::from(number > 0), 1));
+                }
                 if let Some(after) = event.number("version_after").filter(|v| *v <= version) {
                     let before = event.number("version_before").unwrap_or(after);
                     first_version = first_version.min(before);
@@ -114,10 +116,6 @@ pub fn tally(events: &[Noted], version: u64) -> Tallied {
 
 /// Ends of a chain that somebody decided on (design §6).
 const DECIDED: [&str; 2] = ["explicit_yield", "tokens"];
-
-fn more(a: Ratio, b: Ratio) -> Ratio {
-    Ratio::of(a.numerator + b.numerator, a.denominator + b.denominator)
-}
 
 /// Chunks of an accepted ingest, as its audit row has them.
 fn ingested(audit: &Noted) -> Ratio {
@@ -162,7 +160,7 @@ mod tests {
                 audit 10 {"version_before": 1, "version_after": 2, "ingest": {"offered_chunks": 9, "compliant_chunks": 9}}
                 error 11 {"code": "LATE_CHUNKING_REQUIRED", "offered_chunks": 3, "compliant_chunks": 0}
                 error 12 {"code": "TOKEN_BUDGET_EXCEEDED"}
-                audit 13 {"version_before": 3, "version_after": 4}
+                audit 13 {"version_before": 3, "version_after": 4, "tool": "search_recall", "found": 0}
                 audit 14 {"version_before": 4, "version_after": 5}"#,
             ),
             4,
@@ -173,6 +171,7 @@ mod tests {
             naive_offers: 1,
             flushes: Ratio::of(1, 3),
             audited: Ratio::of(3, 4),
+            searches: Ratio::of(0, 1),
         };
         assert_eq!(found, wanted, "version 3 has no row, version 5 is newer than the core");
     }
@@ -186,8 +185,10 @@ mod tests {
     #[test]
     fn a_session_begins_after_the_last_long_pause() {
         let busy = events("audit 0\naudit 100\naudit 1100\naudit 1150\naudit 1900");
-        assert_eq!(session_start(&busy, 1000), Some(1100));
-        assert_eq!(session_start(&busy, 2000), Some(0));
-        assert_eq!(session_start(&[], 1000), None);
+        assert_eq!(session_start(&busy, 1000, None), Some(1100));
+        assert_eq!(session_start(&busy, 2000, None), Some(0));
+        assert_eq!(session_start(&[], 1000, None), None);
+        assert_eq!(session_start(&busy, 1000, Some(1600)), Some(1100), "another server saw more");
+        assert_eq!(session_start(&busy, 1000, Some(9000)), Some(9000), "reads leave no event");
     }
 }

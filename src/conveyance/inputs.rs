@@ -20,6 +20,12 @@ impl Ratio {
         Self { numerator, denominator }
     }
 
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self::of(self.numerator + other.numerator, self.denominator + other.denominator)
+    }
+
     /// Its value; none when there is nothing to share.
     pub fn value(self) -> Option<f64> {
         (self.denominator > 0).then(|| self.numerator as f64 / self.denominator as f64)

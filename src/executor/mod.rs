@@ -3,10 +3,13 @@
 mod answer;
 mod cache;
 mod envelope;
+mod measures;
 mod read;
 mod request;
 mod run;
+mod score;
 mod turns;
 
 pub use request::{CallRequest, Guard, Reply};
 pub use run::Executor;
+pub use score::Span;

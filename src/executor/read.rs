@@ -166,7 +166,7 @@ impl Executor {
         Ok(())
     }
 
-    async fn patiently<T, F: Future<Output = std::result::Result<T, Fault>>>(
+    pub(super) async fn patiently<T, F: Future<Output = std::result::Result<T, Fault>>>(
         &self,
         ask: impl Fn() -> F,
     ) -> Result<T> {

@@ -7,8 +7,10 @@ mod endpoint;
 mod fault;
 mod message;
 mod query;
+mod score;
 mod setup;
 mod transaction;
+mod trips;
 mod uds;
 
 pub use self::core::{Loaded, Replay, create, list, load, load_context, note};
@@ -18,5 +20,9 @@ pub use endpoint::Endpoint;
 pub use fault::{Fault, FaultKind};
 pub use message::{Listed, page, queue};
 pub use query::{QUERIES, Query};
+pub use score::{
+    EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
+};
 pub use setup::{SCHEMA, SetupReport, schema_version, set_up};
 pub use transaction::Leftovers;
+pub use trips::{Trips, counted};

@@ -31,6 +31,10 @@ pub const QUERIES: &[Query] = &[
     super::change::RECOUNT,
     super::message::QUEUE,
     super::message::LIST,
+    super::score::SCORE,
+    super::score::PROBE_CORE,
+    super::score::PROBE_RECALL,
+    super::score::PROBE_ARCHIVAL,
     super::setup::META_LOAD,
     super::setup::META_STORE,
 ];

@@ -14,7 +14,7 @@ const FLOORS: &[(&[&str], &str)] = &[
     (&["tools"], "what a call does"),
     (&["executor"], "the bridge"),
     (&["startup"], "the inside eye"),
-    (&["server"], "sockets and bytes"),
+    (&["server", "pulse"], "sockets and bytes; what is looked at every few seconds"),
     (&["telemetry", "client"], "logs and metrics; our own API from outside"),
     (&["config"], "settings"),
     (&["app"], "composition"),
