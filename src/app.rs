@@ -453,7 +453,7 @@ async fn executor(config: &Config, remote: Remote, mode: WriteMode) -> Result<Ex
     let (ro, rw) = (Ro::connect(&settings).await?, Rw::connect(&settings).await?);
     let model = config.model.clone().map(Gateway::new);
     let executor = Executor::new(ro, rw, Arc::new(SystemClock), Arc::new(SystemIds), model, mode);
-    Ok(executor.with_sessions(config.conveyance.session_idle_ms))
+    Ok(executor.with_heartbeat(config.heartbeat).with_sessions(config.conveyance.session_idle_ms))
 }
 
 /// Three next steps, ready to paste.

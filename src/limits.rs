@@ -41,7 +41,7 @@ pub const OPEN_CALL_ROWS_MAX: usize = 16;
 /// Earlier revisions that the core remembers, to tell what changed since one.
 pub const REVISIONS_KEPT: usize = 24;
 /// Questions one call may ask before it must decide.
-pub const QUESTIONS_MAX: usize = 4;
+pub const QUESTIONS_MAX: usize = 8;
 /// Times a call is thought anew after another writer was faster or an answer was lost.
 pub const ATTEMPTS_MAX: u32 = 64;
 /// Times a call that builds on any revision (`*`) is recomputed after a conflict (`conflict_retries_max`).
@@ -85,8 +85,18 @@ pub const DRAIN_MS_MAX: u64 = 10_000;
 pub const ACCEPT_PAUSE_MS: u64 = 50;
 /// `limit` of `/messages`: default and largest.
 pub const MESSAGES_PAGE: (u64, u64) = (100, 1_000);
+/// `limit` of `/events`: default, smallest and largest. A page ends between two moments, and one moment has a handful of events.
+pub const EVENTS_PAGE: (u64, u64, u64) = (200, 64, 1_000);
 /// Agents listed at once.
 pub const AGENTS_PAGE_MAX: u64 = 10_000;
+/// Ids that a spool notice names; more are only counted.
+pub const SPOOL_IDS_NAMED_MAX: usize = 8;
+/// Times a preview is shortened to meet its tokens before it is left out.
+pub const PREVIEW_TRIES_MAX: usize = 16;
+/// Life of a stored result list, in seconds; its page tokens end with it.
+pub const PAGE_S: u64 = 3600;
+/// Longest page token, in bytes.
+pub const PAGE_TOKEN_BYTES_MAX: usize = 128;
 /// Life of an idempotency record, in seconds: seven days, after that a retry is a new call.
 pub const REPLAY_S: u64 = 7 * 24 * 3600;
 /// Longest path of a Unix socket, in bytes (`sun_path` of Linux holds 108 with its NUL).
@@ -97,8 +107,16 @@ pub const MODEL_MS_MAX: u64 = 120_000;
 pub const MODEL_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Times a rendered summary is shortened to meet its cap before it is left out.
 pub const SUMMARY_TRIES_MAX: usize = 6;
-/// Smallest number of free tokens with which a heartbeat is worth while (HB-03).
-pub const HEARTBEAT_FLOOR_TOKENS: u64 = 256;
+/// Largest `max_chain_depth` an agent may have.
+pub const HEARTBEAT_DEPTH_MAX: u64 = 1_024;
+/// Smallest and largest `max_chain_duration_ms` an agent may have.
+pub const HEARTBEAT_DURATION_MS: (u64, u64) = (100, 3_600_000);
+/// Largest `rps_limit` an agent may have; so many times are kept in its core.
+pub const HEARTBEAT_RPS_MAX: u64 = 64;
+/// Largest `cooldown_ms` an agent may have.
+pub const HEARTBEAT_COOLDOWN_MS_MAX: u64 = 60_000;
+/// How far the clocks of two servers on one database may differ, in milliseconds, before one of them counts as wrong.
+pub const CLOCK_SKEW_MS_MAX: u64 = 2_000;
 /// Longest wait for readiness of the database at the start, in milliseconds.
 pub const START_MS_MAX: u64 = 30_000;
 /// Newest messages that the score of an agent looks for; `vctx verify` looks at all.

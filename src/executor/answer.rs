@@ -9,7 +9,7 @@ use crate::limits::QUEUE_ROWS_MAX;
 use crate::memory::TokenCounter;
 use crate::models::{Gateway, local};
 use crate::policy::{Answers, Question, Scope, SummaryAnswer};
-use crate::store::{Ro, queue};
+use crate::store::{Ro, queue, result_page};
 
 /// Answers a question into `answers`. Local answers are computed off the IO threads.
 pub(super) async fn answer(
@@ -23,6 +23,9 @@ pub(super) async fn answer(
     match question {
         Question::Queue { head_seq } => {
             answers.queue = Some(queue(ro, scope, head_seq, QUEUE_ROWS_MAX).await?);
+        }
+        Question::Page { handle } => {
+            answers.page = Some(result_page(ro, scope, &handle).await?);
         }
         Question::Summary { of, previous, lines, tokens_max, may_wait } => {
             if let Some(model) = model.filter(|_| may_wait) {

@@ -10,9 +10,7 @@ use tracing::field::Empty;
 use super::cache::Cores;
 use super::envelope;
 use super::measures::{Measures, Sample};
-use super::request::{
-    CallRequest, Guard, Reply, replay_key, request_hash, required_guard, required_key,
-};
+use super::request::{CallRequest, Guard, Reply, check_guarded, key_of, replay_key, request_hash};
 use super::turns::{Turn, Turns};
 use crate::clock::{self, Clock, iso8601};
 use crate::conveyance::Path;
@@ -24,6 +22,7 @@ use crate::limits::{
 };
 use crate::memory::change::Change;
 use crate::memory::core::Core;
+use crate::memory::heartbeat::HeartbeatLimits;
 use crate::memory::{Encoding, TokenCounter, receipt};
 use crate::meters;
 use crate::models::{Gateway, Tiktoken};
@@ -40,6 +39,8 @@ pub struct Executor {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<dyn Ids>,
     pub(super) counters: Counters,
+    /// What new agents may.
+    pub(super) heartbeat: HeartbeatLimits,
     model: Option<Gateway>,
     mode: WriteMode,
     cores: Cores,
@@ -70,6 +71,8 @@ struct Run<'a> {
     executor: &'a Executor,
     request: &'a CallRequest,
     scope: Scope,
+    /// The key that was made for this call, since its caller named none.
+    minted_key: Option<String>,
     replay_key: String,
     request_hash: String,
     begun: Instant,
@@ -119,6 +122,7 @@ impl Executor {
             clock,
             ids,
             counters,
+            heartbeat: HeartbeatLimits::default(),
             model,
             mode,
             cores: Cores::default(),
@@ -133,6 +137,12 @@ impl Executor {
     pub fn with_sessions(mut self, idle_ms: u64) -> Self {
         self.session_idle_ms = idle_ms;
         self
+    }
+
+    /// The same, with limits of heartbeats for the agents it will make.
+    #[must_use]
+    pub fn with_heartbeat(self, heartbeat: HeartbeatLimits) -> Self {
+        Self { heartbeat, ..self }
     }
 
     /// Loads the rank table of an encoding, so that the first call does not wait for it.
@@ -201,17 +211,23 @@ impl Executor {
 
     async fn run(&self, request: &CallRequest, begun: Instant) -> Result<Value> {
         let scope = admit(&request.principal, &request.agent)?;
-        if !request.call.writes() {
-            return self.read(request, &scope).await;
+        // A search that was given a key may have kept something under it.
+        let keyed = request.call.mints_key() && request.key.is_some();
+        if !request.call.writes()
+            && !keyed
+            && let Some(body) = self.read(request, &scope).await?
+        {
+            return Ok(body);
         }
-        let key = required_key(request.key.as_deref())?;
-        required_guard(request.guard.as_ref())?;
+        let (key, minted) = key_of(request, || self.ids.key())?;
+        check_guarded(request)?;
         let waits = matches!(request.call, Call::EvictFifo(_)) && self.model.is_some();
         let limit = if waits { CALL_MS_MAX + MODEL_MS_MAX } else { CALL_MS_MAX };
         let run = Run {
             executor: self,
             request,
-            replay_key: replay_key(&scope, key),
+            replay_key: replay_key(&scope, &key),
+            minted_key: minted.then_some(key),
             request_hash: request_hash(request.call.name(), &request.arguments),
             scope,
             begun,
@@ -226,15 +242,42 @@ impl Executor {
         run.write().await
     }
 
-    async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<Value> {
+    /// Runs a reading call on the socket for reads. `None` means that it found something to keep, and has to write.
+    async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<Option<Value>> {
         let core = self.fresh(scope, "", patience()).await?.0;
-        let around = self.surroundings(scope, request, &core, "");
-        match request.call.step(around, &core, &Answers::default())? {
-            Step::Read(result) => Ok(envelope::of_read(&core, result)),
-            Step::Ask(_) | Step::Write(_) | Step::Part(_) => {
-                Err(Error::new(Code::Internal, "a reading tool wants to write"))
+        let mut answers = Answers::default();
+        for _ in 0..QUESTIONS_MAX {
+            let around = self.surroundings(scope, request, &core, "");
+            match request.call.step(around, &core, &answers)? {
+                Step::Read(result) => {
+                    return Ok(Some(envelope::of_read(&core, result, self.clock.unix_ms())));
+                }
+                Step::Ask(question) => self.ask(question, &mut answers, scope, &core).await?,
+                Step::Write(_) | Step::Part(_) if request.call.mints_key() => return Ok(None),
+                Step::Write(_) | Step::Part(_) => {
+                    return Err(Error::new(Code::Internal, "a reading tool wants to write"));
+                }
             }
         }
+        Err(curious())
+    }
+
+    async fn ask(
+        &self,
+        question: Question,
+        answers: &mut Answers,
+        scope: &Scope,
+        core: &Core,
+    ) -> Result<()> {
+        let counter = Arc::clone(self.counters.of(core.encoding));
+        let model = self.model.as_ref();
+        super::answer::answer(question, answers, &self.ro, scope, counter, model).await?;
+        if let Some(queue) = &mut answers.queue {
+            // The queue is read after the core; what another server appended meanwhile belongs to a later revision, and
+            // the guard of the write will tell.
+            queue.retain(|message| message.seq < core.queue.next_seq);
+        }
+        Ok(())
     }
 
     /// Loads a core, repeating while the database is silent, until the deadline.
@@ -340,6 +383,10 @@ pub(super) fn no_agent() -> Error {
     Error::new(Code::AgentNotFound, "no such agent: create it with PUT /v1/agents/{agent}")
 }
 
+fn curious() -> Error {
+    Error::new(Code::Internal, format!("a call asked more than {QUESTIONS_MAX} questions"))
+}
+
 impl Run<'_> {
     async fn write(mut self) -> Result<Value> {
         let mut answers = Answers::default();
@@ -421,8 +468,11 @@ impl Run<'_> {
                 Err(error) => return if basis.guessed { Ok(Thought::Fresh) } else { Err(error) },
                 Ok(Step::Write(change)) => return Ok(Thought::Apply(change, false)),
                 Ok(Step::Part(change)) => return Ok(Thought::Apply(change, true)),
+                // That there is nothing to write is no more to be believed on a guess than an error.
+                Ok(Step::Read(_)) if basis.guessed => return Ok(Thought::Fresh),
                 Ok(Step::Read(result)) => {
-                    return Ok(Thought::Reply(envelope::of_read(core, result)));
+                    let now = self.executor.clock.unix_ms();
+                    return Ok(Thought::Reply(envelope::of_read(core, result, now)));
                 }
                 Ok(Step::Ask(_)) if basis.guessed => return Ok(Thought::Fresh),
                 Ok(Step::Ask(question)) => {
@@ -430,27 +480,14 @@ impl Run<'_> {
                         && self.executor.model.is_some();
                     if slow {
                         drop(turn.take());
-                        self.ask(question, answers, core).await?;
+                        self.executor.ask(question, answers, &self.scope, core).await?;
                         return Ok(Thought::Again);
                     }
-                    self.ask(question, answers, core).await?;
+                    self.executor.ask(question, answers, &self.scope, core).await?;
                 }
             }
         }
-        Err(Error::new(Code::Internal, format!("a call asked more than {QUESTIONS_MAX} questions")))
-    }
-
-    async fn ask(&self, question: Question, answers: &mut Answers, core: &Core) -> Result<()> {
-        let counter = Arc::clone(self.executor.counters.of(core.encoding));
-        let model = self.executor.model.as_ref();
-        super::answer::answer(question, answers, &self.executor.ro, &self.scope, counter, model)
-            .await?;
-        if let Some(queue) = &mut answers.queue {
-            // The queue is read after the core; what another server appended meanwhile belongs to a later revision, and
-            // the guard of the write will tell.
-            queue.retain(|message| message.seq < core.queue.next_seq);
-        }
-        Ok(())
+        Err(curious())
     }
 
     /// Whether what the caller builds on still holds for this call.
@@ -653,11 +690,15 @@ impl Run<'_> {
     fn record(&self, change: &Change, part: bool) -> Record {
         let now = self.executor.clock.unix_ms();
         let replay_key = if part { self.part_key() } else { self.replay_key.clone() };
+        let mut response = envelope::of_change(change);
+        if let Some(key) = &self.minted_key {
+            response.insert("idempotency_key".into(), key.as_str().into());
+        }
         Record {
             replay_key,
             request_hash: self.request_hash.clone(),
             tool: self.request.call.name(),
-            response: envelope::of_change(change),
+            response,
             created_at: iso8601(now),
             expires_at: now / 1000 + REPLAY_S,
         }

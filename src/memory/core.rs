@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::heartbeat::Heartbeat;
 use super::tokens::Encoding;
 
 /// The document `core_memory/{scope}`.
@@ -43,6 +44,9 @@ pub struct Core {
     pub chain: Chain,
     /// What happened so far.
     pub counters: Counters,
+    /// Chains of calls: limits and where they stand.
+    #[serde(default)]
+    pub heartbeat: Heartbeat,
     /// The last revisions and the versions they stood for, newest last.
     pub recent_revisions: RecentRevisions,
     /// Number of writes to this document.
@@ -218,7 +222,7 @@ impl Core {
             )*};
         }
         changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary queue notices
-            chain counters recent_revisions version updated_at last_message_ms);
+            chain counters heartbeat recent_revisions version updated_at last_message_ms);
         patch
     }
 

@@ -3,7 +3,9 @@
 pub mod change;
 pub mod core;
 pub mod event;
+pub mod heartbeat;
 pub mod message;
+pub mod page;
 pub mod receipt;
 pub mod receipt_check;
 pub mod render;

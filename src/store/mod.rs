@@ -6,6 +6,7 @@ mod db;
 mod endpoint;
 mod fault;
 mod message;
+mod page;
 mod query;
 mod score;
 mod setup;
@@ -13,12 +14,13 @@ mod transaction;
 mod trips;
 mod uds;
 
-pub use self::core::{Loaded, Replay, create, list, load, load_context, note};
+pub use self::core::{Loaded, Replay, create, events, list, load, load_context, note};
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Credentials, Ro, Rw, Settings};
 pub use endpoint::Endpoint;
 pub use fault::{Fault, FaultKind};
 pub use message::{Listed, page, queue};
+pub use page::result_page;
 pub use query::{QUERIES, Query};
 pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,

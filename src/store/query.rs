@@ -26,6 +26,7 @@ pub const QUERIES: &[Query] = &[
     super::core::LIST,
     super::core::CONTEXT,
     super::core::NOTE,
+    super::core::EVENTS,
     super::change::CHANGE,
     super::change::RECALL_APPEND,
     super::change::RECOUNT,
@@ -35,6 +36,7 @@ pub const QUERIES: &[Query] = &[
     super::score::PROBE_CORE,
     super::score::PROBE_RECALL,
     super::score::PROBE_ARCHIVAL,
+    super::page::PAGE,
     super::setup::META_LOAD,
     super::setup::META_STORE,
 ];

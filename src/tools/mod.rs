@@ -5,6 +5,7 @@ mod evict_fifo;
 mod fetch_core;
 mod patch_agent;
 mod post_event;
+mod record_heartbeat;
 mod spec;
 mod store_core;
 mod write_recall;

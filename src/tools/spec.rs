@@ -9,6 +9,7 @@ use super::evict_fifo::EvictFifo;
 use super::fetch_core::FetchCore;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
+use super::record_heartbeat::RecordHeartbeat;
 use super::store_core::StoreCore;
 use super::write_recall::WriteRecall;
 use crate::error::{Code, Error, Result};
@@ -60,6 +61,7 @@ pub enum Call {
     AppendFifo(AppendFifo),
     EvictFifo(EvictFifo),
     WriteRecall(WriteRecall),
+    RecordHeartbeat(RecordHeartbeat),
     PostEvent(PostEvent),
     PatchAgent(PatchAgent),
 }
@@ -73,12 +75,19 @@ pub enum Tool {
     AppendFifo,
     EvictFifo,
     WriteRecall,
+    RecordHeartbeat,
 }
 
 impl Tool {
     /// All of them.
-    pub const ALL: &'static [Self] =
-        &[Self::StoreCore, Self::FetchCore, Self::AppendFifo, Self::EvictFifo, Self::WriteRecall];
+    pub const ALL: &'static [Self] = &[
+        Self::StoreCore,
+        Self::FetchCore,
+        Self::AppendFifo,
+        Self::EvictFifo,
+        Self::WriteRecall,
+        Self::RecordHeartbeat,
+    ];
 
     /// The tool of that name.
     pub fn named(name: &str) -> Result<Self> {
@@ -128,6 +137,13 @@ impl Tool {
                 writes: true,
                 schema: schema_of::<WriteRecall>,
             },
+            Self::RecordHeartbeat => Spec {
+                name: "record_heartbeat",
+                description: "Ask to be called again at once (`continue`) so that you can take the next step before anything else happens, or \
+                    give control back (`yield`). A chain of such calls ends at its caps of depth, time and tokens.",
+                writes: true,
+                schema: schema_of::<RecordHeartbeat>,
+            },
         }
     }
 
@@ -152,6 +168,9 @@ pub fn decode(tool: Tool, arguments: Map<String, Value>) -> Result<Call> {
         Tool::AppendFifo => Call::AppendFifo(decode_as::<AppendFifo>(arguments)?.checked()?),
         Tool::EvictFifo => Call::EvictFifo(decode_as::<EvictFifo>(arguments)?.checked()?),
         Tool::WriteRecall => Call::WriteRecall(decode_as::<WriteRecall>(arguments)?.checked()?),
+        Tool::RecordHeartbeat => {
+            Call::RecordHeartbeat(decode_as::<RecordHeartbeat>(arguments)?.checked()?)
+        }
     })
 }
 
@@ -191,14 +210,52 @@ impl Call {
             Self::AppendFifo(_) => "append_fifo",
             Self::EvictFifo(_) => "evict_fifo",
             Self::WriteRecall(_) => "write_recall",
+            Self::RecordHeartbeat(_) => "record_heartbeat",
             Self::PostEvent(_) => "post_event",
             Self::PatchAgent(_) => "patch_agent",
         }
     }
 
-    /// Whether it writes.
+    /// Whether it may write: then it goes to the socket for writes, and takes a key. One that only reads may still find that
+    /// it has something to keep, if its key may be minted.
     pub fn writes(&self) -> bool {
-        !matches!(self, Self::FetchCore(_))
+        match self {
+            Self::FetchCore(_) => false,
+            Self::StoreCore(_)
+            | Self::AppendFifo(_)
+            | Self::EvictFifo(_)
+            | Self::WriteRecall(_)
+            | Self::RecordHeartbeat(_)
+            | Self::PostEvent(_)
+            | Self::PatchAgent(_) => true,
+        }
+    }
+
+    /// Whether a caller that names no revision means any: what the call does cannot overwrite what its caller has not seen.
+    pub fn any_revision(&self) -> bool {
+        match self {
+            Self::PostEvent(_) | Self::RecordHeartbeat(_) => true,
+            Self::FetchCore(_)
+            | Self::StoreCore(_)
+            | Self::AppendFifo(_)
+            | Self::EvictFifo(_)
+            | Self::WriteRecall(_)
+            | Self::PatchAgent(_) => false,
+        }
+    }
+
+    /// Whether a caller that names no key is given one with the answer.
+    pub fn mints_key(&self) -> bool {
+        match self {
+            Self::RecordHeartbeat(_) => true,
+            Self::FetchCore(_)
+            | Self::StoreCore(_)
+            | Self::AppendFifo(_)
+            | Self::EvictFifo(_)
+            | Self::WriteRecall(_)
+            | Self::PostEvent(_)
+            | Self::PatchAgent(_) => false,
+        }
     }
 
     /// What a given revision must still hold for.
@@ -209,6 +266,7 @@ impl Call {
             Self::PatchAgent(_) => Depends::All,
             Self::AppendFifo(_)
             | Self::WriteRecall(_)
+            | Self::RecordHeartbeat(_)
             | Self::PostEvent(_)
             | Self::FetchCore(_) => Depends::Queue,
         }
@@ -222,6 +280,7 @@ impl Call {
             Self::AppendFifo(input) => input.step(around, core, answers),
             Self::EvictFifo(input) => input.step(around, core, answers),
             Self::WriteRecall(input) => input.step(around, core, answers),
+            Self::RecordHeartbeat(input) => input.step(around, core, answers),
             Self::PostEvent(input) => input.step(around, core, answers),
             Self::PatchAgent(input) => input.step(around, core, answers),
         }
