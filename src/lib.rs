@@ -41,12 +41,14 @@
 //! - [`memory`]: plain values: core, message, event, change, receipt, and how each part is rendered.
 //! - [`policy`]: decisions: who may, what fits, what leaves the queue, what is stale.
 //! - [`context`]: the rendered window and its receipt.
+//! - [`conveyance`]: one number for what the memory carries, from plain counts.
 //! - [`models`]: counts tokens and makes summaries; answers and never decides.
 //! - [`store`]: the only room that speaks AQL; two sockets, two types.
 //! - [`tools`]: what each tool does to a core; one file each.
 //! - [`executor`]: the bridge: everything above, in the order of the steps.
 //! - [`startup`]: what `guards/` check from outside, checked from inside before serving.
 //! - [`jobs`]: what a server does by itself, now and then.
+//! - [`pulse`]: what the server looks at every few seconds: tiers, guards, sessions.
 //! - [`server`]: sockets, routes, bytes, problem details.
 //! - [`telemetry`]: where logs and metrics go.
 //! - [`client`]: this server's API from outside, for commands, demo and load test.
@@ -61,6 +63,7 @@ pub mod client;
 pub mod clock;
 pub mod config;
 pub mod context;
+pub mod conveyance;
 pub mod error;
 pub mod executor;
 pub mod ids;
@@ -71,6 +74,7 @@ pub mod memory;
 pub mod meters;
 pub mod models;
 pub mod policy;
+pub mod pulse;
 pub mod server;
 pub mod startup;
 pub mod store;

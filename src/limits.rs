@@ -157,3 +157,23 @@ pub const MCP_CURRENT_BYTES_MAX: usize = 16 * 1024;
 pub const MCP_CURRENT_MESSAGES: u64 = 5;
 /// Window of an agent that an MCP client makes by its first write, in tokens, unless told otherwise.
 pub const MCP_WINDOW_TOKENS: u64 = 32_768;
+/// Newest messages that the score of an agent looks for; `vctx verify` looks at all.
+pub const SCORE_MESSAGES_MAX: u64 = 20_000;
+/// Newest events that the score of an agent counts.
+pub const SCORE_EVENTS_MAX: u64 = 10_000;
+/// Longest wait for the probe of one tier, in milliseconds.
+pub const PROBE_MS_MAX: u64 = 2_000;
+/// Probes of each tier that are remembered, newest first: an hour at the usual pace.
+pub const PROBES_KEPT: usize = 720;
+/// Pause between two runs of the inside eye, in milliseconds.
+pub const GUARDS_MS: u64 = 60_000;
+/// Sessions of agents measured at the same time; the one that was quiet longest is closed for a new one.
+pub const SESSIONS_MAX: usize = 1_024;
+/// Quiet time after which an agent's session is over, unless configured, in milliseconds: fifteen minutes.
+pub const SESSION_IDLE_MS: u64 = 900_000;
+/// Sessions closed with their figures when the server stops; the rest are closed without a line.
+pub const SESSIONS_TOLD_MAX: usize = 64;
+/// Longest time for that, in milliseconds.
+pub const SESSIONS_TOLD_MS: u64 = 3_000;
+/// Times a model is asked for one summary, the first one counted (SM-02: never a loop).
+pub const SUMMARY_ATTEMPTS_MAX: usize = 3;

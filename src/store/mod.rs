@@ -8,8 +8,10 @@ mod fault;
 mod message;
 mod page;
 mod query;
+mod score;
 mod setup;
 mod transaction;
+mod trips;
 mod uds;
 
 pub use self::core::{
@@ -22,5 +24,9 @@ pub use fault::{Fault, FaultKind};
 pub use message::{Listed, page, queue};
 pub use page::result_page;
 pub use query::{QUERIES, Query};
+pub use score::{
+    EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
+};
 pub use setup::{SCHEMA, SetupReport, schema_version, set_up};
 pub use transaction::Leftovers;
+pub use trips::{Trips, counted};
