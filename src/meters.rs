@@ -39,6 +39,9 @@ pub const TOKEN_NOTICES: &str = "token.notices";
 /// Tokens left in it.
 pub const TOKEN_FREE: &str = "token.free";
 
+/// Chunks offered to the archive, by whether their evidence held (`late`, `naive`).
+pub const CHUNKS_OFFERED: &str = "vctx_archival_chunks_offered_total";
+
 /// Whether a metric counts up, stands, or has buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -74,5 +77,6 @@ pub const ALL: &[(&str, Kind, &str)] = &[
     (TOKEN_FIFO, Kind::Gauge, "Tokens of queued messages in the window last written"),
     (TOKEN_SUMMARY, Kind::Gauge, "Tokens of the summary in the window last written"),
     (TOKEN_NOTICES, Kind::Gauge, "Tokens of notices in the window last written"),
+    (CHUNKS_OFFERED, Kind::Counter, "Chunks offered to the archive by evidence (late, naive)"),
     (TOKEN_FREE, Kind::Gauge, "Tokens left in the window last written"),
 ];

@@ -18,12 +18,15 @@ use crate::limits::{
     ATTEMPTS_MAX, BACKOFF_MS, CALL_MS_MAX, CONFLICT_RETRIES_MAX, EVICT_PARTS_MAX,
     LEFTOVER_CONFLICTS, MODEL_MS_MAX, QUESTIONS_MAX, REPLAY_S,
 };
+use crate::memory::archive::Manifest;
 use crate::memory::change::Change;
 use crate::memory::core::Core;
 use crate::memory::{Encoding, TokenCounter, receipt};
 use crate::meters;
 use crate::models::{Gateway, Tiktoken};
-use crate::policy::{Answers, Question, Scope, Surroundings, admit, changed_since, tokens};
+use crate::policy::{
+    Answers, Depends, Question, Scope, Surroundings, admit, changed_since, tokens,
+};
 use crate::store::{Applied, Fault, Leftovers, Record, Replay, Ro, Rw, WriteMode, apply, load};
 use crate::tools::{Call, Step};
 
@@ -127,6 +130,9 @@ impl Executor {
         let begun = clock::now();
         let tool = request.call.name();
         let outcome = self.run(request, begun).await;
+        if let Err(error) = &outcome {
+            self.note_naive(request, error).await;
+        }
         let took = begun.elapsed();
         let code = outcome.as_ref().map_or_else(|e| e.code.text(), |_| "OK");
         metrics::counter!(meters::TOOL_CALLS, "tool" => tool, "outcome" => code).increment(1);
@@ -161,7 +167,7 @@ impl Executor {
             return self.read(request, &scope).await;
         }
         let key = required_key(request.key.as_deref())?;
-        required_guard(request.guard.as_ref())?;
+        required_guard(request.guard.as_ref(), &request.call)?;
         let waits = matches!(request.call, Call::EvictFifo(_)) && self.model.is_some();
         let limit = if waits { CALL_MS_MAX + MODEL_MS_MAX } else { CALL_MS_MAX };
         let run = Run {
@@ -180,6 +186,18 @@ impl Executor {
             leftovers: Leftovers::default(),
         };
         run.write().await
+    }
+
+    /// Logs chunks that were refused as naive: nothing of them is stored, but that they were offered counts.
+    async fn note_naive(&self, request: &CallRequest, error: &Error) {
+        if error.code != Code::LateChunkingRequired {
+            return;
+        }
+        let refused = error.fields.get("refused_chunks").and_then(Value::as_u64).unwrap_or(0);
+        metrics::counter!(meters::CHUNKS_OFFERED, "evidence" => "naive").increment(refused);
+        if let Err(fault) = self.note_refusal(&request.principal, &request.agent, error).await {
+            tracing::error!(error = fault.chain(), "a refused ingest could not be noted");
+        }
     }
 
     async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<Value> {
@@ -370,6 +388,9 @@ impl Run<'_> {
         let model = self.executor.model.as_ref();
         super::answer::answer(question, answers, &self.executor.ro, &self.scope, counter, model)
             .await?;
+        if let Some(archive) = &answers.archive {
+            check_manifest(self.request.guard.as_ref(), archive.manifest.as_ref())?;
+        }
         if let Some(queue) = &mut answers.queue {
             // The queue is read after the core; what another server appended meanwhile belongs to a later revision, and
             // the guard of the write will tell.
@@ -381,6 +402,9 @@ impl Run<'_> {
     /// Whether what the caller builds on still holds for this call.
     fn check_guard(&self, core: &Core) -> Result<()> {
         let Some(Guard::Rev(rev)) = &self.request.guard else { return Ok(()) };
+        if self.request.call.depends() == Depends::Manifest {
+            return Ok(());
+        }
         let rev = self.own_rev.as_ref().unwrap_or(rev);
         if *rev == core.rev {
             return Ok(());
@@ -589,6 +613,25 @@ impl Run<'_> {
     }
 }
 
+/// Whether the document is as the caller of an ingest saw it. It is read behind the core, whose revision every ingest moves: if it
+/// changes between this look and the write, the write is stale.
+fn check_manifest(guard: Option<&Guard>, manifest: Option<&Manifest>) -> Result<()> {
+    let now = manifest.map(|m| m.revision.as_str());
+    let holds = match guard {
+        None | Some(Guard::Any) => true,
+        Some(Guard::Rev(rev)) => now == Some(rev),
+        Some(Guard::Absent) => now.is_none(),
+    };
+    if holds {
+        return Ok(());
+    }
+    let message = match now {
+        Some(_) => "the document was taken in since: send its _rev to replace it, or \"*\"",
+        None => "the document is not in the archive: send \"*\" or an empty _rev to take it in",
+    };
+    Err(Error::new(Code::RevisionStale, message).with("_rev", now))
+}
+
 /// Figures of a change that was written.
 fn report(change: &Change) {
     let now = tokens(&change.after);
@@ -608,6 +651,10 @@ fn report(change: &Change) {
     }
     let warned = change.after.counters.warnings - change.before.counters.warnings;
     metrics::counter!(meters::WARNINGS).increment(warned);
+    if let Some(ingest) = &change.ingest {
+        metrics::counter!(meters::CHUNKS_OFFERED, "evidence" => "late")
+            .increment(ingest.manifest.chunks);
+    }
     if let Some(evict) = &change.evict {
         metrics::counter!(meters::FLUSHES).increment(1);
         metrics::counter!(meters::EVICTED).increment(evict.evicted_count);

@@ -12,6 +12,7 @@ use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
 use crate::limits::{EVICT_BYTES_MAX, EVICT_ROWS_MAX, REVISIONS_KEPT, SUMMARY_TRIES_MAX};
+use crate::memory::archive::{Ingest, Manifest, VectorSetting};
 use crate::memory::change::{Change, Evict, RecallEdge, Recount};
 use crate::memory::core::{Core, Notice, RemovedBlock, Summary};
 use crate::memory::event::{Event, EventType};
@@ -68,6 +69,33 @@ pub enum Question {
         /// Whether the caller may wait for a model.
         may_wait: bool,
     },
+    /// What stands in the archive before an ingest.
+    Archive {
+        /// Key of the document's manifest.
+        manifest_key: String,
+        /// Messages that the document is derived from.
+        messages: Vec<String>,
+    },
+    /// Vectors of the chunks of one document, each in the light of the whole.
+    Embed {
+        /// The chunks, in order.
+        texts: Vec<String>,
+        /// Components of each vector.
+        dimension: u32,
+    },
+}
+
+/// What an ingest or a search of the archive builds on.
+#[derive(Clone, Debug, Default)]
+pub struct ArchiveAnswer {
+    /// The document as it was last taken in.
+    pub manifest: Option<Manifest>,
+    /// What the vectors of this database have in common; none before the first ingest.
+    pub setting: Option<VectorSetting>,
+    /// Those of the messages asked for that are there.
+    pub messages: Vec<String>,
+    /// Whether a vector index serves the archive.
+    pub index_ready: bool,
 }
 
 /// A summary that was asked for.
@@ -88,6 +116,10 @@ pub struct Answers {
     pub queue: Option<Vec<Message>>,
     /// The summary.
     pub summary: Option<SummaryAnswer>,
+    /// What stands in the archive.
+    pub archive: Option<ArchiveAnswer>,
+    /// Vectors of texts.
+    pub embeddings: Option<Vec<Vec<f64>>>,
 }
 
 /// How a draft ends.
@@ -124,6 +156,7 @@ pub struct Draft<'a> {
     recall: Vec<RecallEdge>,
     recount: Vec<Recount>,
     evict: Option<Evict>,
+    ingest: Option<Box<Ingest>>,
     events: Vec<Event>,
     envelope: Map<String, Value>,
 }
@@ -145,6 +178,7 @@ impl<'a> Draft<'a> {
             recall: Vec::new(),
             recount: Vec::new(),
             evict: None,
+            ingest: None,
             events: Vec::new(),
             envelope: Map::new(),
         }
@@ -222,6 +256,15 @@ impl<'a> Draft<'a> {
         (key, cost)
     }
 
+    /// Takes a document into the archive, in the place of the one that the old manifest describes.
+    pub fn archive(&mut self, ingest: Ingest, old: Option<&Manifest>) {
+        let archived = &mut self.after.archived;
+        archived.documents += u64::from(old.is_none());
+        archived.chunks =
+            archived.chunks.saturating_sub(old.map_or(0, |m| m.chunks)) + ingest.manifest.chunks;
+        self.ingest = Some(Box::new(ingest));
+    }
+
     /// Takes a block away. That it went is remembered as long as a revision is that may have seen it.
     pub fn remove_block(&mut self, id: &str) {
         self.after.working_blocks.retain(|b| b.id != id);
@@ -292,6 +335,7 @@ impl<'a> Draft<'a> {
             messages: self.messages,
             recall: self.recall,
             evict: self.evict,
+            ingest: self.ingest,
             recount: self.recount,
             events: self.events,
             result,
@@ -529,7 +573,7 @@ impl<'a> Draft<'a> {
     fn audit(&mut self, before: &Tokens) {
         let after = tokens(&self.after);
         let notices: Vec<&str> = self.after.notices.iter().map(|n| n.kind.as_str()).collect();
-        let details = json!({
+        let mut details = json!({
             "tool": self.around.tool, "actor": self.around.actor, "key_hash": self.around.key_hash,
             "tokens_before": before, "tokens_after": after,
             "version_before": self.before.version, "version_after": self.after.version,
@@ -537,6 +581,11 @@ impl<'a> Draft<'a> {
             "chain_head": self.after.chain.head, "notices": notices,
             "policy": self.after.token_budget, "encoding": self.after.encoding,
         });
+        if let Some(ingest) = &self.ingest {
+            let manifest = &ingest.manifest;
+            details["ingest"] = json!({"manifest": manifest.key, "revision": manifest.revision,
+                "offered_chunks": manifest.chunks, "compliant_chunks": manifest.chunks});
+        }
         self.event(EventType::Audit, details);
     }
 }

@@ -9,7 +9,9 @@ mod staleness;
 
 pub use admit::{Actor, Principal, Scope, admit, check_name};
 pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tokens};
-pub use draft::{Answers, Draft, Finish, Flush, Line, Question, SummaryAnswer, Surroundings};
+pub use draft::{
+    Answers, ArchiveAnswer, Draft, Finish, Flush, Line, Question, SummaryAnswer, Surroundings,
+};
 pub use evict::{Item, Plan, plan};
 pub use pins::{check_pins, pinned_tokens_max};
 pub use staleness::{Depends, changed_since};

@@ -31,6 +31,13 @@ pub const QUERIES: &[Query] = &[
     super::change::RECOUNT,
     super::message::QUEUE,
     super::message::LIST,
+    super::archive::LOAD,
+    super::archive::SETTING,
+    super::archive::DERIVED_TRIM,
+    super::archive::DERIVED,
+    super::archive::TRIM,
+    super::archive::APPEND,
+    super::archive::MANIFEST,
     super::setup::META_LOAD,
     super::setup::META_STORE,
 ];

@@ -3,6 +3,7 @@
 mod append_fifo;
 mod evict_fifo;
 mod fetch_core;
+mod ingest_archival;
 mod patch_agent;
 mod post_event;
 mod spec;

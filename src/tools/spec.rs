@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::append_fifo::AppendFifo;
 use super::evict_fifo::EvictFifo;
 use super::fetch_core::FetchCore;
+use super::ingest_archival::IngestArchival;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
 use super::store_core::StoreCore;
@@ -60,6 +61,7 @@ pub enum Call {
     AppendFifo(AppendFifo),
     EvictFifo(EvictFifo),
     WriteRecall(WriteRecall),
+    IngestArchival(Box<IngestArchival>),
     PostEvent(PostEvent),
     PatchAgent(PatchAgent),
 }
@@ -73,12 +75,19 @@ pub enum Tool {
     AppendFifo,
     EvictFifo,
     WriteRecall,
+    IngestArchival,
 }
 
 impl Tool {
     /// All of them.
-    pub const ALL: &'static [Self] =
-        &[Self::StoreCore, Self::FetchCore, Self::AppendFifo, Self::EvictFifo, Self::WriteRecall];
+    pub const ALL: &'static [Self] = &[
+        Self::StoreCore,
+        Self::FetchCore,
+        Self::AppendFifo,
+        Self::EvictFifo,
+        Self::WriteRecall,
+        Self::IngestArchival,
+    ];
 
     /// The tool of that name.
     pub fn named(name: &str) -> Result<Self> {
@@ -128,6 +137,14 @@ impl Tool {
                 writes: true,
                 schema: schema_of::<WriteRecall>,
             },
+            Self::IngestArchival => Spec {
+                name: "ingest_archival",
+                description: "Take a document into the archive, chunk by chunk, so that search_archival finds its passages. Give texts \
+                    alone, or texts with vectors that were made late (the whole document encoded, then pooled for each chunk). The same \
+                    `doc_id` again replaces the document.",
+                writes: true,
+                schema: schema_of::<IngestArchival>,
+            },
         }
     }
 
@@ -152,6 +169,9 @@ pub fn decode(tool: Tool, arguments: Map<String, Value>) -> Result<Call> {
         Tool::AppendFifo => Call::AppendFifo(decode_as::<AppendFifo>(arguments)?.checked()?),
         Tool::EvictFifo => Call::EvictFifo(decode_as::<EvictFifo>(arguments)?.checked()?),
         Tool::WriteRecall => Call::WriteRecall(decode_as::<WriteRecall>(arguments)?.checked()?),
+        Tool::IngestArchival => {
+            Call::IngestArchival(Box::new(decode_as::<IngestArchival>(arguments)?.checked()?))
+        }
     })
 }
 
@@ -191,6 +211,7 @@ impl Call {
             Self::AppendFifo(_) => "append_fifo",
             Self::EvictFifo(_) => "evict_fifo",
             Self::WriteRecall(_) => "write_recall",
+            Self::IngestArchival(_) => "ingest_archival",
             Self::PostEvent(_) => "post_event",
             Self::PatchAgent(_) => "patch_agent",
         }
@@ -207,6 +228,7 @@ impl Call {
             Self::StoreCore(input) => Depends::Block(input.block_id.clone()),
             Self::EvictFifo(_) => Depends::Eviction,
             Self::PatchAgent(_) => Depends::All,
+            Self::IngestArchival(_) => Depends::Manifest,
             Self::AppendFifo(_)
             | Self::WriteRecall(_)
             | Self::PostEvent(_)
@@ -222,6 +244,7 @@ impl Call {
             Self::AppendFifo(input) => input.step(around, core, answers),
             Self::EvictFifo(input) => input.step(around, core, answers),
             Self::WriteRecall(input) => input.step(around, core, answers),
+            Self::IngestArchival(input) => input.step(around, core, answers),
             Self::PostEvent(input) => input.step(around, core, answers),
             Self::PatchAgent(input) => input.step(around, core, answers),
         }
