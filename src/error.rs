@@ -43,6 +43,8 @@ codes! {
     InvalidArgument = "INVALID_ARGUMENT", 400, "an argument is wrong";
     InvalidJson = "INVALID_JSON", 400, "the body is not the JSON expected here";
     InvalidName = "INVALID_NAME", 400, "a name has a character or length that is not allowed";
+    PageTokenInvalid = "PAGE_TOKEN_INVALID", 400, "the page token is not one of this agent, tool and question";
+    ModeUnavailable = "MODE_UNAVAILABLE", 400, "this way of searching is not available";
     IdempotencyKeyRequired = "IDEMPOTENCY_KEY_REQUIRED", 400, "a writing call needs an idempotency key";
     Forbidden = "FORBIDDEN", 403, "this caller may not do this";
     AgentNotFound = "AGENT_NOT_FOUND", 404, "no such agent";
@@ -54,6 +56,7 @@ codes! {
     IdempotencyKeyReused = "IDEMPOTENCY_KEY_REUSED", 409, "the idempotency key belongs to another call";
     Conflict = "CONFLICT", 409, "other writers were faster each time";
     VectorSettingMismatch = "VECTOR_SETTING_MISMATCH", 409, "the database holds vectors of another kind";
+    PageExpired = "PAGE_EXPIRED", 410, "the result list of this page token is no longer kept";
     RevisionStale = "REVISION_STALE", 412, "the memory changed since the given revision";
     BodyTooLarge = "BODY_TOO_LARGE", 413, "the body is larger than allowed";
     TokenBudgetExceeded = "TOKEN_BUDGET_EXCEEDED", 422, "the window has no room for this";

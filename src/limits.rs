@@ -41,7 +41,7 @@ pub const OPEN_CALL_ROWS_MAX: usize = 16;
 /// Earlier revisions that the core remembers, to tell what changed since one.
 pub const REVISIONS_KEPT: usize = 24;
 /// Questions one call may ask before it must decide.
-pub const QUESTIONS_MAX: usize = 4;
+pub const QUESTIONS_MAX: usize = 8;
 /// Times a call is thought anew after another writer was faster or an answer was lost.
 pub const ATTEMPTS_MAX: u32 = 64;
 /// Times a call that builds on any revision (`*`) is recomputed after a conflict (`conflict_retries_max`).
@@ -87,6 +87,14 @@ pub const ACCEPT_PAUSE_MS: u64 = 50;
 pub const MESSAGES_PAGE: (u64, u64) = (100, 1_000);
 /// Agents listed at once.
 pub const AGENTS_PAGE_MAX: u64 = 10_000;
+/// Ids that a spool notice names; more are only counted.
+pub const SPOOL_IDS_NAMED_MAX: usize = 8;
+/// Times a preview is shortened to meet its tokens before it is left out.
+pub const PREVIEW_TRIES_MAX: usize = 16;
+/// Life of a stored result list, in seconds; its page tokens end with it.
+pub const PAGE_S: u64 = 3600;
+/// Longest page token, in bytes.
+pub const PAGE_TOKEN_BYTES_MAX: usize = 128;
 /// Life of an idempotency record, in seconds: seven days, after that a retry is a new call.
 pub const REPLAY_S: u64 = 7 * 24 * 3600;
 /// Longest path of a Unix socket, in bytes (`sun_path` of Linux holds 108 with its NUL).

@@ -11,13 +11,14 @@ use vctx::ids::SeededIds;
 use vctx::memory::core::Core;
 use vctx::memory::event::EventType;
 use vctx::memory::message::{Kind, Message};
+use vctx::memory::page::Page;
 use vctx::memory::receipt;
 use vctx::memory::tokens::message_cost;
 use vctx::memory::{Encoding, TokenCounter};
 use vctx::models::local;
 use vctx::policy::{
-    Actor, Answers, Depends, Principal, Question, Scope, SummaryAnswer, Surroundings, admit,
-    changed_since, pinned_tokens_max, summary_tokens_max, tokens,
+    Actor, Answers, Depends, Draft, Finish, Flush, Principal, Question, Scope, SummaryAnswer,
+    Surroundings, admit, changed_since, pinned_tokens_max, summary_tokens_max, tokens,
 };
 use vctx::tools::{Call, NewAgent, PatchAgent, Step, Tool, decode, decode_as, new_core};
 
@@ -44,6 +45,7 @@ struct World {
     logged: BTreeMap<u64, String>,
     joined: BTreeMap<u64, u64>,
     events: Vec<EventType>,
+    pages: Vec<Page>,
     unix_ms: u64,
     /// Whether everything is checked after each write; filling a long queue does without.
     checks: bool,
@@ -71,6 +73,7 @@ impl World {
             logged: BTreeMap::new(),
             joined: BTreeMap::new(),
             events: Vec::new(),
+            pages: Vec::new(),
             unix_ms: 2_000,
             checks: true,
         }
@@ -105,6 +108,9 @@ impl World {
                 Step::Ask(Question::Queue { head_seq }) => {
                     answers.queue =
                         Some(self.messages.iter().filter(|m| m.seq >= head_seq).cloned().collect());
+                }
+                Step::Ask(Question::Page { handle }) => {
+                    answers.page = Some(self.pages.iter().find(|p| p.handle == handle).cloned());
                 }
                 Step::Ask(Question::Summary { of, previous, lines, tokens_max, .. }) => {
                     let lines: Vec<local::Line<'_>> = lines
@@ -164,6 +170,7 @@ impl World {
             message.token_estimate = recount.token_estimate;
         }
         self.events.extend(change.events.iter().map(|e| e.kind));
+        self.pages.extend(change.pages.iter().cloned());
         self.core = change.after.clone();
         self.core.rev = format!("rev{}", self.core.version);
         if self.checks {
@@ -200,7 +207,8 @@ impl World {
             chain = receipt::link(&chain, &message.digest);
             let evicted = message.seq < core.queue.head_seq && message.kind.logged();
             let logged = self.logged.contains_key(&message.seq);
-            assert_eq!(logged, evicted || message.kind == Kind::Recall, "seq {seq}");
+            let stored = matches!(message.kind, Kind::Recall | Kind::Spool);
+            assert_eq!(logged, evicted || stored, "seq {seq}");
         }
         assert_eq!(
             (core.chain.head.as_str(), core.chain.length),
@@ -484,4 +492,105 @@ proptest! {
         }
         prop_assert_eq!(world.messages.len(), appended);
     }
+}
+
+/// A draft that is only given to the budget, as a tool gives it.
+fn drafted(world: &mut World, change: impl Fn(&mut Draft<'_>)) {
+    world.unix_ms += 1;
+    let around = Surroundings {
+        counter: &FourBytes,
+        unix_ms: world.unix_ms,
+        ids: &world.ids,
+        scope: &world.scope,
+        actor: &world.actor,
+        tool: "search_recall",
+        key_hash: "k",
+    };
+    let mut draft = Draft::new(around, &world.core);
+    change(&mut draft);
+    let target = world.core.token_budget.target;
+    let flush = Flush { always: false, target, summarize: true, may_wait: false };
+    let finished = draft.finish(flush, &Answers::default(), Map::new()).unwrap();
+    let Finish::Write(change) = finished else { panic!("nothing had to be asked") };
+    world.write(&change);
+}
+
+fn notice(world: &World, kind: &str) -> Option<String> {
+    world.core.notices.iter().find(|n| n.kind == kind).map(|n| n.content.clone())
+}
+
+#[test]
+fn a_copy_is_counted_marked_and_never_logged() {
+    let mut world = World::new(1000, "Be kind.");
+    let call = json!({"content": "", "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]});
+    world.call("append_fifo", json!({"message": call, "role": "assistant"})).unwrap();
+    let answer = json!({"content": "It rains.", "tool_call_id": "c", "name": "weather"});
+    world.call("append_fifo", json!({"message": answer, "role": "tool"})).unwrap();
+    world.call("evict_fifo", json!({"target_tokens": 0})).unwrap();
+    let (logged, original) = (world.logged.len(), world.messages[1].clone());
+    for _ in 0..5 {
+        let before = world.occupancy();
+        drafted(&mut world, |draft| {
+            let cost = draft.copy_cost(&original);
+            let (seq, counted) = draft.copy(&original);
+            assert_eq!((seq, counted), (draft.after.queue.next_seq - 1, cost));
+        });
+        let copy = world.messages.last().unwrap().clone();
+        assert_eq!((copy.kind, copy.copy_of.as_ref()), (Kind::Copy, Some(&original.key)));
+        assert_eq!((&copy.content, copy.tool_call_id()), (&original.content, None));
+        assert_eq!(world.occupancy(), before + copy.token_estimate);
+        let rendered = copy.rendered();
+        assert_eq!(rendered["role"], "user", "a tool's answer may not stand without its call");
+        let text = rendered["content"].as_str().unwrap();
+        assert!(
+            text.starts_with("[recalled: seq 2, tool, ") && text.ends_with("It rains."),
+            "{text}"
+        );
+        world.call("evict_fifo", json!({"target_tokens": 0})).unwrap();
+        assert_eq!(world.core.queue.count, 0);
+        assert_eq!(world.logged.len(), logged);
+    }
+}
+
+#[test]
+fn a_spooled_result_is_whole_and_its_notice_goes_when_the_window_has_emptied() {
+    let mut world = World::new(1000, "Be kind.");
+    let payload = "A line of a long result.\n".repeat(60_000);
+    let before = world.occupancy();
+    drafted(&mut world, |draft| {
+        assert_eq!(draft.spool(&payload).len(), 2);
+    });
+    let spooled: Vec<&Message> = world.messages.iter().filter(|m| m.kind == Kind::Spool).collect();
+    assert_eq!(spooled.iter().map(|m| m.content.as_str()).collect::<String>(), payload);
+    let text = notice(&world, "spool").expect("a notice");
+    assert!(spooled.iter().all(|m| text.contains(&m.key)), "{text}");
+    assert_eq!(world.occupancy(), before + tokens(&world.core).notices);
+
+    // It outlives what only adds, is replaced by the next one, and goes when occupancy falls below the warning.
+    world.call("append_fifo", said(20)).unwrap();
+    assert_eq!(notice(&world, "spool"), Some(text.clone()));
+    drafted(&mut world, |draft| drop(draft.spool("short")));
+    let second = notice(&world, "spool").expect("a notice");
+    assert_ne!(second, text);
+    while world.occupancy() < 700 {
+        world.call("append_fifo", said(20)).unwrap();
+    }
+    assert!(notice(&world, "spool").is_some() && notice(&world, "pressure").is_some());
+    while world.core.counters.flushes == 0 {
+        world.call("append_fifo", said(20)).unwrap();
+    }
+    assert_eq!((notice(&world, "spool"), notice(&world, "pressure")), (None, None));
+}
+
+#[test]
+fn a_spool_notice_gives_way_to_what_must_fit() {
+    let mut world = World::new(256, "Be kind.");
+    world.call("append_fifo", said(200)).unwrap();
+    drafted(&mut world, |draft| drop(draft.spool(&"x".repeat(4000))));
+    assert!(world.occupancy() <= 256);
+    drafted(&mut world, |draft| {
+        let room = draft.room();
+        let flush = draft.after.token_budget.flush;
+        assert!(tokens(&draft.after).occupancy + room < flush || room == 0);
+    });
 }

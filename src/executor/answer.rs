@@ -9,7 +9,7 @@ use crate::limits::QUEUE_ROWS_MAX;
 use crate::memory::TokenCounter;
 use crate::models::{Gateway, lexical, local};
 use crate::policy::{Answers, ArchiveAnswer, Question, Scope, SummaryAnswer};
-use crate::store::{Ro, load_archive, queue, vector_index};
+use crate::store::{Ro, load_archive, queue, result_page, vector_index};
 
 /// Answers a question into `answers`. Local answers are computed off the IO threads.
 pub(super) async fn answer(
@@ -42,6 +42,9 @@ pub(super) async fn answer(
                 Some(vectors.await.map_err(|e| {
                     Error::new(Code::Internal, "the embedder stopped").caused_by(e)
                 })?);
+        }
+        Question::Page { handle } => {
+            answers.page = Some(result_page(ro, scope, &handle).await?);
         }
         Question::Summary { of, previous, lines, tokens_max, may_wait } => {
             if let Some(model) = model.filter(|_| may_wait) {

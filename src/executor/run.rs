@@ -7,9 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::cache::Cores;
 use super::envelope;
-use super::request::{
-    CallRequest, Guard, Reply, replay_key, request_hash, required_guard, required_key,
-};
+use super::request::{CallRequest, Guard, Reply, check_guarded, key_of, replay_key, request_hash};
 use super::turns::{Turn, Turns};
 use crate::clock::{self, Clock, iso8601};
 use crate::error::{Code, Error, Result};
@@ -18,7 +16,6 @@ use crate::limits::{
     ATTEMPTS_MAX, BACKOFF_MS, CALL_MS_MAX, CONFLICT_RETRIES_MAX, EVICT_PARTS_MAX,
     LEFTOVER_CONFLICTS, MODEL_MS_MAX, QUESTIONS_MAX, REPLAY_S,
 };
-use crate::memory::archive::Manifest;
 use crate::memory::change::Change;
 use crate::memory::core::Core;
 use crate::memory::{Encoding, TokenCounter, receipt};
@@ -64,6 +61,8 @@ struct Run<'a> {
     executor: &'a Executor,
     request: &'a CallRequest,
     scope: Scope,
+    /// The key that was made for this call, since its caller named none.
+    minted_key: Option<String>,
     replay_key: String,
     request_hash: String,
     begun: Instant,
@@ -163,17 +162,23 @@ impl Executor {
 
     async fn run(&self, request: &CallRequest, begun: Instant) -> Result<Value> {
         let scope = admit(&request.principal, &request.agent)?;
-        if !request.call.writes() {
-            return self.read(request, &scope).await;
+        // A search that was given a key may have kept something under it.
+        let keyed = request.call.mints_key() && request.key.is_some();
+        if !request.call.writes()
+            && !keyed
+            && let Some(body) = self.read(request, &scope).await?
+        {
+            return Ok(body);
         }
-        let key = required_key(request.key.as_deref())?;
-        required_guard(request.guard.as_ref(), &request.call)?;
+        let (key, minted) = key_of(request, || self.ids.key())?;
+        check_guarded(request)?;
         let waits = matches!(request.call, Call::EvictFifo(_)) && self.model.is_some();
         let limit = if waits { CALL_MS_MAX + MODEL_MS_MAX } else { CALL_MS_MAX };
         let run = Run {
             executor: self,
             request,
-            replay_key: replay_key(&scope, key),
+            replay_key: replay_key(&scope, &key),
+            minted_key: minted.then_some(key),
             request_hash: request_hash(request.call.name(), &request.arguments),
             scope,
             begun,
@@ -200,15 +205,40 @@ impl Executor {
         }
     }
 
-    async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<Value> {
+    /// Runs a reading call on the socket for reads. `None` means that it found something to keep, and has to write.
+    async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<Option<Value>> {
         let core = self.fresh(scope, "", patience()).await?.0;
-        let around = self.surroundings(scope, request, &core, "");
-        match request.call.step(around, &core, &Answers::default())? {
-            Step::Read(result) => Ok(envelope::of_read(&core, result)),
-            Step::Ask(_) | Step::Write(_) | Step::Part(_) => {
-                Err(Error::new(Code::Internal, "a reading tool wants to write"))
+        let mut answers = Answers::default();
+        for _ in 0..QUESTIONS_MAX {
+            let around = self.surroundings(scope, request, &core, "");
+            match request.call.step(around, &core, &answers)? {
+                Step::Read(result) => return Ok(Some(envelope::of_read(&core, result))),
+                Step::Ask(question) => self.ask(question, &mut answers, scope, &core).await?,
+                Step::Write(_) | Step::Part(_) if request.call.mints_key() => return Ok(None),
+                Step::Write(_) | Step::Part(_) => {
+                    return Err(Error::new(Code::Internal, "a reading tool wants to write"));
+                }
             }
         }
+        Err(curious())
+    }
+
+    async fn ask(
+        &self,
+        question: Question,
+        answers: &mut Answers,
+        scope: &Scope,
+        core: &Core,
+    ) -> Result<()> {
+        let counter = Arc::clone(self.counters.of(core.encoding));
+        let model = self.model.as_ref();
+        super::answer::answer(question, answers, &self.ro, scope, counter, model).await?;
+        if let Some(queue) = &mut answers.queue {
+            // The queue is read after the core; what another server appended meanwhile belongs to a later revision, and
+            // the guard of the write will tell.
+            queue.retain(|message| message.seq < core.queue.next_seq);
+        }
+        Ok(())
     }
 
     /// Loads a core, repeating while the database is silent, until the deadline.
@@ -281,6 +311,10 @@ pub(super) fn patience() -> Instant {
 
 fn no_agent() -> Error {
     Error::new(Code::AgentNotFound, "no such agent: create it with PUT /v1/agents/{agent}")
+}
+
+fn curious() -> Error {
+    Error::new(Code::Internal, format!("a call asked more than {QUESTIONS_MAX} questions"))
 }
 
 impl Run<'_> {
@@ -373,30 +407,35 @@ impl Run<'_> {
                         && self.executor.model.is_some();
                     if slow {
                         drop(turn.take());
-                        self.ask(question, answers, core).await?;
+                        self.executor.ask(question, answers, &self.scope, core).await?;
                         return Ok(Thought::Again);
                     }
-                    self.ask(question, answers, core).await?;
+                    self.executor.ask(question, answers, &self.scope, core).await?;
+                    self.check_manifest(answers)?;
                 }
             }
         }
-        Err(Error::new(Code::Internal, format!("a call asked more than {QUESTIONS_MAX} questions")))
+        Err(curious())
     }
 
-    async fn ask(&self, question: Question, answers: &mut Answers, core: &Core) -> Result<()> {
-        let counter = Arc::clone(self.executor.counters.of(core.encoding));
-        let model = self.executor.model.as_ref();
-        super::answer::answer(question, answers, &self.executor.ro, &self.scope, counter, model)
-            .await?;
-        if let Some(archive) = &answers.archive {
-            check_manifest(self.request.guard.as_ref(), archive.manifest.as_ref())?;
+    /// Whether the document is as the caller of an ingest saw it. It is read behind the core, whose revision every ingest
+    /// moves: if it changes between this look and the write, the write is stale.
+    fn check_manifest(&self, answers: &Answers) -> Result<()> {
+        let Some(archive) = &answers.archive else { return Ok(()) };
+        let now = archive.manifest.as_ref().map(|m| m.revision.as_str());
+        let holds = match &self.request.guard {
+            None | Some(Guard::Any) => true,
+            Some(Guard::Rev(rev)) => now == Some(rev),
+            Some(Guard::Absent) => now.is_none(),
+        };
+        if holds {
+            return Ok(());
         }
-        if let Some(queue) = &mut answers.queue {
-            // The queue is read after the core; what another server appended meanwhile belongs to a later revision, and
-            // the guard of the write will tell.
-            queue.retain(|message| message.seq < core.queue.next_seq);
-        }
-        Ok(())
+        let message = match now {
+            Some(_) => "the document was taken in since: send its _rev to replace it, or \"*\"",
+            None => "the document is not in the archive: send \"*\" or an empty _rev to take it in",
+        };
+        Err(Error::new(Code::RevisionStale, message).with("_rev", now))
     }
 
     /// Whether what the caller builds on still holds for this call.
@@ -602,34 +641,19 @@ impl Run<'_> {
     fn record(&self, change: &Change, part: bool) -> Record {
         let now = self.executor.clock.unix_ms();
         let replay_key = if part { self.part_key() } else { self.replay_key.clone() };
+        let mut response = envelope::of_change(change);
+        if let Some(key) = &self.minted_key {
+            response.insert("idempotency_key".into(), key.as_str().into());
+        }
         Record {
             replay_key,
             request_hash: self.request_hash.clone(),
             tool: self.request.call.name(),
-            response: envelope::of_change(change),
+            response,
             created_at: iso8601(now),
             expires_at: now / 1000 + REPLAY_S,
         }
     }
-}
-
-/// Whether the document is as the caller of an ingest saw it. It is read behind the core, whose revision every ingest moves: if it
-/// changes between this look and the write, the write is stale.
-fn check_manifest(guard: Option<&Guard>, manifest: Option<&Manifest>) -> Result<()> {
-    let now = manifest.map(|m| m.revision.as_str());
-    let holds = match guard {
-        None | Some(Guard::Any) => true,
-        Some(Guard::Rev(rev)) => now == Some(rev),
-        Some(Guard::Absent) => now.is_none(),
-    };
-    if holds {
-        return Ok(());
-    }
-    let message = match now {
-        Some(_) => "the document was taken in since: send its _rev to replace it, or \"*\"",
-        None => "the document is not in the archive: send \"*\" or an empty _rev to take it in",
-    };
-    Err(Error::new(Code::RevisionStale, message).with("_rev", now))
 }
 
 /// Figures of a change that was written.

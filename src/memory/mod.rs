@@ -5,6 +5,7 @@ pub mod change;
 pub mod core;
 pub mod event;
 pub mod message;
+pub mod page;
 pub mod receipt;
 pub mod receipt_check;
 pub mod render;

@@ -7,16 +7,20 @@ use serde_json::{Map, Value, json};
 use super::admit::{Actor, Scope};
 use super::budget::{Tokens, budget_for, summary_tokens_max, tokens};
 use super::evict::{Item, Plan, allowed_cuts, plan};
+use super::notices::{self, PRESSURE, SPOOL};
+use super::page::new_page;
 use super::pins::check_pins;
+use super::question::{Answers, Line, Question};
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
 use crate::limits::{EVICT_BYTES_MAX, EVICT_ROWS_MAX, REVISIONS_KEPT, SUMMARY_TRIES_MAX};
-use crate::memory::archive::{Ingest, Manifest, VectorSetting};
+use crate::memory::archive::{Ingest, Manifest};
 use crate::memory::change::{Change, Evict, RecallEdge, Recount};
-use crate::memory::core::{Core, Notice, RemovedBlock, Summary};
+use crate::memory::core::{Core, RemovedBlock, Summary};
 use crate::memory::event::{Event, EventType};
-use crate::memory::message::{Kind, Message, Role, rendered};
+use crate::memory::message::{Kind, Message, Role, copied_meta, rendered};
+use crate::memory::page::{Page, PageItem};
 use crate::memory::render;
 use crate::memory::tokens::{TokenCounter, message_cost};
 
@@ -37,89 +41,6 @@ pub struct Surroundings<'a> {
     pub tool: &'static str,
     /// Hash of the idempotency key, for the audit row.
     pub key_hash: &'a str,
-}
-
-/// A line of conversation for the summariser.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// Name or role of the speaker.
-    pub speaker: String,
-    /// What was said.
-    pub text: String,
-}
-
-/// What a decision asks before it can be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
-    /// The messages of the queue, from this seq on.
-    Queue {
-        /// First seq.
-        head_seq: u64,
-    },
-    /// A new summary.
-    Summary {
-        /// What it is for: first seq that leaves, first that stays, revision of the summary it continues, cap.
-        of: (u64, u64, u64, u64),
-        /// The summary it continues.
-        previous: String,
-        /// What leaves.
-        lines: Vec<Line>,
-        /// Most tokens of its text.
-        tokens_max: u64,
-        /// Whether the caller may wait for a model.
-        may_wait: bool,
-    },
-    /// What stands in the archive before an ingest.
-    Archive {
-        /// Key of the document's manifest.
-        manifest_key: String,
-        /// Messages that the document is derived from.
-        messages: Vec<String>,
-    },
-    /// Vectors of the chunks of one document, each in the light of the whole.
-    Embed {
-        /// The chunks, in order.
-        texts: Vec<String>,
-        /// Components of each vector.
-        dimension: u32,
-    },
-}
-
-/// What an ingest or a search of the archive builds on.
-#[derive(Clone, Debug, Default)]
-pub struct ArchiveAnswer {
-    /// The document as it was last taken in.
-    pub manifest: Option<Manifest>,
-    /// What the vectors of this database have in common; none before the first ingest.
-    pub setting: Option<VectorSetting>,
-    /// Those of the messages asked for that are there.
-    pub messages: Vec<String>,
-    /// Whether a vector index serves the archive.
-    pub index_ready: bool,
-}
-
-/// A summary that was asked for.
-#[derive(Clone, Debug)]
-pub struct SummaryAnswer {
-    /// The question's `of`.
-    pub of: (u64, u64, u64, u64),
-    /// The text.
-    pub content: String,
-    /// Numbers about it, for the event.
-    pub details: Map<String, Value>,
-}
-
-/// Answers so far.
-#[derive(Clone, Debug, Default)]
-pub struct Answers {
-    /// Messages of the queue, oldest first.
-    pub queue: Option<Vec<Message>>,
-    /// The summary.
-    pub summary: Option<SummaryAnswer>,
-    /// What stands in the archive.
-    pub archive: Option<ArchiveAnswer>,
-    /// Vectors of texts.
-    pub embeddings: Option<Vec<Vec<f64>>>,
 }
 
 /// How a draft ends.
@@ -148,7 +69,7 @@ pub struct Flush {
 
 /// A change in the making.
 pub struct Draft<'a> {
-    around: Surroundings<'a>,
+    pub(super) around: Surroundings<'a>,
     before: Core,
     /// The core as the tool wants it.
     pub after: Core,
@@ -158,6 +79,9 @@ pub struct Draft<'a> {
     evict: Option<Evict>,
     ingest: Option<Box<Ingest>>,
     events: Vec<Event>,
+    pages: Vec<Page>,
+    /// Whether a spool notice was set here: it then outlives this very change.
+    pub(super) spooled: bool,
     envelope: Map<String, Value>,
 }
 
@@ -180,6 +104,8 @@ impl<'a> Draft<'a> {
             evict: None,
             ingest: None,
             events: Vec::new(),
+            pages: Vec::new(),
+            spooled: false,
             envelope: Map::new(),
         }
     }
@@ -197,6 +123,32 @@ impl<'a> Draft<'a> {
         content: String,
         meta: Map<String, Value>,
     ) -> (String, u64) {
+        self.place(kind, role, content, meta, None)
+    }
+
+    /// Puts a copy of a message back at the end of the queue, marked as one; it is counted there, and never logged again when
+    /// it leaves. Returns its seq and cost.
+    pub fn copy(&mut self, original: &Message) -> (u64, u64) {
+        let (meta, content) = (copied_meta(original), original.content.clone());
+        let copy_of = Some(original.key.clone());
+        let (_, cost) = self.place(Kind::Copy, original.role, content, meta, copy_of);
+        (self.after.queue.next_seq - 1, cost)
+    }
+
+    /// What a copy of a message would cost.
+    pub fn copy_cost(&self, original: &Message) -> u64 {
+        let rendered = rendered(original.role, &original.content, &copied_meta(original));
+        message_cost(self.around.counter, &rendered)
+    }
+
+    fn place(
+        &mut self,
+        kind: Kind,
+        role: Role,
+        content: String,
+        meta: Map<String, Value>,
+        copy_of: Option<String>,
+    ) -> (String, u64) {
         let created_ms = self.around.unix_ms.max(self.after.last_message_ms + 1);
         let token_estimate = message_cost(self.around.counter, &rendered(role, &content, &meta));
         let mut message = Message {
@@ -209,7 +161,7 @@ impl<'a> Draft<'a> {
             meta,
             token_estimate,
             created_at: iso8601(created_ms),
-            copy_of: None,
+            copy_of,
             salt: self.around.ids.salt(),
             digest: String::new(),
             chain: String::new(),
@@ -240,7 +192,18 @@ impl<'a> Draft<'a> {
         content: String,
         meta: Map<String, Value>,
     ) -> (String, u64) {
-        let (key, cost) = self.push(Kind::Recall, role, content, meta);
+        self.entry(Kind::Recall, role, content, meta)
+    }
+
+    /// A message of a kind that lies in recall storage and never stands in the queue.
+    pub(super) fn entry(
+        &mut self,
+        kind: Kind,
+        role: Role,
+        content: String,
+        meta: Map<String, Value>,
+    ) -> (String, u64) {
+        let (key, cost) = self.push(kind, role, content, meta);
         let message = self.messages.last().expect("just pushed");
         self.recall.push(RecallEdge {
             key: message.key.clone(),
@@ -248,6 +211,7 @@ impl<'a> Draft<'a> {
             to: format!("messages/{}", message.key),
             seq: message.seq,
             created_at: message.created_at.clone(),
+            logged_ms: self.around.unix_ms,
             payload: json!({"role": message.role, "content": message.content, "meta": message.meta,
                 "token_estimate": message.token_estimate}),
             evicted_batch_id: None,
@@ -263,6 +227,12 @@ impl<'a> Draft<'a> {
         archived.chunks =
             archived.chunks.saturating_sub(old.map_or(0, |m| m.chunks)) + ingest.manifest.chunks;
         self.ingest = Some(Box::new(ingest));
+    }
+
+    /// Keeps a result list for a while; returns it, for its tokens.
+    pub fn keep_page(&mut self, query_hash: &str, items: Vec<PageItem>) -> &Page {
+        self.pages.push(new_page(&self.around, query_hash, items));
+        self.pages.last().expect("just pushed")
     }
 
     /// Takes a block away. That it went is remembered as long as a revision is that may have seen it.
@@ -307,7 +277,7 @@ impl<'a> Draft<'a> {
     ) -> Result<Finish> {
         check_pins(&self.after)?;
         let before = tokens(&self.before);
-        self.settle_notice(before.occupancy);
+        self.settle_notices(before.occupancy);
         let now = tokens(&self.after);
         let grew =
             now.occupancy > before.occupancy || self.after.token_budget != self.before.token_budget;
@@ -338,29 +308,27 @@ impl<'a> Draft<'a> {
             ingest: self.ingest,
             recount: self.recount,
             events: self.events,
+            pages: self.pages,
             result,
             envelope: self.envelope,
         }
     }
 
-    /// Sets the pressure notice on an upward crossing of the warning threshold, drops it below.
-    fn settle_notice(&mut self, occupancy_before: u64) {
+    /// Sets the pressure notice on an upward crossing of the warning threshold and drops it below; a spool notice goes when
+    /// occupancy falls below.
+    fn settle_notices(&mut self, occupancy_before: u64) {
         let budget = self.after.token_budget;
-        let bare = tokens(&self.after).occupancy - standing_notice(&self.after);
+        if self.fell() {
+            notices::drop_kind(&mut self.after, SPOOL);
+        }
+        let bare = tokens(&self.after).occupancy - notices::cost(&self.after, PRESSURE);
         let was_under = occupancy_before < self.before.token_budget.warning;
-        let stands = self.after.notices.iter().any(|n| n.kind == PRESSURE);
+        let stands = notices::stands(&self.after, PRESSURE);
         if bare < budget.warning {
-            self.after.notices.retain(|n| n.kind != PRESSURE);
+            notices::drop_kind(&mut self.after, PRESSURE);
         } else if !stands || self.after.token_budget != self.before.token_budget {
-            let content = pressure_text(
-                self.after.context_window,
-                budget.warning,
-                budget.flush,
-                budget.target,
-            );
-            let token_estimate = render::notice_cost(self.around.counter, &content);
-            self.after.notices.retain(|n| n.kind != PRESSURE);
-            self.after.notices.push(Notice { kind: PRESSURE.into(), content, token_estimate });
+            let notice = notices::pressure_notice(self.around.counter, &self.after);
+            notices::set(&mut self.after, notice);
             if was_under && !stands {
                 self.after.counters.warnings += 1;
                 let details = json!({"occupancy": tokens(&self.after).occupancy, "threshold": budget.warning,
@@ -368,6 +336,24 @@ impl<'a> Draft<'a> {
                 self.event(EventType::Warning, details);
             }
         }
+    }
+
+    /// Whether the window, its notices aside, went from above the warning threshold to below it, and no result was spooled
+    /// by this very change.
+    fn fell(&self) -> bool {
+        let bare = |core: &Core| {
+            let now = tokens(core);
+            now.occupancy - now.notices
+        };
+        !self.spooled
+            && bare(&self.before) >= self.before.token_budget.warning
+            && bare(&self.after) < self.after.token_budget.warning
+    }
+
+    /// Cost of the notices that go with an eviction to below the warning threshold.
+    fn passing_notices(&self) -> u64 {
+        let spool = if self.spooled { 0 } else { notices::cost(&self.after, SPOOL) };
+        notices::cost(&self.after, PRESSURE) + spool
     }
 
     fn flush(&mut self, flush: Flush, answers: &Answers, now: &Tokens) -> Result<Flushed> {
@@ -378,9 +364,9 @@ impl<'a> Draft<'a> {
         let queue = self.queue_with_new(stored)?;
         let keep_last = self.messages.iter().filter(|m| m.kind.queued()).count();
         let cap = summary_tokens_max(self.after.context_window);
-        // The notice goes with an eviction below the warning threshold; above it, it takes its room.
+        // Notices go with an eviction below the warning threshold; above it, they take their room.
         let stays = flush.target >= self.after.token_budget.warning;
-        let notices = now.notices - if stays { 0 } else { standing_notice(&self.after) };
+        let notices = now.notices - if stays { 0 } else { self.passing_notices() };
         let fixed = now.system + now.working + notices;
         let reserve = if flush.summarize { cap } else { now.summary };
         let items: Vec<Item> = queue.iter().map(Item::from).collect();
@@ -438,10 +424,12 @@ impl<'a> Draft<'a> {
         self.after.queue.changed_at_version = self.after.version;
         self.after.counters.flushes += 1;
         self.after.counters.evicted += logged;
-        if tokens(&self.after).occupancy - standing_notice(&self.after)
-            < self.after.token_budget.warning
+        if tokens(&self.after).occupancy - self.passing_notices() < self.after.token_budget.warning
         {
-            self.after.notices.retain(|n| n.kind != PRESSURE);
+            notices::drop_kind(&mut self.after, PRESSURE);
+            if !self.spooled {
+                notices::drop_kind(&mut self.after, SPOOL);
+            }
         }
         let after = tokens(&self.after);
         let summary_rev = self.after.queue_head_summary.revision;
@@ -463,8 +451,15 @@ impl<'a> Draft<'a> {
             details.insert("evicted_batch_id".into(), batch_id.as_str().into());
             self.event(EventType::Summarize, Value::Object(details));
         }
-        self.evict =
-            Some(Evict { head_seq, new_head_seq, batch_id, summary_rev, evicted_count: logged });
+        let logged_ms = self.around.unix_ms;
+        self.evict = Some(Evict {
+            logged_ms,
+            head_seq,
+            new_head_seq,
+            batch_id,
+            summary_rev,
+            evicted_count: logged,
+        });
         Ok(Flushed::Done)
     }
 
@@ -558,8 +553,10 @@ impl<'a> Draft<'a> {
 
     /// A notice never is the reason why something does not fit.
     fn give_way(&mut self) {
-        if tokens(&self.after).occupancy > self.after.token_budget.max {
-            self.after.notices.retain(|n| n.kind != PRESSURE);
+        for kind in [PRESSURE, SPOOL] {
+            if tokens(&self.after).occupancy > self.after.token_budget.max {
+                notices::drop_kind(&mut self.after, kind);
+            }
         }
     }
 
@@ -605,20 +602,6 @@ fn overflow(occupancy: u64, max: u64) -> Error {
     .with("required_headroom", short)
     .with("occupancy", occupancy)
     .with("max", max)
-}
-
-/// Kind of the notice that the budget sets and drops.
-const PRESSURE: &str = "pressure";
-
-fn standing_notice(core: &Core) -> u64 {
-    core.notices.iter().filter(|n| n.kind == PRESSURE).map(|n| n.token_estimate).sum()
-}
-
-fn pressure_text(window: u64, warning: u64, flush: u64, target: u64) -> String {
-    format!(
-        "Memory pressure: this window of {window} tokens has passed {warning}. At {flush} the oldest messages move to recall \
-         storage until {target} are in use. Keep what must stay in view with store_core now."
-    )
 }
 
 fn speaker(message: &Message) -> String {

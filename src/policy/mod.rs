@@ -4,14 +4,19 @@ mod admit;
 mod budget;
 mod draft;
 mod evict;
+mod notices;
+mod page;
 mod pins;
+mod question;
+mod spool;
 mod staleness;
 
 pub use admit::{Actor, Principal, Scope, admit, check_name};
 pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tokens};
-pub use draft::{
-    Answers, ArchiveAnswer, Draft, Finish, Flush, Line, Question, SummaryAnswer, Surroundings,
-};
+pub use draft::{Draft, Finish, Flush, Surroundings};
 pub use evict::{Item, Plan, plan};
+pub use page::{PageToken, page_token};
 pub use pins::{check_pins, pinned_tokens_max};
+pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer};
+pub use spool::preview;
 pub use staleness::{Depends, changed_since};

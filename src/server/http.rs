@@ -266,8 +266,6 @@ async fn call(
     let mut arguments = arguments;
     let (key, guard) = envelope(headers, &mut arguments)?;
     let call = decoded(arguments.clone())?;
-    let implied = matches!(call, Call::PostEvent(_)).then_some(Guard::Any);
-    let guard = guard.or(implied);
     let request = CallRequest { principal, agent, call, arguments, key, guard };
     front.executor.call(&request).await.map(|reply| reply.body)
 }

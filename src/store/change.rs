@@ -118,8 +118,15 @@ async fn single(
 }
 
 /// Everything a call writes lies in these collections, but for an ingest.
-const WRITES: [&str; 6] =
-    ["core_memory", "idempotency", "messages", "recall_log", "core_versions", "memory_events"];
+const WRITES: [&str; 7] = [
+    "core_memory",
+    "idempotency",
+    "messages",
+    "recall_log",
+    "core_versions",
+    "memory_events",
+    "pages",
+];
 
 async fn stream(
     rw: &Rw,
@@ -177,6 +184,7 @@ async fn logged(stream: &Stream<'_>, rw: &Rw, scope: &Scope, evict: &Evict) -> R
     let binds = Binds::of(
         scope,
         [
+            ("logged_ms", evict.logged_ms.into()),
             ("head_seq", evict.head_seq.into()),
             ("new_head_seq", evict.new_head_seq.into()),
             ("batch_id", evict.batch_id.as_str().into()),
@@ -212,6 +220,7 @@ fn binds(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Binds {
             ("recall", json!(change.recall)),
             ("kept", Value::Array(kept)),
             ("events", json!(change.events)),
+            ("pages", json!(change.pages)),
             ("sync", rw.sync.into()),
         ],
     )

@@ -38,6 +38,7 @@ pub const QUERIES: &[Query] = &[
     super::archive::TRIM,
     super::archive::APPEND,
     super::archive::MANIFEST,
+    super::page::PAGE,
     super::setup::META_LOAD,
     super::setup::META_STORE,
 ];

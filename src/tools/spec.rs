@@ -217,9 +217,47 @@ impl Call {
         }
     }
 
-    /// Whether it writes.
+    /// Whether it may write: then it goes to the socket for writes, and takes a key. One that only reads may still find that
+    /// it has something to keep, if its key may be minted.
     pub fn writes(&self) -> bool {
-        !matches!(self, Self::FetchCore(_))
+        match self {
+            Self::FetchCore(_) => false,
+            Self::StoreCore(_)
+            | Self::AppendFifo(_)
+            | Self::EvictFifo(_)
+            | Self::WriteRecall(_)
+            | Self::IngestArchival(_)
+            | Self::PostEvent(_)
+            | Self::PatchAgent(_) => true,
+        }
+    }
+
+    /// Whether a caller that names no revision means any: what the call does cannot overwrite what its caller has not seen.
+    pub fn any_revision(&self) -> bool {
+        match self {
+            Self::PostEvent(_) => true,
+            Self::FetchCore(_)
+            | Self::StoreCore(_)
+            | Self::AppendFifo(_)
+            | Self::EvictFifo(_)
+            | Self::WriteRecall(_)
+            | Self::IngestArchival(_)
+            | Self::PatchAgent(_) => false,
+        }
+    }
+
+    /// Whether a caller that names no key is given one with the answer.
+    pub fn mints_key(&self) -> bool {
+        match self {
+            Self::FetchCore(_)
+            | Self::StoreCore(_)
+            | Self::AppendFifo(_)
+            | Self::EvictFifo(_)
+            | Self::WriteRecall(_)
+            | Self::IngestArchival(_)
+            | Self::PostEvent(_)
+            | Self::PatchAgent(_) => false,
+        }
     }
 
     /// What a given revision must still hold for.

@@ -93,7 +93,8 @@ async fn a_document_goes_in_whole_with_everything_that_describes_it() {
     assert_eq!(rows[1]["chunk_links"], json!({"previous": "low", "next": "0002"}));
     assert_eq!(rows[2]["embedding"], json!([0.6, 0.8]));
 
-    let setting = database.row("FOR v IN vctx_meta FILTER v._key == 'vector' RETURN v", json!({})).await;
+    let setting =
+        database.row("FOR v IN vctx_meta FILTER v._key == 'vector' RETURN v", json!({})).await;
     assert_eq!((&setting["dimension"], &setting["metric"]), (&json!(2), &json!("cosine")));
     assert!(setting["defaultNProbe"].as_u64().is_some_and(|n| (1..=32).contains(&n)), "{setting}");
     let edge = database.row("FOR e IN derived_from RETURN e", json!({})).await;
@@ -103,7 +104,10 @@ async fn a_document_goes_in_whole_with_everything_that_describes_it() {
     assert_eq!(state["archived"], json!({"documents": 1, "chunks": 3}));
     assert_eq!(before["archived"], json!({"documents": 0, "chunks": 0}));
     let audit = database
-        .row("FOR e IN memory_events FILTER e.details.tool == 'ingest_archival' RETURN e", json!({}))
+        .row(
+            "FOR e IN memory_events FILTER e.details.tool == 'ingest_archival' RETURN e",
+            json!({}),
+        )
         .await;
     assert_eq!(audit["type"], "audit");
     assert_eq!(audit["details"]["ingest"]["offered_chunks"], 3);
@@ -122,8 +126,14 @@ async fn what_is_wrong_is_refused_whole() {
         (json!({"chunks": many}), "chunks"),
         (json!({"chunks": ["a", "b", long]}), "chunks[2]"),
         (json!({"chunks": ["a", " ", "c"]}), "chunks[1]"),
-        (json!({"chunks": [{"text": "a", "chunk_id": "x"}, {"text": "b", "chunk_id": "x"}, "c"]}), "chunks[1].chunk_id"),
-        (json!({"chunks": [{"text": "a", "freshness_ts": "soon"}, "b", "c"]}), "chunks[0].freshness_ts"),
+        (
+            json!({"chunks": [{"text": "a", "chunk_id": "x"}, {"text": "b", "chunk_id": "x"}, "c"]}),
+            "chunks[1].chunk_id",
+        ),
+        (
+            json!({"chunks": [{"text": "a", "freshness_ts": "soon"}, "b", "c"]}),
+            "chunks[0].freshness_ts",
+        ),
         (json!({"chunks": [{"text": "a", "size": 3}, "b", "c"]}), "chunks[0].size"),
         (json!({"embeddings": [[1, 0], [0, 1]]}), "embeddings"),
         (json!({"embeddings": [[1, 0], [0, 1], [1, 0, 0]]}), "embeddings[2]"),
@@ -151,7 +161,8 @@ async fn what_is_wrong_is_refused_whole() {
     let headers = [("idempotency-key", "nan"), ("if-match", "*")];
     ada.wire.call("POST", &path, &headers, text).await.refused(400, "INVALID_JSON");
     let path_only = [("idempotency-key", "unguarded")];
-    let unguarded = ada.wire.call("POST", &path, &path_only, offer("d", json!({})).to_string()).await;
+    let unguarded =
+        ada.wire.call("POST", &path, &path_only, offer("d", json!({})).to_string()).await;
     unguarded.refused(428, "PRECONDITION_REQUIRED");
     assert_eq!(archive(&database).await, nothing);
 }
@@ -168,7 +179,10 @@ async fn naive_chunks_are_refused_and_counted() {
         (json!({"late_chunking": naive}), "naive"),
         (json!({"late_chunking": gap}), "spans"),
         (json!({"document": "Low tide. Slack water. High tide."}), "document"),
-        (json!({"chunks": ["Low tide. ", "Low tide. ", "Slack water."], "embeddings": [[1, 0], [1, 0], [0, 1]]}), "vectors"),
+        (
+            json!({"chunks": ["Low tide. ", "Low tide. ", "Slack water."], "embeddings": [[1, 0], [1, 0], [0, 1]]}),
+            "vectors",
+        ),
     ] {
         let refused = ingest(&ada, &offer("d", changes), "*").await;
         let problem = refused.refused(422, "LATE_CHUNKING_REQUIRED");
@@ -177,7 +191,10 @@ async fn naive_chunks_are_refused_and_counted() {
     }
     assert_eq!(archive(&database).await, nothing, "nothing is stored");
     let events = database
-        .rows("FOR e IN memory_events FILTER e.type == 'error' SORT e._key RETURN e.details", json!({}))
+        .rows(
+            "FOR e IN memory_events FILTER e.type == 'error' SORT e._key RETURN e.details",
+            json!({}),
+        )
         .await;
     assert_eq!(events.len(), 5);
     for event in &events {
@@ -213,7 +230,9 @@ async fn a_document_is_replaced_whole_by_whoever_knows_its_revision() {
     assert_eq!(again["replayed"], true);
     again["replayed"] = false.into();
     assert_eq!(again, second, "the stored answer is replayed");
-    ada.tool("ingest_archival", &offer("d", json!({})), "k", "*").await.refused(409, "IDEMPOTENCY_KEY_REUSED");
+    ada.tool("ingest_archival", &offer("d", json!({})), "k", "*")
+        .await
+        .refused(409, "IDEMPOTENCY_KEY_REUSED");
     // An ingest does not spoil what the agent knows of its queue.
     let agent_rev = first["agent_rev"].as_str().expect("a revision");
     ada.tool("append_fifo", &json!({"message": "x", "role": "user"}), &key(), agent_rev).await.ok();
@@ -233,7 +252,10 @@ async fn vectors_of_another_kind_are_refused_with_the_way_out() {
         (offer("e", json!({"metric": "l2"})), json!(["metric"])),
         (offer("e", json!({"embedding_version": "8"})), json!(["embedding_version"])),
         (other_model, json!(["model_id"])),
-        (json!({"doc_id": "e", "chunks": ["text alone"]}), json!(["embedding_version", "model_id"])),
+        (
+            json!({"doc_id": "e", "chunks": ["text alone"]}),
+            json!(["embedding_version", "model_id"]),
+        ),
     ] {
         let problem = ingest(&bob, &arguments, "*").await.refused(409, "VECTOR_SETTING_MISMATCH");
         assert_eq!(problem["differing"], differing);

@@ -20,6 +20,14 @@ impl Database {
         Database { wire: Wire::new(socket), authorization }
     }
 
+    /// Makes the database itself, and nothing in it.
+    pub(crate) async fn make(&self) {
+        let headers = [("authorization", self.authorization.as_str())];
+        let body = json!({"name": "vctx"}).to_string();
+        let made = self.wire.call("POST", "/_api/database", &headers, body).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+    }
+
     /// A request below `/_db/vctx`.
     pub(crate) async fn call(&self, method: &str, path: &str, body: &Value) -> Answer {
         let path = format!("/_db/vctx{path}");
