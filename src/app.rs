@@ -435,7 +435,8 @@ async fn executor(config: &Config, remote: Remote, mode: WriteMode) -> Result<Ex
     };
     let (ro, rw) = (Ro::connect(&settings).await?, Rw::connect(&settings).await?);
     let model = config.model.clone().map(Gateway::new);
-    Ok(Executor::new(ro, rw, Arc::new(SystemClock), Arc::new(SystemIds), model, mode))
+    Ok(Executor::new(ro, rw, Arc::new(SystemClock), Arc::new(SystemIds), model, mode)
+        .with_heartbeat(config.heartbeat))
 }
 
 /// Three next steps, ready to paste.

@@ -9,8 +9,9 @@ use figment::providers::{Env, Format as _, Serialized, Toml};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::TENANT_BYTES_MAX;
+use crate::memory::heartbeat::HeartbeatLimits;
 use crate::models::GatewaySettings;
-use crate::policy::check_name;
+use crate::policy::{check_limits, check_name};
 use crate::store::{Credentials, Endpoint};
 use crate::telemetry;
 
@@ -25,6 +26,8 @@ pub struct Config {
     pub server: ServerSettings,
     /// The way to the database.
     pub store: StoreSettings,
+    /// Caps of heartbeats that a new agent gets.
+    pub heartbeat: HeartbeatLimits,
     /// Logs.
     pub log: telemetry::Settings,
     /// A model for summaries.
@@ -164,6 +167,9 @@ impl Config {
         }
         if self.server.tenant.len() > TENANT_BYTES_MAX {
             faults.push(format!("server.tenant: at most {TENANT_BYTES_MAX} bytes"));
+        }
+        if let Err(fault) = check_limits(&self.heartbeat) {
+            faults.push(fault.message);
         }
         for name in HTTP_BASE_URLS {
             if let Some(value) = variable_of(name).filter(|v| !v.is_empty())

@@ -64,6 +64,8 @@ codes! {
     PinLimitExceeded = "PIN_LIMIT_EXCEEDED", 422, "pinned blocks may take a quarter of the window";
     WindowTooSmall = "WINDOW_TOO_SMALL", 422, "the window is smaller than what must stand in it";
     PreconditionRequired = "PRECONDITION_REQUIRED", 428, "a writing call needs the revision it builds on";
+    HeartbeatRateLimited = "HEARTBEAT_RATE_LIMITED", 429, "too many heartbeats in a second";
+    HeartbeatCooldown = "HEARTBEAT_COOLDOWN", 429, "the last chain of heartbeats reached a cap a moment ago";
     Overloaded = "OVERLOADED", 503, "too many calls at once";
     StoreUnavailable = "STORE_UNAVAILABLE", 503, "the database does not answer";
     NotReady = "NOT_READY", 503, "the server is not ready";

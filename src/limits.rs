@@ -85,6 +85,8 @@ pub const DRAIN_MS_MAX: u64 = 10_000;
 pub const ACCEPT_PAUSE_MS: u64 = 50;
 /// `limit` of `/messages`: default and largest.
 pub const MESSAGES_PAGE: (u64, u64) = (100, 1_000);
+/// `limit` of `/events`: default, smallest and largest. A page ends between two moments, and one moment has a handful of events.
+pub const EVENTS_PAGE: (u64, u64, u64) = (200, 64, 1_000);
 /// Agents listed at once.
 pub const AGENTS_PAGE_MAX: u64 = 10_000;
 /// Ids that a spool notice names; more are only counted.
@@ -123,7 +125,15 @@ pub const DIMENSION_MAX: u32 = 4_096;
 pub const COMPONENT_MAX: f64 = 1e15;
 /// Cells that a search looks into unless it or the database says otherwise (`defaultNProbe` of a new vector setting).
 pub const N_PROBE_DEFAULT: u32 = 8;
-/// Smallest number of free tokens with which a heartbeat is worth while (HB-03).
-pub const HEARTBEAT_FLOOR_TOKENS: u64 = 256;
+/// Largest `max_chain_depth` an agent may have.
+pub const HEARTBEAT_DEPTH_MAX: u64 = 1_024;
+/// Smallest and largest `max_chain_duration_ms` an agent may have.
+pub const HEARTBEAT_DURATION_MS: (u64, u64) = (100, 3_600_000);
+/// Largest `rps_limit` an agent may have; so many times are kept in its core.
+pub const HEARTBEAT_RPS_MAX: u64 = 64;
+/// Largest `cooldown_ms` an agent may have.
+pub const HEARTBEAT_COOLDOWN_MS_MAX: u64 = 60_000;
+/// How far the clocks of two servers on one database may differ, in milliseconds, before one of them counts as wrong.
+pub const CLOCK_SKEW_MS_MAX: u64 = 2_000;
 /// Longest wait for readiness of the database at the start, in milliseconds.
 pub const START_MS_MAX: u64 = 30_000;

@@ -8,6 +8,7 @@ mod engine;
 mod exit;
 mod messages;
 mod output;
+mod report;
 mod run;
 mod serve;
 mod setup;

@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{
-    agent, context, demo, engine, messages, serve, setup, state, tool, tools, verify,
+    agent, context, demo, engine, messages, report, serve, setup, state, tool, tools, verify,
 };
 
 /// A memory server for language models: what outgrows the window is evicted in one transaction, and nothing is lost.
@@ -27,6 +27,7 @@ First steps:
   vctx tool append_fifo --agent ada --rev '*' --args '{\"message\": \"Hello\", \"role\": \"user\"}'
   vctx state --agent ada                     how full the window is
   vctx verify --agent ada                    prove that nothing was lost or changed
+  vctx report ada.html --agent ada           one page of figures for a reviewer
 
 Exit codes: 0 done, 64 usage, 65 wrong data or failed proof, 66 no input, 69 server not there, 70 internal,
 73 cannot create, 75 try again, 77 not allowed, 78 configuration.";
@@ -43,6 +44,7 @@ enum Command {
     Messages(messages::Messages),
     Tools(tools::Tools),
     Verify(verify::Verify),
+    Report(report::Report),
     #[command(hide = true)]
     Engine(engine::Engine),
 }
@@ -75,6 +77,7 @@ fn perform(command: Command) -> ExitCode {
         Command::Messages(messages) => finish(messages.target.json, messages::run(messages)),
         Command::Tools(tools) => finish(tools.target.json, tools::run(tools)),
         Command::Verify(verify) => finish(verify.target.json, verify::run(verify)),
+        Command::Report(report) => finish(report.target.json, report::run(report)),
     }
 }
 

@@ -141,6 +141,32 @@ impl Client {
         }
     }
 
+    /// A page of events from a moment on (empty: the first), and the moment the next page begins with.
+    pub async fn events(
+        &self,
+        agent: &str,
+        from_ts: &str,
+        limit: u64,
+    ) -> Result<(Vec<Value>, Option<String>), Problem> {
+        let path = format!("{}/events?from_ts={from_ts}&limit={limit}", agent_path(agent));
+        let mut answer = self.get(&path).await?;
+        let next = answer.get("next_ts").and_then(Value::as_str).map(str::to_owned);
+        let Some(Value::Array(events)) = answer.get_mut("events").map(Value::take) else {
+            return Err(Problem::garbled("the answer has no list of events".into()));
+        };
+        match next {
+            Some(next) if next.as_str() <= from_ts => {
+                Err(Problem::garbled(format!("the page after {from_ts} begins at {next}")))
+            }
+            next => Ok((events, next)),
+        }
+    }
+
+    /// The conveyance of an agent's memory with every input.
+    pub async fn conveyance(&self, agent: &str) -> Result<Value, Problem> {
+        self.get(&format!("{}/conveyance", agent_path(agent))).await
+    }
+
     /// Schemas of the tools in a format the server knows (`json-schema`).
     pub async fn tools(&self, format: &str) -> Result<Value, Problem> {
         self.get(&format!("/v1/tools?format={}", escaped(format))).await

@@ -18,6 +18,7 @@ use crate::limits::{
 };
 use crate::memory::change::Change;
 use crate::memory::core::Core;
+use crate::memory::heartbeat::HeartbeatLimits;
 use crate::memory::{Encoding, TokenCounter, receipt};
 use crate::meters;
 use crate::models::{Gateway, Tiktoken};
@@ -34,6 +35,8 @@ pub struct Executor {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<dyn Ids>,
     pub(super) counters: Counters,
+    /// What new agents may.
+    pub(super) heartbeat: HeartbeatLimits,
     model: Option<Gateway>,
     mode: WriteMode,
     cores: Cores,
@@ -112,11 +115,18 @@ impl Executor {
             clock,
             ids,
             counters,
+            heartbeat: HeartbeatLimits::default(),
             model,
             mode,
             cores: Cores::default(),
             turns: Turns::default(),
         }
+    }
+
+    /// The same, with limits of heartbeats for the agents it will make.
+    #[must_use]
+    pub fn with_heartbeat(self, heartbeat: HeartbeatLimits) -> Self {
+        Self { heartbeat, ..self }
     }
 
     /// Loads the rank table of an encoding, so that the first call does not wait for it.
@@ -199,7 +209,7 @@ impl Executor {
             return;
         }
         let refused = error.fields.get("refused_chunks").and_then(Value::as_u64).unwrap_or(0);
-        metrics::counter!(meters::CHUNKS_OFFERED, "evidence" => "naive").increment(refused);
+        metrics::counter!(meters::CHUNKS, "outcome" => "refused").increment(refused);
         if let Err(fault) = self.note_refusal(&request.principal, &request.agent, error).await {
             tracing::error!(error = fault.chain(), "a refused ingest could not be noted");
         }
@@ -212,7 +222,9 @@ impl Executor {
         for _ in 0..QUESTIONS_MAX {
             let around = self.surroundings(scope, request, &core, "");
             match request.call.step(around, &core, &answers)? {
-                Step::Read(result) => return Ok(Some(envelope::of_read(&core, result))),
+                Step::Read(result) => {
+                    return Ok(Some(envelope::of_read(&core, result, self.clock.unix_ms())));
+                }
                 Step::Ask(question) => self.ask(question, &mut answers, scope, &core).await?,
                 Step::Write(_) | Step::Part(_) if request.call.mints_key() => return Ok(None),
                 Step::Write(_) | Step::Part(_) => {
@@ -398,8 +410,11 @@ impl Run<'_> {
                 Err(error) => return if basis.guessed { Ok(Thought::Fresh) } else { Err(error) },
                 Ok(Step::Write(change)) => return Ok(Thought::Apply(change, false)),
                 Ok(Step::Part(change)) => return Ok(Thought::Apply(change, true)),
+                // That there is nothing to write is no more to be believed on a guess than an error.
+                Ok(Step::Read(_)) if basis.guessed => return Ok(Thought::Fresh),
                 Ok(Step::Read(result)) => {
-                    return Ok(Thought::Reply(envelope::of_read(core, result)));
+                    let now = self.executor.clock.unix_ms();
+                    return Ok(Thought::Reply(envelope::of_read(core, result, now)));
                 }
                 Ok(Step::Ask(_)) if basis.guessed => return Ok(Thought::Fresh),
                 Ok(Step::Ask(question)) => {
@@ -676,7 +691,7 @@ fn report(change: &Change) {
     let warned = change.after.counters.warnings - change.before.counters.warnings;
     metrics::counter!(meters::WARNINGS).increment(warned);
     if let Some(ingest) = &change.ingest {
-        metrics::counter!(meters::CHUNKS_OFFERED, "evidence" => "late")
+        metrics::counter!(meters::CHUNKS, "outcome" => "compliant")
             .increment(ingest.manifest.chunks);
     }
     if let Some(evict) = &change.evict {

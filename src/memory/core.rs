@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::archive::Archived;
+use super::heartbeat::Heartbeat;
 use super::tokens::Encoding;
 
 /// The document `core_memory/{scope}`.
@@ -44,6 +45,9 @@ pub struct Core {
     pub chain: Chain,
     /// What happened so far.
     pub counters: Counters,
+    /// Chains of calls: limits and where they stand.
+    #[serde(default)]
+    pub heartbeat: Heartbeat,
     /// The last revisions and the versions they stood for, newest last.
     pub recent_revisions: RecentRevisions,
     /// Number of writes to this document.
@@ -216,7 +220,7 @@ impl Core {
             )*};
         }
         changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary queue notices
-            chain counters recent_revisions version updated_at last_message_ms archived);
+            chain counters heartbeat recent_revisions version updated_at last_message_ms archived);
         patch
     }
 

@@ -4,6 +4,7 @@ pub mod archive;
 pub mod change;
 pub mod core;
 pub mod event;
+pub mod heartbeat;
 pub mod message;
 pub mod page;
 pub mod receipt;

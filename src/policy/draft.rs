@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::admit::{Actor, Scope};
 use super::budget::{Tokens, budget_for, summary_tokens_max, tokens};
 use super::evict::{Item, Plan, allowed_cuts, plan};
+use super::heartbeat::{self, Intent, Outcome};
 use super::notices::{self, PRESSURE, SPOOL};
 use super::page::new_page;
 use super::pins::check_pins;
@@ -19,6 +20,7 @@ use crate::memory::archive::{Ingest, Manifest};
 use crate::memory::change::{Change, Evict, RecallEdge, Recount};
 use crate::memory::core::{Core, RemovedBlock, Summary};
 use crate::memory::event::{Event, EventType};
+use crate::memory::heartbeat::{ClosedBy, EndedChain};
 use crate::memory::message::{Kind, Message, Role, copied_meta, rendered};
 use crate::memory::page::{Page, PageItem};
 use crate::memory::render;
@@ -83,6 +85,9 @@ pub struct Draft<'a> {
     /// Whether a spool notice was set here: it then outlives this very change.
     pub(super) spooled: bool,
     envelope: Map<String, Value>,
+    intent: Option<Intent>,
+    /// What this call did to the chain, for its answer.
+    heartbeat: Map<String, Value>,
 }
 
 impl<'a> Draft<'a> {
@@ -107,6 +112,8 @@ impl<'a> Draft<'a> {
             pages: Vec::new(),
             spooled: false,
             envelope: Map::new(),
+            intent: None,
+            heartbeat: Map::new(),
         }
     }
 
@@ -261,6 +268,75 @@ impl<'a> Draft<'a> {
         self.events.push(Event { kind, details, agent_id, ts });
     }
 
+    /// A beat of the agent's chain, weighed when everything else of this call is decided: on what the window then has left.
+    /// The answer's `heartbeat` tells what became of it.
+    pub fn beat(&mut self, intent: Intent) {
+        self.intent = Some(intent);
+    }
+
+    /// A beat that is weighed now, for a call that does nothing else. `note` names it in its events.
+    pub fn beat_now(&mut self, intent: Intent, note: Option<&str>) -> Outcome {
+        let free = tokens(&self.after).free;
+        let (ids, now) = (self.around.ids, self.around.unix_ms);
+        let outcome = heartbeat::beat(&mut self.after.heartbeat, now, free, intent, || ids.key());
+        self.heartbeat = heartbeat::outcome_fields(&outcome);
+        match &outcome {
+            Outcome::Granted { chain, first: true, depth, .. } => {
+                self.chain_started(chain, *depth, note);
+            }
+            Outcome::Ended { chain, first } => {
+                if *first {
+                    self.chain_started(&chain.id, chain.depth, note);
+                }
+                self.chain_ended(chain, note);
+            }
+            Outcome::Granted { .. }
+            | Outcome::Idle
+            | Outcome::Limited { .. }
+            | Outcome::Cooling { .. } => {}
+        }
+        outcome
+    }
+
+    /// Something happened outside: a chain that runs ends here, and the next beat starts another (HB-11).
+    pub fn interrupt_chain(&mut self) {
+        if let Some(chain) = heartbeat::interrupt(&mut self.after.heartbeat, self.around.unix_ms) {
+            self.end_of_chain(chain);
+        }
+    }
+
+    /// Ends a chain that outlived its cap; true if there was one.
+    pub fn bury_chain(&mut self, closed_by: ClosedBy) -> bool {
+        let (state, now) = (&mut self.after.heartbeat, self.around.unix_ms);
+        let dead = heartbeat::bury(state, now, closed_by);
+        let found = dead.is_some();
+        if let Some(chain) = dead {
+            self.end_of_chain(chain);
+        }
+        found
+    }
+
+    fn end_of_chain(&mut self, chain: EndedChain) {
+        self.chain_ended(&chain, None);
+        self.heartbeat = heartbeat::outcome_fields(&Outcome::Ended { chain, first: false });
+        self.heartbeat.remove("granted");
+    }
+
+    fn chain_started(&mut self, chain: &str, depth: u64, note: Option<&str>) {
+        let free = tokens(&self.after).free;
+        let details = json!({"chain": chain, "chain_depth": depth, "duration_ms": 0, "tokens_remaining": free,
+            "limits": self.after.heartbeat.limits, "tool": self.around.tool, "note": note});
+        self.event(EventType::HbStart, details);
+    }
+
+    fn chain_ended(&mut self, chain: &EndedChain, note: Option<&str>) {
+        let free = tokens(&self.after).free;
+        let details = json!({"chain": chain.id, "chain_depth": chain.depth, "duration_ms": chain.duration_ms,
+            "tokens_remaining": free, "reason": chain.reason, "closed_by": chain.closed_by,
+            "tool": self.around.tool, "note": note});
+        self.event(EventType::HbEnd, details);
+    }
+
     /// Sets size-dependent numbers anew, after a change of the window.
     pub fn rebudget(&mut self) {
         self.after.token_budget = budget_for(self.after.context_window);
@@ -294,11 +370,19 @@ impl<'a> Draft<'a> {
         }
         self.give_way();
         self.refuse_overflow()?;
+        if let Some(intent) = self.intent.take() {
+            self.beat_now(intent, None);
+        }
+        self.bury_chain(ClosedBy::Write);
         self.audit(&before);
         Ok(Finish::Write(Box::new(self.close(result))))
     }
 
-    fn close(self, result: Map<String, Value>) -> Change {
+    fn close(mut self, result: Map<String, Value>) -> Change {
+        let free = tokens(&self.after).free;
+        let mut heartbeat = heartbeat::report(&self.after.heartbeat, self.around.unix_ms, free);
+        heartbeat.extend(self.heartbeat);
+        self.envelope.insert("heartbeat".into(), Value::Object(heartbeat));
         Change {
             before: self.before,
             after: self.after,

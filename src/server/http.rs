@@ -67,7 +67,7 @@ pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
         .route("/v1/agents", get(agents))
         .route("/v1/agents/{agent}", put(create).get(state).patch(change))
         .route("/v1/agents/{agent}/tools/{tool}", post(tool))
-        .route("/v1/agents/{agent}/events", post(event))
+        .route("/v1/agents/{agent}/events", post(event).get(events))
         .route("/v1/agents/{agent}/context", get(context))
         .route("/v1/agents/{agent}/messages", get(messages))
         .route_layer(from_fn_with_state(Arc::clone(&front), shed));
@@ -402,6 +402,42 @@ async fn messages(
         front.executor.messages(&principal, &agent, from_seq, limit).await
     };
     answer(read.await)
+}
+
+async fn events(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Named(agent): Named<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    let read = async {
+        let (mut from_ts, mut limit) = ("", None);
+        for (name, value) in pairs(query.as_deref().unwrap_or_default()) {
+            match name {
+                "from_ts" if is_moment(value) => from_ts = value,
+                "from_ts" => {
+                    return Err(Error::argument(name, "use the `next_ts` of the page before"));
+                }
+                "limit" => {
+                    let number = value.parse::<u64>();
+                    limit =
+                        Some(number.map_err(|_| Error::argument(name, "must be a whole number"))?);
+                }
+                other => return Err(Error::argument(other, "unknown: use from_ts and limit")),
+            }
+        }
+        front.executor.events(&principal, &agent, from_ts, limit).await
+    };
+    answer(read.await)
+}
+
+/// A time as events carry it (`2026-01-31T12:00:00.000Z`), or the beginning of one.
+fn is_moment(text: &str) -> bool {
+    const MOMENT_BYTES_MAX: usize = 24;
+    let known = |b: u8| b.is_ascii_digit() || b"-:.TZ".contains(&b);
+    text.len() <= MOMENT_BYTES_MAX && text.bytes().all(known)
 }
 
 /// `a=b&c=d`; numbers and names need no percent-decoding here.

@@ -22,6 +22,8 @@ pub(super) const LIST: Query = query!("core_list");
 pub(super) const CONTEXT: Query = query!("context_load");
 /// An event of its own.
 pub(super) const NOTE: Query = query!("event_write");
+/// A page of events.
+pub(super) const EVENTS: Query = query!("event_list");
 
 /// The record of an earlier call under the same key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -74,6 +76,16 @@ pub async fn create(
 /// The agents of a tenant.
 pub async fn list(ro: &Ro, tenant: &str, limit: u64) -> Result<Vec<Value>, Fault> {
     ro.rows(LIST, Binds::unscoped([("tenant", tenant.into()), ("limit", limit.into())])).await
+}
+
+/// A page of an agent's events, oldest first, from a moment on.
+pub async fn events(
+    ro: &Ro,
+    scope: &Scope,
+    from_ts: &str,
+    limit: u64,
+) -> Result<Vec<Value>, Fault> {
+    ro.rows(EVENTS, Binds::of(scope, [("from_ts", from_ts.into()), ("limit", limit.into())])).await
 }
 
 /// A core and its queue, seen at one moment.

@@ -13,7 +13,7 @@ mod setup;
 mod transaction;
 mod uds;
 
-pub use self::core::{Loaded, Replay, create, list, load, load_context, note};
+pub use self::core::{Loaded, Replay, create, events, list, load, load_context, note};
 pub use archive::{ArchiveLoaded, VectorIndexState, load_archive, vector_index};
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Credentials, Ro, Rw, Settings};

@@ -26,6 +26,7 @@ pub const QUERIES: &[Query] = &[
     super::core::LIST,
     super::core::CONTEXT,
     super::core::NOTE,
+    super::core::EVENTS,
     super::change::CHANGE,
     super::change::RECALL_APPEND,
     super::change::RECOUNT,

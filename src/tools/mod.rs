@@ -6,6 +6,7 @@ mod fetch_core;
 mod ingest_archival;
 mod patch_agent;
 mod post_event;
+mod record_heartbeat;
 mod spec;
 mod store_core;
 mod write_recall;

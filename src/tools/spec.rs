@@ -10,6 +10,7 @@ use super::fetch_core::FetchCore;
 use super::ingest_archival::IngestArchival;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
+use super::record_heartbeat::RecordHeartbeat;
 use super::store_core::StoreCore;
 use super::write_recall::WriteRecall;
 use crate::error::{Code, Error, Result};
@@ -62,6 +63,7 @@ pub enum Call {
     EvictFifo(EvictFifo),
     WriteRecall(WriteRecall),
     IngestArchival(Box<IngestArchival>),
+    RecordHeartbeat(RecordHeartbeat),
     PostEvent(PostEvent),
     PatchAgent(PatchAgent),
 }
@@ -76,6 +78,7 @@ pub enum Tool {
     EvictFifo,
     WriteRecall,
     IngestArchival,
+    RecordHeartbeat,
 }
 
 impl Tool {
@@ -87,6 +90,7 @@ impl Tool {
         Self::EvictFifo,
         Self::WriteRecall,
         Self::IngestArchival,
+        Self::RecordHeartbeat,
     ];
 
     /// The tool of that name.
@@ -145,6 +149,13 @@ impl Tool {
                 writes: true,
                 schema: schema_of::<IngestArchival>,
             },
+            Self::RecordHeartbeat => Spec {
+                name: "record_heartbeat",
+                description: "Ask to be called again at once (`continue`) so that you can take the next step before anything else happens, or \
+                    give control back (`yield`). A chain of such calls ends at its caps of depth, time and tokens.",
+                writes: true,
+                schema: schema_of::<RecordHeartbeat>,
+            },
         }
     }
 
@@ -171,6 +182,9 @@ pub fn decode(tool: Tool, arguments: Map<String, Value>) -> Result<Call> {
         Tool::WriteRecall => Call::WriteRecall(decode_as::<WriteRecall>(arguments)?.checked()?),
         Tool::IngestArchival => {
             Call::IngestArchival(Box::new(decode_as::<IngestArchival>(arguments)?.checked()?))
+        }
+        Tool::RecordHeartbeat => {
+            Call::RecordHeartbeat(decode_as::<RecordHeartbeat>(arguments)?.checked()?)
         }
     })
 }
@@ -212,6 +226,7 @@ impl Call {
             Self::EvictFifo(_) => "evict_fifo",
             Self::WriteRecall(_) => "write_recall",
             Self::IngestArchival(_) => "ingest_archival",
+            Self::RecordHeartbeat(_) => "record_heartbeat",
             Self::PostEvent(_) => "post_event",
             Self::PatchAgent(_) => "patch_agent",
         }
@@ -227,6 +242,7 @@ impl Call {
             | Self::EvictFifo(_)
             | Self::WriteRecall(_)
             | Self::IngestArchival(_)
+            | Self::RecordHeartbeat(_)
             | Self::PostEvent(_)
             | Self::PatchAgent(_) => true,
         }
@@ -235,7 +251,7 @@ impl Call {
     /// Whether a caller that names no revision means any: what the call does cannot overwrite what its caller has not seen.
     pub fn any_revision(&self) -> bool {
         match self {
-            Self::PostEvent(_) => true,
+            Self::PostEvent(_) | Self::RecordHeartbeat(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -249,6 +265,7 @@ impl Call {
     /// Whether a caller that names no key is given one with the answer.
     pub fn mints_key(&self) -> bool {
         match self {
+            Self::RecordHeartbeat(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -269,6 +286,7 @@ impl Call {
             Self::IngestArchival(_) => Depends::Manifest,
             Self::AppendFifo(_)
             | Self::WriteRecall(_)
+            | Self::RecordHeartbeat(_)
             | Self::PostEvent(_)
             | Self::FetchCore(_) => Depends::Queue,
         }
@@ -283,6 +301,7 @@ impl Call {
             Self::EvictFifo(input) => input.step(around, core, answers),
             Self::WriteRecall(input) => input.step(around, core, answers),
             Self::IngestArchival(input) => input.step(around, core, answers),
+            Self::RecordHeartbeat(input) => input.step(around, core, answers),
             Self::PostEvent(input) => input.step(around, core, answers),
             Self::PatchAgent(input) => input.step(around, core, answers),
         }
