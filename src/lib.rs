@@ -40,9 +40,10 @@
 //! - [`meters`]: names and help of all metrics.
 //! - [`memory`]: plain values: core, message, event, change, receipt, and how each part is rendered.
 //! - [`policy`]: decisions: who may, what fits, what leaves the queue, what is stale.
+//! - [`chunk`]: the evidence that chunks were embedded late.
 //! - [`context`]: the rendered window and its receipt.
 //! - [`conveyance`]: one number for what the memory carries, from plain counts.
-//! - [`models`]: counts tokens and makes summaries; answers and never decides.
+//! - [`models`]: counts tokens, makes summaries and vectors; answers and never decides.
 //! - [`store`]: the only room that speaks AQL; two sockets, two types.
 //! - [`tools`]: what each tool does to a core; one file each.
 //! - [`executor`]: the bridge: everything above, in the order of the steps.
@@ -58,6 +59,7 @@
 //! - [`cli`]: the subcommands of `vctx`.
 
 pub mod app;
+pub mod chunk;
 pub mod cli;
 pub mod client;
 pub mod clock;

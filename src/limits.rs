@@ -107,6 +107,24 @@ pub const MODEL_MS_MAX: u64 = 120_000;
 pub const MODEL_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Times a rendered summary is shortened to meet its cap before it is left out.
 pub const SUMMARY_TRIES_MAX: usize = 6;
+/// Chunks of one ingest; a document of more is given in several, each with a `doc_id` of its own.
+pub const CHUNKS_MAX: usize = 512;
+/// Longest text of one chunk, in bytes.
+pub const CHUNK_BYTES_MAX: usize = 64 * 1024;
+/// Longest name of an archived document, in bytes; it is hashed, so its characters are free.
+pub const DOC_ID_BYTES_MAX: usize = 256;
+/// Longest provenance of a document or chunk, in bytes of its JSON.
+pub const PROVENANCE_BYTES_MAX: usize = 4 * 1024;
+/// Chunks that one query of an ingest writes, in rows; the transaction holds several queries.
+pub const INGEST_ROWS: usize = 128;
+/// Messages that one ingest may be derived from.
+pub const DERIVED_MAX: usize = 512;
+/// Most components of a vector.
+pub const DIMENSION_MAX: u32 = 4_096;
+/// Largest component of a vector: the squares of any two sum up within a float of four bytes, which is what an index computes in.
+pub const COMPONENT_MAX: f64 = 1e15;
+/// Cells that a search looks into unless it or the database says otherwise (`defaultNProbe` of a new vector setting).
+pub const N_PROBE_DEFAULT: u32 = 8;
 /// Largest `max_chain_depth` an agent may have.
 pub const HEARTBEAT_DEPTH_MAX: u64 = 1_024;
 /// Smallest and largest `max_chain_duration_ms` an agent may have.

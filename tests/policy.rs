@@ -121,6 +121,7 @@ impl World {
                         local::summarise(&previous, &lines, tokens_max, &FourBytes).content;
                     answers.summary = Some(SummaryAnswer { of, content, details: Map::new() });
                 }
+                Step::Ask(other) => panic!("{}: nobody here answers {other:?}", call.name()),
                 Step::Part(change) => {
                     self.write(&change);
                     answers = Answers::default();

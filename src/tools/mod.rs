@@ -4,6 +4,7 @@ mod append_fifo;
 mod bury_chain;
 mod evict_fifo;
 mod fetch_core;
+mod ingest_archival;
 mod patch_agent;
 mod post_event;
 mod record_heartbeat;

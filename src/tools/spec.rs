@@ -8,6 +8,7 @@ use super::append_fifo::AppendFifo;
 use super::bury_chain::BuryChain;
 use super::evict_fifo::EvictFifo;
 use super::fetch_core::FetchCore;
+use super::ingest_archival::IngestArchival;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
 use super::record_heartbeat::RecordHeartbeat;
@@ -62,6 +63,7 @@ pub enum Call {
     AppendFifo(AppendFifo),
     EvictFifo(EvictFifo),
     WriteRecall(WriteRecall),
+    IngestArchival(Box<IngestArchival>),
     RecordHeartbeat(RecordHeartbeat),
     PostEvent(PostEvent),
     PatchAgent(PatchAgent),
@@ -77,6 +79,7 @@ pub enum Tool {
     AppendFifo,
     EvictFifo,
     WriteRecall,
+    IngestArchival,
     RecordHeartbeat,
 }
 
@@ -88,6 +91,7 @@ impl Tool {
         Self::AppendFifo,
         Self::EvictFifo,
         Self::WriteRecall,
+        Self::IngestArchival,
         Self::RecordHeartbeat,
     ];
 
@@ -139,6 +143,14 @@ impl Tool {
                 writes: true,
                 schema: schema_of::<WriteRecall>,
             },
+            Self::IngestArchival => Spec {
+                name: "ingest_archival",
+                description: "Take a document into the archive, chunk by chunk, so that search_archival finds its passages. Give texts \
+                    alone, or texts with vectors that were made late (the whole document encoded, then pooled for each chunk). The same \
+                    `doc_id` again replaces the document.",
+                writes: true,
+                schema: schema_of::<IngestArchival>,
+            },
             Self::RecordHeartbeat => Spec {
                 name: "record_heartbeat",
                 description: "Ask to be called again at once (`continue`) so that you can take the next step before anything else happens, or \
@@ -170,6 +182,9 @@ pub fn decode(tool: Tool, arguments: Map<String, Value>) -> Result<Call> {
         Tool::AppendFifo => Call::AppendFifo(decode_as::<AppendFifo>(arguments)?.checked()?),
         Tool::EvictFifo => Call::EvictFifo(decode_as::<EvictFifo>(arguments)?.checked()?),
         Tool::WriteRecall => Call::WriteRecall(decode_as::<WriteRecall>(arguments)?.checked()?),
+        Tool::IngestArchival => {
+            Call::IngestArchival(Box::new(decode_as::<IngestArchival>(arguments)?.checked()?))
+        }
         Tool::RecordHeartbeat => {
             Call::RecordHeartbeat(decode_as::<RecordHeartbeat>(arguments)?.checked()?)
         }
@@ -212,6 +227,7 @@ impl Call {
             Self::AppendFifo(_) => "append_fifo",
             Self::EvictFifo(_) => "evict_fifo",
             Self::WriteRecall(_) => "write_recall",
+            Self::IngestArchival(_) => "ingest_archival",
             Self::RecordHeartbeat(_) => "record_heartbeat",
             Self::PostEvent(_) => "post_event",
             Self::PatchAgent(_) => "patch_agent",
@@ -228,6 +244,7 @@ impl Call {
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
             | Self::WriteRecall(_)
+            | Self::IngestArchival(_)
             | Self::PostEvent(_)
             | Self::PatchAgent(_)
             | Self::RecordHeartbeat(_)
@@ -244,6 +261,7 @@ impl Call {
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
             | Self::WriteRecall(_)
+            | Self::IngestArchival(_)
             | Self::PatchAgent(_) => false,
         }
     }
@@ -257,6 +275,7 @@ impl Call {
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
             | Self::WriteRecall(_)
+            | Self::IngestArchival(_)
             | Self::PostEvent(_)
             | Self::PatchAgent(_) => false,
         }
@@ -268,6 +287,7 @@ impl Call {
             Self::StoreCore(input) => Depends::Block(input.block_id.clone()),
             Self::EvictFifo(_) => Depends::Eviction,
             Self::PatchAgent(_) => Depends::All,
+            Self::IngestArchival(_) => Depends::Manifest,
             Self::AppendFifo(_)
             | Self::WriteRecall(_)
             | Self::RecordHeartbeat(_)
@@ -285,6 +305,7 @@ impl Call {
             Self::AppendFifo(input) => input.step(around, core, answers),
             Self::EvictFifo(input) => input.step(around, core, answers),
             Self::WriteRecall(input) => input.step(around, core, answers),
+            Self::IngestArchival(input) => input.step(around, core, answers),
             Self::RecordHeartbeat(input) => input.step(around, core, answers),
             Self::PostEvent(input) => input.step(around, core, answers),
             Self::PatchAgent(input) => input.step(around, core, answers),

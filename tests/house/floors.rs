@@ -8,8 +8,8 @@ const FLOORS: &[(&[&str], &str)] = &[
     (&["memory"], "values"),
     (&["policy"], "decisions"),
     (
-        &["context", "conveyance", "models", "store"],
-        "the window, the score, what answers, what keeps",
+        &["context", "conveyance", "chunk", "models", "store"],
+        "the window, the score, chunks, what answers, what keeps",
     ),
     (&["tools"], "what a call does"),
     (&["executor"], "the bridge"),
@@ -55,6 +55,7 @@ const THINKING: &[&str] = &[
     "src/policy",
     "src/context",
     "src/conveyance",
+    "src/chunk",
     "src/tools",
     "embedded/src/value",
     "embedded/src/syntax",

@@ -15,6 +15,7 @@ mod strace;
 mod talk;
 mod wire;
 
+mod archival;
 mod bad_input;
 mod conservation;
 mod contract;
