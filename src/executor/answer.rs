@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::limits::QUEUE_ROWS_MAX;
 use crate::memory::TokenCounter;
 use crate::models::{Gateway, local};
-use crate::policy::{Answers, Question, Scope, SummaryAnswer};
-use crate::store::{Ro, queue, result_page};
+use crate::policy::{Answers, Question, Scope, SummaryAnswer, merged};
+use crate::store::{Ro, entries, queue, recall_tail, result_page, search_view};
 
 /// Answers a question into `answers`. Local answers are computed off the IO threads.
 pub(super) async fn answer(
@@ -23,6 +23,18 @@ pub(super) async fn answer(
     match question {
         Question::Queue { head_seq } => {
             answers.queue = Some(queue(ro, scope, head_seq, QUEUE_ROWS_MAX).await?);
+        }
+        Question::Recall { query, now_ms } => {
+            // An entry that is logged meanwhile is in one of them: the view shows it late, the collection at once.
+            let (view, tail) = tokio::try_join!(
+                search_view(ro, scope, &query),
+                recall_tail(ro, scope, &query, now_ms)
+            )?;
+            let found = tokio::task::spawn_blocking(move || merged(view, &tail, now_ms)).await;
+            answers.recall = Some(found.map_err(stopped)?);
+        }
+        Question::Entries { ids, head_seq } => {
+            answers.entries = Some(entries(ro, scope, &ids, head_seq).await?);
         }
         Question::Page { handle } => {
             answers.page = Some(result_page(ro, scope, &handle).await?);
@@ -49,10 +61,7 @@ pub(super) async fn answer(
                 local::summarise(&previous, &borrowed, tokens_max, &*counter)
             })
             .await
-            .map_err(|e| {
-                crate::error::Error::new(crate::error::Code::Internal, "the summariser stopped")
-                    .caused_by(e)
-            })?;
+            .map_err(stopped)?;
             let drift = Some((content.information_drift, content.random_drift, content.facts_kept));
             answers.summary = Some(SummaryAnswer {
                 of,
@@ -62,6 +71,10 @@ pub(super) async fn answer(
         }
     }
     Ok(())
+}
+
+fn stopped(error: tokio::task::JoinError) -> Error {
+    Error::new(Code::Internal, "a computation stopped").caused_by(error)
 }
 
 fn details(by: &str, tokens_max: u64, drift: Option<(f64, f64, usize)>) -> Map<String, Value> {

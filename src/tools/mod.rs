@@ -6,6 +6,7 @@ mod fetch_core;
 mod patch_agent;
 mod post_event;
 mod record_heartbeat;
+mod search_recall;
 mod spec;
 mod store_core;
 mod write_recall;

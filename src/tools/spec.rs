@@ -10,6 +10,7 @@ use super::fetch_core::FetchCore;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
 use super::record_heartbeat::RecordHeartbeat;
+use super::search_recall::SearchRecall;
 use super::store_core::StoreCore;
 use super::write_recall::WriteRecall;
 use crate::error::{Code, Error, Result};
@@ -60,6 +61,7 @@ pub enum Call {
     FetchCore(FetchCore),
     AppendFifo(AppendFifo),
     EvictFifo(EvictFifo),
+    SearchRecall(SearchRecall),
     WriteRecall(WriteRecall),
     RecordHeartbeat(RecordHeartbeat),
     PostEvent(PostEvent),
@@ -74,6 +76,7 @@ pub enum Tool {
     FetchCore,
     AppendFifo,
     EvictFifo,
+    SearchRecall,
     WriteRecall,
     RecordHeartbeat,
 }
@@ -85,6 +88,7 @@ impl Tool {
         Self::FetchCore,
         Self::AppendFifo,
         Self::EvictFifo,
+        Self::SearchRecall,
         Self::WriteRecall,
         Self::RecordHeartbeat,
     ];
@@ -131,6 +135,13 @@ impl Tool {
                 writes: true,
                 schema: schema_of::<EvictFifo>,
             },
+            Self::SearchRecall => Spec {
+                name: "search_recall",
+                description: "Find earlier messages that have left the window, by words or a \"quoted phrase\". What fits comes back into the \
+                    conversation as marked copies; `next_page_token` goes on with the rest.",
+                writes: true,
+                schema: schema_of::<SearchRecall>,
+            },
             Self::WriteRecall => Spec {
                 name: "write_recall",
                 description: "Write entries straight into recall storage, where they can be found later without taking room in the window.",
@@ -167,6 +178,7 @@ pub fn decode(tool: Tool, arguments: Map<String, Value>) -> Result<Call> {
         Tool::FetchCore => Call::FetchCore(decode_as::<FetchCore>(arguments)?.checked()?),
         Tool::AppendFifo => Call::AppendFifo(decode_as::<AppendFifo>(arguments)?.checked()?),
         Tool::EvictFifo => Call::EvictFifo(decode_as::<EvictFifo>(arguments)?.checked()?),
+        Tool::SearchRecall => Call::SearchRecall(decode_as::<SearchRecall>(arguments)?.checked()?),
         Tool::WriteRecall => Call::WriteRecall(decode_as::<WriteRecall>(arguments)?.checked()?),
         Tool::RecordHeartbeat => {
             Call::RecordHeartbeat(decode_as::<RecordHeartbeat>(arguments)?.checked()?)
@@ -209,6 +221,7 @@ impl Call {
             Self::FetchCore(_) => "fetch_core",
             Self::AppendFifo(_) => "append_fifo",
             Self::EvictFifo(_) => "evict_fifo",
+            Self::SearchRecall(_) => "search_recall",
             Self::WriteRecall(_) => "write_recall",
             Self::RecordHeartbeat(_) => "record_heartbeat",
             Self::PostEvent(_) => "post_event",
@@ -221,6 +234,7 @@ impl Call {
     pub fn writes(&self) -> bool {
         match self {
             Self::FetchCore(_) => false,
+            Self::SearchRecall(search) => search.rehydrate || search.heartbeat,
             Self::StoreCore(_)
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
@@ -234,7 +248,7 @@ impl Call {
     /// Whether a caller that names no revision means any: what the call does cannot overwrite what its caller has not seen.
     pub fn any_revision(&self) -> bool {
         match self {
-            Self::PostEvent(_) | Self::RecordHeartbeat(_) => true,
+            Self::PostEvent(_) | Self::SearchRecall(_) | Self::RecordHeartbeat(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -247,7 +261,7 @@ impl Call {
     /// Whether a caller that names no key is given one with the answer.
     pub fn mints_key(&self) -> bool {
         match self {
-            Self::RecordHeartbeat(_) => true,
+            Self::SearchRecall(_) | Self::RecordHeartbeat(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -265,6 +279,7 @@ impl Call {
             Self::EvictFifo(_) => Depends::Eviction,
             Self::PatchAgent(_) => Depends::All,
             Self::AppendFifo(_)
+            | Self::SearchRecall(_)
             | Self::WriteRecall(_)
             | Self::RecordHeartbeat(_)
             | Self::PostEvent(_)
@@ -279,6 +294,7 @@ impl Call {
             Self::FetchCore(input) => input.step(core),
             Self::AppendFifo(input) => input.step(around, core, answers),
             Self::EvictFifo(input) => input.step(around, core, answers),
+            Self::SearchRecall(input) => input.step(around, core, answers),
             Self::WriteRecall(input) => input.step(around, core, answers),
             Self::RecordHeartbeat(input) => input.step(around, core, answers),
             Self::PostEvent(input) => input.step(around, core, answers),
