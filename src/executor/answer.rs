@@ -1,4 +1,4 @@
-//! Who answers what a tool asks: the store knows the queue, a summariser the summary.
+//! Who answers what a tool asks: the store knows queue and archive, a summariser the summary, an embedder the vectors.
 
 use std::sync::Arc;
 
@@ -7,9 +7,11 @@ use serde_json::{Map, Value, json};
 use crate::error::{Code, Error, Result};
 use crate::limits::QUEUE_ROWS_MAX;
 use crate::memory::TokenCounter;
-use crate::models::{Gateway, local};
-use crate::policy::{Answers, Question, Scope, SummaryAnswer, merged};
-use crate::store::{Ro, entries, queue, recall_tail, result_page, search_view};
+use crate::models::{Gateway, lexical, local};
+use crate::policy::{Answers, ArchiveAnswer, Question, Scope, SummaryAnswer, merged};
+use crate::store::{
+    Ro, entries, load_archive, queue, recall_tail, result_page, search_view, vector_index,
+};
 
 /// Answers a question into `answers`. Local answers are computed off the IO threads.
 pub(super) async fn answer(
@@ -35,6 +37,22 @@ pub(super) async fn answer(
         }
         Question::Entries { ids, head_seq } => {
             answers.entries = Some(entries(ro, scope, &ids, head_seq).await?);
+        }
+        Question::Archive { manifest_key, messages } => {
+            let loaded = load_archive(ro, scope, &manifest_key, &messages).await?;
+            let index_ready = loaded.setting.is_some() && vector_index(ro).await?.ready();
+            answers.archive = Some(ArchiveAnswer {
+                manifest: loaded.manifest,
+                setting: loaded.setting,
+                messages: loaded.messages,
+                index_ready,
+            });
+        }
+        Question::Embed { texts, dimension } => {
+            let dimension = dimension as usize;
+            let vectors =
+                tokio::task::spawn_blocking(move || lexical::embed_document(&texts, dimension));
+            answers.embeddings = Some(vectors.await.map_err(stopped)?);
         }
         Question::Page { handle } => {
             answers.page = Some(result_page(ro, scope, &handle).await?);
