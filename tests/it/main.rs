@@ -13,6 +13,8 @@ mod model;
 mod proxy;
 mod strace;
 mod talk;
+#[path = "../house/tree.rs"]
+mod tree;
 mod wire;
 
 mod archival;
@@ -27,6 +29,7 @@ mod heartbeat;
 mod load;
 mod no_network;
 mod one_transaction;
+mod plans;
 mod races;
 mod setup;
 mod tamper;
