@@ -11,6 +11,7 @@ mod database;
 mod home;
 mod model;
 mod proxy;
+mod shape;
 mod strace;
 mod talk;
 #[path = "../house/tree.rs"]
@@ -33,4 +34,5 @@ mod plans;
 mod races;
 mod setup;
 mod tamper;
+mod tour;
 mod trips;
