@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
-
+use super::summary::{Wanted, summarised};
 use crate::error::Result;
 use crate::limits::QUEUE_ROWS_MAX;
 use crate::memory::TokenCounter;
-use crate::models::{Gateway, local};
+use crate::models::Gateway;
 use crate::policy::{Answers, Question, Scope, SummaryAnswer};
 use crate::store::{Ro, queue, result_page};
 
@@ -28,50 +27,11 @@ pub(super) async fn answer(
             answers.page = Some(result_page(ro, scope, &handle).await?);
         }
         Question::Summary { of, previous, lines, tokens_max, may_wait } => {
-            if let Some(model) = model.filter(|_| may_wait) {
-                match model.summarise(&previous, &lines, tokens_max).await {
-                    Ok(content) => {
-                        let details = details("model", tokens_max, None);
-                        answers.summary = Some(SummaryAnswer { of, content, details });
-                        return Ok(());
-                    }
-                    Err(error) => tracing::warn!(
-                        error = error.chain(),
-                        "summary model failed; the local summariser answers"
-                    ),
-                }
-            }
-            let content = tokio::task::spawn_blocking(move || {
-                let borrowed: Vec<local::Line<'_>> = lines
-                    .iter()
-                    .map(|l| local::Line { speaker: &l.speaker, text: &l.text })
-                    .collect();
-                local::summarise(&previous, &borrowed, tokens_max, &*counter)
-            })
-            .await
-            .map_err(|e| {
-                crate::error::Error::new(crate::error::Code::Internal, "the summariser stopped")
-                    .caused_by(e)
-            })?;
-            let drift = Some((content.information_drift, content.random_drift, content.facts_kept));
-            answers.summary = Some(SummaryAnswer {
-                of,
-                content: content.content,
-                details: details("local", tokens_max, drift),
-            });
+            let wanted = Wanted { previous, lines, tokens_max };
+            let model = model.filter(|_| may_wait);
+            let (content, details) = summarised(wanted, counter, model).await?;
+            answers.summary = Some(SummaryAnswer { of, content, details });
         }
     }
     Ok(())
-}
-
-fn details(by: &str, tokens_max: u64, drift: Option<(f64, f64, usize)>) -> Map<String, Value> {
-    let mut map = Map::new();
-    map.insert("by".into(), by.into());
-    map.insert("text_tokens_max".into(), tokens_max.into());
-    if let Some((information, random, facts)) = drift {
-        map.insert("information_drift".into(), json!(information));
-        map.insert("random_drift".into(), json!(random));
-        map.insert("facts".into(), facts.into());
-    }
-    map
 }

@@ -8,6 +8,7 @@ mod read;
 mod request;
 mod run;
 mod score;
+mod summary;
 mod turns;
 
 pub use request::{CallRequest, Guard, Reply};

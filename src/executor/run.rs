@@ -22,6 +22,7 @@ use crate::limits::{
 };
 use crate::memory::change::Change;
 use crate::memory::core::Core;
+use crate::memory::event::{Event, EventType};
 use crate::memory::heartbeat::HeartbeatLimits;
 use crate::memory::{Encoding, TokenCounter, receipt};
 use crate::meters;
@@ -733,5 +734,20 @@ fn report(change: &Change) {
     if let Some(evict) = &change.evict {
         metrics::counter!(meters::FLUSHES).increment(1);
         metrics::counter!(meters::EVICTED).increment(evict.evicted_count);
+        change.events.iter().filter(|e| e.kind == EventType::Flush).for_each(report_drift);
+    }
+}
+
+/// Drift of the summary that came with a flush.
+fn report_drift(flush: &Event) {
+    let number = |name: &str| flush.details.get(name).and_then(Value::as_f64);
+    if let Some(similarity) = number("similarity") {
+        metrics::histogram!(meters::SUMMARY_SIMILARITY).record(similarity);
+    }
+    if let Some(lost) = number("information_drift") {
+        metrics::histogram!(meters::SUMMARY_LOSS).record(lost);
+    }
+    if let Some(alarm) = flush.details.get("alarm").and_then(Value::as_str) {
+        metrics::counter!(meters::DRIFT_ALARMS, "why" => alarm.to_owned()).increment(1);
     }
 }

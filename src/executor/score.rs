@@ -251,9 +251,9 @@ fn log(agent: &str, why: &str, report: &Map<String, Value>) {
         g = term("G"),
         ctx = term("Ctx"),
         missing = missing.join(","),
-        zero = text("zero"),
-        flags = text("flags"),
-        terms = text("terms"),
+        zero = %text("zero"),
+        flags = %text("flags"),
+        terms = %text("terms"),
         "conveyance"
     );
 }

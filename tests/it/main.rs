@@ -18,6 +18,7 @@ mod wire;
 mod bad_input;
 mod conservation;
 mod contract;
+mod conveyance;
 mod crash;
 mod durability;
 mod faults;
