@@ -1,7 +1,7 @@
 //! Composition: configuration in, running server out; start order, drain order; the only file that may start `embedded`.
 
 use std::fs;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,9 +20,11 @@ use crate::clock::SystemClock;
 use crate::config::{Config, Faults, Remote, WriteChoice, password_of, secret_or_new};
 use crate::executor::Executor;
 use crate::ids::{Ids as _, SystemIds};
+use crate::jobs::{DeadChains, Runner};
 use crate::limits::START_MS_MAX;
 use crate::memory::Encoding;
 use crate::models::Gateway;
+use crate::policy::Actor;
 use crate::pulse::{self, Guards};
 use crate::server::{self, Gate, Listening};
 use crate::startup::{self, Finding, Profile};
@@ -38,6 +40,8 @@ pub struct ServeOptions {
     pub data_dir: Option<PathBuf>,
     /// Configuration file.
     pub config: Option<PathBuf>,
+    /// Time without any connection after which the server ends; absent: it stays.
+    pub idle_exit: Option<Duration>,
 }
 
 /// What `vctx setup` was told; the endpoint comes from the configuration.
@@ -133,6 +137,7 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
     // The engine goes last: calls that are being drained still need it.
     let (engine_stop, engine_stopping) = watch::channel(false);
     let remote = config.remote()?;
+    let actor = own_actor()?;
     let engine = match remote {
         Some(_) => None,
         None => Some(start_engine(&data_dir, engine_stopping)?),
@@ -142,6 +147,9 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         let api = server::bind(&socket).map_err(cannot("listen"))?;
         let metrics = server::bind(&metrics_socket).map_err(cannot("listen for metrics"))?;
         on_signal(stop.clone())?;
+        if let Some(time) = options.idle_exit {
+            on_idle(time, &api, stop.clone());
+        }
         let gate = Gate::closed("starting: the database has not answered yet");
         let metrics = tokio::spawn(server::serve(
             metrics,
@@ -149,15 +157,18 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
             stopping.clone(),
         ));
         let serving = tokio::spawn(server::serve(api, gate.router(), stopping.clone()));
-        let watching = stopping.clone();
+        let (jobs_stopping, watching) = (stopping.clone(), stopping.clone());
         let ready = get_ready(&config, remote, &data_dir, &socket, &gate, stopping).await;
         match ready {
             Ok(Some((executor, guards))) => {
+                let mut jobs = Runner::new(jobs_stopping);
+                jobs.start(DeadChains::new(Arc::clone(&executor), actor));
                 let settings = config.conveyance.clone();
                 let watched = pulse::watch(Arc::clone(&executor), guards, settings, watching);
                 let watched = tokio::spawn(watched);
                 tell(&socket, engine.is_some(), &data_dir);
                 serving.await.ok();
+                jobs.ended().await;
                 watched.await.ok();
                 executor.close_sessions().await;
             }
@@ -179,6 +190,13 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
     outcome
 }
 
+/// The server itself, as the rows of events name it when it acts by itself.
+fn own_actor() -> Result<Actor, Stop> {
+    let own = fs::metadata("/proc/self").map_err(cannot("ask for the server's own user id"))?;
+    let pid = i32::try_from(std::process::id()).unwrap_or(0);
+    Ok(Actor { uid: own.uid(), pid, label: Some("vctx serve".into()) })
+}
+
 fn chosen(told: Option<&PathBuf>, configured: &Path, default: impl FnOnce() -> PathBuf) -> PathBuf {
     match told {
         Some(path) => path.clone(),
@@ -197,6 +215,16 @@ fn on_signal(stop: watch::Sender<bool>) -> Result<(), Stop> {
         });
     }
     Ok(())
+}
+
+/// Stops a server that nobody uses, as a signal would.
+fn on_idle(time: Duration, api: &Listening, stop: watch::Sender<bool>) {
+    let open = api.open_connections();
+    tokio::spawn(async move {
+        server::idle_for(time, open).await;
+        tracing::info!(idle_s = time.as_secs(), "no connection is open any more: the server ends");
+        stop.send_replace(true);
+    });
 }
 
 /// Names of the engine's sockets in its data directory.

@@ -107,6 +107,24 @@ pub const MODEL_MS_MAX: u64 = 120_000;
 pub const MODEL_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Times a rendered summary is shortened to meet its cap before it is left out.
 pub const SUMMARY_TRIES_MAX: usize = 6;
+/// Chunks of one ingest; a document of more is given in several, each with a `doc_id` of its own.
+pub const CHUNKS_MAX: usize = 512;
+/// Longest text of one chunk, in bytes.
+pub const CHUNK_BYTES_MAX: usize = 64 * 1024;
+/// Longest name of an archived document, in bytes; it is hashed, so its characters are free.
+pub const DOC_ID_BYTES_MAX: usize = 256;
+/// Longest provenance of a document or chunk, in bytes of its JSON.
+pub const PROVENANCE_BYTES_MAX: usize = 4 * 1024;
+/// Chunks that one query of an ingest writes, in rows; the transaction holds several queries.
+pub const INGEST_ROWS: usize = 128;
+/// Messages that one ingest may be derived from.
+pub const DERIVED_MAX: usize = 512;
+/// Most components of a vector.
+pub const DIMENSION_MAX: u32 = 4_096;
+/// Largest component of a vector: the squares of any two sum up within a float of four bytes, which is what an index computes in.
+pub const COMPONENT_MAX: f64 = 1e15;
+/// Cells that a search looks into unless it or the database says otherwise (`defaultNProbe` of a new vector setting).
+pub const N_PROBE_DEFAULT: u32 = 8;
 /// Largest `max_chain_depth` an agent may have.
 pub const HEARTBEAT_DEPTH_MAX: u64 = 1_024;
 /// Smallest and largest `max_chain_duration_ms` an agent may have.
@@ -115,10 +133,48 @@ pub const HEARTBEAT_DURATION_MS: (u64, u64) = (100, 3_600_000);
 pub const HEARTBEAT_RPS_MAX: u64 = 64;
 /// Largest `cooldown_ms` an agent may have.
 pub const HEARTBEAT_COOLDOWN_MS_MAX: u64 = 60_000;
+/// Pause between two looks for dead chains, in milliseconds.
+pub const SWEEP_MS: u64 = 2_000;
+/// Dead chains closed in one look; what is left waits for the next.
+pub const SWEEP_CHAINS_MAX: u64 = 256;
+/// Longest run of a job, in milliseconds; a run that is cut off leaves whole writes behind.
+pub const JOB_MS_MAX: u64 = 60_000;
 /// How far the clocks of two servers on one database may differ, in milliseconds, before one of them counts as wrong.
 pub const CLOCK_SKEW_MS_MAX: u64 = 2_000;
 /// Longest wait for readiness of the database at the start, in milliseconds.
 pub const START_MS_MAX: u64 = 30_000;
+/// A server that was started for a client ends when no connection has been open for this time, in seconds.
+pub const IDLE_EXIT_S: u64 = 300;
+/// Longest wait of a client for a server that is being started, in milliseconds: the server's own limit and what the process takes.
+pub const START_WAIT_MS_MAX: u64 = START_MS_MAX + 10_000;
+/// Processes that one client starts for one call; an engine that is just being closed lets the next one in after a moment.
+pub const STARTS_MAX: u32 = 8;
+/// First and longest pause between two of them, in milliseconds.
+pub const STARTS_PAUSE_MS: (u64, u64) = (100, 2_000);
+/// Pause between two looks at a server that is being started, in milliseconds.
+pub const START_LOOK_MS: u64 = 20;
+/// Longest wait for the answer to one such look, in milliseconds.
+pub const START_ANSWER_MS_MAX: u64 = 5_000;
+/// Length from which the log of a started server is set aside at the next start, in bytes; one older log is kept.
+pub const SERVER_LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// Attempts of one MCP call when the server is lost or busy; all carry the same key.
+pub const MCP_ATTEMPTS_MAX: u32 = 5;
+/// Time after which no further attempt is made, in milliseconds; below what MCP clients usually wait.
+pub const MCP_ATTEMPTS_MS_MAX: u64 = 50_000;
+/// Pause before an MCP call is repeated at a busy server, in milliseconds; it grows with the attempts.
+pub const MCP_PAUSE_MS: u64 = 100;
+/// Longest wait of an MCP call for one answer, in milliseconds: an explicit eviction may ask a model.
+pub const MCP_ANSWER_MS_MAX: u64 = CALL_MS_MAX + MODEL_MS_MAX;
+/// MCP calls of one client that run or wait for their turn.
+pub const MCP_CALLS_MAX: usize = 64;
+/// Archived documents whose revision one MCP conversation remembers.
+pub const MCP_DOCUMENTS_MAX: usize = 4_096;
+/// Bytes of one current text that a model is shown after a conflict; a longer one is cut and says so.
+pub const MCP_CURRENT_BYTES_MAX: usize = 16 * 1024;
+/// Newest messages that a model is shown after a conflict about the queue.
+pub const MCP_CURRENT_MESSAGES: u64 = 5;
+/// Window of an agent that an MCP client makes by its first write, in tokens, unless told otherwise.
+pub const MCP_WINDOW_TOKENS: u64 = 32_768;
 /// Newest messages that the score of an agent looks for; `vctx verify` looks at all.
 pub const SCORE_MESSAGES_MAX: u64 = 20_000;
 /// Newest events that the score of an agent counts.

@@ -7,6 +7,7 @@ mod conveyance;
 mod demo;
 mod engine;
 mod exit;
+mod mcp;
 mod messages;
 mod output;
 mod report;

@@ -3,6 +3,7 @@
 mod answer;
 mod cache;
 mod envelope;
+mod heartbeat;
 mod measures;
 mod read;
 mod request;
@@ -11,6 +12,7 @@ mod score;
 mod summary;
 mod turns;
 
+pub use heartbeat::DeadChain;
 pub use request::{CallRequest, Guard, Reply};
 pub use run::Executor;
 pub use score::Span;

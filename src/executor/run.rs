@@ -9,6 +9,7 @@ use tracing::field::Empty;
 
 use super::cache::Cores;
 use super::envelope;
+use super::heartbeat;
 use super::measures::{Measures, Sample};
 use super::request::{CallRequest, Guard, Reply, check_guarded, key_of, replay_key, request_hash};
 use super::turns::{Turn, Turns};
@@ -27,7 +28,9 @@ use crate::memory::heartbeat::HeartbeatLimits;
 use crate::memory::{Encoding, TokenCounter, receipt};
 use crate::meters;
 use crate::models::{Gateway, Tiktoken};
-use crate::policy::{Answers, Question, Scope, Surroundings, admit, changed_since, tokens};
+use crate::policy::{
+    Answers, Depends, Question, Scope, Surroundings, admit, changed_since, tokens,
+};
 use crate::store::{
     Applied, Fault, Leftovers, Record, Replay, Ro, Rw, Trips, WriteMode, apply, counted, load,
 };
@@ -158,6 +161,9 @@ impl Executor {
         let span = tracing::info_span!("tool_call", tool, agent = request.agent, outcome = Empty);
         let work = Box::pin(self.run(request, begun)).instrument(span.clone());
         let (outcome, trips) = counted(work).await;
+        if let Err(error) = &outcome {
+            self.note_naive(request, error).await;
+        }
         let took = begun.elapsed();
         let code = outcome.as_ref().map_or_else(|e| e.code.text(), |_| "OK");
         span.record("outcome", code);
@@ -188,6 +194,9 @@ impl Executor {
                 uid = request.principal.actor.uid,
                 "call"
             ),
+        }
+        if let Err(error) = &outcome {
+            heartbeat::count_refusal(error);
         }
         outcome.map(|body| Reply { body })
     }
@@ -241,6 +250,18 @@ impl Executor {
             leftovers: Leftovers::default(),
         };
         run.write().await
+    }
+
+    /// Logs chunks that were refused as naive: nothing of them is stored, but that they were offered counts.
+    async fn note_naive(&self, request: &CallRequest, error: &Error) {
+        if error.code != Code::LateChunkingRequired {
+            return;
+        }
+        let refused = error.fields.get("refused_chunks").and_then(Value::as_u64).unwrap_or(0);
+        metrics::counter!(meters::CHUNKS, "outcome" => "refused").increment(refused);
+        if let Err(fault) = self.note_refusal(&request.principal, &request.agent, error).await {
+            tracing::error!(error = fault.chain(), "a refused ingest could not be noted");
+        }
     }
 
     /// Runs a reading call on the socket for reads. `None` means that it found something to keep, and has to write.
@@ -485,15 +506,39 @@ impl Run<'_> {
                         return Ok(Thought::Again);
                     }
                     self.executor.ask(question, answers, &self.scope, core).await?;
+                    self.check_manifest(answers)?;
                 }
             }
         }
         Err(curious())
     }
 
+    /// Whether the document is as the caller of an ingest saw it. It is read behind the core, whose revision every ingest
+    /// moves: if it changes between this look and the write, the write is stale.
+    fn check_manifest(&self, answers: &Answers) -> Result<()> {
+        let Some(archive) = &answers.archive else { return Ok(()) };
+        let now = archive.manifest.as_ref().map(|m| m.revision.as_str());
+        let holds = match &self.request.guard {
+            None | Some(Guard::Any) => true,
+            Some(Guard::Rev(rev)) => now == Some(rev),
+            Some(Guard::Absent) => now.is_none(),
+        };
+        if holds {
+            return Ok(());
+        }
+        let message = match now {
+            Some(_) => "the document was taken in since: send its _rev to replace it, or \"*\"",
+            None => "the document is not in the archive: send \"*\" or an empty _rev to take it in",
+        };
+        Err(Error::new(Code::RevisionStale, message).with("_rev", now))
+    }
+
     /// Whether what the caller builds on still holds for this call.
     fn check_guard(&self, core: &Core) -> Result<()> {
         let Some(Guard::Rev(rev)) = &self.request.guard else { return Ok(()) };
+        if self.request.call.depends() == Depends::Manifest {
+            return Ok(());
+        }
         let rev = self.own_rev.as_ref().unwrap_or(rev);
         if *rev == core.rev {
             return Ok(());
@@ -723,6 +768,7 @@ fn report(change: &Change) {
         )]
         metrics::gauge!(name).set(value as f64);
     }
+    heartbeat::count(change);
     #[allow(
         clippy::cast_precision_loss,
         reason = "a share is a double; windows are far below 2^53"
@@ -731,6 +777,10 @@ fn report(change: &Change) {
     metrics::gauge!(meters::WINDOW_SHARE).set(share);
     let warned = change.after.counters.warnings - change.before.counters.warnings;
     metrics::counter!(meters::WARNINGS).increment(warned);
+    if let Some(ingest) = &change.ingest {
+        metrics::counter!(meters::CHUNKS, "outcome" => "compliant")
+            .increment(ingest.manifest.chunks);
+    }
     if let Some(evict) = &change.evict {
         metrics::counter!(meters::FLUSHES).increment(1);
         metrics::counter!(meters::EVICTED).increment(evict.evicted_count);

@@ -16,6 +16,7 @@ use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
 use crate::limits::{EVICT_BYTES_MAX, EVICT_ROWS_MAX, REVISIONS_KEPT, SUMMARY_TRIES_MAX};
+use crate::memory::archive::{Ingest, Manifest};
 use crate::memory::change::{Change, Evict, RecallEdge, Recount};
 use crate::memory::core::{Core, RemovedBlock, Summary};
 use crate::memory::event::{Event, EventType};
@@ -78,6 +79,7 @@ pub struct Draft<'a> {
     recall: Vec<RecallEdge>,
     recount: Vec<Recount>,
     evict: Option<Evict>,
+    ingest: Option<Box<Ingest>>,
     events: Vec<Event>,
     pages: Vec<Page>,
     /// Whether a spool notice was set here: it then outlives this very change.
@@ -105,6 +107,7 @@ impl<'a> Draft<'a> {
             recall: Vec::new(),
             recount: Vec::new(),
             evict: None,
+            ingest: None,
             events: Vec::new(),
             pages: Vec::new(),
             spooled: false,
@@ -222,6 +225,15 @@ impl<'a> Draft<'a> {
             summary_rev: self.after.queue_head_summary.revision,
         });
         (key, cost)
+    }
+
+    /// Takes a document into the archive, in the place of the one that the old manifest describes.
+    pub fn archive(&mut self, ingest: Ingest, old: Option<&Manifest>) {
+        let archived = &mut self.after.archived;
+        archived.documents += u64::from(old.is_none());
+        archived.chunks =
+            archived.chunks.saturating_sub(old.map_or(0, |m| m.chunks)) + ingest.manifest.chunks;
+        self.ingest = Some(Box::new(ingest));
     }
 
     /// Keeps a result list for a while; returns it, for its tokens.
@@ -378,6 +390,7 @@ impl<'a> Draft<'a> {
             messages: self.messages,
             recall: self.recall,
             evict: self.evict,
+            ingest: self.ingest,
             recount: self.recount,
             events: self.events,
             pages: self.pages,
@@ -668,6 +681,11 @@ impl<'a> Draft<'a> {
         });
         if let Some(found) = found {
             details["found"] = found.into();
+        }
+        if let Some(ingest) = &self.ingest {
+            let manifest = &ingest.manifest;
+            details["ingest"] = json!({"manifest": manifest.key, "revision": manifest.revision,
+                "offered_chunks": manifest.chunks, "compliant_chunks": manifest.chunks});
         }
         self.event(EventType::Audit, details);
     }

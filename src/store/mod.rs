@@ -1,5 +1,6 @@
 //! The only room that speaks AQL: two sockets, two types, one kind of write.
 
+mod archive;
 mod change;
 mod core;
 mod db;
@@ -14,7 +15,10 @@ mod transaction;
 mod trips;
 mod uds;
 
-pub use self::core::{Loaded, Replay, create, events, list, load, load_context, note};
+pub use self::core::{
+    DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context, note,
+};
+pub use archive::{ArchiveLoaded, VectorIndexState, load_archive, vector_index};
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Credentials, Ro, Rw, Settings};
 pub use endpoint::Endpoint;
