@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::summary::{Wanted, summarised};
+use crate::clock;
 use crate::error::{Code, Error, Result};
 use crate::limits::QUEUE_ROWS_MAX;
 use crate::memory::TokenCounter;
+use crate::meters;
 use crate::models::{Gateway, lexical};
 use crate::policy::{Answers, ArchiveAnswer, Question, Scope, SummaryAnswer};
 use crate::store::{Ro, load_archive, queue, result_page, vector_index};
@@ -35,12 +37,14 @@ pub(super) async fn answer(
         }
         Question::Embed { texts, dimension } => {
             let dimension = dimension as usize;
+            let begun = clock::now();
             let vectors =
                 tokio::task::spawn_blocking(move || lexical::embed_document(&texts, dimension));
             answers.embeddings =
                 Some(vectors.await.map_err(|e| {
                     Error::new(Code::Internal, "the embedder stopped").caused_by(e)
                 })?);
+            metrics::histogram!(meters::EMBEDDING_SECONDS).record(begun.elapsed().as_secs_f64());
         }
         Question::Page { handle } => {
             answers.page = Some(result_page(ro, scope, &handle).await?);

@@ -10,7 +10,7 @@ use vctx::conveyance::{Considered, Inputs, Path, PathTime, Places, Ratio, Times,
 use crate::chance::Chance;
 use crate::count;
 use crate::home::{Home, TORN_TAIL, Tuning};
-use crate::talk::Agent;
+use crate::talk::{Agent, key};
 
 const SECOND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/second/conveyance.py");
 /// Looks at the metrics before a test gives up; each is a tenth of a second.
@@ -198,6 +198,54 @@ async fn a_stopped_engine_is_zero_within_one_probe_and_a_started_one_is_not() {
         assert!(looks < LOOKS_MAX, "nobody noticed that the tier is down");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn naive_chunks_make_zero_and_late_ones_are_counted() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
+    let naive = json!({"doc_id": "naive", "chunks": ["Low tide.", "High tide."], "embeddings": [[1, 0], [0, 1]],
+        "dimension": 2, "metric": "cosine", "embedding_version": "1", "model_id": "tides"});
+    ada.tool("ingest_archival", &naive, &key(), "*").await.refused(422, "LATE_CHUNKING_REQUIRED");
+    let told = score(&ada, "session").await;
+    assert_eq!((&told["c"], &told["zero"]), (&json!(0.0), &json!(["naive_chunking"])), "{told:#}");
+    assert_eq!(told["terms"]["L"]["denominator"], 2);
+    assert_summed_again(&told);
+    let flag = r#"vctx_zero_propagation{why="naive_chunking"}"#;
+    assert_eq!(metric(&home, "metrics.sock", flag).await, Some(1.0));
+
+    let late = json!({"doc_id": "late", "chunks": ["Low tide at seven.", "High tide at one."]});
+    ada.done("ingest_archival", &late).await;
+    let told = score(&ada, "session").await;
+    assert_eq!(told["terms"]["L"]["value"], 0.5, "two of four were late: {told:#}");
+    assert_eq!(told["c"], 0.0, "what was offered in this session stays offered");
+
+    // Another agent has nothing to do with it.
+    let bob = Agent::create(home.wire("vctx.sock"), "bob", 4096, "").await;
+    bob.done("ingest_archival", &late).await;
+    let told = score(&bob, "session").await;
+    assert_eq!((&told["zero"], &told["terms"]["L"]["value"]), (&json!([]), &json!(1.0)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_ends_for_the_same_reason_in_its_event_and_in_its_answer() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
+    ada.done("record_heartbeat", &json!({"state": "continue"})).await;
+    let open = score(&ada, "session").await;
+    let counts = |told: &Value| {
+        let term = &told["terms"]["H"];
+        (term["numerator"].as_u64(), term["denominator"].as_u64())
+    };
+    assert_eq!(counts(&open), (Some(0), Some(1)));
+    let ended = ada.done("record_heartbeat", &json!({"state": "yield"})).await;
+    assert_eq!(counts(&score(&ada, "session").await), (Some(1), Some(1)));
+    let query = "FOR e IN memory_events FILTER e.agent_id == 'ada' AND e.type == 'hb_end' RETURN e.details.reason";
+    let reason = home.database_inside().row(query, json!({})).await;
+    assert_eq!(ended["result"]["terminated_reason"], reason);
+    assert_eq!(reason, "explicit_yield");
 }
 
 /// Inputs by chance: any count may be zero, any tier silent.
