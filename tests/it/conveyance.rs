@@ -201,6 +201,33 @@ async fn a_stopped_engine_is_zero_within_one_probe_and_a_started_one_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_went_quiet_gets_its_line_and_the_next_call_begins_another() {
+    let home = Home::new();
+    let mut tuning = Tuning::variable("VCTX_CONVEYANCE__PROBE_MS", "500");
+    tuning.environment.push(("VCTX_CONVEYANCE__SESSION_IDLE_MS".into(), "700".into()));
+    let server = home.serve_with("vctx.sock", &tuning).await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
+    for _ in 0..2 {
+        let lines = || server.said().matches("why=\"idle\"").count();
+        let before = lines();
+        ada.append("user", "Hello").await;
+        let mut looks = 0;
+        while lines() == before {
+            looks += 1;
+            assert!(looks < LOOKS_MAX, "no line for a session that is over");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+    let closed = metric(&home, "metrics.sock", r#"vctx_sessions_closed_total{why="idle"}"#).await;
+    assert_eq!(closed, Some(2.0));
+    assert_eq!(metric(&home, "metrics.sock", "vctx_sessions").await, Some(0.0));
+    // The line of the second session counts its own write alone.
+    let said = server.said();
+    let line = said.lines().rfind(|line| line.contains(" conveyance ")).expect("a line");
+    assert!(line.contains(r#""audited_writes":{"numerator":1,"denominator":1"#), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn naive_chunks_make_zero_and_late_ones_are_counted() {
     let home = Home::new();
     let _server = home.serve().await;

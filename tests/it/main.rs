@@ -21,6 +21,7 @@ mod conservation;
 mod contract;
 mod conveyance;
 mod crash;
+mod drift;
 mod durability;
 mod faults;
 mod fuzz;
