@@ -9,6 +9,7 @@ mod read;
 mod request;
 mod run;
 mod score;
+mod summary;
 mod turns;
 
 pub use heartbeat::DeadChain;
