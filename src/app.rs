@@ -373,7 +373,7 @@ async fn connect_embedded(
     let passwords = |name: &str| password(name).unwrap_or_default();
     store::set_up(&remote.rw, &root, &config.store.database, Some(&passwords)).await?;
     checked(&remote.rw, &root, config, socket).await?;
-    executor(config, remote, WriteMode::SingleRequest).await
+    executor(config, remote, &root, WriteMode::SingleRequest).await
 }
 
 async fn connect_remote(config: &Config, remote: &Remote, socket: &Path) -> Result<Executor, Stop> {
@@ -394,7 +394,7 @@ async fn connect_remote(config: &Config, remote: &Remote, socket: &Path) -> Resu
         (WriteChoice::Stream, _) | (WriteChoice::Auto, Profile::Cluster) => WriteMode::Stream,
         (WriteChoice::SingleRequest | WriteChoice::Auto, _) => WriteMode::SingleRequest,
     };
-    executor(config, remote.clone(), mode).await
+    executor(config, remote.clone(), who, mode).await
 }
 
 /// Runs the inside eye; a failed check refuses to serve.
@@ -424,7 +424,14 @@ async fn checked(
     ))
 }
 
-async fn executor(config: &Config, remote: Remote, mode: WriteMode) -> Result<Executor, Stop> {
+/// `admin` may make the vector index; one that may not is told so when it tries.
+async fn executor(
+    config: &Config,
+    remote: Remote,
+    admin: &Credentials,
+    mode: WriteMode,
+) -> Result<Executor, Stop> {
+    let admin = Admin::connect(&remote.rw, admin, &config.store.database).await?;
     let settings = store::Settings {
         ro: remote.ro,
         rw: remote.rw,
@@ -436,7 +443,8 @@ async fn executor(config: &Config, remote: Remote, mode: WriteMode) -> Result<Ex
     let (ro, rw) = (Ro::connect(&settings).await?, Rw::connect(&settings).await?);
     let model = config.model.clone().map(Gateway::new);
     Ok(Executor::new(ro, rw, Arc::new(SystemClock), Arc::new(SystemIds), model, mode)
-        .with_heartbeat(config.heartbeat))
+        .with_heartbeat(config.heartbeat)
+        .with_archive(admin, config.archive))
 }
 
 /// Three next steps, ready to paste.

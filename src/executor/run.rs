@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
+use super::archive_index::{ARCHIVE_SETTINGS, ArchiveIndex, ArchiveSettings};
 use super::cache::Cores;
 use super::envelope;
 use super::request::{CallRequest, Guard, Reply, check_guarded, key_of, replay_key, request_hash};
@@ -23,9 +24,12 @@ use crate::memory::{Encoding, TokenCounter, receipt};
 use crate::meters;
 use crate::models::{Gateway, Tiktoken};
 use crate::policy::{
-    Answers, Depends, Question, Scope, Surroundings, admit, changed_since, tokens,
+    Answers, Depends, Question, Scope, Surroundings, VectorsAnswer, admit, changed_since, tokens,
 };
-use crate::store::{Applied, Fault, Leftovers, Record, Replay, Ro, Rw, WriteMode, apply, load};
+use crate::store::{
+    Admin, Applied, Fault, Leftovers, Record, Replay, Ro, Rw, WriteMode, apply, load, vector_index,
+    vector_setting,
+};
 use crate::tools::{Call, Step};
 
 /// Everything a call needs; shared by all connections.
@@ -41,6 +45,7 @@ pub struct Executor {
     mode: WriteMode,
     cores: Cores,
     turns: Turns,
+    pub(super) archive: Arc<ArchiveIndex>,
 }
 
 /// One counter for each encoding.
@@ -120,7 +125,14 @@ impl Executor {
             mode,
             cores: Cores::default(),
             turns: Turns::default(),
+            archive: ArchiveIndex::new(None, ARCHIVE_SETTINGS),
         }
+    }
+
+    /// The same, with a user that may make the vector index, and with other bounds for it.
+    #[must_use]
+    pub fn with_archive(self, admin: Admin, settings: ArchiveSettings) -> Self {
+        Self { archive: ArchiveIndex::new(Some(admin), settings), ..self }
     }
 
     /// The same, with limits of heartbeats for the agents it will make.
@@ -139,10 +151,13 @@ impl Executor {
         let begun = clock::now();
         let tool = request.call.name();
         let outcome = self.run(request, begun).await;
+        let took = begun.elapsed();
         if let Err(error) = &outcome {
             self.note_naive(request, error).await;
         }
-        let took = begun.elapsed();
+        if let (Call::SearchArchival(search), Ok(body)) = (&request.call, &outcome) {
+            report_search(search.n_probe.is_some(), body, took);
+        }
         let code = outcome.as_ref().map_or_else(|e| e.code.text(), |_| "OK");
         metrics::counter!(meters::TOOL_CALLS, "tool" => tool, "outcome" => code).increment(1);
         metrics::histogram!(meters::TOOL_SECONDS, "tool" => tool).record(took.as_secs_f64());
@@ -242,6 +257,10 @@ impl Executor {
         scope: &Scope,
         core: &Core,
     ) -> Result<()> {
+        if let Question::Vectors { chunks } = question {
+            answers.vectors = Some(self.vectors(chunks).await?);
+            return Ok(());
+        }
         let counter = Arc::clone(self.counters.of(core.encoding));
         let model = self.model.as_ref();
         super::answer::answer(question, answers, &self.ro, scope, counter, model).await?;
@@ -251,6 +270,14 @@ impl Executor {
             queue.retain(|message| message.seq < core.queue.next_seq);
         }
         Ok(())
+    }
+
+    /// What the vectors of this database are; whether an index serves them is asked only where that matters.
+    async fn vectors(&self, chunks: u64) -> Result<VectorsAnswer> {
+        let exact_rows_max = self.archive.settings.exact_rows_max;
+        let setting = vector_setting(&self.ro).await?;
+        let index_ready = chunks > exact_rows_max && vector_index(&self.ro).await?.ready();
+        Ok(VectorsAnswer { setting, index_ready, exact_rows_max })
     }
 
     /// Loads a core, repeating while the database is silent, until the deadline.
@@ -540,6 +567,9 @@ impl Run<'_> {
                 core.rev.clone_from(&rev);
                 executor.cores.put(Arc::new(core));
                 report(&change);
+                if change.ingest.is_some() {
+                    executor.archive.nudge();
+                }
                 if part {
                     let evicted = change.evict.as_ref().map_or(0, |e| e.evicted_count);
                     self.count_part(evicted, rev);
@@ -668,6 +698,18 @@ impl Run<'_> {
             created_at: iso8601(now),
             expires_at: now / 1000 + REPLAY_S,
         }
+    }
+}
+
+/// Figures of an archival search that was answered.
+fn report_search(n_probe_given: bool, body: &Value, took: Duration) {
+    metrics::histogram!(meters::ARCHIVAL_SECONDS).record(took.as_secs_f64());
+    if let Some(page) = body["result"]["page"].as_u64() {
+        #[allow(clippy::cast_precision_loss, reason = "pages are few")]
+        metrics::histogram!(meters::ARCHIVAL_PAGE_DEPTH).record(page as f64);
+    }
+    if n_probe_given && body["result"]["nProbe"].is_u64() {
+        metrics::counter!(meters::NPROBE_OVERRIDES, "by" => "caller").increment(1);
     }
 }
 

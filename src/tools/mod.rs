@@ -7,6 +7,7 @@ mod ingest_archival;
 mod patch_agent;
 mod post_event;
 mod record_heartbeat;
+mod search_archival;
 mod spec;
 mod store_core;
 mod write_recall;

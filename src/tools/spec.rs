@@ -11,6 +11,7 @@ use super::ingest_archival::IngestArchival;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
 use super::record_heartbeat::RecordHeartbeat;
+use super::search_archival::SearchArchival;
 use super::store_core::StoreCore;
 use super::write_recall::WriteRecall;
 use crate::error::{Code, Error, Result};
@@ -62,6 +63,7 @@ pub enum Call {
     AppendFifo(AppendFifo),
     EvictFifo(EvictFifo),
     WriteRecall(WriteRecall),
+    SearchArchival(Box<SearchArchival>),
     IngestArchival(Box<IngestArchival>),
     RecordHeartbeat(RecordHeartbeat),
     PostEvent(PostEvent),
@@ -77,6 +79,7 @@ pub enum Tool {
     AppendFifo,
     EvictFifo,
     WriteRecall,
+    SearchArchival,
     IngestArchival,
     RecordHeartbeat,
 }
@@ -89,6 +92,7 @@ impl Tool {
         Self::AppendFifo,
         Self::EvictFifo,
         Self::WriteRecall,
+        Self::SearchArchival,
         Self::IngestArchival,
         Self::RecordHeartbeat,
     ];
@@ -141,6 +145,13 @@ impl Tool {
                 writes: true,
                 schema: schema_of::<WriteRecall>,
             },
+            Self::SearchArchival => Spec {
+                name: "search_archival",
+                description: "Find the passages of archived documents nearest to a question, in words (`query_text`) or as a vector. A page \
+                    holds at most 512 tokens; `next_page_token` goes on with the rest.",
+                writes: true,
+                schema: schema_of::<SearchArchival>,
+            },
             Self::IngestArchival => Spec {
                 name: "ingest_archival",
                 description: "Take a document into the archive, chunk by chunk, so that search_archival finds its passages. Give texts \
@@ -180,6 +191,9 @@ pub fn decode(tool: Tool, arguments: Map<String, Value>) -> Result<Call> {
         Tool::AppendFifo => Call::AppendFifo(decode_as::<AppendFifo>(arguments)?.checked()?),
         Tool::EvictFifo => Call::EvictFifo(decode_as::<EvictFifo>(arguments)?.checked()?),
         Tool::WriteRecall => Call::WriteRecall(decode_as::<WriteRecall>(arguments)?.checked()?),
+        Tool::SearchArchival => {
+            Call::SearchArchival(Box::new(decode_as::<SearchArchival>(arguments)?.checked()?))
+        }
         Tool::IngestArchival => {
             Call::IngestArchival(Box::new(decode_as::<IngestArchival>(arguments)?.checked()?))
         }
@@ -225,6 +239,7 @@ impl Call {
             Self::AppendFifo(_) => "append_fifo",
             Self::EvictFifo(_) => "evict_fifo",
             Self::WriteRecall(_) => "write_recall",
+            Self::SearchArchival(_) => "search_archival",
             Self::IngestArchival(_) => "ingest_archival",
             Self::RecordHeartbeat(_) => "record_heartbeat",
             Self::PostEvent(_) => "post_event",
@@ -237,6 +252,7 @@ impl Call {
     pub fn writes(&self) -> bool {
         match self {
             Self::FetchCore(_) => false,
+            Self::SearchArchival(search) => search.heartbeat,
             Self::StoreCore(_)
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
@@ -251,7 +267,7 @@ impl Call {
     /// Whether a caller that names no revision means any: what the call does cannot overwrite what its caller has not seen.
     pub fn any_revision(&self) -> bool {
         match self {
-            Self::PostEvent(_) | Self::RecordHeartbeat(_) => true,
+            Self::PostEvent(_) | Self::SearchArchival(_) | Self::RecordHeartbeat(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -265,7 +281,7 @@ impl Call {
     /// Whether a caller that names no key is given one with the answer.
     pub fn mints_key(&self) -> bool {
         match self {
-            Self::RecordHeartbeat(_) => true,
+            Self::SearchArchival(_) | Self::RecordHeartbeat(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -286,6 +302,7 @@ impl Call {
             Self::IngestArchival(_) => Depends::Manifest,
             Self::AppendFifo(_)
             | Self::WriteRecall(_)
+            | Self::SearchArchival(_)
             | Self::RecordHeartbeat(_)
             | Self::PostEvent(_)
             | Self::FetchCore(_) => Depends::Queue,
@@ -300,6 +317,7 @@ impl Call {
             Self::AppendFifo(input) => input.step(around, core, answers),
             Self::EvictFifo(input) => input.step(around, core, answers),
             Self::WriteRecall(input) => input.step(around, core, answers),
+            Self::SearchArchival(input) => input.step(around, core, answers),
             Self::IngestArchival(input) => input.step(around, core, answers),
             Self::RecordHeartbeat(input) => input.step(around, core, answers),
             Self::PostEvent(input) => input.step(around, core, answers),
