@@ -13,6 +13,7 @@ use crate::limits::TENANT_BYTES_MAX;
 use crate::memory::heartbeat::HeartbeatLimits;
 use crate::models::GatewaySettings;
 use crate::policy::{check_limits, check_name};
+use crate::pulse;
 use crate::store::{Credentials, Endpoint};
 use crate::telemetry;
 
@@ -33,6 +34,8 @@ pub struct Config {
     pub archive: ArchiveSettings,
     /// Logs.
     pub log: telemetry::Settings,
+    /// What the server watches of itself.
+    pub conveyance: pulse::Settings,
     /// A model for summaries.
     #[serde(default)]
     pub model: Option<GatewaySettings>,
@@ -184,6 +187,7 @@ impl Config {
                 ));
             }
         }
+        faults.extend(self.conveyance.faults());
         if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
     }
 

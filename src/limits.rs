@@ -149,7 +149,65 @@ pub const HEARTBEAT_DURATION_MS: (u64, u64) = (100, 3_600_000);
 pub const HEARTBEAT_RPS_MAX: u64 = 64;
 /// Largest `cooldown_ms` an agent may have.
 pub const HEARTBEAT_COOLDOWN_MS_MAX: u64 = 60_000;
+/// Pause between two looks for dead chains, in milliseconds.
+pub const SWEEP_MS: u64 = 2_000;
+/// Dead chains closed in one look; what is left waits for the next.
+pub const SWEEP_CHAINS_MAX: u64 = 256;
+/// Longest run of a job, in milliseconds; a run that is cut off leaves whole writes behind.
+pub const JOB_MS_MAX: u64 = 60_000;
 /// How far the clocks of two servers on one database may differ, in milliseconds, before one of them counts as wrong.
 pub const CLOCK_SKEW_MS_MAX: u64 = 2_000;
 /// Longest wait for readiness of the database at the start, in milliseconds.
 pub const START_MS_MAX: u64 = 30_000;
+/// A server that was started for a client ends when no connection has been open for this time, in seconds.
+pub const IDLE_EXIT_S: u64 = 300;
+/// Longest wait of a client for a server that is being started, in milliseconds: the server's own limit and what the process takes.
+pub const START_WAIT_MS_MAX: u64 = START_MS_MAX + 10_000;
+/// Processes that one client starts for one call; an engine that is just being closed lets the next one in after a moment.
+pub const STARTS_MAX: u32 = 8;
+/// First and longest pause between two of them, in milliseconds.
+pub const STARTS_PAUSE_MS: (u64, u64) = (100, 2_000);
+/// Pause between two looks at a server that is being started, in milliseconds.
+pub const START_LOOK_MS: u64 = 20;
+/// Longest wait for the answer to one such look, in milliseconds.
+pub const START_ANSWER_MS_MAX: u64 = 5_000;
+/// Length from which the log of a started server is set aside at the next start, in bytes; one older log is kept.
+pub const SERVER_LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// Attempts of one MCP call when the server is lost or busy; all carry the same key.
+pub const MCP_ATTEMPTS_MAX: u32 = 5;
+/// Time after which no further attempt is made, in milliseconds; below what MCP clients usually wait.
+pub const MCP_ATTEMPTS_MS_MAX: u64 = 50_000;
+/// Pause before an MCP call is repeated at a busy server, in milliseconds; it grows with the attempts.
+pub const MCP_PAUSE_MS: u64 = 100;
+/// Longest wait of an MCP call for one answer, in milliseconds: an explicit eviction may ask a model.
+pub const MCP_ANSWER_MS_MAX: u64 = CALL_MS_MAX + MODEL_MS_MAX;
+/// MCP calls of one client that run or wait for their turn.
+pub const MCP_CALLS_MAX: usize = 64;
+/// Archived documents whose revision one MCP conversation remembers.
+pub const MCP_DOCUMENTS_MAX: usize = 4_096;
+/// Bytes of one current text that a model is shown after a conflict; a longer one is cut and says so.
+pub const MCP_CURRENT_BYTES_MAX: usize = 16 * 1024;
+/// Newest messages that a model is shown after a conflict about the queue.
+pub const MCP_CURRENT_MESSAGES: u64 = 5;
+/// Window of an agent that an MCP client makes by its first write, in tokens, unless told otherwise.
+pub const MCP_WINDOW_TOKENS: u64 = 32_768;
+/// Newest messages that the score of an agent looks for; `vctx verify` looks at all.
+pub const SCORE_MESSAGES_MAX: u64 = 20_000;
+/// Newest events that the score of an agent counts.
+pub const SCORE_EVENTS_MAX: u64 = 10_000;
+/// Longest wait for the probe of one tier, in milliseconds.
+pub const PROBE_MS_MAX: u64 = 2_000;
+/// Probes of each tier that are remembered, newest first: an hour at the usual pace.
+pub const PROBES_KEPT: usize = 720;
+/// Pause between two runs of the inside eye, in milliseconds.
+pub const GUARDS_MS: u64 = 60_000;
+/// Sessions of agents measured at the same time; the one that was quiet longest is closed for a new one.
+pub const SESSIONS_MAX: usize = 1_024;
+/// Quiet time after which an agent's session is over, unless configured, in milliseconds: fifteen minutes.
+pub const SESSION_IDLE_MS: u64 = 900_000;
+/// Sessions closed with their figures when the server stops; the rest are closed without a line.
+pub const SESSIONS_TOLD_MAX: usize = 64;
+/// Longest time for that, in milliseconds.
+pub const SESSIONS_TOLD_MS: u64 = 3_000;
+/// Times a model is asked for one summary, the first one counted (SM-02: never a loop).
+pub const SUMMARY_ATTEMPTS_MAX: usize = 3;

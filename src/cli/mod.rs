@@ -3,9 +3,11 @@
 mod agent;
 mod args;
 mod context;
+mod conveyance;
 mod demo;
 mod engine;
 mod exit;
+mod mcp;
 mod messages;
 mod output;
 mod report;

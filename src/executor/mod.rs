@@ -4,11 +4,16 @@ mod answer;
 mod archive_index;
 mod cache;
 mod envelope;
+mod heartbeat;
+mod measures;
 mod read;
 mod request;
 mod run;
+mod score;
 mod turns;
 
 pub use archive_index::ArchiveSettings;
+pub use heartbeat::DeadChain;
 pub use request::{CallRequest, Guard, Reply};
 pub use run::Executor;
+pub use score::Span;

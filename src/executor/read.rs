@@ -189,7 +189,8 @@ impl Executor {
         Ok(json!({"vector_index": self.archive.report(&index)}))
     }
 
-    async fn patiently<T, F: Future<Output = std::result::Result<T, Fault>>>(
+    /// Asks the database, and again while it is silent, for as long as a call may take.
+    pub(super) async fn patiently<T, F: Future<Output = std::result::Result<T, Fault>>>(
         &self,
         ask: impl Fn() -> F,
     ) -> Result<T> {

@@ -4,18 +4,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
+use tracing::Instrument as _;
+use tracing::field::Empty;
 
 use super::archive_index::{ARCHIVE_SETTINGS, ArchiveIndex, ArchiveSettings};
 use super::cache::Cores;
 use super::envelope;
+use super::heartbeat;
+use super::measures::{Measures, Sample};
 use super::request::{CallRequest, Guard, Reply, check_guarded, key_of, replay_key, request_hash};
 use super::turns::{Turn, Turns};
 use crate::clock::{self, Clock, iso8601};
+use crate::conveyance::Path;
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
 use crate::limits::{
     ATTEMPTS_MAX, BACKOFF_MS, CALL_MS_MAX, CONFLICT_RETRIES_MAX, EVICT_PARTS_MAX,
-    LEFTOVER_CONFLICTS, MODEL_MS_MAX, QUESTIONS_MAX, REPLAY_S,
+    LEFTOVER_CONFLICTS, MODEL_MS_MAX, QUESTIONS_MAX, REPLAY_S, SESSION_IDLE_MS,
 };
 use crate::memory::change::Change;
 use crate::memory::core::Core;
@@ -27,8 +32,8 @@ use crate::policy::{
     Answers, Depends, Question, Scope, Surroundings, VectorsAnswer, admit, changed_since, tokens,
 };
 use crate::store::{
-    Admin, Applied, Fault, Leftovers, Record, Replay, Ro, Rw, WriteMode, apply, load, vector_index,
-    vector_setting,
+    Admin, Applied, Fault, Leftovers, Record, Replay, Ro, Rw, Trips, WriteMode, apply, counted,
+    load, vector_index, vector_setting,
 };
 use crate::tools::{Call, Step};
 
@@ -46,6 +51,9 @@ pub struct Executor {
     cores: Cores,
     turns: Turns,
     pub(super) archive: Arc<ArchiveIndex>,
+    pub(super) measures: Measures,
+    /// Quiet time that ends a session, in milliseconds.
+    pub(super) session_idle_ms: u64,
 }
 
 /// One counter for each encoding.
@@ -126,6 +134,8 @@ impl Executor {
             cores: Cores::default(),
             turns: Turns::default(),
             archive: ArchiveIndex::new(None, ARCHIVE_SETTINGS),
+            measures: Measures::default(),
+            session_idle_ms: SESSION_IDLE_MS,
         }
     }
 
@@ -133,6 +143,13 @@ impl Executor {
     #[must_use]
     pub fn with_archive(self, admin: Admin, settings: ArchiveSettings) -> Self {
         Self { archive: ArchiveIndex::new(Some(admin), settings), ..self }
+    }
+
+    /// The same, with sessions that end after another quiet time.
+    #[must_use]
+    pub fn with_sessions(mut self, idle_ms: u64) -> Self {
+        self.session_idle_ms = idle_ms;
+        self
     }
 
     /// The same, with limits of heartbeats for the agents it will make.
@@ -146,11 +163,13 @@ impl Executor {
         self.counters.of(encoding).count("warm");
     }
 
-    /// Runs a call to its end, with one log line and its metrics.
+    /// Runs a call to its end, with one span, one log line and its metrics.
     pub async fn call(&self, request: &CallRequest) -> Result<Reply> {
         let begun = clock::now();
         let tool = request.call.name();
-        let outcome = self.run(request, begun).await;
+        let span = tracing::info_span!("tool_call", tool, agent = request.agent, outcome = Empty);
+        let work = Box::pin(self.run(request, begun)).instrument(span.clone());
+        let (outcome, trips) = counted(work).await;
         let took = begun.elapsed();
         if let Err(error) = &outcome {
             self.note_naive(request, error).await;
@@ -159,9 +178,12 @@ impl Executor {
             report_search(search.n_probe.is_some(), body, took);
         }
         let code = outcome.as_ref().map_or_else(|e| e.code.text(), |_| "OK");
+        span.record("outcome", code);
         metrics::counter!(meters::TOOL_CALLS, "tool" => tool, "outcome" => code).increment(1);
         metrics::histogram!(meters::TOOL_SECONDS, "tool" => tool).record(took.as_secs_f64());
+        self.measure(request, &outcome, trips, took).await;
         let duration_ms = u64::try_from(took.as_micros()).unwrap_or(u64::MAX) / 1000;
+        let (trips, tokens) = (trips.sent, occupancy(&outcome));
         match &outcome {
             Err(error) if error.code.status() >= 500 => {
                 tracing::error!(
@@ -169,6 +191,7 @@ impl Executor {
                     agent = request.agent,
                     code,
                     duration_ms,
+                    trips,
                     error = error.chain(),
                     "call failed"
                 );
@@ -178,11 +201,34 @@ impl Executor {
                 agent = request.agent,
                 code,
                 duration_ms,
+                trips,
+                tokens,
                 uid = request.principal.actor.uid,
                 "call"
             ),
         }
+        if let Err(error) = &outcome {
+            heartbeat::count_refusal(error);
+        }
         outcome.map(|body| Reply { body })
+    }
+
+    /// Takes the call into the measurements of its session; a session that is over gets its line.
+    async fn measure(
+        &self,
+        request: &CallRequest,
+        outcome: &Result<Value>,
+        trips: Trips,
+        took: Duration,
+    ) {
+        let Ok(scope) = admit(&request.principal, &request.agent) else { return };
+        let sample = sample(request, outcome, trips, took);
+        let now_ms = self.clock.unix_ms();
+        if let Some((session, why)) =
+            self.measures.note(&scope, now_ms, self.session_idle_ms, &sample)
+        {
+            self.close_session(&session, why).await;
+        }
     }
 
     async fn run(&self, request: &CallRequest, begun: Instant) -> Result<Value> {
@@ -348,7 +394,38 @@ pub(super) fn patience() -> Instant {
     clock::now() + Duration::from_millis(CALL_MS_MAX)
 }
 
-fn no_agent() -> Error {
+/// What a call adds to the measurements. A replay took no part in what it tells of.
+fn sample(request: &CallRequest, outcome: &Result<Value>, trips: Trips, took: Duration) -> Sample {
+    let ms = took.as_secs_f64() * 1000.0;
+    let naive = outcome.as_ref().is_err_and(|e| e.code.text() == "LATE_CHUNKING_REQUIRED");
+    let mut sample = Sample { trips, naive, ..Sample::default() };
+    let Ok(body) = outcome else { return sample };
+    if body["replayed"] == true {
+        return sample;
+    }
+    match request.call.name() {
+        "search_recall" => {
+            let found = body["result"]["results"].as_array().is_some_and(|r| !r.is_empty());
+            sample.took = Some((Path::Recall, ms));
+            sample.found = Some(found);
+            sample.only_read = !request.call.writes();
+        }
+        "search_archival" => sample.took = Some((Path::Archival, ms)),
+        "ingest_archival" => {}
+        _ if request.call.writes() && body["flush"].is_null() => {
+            sample.took = Some((Path::CoreWrite, ms));
+        }
+        _ => {}
+    }
+    sample
+}
+
+/// Tokens in use after a call; none where it was refused.
+fn occupancy(outcome: &Result<Value>) -> Option<u64> {
+    outcome.as_ref().ok()?["tokens"]["occupancy"].as_u64()
+}
+
+pub(super) fn no_agent() -> Error {
     Error::new(Code::AgentNotFound, "no such agent: create it with PUT /v1/agents/{agent}")
 }
 
@@ -730,6 +807,13 @@ fn report(change: &Change) {
         )]
         metrics::gauge!(name).set(value as f64);
     }
+    heartbeat::count(change);
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a share is a double; windows are far below 2^53"
+    )]
+    let share = now.occupancy as f64 / change.after.context_window.max(1) as f64;
+    metrics::gauge!(meters::WINDOW_SHARE).set(share);
     let warned = change.after.counters.warnings - change.before.counters.warnings;
     metrics::counter!(meters::WARNINGS).increment(warned);
     if let Some(ingest) = &change.ingest {

@@ -170,6 +170,12 @@ pub struct Counters {
     pub flushes: u64,
     /// Messages evicted.
     pub evicted: u64,
+    /// Recall searches that wrote (a copy, a page, a beat); those that only read are counted by the process.
+    #[serde(default)]
+    pub recall_searches: u64,
+    /// Those among them that found something.
+    #[serde(default)]
+    pub recall_hits: u64,
 }
 
 /// Earlier revisions and the versions they stood for, newest last. One text (`rev=version rev=version …`) in the document: it is

@@ -374,7 +374,8 @@ impl<'a> Draft<'a> {
             self.beat_now(intent, None);
         }
         self.bury_chain(ClosedBy::Write);
-        self.audit(&before);
+        let found = self.count_search(&result);
+        self.audit(&before, found);
         Ok(Finish::Write(Box::new(self.close(result))))
     }
 
@@ -574,7 +575,7 @@ impl<'a> Draft<'a> {
         if let Flushed::Ask(question) = flushed {
             return Ok(Flushed::Ask(question));
         }
-        part.audit(&before);
+        part.audit(&before, None);
         Ok(Flushed::Part(Box::new(part.close(Map::new()))))
     }
 
@@ -650,8 +651,19 @@ impl<'a> Draft<'a> {
         if occupancy <= max { Ok(()) } else { Err(overflow(occupancy, max)) }
     }
 
-    /// One row for each write: who, with what, how large before and after; never text.
-    fn audit(&mut self, before: &Tokens) {
+    /// Counts a recall search that writes, and says how much it found; none for every other tool.
+    fn count_search(&mut self, result: &Map<String, Value>) -> Option<usize> {
+        if self.around.tool != "search_recall" {
+            return None;
+        }
+        let found = result.get("results").and_then(Value::as_array).map_or(0, Vec::len);
+        self.after.counters.recall_searches += 1;
+        self.after.counters.recall_hits += u64::from(found > 0);
+        Some(found)
+    }
+
+    /// One row for each write: who, with what, how large before and after; never text. `found`: results of a recall search.
+    fn audit(&mut self, before: &Tokens, found: Option<usize>) {
         let after = tokens(&self.after);
         let notices: Vec<&str> = self.after.notices.iter().map(|n| n.kind.as_str()).collect();
         let mut details = json!({
@@ -662,6 +674,9 @@ impl<'a> Draft<'a> {
             "chain_head": self.after.chain.head, "notices": notices,
             "policy": self.after.token_budget, "encoding": self.after.encoding,
         });
+        if let Some(found) = found {
+            details["found"] = found.into();
+        }
         if let Some(ingest) = &self.ingest {
             let manifest = &ingest.manifest;
             details["ingest"] = json!({"manifest": manifest.key, "revision": manifest.revision,

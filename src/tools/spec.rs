@@ -5,6 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::append_fifo::AppendFifo;
+use super::bury_chain::BuryChain;
 use super::evict_fifo::EvictFifo;
 use super::fetch_core::FetchCore;
 use super::ingest_archival::IngestArchival;
@@ -68,6 +69,7 @@ pub enum Call {
     RecordHeartbeat(RecordHeartbeat),
     PostEvent(PostEvent),
     PatchAgent(PatchAgent),
+    BuryChain(BuryChain),
 }
 
 /// The tools of the card, in the order in which they are shown.
@@ -244,6 +246,7 @@ impl Call {
             Self::RecordHeartbeat(_) => "record_heartbeat",
             Self::PostEvent(_) => "post_event",
             Self::PatchAgent(_) => "patch_agent",
+            Self::BuryChain(_) => "bury_chain",
         }
     }
 
@@ -258,16 +261,20 @@ impl Call {
             | Self::EvictFifo(_)
             | Self::WriteRecall(_)
             | Self::IngestArchival(_)
-            | Self::RecordHeartbeat(_)
             | Self::PostEvent(_)
-            | Self::PatchAgent(_) => true,
+            | Self::PatchAgent(_)
+            | Self::RecordHeartbeat(_)
+            | Self::BuryChain(_) => true,
         }
     }
 
     /// Whether a caller that names no revision means any: what the call does cannot overwrite what its caller has not seen.
     pub fn any_revision(&self) -> bool {
         match self {
-            Self::PostEvent(_) | Self::SearchArchival(_) | Self::RecordHeartbeat(_) => true,
+            Self::PostEvent(_)
+            | Self::SearchArchival(_)
+            | Self::RecordHeartbeat(_)
+            | Self::BuryChain(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -281,7 +288,7 @@ impl Call {
     /// Whether a caller that names no key is given one with the answer.
     pub fn mints_key(&self) -> bool {
         match self {
-            Self::SearchArchival(_) | Self::RecordHeartbeat(_) => true,
+            Self::SearchArchival(_) | Self::RecordHeartbeat(_) | Self::BuryChain(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -304,6 +311,7 @@ impl Call {
             | Self::WriteRecall(_)
             | Self::SearchArchival(_)
             | Self::RecordHeartbeat(_)
+            | Self::BuryChain(_)
             | Self::PostEvent(_)
             | Self::FetchCore(_) => Depends::Queue,
         }
@@ -322,6 +330,7 @@ impl Call {
             Self::RecordHeartbeat(input) => input.step(around, core, answers),
             Self::PostEvent(input) => input.step(around, core, answers),
             Self::PatchAgent(input) => input.step(around, core, answers),
+            Self::BuryChain(input) => input.step(around, core, answers),
         }
     }
 }

@@ -23,6 +23,7 @@ mod crash;
 mod durability;
 mod faults;
 mod fuzz;
+mod heartbeat;
 mod load;
 mod no_network;
 mod one_transaction;
