@@ -100,6 +100,13 @@ struct Basis {
     guessed: bool,
 }
 
+/// What became of a call that only reads.
+enum Looked {
+    Done(Value),
+    /// It found something to keep, and has to write: with these answers.
+    Keeps(Answers),
+}
+
 enum Thought {
     Reply(Value),
     Apply(Box<Change>, bool),
@@ -235,11 +242,12 @@ impl Executor {
         let scope = admit(&request.principal, &request.agent)?;
         // A search that was given a key may have kept something under it.
         let keyed = request.call.mints_key() && request.key.is_some();
-        if !request.call.writes()
-            && !keyed
-            && let Some(body) = self.read(request, &scope).await?
-        {
-            return Ok(body);
+        let mut found = Answers::default();
+        if !request.call.writes() && !keyed {
+            match self.read(request, &scope).await? {
+                Looked::Done(body) => return Ok(body),
+                Looked::Keeps(answers) => found = answers,
+            }
         }
         let (key, minted) = key_of(request, || self.ids.key())?;
         check_guarded(request)?;
@@ -261,7 +269,7 @@ impl Executor {
             own_rev: None,
             leftovers: Leftovers::default(),
         };
-        run.write().await
+        run.write(found).await
     }
 
     /// Logs chunks that were refused as naive: nothing of them is stored, but that they were offered counts.
@@ -276,18 +284,24 @@ impl Executor {
         }
     }
 
-    /// Runs a reading call on the socket for reads. `None` means that it found something to keep, and has to write.
-    async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<Option<Value>> {
+    /// Runs a reading call on the socket for reads.
+    async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<Looked> {
         let core = self.fresh(scope, "", patience()).await?.0;
         let mut answers = Answers::default();
         for _ in 0..QUESTIONS_MAX {
             let around = self.surroundings(scope, request, &core, "");
             match request.call.step(around, &core, &answers)? {
                 Step::Read(result) => {
-                    return Ok(Some(envelope::of_read(&core, result, self.clock.unix_ms())));
+                    return Ok(Looked::Done(envelope::of_read(
+                        &core,
+                        result,
+                        self.clock.unix_ms(),
+                    )));
                 }
                 Step::Ask(question) => self.ask(question, &mut answers, scope, &core).await?,
-                Step::Write(_) | Step::Part(_) if request.call.mints_key() => return Ok(None),
+                Step::Write(_) | Step::Part(_) if request.call.mints_key() => {
+                    return Ok(Looked::Keeps(answers.lasting()));
+                }
                 Step::Write(_) | Step::Part(_) => {
                     return Err(Error::new(Code::Internal, "a reading tool wants to write"));
                 }
@@ -434,8 +448,8 @@ fn curious() -> Error {
 }
 
 impl Run<'_> {
-    async fn write(mut self) -> Result<Value> {
-        let mut answers = Answers::default();
+    /// Runs a writing call, with what is known already.
+    async fn write(mut self, mut answers: Answers) -> Result<Value> {
         let mut trust = true;
         loop {
             let mut turn = Some(self.turn().await?);

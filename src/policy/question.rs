@@ -132,3 +132,16 @@ pub struct Answers {
     /// Vectors of texts.
     pub embeddings: Option<Vec<Vec<f64>>>,
 }
+
+impl Answers {
+    /// Those that do not depend on the revision of the core that they were asked for: what a search of the archive found stays its result
+    /// even if it is thought again on a newer core.
+    pub fn lasting(self) -> Self {
+        Self {
+            vectors: self.vectors,
+            nearest: self.nearest,
+            embeddings: self.embeddings,
+            ..Self::default()
+        }
+    }
+}
