@@ -16,6 +16,7 @@ mod talk;
 mod wire;
 
 mod archival;
+mod archival_crash;
 mod bad_input;
 mod conservation;
 mod contract;
