@@ -8,18 +8,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::catalog::Catalog;
+use crate::data::Trainer;
 use crate::disk::Directory;
 use crate::encode::{Key, Space, local_id_of_key, successor};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
     COLLECTION_LOCK_WAIT_MS, MEMTABLE_BYTES, REQUEST_WRITES_BYTES_MAX, SWEEP_INTERVAL_MS,
-    TTL_INTERVAL_MS, VIEW_COMMIT_MS,
+    TTL_INTERVAL_MS, VECTOR_INTERVAL_MS, VIEW_COMMIT_MS,
 };
 use crate::storage::{Batch, Bytes, FjallStore, Store};
 use crate::text::{Views, definitions};
 use crate::tick::Ticker;
 use crate::txn::{
-    Beginning, Clock, CollectionLocks, Declared, Locks, Registry, Resources, Transaction,
+    Beginning, Clock, CollectionLocks, Declared, Locks, Registry, Resources, Transaction, Vectors,
     revision_text, whole,
 };
 use crate::value::Value;
@@ -71,6 +72,7 @@ pub struct Engine {
     options: Options,
     house: Arc<House>,
     housekeeper: Option<JoinHandle<()>>,
+    trainer: Option<JoinHandle<()>>,
     ticker: Option<Ticker>,
     _directory: Directory,
 }
@@ -106,6 +108,7 @@ impl Engine {
             views: Views::new(directory.views(), whole),
             collection_locks: Arc::new(CollectionLocks::default()),
             last_keys: Mutex::default(),
+            vectors: Vectors::default(),
         });
         let catalog = Arc::new(Catalog::load(&*snapshot)?);
         drop(snapshot);
@@ -121,6 +124,7 @@ impl Engine {
             options,
             house: Arc::default(),
             housekeeper: None,
+            trainer: None,
             ticker: None,
             _directory: directory,
         };
@@ -134,6 +138,7 @@ impl Engine {
         engine.ticker = Some(Ticker::start(&engine.resources, engine.options.view_commit_ms)?);
         engine.clear_leftovers_soon();
         engine.housekeeper = Some(engine.keep_house()?);
+        engine.trainer = Some(engine.train_vectors()?);
         Ok(Arc::new(engine))
     }
 
@@ -241,6 +246,25 @@ impl Engine {
             Error::new(Code::SystemError, format!("start the housekeeper: {error}"))
         })
     }
+
+    /// Trains vector indexes in a thread of its own: it may take minutes, and the housekeeper has streams to abort.
+    fn train_vectors(&self) -> Result<JoinHandle<()>> {
+        let house = self.house.clone();
+        let mut trainer = Trainer::new(self.resources.clone(), self.catalog.clone());
+        let run = move || {
+            while house.rest(Duration::from_millis(VECTOR_INTERVAL_MS)) {
+                trainer.round(&|| house.stopped());
+            }
+        };
+        std::thread::Builder::new().name("vector trainer".into()).spawn(run).map_err(|error| {
+            Error::new(Code::SystemError, format!("start the vector trainer: {error}"))
+        })
+    }
+
+    /// Whether the engine is going down.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.house.stopped()
+    }
 }
 
 impl House {
@@ -254,6 +278,13 @@ impl House {
         if orders.stop { None } else { Some(std::mem::take(&mut orders.clear_leftovers)) }
     }
 
+    /// Waits; false to stop.
+    fn rest(&self, time: Duration) -> bool {
+        let orders = self.orders.lock().expect("only moves inside");
+        let rested = self.changed.wait_timeout_while(orders, time, |orders| !orders.stop);
+        !rested.expect("only moves inside").0.stop
+    }
+
     fn stopped(&self) -> bool {
         self.orders.lock().expect("only moves inside").stop
     }
@@ -265,8 +296,12 @@ impl Drop for Engine {
         self.resources.views.close();
         self.house.orders.lock().expect("only moves inside").stop = true;
         self.house.changed.notify_all();
-        if self.housekeeper.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the housekeeper ended in a panic");
+        for (thread, who) in
+            [(&mut self.housekeeper, "housekeeper"), (&mut self.trainer, "vector trainer")]
+        {
+            if thread.take().is_some_and(|thread| thread.join().is_err()) {
+                tracing::error!("the {who} ended in a panic");
+            }
         }
     }
 }

@@ -57,5 +57,6 @@ mod text;
 mod tick;
 pub mod txn;
 pub mod value;
+mod vector;
 
 pub use engine::{Engine, Options};

@@ -181,10 +181,12 @@ impl<'q> Executor<'q> {
                 Node::Index { collection, out, lookup } => {
                     return self.lookup(pass, at, row, *collection, *out, lookup);
                 }
+                Node::EnumerateNearVector(near) => return self.near(pass, at, row, near),
                 Node::EnumerateView { view, .. } => return self.view(pass, at, row, *view),
                 Node::EnumerateList { source, out } => {
                     return self.list(pass, at, row, source, *out);
                 }
+                Node::Traversal(traversal) => return self.traverse(pass, at, row, traversal),
                 Node::Filter(condition) => {
                     if !truth(condition, row, self.binds, self)? {
                         self.stats.filtered += 1;

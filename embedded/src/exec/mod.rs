@@ -6,8 +6,10 @@ mod executor;
 mod gather;
 mod host;
 mod modify;
+mod near;
 mod search;
 mod source;
+mod traverse;
 mod view;
 
 pub use budget::{Budget, QUERY_BYTES_MAX};

@@ -62,7 +62,7 @@ impl<'q> Executor<'q> {
                 return Ok(Flow::More);
             }
             for hit in page {
-                let Some(document) = self.load(used, &hit)? else { continue };
+                let Some(document) = self.load_hit(used, &hit)? else { continue };
                 if self.found(pass, at, row, used, &hit, document)? == Flow::Enough {
                     return Ok(Flow::Enough);
                 }
@@ -106,7 +106,7 @@ impl<'q> Executor<'q> {
                     self.budget.release_to(held);
                     return Ok(Flow::More);
                 }
-                let Some(document) = self.load(used, &hit)? else { continue };
+                let Some(document) = self.load_hit(used, &hit)? else { continue };
                 if left > 0 {
                     left -= 1;
                     last = score;
@@ -120,7 +120,7 @@ impl<'q> Executor<'q> {
     }
 
     /// The document of a hit, unless it is gone or another one by now.
-    fn load(&mut self, used: &UsedView, hit: &Hit) -> Result<Option<Value>> {
+    fn load_hit(&mut self, used: &UsedView, hit: &Hit) -> Result<Option<Value>> {
         self.stats.scanned_index += 1;
         self.stats.document_lookups += 1;
         self.budget.row()?;

@@ -39,6 +39,9 @@ pub fn print(expr: &Expr, variables: &[String], binds: &[std::sync::Arc<str>]) -
         Expr::Data(DataCall::Tokens, arguments) => format!("TOKENS({})", list(arguments)),
         Expr::Data(DataCall::Database, _) => "CURRENT_DATABASE()".to_owned(),
         Expr::Data(DataCall::User, _) => "CURRENT_USER()".to_owned(),
+        Expr::Data(DataCall::Near(metric), arguments) => {
+            format!("{}({})", metric.function(), list(arguments))
+        }
         Expr::Expansion(expansion) => format!("{}[*]", show(&expansion.base)),
         Expr::Question(question) => format!("{}[?]", show(&question.base)),
         Expr::Subquery(number) => format!("SUBQUERY#{number}"),

@@ -8,5 +8,6 @@ mod queries;
 mod read_only;
 mod transactions;
 mod transport;
+mod vectors;
 mod views;
 mod wire;
