@@ -82,3 +82,5 @@ pub const VECTOR_RETRY_MS: u64 = 60_000;
 pub const VECTOR_LOCK_TRIES_MAX: u32 = 20;
 /// Vectors of a list between two looks at deadline and kill.
 pub const VECTORS_PER_LOOK: usize = 4_096;
+/// Disagreements between a vector index and its documents that a comparison tells.
+pub const VECTOR_FAULTS_MAX: usize = 100;
