@@ -1,7 +1,7 @@
 //! Composition: configuration in, running server out; start order, drain order; the only file that may start `embedded`.
 
 use std::fs;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,9 +20,12 @@ use crate::clock::SystemClock;
 use crate::config::{Config, Faults, Remote, WriteChoice, password_of, secret_or_new};
 use crate::executor::Executor;
 use crate::ids::{Ids as _, SystemIds};
+use crate::jobs::{DeadChains, Runner};
 use crate::limits::START_MS_MAX;
 use crate::memory::Encoding;
 use crate::models::Gateway;
+use crate::policy::Actor;
+use crate::pulse::{self, Guards};
 use crate::server::{self, Gate, Listening};
 use crate::startup::{self, Finding, Profile};
 use crate::store::{self, Admin, Credentials, Endpoint, Fault, FaultKind, Ro, Rw, WriteMode};
@@ -37,6 +40,8 @@ pub struct ServeOptions {
     pub data_dir: Option<PathBuf>,
     /// Configuration file.
     pub config: Option<PathBuf>,
+    /// Time without any connection after which the server ends; absent: it stays.
+    pub idle_exit: Option<Duration>,
 }
 
 /// What `vctx setup` was told; the endpoint comes from the configuration.
@@ -132,6 +137,7 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
     // The engine goes last: calls that are being drained still need it.
     let (engine_stop, engine_stopping) = watch::channel(false);
     let remote = config.remote()?;
+    let actor = own_actor()?;
     let engine = match remote {
         Some(_) => None,
         None => Some(start_engine(&data_dir, engine_stopping)?),
@@ -141,6 +147,9 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         let api = server::bind(&socket).map_err(cannot("listen"))?;
         let metrics = server::bind(&metrics_socket).map_err(cannot("listen for metrics"))?;
         on_signal(stop.clone())?;
+        if let Some(time) = options.idle_exit {
+            on_idle(time, &api, stop.clone());
+        }
         let gate = Gate::closed("starting: the database has not answered yet");
         let metrics = tokio::spawn(server::serve(
             metrics,
@@ -148,11 +157,21 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
             stopping.clone(),
         ));
         let serving = tokio::spawn(server::serve(api, gate.router(), stopping.clone()));
+        let (jobs_stopping, watching) = (stopping.clone(), stopping.clone());
         let ready = get_ready(&config, remote, &data_dir, &socket, &gate, stopping).await;
         match ready {
-            Ok(Some(())) => {
+            Ok(Some((executor, guards))) => {
+                let mut jobs = Runner::new(jobs_stopping);
+                jobs.start(DeadChains::new(Arc::clone(&executor), actor));
+                let settings = config.conveyance.clone();
+                let watched = pulse::watch(Arc::clone(&executor), guards, settings, watching);
+                let watched = tokio::spawn(watched);
                 tell(&socket, engine.is_some(), &data_dir);
                 serving.await.ok();
+                jobs.ended().await;
+                // It only looks; what it looks at may be gone already.
+                watched.abort();
+                executor.close_sessions().await;
             }
             Ok(None) => {}
             Err(refused) => {
@@ -170,6 +189,13 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         engine.join().map_err(|_| Stop::Unavailable("the engine's thread panicked".into()))??;
     }
     outcome
+}
+
+/// The server itself, as the rows of events name it when it acts by itself.
+fn own_actor() -> Result<Actor, Stop> {
+    let own = fs::metadata("/proc/self").map_err(cannot("ask for the server's own user id"))?;
+    let pid = i32::try_from(std::process::id()).unwrap_or(0);
+    Ok(Actor { uid: own.uid(), pid, label: Some("vctx serve".into()) })
 }
 
 fn chosen(told: Option<&PathBuf>, configured: &Path, default: impl FnOnce() -> PathBuf) -> PathBuf {
@@ -190,6 +216,16 @@ fn on_signal(stop: watch::Sender<bool>) -> Result<(), Stop> {
         });
     }
     Ok(())
+}
+
+/// Stops a server that nobody uses, as a signal would.
+fn on_idle(time: Duration, api: &Listening, stop: watch::Sender<bool>) {
+    let open = api.open_connections();
+    tokio::spawn(async move {
+        server::idle_for(time, open).await;
+        tracing::info!(idle_s = time.as_secs(), "no connection is open any more: the server ends");
+        stop.send_replace(true);
+    });
 }
 
 /// Names of the engine's sockets in its data directory.
@@ -320,7 +356,7 @@ async fn get_ready(
     socket: &Path,
     gate: &Gate,
     mut stopping: watch::Receiver<bool>,
-) -> Result<Option<()>, Stop> {
+) -> Result<Option<(Arc<Executor>, Guards)>, Stop> {
     let embedded = remote.is_none();
     let begun = crate::clock::now();
     loop {
@@ -329,10 +365,11 @@ async fn get_ready(
             None => connect_embedded(config, data_dir, socket).await,
         };
         let reason = match attempt {
-            Ok(executor) => {
+            Ok((executor, guards)) => {
                 executor.warm(Encoding::default());
-                gate.open(server::router(Arc::new(executor), config.server.tenant.clone()));
-                return Ok(Some(()));
+                let executor = Arc::new(executor);
+                gate.open(server::router(Arc::clone(&executor), config.server.tenant.clone()));
+                return Ok(Some((executor, guards)));
             }
             Err(Stop::Unavailable(reason)) => reason,
             Err(other) => return Err(other),
@@ -352,7 +389,7 @@ async fn connect_embedded(
     config: &Config,
     data_dir: &Path,
     socket: &Path,
-) -> Result<Executor, Stop> {
+) -> Result<(Executor, Guards), Stop> {
     let endpoint = |name: &str| {
         Endpoint::parse(&data_dir.join(name).to_string_lossy())
             .map_err(|e| Stop::Configuration(e.to_string()))
@@ -372,11 +409,17 @@ async fn connect_embedded(
     };
     let passwords = |name: &str| password(name).unwrap_or_default();
     store::set_up(&remote.rw, &root, &config.store.database, Some(&passwords)).await?;
-    checked(&remote.rw, &root, config, socket).await?;
-    executor(config, remote, WriteMode::SingleRequest).await
+    let (_, guards, findings) = checked(&remote.rw, &root, config, socket).await?;
+    let executor = executor(config, remote, &root, WriteMode::SingleRequest).await?;
+    pulse::take(&executor, &findings);
+    Ok((executor, guards))
 }
 
-async fn connect_remote(config: &Config, remote: &Remote, socket: &Path) -> Result<Executor, Stop> {
+async fn connect_remote(
+    config: &Config,
+    remote: &Remote,
+    socket: &Path,
+) -> Result<(Executor, Guards), Stop> {
     let database = &config.store.database;
     let who = &remote.rw_credentials;
     let found = store::schema_version(&remote.rw, who, database).await?;
@@ -389,12 +432,14 @@ async fn connect_remote(config: &Config, remote: &Remote, socket: &Path) -> Resu
             _ => Stop::from(fault),
         })?;
     }
-    let profile = checked(&remote.rw, who, config, socket).await?;
+    let (profile, guards, findings) = checked(&remote.rw, who, config, socket).await?;
     let mode = match (config.store.write_mode, profile) {
         (WriteChoice::Stream, _) | (WriteChoice::Auto, Profile::Cluster) => WriteMode::Stream,
         (WriteChoice::SingleRequest | WriteChoice::Auto, _) => WriteMode::SingleRequest,
     };
-    executor(config, remote.clone(), mode).await
+    let executor = executor(config, remote.clone(), who, mode).await?;
+    pulse::take(&executor, &findings);
+    Ok((executor, guards))
 }
 
 /// Runs the inside eye; a failed check refuses to serve.
@@ -403,7 +448,7 @@ async fn checked(
     who: &Credentials,
     config: &Config,
     socket: &Path,
-) -> Result<Profile, Stop> {
+) -> Result<(Profile, Guards, Vec<Finding>), Stop> {
     let db = Admin::connect(endpoint, who, &config.store.database).await?;
     let recorded = store::schema_version(endpoint, who, &config.store.database).await?.is_some();
     let (profile, mut findings) = startup::check_database(&db, recorded).await?;
@@ -413,7 +458,8 @@ async fn checked(
         for finding in &findings {
             tracing::info!(check = finding.check, "{}", finding.sentence);
         }
-        return Ok(profile);
+        let guards = Guards { admin: db, vector_recorded: recorded, socket: socket.to_owned() };
+        return Ok((profile, guards, findings));
     }
     Err(Stop::Refused(
         failed
@@ -424,7 +470,14 @@ async fn checked(
     ))
 }
 
-async fn executor(config: &Config, remote: Remote, mode: WriteMode) -> Result<Executor, Stop> {
+/// `admin` may make the vector index; one that may not is told so when it tries.
+async fn executor(
+    config: &Config,
+    remote: Remote,
+    admin: &Credentials,
+    mode: WriteMode,
+) -> Result<Executor, Stop> {
+    let admin = Admin::connect(&remote.rw, admin, &config.store.database).await?;
     let settings = store::Settings {
         ro: remote.ro,
         rw: remote.rw,
@@ -435,7 +488,11 @@ async fn executor(config: &Config, remote: Remote, mode: WriteMode) -> Result<Ex
     };
     let (ro, rw) = (Ro::connect(&settings).await?, Rw::connect(&settings).await?);
     let model = config.model.clone().map(Gateway::new);
-    Ok(Executor::new(ro, rw, Arc::new(SystemClock), Arc::new(SystemIds), model, mode))
+    let executor = Executor::new(ro, rw, Arc::new(SystemClock), Arc::new(SystemIds), model, mode);
+    Ok(executor
+        .with_heartbeat(config.heartbeat)
+        .with_sessions(config.conveyance.session_idle_ms)
+        .with_archive(admin, config.archive))
 }
 
 /// Three next steps, ready to paste.

@@ -8,9 +8,12 @@ use figment::Figment;
 use figment::providers::{Env, Format as _, Serialized, Toml};
 use serde::{Deserialize, Serialize};
 
+use crate::executor::ArchiveSettings;
 use crate::limits::TENANT_BYTES_MAX;
+use crate::memory::heartbeat::HeartbeatLimits;
 use crate::models::GatewaySettings;
-use crate::policy::check_name;
+use crate::policy::{check_limits, check_name};
+use crate::pulse;
 use crate::store::{Credentials, Endpoint};
 use crate::telemetry;
 
@@ -25,8 +28,14 @@ pub struct Config {
     pub server: ServerSettings,
     /// The way to the database.
     pub store: StoreSettings,
+    /// Caps of heartbeats that a new agent gets.
+    pub heartbeat: HeartbeatLimits,
+    /// When the archive is searched through its vector index.
+    pub archive: ArchiveSettings,
     /// Logs.
     pub log: telemetry::Settings,
+    /// What the server watches of itself.
+    pub conveyance: pulse::Settings,
     /// A model for summaries.
     #[serde(default)]
     pub model: Option<GatewaySettings>,
@@ -165,6 +174,9 @@ impl Config {
         if self.server.tenant.len() > TENANT_BYTES_MAX {
             faults.push(format!("server.tenant: at most {TENANT_BYTES_MAX} bytes"));
         }
+        if let Err(fault) = check_limits(&self.heartbeat) {
+            faults.push(fault.message);
+        }
         for name in HTTP_BASE_URLS {
             if let Some(value) = variable_of(name).filter(|v| !v.is_empty())
                 && Endpoint::parse(&value).is_err()
@@ -175,6 +187,7 @@ impl Config {
                 ));
             }
         }
+        faults.extend(self.conveyance.faults());
         if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
     }
 

@@ -43,6 +43,8 @@ codes! {
     InvalidArgument = "INVALID_ARGUMENT", 400, "an argument is wrong";
     InvalidJson = "INVALID_JSON", 400, "the body is not the JSON expected here";
     InvalidName = "INVALID_NAME", 400, "a name has a character or length that is not allowed";
+    PageTokenInvalid = "PAGE_TOKEN_INVALID", 400, "the page token is not one of this agent, tool and question";
+    ModeUnavailable = "MODE_UNAVAILABLE", 400, "this way of searching is not available";
     IdempotencyKeyRequired = "IDEMPOTENCY_KEY_REQUIRED", 400, "a writing call needs an idempotency key";
     Forbidden = "FORBIDDEN", 403, "this caller may not do this";
     AgentNotFound = "AGENT_NOT_FOUND", 404, "no such agent";
@@ -53,12 +55,17 @@ codes! {
     AgentExists = "AGENT_EXISTS", 409, "the agent exists with another configuration";
     IdempotencyKeyReused = "IDEMPOTENCY_KEY_REUSED", 409, "the idempotency key belongs to another call";
     Conflict = "CONFLICT", 409, "other writers were faster each time";
+    VectorSettingMismatch = "VECTOR_SETTING_MISMATCH", 409, "the database holds vectors of another kind";
+    PageExpired = "PAGE_EXPIRED", 410, "the result list of this page token is no longer kept";
     RevisionStale = "REVISION_STALE", 412, "the memory changed since the given revision";
     BodyTooLarge = "BODY_TOO_LARGE", 413, "the body is larger than allowed";
     TokenBudgetExceeded = "TOKEN_BUDGET_EXCEEDED", 422, "the window has no room for this";
+    LateChunkingRequired = "LATE_CHUNKING_REQUIRED", 422, "chunks must be embedded in the light of their document";
     PinLimitExceeded = "PIN_LIMIT_EXCEEDED", 422, "pinned blocks may take a quarter of the window";
     WindowTooSmall = "WINDOW_TOO_SMALL", 422, "the window is smaller than what must stand in it";
     PreconditionRequired = "PRECONDITION_REQUIRED", 428, "a writing call needs the revision it builds on";
+    HeartbeatRateLimited = "HEARTBEAT_RATE_LIMITED", 429, "too many heartbeats in a second";
+    HeartbeatCooldown = "HEARTBEAT_COOLDOWN", 429, "the last chain of heartbeats reached a cap a moment ago";
     Overloaded = "OVERLOADED", 503, "too many calls at once";
     StoreUnavailable = "STORE_UNAVAILABLE", 503, "the database does not answer";
     NotReady = "NOT_READY", 503, "the server is not ready";

@@ -41,7 +41,7 @@ pub const OPEN_CALL_ROWS_MAX: usize = 16;
 /// Earlier revisions that the core remembers, to tell what changed since one.
 pub const REVISIONS_KEPT: usize = 24;
 /// Questions one call may ask before it must decide.
-pub const QUESTIONS_MAX: usize = 4;
+pub const QUESTIONS_MAX: usize = 8;
 /// Times a call is thought anew after another writer was faster or an answer was lost.
 pub const ATTEMPTS_MAX: u32 = 64;
 /// Times a call that builds on any revision (`*`) is recomputed after a conflict (`conflict_retries_max`).
@@ -85,8 +85,37 @@ pub const DRAIN_MS_MAX: u64 = 10_000;
 pub const ACCEPT_PAUSE_MS: u64 = 50;
 /// `limit` of `/messages`: default and largest.
 pub const MESSAGES_PAGE: (u64, u64) = (100, 1_000);
+/// `limit` of `/events`: default, smallest and largest. A page ends between two moments, and one moment has a handful of events.
+pub const EVENTS_PAGE: (u64, u64, u64) = (200, 64, 1_000);
 /// Agents listed at once.
 pub const AGENTS_PAGE_MAX: u64 = 10_000;
+/// `limit` of `search_recall`: default and largest.
+pub const RECALL_LIMIT: (u64, u64) = (10, 20);
+/// Longest query of a search, in bytes.
+pub const QUERY_BYTES_MAX: usize = 1_024;
+/// Quoted phrases of one query.
+pub const PHRASES_MAX: usize = 2;
+/// Results that one search of recall storage lists; they are walked by page tokens.
+pub const RECALL_HITS_MAX: usize = 200;
+/// How long an entry counts as one that the view may not show yet, in milliseconds. A view lags a second behind what is committed;
+/// between the moment that an entry bears and its commit lie at most the requests of one transaction (five of ten seconds).
+pub const RECALL_TAIL_MS: u64 = 60_000;
+/// Newest entries that are looked at beside the view, in rows: what one agent can log within the lag of a view.
+pub const RECALL_TAIL_ROWS_MAX: usize = 5_000;
+/// Beginning of such an entry that is looked at, in characters; the rest is found as soon as the view shows it.
+pub const RECALL_TAIL_CHARS_MAX: usize = 16_384;
+/// Lag of a view within which a search says that there were too many of them to look at, in milliseconds.
+pub const RECALL_LAG_MS: u64 = 5_000;
+/// Tokens of a preview in a window that has no room at all.
+pub const PREVIEW_TOKENS_MIN: u64 = 32;
+/// Ids that a spool notice names; more are only counted.
+pub const SPOOL_IDS_NAMED_MAX: usize = 8;
+/// Times a preview is shortened to meet its tokens before it is left out.
+pub const PREVIEW_TRIES_MAX: usize = 16;
+/// Life of a stored result list, in seconds; its page tokens end with it.
+pub const PAGE_S: u64 = 3600;
+/// Longest page token, in bytes.
+pub const PAGE_TOKEN_BYTES_MAX: usize = 128;
 /// Life of an idempotency record, in seconds: seven days, after that a retry is a new call.
 pub const REPLAY_S: u64 = 7 * 24 * 3600;
 /// Longest path of a Unix socket, in bytes (`sun_path` of Linux holds 108 with its NUL).
@@ -97,7 +126,107 @@ pub const MODEL_MS_MAX: u64 = 120_000;
 pub const MODEL_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Times a rendered summary is shortened to meet its cap before it is left out.
 pub const SUMMARY_TRIES_MAX: usize = 6;
-/// Smallest number of free tokens with which a heartbeat is worth while (HB-03).
-pub const HEARTBEAT_FLOOR_TOKENS: u64 = 256;
+/// Chunks of one ingest; a document of more is given in several, each with a `doc_id` of its own.
+pub const CHUNKS_MAX: usize = 512;
+/// Longest text of one chunk, in bytes.
+pub const CHUNK_BYTES_MAX: usize = 64 * 1024;
+/// Longest name of an archived document, in bytes; it is hashed, so its characters are free.
+pub const DOC_ID_BYTES_MAX: usize = 256;
+/// Longest provenance of a document or chunk, in bytes of its JSON.
+pub const PROVENANCE_BYTES_MAX: usize = 4 * 1024;
+/// Chunks that one query of an ingest writes, in rows; the transaction holds several queries.
+pub const INGEST_ROWS: usize = 128;
+/// Messages that one ingest may be derived from.
+pub const DERIVED_MAX: usize = 512;
+/// Most components of a vector.
+pub const DIMENSION_MAX: u32 = 4_096;
+/// Largest component of a vector: the squares of any two sum up within a float of four bytes, which is what an index computes in.
+pub const COMPONENT_MAX: f64 = 1e15;
+/// `limit` of `search_archival`: default and largest (40: TL-12 of the requirements).
+pub const ARCHIVAL_LIMIT: (u64, u64) = (10, 40);
+/// Tokens of a page of `search_archival` (AR-06).
+pub const PAGE_TOKENS_MAX: u64 = 512;
+/// Tokens of a page that what is said of one passage may take beside its text.
+pub const PAGE_META_TOKENS_MAX: u64 = 256;
+/// Longest `query_text` of `search_archival`, in bytes.
+pub const SEARCH_TEXT_BYTES_MAX: usize = 8 * 1024;
+/// Most cells that a search may look into.
+pub const N_PROBE_MAX: u32 = 32;
+/// Rows that a search takes from the vector index for each result wanted, since filters drop some.
+pub const NEAR_FETCH: u64 = 8;
+/// Rows that the second, wider look takes.
+pub const NEAR_FETCH_MAX: u64 = 1_280;
+/// Length of the id of a spooled entry (a UUID), to know beforehand what a notice of it costs.
+pub const SPOOL_ID_BYTES: usize = 36;
+/// Cells that a search looks into unless it or the database says otherwise (`defaultNProbe` of a new vector setting).
+pub const N_PROBE_DEFAULT: u32 = 8;
+/// Largest `max_chain_depth` an agent may have.
+pub const HEARTBEAT_DEPTH_MAX: u64 = 1_024;
+/// Smallest and largest `max_chain_duration_ms` an agent may have.
+pub const HEARTBEAT_DURATION_MS: (u64, u64) = (100, 3_600_000);
+/// Largest `rps_limit` an agent may have; so many times are kept in its core.
+pub const HEARTBEAT_RPS_MAX: u64 = 64;
+/// Largest `cooldown_ms` an agent may have.
+pub const HEARTBEAT_COOLDOWN_MS_MAX: u64 = 60_000;
+/// Pause between two looks for dead chains, in milliseconds.
+pub const SWEEP_MS: u64 = 2_000;
+/// Dead chains closed in one look; what is left waits for the next.
+pub const SWEEP_CHAINS_MAX: u64 = 256;
+/// Longest run of a job, in milliseconds; a run that is cut off leaves whole writes behind.
+pub const JOB_MS_MAX: u64 = 60_000;
+/// How far the clocks of two servers on one database may differ, in milliseconds, before one of them counts as wrong.
+pub const CLOCK_SKEW_MS_MAX: u64 = 2_000;
 /// Longest wait for readiness of the database at the start, in milliseconds.
 pub const START_MS_MAX: u64 = 30_000;
+/// A server that was started for a client ends when no connection has been open for this time, in seconds.
+pub const IDLE_EXIT_S: u64 = 300;
+/// Longest wait of a client for a server that is being started, in milliseconds: the server's own limit and what the process takes.
+pub const START_WAIT_MS_MAX: u64 = START_MS_MAX + 10_000;
+/// Processes that one client starts for one call; an engine that is just being closed lets the next one in after a moment.
+pub const STARTS_MAX: u32 = 8;
+/// First and longest pause between two of them, in milliseconds.
+pub const STARTS_PAUSE_MS: (u64, u64) = (100, 2_000);
+/// Pause between two looks at a server that is being started, in milliseconds.
+pub const START_LOOK_MS: u64 = 20;
+/// Longest wait for the answer to one such look, in milliseconds.
+pub const START_ANSWER_MS_MAX: u64 = 5_000;
+/// Length from which the log of a started server is set aside at the next start, in bytes; one older log is kept.
+pub const SERVER_LOG_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// Attempts of one MCP call when the server is lost or busy; all carry the same key.
+pub const MCP_ATTEMPTS_MAX: u32 = 5;
+/// Time after which no further attempt is made, in milliseconds; below what MCP clients usually wait.
+pub const MCP_ATTEMPTS_MS_MAX: u64 = 50_000;
+/// Pause before an MCP call is repeated at a busy server, in milliseconds; it grows with the attempts.
+pub const MCP_PAUSE_MS: u64 = 100;
+/// Longest wait of an MCP call for one answer, in milliseconds: an explicit eviction may ask a model.
+pub const MCP_ANSWER_MS_MAX: u64 = CALL_MS_MAX + MODEL_MS_MAX;
+/// MCP calls of one client that run or wait for their turn.
+pub const MCP_CALLS_MAX: usize = 64;
+/// Archived documents whose revision one MCP conversation remembers.
+pub const MCP_DOCUMENTS_MAX: usize = 4_096;
+/// Bytes of one current text that a model is shown after a conflict; a longer one is cut and says so.
+pub const MCP_CURRENT_BYTES_MAX: usize = 16 * 1024;
+/// Newest messages that a model is shown after a conflict about the queue.
+pub const MCP_CURRENT_MESSAGES: u64 = 5;
+/// Window of an agent that an MCP client makes by its first write, in tokens, unless told otherwise.
+pub const MCP_WINDOW_TOKENS: u64 = 32_768;
+/// Newest messages that the score of an agent looks for; `vctx verify` looks at all.
+pub const SCORE_MESSAGES_MAX: u64 = 20_000;
+/// Newest events that the score of an agent counts.
+pub const SCORE_EVENTS_MAX: u64 = 10_000;
+/// Longest wait for the probe of one tier, in milliseconds.
+pub const PROBE_MS_MAX: u64 = 2_000;
+/// Probes of each tier that are remembered, newest first: an hour at the usual pace.
+pub const PROBES_KEPT: usize = 720;
+/// Pause between two runs of the inside eye, in milliseconds.
+pub const GUARDS_MS: u64 = 60_000;
+/// Sessions of agents measured at the same time; the one that was quiet longest is closed for a new one.
+pub const SESSIONS_MAX: usize = 1_024;
+/// Quiet time after which an agent's session is over, unless configured, in milliseconds: fifteen minutes.
+pub const SESSION_IDLE_MS: u64 = 900_000;
+/// Sessions closed with their figures when the server stops; the rest are closed without a line.
+pub const SESSIONS_TOLD_MAX: usize = 64;
+/// Longest time for that, in milliseconds.
+pub const SESSIONS_TOLD_MS: u64 = 3_000;
+/// Times a model is asked for one summary, the first one counted (SM-02: never a loop).
+pub const SUMMARY_ATTEMPTS_MAX: usize = 3;

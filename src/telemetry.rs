@@ -30,12 +30,6 @@ pub struct Settings {
     pub format: LogFormat,
 }
 
-/// Buckets of durations, in seconds: from a quarter of a millisecond to the longest call.
-const SECONDS: &[f64] = &[
-    0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0,
-    10.0, 30.0,
-];
-
 /// Installs the log subscriber; a second call in one process changes nothing.
 pub fn start_logs(settings: &Settings) -> Result<(), String> {
     let filter = EnvFilter::try_new(&settings.filter).map_err(|e| format!("log.filter: {e}"))?;
@@ -51,17 +45,18 @@ pub fn start_logs(settings: &Settings) -> Result<(), String> {
 
 /// Installs the metrics recorder and describes every metric.
 pub fn start_metrics() -> Result<PrometheusHandle, String> {
-    let seconds = Matcher::Suffix("_seconds".into());
-    let handle = PrometheusBuilder::new()
-        .set_buckets_for_metric(seconds, SECONDS)
-        .map_err(|e| e.to_string())?
-        .install_recorder()
-        .map_err(|e| e.to_string())?;
-    for (name, kind, help) in meters::ALL {
-        match kind {
-            Kind::Counter => metrics::describe_counter!(*name, *help),
-            Kind::Gauge => metrics::describe_gauge!(*name, *help),
-            Kind::Histogram => metrics::describe_histogram!(*name, *help),
+    let mut builder = PrometheusBuilder::new();
+    for meter in meters::ALL.iter().filter(|meter| meter.kind == Kind::Histogram) {
+        let whole = Matcher::Full(meter.exported());
+        builder =
+            builder.set_buckets_for_metric(whole, meter.buckets).map_err(|e| e.to_string())?;
+    }
+    let handle = builder.install_recorder().map_err(|e| e.to_string())?;
+    for meter in meters::ALL {
+        match meter.kind {
+            Kind::Counter => metrics::describe_counter!(meter.name, meter.help),
+            Kind::Gauge => metrics::describe_gauge!(meter.name, meter.help),
+            Kind::Histogram => metrics::describe_histogram!(meter.name, meter.help),
         }
     }
     metrics::gauge!(meters::BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1.0);

@@ -9,17 +9,19 @@ use vctx::context::assemble;
 use vctx::error::{Code, Error};
 use vctx::ids::SeededIds;
 use vctx::memory::core::Core;
-use vctx::memory::event::EventType;
-use vctx::memory::message::{Kind, Message};
+use vctx::memory::event::{Event, EventType};
+use vctx::memory::message::{Kind, Message, Role};
+use vctx::memory::page::Page;
 use vctx::memory::receipt;
 use vctx::memory::tokens::message_cost;
 use vctx::memory::{Encoding, TokenCounter};
 use vctx::models::local;
 use vctx::policy::{
-    Actor, Answers, Depends, Principal, Question, Scope, SummaryAnswer, Surroundings, admit,
-    changed_since, pinned_tokens_max, summary_tokens_max, tokens,
+    Actor, Answers, CopyOf, Depends, Draft, Entries, Finish, Flush, Hit, Principal, Question,
+    Scope, SummaryAnswer, Surroundings, Tail, admit, changed_since, merged, pinned_tokens_max,
+    summary_tokens_max, tokens,
 };
-use vctx::tools::{Call, NewAgent, PatchAgent, Step, Tool, decode, decode_as, new_core};
+use vctx::tools::{Call, NewAgent, PatchAgent, PostEvent, Step, Tool, decode, decode_as, new_core};
 
 /// One token for each started group of four bytes: fast, and as little additive over joins as a real tokenizer.
 struct FourBytes;
@@ -43,7 +45,8 @@ struct World {
     messages: Vec<Message>,
     logged: BTreeMap<u64, String>,
     joined: BTreeMap<u64, u64>,
-    events: Vec<EventType>,
+    events: Vec<Event>,
+    pages: Vec<Page>,
     unix_ms: u64,
     /// Whether everything is checked after each write; filling a long queue does without.
     checks: bool,
@@ -71,6 +74,7 @@ impl World {
             logged: BTreeMap::new(),
             joined: BTreeMap::new(),
             events: Vec::new(),
+            pages: Vec::new(),
             unix_ms: 2_000,
             checks: true,
         }
@@ -106,6 +110,26 @@ impl World {
                     answers.queue =
                         Some(self.messages.iter().filter(|m| m.seq >= head_seq).cloned().collect());
                 }
+                Step::Ask(Question::Recall { query, .. }) => {
+                    let wanted: Vec<&str> = query.words.split(' ').collect();
+                    let matches = |m: &&Message| m.content.split(' ').any(|w| wanted.contains(&w));
+                    let stored = self.messages.iter().filter(|m| self.logged.contains_key(&m.seq));
+                    let hit = |m: &Message| Hit { id: m.key.clone(), seq: m.seq, score: 1.0 };
+                    let hits = stored.filter(matches).map(hit).collect();
+                    answers.recall = Some(merged(hits, &Tail::default(), self.unix_ms));
+                }
+                Step::Ask(Question::Entries { ids, head_seq }) => {
+                    let found =
+                        self.messages.iter().filter(|m| ids.contains(&m.key)).cloned().collect();
+                    let copies = self.messages.iter().filter(|m| m.seq >= head_seq);
+                    let copies = copies
+                        .filter_map(|m| m.copy_of.clone().map(|of| CopyOf { of, seq: m.seq }));
+                    let copies = copies.collect();
+                    answers.entries = Some(Entries { found, copies });
+                }
+                Step::Ask(Question::Page { handle }) => {
+                    answers.page = Some(self.pages.iter().find(|p| p.handle == handle).cloned());
+                }
                 Step::Ask(Question::Summary { of, previous, lines, tokens_max, .. }) => {
                     let lines: Vec<local::Line<'_>> = lines
                         .iter()
@@ -115,6 +139,7 @@ impl World {
                         local::summarise(&previous, &lines, tokens_max, &FourBytes).content;
                     answers.summary = Some(SummaryAnswer { of, content, details: Map::new() });
                 }
+                Step::Ask(other) => panic!("{}: nobody here answers {other:?}", call.name()),
                 Step::Part(change) => {
                     self.write(&change);
                     answers = Answers::default();
@@ -163,7 +188,8 @@ impl World {
             let message = self.messages.iter_mut().find(|m| m.key == recount.key).unwrap();
             message.token_estimate = recount.token_estimate;
         }
-        self.events.extend(change.events.iter().map(|e| e.kind));
+        self.events.extend(change.events.iter().cloned());
+        self.pages.extend(change.pages.iter().cloned());
         self.core = change.after.clone();
         self.core.rev = format!("rev{}", self.core.version);
         if self.checks {
@@ -200,7 +226,8 @@ impl World {
             chain = receipt::link(&chain, &message.digest);
             let evicted = message.seq < core.queue.head_seq && message.kind.logged();
             let logged = self.logged.contains_key(&message.seq);
-            assert_eq!(logged, evicted || message.kind == Kind::Recall, "seq {seq}");
+            let stored = matches!(message.kind, Kind::Recall | Kind::Spool);
+            assert_eq!(logged, evicted || stored, "seq {seq}");
         }
         assert_eq!(
             (core.chain.head.as_str(), core.chain.length),
@@ -223,7 +250,7 @@ impl World {
     }
 
     fn count(&self, kind: EventType) -> usize {
-        self.events.iter().filter(|k| **k == kind).count()
+        self.events.iter().filter(|e| e.kind == kind).count()
     }
 
     fn occupancy(&self) -> u64 {
@@ -438,6 +465,115 @@ fn time_never_stands_still_between_two_messages() {
     assert_eq!(world.messages[1].created_at, iso8601(9_002));
 }
 
+/// The rows of a chain: what began and what ended, with the reason.
+fn beats(world: &World) -> Vec<String> {
+    let beat = |event: &&Event| matches!(event.kind, EventType::HbStart | EventType::HbEnd);
+    let told = |event: &Event| match event.kind {
+        EventType::HbStart => "start".to_owned(),
+        _ => format!(
+            "{} by {} at {}",
+            event.details["reason"].as_str().unwrap(),
+            event.details["closed_by"].as_str().unwrap(),
+            event.details["chain_depth"]
+        ),
+    };
+    world.events.iter().filter(beat).map(told).collect()
+}
+
+#[test]
+fn an_event_from_outside_ends_a_chain_and_a_write_inside_does_not() {
+    let go = json!({"state": "continue"});
+    let mut world = World::new(4_000, "");
+    world.call("record_heartbeat", go.clone()).unwrap();
+    world.call("store_core", json!({"block_id": "b", "content": "x"})).unwrap();
+    world.call("append_fifo", json!({"message": "I look.", "role": "assistant"})).unwrap();
+    world.call("write_recall", json!({"entries": [{"content": "y"}]})).unwrap();
+    let second = world.call("record_heartbeat", go.clone()).unwrap();
+    assert_eq!(second["result"]["chain_depth"], 2);
+    let told = world.call("append_fifo", said(10)).unwrap()["heartbeat"].clone();
+    assert_eq!(
+        (&told["terminated_reason"], &told["closed_by"], &told["chain_depth"]),
+        (&json!("explicit_yield"), &json!("event"), &json!(2))
+    );
+    let third = world.call("record_heartbeat", go.clone()).unwrap();
+    assert_eq!(third["result"]["chain_depth"], 1, "a new chain");
+    let event = decode_as::<PostEvent>(
+        json!({"class": "scheduled", "content": "tick"}).as_object().cloned().unwrap(),
+    );
+    world.run(&Call::PostEvent(event.unwrap())).unwrap();
+    world.call("append_fifo", said(10)).unwrap();
+    assert_eq!(
+        beats(&world),
+        ["start", "explicit_yield by event at 2", "start", "explicit_yield by event at 1"]
+    );
+}
+
+#[test]
+fn a_dead_chain_is_closed_by_the_next_write_of_its_agent() {
+    let mut world = World::new(4_000, "");
+    world.call("record_heartbeat", json!({"state": "continue"})).unwrap();
+    world.unix_ms += 60_000;
+    let told = world.call("store_core", json!({"block_id": "b", "content": "x"})).unwrap();
+    assert_eq!(told["heartbeat"]["terminated_reason"], "duration");
+    assert_eq!(beats(&world), ["start", "duration by write at 1"]);
+    let cooling = world.call("record_heartbeat", json!({"state": "continue"})).unwrap_err();
+    assert_eq!(cooling.code, Code::HeartbeatCooldown);
+    assert_eq!(cooling.fields["retry_after_ms"], 749);
+}
+
+#[test]
+fn what_only_has_to_wait_changes_nothing() {
+    let mut world = World::new(4_000, "");
+    for _ in 0..3 {
+        world.call("record_heartbeat", json!({"state": "continue"})).unwrap();
+    }
+    let before = world.core.clone();
+    let error = world.call("record_heartbeat", json!({"state": {"status": "continue"}}));
+    let error = error.unwrap_err();
+    assert_eq!(
+        (error.code, &error.fields["retry_after_ms"]),
+        (Code::HeartbeatRateLimited, &json!(997))
+    );
+    assert_eq!(world.core, before);
+}
+
+#[test]
+fn a_note_is_a_word_in_the_events_and_nothing_else() {
+    let mut world = World::new(4_000, "");
+    let noted = |note: &str| json!({"state": {"status": "continue", "note": note}});
+    world.call("record_heartbeat", noted("page-1")).unwrap();
+    let start = world.events.iter().find(|e| e.kind == EventType::HbStart).unwrap();
+    assert_eq!(start.details["note"], "page-1");
+    for (arguments, field) in [
+        (noted("what the user said"), "state.note"),
+        (json!({"state": "pause"}), "state"),
+        (json!({"state": {"status": "yield", "mood": "good"}}), "state.mood"),
+        (json!({}), "state"),
+    ] {
+        let error = world.call("record_heartbeat", arguments.clone()).unwrap_err();
+        assert_eq!(error.fields["field"], field, "{arguments}: {error}");
+    }
+    assert_eq!(world.core.heartbeat.chain.as_ref().unwrap().depth, 1);
+}
+
+#[test]
+fn limits_of_heartbeats_change_while_a_chain_runs() {
+    let mut world = World::new(4_000, "");
+    world.call("record_heartbeat", json!({"state": "continue"})).unwrap();
+    world.patch(json!({"heartbeat": {"max_chain_depth": 1, "cooldown_ms": 0}})).unwrap();
+    let ended = world.call("record_heartbeat", json!({"state": "continue"})).unwrap();
+    assert_eq!(ended["result"]["terminated_reason"], "depth");
+    assert_eq!(world.core.heartbeat.limits.rps_limit, 3, "what is absent stays");
+    for (body, field) in [
+        (json!({"heartbeat": {"rps_limit": 0}}), "heartbeat.rps_limit"),
+        (json!({"heartbeat": {"pulse": 1}}), "heartbeat.pulse"),
+        (json!({"heartbeat": {}}), "body"),
+    ] {
+        let error = world.patch(body.clone()).unwrap_err();
+        assert_eq!(error.fields["field"], field, "{body}: {error}");
+    }
+}
+
 /// A random call.
 fn any_call() -> impl Strategy<Value = (&'static str, Value)> {
     let text = prop_oneof!["[a-z ]{0,400}", "\\PC{0,60}", Just("日本語のテキスト🙂".repeat(9))];
@@ -452,6 +588,8 @@ fn any_call() -> impl Strategy<Value = (&'static str, Value)> {
         3 => (0..6u8, words.clone()).prop_map(|(id, t)| {
             ("append_fifo", json!({"message": {"content": t, "tool_call_id": format!("c{id}")}, "role": "tool"}))
         }),
+        3 => prop_oneof![3 => Just("continue"), 1 => Just("yield")]
+            .prop_map(|state| ("record_heartbeat", json!({"state": state}))),
         2 => (0..4u8, words.clone(), any::<bool>(), any::<bool>()).prop_map(|(id, t, pinned, append)| {
             let mode = if append { "append" } else { "replace" };
             ("store_core", json!({"block_id": format!("b{id}"), "content": t, "policy": {"pinned": pinned, "mode": mode}}))
@@ -476,12 +614,248 @@ proptest! {
             match world.call(tool, arguments) {
                 Ok(_) => appended += usize::from(matches!(tool, "append_fifo" | "write_recall")),
                 Err(error) => {
-                    prop_assert!(matches!(error.code, Code::TokenBudgetExceeded | Code::PinLimitExceeded), "{error}");
+                    let expected = [Code::TokenBudgetExceeded, Code::PinLimitExceeded,
+                        Code::HeartbeatRateLimited, Code::HeartbeatCooldown];
+                    prop_assert!(expected.contains(&error.code), "{error}");
                     // A first part of a flush may stand; the call itself left nothing.
                     prop_assert_eq!(before.chain, world.core.chain.clone());
                 }
             }
         }
         prop_assert_eq!(world.messages.len(), appended);
+        let (started, ended) = (world.count(EventType::HbStart), world.count(EventType::HbEnd));
+        prop_assert_eq!(started, ended + usize::from(world.core.heartbeat.chain.is_some()));
+    }
+}
+
+/// A draft that is only given to the budget, as a tool gives it.
+fn drafted(world: &mut World, change: impl Fn(&mut Draft<'_>)) {
+    world.unix_ms += 1;
+    let around = Surroundings {
+        counter: &FourBytes,
+        unix_ms: world.unix_ms,
+        ids: &world.ids,
+        scope: &world.scope,
+        actor: &world.actor,
+        tool: "search_recall",
+        key_hash: "k",
+    };
+    let mut draft = Draft::new(around, &world.core);
+    change(&mut draft);
+    let target = world.core.token_budget.target;
+    let flush = Flush { always: false, target, summarize: true, may_wait: false };
+    let finished = draft.finish(flush, &Answers::default(), Map::new()).unwrap();
+    let Finish::Write(change) = finished else { panic!("nothing had to be asked") };
+    world.write(&change);
+}
+
+fn notice(world: &World, kind: &str) -> Option<String> {
+    world.core.notices.iter().find(|n| n.kind == kind).map(|n| n.content.clone())
+}
+
+#[test]
+fn a_copy_is_counted_marked_and_never_logged() {
+    let mut world = World::new(1000, "Be kind.");
+    let call = json!({"content": "", "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]});
+    world.call("append_fifo", json!({"message": call, "role": "assistant"})).unwrap();
+    let answer = json!({"content": "It rains.", "tool_call_id": "c", "name": "weather"});
+    world.call("append_fifo", json!({"message": answer, "role": "tool"})).unwrap();
+    world.call("evict_fifo", json!({"target_tokens": 0})).unwrap();
+    let (logged, original) = (world.logged.len(), world.messages[1].clone());
+    for _ in 0..5 {
+        let before = world.occupancy();
+        drafted(&mut world, |draft| {
+            let cost = draft.copy_cost(&original);
+            let (seq, counted) = draft.copy(&original);
+            assert_eq!((seq, counted), (draft.after.queue.next_seq - 1, cost));
+        });
+        let copy = world.messages.last().unwrap().clone();
+        assert_eq!((copy.kind, copy.copy_of.as_ref()), (Kind::Copy, Some(&original.key)));
+        assert_eq!((&copy.content, copy.tool_call_id()), (&original.content, None));
+        assert_eq!(world.occupancy(), before + copy.token_estimate);
+        let rendered = copy.rendered();
+        assert_eq!(rendered["role"], "user", "a tool's answer may not stand without its call");
+        let text = rendered["content"].as_str().unwrap();
+        assert!(
+            text.starts_with("[recalled: seq 2, tool, ") && text.ends_with("It rains."),
+            "{text}"
+        );
+        world.call("evict_fifo", json!({"target_tokens": 0})).unwrap();
+        assert_eq!(world.core.queue.count, 0);
+        assert_eq!(world.logged.len(), logged);
+    }
+}
+
+#[test]
+fn a_spooled_result_is_whole_and_its_notice_goes_when_the_window_has_emptied() {
+    let mut world = World::new(1000, "Be kind.");
+    let payload = "A line of a long result.\n".repeat(60_000);
+    let before = world.occupancy();
+    drafted(&mut world, |draft| {
+        assert_eq!(draft.spool(&payload).len(), 2);
+    });
+    let spooled: Vec<&Message> = world.messages.iter().filter(|m| m.kind == Kind::Spool).collect();
+    assert_eq!(spooled.iter().map(|m| m.content.as_str()).collect::<String>(), payload);
+    let text = notice(&world, "spool").expect("a notice");
+    assert!(spooled.iter().all(|m| text.contains(&m.key)), "{text}");
+    assert_eq!(world.occupancy(), before + tokens(&world.core).notices);
+
+    // It outlives what only adds, is replaced by the next one, and goes when occupancy falls below the warning.
+    world.call("append_fifo", said(20)).unwrap();
+    assert_eq!(notice(&world, "spool"), Some(text.clone()));
+    drafted(&mut world, |draft| drop(draft.spool("short")));
+    let second = notice(&world, "spool").expect("a notice");
+    assert_ne!(second, text);
+    while world.occupancy() < 700 {
+        world.call("append_fifo", said(20)).unwrap();
+    }
+    assert!(notice(&world, "spool").is_some() && notice(&world, "pressure").is_some());
+    while world.core.counters.flushes == 0 {
+        world.call("append_fifo", said(20)).unwrap();
+    }
+    assert_eq!((notice(&world, "spool"), notice(&world, "pressure")), (None, None));
+}
+
+#[test]
+fn what_takes_no_more_than_the_room_never_flushes() {
+    let mut world = World::new(1000, "Be kind.");
+    for _ in 0..40 {
+        world.call("append_fifo", said(21)).unwrap();
+        let flushes = world.core.counters.flushes;
+        drafted(&mut world, |draft| {
+            let room = draft.room();
+            if room > 4 {
+                let text = "x".repeat(usize::try_from((room - 4) * 4).unwrap());
+                let (_, cost) = draft.push(Kind::Turn, Role::User, text, Map::new());
+                assert_eq!(cost, room);
+            }
+        });
+        assert_eq!(world.core.counters.flushes, flushes);
+        assert!(world.occupancy() < 900);
+        world.call("evict_fifo", json!({"target_tokens": 0})).unwrap();
+        for _ in 0..world.messages.len() % 40 {
+            world.call("append_fifo", said(21)).unwrap();
+        }
+    }
+}
+
+/// The result of a search, whether it wrote or not.
+fn search(world: &mut World, arguments: Value) -> Result<Map<String, Value>, Error> {
+    let before = world.occupancy();
+    let answer = world.call("search_recall", arguments)?;
+    let result = answer.get("result").and_then(Value::as_object).unwrap_or(&answer).clone();
+    let growth = i64::try_from(world.occupancy()).unwrap() - i64::try_from(before).unwrap();
+    assert_eq!(result["tokens_added"], growth);
+    assert!(world.occupancy() < world.core.token_budget.flush, "finding pushes nothing out");
+    Ok(result)
+}
+
+fn seqs(result: &Map<String, Value>) -> Vec<u64> {
+    result["results"].as_array().unwrap().iter().map(|r| r["seq"].as_u64().unwrap()).collect()
+}
+
+fn stored(world: &mut World, texts: impl Iterator<Item = String>) {
+    for text in texts {
+        world.call("write_recall", json!({"entries": [{"content": text}]})).unwrap();
+    }
+}
+
+#[test]
+fn what_is_found_comes_back_once_and_as_far_as_there_is_room() {
+    let mut world = World::new(1000, "Be kind.");
+    stored(&mut world, (0..30).map(|n| format!("boat {n} {}", "x".repeat(150))));
+    let edges = world.logged.len();
+    let mut seen = Vec::new();
+    let mut token = Value::Null;
+    for page in 0.. {
+        assert!(page < 60, "the pages come to an end");
+        let result =
+            search(&mut world, json!({"query": "boat", "limit": 20, "page_token": token})).unwrap();
+        assert_eq!(result["total"], 30);
+        seen.extend(seqs(&result));
+        token = result["next_page_token"].clone();
+        if token.is_null() {
+            break;
+        }
+        // Others write and evict meanwhile.
+        world.call("append_fifo", said(60)).unwrap();
+        stored(&mut world, std::iter::once("boat of another day".to_owned()));
+    }
+    assert_eq!(seen, (1..=30).rev().collect::<Vec<_>>(), "no gap, no double, best first");
+    let stored_meanwhile =
+        world.messages.iter().filter(|m| m.content == "boat of another day").count();
+    let evicted =
+        world.messages.iter().filter(|m| m.kind.logged() && m.seq < world.core.queue.head_seq);
+    assert_eq!(world.logged.len(), edges + stored_meanwhile + evicted.count(), "no copy is logged");
+
+    world.call("evict_fifo", json!({"target_tokens": 0})).unwrap();
+    let edges = world.logged.len();
+    for _ in 0..5 {
+        let first = search(&mut world, json!({"query": "day", "limit": 3})).unwrap();
+        assert!(first["tokens_added"].as_u64().unwrap() > 0);
+        let places: Vec<u64> = seqs(&first);
+        let copies: Vec<u64> = first["results"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|r| r["copy_seq"].as_u64().unwrap())
+            .collect();
+        let (mut by_place, mut by_copy) = (places.clone(), places);
+        by_place.sort_unstable();
+        by_copy.sort_by_key(|seq| copies[seqs(&first).iter().position(|s| s == seq).unwrap()]);
+        assert_eq!(by_place, by_copy, "copies stand in the order in which they were said");
+        let again = search(&mut world, json!({"query": "day", "limit": 3})).unwrap();
+        assert_eq!(again["tokens_added"], 0, "what stands in the queue does not come back again");
+        assert_eq!(again["results"][0]["copy_seq"], first["results"][0]["copy_seq"]);
+        world.call("evict_fifo", json!({"target_tokens": 0})).unwrap();
+        assert_eq!(world.logged.len(), edges);
+    }
+}
+
+#[test]
+fn a_search_that_changes_nothing_is_a_read() {
+    let mut world = World::new(1000, "Be kind.");
+    stored(&mut world, (0..3).map(|n| format!("boat {n}")));
+    let version = world.core.version;
+    let all = json!({"query": "boat", "limit": 3, "rehydrate": false});
+    assert_eq!(seqs(&search(&mut world, all).unwrap()), [3, 2, 1]);
+    assert_eq!(seqs(&search(&mut world, json!({"query": "car"})).unwrap()), [0_u64; 0]);
+    assert_eq!(world.core.version, version);
+    let some = json!({"query": "boat", "limit": 2, "rehydrate": false});
+    let result = search(&mut world, some).unwrap();
+    assert!(result["next_page_token"].is_string());
+    assert_eq!(world.core.version, version + 1, "a page is kept");
+}
+
+#[test]
+fn a_result_larger_than_the_room_shows_its_beginning_and_says_where_the_whole_is() {
+    let mut world = World::new(1000, "Be kind.");
+    stored(&mut world, std::iter::once(format!("boat {}", "tide ".repeat(2000))));
+    let result = search(&mut world, json!({"query": "boat"})).unwrap();
+    let shown = result["results"][0].as_object().unwrap();
+    assert_eq!((&shown["truncated"], &result["truncated"]), (&json!(true), &json!(true)));
+    assert!(shown["content"].as_str().unwrap().starts_with("boat tide"));
+    let id = shown["id"].as_str().unwrap().to_owned();
+    assert!(notice(&world, "spool").expect("a notice").contains(&id));
+    let whole = world.messages.iter().find(|m| m.key == id).unwrap();
+    assert!(whole.content.len() > 10_000 && world.logged.contains_key(&whole.seq));
+    assert_eq!(world.core.queue.count, 0);
+}
+
+#[test]
+fn a_search_says_what_is_wrong_with_its_arguments() {
+    let mut world = World::new(1000, "Be kind.");
+    for (arguments, code) in [
+        (json!({"query": "boat", "mode": "vector"}), Code::ModeUnavailable),
+        (json!({"query": "boat", "mode": "hybrid"}), Code::ModeUnavailable),
+        (json!({"query": "boat", "mode": "fuzzy"}), Code::InvalidArgument),
+        (json!({"query": "boat", "limit": 21}), Code::InvalidArgument),
+        (json!({"query": "boat", "limit": 0}), Code::InvalidArgument),
+        (json!({"query": "?!"}), Code::InvalidArgument),
+        (json!({}), Code::InvalidArgument),
+        (json!({"query": "boat", "page_token": "x"}), Code::PageTokenInvalid),
+    ] {
+        let text = arguments.to_string();
+        assert_eq!(world.call("search_recall", arguments).unwrap_err().code, code, "{text}");
     }
 }

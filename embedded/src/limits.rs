@@ -62,6 +62,10 @@ pub const COLLECTIONS_MAX: usize = 10_000;
 pub const DATABASES_MAX: usize = 4096;
 /// Milliseconds that a change of definitions waits for writers of its collection.
 pub const DEFINITION_LOCK_WAIT_MS: u64 = 30_000;
+/// Edges on one path of a traversal.
+pub const TRAVERSAL_DEPTH_MAX: u64 = 10_000;
+/// Edges that one traversal may look at.
+pub const TRAVERSAL_EDGES_MAX: u64 = 100_000_000;
 /// Milliseconds between two looks at idle stream transactions.
 pub const SWEEP_INTERVAL_MS: u64 = 1_000;
 /// Bytes of the centroids of one vector index; they are kept in memory once a query or a write has asked for them.
@@ -84,3 +88,21 @@ pub const VECTOR_LOCK_TRIES_MAX: u32 = 20;
 pub const VECTORS_PER_LOOK: usize = 4_096;
 /// Disagreements between a vector index and its documents that a comparison tells.
 pub const VECTOR_FAULTS_MAX: usize = 100;
+/// Bytes that the writer of one view buffers before it begins another segment (the least that tantivy takes).
+pub const VIEW_WRITER_BYTES: usize = 15_000_000;
+/// Pending rows that one commit of a view takes in.
+pub const VIEW_BATCH_ROWS: usize = 10_000;
+/// Bytes of documents that one commit of a view takes in (a single larger document is taken in alone).
+pub const VIEW_BATCH_BYTES: usize = 16 << 20;
+/// Batches of pending rows that one tick takes in; the next tick goes on.
+pub const VIEW_DRAIN_BATCHES_MAX: usize = 1000;
+/// Terms that a view holds of one document.
+pub const VIEW_DOCUMENT_TERMS_MAX: usize = 1_000_000;
+/// Terms of a range, prefix or pattern that add to scores, the most frequent ones; the others match alone (ArangoDB: 128).
+pub const VIEW_SCORED_TERMS_MAX: usize = 128;
+/// Milliseconds between two commits of views (ArangoDB: `commitIntervalMsec` 1000).
+pub const VIEW_COMMIT_MS: u64 = 1_000;
+/// Longest pause in milliseconds before a view whose commit failed is tried again.
+pub const VIEW_RETRY_MS_MAX: u64 = 60_000;
+/// Ticks without work after which a view lets its writer go.
+pub const VIEW_WRITER_IDLE_DRAINS: u32 = 60;

@@ -1,11 +1,12 @@
 //! Scripts: each file sets up a database of its own, runs queries and holds the answers; `UPDATE_GOLDENFILES=1` rewrites
 //! the answers.
 //!
-//! Lines: `collection NAME`, `edges NAME`, `index NAME a,b.c [unique] [sparse]`, `vectors NAME field metric dimension nLists [sparse]`,
-//! `insert NAME {…}` set up; `> AQL` runs a
-//! query (`| ` continues it, `@ {…}` in front gives its binds), `stats> AQL` shows counters too, `plan> AQL` shows the
-//! nodes instead. All lines behind a query up to an empty one are its answer. `{"$rev": "c/key"}` among the binds is the
-//! revision of that document; revisions in answers show as `REV`.
+//! Lines: `collection NAME`, `edges NAME`, `graph NAME edges:from>to …`, `index NAME a,b.c [unique] [sparse]`,
+//! `vectors NAME field metric dimension nLists [sparse]`, `insert NAME {…}`, `view NAME {links}`,
+//! `analyzer NAME {type, properties, features}` set up, `tick` commits the views; `> AQL` runs a query (`| ` continues it,
+//! `@ {…}` in front gives its binds), `stats> AQL` shows counters too, `plan> AQL` shows the nodes instead. All lines
+//! behind a query up to an empty one are its answer. `{"$rev": "c/key"}` among the binds is the revision of that document;
+//! revisions in answers show as `REV`.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use std::sync::Arc;
 use arango_embedded::error::Result;
 use arango_embedded::query::{Query, QueryOptions, prepare};
 use arango_embedded::schema::{
-    Collection, CollectionKind, Index, IndexKind, KeyGenerator, KeyOptions, Metric, VectorParams,
+    Analyzer, Collection, CollectionKind, EdgeDefinition, Graph, Index, IndexKind, KeyGenerator,
+    KeyOptions, Metric, VectorParams, View,
 };
 use arango_embedded::txn::{Declared, WriteOptions};
 use arango_embedded::value::{Object, Value, parse};
@@ -29,7 +31,8 @@ struct Session {
 impl Session {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let options = Options { sync: false, ..Options::default() };
+        // Views are committed where the script says `tick`.
+        let options = Options { sync: false, view_commit_ms: u64::MAX / 2, ..Options::default() };
         let engine = Engine::open(directory.path(), options).expect("an empty engine");
         Self { engine, _directory: directory }
     }
@@ -39,9 +42,13 @@ impl Session {
         match words.as_slice() {
             ["collection", name] => self.collection(name, CollectionKind::Document),
             ["edges", name] => self.collection(name, CollectionKind::Edge),
+            ["graph", name, rest] => self.graph(name, rest),
             ["index", name, rest] => self.index(name, rest),
             ["vectors", name, rest] => self.vectors(name, rest),
             ["insert", name, json] => self.insert(name, &parse(json.as_bytes())?),
+            ["view", name, links] => self.view(name, &parse(links.as_bytes())?),
+            ["analyzer", name, json] => self.analyzer(name, &parse(json.as_bytes())?),
+            ["tick"] => self.engine.commit_views(),
             _ => panic!("unknown line: {line}"),
         }
     }
@@ -66,6 +73,22 @@ impl Session {
             indexes: Vec::new(),
         };
         self.engine.create_collection(DATABASE, collection).map(|_| ())
+    }
+
+    fn graph(&self, name: &str, rest: &str) -> Result<()> {
+        let names = |text: &str| text.split(',').map(str::to_owned).collect();
+        let definition = |text: &str| {
+            let (collection, ends) = text.split_once(':').expect("edges:from>to");
+            let (from, to) = ends.split_once('>').expect("from>to");
+            EdgeDefinition { collection: collection.to_owned(), from: names(from), to: names(to) }
+        };
+        let graph = Graph {
+            name: name.to_owned(),
+            rev: String::new(),
+            edge_definitions: rest.split(' ').map(definition).collect(),
+            orphan_collections: Vec::new(),
+        };
+        self.engine.put_graph(DATABASE, graph)
     }
 
     fn index(&self, collection: &str, rest: &str) -> Result<()> {
@@ -102,6 +125,30 @@ impl Session {
             definition: Value::object(Object::new()),
         };
         self.engine.create_index(DATABASE, collection, index).map(|_| ())
+    }
+
+    fn view(&self, name: &str, links: &Value) -> Result<()> {
+        let mut properties = Object::new();
+        properties.push_new("links", links.clone());
+        let view = View {
+            id: 0,
+            name: name.to_owned(),
+            kind: "arangosearch".to_owned(),
+            properties: Value::object(properties),
+        };
+        self.engine.put_view(DATABASE, view).map(|_| ())
+    }
+
+    fn analyzer(&self, name: &str, definition: &Value) -> Result<()> {
+        let features = definition.attribute("features");
+        let features = features.as_array().unwrap_or_default().iter();
+        let analyzer = Analyzer {
+            name: name.to_owned(),
+            kind: definition.text_of("type").expect("a type").to_owned(),
+            properties: definition.attribute("properties"),
+            features: features.filter_map(Value::as_str).map(str::to_owned).collect(),
+        };
+        self.engine.put_analyzer(DATABASE, analyzer)
     }
 
     fn insert(&self, collection: &str, document: &Value) -> Result<()> {
@@ -197,10 +244,14 @@ fn plan_text(plan: &Value) -> String {
     let mut out = String::new();
     for node in plan.attribute("nodes").as_array().expect("nodes") {
         write!(out, "{}", node.text_of("type").expect("a type")).expect("a string takes all");
-        if let Some(collection) = node.text_of("collection") {
+        if let Some(collection) = node.text_of("collection").or(node.text_of("view")) {
             write!(out, " {collection}").expect("a string takes all");
         }
-        if let Some([index]) = node.attribute("indexes").as_array() {
+        if node.text_of("type") == Some("TraversalNode") {
+            let part = |name: &str| node.attribute(name).to_json();
+            write!(out, " {} {} {}", part("edgeCollections"), part("directions"), part("options"))
+                .expect("a string takes all");
+        } else if let Some([index]) = node.attribute("indexes").as_array() {
             let condition = node.attribute("condition").to_json();
             let backwards = if node.attribute("reverse").is_true() { " backwards" } else { "" };
             write!(out, " {} {condition}{backwards}", index.text_of("name").expect("a name"))

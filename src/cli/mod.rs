@@ -3,11 +3,14 @@
 mod agent;
 mod args;
 mod context;
+mod conveyance;
 mod demo;
 mod engine;
 mod exit;
+mod mcp;
 mod messages;
 mod output;
+mod report;
 mod run;
 mod serve;
 mod setup;

@@ -8,7 +8,8 @@ use clap::{Parser, Subcommand};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{
-    agent, context, demo, engine, messages, serve, setup, state, tool, tools, verify,
+    agent, context, conveyance, demo, engine, mcp, messages, report, serve, setup, state, tool,
+    tools, verify,
 };
 
 /// A memory server for language models: what outgrows the window is evicted in one transaction, and nothing is lost.
@@ -27,6 +28,7 @@ First steps:
   vctx tool append_fifo --agent ada --rev '*' --args '{\"message\": \"Hello\", \"role\": \"user\"}'
   vctx state --agent ada                     how full the window is
   vctx verify --agent ada                    prove that nothing was lost or changed
+  vctx report ada.html --agent ada           one page of figures for a reviewer
 
 Exit codes: 0 done, 64 usage, 65 wrong data or failed proof, 66 no input, 69 server not there, 70 internal,
 73 cannot create, 75 try again, 77 not allowed, 78 configuration.";
@@ -41,8 +43,11 @@ enum Command {
     State(state::State),
     Context(context::Context),
     Messages(messages::Messages),
+    Conveyance(conveyance::Conveyance),
     Tools(tools::Tools),
     Verify(verify::Verify),
+    Report(report::Report),
+    Mcp(mcp::Mcp),
     #[command(hide = true)]
     Engine(engine::Engine),
 }
@@ -73,8 +78,11 @@ fn perform(command: Command) -> ExitCode {
         Command::State(state) => finish(state.target.json, state::run(state)),
         Command::Context(context) => finish(context.target.json, context::run(context)),
         Command::Messages(messages) => finish(messages.target.json, messages::run(messages)),
+        Command::Conveyance(asked) => finish(asked.target.json, conveyance::run(asked)),
         Command::Tools(tools) => finish(tools.target.json, tools::run(tools)),
+        Command::Mcp(mcp) => finish(false, mcp::run(mcp)),
         Command::Verify(verify) => finish(verify.target.json, verify::run(verify)),
+        Command::Report(report) => finish(report.target.json, report::run(report)),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -34,6 +35,10 @@ pub(crate) struct Serve {
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    /// End when no connection has been open for this long [default: stay]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    idle_exit_s: Option<u64>,
 }
 
 /// Runs the command.
@@ -42,5 +47,6 @@ pub(crate) fn run(serve: Serve) -> ExitCode {
         socket: serve.socket.map(args::absolute),
         data_dir: serve.data_dir.map(args::absolute),
         config: serve.config,
+        idle_exit: serve.idle_exit_s.map(Duration::from_secs),
     })
 }

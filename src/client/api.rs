@@ -120,6 +120,11 @@ impl Client {
         self.get(&format!("{}/context", agent_path(agent))).await
     }
 
+    /// The score of an agent's session, or of its whole life, with every count it comes from.
+    pub async fn conveyance(&self, agent: &str, of: &str) -> Result<Value, Problem> {
+        self.get(&format!("{}/conveyance?of={of}", agent_path(agent))).await
+    }
+
     /// A page of messages from `from_seq` on, and where the next page begins.
     pub async fn messages(
         &self,
@@ -138,6 +143,27 @@ impl Client {
                 Err(Problem::garbled(format!("the page after {from_seq} begins at {next}")))
             }
             next => Ok((messages, next)),
+        }
+    }
+
+    /// A page of events from a moment on (empty: the first), and the moment the next page begins with.
+    pub async fn events(
+        &self,
+        agent: &str,
+        from_ts: &str,
+        limit: u64,
+    ) -> Result<(Vec<Value>, Option<String>), Problem> {
+        let path = format!("{}/events?from_ts={from_ts}&limit={limit}", agent_path(agent));
+        let mut answer = self.get(&path).await?;
+        let next = answer.get("next_ts").and_then(Value::as_str).map(str::to_owned);
+        let Some(Value::Array(events)) = answer.get_mut("events").map(Value::take) else {
+            return Err(Problem::garbled("the answer has no list of events".into()));
+        };
+        match next {
+            Some(next) if next.as_str() <= from_ts => {
+                Err(Problem::garbled(format!("the page after {from_ts} begins at {next}")))
+            }
+            next => Ok((events, next)),
         }
     }
 

@@ -4,7 +4,9 @@ mod api;
 mod connection;
 pub mod paths;
 mod problem;
+mod start;
 
 pub use api::{Appended, Client, MESSAGES_PER_PAGE_MAX, NewAgent, Write};
 pub use connection::Settings;
 pub use problem::{Fault, Problem};
+pub use start::Start;

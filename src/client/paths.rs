@@ -26,6 +26,23 @@ pub fn metrics_socket(socket: &Path) -> PathBuf {
     socket.with_file_name("metrics.sock")
 }
 
+/// Log of a server that a client started, in the directory of its data.
+pub fn server_log(data_dir: &Path) -> PathBuf {
+    data_dir.join("server.log")
+}
+
+/// The file whose lock says who starts a server on the socket.
+pub fn start_lock(socket: &Path) -> PathBuf {
+    let mut name = socket.as_os_str().to_owned();
+    name.push(".lock");
+    PathBuf::from(name)
+}
+
+/// This program, to be started once more.
+pub fn own_program() -> std::io::Result<PathBuf> {
+    std::env::current_exe()
+}
+
 /// Whether a socket can be bound to the path.
 pub fn fits_a_socket(path: &Path) -> bool {
     path.as_os_str().as_bytes().len() <= SOCKET_PATH_BYTES_MAX

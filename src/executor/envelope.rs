@@ -2,10 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::limits::HEARTBEAT_FLOOR_TOKENS;
 use crate::memory::change::Change;
 use crate::memory::core::Core;
-use crate::policy::{Pressure, pressure, tokens};
+use crate::policy::{Pressure, pressure, report, tokens};
 
 /// The answer of a change, without its revision.
 pub(super) fn of_change(change: &Change) -> Map<String, Value> {
@@ -23,20 +22,29 @@ pub(super) fn of_change(change: &Change) -> Map<String, Value> {
     map
 }
 
-/// The answer of a reading tool.
-pub(super) fn of_read(core: &Core, result: Map<String, Value>) -> Value {
+/// The answer of a reading tool, at a moment of server time.
+pub(super) fn of_read(core: &Core, result: Map<String, Value>, now_ms: u64) -> Value {
     let mut map = of_core(core);
     map.insert("result".into(), Value::Object(result));
+    let heartbeat = report(&core.heartbeat, now_ms, tokens(core).free);
+    map.insert("heartbeat".into(), Value::Object(heartbeat));
     map.insert("token_estimate".into(), 0.into());
     finished(map, &core.rev, false)
 }
 
-/// A stored or fresh answer with its revision, where the result asks for it too.
+/// A stored or fresh answer with its revision, where the result asks for it too. A result that has a revision of its own (an archived
+/// document's) gives it to the answer; the agent's stands beside it.
 pub(super) fn finished(mut map: Map<String, Value>, rev: &str, replayed: bool) -> Value {
-    if let Some(slot) = map.get_mut("result").and_then(|r| r.get_mut("_rev")) {
-        *slot = rev.into();
-    }
     map.insert("_rev".into(), rev.into());
+    if let Some(slot) = map.get_mut("result").and_then(|r| r.get_mut("_rev")) {
+        if slot.is_null() {
+            *slot = rev.into();
+        } else {
+            let own = slot.clone();
+            map.insert("agent_rev".into(), rev.into());
+            map.insert("_rev".into(), own);
+        }
+    }
     map.insert("replayed".into(), replayed.into());
     Value::Object(map)
 }
@@ -49,10 +57,7 @@ fn of_core(core: &Core) -> Map<String, Value> {
     map.insert("token_estimate".into(), 0.into());
     map.insert("tokens".into(), json!(now));
     map.insert("pressure".into(), json!(pressure(&core.token_budget, now.occupancy)));
-    map.insert(
-        "heartbeat".into(),
-        json!({"opportunity": now.free >= HEARTBEAT_FLOOR_TOKENS, "tokens_remaining": now.free}),
-    );
+    map.insert("heartbeat".into(), Value::Null);
     map
 }
 

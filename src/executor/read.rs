@@ -9,7 +9,7 @@ use super::run::{Executor, patience};
 use crate::clock::iso8601;
 use crate::context::assemble;
 use crate::error::{Code, Error, Result};
-use crate::limits::{AGENTS_PAGE_MAX, ATTEMPTS_MAX, MESSAGES_PAGE, QUEUE_ROWS_MAX};
+use crate::limits::{AGENTS_PAGE_MAX, ATTEMPTS_MAX, EVENTS_PAGE, MESSAGES_PAGE, QUEUE_ROWS_MAX};
 use crate::memory::core::Core;
 use crate::memory::event::{Event, EventType};
 use crate::policy::{Principal, Scope, admit, tokens};
@@ -27,7 +27,8 @@ impl Executor {
         let scope = admit(principal, agent)?;
         let body = body.checked()?;
         let counter = self.counters.of(body.encoding);
-        let core = new_core(&scope, &body, &**counter, self.clock.unix_ms())?;
+        let mut core = new_core(&scope, &body, &**counter, self.clock.unix_ms())?;
+        core.heartbeat.limits = self.heartbeat;
         let event = creation(&core, principal);
         let mut faults = 0;
         let deadline = patience();
@@ -140,6 +141,27 @@ impl Executor {
         Ok(json!({"messages": messages, "next_seq": next_seq}))
     }
 
+    /// A page of an agent's events from a moment on, and the moment the next page begins with.
+    pub async fn events(
+        &self,
+        principal: &Principal,
+        agent: &str,
+        from_ts: &str,
+        limit: Option<u64>,
+    ) -> Result<Value> {
+        let scope = admit(principal, agent)?;
+        let (usual, least, most) = EVENTS_PAGE;
+        let limit = limit.unwrap_or(usual);
+        if limit < least || limit > most {
+            return Err(Error::argument("limit", format!("use {least} to {most}")));
+        }
+        self.fresh(&scope, "", patience()).await?;
+        let mut rows =
+            self.patiently(|| store::events(&self.ro, &scope, from_ts, limit + 1)).await?;
+        let next_ts = cut_between_moments(&mut rows, limit)?;
+        Ok(json!({"events": rows, "next_ts": next_ts}))
+    }
+
     /// Logs a refused configuration as an event; the memory itself stays as it is.
     pub async fn note_refusal(
         &self,
@@ -159,14 +181,16 @@ impl Executor {
         store::note(&self.rw, &scope, &event).await.map_err(Error::from)
     }
 
-    /// Whether both sockets answer.
-    pub async fn ready(&self) -> Result<()> {
+    /// Whether both sockets answer, and what is worth knowing beside that.
+    pub async fn ready(&self) -> Result<Value> {
         self.ro.ping().await?;
         self.rw.ping().await?;
-        Ok(())
+        let index = store::vector_index(&self.ro).await?;
+        Ok(json!({"vector_index": self.archive.report(&index)}))
     }
 
-    async fn patiently<T, F: Future<Output = std::result::Result<T, Fault>>>(
+    /// Asks the database, and again while it is silent, for as long as a call may take.
+    pub(super) async fn patiently<T, F: Future<Output = std::result::Result<T, Fault>>>(
         &self,
         ask: impl Fn() -> F,
     ) -> Result<T> {
@@ -178,6 +202,23 @@ impl Executor {
                 Err(fault) => self.pause(fault, &mut faults, deadline).await?,
             }
         }
+    }
+}
+
+/// Cuts one row more than a page so that no moment is split; gives the moment the next page begins with.
+fn cut_between_moments(rows: &mut Vec<Value>, limit: u64) -> Result<Option<String>> {
+    if rows.len() as u64 <= limit {
+        return Ok(None);
+    }
+    let moment = |row: &Value| row["ts"].as_str().unwrap_or_default().to_owned();
+    let last = rows.last().map(moment).unwrap_or_default();
+    rows.retain(|row| moment(row) != last);
+    match rows.is_empty() {
+        true => Err(Error::new(
+            Code::Internal,
+            format!("more than {limit} events at {last}: ask for a larger page"),
+        )),
+        false => Ok(Some(last)),
     }
 }
 
@@ -209,6 +250,31 @@ fn state(scope: &Scope, core: &Core) -> Value {
         "encoding": core.encoding, "system": core.system.content, "token_budget": core.token_budget,
         "working_blocks": core.working_blocks, "blocks": core.working_blocks, "queue": core.queue,
         "summary": core.queue_head_summary, "budget": core.token_budget, "notices": core.notices, "chain": core.chain,
-        "counters": core.counters, "tokens": tokens(core), "created_at": core.created_at, "updated_at": core.updated_at,
+        "counters": core.counters, "heartbeat": core.heartbeat, "archived": core.archived, "tokens": tokens(core), "created_at": core.created_at, "updated_at": core.updated_at,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::cut_between_moments;
+
+    fn rows(moments: &[&str]) -> Vec<Value> {
+        moments.iter().map(|ts| json!({"ts": ts})).collect()
+    }
+
+    #[test]
+    fn a_page_of_events_ends_between_two_moments() {
+        for (moments, left, next) in [
+            (&["a", "b"][..], 2, None),
+            (&["a", "b", "b"], 1, Some("b")),
+            (&["a", "b", "c"], 2, Some("c")),
+        ] {
+            let mut page = rows(moments);
+            let found = cut_between_moments(&mut page, 2).unwrap();
+            assert_eq!((page.len(), found.as_deref()), (left, next), "{moments:?}");
+        }
+        assert!(cut_between_moments(&mut rows(&["a", "a", "a"]), 2).is_err());
+    }
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::error::{Code, Error, Result};
 use crate::limits::KEY_BYTES_MAX;
 use crate::memory::receipt;
-use crate::policy::{Principal, Scope};
+use crate::policy::{Depends, Principal, Scope};
 use crate::tools::Call;
 
 /// A call with everything that stands around its arguments.
@@ -32,18 +32,17 @@ pub enum Guard {
     Any,
     /// This revision: a conflict goes back to the caller.
     Rev(String),
+    /// Nothing: what the call makes must not exist yet. Only an ingest builds on that.
+    Absent,
 }
 
 impl Guard {
-    /// Reads `If-Match` or `_rev`: `*`, or a revision with or without quotes.
+    /// Reads `If-Match` or `_rev`: `*`, a revision with or without quotes, or nothing at all.
     pub fn parse(text: &str) -> Result<Self> {
         let bare = text.trim().trim_matches('"');
         match bare {
             "*" => Ok(Self::Any),
-            "" => Err(Error::argument(
-                "_rev",
-                "empty: give the revision of the last answer, or \"*\" for any",
-            )),
+            "" => Ok(Self::Absent),
             _ if bare.len() > KEY_BYTES_MAX => {
                 Err(Error::argument("_rev", "not a revision of this server"))
             }
@@ -70,8 +69,19 @@ pub(super) fn request_hash(tool: &str, arguments: &Map<String, Value>) -> String
     receipt::sha256(&format!("{tool}\0{arguments}"))
 }
 
-/// The key of a writing call, or why it may not go on without one.
-pub(super) fn required_key(key: Option<&str>) -> Result<&str> {
+/// The key of a writing call, or why it may not go on without one. A call that may have its key minted gets a fresh one;
+/// true means that it did.
+pub(super) fn key_of(
+    request: &CallRequest,
+    fresh: impl FnOnce() -> String,
+) -> Result<(String, bool)> {
+    match request.key.as_deref() {
+        None if request.call.mints_key() => Ok((fresh(), true)),
+        key => required_key(key).map(|key| (key.to_owned(), false)),
+    }
+}
+
+fn required_key(key: Option<&str>) -> Result<&str> {
     match key {
         Some(key) if !key.is_empty() && key.len() <= KEY_BYTES_MAX => Ok(key),
         Some(_) => {
@@ -84,12 +94,19 @@ pub(super) fn required_key(key: Option<&str>) -> Result<&str> {
     }
 }
 
-/// What a writing call builds on, or why it may not go on without it.
-pub(super) fn required_guard(guard: Option<&Guard>) -> Result<&Guard> {
-    guard.ok_or_else(|| {
-        Error::new(
-            Code::PreconditionRequired,
-            "send If-Match (or argument _rev) with the _rev of the last answer, or \"*\" for any revision",
-        )
-    })
+/// Whether a writing call says what it builds on, or means any revision.
+pub(super) fn check_guarded(request: &CallRequest) -> Result<()> {
+    if request.guard == Some(Guard::Absent) && request.call.depends() != Depends::Manifest {
+        return Err(Error::argument(
+            "_rev",
+            "empty: give the revision of the last answer, or \"*\" for any",
+        ));
+    }
+    if request.guard.is_some() || request.call.any_revision() {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::PreconditionRequired,
+        "send If-Match (or argument _rev) with the _rev of the last answer, or \"*\" for any revision",
+    ))
 }

@@ -4,27 +4,38 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
+use tracing::Instrument as _;
+use tracing::field::Empty;
 
+use super::archive_index::{ARCHIVE_SETTINGS, ArchiveIndex, ArchiveSettings};
 use super::cache::Cores;
 use super::envelope;
-use super::request::{
-    CallRequest, Guard, Reply, replay_key, request_hash, required_guard, required_key,
-};
+use super::heartbeat;
+use super::measures::{Measures, Sample};
+use super::request::{CallRequest, Guard, Reply, check_guarded, key_of, replay_key, request_hash};
 use super::turns::{Turn, Turns};
 use crate::clock::{self, Clock, iso8601};
+use crate::conveyance::Path;
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
 use crate::limits::{
     ATTEMPTS_MAX, BACKOFF_MS, CALL_MS_MAX, CONFLICT_RETRIES_MAX, EVICT_PARTS_MAX,
-    LEFTOVER_CONFLICTS, MODEL_MS_MAX, QUESTIONS_MAX, REPLAY_S,
+    LEFTOVER_CONFLICTS, MODEL_MS_MAX, QUESTIONS_MAX, REPLAY_S, SESSION_IDLE_MS,
 };
 use crate::memory::change::Change;
 use crate::memory::core::Core;
+use crate::memory::event::{Event, EventType};
+use crate::memory::heartbeat::HeartbeatLimits;
 use crate::memory::{Encoding, TokenCounter, receipt};
 use crate::meters;
 use crate::models::{Gateway, Tiktoken};
-use crate::policy::{Answers, Question, Scope, Surroundings, admit, changed_since, tokens};
-use crate::store::{Applied, Fault, Leftovers, Record, Replay, Ro, Rw, WriteMode, apply, load};
+use crate::policy::{
+    Answers, Depends, Question, Scope, Surroundings, VectorsAnswer, admit, changed_since, tokens,
+};
+use crate::store::{
+    Admin, Applied, Fault, Leftovers, Record, Replay, Ro, Rw, Trips, WriteMode, apply, counted,
+    load, vector_index, vector_setting,
+};
 use crate::tools::{Call, Step};
 
 /// Everything a call needs; shared by all connections.
@@ -34,10 +45,16 @@ pub struct Executor {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<dyn Ids>,
     pub(super) counters: Counters,
+    /// What new agents may.
+    pub(super) heartbeat: HeartbeatLimits,
     model: Option<Gateway>,
     mode: WriteMode,
     cores: Cores,
     turns: Turns,
+    pub(super) archive: Arc<ArchiveIndex>,
+    pub(super) measures: Measures,
+    /// Quiet time that ends a session, in milliseconds.
+    pub(super) session_idle_ms: u64,
 }
 
 /// One counter for each encoding.
@@ -61,6 +78,8 @@ struct Run<'a> {
     executor: &'a Executor,
     request: &'a CallRequest,
     scope: Scope,
+    /// The key that was made for this call, since its caller named none.
+    minted_key: Option<String>,
     replay_key: String,
     request_hash: String,
     begun: Instant,
@@ -80,6 +99,13 @@ struct Basis {
     core: Arc<Core>,
     /// Whether it came from the cache: then nobody has looked the key up yet.
     guessed: bool,
+}
+
+/// What became of a call that only reads.
+enum Looked {
+    Done(Value),
+    /// It found something to keep, and has to write: with these answers.
+    Keeps(Answers),
 }
 
 enum Thought {
@@ -110,11 +136,34 @@ impl Executor {
             clock,
             ids,
             counters,
+            heartbeat: HeartbeatLimits::default(),
             model,
             mode,
             cores: Cores::default(),
             turns: Turns::default(),
+            archive: ArchiveIndex::new(None, ARCHIVE_SETTINGS),
+            measures: Measures::default(),
+            session_idle_ms: SESSION_IDLE_MS,
         }
+    }
+
+    /// The same, with a user that may make the vector index, and with other bounds for it.
+    #[must_use]
+    pub fn with_archive(self, admin: Admin, settings: ArchiveSettings) -> Self {
+        Self { archive: ArchiveIndex::new(Some(admin), settings), ..self }
+    }
+
+    /// The same, with sessions that end after another quiet time.
+    #[must_use]
+    pub fn with_sessions(mut self, idle_ms: u64) -> Self {
+        self.session_idle_ms = idle_ms;
+        self
+    }
+
+    /// The same, with limits of heartbeats for the agents it will make.
+    #[must_use]
+    pub fn with_heartbeat(self, heartbeat: HeartbeatLimits) -> Self {
+        Self { heartbeat, ..self }
     }
 
     /// Loads the rank table of an encoding, so that the first call does not wait for it.
@@ -122,16 +171,27 @@ impl Executor {
         self.counters.of(encoding).count("warm");
     }
 
-    /// Runs a call to its end, with one log line and its metrics.
+    /// Runs a call to its end, with one span, one log line and its metrics.
     pub async fn call(&self, request: &CallRequest) -> Result<Reply> {
         let begun = clock::now();
         let tool = request.call.name();
-        let outcome = self.run(request, begun).await;
+        let span = tracing::info_span!("tool_call", tool, agent = request.agent, outcome = Empty);
+        let work = Box::pin(self.run(request, begun)).instrument(span.clone());
+        let (outcome, trips) = counted(work).await;
         let took = begun.elapsed();
+        if let Err(error) = &outcome {
+            self.note_naive(request, error).await;
+        }
+        if let (Call::SearchArchival(search), Ok(body)) = (&request.call, &outcome) {
+            report_search(search.n_probe.is_some(), body, took);
+        }
         let code = outcome.as_ref().map_or_else(|e| e.code.text(), |_| "OK");
+        span.record("outcome", code);
         metrics::counter!(meters::TOOL_CALLS, "tool" => tool, "outcome" => code).increment(1);
         metrics::histogram!(meters::TOOL_SECONDS, "tool" => tool).record(took.as_secs_f64());
+        self.measure(request, &outcome, trips, took);
         let duration_ms = u64::try_from(took.as_micros()).unwrap_or(u64::MAX) / 1000;
+        let (trips, tokens) = (trips.sent, occupancy(&outcome));
         match &outcome {
             Err(error) if error.code.status() >= 500 => {
                 tracing::error!(
@@ -139,6 +199,7 @@ impl Executor {
                     agent = request.agent,
                     code,
                     duration_ms,
+                    trips,
                     error = error.chain(),
                     "call failed"
                 );
@@ -148,26 +209,55 @@ impl Executor {
                 agent = request.agent,
                 code,
                 duration_ms,
+                trips,
+                tokens,
                 uid = request.principal.actor.uid,
                 "call"
             ),
         }
+        if let Err(error) = &outcome {
+            heartbeat::count_refusal(error);
+        }
         outcome.map(|body| Reply { body })
+    }
+
+    /// Takes the call into the measurements of its agent's session. An agent that is not there has none.
+    fn measure(
+        &self,
+        request: &CallRequest,
+        outcome: &Result<Value>,
+        trips: Trips,
+        took: Duration,
+    ) {
+        let gone = outcome.as_ref().is_err_and(|e| e.code == Code::AgentNotFound);
+        let Ok(scope) = admit(&request.principal, &request.agent) else { return };
+        if gone {
+            return;
+        }
+        let sample = sample(request, outcome, trips, took);
+        self.measures.note(&scope, self.clock.unix_ms(), self.session_idle_ms, &sample);
     }
 
     async fn run(&self, request: &CallRequest, begun: Instant) -> Result<Value> {
         let scope = admit(&request.principal, &request.agent)?;
-        if !request.call.writes() {
-            return self.read(request, &scope).await;
+        // A search that was given a key may have kept something under it.
+        let keyed = request.call.mints_key() && request.key.is_some();
+        let mut found = Answers::default();
+        if !request.call.writes() && !keyed {
+            match self.read(request, &scope).await? {
+                Looked::Done(body) => return Ok(body),
+                Looked::Keeps(answers) => found = answers,
+            }
         }
-        let key = required_key(request.key.as_deref())?;
-        required_guard(request.guard.as_ref())?;
+        let (key, minted) = key_of(request, || self.ids.key())?;
+        check_guarded(request)?;
         let waits = matches!(request.call, Call::EvictFifo(_)) && self.model.is_some();
         let limit = if waits { CALL_MS_MAX + MODEL_MS_MAX } else { CALL_MS_MAX };
         let run = Run {
             executor: self,
             request,
-            replay_key: replay_key(&scope, key),
+            replay_key: replay_key(&scope, &key),
+            minted_key: minted.then_some(key),
             request_hash: request_hash(request.call.name(), &request.arguments),
             scope,
             begun,
@@ -179,18 +269,75 @@ impl Executor {
             own_rev: None,
             leftovers: Leftovers::default(),
         };
-        run.write().await
+        run.write(found).await
     }
 
-    async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<Value> {
+    /// Logs chunks that were refused as naive: nothing of them is stored, but that they were offered counts.
+    async fn note_naive(&self, request: &CallRequest, error: &Error) {
+        if error.code != Code::LateChunkingRequired {
+            return;
+        }
+        let refused = error.fields.get("refused_chunks").and_then(Value::as_u64).unwrap_or(0);
+        metrics::counter!(meters::CHUNKS, "outcome" => "refused").increment(refused);
+        if let Err(fault) = self.note_refusal(&request.principal, &request.agent, error).await {
+            tracing::error!(error = fault.chain(), "a refused ingest could not be noted");
+        }
+    }
+
+    /// Runs a reading call on the socket for reads.
+    async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<Looked> {
         let core = self.fresh(scope, "", patience()).await?.0;
-        let around = self.surroundings(scope, request, &core, "");
-        match request.call.step(around, &core, &Answers::default())? {
-            Step::Read(result) => Ok(envelope::of_read(&core, result)),
-            Step::Ask(_) | Step::Write(_) | Step::Part(_) => {
-                Err(Error::new(Code::Internal, "a reading tool wants to write"))
+        let mut answers = Answers::default();
+        for _ in 0..QUESTIONS_MAX {
+            let around = self.surroundings(scope, request, &core, "");
+            match request.call.step(around, &core, &answers)? {
+                Step::Read(result) => {
+                    return Ok(Looked::Done(envelope::of_read(
+                        &core,
+                        result,
+                        self.clock.unix_ms(),
+                    )));
+                }
+                Step::Ask(question) => self.ask(question, &mut answers, scope, &core).await?,
+                Step::Write(_) | Step::Part(_) if request.call.mints_key() => {
+                    return Ok(Looked::Keeps(answers.lasting()));
+                }
+                Step::Write(_) | Step::Part(_) => {
+                    return Err(Error::new(Code::Internal, "a reading tool wants to write"));
+                }
             }
         }
+        Err(curious())
+    }
+
+    async fn ask(
+        &self,
+        question: Question,
+        answers: &mut Answers,
+        scope: &Scope,
+        core: &Core,
+    ) -> Result<()> {
+        if let Question::Vectors { chunks } = question {
+            answers.vectors = Some(self.vectors(chunks).await?);
+            return Ok(());
+        }
+        let counter = Arc::clone(self.counters.of(core.encoding));
+        let model = self.model.as_ref();
+        super::answer::answer(question, answers, &self.ro, scope, counter, model).await?;
+        if let Some(queue) = &mut answers.queue {
+            // The queue is read after the core; what another server appended meanwhile belongs to a later revision, and
+            // the guard of the write will tell.
+            queue.retain(|message| message.seq < core.queue.next_seq);
+        }
+        Ok(())
+    }
+
+    /// What the vectors of this database are; whether an index serves them is asked only where that matters.
+    async fn vectors(&self, chunks: u64) -> Result<VectorsAnswer> {
+        let exact_rows_max = self.archive.settings.exact_rows_max;
+        let setting = vector_setting(&self.ro).await?;
+        let index_ready = chunks > exact_rows_max && vector_index(&self.ro).await?.ready();
+        Ok(VectorsAnswer { setting, index_ready, exact_rows_max })
     }
 
     /// Loads a core, repeating while the database is silent, until the deadline.
@@ -261,13 +408,48 @@ pub(super) fn patience() -> Instant {
     clock::now() + Duration::from_millis(CALL_MS_MAX)
 }
 
-fn no_agent() -> Error {
+/// What a call adds to the measurements. A replay took no part in what it tells of.
+fn sample(request: &CallRequest, outcome: &Result<Value>, trips: Trips, took: Duration) -> Sample {
+    let ms = took.as_secs_f64() * 1000.0;
+    let naive = outcome.as_ref().is_err_and(|e| e.code == Code::LateChunkingRequired);
+    let mut sample = Sample { trips, naive, ..Sample::default() };
+    let Ok(body) = outcome else { return sample };
+    if body["replayed"] == true {
+        return sample;
+    }
+    match request.call.name() {
+        "search_recall" => {
+            let found = body["result"]["results"].as_array().is_some_and(|r| !r.is_empty());
+            sample.took = Some((Path::Recall, ms));
+            sample.found = Some(found);
+            sample.only_read = !request.call.writes();
+        }
+        "search_archival" => sample.took = Some((Path::Archival, ms)),
+        "ingest_archival" => {}
+        _ if request.call.writes() && body["flush"].is_null() => {
+            sample.took = Some((Path::CoreWrite, ms));
+        }
+        _ => {}
+    }
+    sample
+}
+
+/// Tokens in use after a call; none where it was refused.
+fn occupancy(outcome: &Result<Value>) -> Option<u64> {
+    outcome.as_ref().ok()?["tokens"]["occupancy"].as_u64()
+}
+
+pub(super) fn no_agent() -> Error {
     Error::new(Code::AgentNotFound, "no such agent: create it with PUT /v1/agents/{agent}")
 }
 
+fn curious() -> Error {
+    Error::new(Code::Internal, format!("a call asked more than {QUESTIONS_MAX} questions"))
+}
+
 impl Run<'_> {
-    async fn write(mut self) -> Result<Value> {
-        let mut answers = Answers::default();
+    /// Runs a writing call, with what is known already.
+    async fn write(mut self, mut answers: Answers) -> Result<Value> {
         let mut trust = true;
         loop {
             let mut turn = Some(self.turn().await?);
@@ -346,8 +528,11 @@ impl Run<'_> {
                 Err(error) => return if basis.guessed { Ok(Thought::Fresh) } else { Err(error) },
                 Ok(Step::Write(change)) => return Ok(Thought::Apply(change, false)),
                 Ok(Step::Part(change)) => return Ok(Thought::Apply(change, true)),
+                // That there is nothing to write is no more to be believed on a guess than an error.
+                Ok(Step::Read(_)) if basis.guessed => return Ok(Thought::Fresh),
                 Ok(Step::Read(result)) => {
-                    return Ok(Thought::Reply(envelope::of_read(core, result)));
+                    let now = self.executor.clock.unix_ms();
+                    return Ok(Thought::Reply(envelope::of_read(core, result, now)));
                 }
                 Ok(Step::Ask(_)) if basis.guessed => return Ok(Thought::Fresh),
                 Ok(Step::Ask(question)) => {
@@ -355,32 +540,43 @@ impl Run<'_> {
                         && self.executor.model.is_some();
                     if slow {
                         drop(turn.take());
-                        self.ask(question, answers, core).await?;
+                        self.executor.ask(question, answers, &self.scope, core).await?;
                         return Ok(Thought::Again);
                     }
-                    self.ask(question, answers, core).await?;
+                    self.executor.ask(question, answers, &self.scope, core).await?;
+                    self.check_manifest(answers)?;
                 }
             }
         }
-        Err(Error::new(Code::Internal, format!("a call asked more than {QUESTIONS_MAX} questions")))
+        Err(curious())
     }
 
-    async fn ask(&self, question: Question, answers: &mut Answers, core: &Core) -> Result<()> {
-        let counter = Arc::clone(self.executor.counters.of(core.encoding));
-        let model = self.executor.model.as_ref();
-        super::answer::answer(question, answers, &self.executor.ro, &self.scope, counter, model)
-            .await?;
-        if let Some(queue) = &mut answers.queue {
-            // The queue is read after the core; what another server appended meanwhile belongs to a later revision, and
-            // the guard of the write will tell.
-            queue.retain(|message| message.seq < core.queue.next_seq);
+    /// Whether the document is as the caller of an ingest saw it. It is read behind the core, whose revision every ingest
+    /// moves: if it changes between this look and the write, the write is stale.
+    fn check_manifest(&self, answers: &Answers) -> Result<()> {
+        let Some(archive) = &answers.archive else { return Ok(()) };
+        let now = archive.manifest.as_ref().map(|m| m.revision.as_str());
+        let holds = match &self.request.guard {
+            None | Some(Guard::Any) => true,
+            Some(Guard::Rev(rev)) => now == Some(rev),
+            Some(Guard::Absent) => now.is_none(),
+        };
+        if holds {
+            return Ok(());
         }
-        Ok(())
+        let message = match now {
+            Some(_) => "the document was taken in since: send its _rev to replace it, or \"*\"",
+            None => "the document is not in the archive: send \"*\" or an empty _rev to take it in",
+        };
+        Err(Error::new(Code::RevisionStale, message).with("_rev", now))
     }
 
     /// Whether what the caller builds on still holds for this call.
     fn check_guard(&self, core: &Core) -> Result<()> {
         let Some(Guard::Rev(rev)) = &self.request.guard else { return Ok(()) };
+        if self.request.call.depends() == Depends::Manifest {
+            return Ok(());
+        }
         let rev = self.own_rev.as_ref().unwrap_or(rev);
         if *rev == core.rev {
             return Ok(());
@@ -461,7 +657,10 @@ impl Run<'_> {
                 let mut core = change.after.clone();
                 core.rev.clone_from(&rev);
                 executor.cores.put(Arc::new(core));
-                report(&change);
+                report(&change, self.request.call.name());
+                if change.ingest.is_some() {
+                    executor.archive.nudge();
+                }
                 if part {
                     let evicted = change.evict.as_ref().map_or(0, |e| e.evicted_count);
                     self.count_part(evicted, rev);
@@ -578,19 +777,36 @@ impl Run<'_> {
     fn record(&self, change: &Change, part: bool) -> Record {
         let now = self.executor.clock.unix_ms();
         let replay_key = if part { self.part_key() } else { self.replay_key.clone() };
+        let mut response = envelope::of_change(change);
+        if let Some(key) = &self.minted_key {
+            response.insert("idempotency_key".into(), key.as_str().into());
+        }
         Record {
             replay_key,
             request_hash: self.request_hash.clone(),
             tool: self.request.call.name(),
-            response: envelope::of_change(change),
+            response,
             created_at: iso8601(now),
             expires_at: now / 1000 + REPLAY_S,
         }
     }
 }
 
+/// Figures of an archival search that was answered.
+fn report_search(n_probe_given: bool, body: &Value, took: Duration) {
+    metrics::histogram!(meters::ARCHIVAL_SECONDS).record(took.as_secs_f64());
+    if let Some(page) = body["result"]["page"].as_u64() {
+        #[allow(clippy::cast_precision_loss, reason = "pages are few")]
+        metrics::histogram!(meters::ARCHIVAL_PAGE_DEPTH).record(page as f64);
+    }
+    if n_probe_given && body["result"]["nProbe"].is_u64() {
+        metrics::counter!(meters::NPROBE_OVERRIDES, "by" => "caller").increment(1);
+    }
+}
+
 /// Figures of a change that was written.
-fn report(change: &Change) {
+fn report(change: &Change, tool: &'static str) {
+    metrics::counter!(meters::SPOOLED, "tool" => tool).increment(u64::from(change.spooled()));
     let now = tokens(&change.after);
     for (name, value) in [
         (meters::TOKEN_SYSTEM, now.system),
@@ -606,10 +822,36 @@ fn report(change: &Change) {
         )]
         metrics::gauge!(name).set(value as f64);
     }
+    heartbeat::count(change);
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a share is a double; windows are far below 2^53"
+    )]
+    let share = now.occupancy as f64 / change.after.context_window.max(1) as f64;
+    metrics::gauge!(meters::WINDOW_SHARE).set(share);
     let warned = change.after.counters.warnings - change.before.counters.warnings;
     metrics::counter!(meters::WARNINGS).increment(warned);
+    if let Some(ingest) = &change.ingest {
+        metrics::counter!(meters::CHUNKS, "outcome" => "compliant")
+            .increment(ingest.manifest.chunks);
+    }
     if let Some(evict) = &change.evict {
         metrics::counter!(meters::FLUSHES).increment(1);
         metrics::counter!(meters::EVICTED).increment(evict.evicted_count);
+        change.events.iter().filter(|e| e.kind == EventType::Flush).for_each(report_drift);
+    }
+}
+
+/// Drift of the summary that came with a flush.
+fn report_drift(flush: &Event) {
+    let number = |name: &str| flush.details.get(name).and_then(Value::as_f64);
+    if let Some(similarity) = number("similarity") {
+        metrics::histogram!(meters::SUMMARY_SIMILARITY).record(similarity);
+    }
+    if let Some(lost) = number("information_drift") {
+        metrics::histogram!(meters::SUMMARY_LOSS).record(lost);
+    }
+    if let Some(alarm) = flush.details.get("alarm").and_then(Value::as_str) {
+        metrics::counter!(meters::DRIFT_ALARMS, "why" => alarm.to_owned()).increment(1);
     }
 }

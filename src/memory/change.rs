@@ -3,9 +3,11 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::archive::Ingest;
 use super::core::Core;
 use super::event::Event;
 use super::message::Message;
+use super::page::Page;
 
 /// Everything one call writes; all of it or nothing.
 #[derive(Clone, Debug)]
@@ -22,17 +24,32 @@ pub struct Change {
     pub evict: Option<Evict>,
     /// New token counts of messages, when the encoding changes.
     pub recount: Vec<Recount>,
+    /// A document that is taken into the archive.
+    pub ingest: Option<Box<Ingest>>,
     /// Rows for `memory_events`.
     pub events: Vec<Event>,
+    /// Result lists to keep for a while.
+    pub pages: Vec<Page>,
     /// The tool's own result; `_rev` is filled in by the write.
     pub result: Map<String, Value>,
     /// Further fields of the envelope (`receipt`, `flush`).
     pub envelope: Map<String, Value>,
 }
 
+impl Change {
+    /// Whether a result found no room in the window: it is named by a new notice.
+    pub fn spooled(&self) -> bool {
+        let notice = |core: &'_ Core| core.notices.iter().find(|n| n.kind == "spool").cloned();
+        let after = notice(&self.after);
+        after.is_some() && after != notice(&self.before)
+    }
+}
+
 /// Which messages an eviction logs and drops from the queue.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evict {
+    /// Server time, in milliseconds.
+    pub logged_ms: u64,
     /// First seq that leaves.
     pub head_seq: u64,
     /// First seq that stays.
@@ -61,6 +78,8 @@ pub struct RecallEdge {
     pub seq: u64,
     /// Time of the message.
     pub created_at: String,
+    /// Server time at which it was logged, in milliseconds: tells a search what its view may not show yet.
+    pub logged_ms: u64,
     /// `role, content, meta, token_estimate`.
     pub payload: Value,
     /// The eviction that logged it; null for direct writes.

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::archive::Archived;
+use super::heartbeat::Heartbeat;
 use super::tokens::Encoding;
 
 /// The document `core_memory/{scope}`.
@@ -43,6 +45,9 @@ pub struct Core {
     pub chain: Chain,
     /// What happened so far.
     pub counters: Counters,
+    /// Chains of calls: limits and where they stand.
+    #[serde(default)]
+    pub heartbeat: Heartbeat,
     /// The last revisions and the versions they stood for, newest last.
     pub recent_revisions: RecentRevisions,
     /// Number of writes to this document.
@@ -53,6 +58,9 @@ pub struct Core {
     pub updated_at: String,
     /// Milliseconds of the newest message's `created_at`; the next one is later.
     pub last_message_ms: u64,
+    /// What the agent has in the archive.
+    #[serde(default)]
+    pub archived: Archived,
 }
 
 /// 70/90/50 of the window, rounded down (TB-01).
@@ -162,6 +170,12 @@ pub struct Counters {
     pub flushes: u64,
     /// Messages evicted.
     pub evicted: u64,
+    /// Recall searches that wrote (a copy, a page, a beat); those that only read are counted by the process.
+    #[serde(default)]
+    pub recall_searches: u64,
+    /// Those among them that found something.
+    #[serde(default)]
+    pub recall_hits: u64,
 }
 
 /// Earlier revisions and the versions they stood for, newest last. One text (`rev=version rev=version …`) in the document: it is
@@ -212,7 +226,7 @@ impl Core {
             )*};
         }
         changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary queue notices
-            chain counters recent_revisions version updated_at last_message_ms);
+            chain counters heartbeat recent_revisions version updated_at last_message_ms archived);
         patch
     }
 

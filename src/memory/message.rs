@@ -75,7 +75,7 @@ pub struct Message {
     pub role: Role,
     /// The text, byte for byte as it came.
     pub content: String,
-    /// `name`, `tool_calls`, `tool_call_id`, `said_at`, `class`, where given.
+    /// `name`, `tool_calls`, `tool_call_id`, `said_at`, `class`, where given; `recalled` of a copy.
     pub meta: Map<String, Value>,
     /// Full rendered cost in the agent's encoding.
     pub token_estimate: u64,
@@ -129,9 +129,34 @@ impl Message {
     }
 }
 
-/// A chat message: role, content, and `name`, `tool_calls`, `tool_call_id` where given.
+/// What marks a copy in `meta`: `{seq, created_at}` of the message it stands for.
+pub const RECALLED: &str = "recalled";
+
+/// What a copy takes over from the `meta` of a message, with its mark. Calls and their ids stay behind: a copy asks for
+/// nothing and answers nothing, so it may stand and leave alone.
+pub fn copied_meta(original: &Message) -> Map<String, Value> {
+    let mut meta = original.meta.clone();
+    meta.retain(|name, _| name == "name");
+    let mark = json!({"seq": original.seq, "created_at": original.created_at});
+    meta.insert(RECALLED.into(), mark);
+    meta
+}
+
+/// A chat message: role, content, and `name`, `tool_calls`, `tool_call_id` where given. A copy is headed by its mark, and what a
+/// tool had said comes back as a user's message, since chat formats take a tool's only after its call.
 pub fn rendered(role: Role, content: &str, meta: &Map<String, Value>) -> Value {
     let mut out = Map::new();
+    if let Some(mark) = meta.get(RECALLED) {
+        let speaker = if role == Role::Tool { Role::User } else { role };
+        let (seq, at) = (&mark["seq"], mark["created_at"].as_str().unwrap_or_default());
+        let text = format!("[recalled: seq {seq}, {}, {at}]\n{content}", role.text());
+        out.insert("role".into(), speaker.text().into());
+        out.insert("content".into(), text.into());
+        if let Some(name) = meta.get("name") {
+            out.insert("name".into(), name.clone());
+        }
+        return Value::Object(out);
+    }
     out.insert("role".into(), role.text().into());
     out.insert("content".into(), content.into());
     for name in ["name", "tool_calls", "tool_call_id"] {

@@ -1,9 +1,12 @@
 //! Plain values of the memory: core, messages, events, token counts, changes and receipts.
 
+pub mod archive;
 pub mod change;
 pub mod core;
 pub mod event;
+pub mod heartbeat;
 pub mod message;
+pub mod page;
 pub mod receipt;
 pub mod receipt_check;
 pub mod render;

@@ -372,7 +372,9 @@ impl Verifier {
         // An entry that was written straight into recall storage has an edge, but no eviction that wrote it.
         let logged = message.get("logged").and_then(Value::as_bool) == Some(true);
         let unlogged = match kind.as_str() {
-            "recall" if !logged => Some(("a recall entry has no edge".to_owned(), "an edge")),
+            "recall" | "spool" if !logged => {
+                Some((format!("a {kind} entry has no edge"), "an edge"))
+            }
             _ if turn && !inside && batch.is_none() => {
                 let head = self.core.head_seq;
                 let what = format!(

@@ -7,15 +7,22 @@ use serde_json::{Map, Value, json};
 use super::admit::{Actor, Scope};
 use super::budget::{Tokens, budget_for, summary_tokens_max, tokens};
 use super::evict::{Item, Plan, allowed_cuts, plan};
+use super::heartbeat::{self, Intent, Outcome};
+use super::notices::{self, PRESSURE, SPOOL};
+use super::page::new_page;
 use super::pins::check_pins;
+use super::question::{Answers, Line, Question};
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
 use crate::limits::{EVICT_BYTES_MAX, EVICT_ROWS_MAX, REVISIONS_KEPT, SUMMARY_TRIES_MAX};
+use crate::memory::archive::{Ingest, Manifest};
 use crate::memory::change::{Change, Evict, RecallEdge, Recount};
-use crate::memory::core::{Core, Notice, RemovedBlock, Summary};
+use crate::memory::core::{Core, RemovedBlock, Summary};
 use crate::memory::event::{Event, EventType};
-use crate::memory::message::{Kind, Message, Role, rendered};
+use crate::memory::heartbeat::{ClosedBy, EndedChain};
+use crate::memory::message::{Kind, Message, Role, copied_meta, rendered};
+use crate::memory::page::{Page, PageItem};
 use crate::memory::render;
 use crate::memory::tokens::{TokenCounter, message_cost};
 
@@ -36,58 +43,6 @@ pub struct Surroundings<'a> {
     pub tool: &'static str,
     /// Hash of the idempotency key, for the audit row.
     pub key_hash: &'a str,
-}
-
-/// A line of conversation for the summariser.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// Name or role of the speaker.
-    pub speaker: String,
-    /// What was said.
-    pub text: String,
-}
-
-/// What a decision asks before it can be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
-    /// The messages of the queue, from this seq on.
-    Queue {
-        /// First seq.
-        head_seq: u64,
-    },
-    /// A new summary.
-    Summary {
-        /// What it is for: first seq that leaves, first that stays, revision of the summary it continues, cap.
-        of: (u64, u64, u64, u64),
-        /// The summary it continues.
-        previous: String,
-        /// What leaves.
-        lines: Vec<Line>,
-        /// Most tokens of its text.
-        tokens_max: u64,
-        /// Whether the caller may wait for a model.
-        may_wait: bool,
-    },
-}
-
-/// A summary that was asked for.
-#[derive(Clone, Debug)]
-pub struct SummaryAnswer {
-    /// The question's `of`.
-    pub of: (u64, u64, u64, u64),
-    /// The text.
-    pub content: String,
-    /// Numbers about it, for the event.
-    pub details: Map<String, Value>,
-}
-
-/// Answers so far.
-#[derive(Clone, Debug, Default)]
-pub struct Answers {
-    /// Messages of the queue, oldest first.
-    pub queue: Option<Vec<Message>>,
-    /// The summary.
-    pub summary: Option<SummaryAnswer>,
 }
 
 /// How a draft ends.
@@ -116,7 +71,7 @@ pub struct Flush {
 
 /// A change in the making.
 pub struct Draft<'a> {
-    around: Surroundings<'a>,
+    pub(super) around: Surroundings<'a>,
     before: Core,
     /// The core as the tool wants it.
     pub after: Core,
@@ -124,8 +79,15 @@ pub struct Draft<'a> {
     recall: Vec<RecallEdge>,
     recount: Vec<Recount>,
     evict: Option<Evict>,
+    ingest: Option<Box<Ingest>>,
     events: Vec<Event>,
+    pages: Vec<Page>,
+    /// Whether a spool notice was set here: it then outlives this very change.
+    pub(super) spooled: bool,
     envelope: Map<String, Value>,
+    intent: Option<Intent>,
+    /// What this call did to the chain, for its answer.
+    heartbeat: Map<String, Value>,
 }
 
 impl<'a> Draft<'a> {
@@ -145,8 +107,13 @@ impl<'a> Draft<'a> {
             recall: Vec::new(),
             recount: Vec::new(),
             evict: None,
+            ingest: None,
             events: Vec::new(),
+            pages: Vec::new(),
+            spooled: false,
             envelope: Map::new(),
+            intent: None,
+            heartbeat: Map::new(),
         }
     }
 
@@ -163,6 +130,32 @@ impl<'a> Draft<'a> {
         content: String,
         meta: Map<String, Value>,
     ) -> (String, u64) {
+        self.place(kind, role, content, meta, None)
+    }
+
+    /// Puts a copy of a message back at the end of the queue, marked as one; it is counted there, and never logged again when
+    /// it leaves. Returns its seq and cost.
+    pub fn copy(&mut self, original: &Message) -> (u64, u64) {
+        let (meta, content) = (copied_meta(original), original.content.clone());
+        let copy_of = Some(original.key.clone());
+        let (_, cost) = self.place(Kind::Copy, original.role, content, meta, copy_of);
+        (self.after.queue.next_seq - 1, cost)
+    }
+
+    /// What a copy of a message would cost.
+    pub fn copy_cost(&self, original: &Message) -> u64 {
+        let rendered = rendered(original.role, &original.content, &copied_meta(original));
+        message_cost(self.around.counter, &rendered)
+    }
+
+    fn place(
+        &mut self,
+        kind: Kind,
+        role: Role,
+        content: String,
+        meta: Map<String, Value>,
+        copy_of: Option<String>,
+    ) -> (String, u64) {
         let created_ms = self.around.unix_ms.max(self.after.last_message_ms + 1);
         let token_estimate = message_cost(self.around.counter, &rendered(role, &content, &meta));
         let mut message = Message {
@@ -175,7 +168,7 @@ impl<'a> Draft<'a> {
             meta,
             token_estimate,
             created_at: iso8601(created_ms),
-            copy_of: None,
+            copy_of,
             salt: self.around.ids.salt(),
             digest: String::new(),
             chain: String::new(),
@@ -206,7 +199,18 @@ impl<'a> Draft<'a> {
         content: String,
         meta: Map<String, Value>,
     ) -> (String, u64) {
-        let (key, cost) = self.push(Kind::Recall, role, content, meta);
+        self.entry(Kind::Recall, role, content, meta)
+    }
+
+    /// A message of a kind that lies in recall storage and never stands in the queue.
+    pub(super) fn entry(
+        &mut self,
+        kind: Kind,
+        role: Role,
+        content: String,
+        meta: Map<String, Value>,
+    ) -> (String, u64) {
+        let (key, cost) = self.push(kind, role, content, meta);
         let message = self.messages.last().expect("just pushed");
         self.recall.push(RecallEdge {
             key: message.key.clone(),
@@ -214,12 +218,28 @@ impl<'a> Draft<'a> {
             to: format!("messages/{}", message.key),
             seq: message.seq,
             created_at: message.created_at.clone(),
+            logged_ms: self.around.unix_ms,
             payload: json!({"role": message.role, "content": message.content, "meta": message.meta,
                 "token_estimate": message.token_estimate}),
             evicted_batch_id: None,
             summary_rev: self.after.queue_head_summary.revision,
         });
         (key, cost)
+    }
+
+    /// Takes a document into the archive, in the place of the one that the old manifest describes.
+    pub fn archive(&mut self, ingest: Ingest, old: Option<&Manifest>) {
+        let archived = &mut self.after.archived;
+        archived.documents += u64::from(old.is_none());
+        archived.chunks =
+            archived.chunks.saturating_sub(old.map_or(0, |m| m.chunks)) + ingest.manifest.chunks;
+        self.ingest = Some(Box::new(ingest));
+    }
+
+    /// Keeps a result list for a while; returns it, for its tokens.
+    pub fn keep_page(&mut self, query_hash: &str, items: Vec<PageItem>) -> &Page {
+        self.pages.push(new_page(&self.around, query_hash, items));
+        self.pages.last().expect("just pushed")
     }
 
     /// Takes a block away. That it went is remembered as long as a revision is that may have seen it.
@@ -248,6 +268,75 @@ impl<'a> Draft<'a> {
         self.events.push(Event { kind, details, agent_id, ts });
     }
 
+    /// A beat of the agent's chain, weighed when everything else of this call is decided: on what the window then has left.
+    /// The answer's `heartbeat` tells what became of it.
+    pub fn beat(&mut self, intent: Intent) {
+        self.intent = Some(intent);
+    }
+
+    /// A beat that is weighed now, for a call that does nothing else. `note` names it in its events.
+    pub fn beat_now(&mut self, intent: Intent, note: Option<&str>) -> Outcome {
+        let free = tokens(&self.after).free;
+        let (ids, now) = (self.around.ids, self.around.unix_ms);
+        let outcome = heartbeat::beat(&mut self.after.heartbeat, now, free, intent, || ids.key());
+        self.heartbeat = heartbeat::outcome_fields(&outcome);
+        match &outcome {
+            Outcome::Granted { chain, first: true, depth, .. } => {
+                self.chain_started(chain, *depth, note);
+            }
+            Outcome::Ended { chain, first } => {
+                if *first {
+                    self.chain_started(&chain.id, chain.depth, note);
+                }
+                self.chain_ended(chain, note);
+            }
+            Outcome::Granted { .. }
+            | Outcome::Idle
+            | Outcome::Limited { .. }
+            | Outcome::Cooling { .. } => {}
+        }
+        outcome
+    }
+
+    /// Something happened outside: a chain that runs ends here, and the next beat starts another (HB-11).
+    pub fn interrupt_chain(&mut self) {
+        if let Some(chain) = heartbeat::interrupt(&mut self.after.heartbeat, self.around.unix_ms) {
+            self.end_of_chain(chain);
+        }
+    }
+
+    /// Ends a chain that outlived its cap; true if there was one.
+    pub fn bury_chain(&mut self, closed_by: ClosedBy) -> bool {
+        let (state, now) = (&mut self.after.heartbeat, self.around.unix_ms);
+        let dead = heartbeat::bury(state, now, closed_by);
+        let found = dead.is_some();
+        if let Some(chain) = dead {
+            self.end_of_chain(chain);
+        }
+        found
+    }
+
+    fn end_of_chain(&mut self, chain: EndedChain) {
+        self.chain_ended(&chain, None);
+        self.heartbeat = heartbeat::outcome_fields(&Outcome::Ended { chain, first: false });
+        self.heartbeat.remove("granted");
+    }
+
+    fn chain_started(&mut self, chain: &str, depth: u64, note: Option<&str>) {
+        let free = tokens(&self.after).free;
+        let details = json!({"chain": chain, "chain_depth": depth, "duration_ms": 0, "tokens_remaining": free,
+            "limits": self.after.heartbeat.limits, "tool": self.around.tool, "note": note});
+        self.event(EventType::HbStart, details);
+    }
+
+    fn chain_ended(&mut self, chain: &EndedChain, note: Option<&str>) {
+        let free = tokens(&self.after).free;
+        let details = json!({"chain": chain.id, "chain_depth": chain.depth, "duration_ms": chain.duration_ms,
+            "tokens_remaining": free, "reason": chain.reason, "closed_by": chain.closed_by,
+            "tool": self.around.tool, "note": note});
+        self.event(EventType::HbEnd, details);
+    }
+
     /// Sets size-dependent numbers anew, after a change of the window.
     pub fn rebudget(&mut self) {
         self.after.token_budget = budget_for(self.after.context_window);
@@ -264,7 +353,7 @@ impl<'a> Draft<'a> {
     ) -> Result<Finish> {
         check_pins(&self.after)?;
         let before = tokens(&self.before);
-        self.settle_notice(before.occupancy);
+        self.settle_notices(before.occupancy);
         let now = tokens(&self.after);
         let grew =
             now.occupancy > before.occupancy || self.after.token_budget != self.before.token_budget;
@@ -281,42 +370,50 @@ impl<'a> Draft<'a> {
         }
         self.give_way();
         self.refuse_overflow()?;
-        self.audit(&before);
+        if let Some(intent) = self.intent.take() {
+            self.beat_now(intent, None);
+        }
+        self.bury_chain(ClosedBy::Write);
+        let found = self.count_search(&result);
+        self.audit(&before, found);
         Ok(Finish::Write(Box::new(self.close(result))))
     }
 
-    fn close(self, result: Map<String, Value>) -> Change {
+    fn close(mut self, result: Map<String, Value>) -> Change {
+        let free = tokens(&self.after).free;
+        let mut heartbeat = heartbeat::report(&self.after.heartbeat, self.around.unix_ms, free);
+        heartbeat.extend(self.heartbeat);
+        self.envelope.insert("heartbeat".into(), Value::Object(heartbeat));
         Change {
             before: self.before,
             after: self.after,
             messages: self.messages,
             recall: self.recall,
             evict: self.evict,
+            ingest: self.ingest,
             recount: self.recount,
             events: self.events,
+            pages: self.pages,
             result,
             envelope: self.envelope,
         }
     }
 
-    /// Sets the pressure notice on an upward crossing of the warning threshold, drops it below.
-    fn settle_notice(&mut self, occupancy_before: u64) {
+    /// Sets the pressure notice on an upward crossing of the warning threshold and drops it below; a spool notice goes when
+    /// occupancy falls below.
+    fn settle_notices(&mut self, occupancy_before: u64) {
         let budget = self.after.token_budget;
-        let bare = tokens(&self.after).occupancy - standing_notice(&self.after);
+        if self.fell() {
+            notices::drop_kind(&mut self.after, SPOOL);
+        }
+        let bare = tokens(&self.after).occupancy - notices::cost(&self.after, PRESSURE);
         let was_under = occupancy_before < self.before.token_budget.warning;
-        let stands = self.after.notices.iter().any(|n| n.kind == PRESSURE);
+        let stands = notices::stands(&self.after, PRESSURE);
         if bare < budget.warning {
-            self.after.notices.retain(|n| n.kind != PRESSURE);
+            notices::drop_kind(&mut self.after, PRESSURE);
         } else if !stands || self.after.token_budget != self.before.token_budget {
-            let content = pressure_text(
-                self.after.context_window,
-                budget.warning,
-                budget.flush,
-                budget.target,
-            );
-            let token_estimate = render::notice_cost(self.around.counter, &content);
-            self.after.notices.retain(|n| n.kind != PRESSURE);
-            self.after.notices.push(Notice { kind: PRESSURE.into(), content, token_estimate });
+            let notice = notices::pressure_notice(self.around.counter, &self.after);
+            notices::set(&mut self.after, notice);
             if was_under && !stands {
                 self.after.counters.warnings += 1;
                 let details = json!({"occupancy": tokens(&self.after).occupancy, "threshold": budget.warning,
@@ -324,6 +421,24 @@ impl<'a> Draft<'a> {
                 self.event(EventType::Warning, details);
             }
         }
+    }
+
+    /// Whether the window, its notices aside, went from above the warning threshold to below it, and no result was spooled
+    /// by this very change.
+    fn fell(&self) -> bool {
+        let bare = |core: &Core| {
+            let now = tokens(core);
+            now.occupancy - now.notices
+        };
+        !self.spooled
+            && bare(&self.before) >= self.before.token_budget.warning
+            && bare(&self.after) < self.after.token_budget.warning
+    }
+
+    /// Cost of the notices that go with an eviction to below the warning threshold.
+    fn passing_notices(&self) -> u64 {
+        let spool = if self.spooled { 0 } else { notices::cost(&self.after, SPOOL) };
+        notices::cost(&self.after, PRESSURE) + spool
     }
 
     fn flush(&mut self, flush: Flush, answers: &Answers, now: &Tokens) -> Result<Flushed> {
@@ -334,9 +449,9 @@ impl<'a> Draft<'a> {
         let queue = self.queue_with_new(stored)?;
         let keep_last = self.messages.iter().filter(|m| m.kind.queued()).count();
         let cap = summary_tokens_max(self.after.context_window);
-        // The notice goes with an eviction below the warning threshold; above it, it takes its room.
+        // Notices go with an eviction below the warning threshold; above it, they take their room.
         let stays = flush.target >= self.after.token_budget.warning;
-        let notices = now.notices - if stays { 0 } else { standing_notice(&self.after) };
+        let notices = now.notices - if stays { 0 } else { self.passing_notices() };
         let fixed = now.system + now.working + notices;
         let reserve = if flush.summarize { cap } else { now.summary };
         let items: Vec<Item> = queue.iter().map(Item::from).collect();
@@ -394,10 +509,12 @@ impl<'a> Draft<'a> {
         self.after.queue.changed_at_version = self.after.version;
         self.after.counters.flushes += 1;
         self.after.counters.evicted += logged;
-        if tokens(&self.after).occupancy - standing_notice(&self.after)
-            < self.after.token_budget.warning
+        if tokens(&self.after).occupancy - self.passing_notices() < self.after.token_budget.warning
         {
-            self.after.notices.retain(|n| n.kind != PRESSURE);
+            notices::drop_kind(&mut self.after, PRESSURE);
+            if !self.spooled {
+                notices::drop_kind(&mut self.after, SPOOL);
+            }
         }
         let after = tokens(&self.after);
         let summary_rev = self.after.queue_head_summary.revision;
@@ -411,6 +528,11 @@ impl<'a> Draft<'a> {
         flush_details["before_occupancy"] = occupancy.into();
         flush_details["target"] = flush.target.into();
         flush_details["summary_rev"] = summary_rev.into();
+        for measure in ["similarity", "information_drift", "random_drift", "drift_alarm", "alarm"] {
+            if let Some(value) = details.get(measure) {
+                flush_details[measure] = value.clone();
+            }
+        }
         self.event(EventType::Flush, flush_details);
         if flush.summarize {
             details.insert("revision".into(), summary_rev.into());
@@ -419,8 +541,15 @@ impl<'a> Draft<'a> {
             details.insert("evicted_batch_id".into(), batch_id.as_str().into());
             self.event(EventType::Summarize, Value::Object(details));
         }
-        self.evict =
-            Some(Evict { head_seq, new_head_seq, batch_id, summary_rev, evicted_count: logged });
+        let logged_ms = self.around.unix_ms;
+        self.evict = Some(Evict {
+            logged_ms,
+            head_seq,
+            new_head_seq,
+            batch_id,
+            summary_rev,
+            evicted_count: logged,
+        });
         Ok(Flushed::Done)
     }
 
@@ -451,7 +580,7 @@ impl<'a> Draft<'a> {
         if let Flushed::Ask(question) = flushed {
             return Ok(Flushed::Ask(question));
         }
-        part.audit(&before);
+        part.audit(&before, None);
         Ok(Flushed::Part(Box::new(part.close(Map::new()))))
     }
 
@@ -514,8 +643,10 @@ impl<'a> Draft<'a> {
 
     /// A notice never is the reason why something does not fit.
     fn give_way(&mut self) {
-        if tokens(&self.after).occupancy > self.after.token_budget.max {
-            self.after.notices.retain(|n| n.kind != PRESSURE);
+        for kind in [PRESSURE, SPOOL] {
+            if tokens(&self.after).occupancy > self.after.token_budget.max {
+                notices::drop_kind(&mut self.after, kind);
+            }
         }
     }
 
@@ -525,11 +656,22 @@ impl<'a> Draft<'a> {
         if occupancy <= max { Ok(()) } else { Err(overflow(occupancy, max)) }
     }
 
-    /// One row for each write: who, with what, how large before and after; never text.
-    fn audit(&mut self, before: &Tokens) {
+    /// Counts a recall search that writes, and says how much it found; none for every other tool.
+    fn count_search(&mut self, result: &Map<String, Value>) -> Option<usize> {
+        if self.around.tool != "search_recall" {
+            return None;
+        }
+        let found = result.get("results").and_then(Value::as_array).map_or(0, Vec::len);
+        self.after.counters.recall_searches += 1;
+        self.after.counters.recall_hits += u64::from(found > 0);
+        Some(found)
+    }
+
+    /// One row for each write: who, with what, how large before and after; never text. `found`: results of a recall search.
+    fn audit(&mut self, before: &Tokens, found: Option<usize>) {
         let after = tokens(&self.after);
         let notices: Vec<&str> = self.after.notices.iter().map(|n| n.kind.as_str()).collect();
-        let details = json!({
+        let mut details = json!({
             "tool": self.around.tool, "actor": self.around.actor, "key_hash": self.around.key_hash,
             "tokens_before": before, "tokens_after": after,
             "version_before": self.before.version, "version_after": self.after.version,
@@ -537,6 +679,14 @@ impl<'a> Draft<'a> {
             "chain_head": self.after.chain.head, "notices": notices,
             "policy": self.after.token_budget, "encoding": self.after.encoding,
         });
+        if let Some(found) = found {
+            details["found"] = found.into();
+        }
+        if let Some(ingest) = &self.ingest {
+            let manifest = &ingest.manifest;
+            details["ingest"] = json!({"manifest": manifest.key, "revision": manifest.revision,
+                "offered_chunks": manifest.chunks, "compliant_chunks": manifest.chunks});
+        }
         self.event(EventType::Audit, details);
     }
 }
@@ -556,20 +706,6 @@ fn overflow(occupancy: u64, max: u64) -> Error {
     .with("required_headroom", short)
     .with("occupancy", occupancy)
     .with("max", max)
-}
-
-/// Kind of the notice that the budget sets and drops.
-const PRESSURE: &str = "pressure";
-
-fn standing_notice(core: &Core) -> u64 {
-    core.notices.iter().filter(|n| n.kind == PRESSURE).map(|n| n.token_estimate).sum()
-}
-
-fn pressure_text(window: u64, warning: u64, flush: u64, target: u64) -> String {
-    format!(
-        "Memory pressure: this window of {window} tokens has passed {warning}. At {flush} the oldest messages move to recall \
-         storage until {target} are in use. Keep what must stay in view with store_core now."
-    )
 }
 
 fn speaker(message: &Message) -> String {

@@ -21,7 +21,7 @@ use super::json::Plain;
 use super::schema::{openapi, tool_schemas};
 use super::socket::PeerActor;
 use crate::error::{Code, Error, Result};
-use crate::executor::{CallRequest, Executor, Guard};
+use crate::executor::{CallRequest, Executor, Guard, Span};
 use crate::limits::{
     BODY_BYTES_MAX, BODY_DRAINED_BYTES_MAX, BODY_MS_MAX, CALLS_IN_FLIGHT_MAX, NAME_BYTES_MAX,
 };
@@ -67,9 +67,10 @@ pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
         .route("/v1/agents", get(agents))
         .route("/v1/agents/{agent}", put(create).get(state).patch(change))
         .route("/v1/agents/{agent}/tools/{tool}", post(tool))
-        .route("/v1/agents/{agent}/events", post(event))
+        .route("/v1/agents/{agent}/events", post(event).get(events))
         .route("/v1/agents/{agent}/context", get(context))
         .route("/v1/agents/{agent}/messages", get(messages))
+        .route("/v1/agents/{agent}/conveyance", get(conveyance))
         .route_layer(from_fn_with_state(Arc::clone(&front), shed));
     Router::new()
         .merge(v1)
@@ -266,8 +267,6 @@ async fn call(
     let mut arguments = arguments;
     let (key, guard) = envelope(headers, &mut arguments)?;
     let call = decoded(arguments.clone())?;
-    let implied = matches!(call, Call::PostEvent(_)).then_some(Guard::Any);
-    let guard = guard.or(implied);
     let request = CallRequest { principal, agent, call, arguments, key, guard };
     front.executor.call(&request).await.map(|reply| reply.body)
 }
@@ -406,6 +405,65 @@ async fn messages(
     answer(read.await)
 }
 
+async fn events(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Named(agent): Named<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    let read = async {
+        let (mut from_ts, mut limit) = ("", None);
+        for (name, value) in pairs(query.as_deref().unwrap_or_default()) {
+            match name {
+                "from_ts" if is_moment(value) => from_ts = value,
+                "from_ts" => {
+                    return Err(Error::argument(name, "use the `next_ts` of the page before"));
+                }
+                "limit" => {
+                    let number = value.parse::<u64>();
+                    limit =
+                        Some(number.map_err(|_| Error::argument(name, "must be a whole number"))?);
+                }
+                other => return Err(Error::argument(other, "unknown: use from_ts and limit")),
+            }
+        }
+        front.executor.events(&principal, &agent, from_ts, limit).await
+    };
+    answer(read.await)
+}
+
+/// A time as events carry it (`2026-01-31T12:00:00.000Z`), or the beginning of one.
+fn is_moment(text: &str) -> bool {
+    const MOMENT_BYTES_MAX: usize = 24;
+    let known = |b: u8| b.is_ascii_digit() || b"-:.TZ".contains(&b);
+    text.len() <= MOMENT_BYTES_MAX && text.bytes().all(known)
+}
+
+async fn conveyance(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Named(agent): Named<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    let read = async {
+        let mut span = Span::Session;
+        for (name, value) in pairs(query.as_deref().unwrap_or_default()) {
+            span = match (name, value) {
+                ("of", "session") => Span::Session,
+                ("of", "life") => Span::Life,
+                ("of", _) => return Err(Error::argument("of", "use session or life")),
+                (other, _) => return Err(Error::argument(other, "unknown: use of")),
+            };
+        }
+        front.executor.conveyance(&principal, &agent, span).await
+    };
+    answer(read.await)
+}
+
 /// `a=b&c=d`; numbers and names need no percent-decoding here.
 fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
     query.split('&').filter(|p| !p.is_empty()).map(|p| p.split_once('=').unwrap_or((p, "")))
@@ -421,7 +479,10 @@ async fn tools(RawQuery(query): RawQuery) -> Response {
 
 async fn ready(State(front): Shared) -> Response {
     match front.executor.ready().await {
-        Ok(()) => json_answer(StatusCode::OK, &json!({"status": "ready"})),
+        Ok(mut told) => {
+            told["status"] = "ready".into();
+            json_answer(StatusCode::OK, &told)
+        }
         Err(error) => {
             Error::new(Code::NotReady, error.message.clone()).caused_by(error).into_response()
         }

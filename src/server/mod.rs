@@ -10,4 +10,4 @@ mod socket;
 pub use gate::Gate;
 pub use http::router;
 pub use schema::{openapi, tool_schemas};
-pub use socket::{Listening, PeerActor, bind, serve};
+pub use socket::{Listening, PeerActor, bind, idle_for, serve};

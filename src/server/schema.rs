@@ -48,7 +48,7 @@ pub fn openapi() -> Value {
         json!({
             "put": operation("Create an agent (idempotent)", any(), one()),
             "get": operation("State of an agent", None, one()),
-            "patch": operation("Change window, system text or encoding", any(), writing()),
+            "patch": operation("Change window, system text, encoding or limits of heartbeats", any(), writing()),
         }),
     );
     for tool in Tool::ALL {
@@ -62,7 +62,8 @@ pub fn openapi() -> Value {
     }
     paths.insert(
         "/v1/agents/{agent}/events".into(),
-        json!({"post": operation("Put one event into the queue", any(), writing())}),
+        json!({"post": operation("Put one event into the queue", any(), writing()),
+            "get": operation("What happened to the memory, oldest first: figures and ids, never text", None, one())}),
     );
     paths.insert(
         "/v1/agents/{agent}/context".into(),
@@ -71,6 +72,13 @@ pub fn openapi() -> Value {
     paths.insert(
         "/v1/agents/{agent}/messages".into(),
         json!({"get": operation("Everything ever appended, in order", None, one())}),
+    );
+    paths.insert(
+        "/v1/agents/{agent}/conveyance".into(),
+        json!({"get": operation("The score of an agent's session (or life), with every count it comes from", None, {
+            let of = json!({"name": "of", "in": "query", "schema": {"enum": ["session", "life"], "default": "session"}});
+            vec![agent.clone(), of]
+        })}),
     );
     paths.insert(
         "/v1/tools".into(),

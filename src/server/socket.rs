@@ -32,6 +32,24 @@ const BACKLOG: i32 = 1024;
 pub struct Listening {
     listener: UnixListener,
     path: PathBuf,
+    /// How many connections are open.
+    open: watch::Sender<usize>,
+}
+
+/// One open connection, counted as long as it lives.
+struct Counted(watch::Sender<usize>);
+
+impl Counted {
+    fn new(open: &watch::Sender<usize>) -> Self {
+        open.send_modify(|count| *count += 1);
+        Self(open.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
 }
 
 /// Who is at the other end of a connection, by the kernel's word at its connect.
@@ -76,13 +94,18 @@ pub fn bind(path: &Path) -> io::Result<Listening> {
     fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))?;
     socket.listen(BACKLOG)?;
     let listener = UnixListener::from(socket);
-    Ok(Listening { listener, path: path.to_owned() })
+    Ok(Listening { listener, path: path.to_owned(), open: watch::Sender::new(0) })
 }
 
 impl Listening {
     /// Where it listens.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The number of open connections, as it changes.
+    pub fn open_connections(&self) -> watch::Receiver<usize> {
+        self.open.subscribe()
     }
 
     /// Another handle of the same listener, for a server that brings its own loop; the file stays ours.
@@ -121,8 +144,9 @@ pub async fn serve(
         match accepted {
             Ok((stream, _)) => {
                 let (router, stop) = (router.clone(), stop.clone());
+                let counted = Counted::new(&listening.open);
                 tokio::spawn(async move {
-                    let _permit = permit;
+                    let (_permit, _counted) = (permit, counted);
                     connection(stream, router, stop).await;
                 });
             }
@@ -142,6 +166,20 @@ pub async fn serve(
         tracing::warn!(drain_ms = DRAIN_MS_MAX, "calls still ran when the drain limit was reached");
     }
     Ok(())
+}
+
+/// Comes back when no connection has been open for that time, without a gap.
+pub async fn idle_for(time: Duration, mut open: watch::Receiver<usize>) {
+    loop {
+        // An error means that the listener is gone: nobody will come any more.
+        if open.wait_for(|count| *count == 0).await.is_err() {
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(time) => return,
+            _ = open.wait_for(|count| *count > 0) => {}
+        }
+    }
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {
@@ -168,5 +206,25 @@ async fn connection(stream: UnixStream, router: Router, mut stop: watch::Receive
     metrics::gauge!(meters::CONNECTIONS).decrement(1.0);
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn idle_means_that_no_connection_was_open_for_the_whole_time() {
+        let open = watch::Sender::new(0);
+        let time = Duration::from_millis(30);
+        let (one, two) = (Counted::new(&open), Counted::new(&open));
+        let idle = tokio::spawn(idle_for(time, open.subscribe()));
+        tokio::time::sleep(time * 3).await;
+        drop(one);
+        tokio::time::sleep(time * 3).await;
+        assert!(!idle.is_finished(), "a connection is still open");
+        drop(two);
+        idle.await.unwrap();
+        drop(open);
     }
 }

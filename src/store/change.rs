@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::archive;
 use super::core::Replay;
 use super::db::{Binds, Rw};
 use super::fault::Fault;
@@ -91,8 +92,10 @@ pub async fn apply(
     record: &Record,
     mode: WriteMode,
 ) -> Result<Applied, Fault> {
-    let streamed =
-        change.evict.is_some() || !change.recount.is_empty() || mode == WriteMode::Stream;
+    let streamed = change.evict.is_some()
+        || !change.recount.is_empty()
+        || change.ingest.is_some()
+        || mode == WriteMode::Stream;
     let outcome = if streamed {
         stream(rw, scope, change, record).await
     } else {
@@ -114,9 +117,16 @@ async fn single(
     Ok(rows.into_iter().next().map_or(Applied::NoAgent, Row::outcome))
 }
 
-/// Everything a call writes lies in these collections.
-const WRITES: [&str; 6] =
-    ["core_memory", "idempotency", "messages", "recall_log", "core_versions", "memory_events"];
+/// Everything a call writes lies in these collections, but for an ingest.
+const WRITES: [&str; 7] = [
+    "core_memory",
+    "idempotency",
+    "messages",
+    "recall_log",
+    "core_versions",
+    "memory_events",
+    "pages",
+];
 
 async fn stream(
     rw: &Rw,
@@ -124,7 +134,11 @@ async fn stream(
     change: &Change,
     record: &Record,
 ) -> Result<Applied, Fault> {
-    let stream = Stream::begin(rw, &[], &WRITES).await?;
+    let mut writes = WRITES.to_vec();
+    if change.ingest.is_some() {
+        writes.extend(archive::WRITES);
+    }
+    let stream = Stream::begin(rw, &[], &writes).await?;
     match body(&stream, rw, scope, change, record).await {
         Ok(Applied::Written(rev)) => match stream.commit().await? {
             Committed::Yes => Ok(Applied::Written(rev)),
@@ -158,6 +172,9 @@ async fn body(
     {
         return Ok(Applied::Raced);
     }
+    if let Some(ingest) = &change.ingest {
+        archive::write(stream, rw, scope, ingest).await?;
+    }
     let rows: Vec<Row> = stream.rows(CHANGE, binds(rw, scope, change, record)).await?;
     Ok(rows.into_iter().next().map_or(Applied::NoAgent, Row::outcome))
 }
@@ -167,6 +184,7 @@ async fn logged(stream: &Stream<'_>, rw: &Rw, scope: &Scope, evict: &Evict) -> R
     let binds = Binds::of(
         scope,
         [
+            ("logged_ms", evict.logged_ms.into()),
             ("head_seq", evict.head_seq.into()),
             ("new_head_seq", evict.new_head_seq.into()),
             ("batch_id", evict.batch_id.as_str().into()),
@@ -202,6 +220,7 @@ fn binds(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Binds {
             ("recall", json!(change.recall)),
             ("kept", Value::Array(kept)),
             ("events", json!(change.events)),
+            ("pages", json!(change.pages)),
             ("sync", rw.sync.into()),
         ],
     )

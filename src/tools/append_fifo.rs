@@ -206,6 +206,9 @@ impl AppendFifo {
         let meta = meta_of(&parts);
         let mut draft = Draft::new(around, core);
         let (message_id, cost) = draft.push(Kind::Turn, self.role, parts.content, meta);
+        if self.role == Role::User {
+            draft.interrupt_chain();
+        }
         let result = json!({"message_id": message_id, "token_estimate": cost});
         let result = result.as_object().cloned().unwrap_or_default();
         Ok(draft.finish(own_flush(core), answers, result)?.into())

@@ -1,14 +1,20 @@
 //! The tools a model may call: one list, one file each; a tool looks at what was loaded, may ask, and ends with a change.
 
 mod append_fifo;
+mod bury_chain;
 mod evict_fifo;
 mod fetch_core;
+mod ingest_archival;
 mod patch_agent;
 mod post_event;
+mod record_heartbeat;
+mod search_archival;
+mod search_recall;
 mod spec;
 mod store_core;
 mod write_recall;
 
+pub use bury_chain::BuryChain;
 pub use patch_agent::{NewAgent, PatchAgent, new_core};
 pub use post_event::PostEvent;
 pub use spec::{Call, Spec, Step, Tool, decode, decode_as};

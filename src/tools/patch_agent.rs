@@ -9,12 +9,16 @@ use super::spec::Step;
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::limits::{TEXT_BYTES_MAX, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
+use crate::memory::archive::Archived;
 use crate::memory::change::Recount;
 use crate::memory::core::{Chain, Core, Counters, Queue, RecentRevisions, Summary, System};
 use crate::memory::event::EventType;
+use crate::memory::heartbeat::{Heartbeat, HeartbeatLimits, HeartbeatPatch};
 use crate::memory::tokens::{Encoding, TokenCounter, message_cost};
 use crate::memory::{receipt, render};
-use crate::policy::{Answers, Draft, Question, Scope, Surroundings, budget_for, tokens};
+use crate::policy::{
+    Answers, Draft, Question, Scope, Surroundings, budget_for, check_limits, retune, tokens,
+};
 
 /// Body of `PUT /v1/agents/{agent}`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +47,9 @@ pub struct PatchAgent {
     /// How tokens are counted.
     #[serde(default)]
     pub encoding: Option<Encoding>,
+    /// Limits of its chains of heartbeats; they hold for a chain that runs too.
+    #[serde(default)]
+    pub heartbeat: Option<HeartbeatPatch>,
 }
 
 fn check_window(window: u64) -> Result<()> {
@@ -127,11 +134,13 @@ pub fn new_core(
         notices: Vec::new(),
         chain: Chain { head: receipt::genesis(scope.key()), length: 0 },
         counters: Counters::default(),
+        heartbeat: Heartbeat::default(),
         recent_revisions: RecentRevisions::default(),
         version: 1,
         created_at: at.clone(),
         updated_at: at,
         last_message_ms: 0,
+        archived: Archived::default(),
     };
     render::recount(counter, &mut core);
     check_room(&core)?;
@@ -143,8 +152,16 @@ impl PatchAgent {
     pub fn checked(self) -> Result<Self> {
         self.context_window.map_or(Ok(()), check_window)?;
         self.system.as_deref().map_or(Ok(()), check_system)?;
-        if self.context_window.is_none() && self.system.is_none() && self.encoding.is_none() {
-            return Err(Error::argument("body", "give context_window, system or encoding"));
+        if let Some(patch) = &self.heartbeat {
+            check_limits(&patch.on(HeartbeatLimits::default()))?;
+        }
+        let nothing = self.context_window.is_none()
+            && self.system.is_none()
+            && self.encoding.is_none()
+            && self.heartbeat.is_none_or(|patch| patch == HeartbeatPatch::default());
+        if nothing {
+            let text = "give context_window, system, encoding or heartbeat";
+            return Err(Error::argument("body", text));
         }
         Ok(self)
     }
@@ -185,6 +202,10 @@ impl PatchAgent {
                 .collect();
             let total = counted.iter().map(|r| r.token_estimate).sum();
             draft.recounted(counted, total);
+        }
+        if let Some(patch) = &self.heartbeat {
+            let limits = patch.on(core.heartbeat.limits);
+            retune(&mut draft.after.heartbeat, limits);
         }
         draft.rebudget();
         check_room(&draft.after)?;

@@ -94,6 +94,7 @@ impl PostEvent {
         }
         let mut draft = Draft::new(around, core);
         let (message_id, cost) = draft.push(Kind::Event, role, self.text(), meta);
+        draft.interrupt_chain();
         let result = json!({"message_id": message_id, "token_estimate": cost});
         let result = result.as_object().cloned().unwrap_or_default();
         Ok(draft.finish(own_flush(core), answers, result)?.into())

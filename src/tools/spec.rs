@@ -5,10 +5,15 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::append_fifo::AppendFifo;
+use super::bury_chain::BuryChain;
 use super::evict_fifo::EvictFifo;
 use super::fetch_core::FetchCore;
+use super::ingest_archival::IngestArchival;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
+use super::record_heartbeat::RecordHeartbeat;
+use super::search_archival::SearchArchival;
+use super::search_recall::SearchRecall;
 use super::store_core::StoreCore;
 use super::write_recall::WriteRecall;
 use crate::error::{Code, Error, Result};
@@ -59,9 +64,14 @@ pub enum Call {
     FetchCore(FetchCore),
     AppendFifo(AppendFifo),
     EvictFifo(EvictFifo),
+    SearchRecall(SearchRecall),
     WriteRecall(WriteRecall),
+    SearchArchival(Box<SearchArchival>),
+    IngestArchival(Box<IngestArchival>),
+    RecordHeartbeat(RecordHeartbeat),
     PostEvent(PostEvent),
     PatchAgent(PatchAgent),
+    BuryChain(BuryChain),
 }
 
 /// The tools of the card, in the order in which they are shown.
@@ -72,13 +82,26 @@ pub enum Tool {
     FetchCore,
     AppendFifo,
     EvictFifo,
+    SearchRecall,
     WriteRecall,
+    SearchArchival,
+    IngestArchival,
+    RecordHeartbeat,
 }
 
 impl Tool {
     /// All of them.
-    pub const ALL: &'static [Self] =
-        &[Self::StoreCore, Self::FetchCore, Self::AppendFifo, Self::EvictFifo, Self::WriteRecall];
+    pub const ALL: &'static [Self] = &[
+        Self::StoreCore,
+        Self::FetchCore,
+        Self::AppendFifo,
+        Self::EvictFifo,
+        Self::SearchRecall,
+        Self::WriteRecall,
+        Self::SearchArchival,
+        Self::IngestArchival,
+        Self::RecordHeartbeat,
+    ];
 
     /// The tool of that name.
     pub fn named(name: &str) -> Result<Self> {
@@ -122,11 +145,40 @@ impl Tool {
                 writes: true,
                 schema: schema_of::<EvictFifo>,
             },
+            Self::SearchRecall => Spec {
+                name: "search_recall",
+                description: "Find earlier messages that have left the window, by words or a \"quoted phrase\". What fits comes back into the \
+                    conversation as marked copies; `next_page_token` goes on with the rest.",
+                writes: true,
+                schema: schema_of::<SearchRecall>,
+            },
             Self::WriteRecall => Spec {
                 name: "write_recall",
                 description: "Write entries straight into recall storage, where they can be found later without taking room in the window.",
                 writes: true,
                 schema: schema_of::<WriteRecall>,
+            },
+            Self::SearchArchival => Spec {
+                name: "search_archival",
+                description: "Find the passages of archived documents nearest to a question, in words (`query_text`) or as a vector. A page \
+                    holds at most 512 tokens; `next_page_token` goes on with the rest.",
+                writes: true,
+                schema: schema_of::<SearchArchival>,
+            },
+            Self::IngestArchival => Spec {
+                name: "ingest_archival",
+                description: "Take a document into the archive, chunk by chunk, so that search_archival finds its passages. Give texts \
+                    alone, or texts with vectors that were made late (the whole document encoded, then pooled for each chunk). The same \
+                    `doc_id` again replaces the document.",
+                writes: true,
+                schema: schema_of::<IngestArchival>,
+            },
+            Self::RecordHeartbeat => Spec {
+                name: "record_heartbeat",
+                description: "Ask to be called again at once (`continue`) so that you can take the next step before anything else happens, or \
+                    give control back (`yield`). A chain of such calls ends at its caps of depth, time and tokens.",
+                writes: true,
+                schema: schema_of::<RecordHeartbeat>,
             },
         }
     }
@@ -151,7 +203,17 @@ pub fn decode(tool: Tool, arguments: Map<String, Value>) -> Result<Call> {
         Tool::FetchCore => Call::FetchCore(decode_as::<FetchCore>(arguments)?.checked()?),
         Tool::AppendFifo => Call::AppendFifo(decode_as::<AppendFifo>(arguments)?.checked()?),
         Tool::EvictFifo => Call::EvictFifo(decode_as::<EvictFifo>(arguments)?.checked()?),
+        Tool::SearchRecall => Call::SearchRecall(decode_as::<SearchRecall>(arguments)?.checked()?),
         Tool::WriteRecall => Call::WriteRecall(decode_as::<WriteRecall>(arguments)?.checked()?),
+        Tool::SearchArchival => {
+            Call::SearchArchival(Box::new(decode_as::<SearchArchival>(arguments)?.checked()?))
+        }
+        Tool::IngestArchival => {
+            Call::IngestArchival(Box::new(decode_as::<IngestArchival>(arguments)?.checked()?))
+        }
+        Tool::RecordHeartbeat => {
+            Call::RecordHeartbeat(decode_as::<RecordHeartbeat>(arguments)?.checked()?)
+        }
     })
 }
 
@@ -190,15 +252,70 @@ impl Call {
             Self::FetchCore(_) => "fetch_core",
             Self::AppendFifo(_) => "append_fifo",
             Self::EvictFifo(_) => "evict_fifo",
+            Self::SearchRecall(_) => "search_recall",
             Self::WriteRecall(_) => "write_recall",
+            Self::SearchArchival(_) => "search_archival",
+            Self::IngestArchival(_) => "ingest_archival",
+            Self::RecordHeartbeat(_) => "record_heartbeat",
             Self::PostEvent(_) => "post_event",
             Self::PatchAgent(_) => "patch_agent",
+            Self::BuryChain(_) => "bury_chain",
         }
     }
 
-    /// Whether it writes.
+    /// Whether it may write: then it goes to the socket for writes, and takes a key. One that only reads may still find that
+    /// it has something to keep, if its key may be minted.
     pub fn writes(&self) -> bool {
-        !matches!(self, Self::FetchCore(_))
+        match self {
+            Self::FetchCore(_) => false,
+            Self::SearchRecall(search) => search.rehydrate || search.heartbeat,
+            Self::SearchArchival(search) => search.heartbeat,
+            Self::StoreCore(_)
+            | Self::AppendFifo(_)
+            | Self::EvictFifo(_)
+            | Self::WriteRecall(_)
+            | Self::IngestArchival(_)
+            | Self::PostEvent(_)
+            | Self::PatchAgent(_)
+            | Self::RecordHeartbeat(_)
+            | Self::BuryChain(_) => true,
+        }
+    }
+
+    /// Whether a caller that names no revision means any: what the call does cannot overwrite what its caller has not seen.
+    pub fn any_revision(&self) -> bool {
+        match self {
+            Self::PostEvent(_)
+            | Self::SearchRecall(_)
+            | Self::SearchArchival(_)
+            | Self::RecordHeartbeat(_)
+            | Self::BuryChain(_) => true,
+            Self::FetchCore(_)
+            | Self::StoreCore(_)
+            | Self::AppendFifo(_)
+            | Self::EvictFifo(_)
+            | Self::WriteRecall(_)
+            | Self::IngestArchival(_)
+            | Self::PatchAgent(_) => false,
+        }
+    }
+
+    /// Whether a caller that names no key is given one with the answer.
+    pub fn mints_key(&self) -> bool {
+        match self {
+            Self::SearchRecall(_)
+            | Self::SearchArchival(_)
+            | Self::RecordHeartbeat(_)
+            | Self::BuryChain(_) => true,
+            Self::FetchCore(_)
+            | Self::StoreCore(_)
+            | Self::AppendFifo(_)
+            | Self::EvictFifo(_)
+            | Self::WriteRecall(_)
+            | Self::IngestArchival(_)
+            | Self::PostEvent(_)
+            | Self::PatchAgent(_) => false,
+        }
     }
 
     /// What a given revision must still hold for.
@@ -207,8 +324,13 @@ impl Call {
             Self::StoreCore(input) => Depends::Block(input.block_id.clone()),
             Self::EvictFifo(_) => Depends::Eviction,
             Self::PatchAgent(_) => Depends::All,
+            Self::IngestArchival(_) => Depends::Manifest,
             Self::AppendFifo(_)
+            | Self::SearchRecall(_)
             | Self::WriteRecall(_)
+            | Self::SearchArchival(_)
+            | Self::RecordHeartbeat(_)
+            | Self::BuryChain(_)
             | Self::PostEvent(_)
             | Self::FetchCore(_) => Depends::Queue,
         }
@@ -221,9 +343,14 @@ impl Call {
             Self::FetchCore(input) => input.step(core),
             Self::AppendFifo(input) => input.step(around, core, answers),
             Self::EvictFifo(input) => input.step(around, core, answers),
+            Self::SearchRecall(input) => input.step(around, core, answers),
             Self::WriteRecall(input) => input.step(around, core, answers),
+            Self::SearchArchival(input) => input.step(around, core, answers),
+            Self::IngestArchival(input) => input.step(around, core, answers),
+            Self::RecordHeartbeat(input) => input.step(around, core, answers),
             Self::PostEvent(input) => input.step(around, core, answers),
             Self::PatchAgent(input) => input.step(around, core, answers),
+            Self::BuryChain(input) => input.step(around, core, answers),
         }
     }
 }

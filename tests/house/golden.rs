@@ -45,11 +45,38 @@ fn the_schemas_of_the_tools() {
 #[test]
 fn the_metrics_and_their_help() {
     let mut text = String::new();
-    for (name, kind, help) in vctx::meters::ALL {
-        let kind = format!("{kind:?}").to_lowercase();
-        writeln!(text, "{} {kind} {help}", name.replace('.', "_")).expect("a text takes all");
+    for meter in vctx::meters::ALL {
+        let kind = format!("{:?}", meter.kind).to_lowercase();
+        writeln!(text, "{} {kind} {}", meter.exported(), meter.help).expect("a text takes all");
     }
     golden("metrics.txt", &text);
+}
+
+/// `docs/METRICS.md`: the names of the requirement beside the exported ones.
+#[test]
+fn the_page_of_the_metrics() {
+    let mut text = String::from(
+        "# Metrics\n\nPrinted from `src/meters.rs` (`cargo bless`). Served as Prometheus text on the metrics socket (`GET /metrics`). \
+         Where the requirement gives a name, it stands\nbeside the exported one, since Prometheus knows no dots. A metric appears once \
+         something was recorded; what it means for the score is told in `docs/conveyance.md`.\n\n\
+         | Exported | In the requirement | Kind | Unit | Labels | Tells |\n|---|---|---|---|---|---|\n",
+    );
+    for meter in vctx::meters::ALL {
+        let kind = format!("{:?}", meter.kind).to_lowercase();
+        let seed =
+            if meter.seed.contains('.') { format!("`{}`", meter.seed) } else { meter.seed.into() };
+        let labels = meter.labels.join(", ");
+        let (name, unit, help) = (meter.exported(), meter.unit, meter.help);
+        writeln!(text, "| `{name}` | {seed} | {kind} | {unit} | {labels} | {help} |")
+            .expect("a text takes all");
+    }
+    text.push_str("\n## Buckets\n\n| Histogram | Upper ends |\n|---|---|\n");
+    for meter in vctx::meters::ALL.iter().filter(|meter| !meter.buckets.is_empty()) {
+        let ends: Vec<String> = meter.buckets.iter().map(f64::to_string).collect();
+        writeln!(text, "| `{}` | {} |", meter.exported(), ends.join(", "))
+            .expect("a text takes all");
+    }
+    golden("../../docs/METRICS.md", &text);
 }
 
 #[test]

@@ -20,6 +20,14 @@ impl Database {
         Database { wire: Wire::new(socket), authorization }
     }
 
+    /// Makes the database itself, and nothing in it.
+    pub(crate) async fn make(&self) {
+        let headers = [("authorization", self.authorization.as_str())];
+        let body = json!({"name": "vctx"}).to_string();
+        let made = self.wire.call("POST", "/_api/database", &headers, body).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+    }
+
     /// A request below `/_db/vctx`.
     pub(crate) async fn call(&self, method: &str, path: &str, body: &Value) -> Answer {
         let path = format!("/_db/vctx{path}");
@@ -27,6 +35,12 @@ impl Database {
             [("authorization", self.authorization.as_str()), ("content-type", "application/json")];
         let body = if body.is_null() { String::new() } else { body.to_string() };
         self.wire.call(method, &path, &headers, body).await
+    }
+
+    /// The same inside a stream transaction.
+    pub(crate) async fn inside(&self, id: &str, method: &str, path: &str, body: &Value) -> Answer {
+        let headers = [("authorization", self.authorization.as_str()), ("x-arango-trx-id", id)];
+        self.wire.call(method, &format!("/_db/vctx{path}"), &headers, body.to_string()).await
     }
 
     /// All rows of a query; tests ask for few enough to come in one batch.

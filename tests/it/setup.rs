@@ -9,9 +9,16 @@ use crate::database::Database;
 use crate::home::{Home, PASSWORD, PROGRAM, Tuning};
 use crate::talk::Agent;
 
+/// What `arango-setup/` held in schema version 1.
+const COLLECTIONS_1: &str = include_str!("../setup-1/collections.json");
+const INDEXES_1: &str = include_str!("../setup-1/indexes.json");
+const ANALYZERS_1: &str = include_str!("../setup-1/analyzers.json");
+const VIEWS_1: &str = include_str!("../setup-1/view.json");
+const GRAPHS_1: &str = include_str!("../setup-1/graph.json");
+
 const USER_PASSWORD: &str = "a password of its own";
 
-fn setup(home: &Home, address: &str) -> Output {
+pub(crate) fn setup(home: &Home, address: &str) -> Output {
     let mut command = Command::new(PROGRAM);
     command.args(["setup", "--users", "--json"]).env("ARANGO_RW_UDS", address);
     command.env("ARANGO_USER", "root").env("ARANGO_PASSWORD", PASSWORD);
@@ -98,4 +105,57 @@ async fn the_users_of_setup_do_their_work_and_no_more() {
             answer.text
         );
     }
+}
+
+fn listed(text: &str) -> Vec<Value> {
+    serde_json::from_str(text).expect("a list")
+}
+
+/// A database as version 1 set it up.
+async fn set_up_as_version_1(database: &Database) {
+    database.make().await;
+    for (path, list) in [
+        ("/_api/collection", COLLECTIONS_1),
+        ("/_api/analyzer", ANALYZERS_1),
+        ("/_api/view", VIEWS_1),
+        ("/_api/gharial", GRAPHS_1),
+    ] {
+        for definition in listed(list) {
+            let made = database.call("POST", path, &definition).await;
+            assert!(made.status < 300, "{path}: {}", made.text);
+        }
+    }
+    for entry in listed(INDEXES_1) {
+        let collection = entry["collection"].as_str().expect("a name");
+        let path = format!("/_api/index?collection={collection}");
+        let made = database.call("POST", &path, &entry["index"]).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+    }
+    let meta = json!({"_key": "schema", "version": 1});
+    assert!(database.call("POST", "/_api/document/vctx_meta", &meta).await.status < 300);
+}
+
+#[tokio::test]
+async fn a_database_of_version_1_gets_what_is_missing() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let database = home.database();
+    set_up_as_version_1(&database).await;
+    let edge = json!({"_key": "old", "_from": "core_memory/ada", "_to": "messages/old", "seq": 1, "created_at": "t",
+        "payload": {"role": "user", "content": "x", "token_estimate": 5}, "evicted_batch_id": null, "summary_rev": 0});
+    let kept = database.call("POST", "/_api/document/recall_log", &edge).await;
+    assert!(kept.status < 300, "{}", kept.text);
+    let tuning = Tuning::default();
+    let _server = home.server("vctx.sock", "engine.sock", "engine-ro.sock", &tuning).await;
+    let version = database.row("FOR m IN vctx_meta RETURN m.version", json!({})).await;
+    assert_eq!(version, json!(2));
+    let address = home.path("engine.sock").display().to_string();
+    let again = made(&setup(&home, &address));
+    assert!(again.iter().all(|what| what.starts_with("user ")), "made late: {again:?}");
+    assert_eq!(database.rows("FOR p IN pages RETURN p", json!({})).await, Vec::<Value>::new());
+    assert_eq!(database.row("FOR e IN recall_log RETURN e.seq", json!({})).await, json!(1));
+    let ada = Agent::create(home.wire("vctx.sock"), "bob", 8192, "Be kind.").await;
+    ada.append("user", "Hello").await;
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    home.assert_verified("vctx.sock", "bob");
 }

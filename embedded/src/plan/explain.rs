@@ -1,8 +1,11 @@
 //! A plan as EXPLAIN answers it: ArangoDB's node names and the rules applied; costs are not estimated.
 
-use super::node::{Lookup, NearVector, Node, Pipeline, Plan, WriteKind};
+use super::node::{
+    Lookup, NearVector, Node, Order, Pipeline, Place, Plan, Quantity, Search, Traversal,
+    UniqueVertices, ViewScorer, WriteKind,
+};
 use crate::expr::{Expr, Register, print};
-use crate::schema::Index;
+use crate::schema::{Index, IndexKind};
 use crate::value::{Object, Value};
 
 /// `plan` of `/_api/explain`.
@@ -115,10 +118,24 @@ impl Printer<'_> {
                 out.insert("reverse", Value::Bool(lookup.backwards));
             }
             Node::EnumerateNearVector(near) => self.near(near, &mut out),
+            Node::EnumerateView { view, out: variable } => {
+                let used = &self.plan.views[*view];
+                out.insert("view", used.view.name.as_str().into());
+                out.insert("outVariable", self.variable(*variable));
+                out.insert("condition", self.search(&used.search).into());
+                let scorer = |scorer: &ViewScorer| self.variable(scorer.out);
+                out.insert("scorers", Value::array(used.scorers.iter().map(scorer).collect()));
+                let sorted = used.best.as_ref().map_or(Value::Null, |(_, offset, count)| {
+                    object([("offset", self.text(offset)), ("limit", self.text(count))])
+                });
+                out.insert("scorersSort", sorted);
+                out.insert("volatility", false.into());
+            }
             Node::EnumerateList { source, out: variable } => {
                 out.insert("expression", self.text(source));
                 out.insert("outVariable", self.variable(*variable));
             }
+            Node::Traversal(traversal) => out = self.traversal(traversal),
             Node::Calculation { value, out: variable } => {
                 out.insert("expression", self.text(value));
                 out.insert("outVariable", self.variable(*variable));
@@ -176,6 +193,86 @@ impl Printer<'_> {
         out.insert("filterExpression", Value::array(filters.collect()));
     }
 
+    fn traversal(&self, traversal: &Traversal) -> Object {
+        let collection = |number: usize| &self.plan.collections[number].collection;
+        let name = |number: usize| Value::from(collection(number).name.as_str());
+        let edges = || traversal.edges.iter();
+        let directions = edges().map(|f| f.direction.to_string().as_str().into()).collect();
+        let indexes = edges().filter_map(|followed| {
+            let indexes = &collection(followed.collection).indexes;
+            indexes.iter().find(|index| index.kind == IndexKind::Edge)
+        });
+        let mut out = Object::new();
+        if let Some(graph) = &traversal.graph {
+            out.insert("graph", Value::String(graph.clone()));
+        }
+        out.insert("edgeCollections", Value::array(edges().map(|f| name(f.collection)).collect()));
+        out.insert("directions", Value::array(directions));
+        let vertices = traversal.vertices.iter().map(|number| name(*number)).collect();
+        out.insert("vertexCollections", Value::array(vertices));
+        out.insert("indexes", Value::array(indexes.map(|found| described(found)).collect()));
+        out.insert("start", self.text(&traversal.start));
+        if let Some((condition, _)) = &traversal.prune {
+            out.insert("prune", self.text(condition));
+        }
+        out.insert("vertexOutVariable", self.variable(traversal.vertex));
+        for (name, register) in
+            [("edgeOutVariable", traversal.edge), ("pathOutVariable", traversal.path)]
+        {
+            if let Some(register) = register {
+                out.insert(name, self.variable(register));
+            }
+        }
+        out.insert("options", traversal_options(traversal));
+        out
+    }
+
+    /// A condition of a SEARCH as text.
+    fn search(&self, search: &Search) -> String {
+        let text = |expr: &Expr| print(expr, &self.plan.variables, &self.plan.binds);
+        let place = |place: &Place| {
+            let path = place.path.join(".");
+            place.analyzer.as_ref().map_or(path.clone(), |name| format!("{path}:{}", text(name)))
+        };
+        let all = |parts: &[Search], between: &str| {
+            let parts: Vec<String> = parts.iter().map(|part| self.search(part)).collect();
+            format!("({})", parts.join(between))
+        };
+        match search {
+            Search::Is(value) => text(value),
+            Search::Compare { place: at, operator, value } => {
+                format!("{} {} {}", place(at), operator, text(value))
+            }
+            Search::In { place: at, list } => format!("{} IN {}", place(at), text(list)),
+            Search::Items { place: at, quantity, operator, list } => {
+                let quantity = match quantity {
+                    Quantity::All => "ALL".to_owned(),
+                    Quantity::Any => "ANY".to_owned(),
+                    Quantity::None => "NONE".to_owned(),
+                    Quantity::AtLeast(least) => format!("AT LEAST ({})", text(least)),
+                };
+                format!("{} {quantity} {} {}", text(list), operator, place(at))
+            }
+            Search::Call { call, place: at, arguments } => {
+                let parts: Vec<String> =
+                    [place(at)].into_iter().chain(arguments.iter().map(text)).collect();
+                format!("{}({})", call.name(), parts.join(", "))
+            }
+            Search::And(parts) => all(parts, " && "),
+            Search::Or(parts) => all(parts, " || "),
+            Search::AtLeast(parts, least) => {
+                format!(
+                    "MIN_MATCH{}",
+                    all(parts, ", ").replacen('(', &format!("({}; ", text(least)), 1)
+                )
+            }
+            Search::Not(part) => format!("!({})", self.search(part)),
+            Search::Boost(part, factor) => {
+                format!("BOOST({}, {})", self.search(part), text(factor))
+            }
+        }
+    }
+
     fn condition(&self, lookup: &Lookup) -> Value {
         let mut out = Object::new();
         let texts =
@@ -193,6 +290,27 @@ impl Printer<'_> {
         }
         Value::object(out)
     }
+}
+
+fn traversal_options(traversal: &Traversal) -> Value {
+    let order = match traversal.order {
+        Order::DepthFirst => "dfs",
+        Order::BreadthFirst => "bfs",
+    };
+    let unique_vertices = match traversal.unique_vertices {
+        UniqueVertices::None => "none",
+        UniqueVertices::Path => "path",
+        UniqueVertices::Global => "global",
+    };
+    let only = traversal.only_vertices.iter().map(|name| Value::String(name.clone())).collect();
+    object([
+        ("minDepth", traversal.min.into()),
+        ("maxDepth", traversal.max.into()),
+        ("order", order.into()),
+        ("uniqueVertices", unique_vertices.into()),
+        ("uniqueEdges", if traversal.unique_edges { "path" } else { "none" }.into()),
+        ("vertexCollections", Value::array(only)),
+    ])
 }
 
 fn described(index: &Index) -> Value {

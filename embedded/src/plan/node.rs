@@ -1,10 +1,11 @@
 //! What a plan is made of; names of nodes are ArangoDB's.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::expr::{Expr, Register};
-use crate::schema::{Collection, Index, VectorParams};
-use crate::syntax::Name;
+use crate::schema::{Collection, Graph, Index, VectorParams, View};
+use crate::syntax::{Binary, Direction, Name};
 use crate::txn::WriteOptions;
 use crate::value::Value;
 
@@ -19,6 +20,10 @@ pub struct Plan {
     pub variables: Vec<String>,
     /// Collections it touches.
     pub collections: Vec<Used>,
+    /// The named graphs of the database, if the plan was made with them in sight.
+    pub graphs: Option<BTreeMap<String, Arc<Graph>>>,
+    /// Loops over views.
+    pub views: Vec<UsedView>,
     /// Names of value binds by slot.
     pub binds: Vec<Name>,
     /// Whether the value of each slot was null when the plan was made.
@@ -46,6 +51,111 @@ pub struct Used {
     pub exclusive: bool,
 }
 
+/// A loop over a view.
+#[derive(Debug)]
+pub struct UsedView {
+    /// As the catalog had it when the plan was made.
+    pub view: Arc<View>,
+    /// The collections it holds.
+    pub collections: Vec<usize>,
+    /// Names of the only ones that are wanted.
+    pub only: Option<Vec<String>>,
+    /// The variable of the loop.
+    pub out: Register,
+    /// The condition.
+    pub search: Search,
+    /// Scores that are asked for.
+    pub scorers: Vec<ViewScorer>,
+    /// Whether everything committed so far has to be searched.
+    pub wait_for_sync: bool,
+    /// The scorer by which only the best rows are wanted, with offset and count of the LIMIT.
+    pub best: Option<(usize, Expr, Expr)>,
+}
+
+/// A score of the documents of a view.
+#[derive(Debug)]
+pub struct ViewScorer {
+    /// How it is computed.
+    pub kind: ScorerKind,
+    /// What follows the variable.
+    pub arguments: Vec<Expr>,
+    /// Where it goes.
+    pub out: Register,
+}
+
+/// Scorers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScorerKind {
+    /// `BM25(d, k, b)`
+    Bm25,
+    /// `TFIDF(d, normalize)`
+    Tfidf,
+}
+
+/// The condition of a SEARCH.
+#[derive(Debug)]
+pub enum Search {
+    /// The same for all documents.
+    Is(Expr),
+    /// `==`, `<`, `<=`, `>`, `>=`, `LIKE`; the attribute stands on the left.
+    Compare { place: Place, operator: Binary, value: Expr },
+    /// `d.a IN list`
+    In { place: Place, list: Expr },
+    /// `list ALL == d.a`
+    Items { place: Place, quantity: Quantity, operator: Binary, list: Expr },
+    /// A function of an attribute.
+    Call { call: SearchCall, place: Place, arguments: Vec<Expr> },
+    /// All of them.
+    And(Vec<Self>),
+    /// Any of them.
+    Or(Vec<Self>),
+    /// At least a number of them.
+    AtLeast(Vec<Self>, Expr),
+    /// `NOT`
+    Not(Box<Self>),
+    /// `BOOST`
+    Boost(Box<Self>, Expr),
+}
+
+/// An attribute of the document and the analyzer around it; `identity` without one.
+#[derive(Debug)]
+pub struct Place {
+    /// Attribute names.
+    pub path: Vec<Name>,
+    /// Name of the analyzer.
+    pub analyzer: Option<Expr>,
+}
+
+/// How many items of a list have to be found.
+#[derive(Debug)]
+pub enum Quantity {
+    /// Every one.
+    All,
+    /// At least one.
+    Any,
+    /// Not one.
+    None,
+    /// At least a number.
+    AtLeast(Expr),
+}
+
+/// Functions of an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchCall {
+    /// `PHRASE(d.a, part, gap, part, …)`
+    Phrase,
+    /// `EXISTS(d.a, type, analyzer)`
+    Exists,
+    /// `STARTS_WITH(d.a, prefix)`, `STARTS_WITH(d.a, prefixes, least)`
+    StartsWith,
+    /// `IN_RANGE(d.a, low, high, includeLow, includeHigh)`
+    InRange,
+    /// `LIKE(d.a, pattern)`
+    Like,
+    /// `LEVENSHTEIN_MATCH(d.a, target, distance, transpositions, maxTerms, prefix)`
+    LevenshteinMatch,
+}
+
 /// Nodes that rows are pushed through.
 #[derive(Debug, Default)]
 pub struct Pipeline {
@@ -64,8 +174,12 @@ pub enum Node {
     Index { collection: usize, out: Register, lookup: Box<Lookup> },
     /// The documents nearest to a vector.
     EnumerateNearVector(Box<NearVector>),
+    /// Documents that a view finds.
+    EnumerateView { view: usize, out: Register },
     /// The items of a list.
     EnumerateList { source: Expr, out: Register },
+    /// Vertices along edges.
+    Traversal(Box<Traversal>),
     /// Rows that fulfil a condition.
     Filter(Expr),
     /// A value for a register.
@@ -137,6 +251,68 @@ pub struct NearVector {
     pub filters: Vec<Expr>,
     /// Offset and count of the `LIMIT` behind it: so many documents are found.
     pub limit: (Expr, Expr),
+}
+
+/// `FOR v, e, p IN min..max OUTBOUND start …`
+#[derive(Debug)]
+pub struct Traversal {
+    /// An id or a document.
+    pub start: Expr,
+    /// Edges on the way to the first vertex that is emitted.
+    pub min: u64,
+    /// Edges on the way to the last one.
+    pub max: u64,
+    /// The named graph, if it is one.
+    pub graph: Option<Name>,
+    /// Edge collections.
+    pub edges: Vec<Followed>,
+    /// Vertex collections that the graph's definition names.
+    pub vertices: Vec<usize>,
+    /// Vertex collections that may be entered; any if there are none.
+    pub only_vertices: Vec<Name>,
+    /// What is visited first.
+    pub order: Order,
+    /// How often a vertex may be visited.
+    pub unique_vertices: UniqueVertices,
+    /// Whether a path may use an edge once only.
+    pub unique_edges: bool,
+    /// Where the walk does not go on, and the variable that keeps the value.
+    pub prune: Option<(Expr, Option<Register>)>,
+    /// The vertex.
+    pub vertex: Register,
+    /// The edge that led to it.
+    pub edge: Option<Register>,
+    /// The path that led to it.
+    pub path: Option<Register>,
+}
+
+/// An edge collection and how its edges are followed.
+#[derive(Clone, Copy, Debug)]
+pub struct Followed {
+    /// Number of the collection in the plan.
+    pub collection: usize,
+    /// From where to where.
+    pub direction: Direction,
+}
+
+/// `order` of a traversal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// `dfs`
+    DepthFirst,
+    /// `bfs`
+    BreadthFirst,
+}
+
+/// `uniqueVertices` of a traversal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UniqueVertices {
+    /// As often as a path leads there.
+    None,
+    /// Once in each path.
+    Path,
+    /// Once.
+    Global,
 }
 
 /// `COLLECT`
@@ -217,7 +393,9 @@ impl Node {
             Self::EnumerateCollection { .. } => "EnumerateCollectionNode",
             Self::Index { .. } => "IndexNode",
             Self::EnumerateNearVector(_) => "EnumerateNearVectorNode",
+            Self::EnumerateView { .. } => "EnumerateViewNode",
             Self::EnumerateList { .. } => "EnumerateListNode",
+            Self::Traversal(_) => "TraversalNode",
             Self::Filter(_) => "FilterNode",
             Self::Calculation { .. } => "CalculationNode",
             Self::Sort(_) => "SortNode",
@@ -243,7 +421,10 @@ impl Node {
     /// The expressions in it.
     pub fn expressions(&self) -> Vec<&Expr> {
         match self {
-            Self::EnumerateCollection { .. } | Self::Gather => Vec::new(),
+            // A view's condition holds no subquery and nothing of another loop of its level.
+            Self::EnumerateCollection { .. } | Self::EnumerateView { .. } | Self::Gather => {
+                Vec::new()
+            }
             Self::Index { lookup, .. } => lookup.expressions(),
             Self::EnumerateNearVector(near) => {
                 let limit = [&near.limit.0, &near.limit.1];
@@ -254,6 +435,10 @@ impl Node {
             | Self::Filter(value)
             | Self::Calculation { value, .. }
             | Self::Return { value, .. } => vec![value],
+            Self::Traversal(traversal) => {
+                let prune = traversal.prune.as_ref().map(|(condition, _)| condition);
+                [Some(&traversal.start), prune].into_iter().flatten().collect()
+            }
             Self::Sort(keys) => keys.iter().map(|(key, _)| key).collect(),
             Self::Limit { offset, count } => vec![offset, count],
             Self::Collect(collect) => {
@@ -285,15 +470,38 @@ impl Node {
         }
     }
 
-    /// The register a loop or a calculation fills.
+    /// The register a loop or a calculation fills; a traversal fills several ([`Traversal::outs`]).
     pub fn out(&self) -> Option<Register> {
         match self {
             Self::EnumerateCollection { out, .. }
             | Self::Index { out, .. }
+            | Self::EnumerateView { out, .. }
             | Self::EnumerateList { out, .. }
             | Self::Calculation { out, .. } => Some(*out),
             Self::EnumerateNearVector(near) => Some(near.out),
             _ => None,
+        }
+    }
+}
+
+impl Traversal {
+    /// The registers it fills.
+    pub fn outs(&self) -> impl Iterator<Item = Register> {
+        let prune = self.prune.as_ref().and_then(|(_, out)| *out);
+        [Some(self.vertex), self.edge, self.path, prune].into_iter().flatten()
+    }
+}
+
+impl SearchCall {
+    /// The name in the text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Phrase => "PHRASE",
+            Self::Exists => "EXISTS",
+            Self::StartsWith => "STARTS_WITH",
+            Self::InRange => "IN_RANGE",
+            Self::Like => "LIKE",
+            Self::LevenshteinMatch => "LEVENSHTEIN_MATCH",
         }
     }
 }

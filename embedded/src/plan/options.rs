@@ -19,24 +19,34 @@ pub(super) struct Modification {
 
 impl Builder<'_> {
     /// An object of constants and binds; 1575 for anything else.
-    fn options(&mut self, options: Option<&syntax::Expr>) -> Result<Value> {
+    pub(super) fn options(&mut self, options: Option<&syntax::Expr>) -> Result<Value> {
         let Some(options) = options else { return Ok(Value::Null) };
-        let outer = std::mem::replace(&mut self.binds_as_constants, true);
-        let hidden = std::mem::take(&mut self.variables);
-        let compiled = self.expression(options);
-        self.variables = hidden;
-        self.binds_as_constants = outer;
-        match compiled {
+        match self.constant(options) {
             Ok(Expr::Const(value)) => Ok(value),
             Err(error) if bind_fault(error.code) => Err(error),
             _ => Err(Error::of(Code::QueryCompileTimeOptions)),
         }
     }
 
+    /// An expression in which binds count as constants and no variable is in sight.
+    pub(super) fn constant(&mut self, expr: &syntax::Expr) -> Result<Expr> {
+        let outer = std::mem::replace(&mut self.binds_as_constants, true);
+        let hidden = std::mem::take(&mut self.variables);
+        let compiled = self.expression(expr);
+        self.variables = hidden;
+        self.binds_as_constants = outer;
+        compiled
+    }
+
     /// The index hints in the `OPTIONS` of a `FOR`.
     pub(super) fn hint(&mut self, options: Option<&syntax::Expr>) -> Result<Hint> {
         let options = self.options(options)?;
         Ok(hint_of(&options))
+    }
+
+    /// The `OPTIONS` of a loop over a view.
+    pub(super) fn view_options(&mut self, options: Option<&syntax::Expr>) -> Result<Value> {
+        self.options(options)
     }
 
     /// The `OPTIONS` of a modification; `insert` lets `overwriteMode` count.
@@ -81,7 +91,8 @@ impl Builder<'_> {
     }
 }
 
-fn bind_fault(code: Code) -> bool {
+/// Whether the fault lies in a bind, not in the place it stands in.
+pub(super) fn bind_fault(code: Code) -> bool {
     matches!(code, Code::QueryBindParameterMissing | Code::QueryBindParameterType)
 }
 

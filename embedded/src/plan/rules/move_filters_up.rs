@@ -1,7 +1,7 @@
 //! A filter moves to the first place where all it needs is known.
 
 use super::touched;
-use crate::expr::Register;
+use crate::expr::{Expr, Register};
 use crate::plan::node::{Node, Pipeline, Plan};
 
 /// Moves filters; whether one moved.
@@ -36,12 +36,21 @@ fn may_pass(node: &Node, needed: &[Register], plan: &Plan) -> bool {
         Node::Filter(condition) => condition.is_pure(),
         Node::Sort(_) => true,
         Node::EnumerateCollection { out, .. } | Node::Index { out, .. } => !needed.contains(out),
+        Node::EnumerateView { view, out } => {
+            let scores = plan.views[*view].scorers.iter().map(|scorer| scorer.out);
+            !scores.chain([*out]).any(|register| needed.contains(&register))
+        }
         Node::EnumerateList { source: value, out } | Node::Calculation { value, out } => {
             let quiet =
                 value.is_pure() || touched(node, plan).1.is_empty() && !has_live_call(value);
             quiet && !needed.contains(out)
         }
-        // It has found as many as the LIMIT behind it wants.
+        // A subquery in its start or its prune condition runs as often as the text says.
+        Node::Traversal(traversal) => {
+            node.expressions().into_iter().all(Expr::is_pure)
+                && !traversal.outs().any(|out| needed.contains(&out))
+        }
+        // A near vector node has found as many as the LIMIT behind it wants.
         Node::EnumerateNearVector(_)
         | Node::Limit { .. }
         | Node::Collect(_)
@@ -52,10 +61,10 @@ fn may_pass(node: &Node, needed: &[Register], plan: &Plan) -> bool {
 }
 
 /// FAIL, WARN and their like must run as often as the text says.
-fn has_live_call(value: &crate::expr::Expr) -> bool {
+fn has_live_call(value: &Expr) -> bool {
     let mut live = false;
     value.walk(&mut |e| {
-        if let crate::expr::Expr::Call(function, _) = e {
+        if let Expr::Call(function, _) = e {
             live |= !function.foldable;
         }
     });

@@ -1,0 +1,350 @@
+//! One client's conversation with a server: keys, revisions, repeated attempts, and an agent that is made by its first write.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::{Mutex, Semaphore};
+
+use super::catalog::{Needs, Shown};
+use super::current;
+use crate::client::{self, Client, Fault, NewAgent, Problem, Start, Write};
+use crate::clock;
+use crate::ids::{Ids as _, SystemIds};
+use crate::limits::{
+    MCP_ANSWER_MS_MAX, MCP_ATTEMPTS_MAX, MCP_ATTEMPTS_MS_MAX, MCP_CALLS_MAX, MCP_DOCUMENTS_MAX,
+    MCP_PAUSE_MS,
+};
+
+/// Whose memory, and where.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The agent.
+    pub agent: String,
+    /// Its window in tokens, if it has to be made.
+    pub context_window: u64,
+    /// Socket of the server.
+    pub socket: PathBuf,
+    /// Directory of the data of a server that has to be started; absent: the usual one.
+    pub data_dir: Option<PathBuf>,
+    /// Seconds without a connection after which a started server ends.
+    pub idle_exit_s: u64,
+}
+
+/// The bridge between one MCP client and a server.
+pub struct Bridge {
+    pub(super) settings: Settings,
+    start: Start,
+    client: Client,
+    /// Calls of one conversation follow each other: two at once would build on the same revision.
+    seen: Mutex<Seen>,
+    places: Semaphore,
+}
+
+/// The revisions that this conversation saw last.
+#[derive(Default)]
+struct Seen {
+    memory: Option<String>,
+    documents: HashMap<String, String>,
+}
+
+/// The arguments that a server takes for key and revision; a model is not to give them.
+const OURS: [&str; 2] = ["idempotency_key", "_rev"];
+
+/// What a call came to.
+pub(super) struct Outcome {
+    /// The key that was sent.
+    pub(super) key: Option<String>,
+    /// Whether the same call, sent again, happens once: it only reads, or its key was the client's own.
+    pub(super) retry_safe: bool,
+    /// The revision it built on; `*` for any.
+    pub(super) built_on: Option<String>,
+    /// The server's answer, or why there is none.
+    pub(super) answer: Result<Value, Trouble>,
+}
+
+/// A problem, and what is current now if something had changed.
+pub(super) struct Trouble {
+    pub(super) problem: Problem,
+    pub(super) current: Option<Value>,
+}
+
+impl From<Problem> for Trouble {
+    fn from(problem: Problem) -> Self {
+        Self { problem, current: None }
+    }
+}
+
+impl Bridge {
+    /// A bridge that looks for its server with the first call.
+    pub fn new(settings: Settings) -> Bridge {
+        let client = Client::new(client::Settings {
+            deadline: Duration::from_millis(MCP_ANSWER_MS_MAX),
+            attempts_max: 1,
+            ..client::Settings::new(&settings.socket)
+        });
+        let start = Start {
+            socket: settings.socket.clone(),
+            data_dir: settings.data_dir.clone(),
+            idle_exit_s: settings.idle_exit_s,
+        };
+        let (seen, places) = (Mutex::default(), Semaphore::new(MCP_CALLS_MAX));
+        Bridge { settings, start, client, seen, places }
+    }
+
+    /// One tool call, with the client's key or a fresh one.
+    pub(super) async fn call(
+        &self,
+        shown: &Shown,
+        arguments: Map<String, Value>,
+        given: Option<String>,
+    ) -> Outcome {
+        let reads = shown.needs == Needs::Nothing;
+        let mut outcome = Outcome {
+            retry_safe: reads || given.is_some(),
+            key: (!reads).then(|| given.unwrap_or_else(|| SystemIds.key())),
+            built_on: None,
+            answer: Ok(Value::Null),
+        };
+        outcome.answer = match self.places.try_acquire() {
+            Ok(_place) => self.in_turn(shown, arguments, &mut outcome).await,
+            Err(_) => Err(crowded().into()),
+        };
+        outcome
+    }
+
+    async fn in_turn(
+        &self,
+        shown: &Shown,
+        arguments: Map<String, Value>,
+        outcome: &mut Outcome,
+    ) -> Result<Value, Trouble> {
+        if let Some(name) = OURS.iter().find(|name| arguments.contains_key(**name)) {
+            return Err(not_yours(name).into());
+        }
+        let mut seen = self.seen.lock().await;
+        let document = match shown.needs {
+            Needs::DocumentRevision => arguments.get("doc_id").and_then(Value::as_str),
+            _ => None,
+        }
+        .map(str::to_owned);
+        outcome.built_on = match (shown.needs, &document) {
+            (Needs::MemoryRevision, _) => Some(self.memory_revision(&mut seen).await?),
+            (Needs::DocumentRevision, Some(id)) => {
+                Some(seen.documents.get(id).cloned().unwrap_or_else(|| "*".into()))
+            }
+            (Needs::DocumentRevision, None) => Some("*".into()),
+            (Needs::Nothing | Needs::Key | Needs::KeyAndAgent, _) => None,
+        };
+        let beats = arguments.get("heartbeat") == Some(&Value::Bool(true));
+        let may_make = !matches!(shown.needs, Needs::Nothing | Needs::Key) || beats;
+        let arguments = Value::Object(arguments);
+        let write = Write {
+            key: outcome.key.clone().unwrap_or_else(|| SystemIds.key()),
+            revision: outcome.built_on.clone(),
+        };
+        let mut answer = self.tool(shown.name, &arguments, &write).await;
+        if is(&answer, "AGENT_NOT_FOUND") {
+            if !may_make {
+                return current::of_nobody(shown.name, &arguments).map_err(Trouble::from);
+            }
+            self.make_agent().await?;
+            answer = self.tool(shown.name, &arguments, &write).await;
+        }
+        match answer {
+            Ok(answer) => {
+                seen.note(&answer, document.as_deref());
+                Ok(answer)
+            }
+            Err(problem) if problem.code == "REVISION_STALE" => {
+                Err(self.stale(problem, &mut seen, document.as_deref()).await)
+            }
+            Err(problem) => Err(problem.into()),
+        }
+    }
+
+    /// The revision that the conversation saw last; before the first answer the newest, of an agent that is made if need be.
+    async fn memory_revision(&self, seen: &mut Seen) -> Result<String, Problem> {
+        if let Some(revision) = &seen.memory {
+            return Ok(revision.clone());
+        }
+        let state = match self.state().await? {
+            Some(state) => state,
+            None => self.make_agent().await?,
+        };
+        let revision = text(&state, "_rev");
+        let revision = revision
+            .ok_or_else(|| Problem::garbled("the state of the agent has no revision".into()))?;
+        seen.memory = Some(revision.clone());
+        Ok(revision)
+    }
+
+    /// The agent's state; none when there is no such agent.
+    pub(super) async fn state(&self) -> Result<Option<Value>, Problem> {
+        found(self.patiently(|| self.client.state(&self.settings.agent)).await)
+    }
+
+    /// The rendered window; none when there is no such agent.
+    pub(super) async fn window(&self) -> Result<Option<Value>, Problem> {
+        found(self.patiently(|| self.client.context(&self.settings.agent)).await)
+    }
+
+    /// Makes the agent and answers its state; one that another client made a moment ago, in whatever size, is as good.
+    async fn make_agent(&self) -> Result<Value, Problem> {
+        let new =
+            NewAgent { context_window: self.settings.context_window, system: None, encoding: None };
+        let agent = &self.settings.agent;
+        match self.patiently(|| self.client.create_agent(agent, &new)).await {
+            Err(problem) if problem.code == "AGENT_EXISTS" => {
+                self.patiently(|| self.client.state(agent)).await
+            }
+            made => made,
+        }
+    }
+
+    async fn tool(&self, name: &str, arguments: &Value, write: &Write) -> Result<Value, Problem> {
+        self.patiently(|| self.client.tool(&self.settings.agent, name, arguments, write)).await
+    }
+
+    /// Adds what is current to a refusal, and builds on that from now on: the model decides anew on what it is shown here.
+    async fn stale(&self, problem: Problem, seen: &mut Seen, document: Option<&str>) -> Trouble {
+        let newest = text(&Value::Object(problem.fields.clone()), "_rev");
+        if let Some(id) = document {
+            seen.note_document(id, newest);
+            return problem.into();
+        }
+        seen.memory = newest;
+        let state = match self.state().await {
+            Ok(Some(state)) => state,
+            Ok(None) => return problem.into(),
+            Err(error) => {
+                tracing::warn!(code = error.code, "the current texts could not be read");
+                return problem.into();
+            }
+        };
+        seen.memory = text(&state, "_rev").or(seen.memory.take());
+        let from = current::first_message(&state);
+        let agent = &self.settings.agent;
+        let limit = crate::limits::MCP_CURRENT_MESSAGES;
+        let messages = match current::wants_messages(&problem) {
+            true => self.patiently(|| self.client.messages(agent, from, limit)).await,
+            false => Ok((Vec::new(), None)),
+        };
+        let messages = match messages {
+            Ok((messages, _)) => messages,
+            Err(error) => {
+                tracing::warn!(code = error.code, "the newest messages could not be read");
+                Vec::new()
+            }
+        };
+        let current = current::of(&problem, &state, &messages);
+        Trouble { problem, current: Some(current) }
+    }
+
+    /// Asks again, with the same key, while the server is lost or busy, and starts one when there is none; within bounds.
+    async fn patiently<T, F: Future<Output = Result<T, Problem>>>(
+        &self,
+        ask: impl Fn() -> F,
+    ) -> Result<T, Problem> {
+        let until = clock::now() + Duration::from_millis(MCP_ATTEMPTS_MS_MAX);
+        let mut attempt = 1;
+        loop {
+            let problem = match ask().await {
+                Ok(answer) => return Ok(answer),
+                Err(problem) => problem,
+            };
+            if attempt >= MCP_ATTEMPTS_MAX || clock::now() >= until {
+                return Err(problem);
+            }
+            match problem.fault {
+                Fault::Unreachable | Fault::Unanswered => self.start.ensure().await?,
+                Fault::Refused(503) if problem.code == "NOT_READY" => self.start.ensure().await?,
+                Fault::Refused(409 | 502 | 503 | 504) if problem.is_passing() => {
+                    let pause = MCP_PAUSE_MS * u64::from(attempt);
+                    tokio::time::sleep(Duration::from_millis(pause)).await;
+                }
+                Fault::Refused(_) | Fault::Garbled => return Err(problem),
+            }
+            tracing::debug!(code = problem.code, attempt, "asked again");
+            attempt += 1;
+        }
+    }
+}
+
+impl Seen {
+    /// Remembers what an answer says of revisions.
+    fn note(&mut self, answer: &Value, document: Option<&str>) {
+        match document {
+            Some(id) => self.note_document(id, text(&answer["result"], "_rev")),
+            None => self.memory = text(answer, "_rev").or(self.memory.take()),
+        }
+    }
+
+    /// A document whose revision is unknown is forgotten: the next call on it builds on any.
+    fn note_document(&mut self, id: &str, revision: Option<String>) {
+        let Some(revision) = revision else {
+            self.documents.remove(id);
+            return;
+        };
+        if self.documents.len() >= MCP_DOCUMENTS_MAX && !self.documents.contains_key(id) {
+            self.documents.clear();
+        }
+        self.documents.insert(id.to_owned(), revision);
+    }
+}
+
+fn text(value: &Value, name: &str) -> Option<String> {
+    value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn is(answer: &Result<Value, Problem>, code: &str) -> bool {
+    answer.as_ref().is_err_and(|problem| problem.code == code)
+}
+
+fn found(answer: Result<Value, Problem>) -> Result<Option<Value>, Problem> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(problem) if problem.code == "AGENT_NOT_FOUND" => Ok(None),
+        Err(problem) => Err(problem),
+    }
+}
+
+fn crowded() -> Problem {
+    let detail = format!("more than {MCP_CALLS_MAX} calls of this client wait: call again later");
+    Problem::refused(503, &json!({"error": "OVERLOADED", "detail": detail}), None)
+}
+
+fn not_yours(name: &str) -> Problem {
+    let detail = format!("{name}: no argument of a tool; key and revision are kept for you");
+    let body = json!({"error": "INVALID_ARGUMENT", "detail": detail, "field": name});
+    Problem::refused(400, &body, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_revision_counts_and_an_answer_without_one_changes_nothing() {
+        let mut seen = Seen::default();
+        seen.note(&json!({"_rev": "_a"}), None);
+        seen.note(&json!({"_rev": null}), None);
+        assert_eq!(seen.memory.as_deref(), Some("_a"));
+        seen.note(&json!({"_rev": "_b"}), None);
+        assert_eq!(seen.memory.as_deref(), Some("_b"));
+    }
+
+    #[test]
+    fn a_document_has_a_revision_of_its_own() {
+        let mut seen = Seen::default();
+        seen.note(&json!({"_rev": "_core", "result": {"_rev": "_m1"}}), Some("d"));
+        assert_eq!((seen.documents["d"].as_str(), &seen.memory), ("_m1", &None));
+        seen.note(&json!({"_rev": "_core", "result": {}}), Some("d"));
+        assert!(seen.documents.is_empty());
+        for number in 0..=MCP_DOCUMENTS_MAX {
+            seen.note_document(&number.to_string(), Some("_r".into()));
+        }
+        assert!(seen.documents.len() <= MCP_DOCUMENTS_MAX);
+    }
+}

@@ -1,0 +1,126 @@
+//! What a model is shown beside a refusal: the current texts of what changed; and the answers of an agent that is not there yet.
+
+use serde_json::{Map, Value, json};
+
+use crate::client::Problem;
+use crate::limits::{MCP_CURRENT_BYTES_MAX, MCP_CURRENT_MESSAGES};
+
+/// Prefix of a block in the list `changed`.
+const BLOCK: &str = "block:";
+/// Said in `changed` when nobody remembers the revision: everything may be different.
+const UNKNOWN: &str = "unknown";
+
+fn changed(problem: &Problem) -> impl Iterator<Item = &str> {
+    let list = problem.fields.get("changed").and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Whether the newest messages belong to what changed.
+pub(super) fn wants_messages(problem: &Problem) -> bool {
+    changed(problem).any(|name| name == "queue" || name == UNKNOWN)
+}
+
+/// Number of the first of the newest messages.
+pub(super) fn first_message(state: &Value) -> u64 {
+    let next = state.pointer("/queue/next_seq").and_then(Value::as_u64).unwrap_or(1);
+    next.saturating_sub(MCP_CURRENT_MESSAGES).max(1)
+}
+
+/// What changed as it is now. A block that is gone is null.
+pub(super) fn of(problem: &Problem, state: &Value, messages: &[Value]) -> Value {
+    let mut current = Map::new();
+    let all = changed(problem).any(|name| name == UNKNOWN);
+    let blocks = state["working_blocks"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut shown = Map::new();
+    for name in changed(problem).filter_map(|name| name.strip_prefix(BLOCK)) {
+        shown.insert(name.to_owned(), Value::Null);
+    }
+    for block in blocks {
+        let Some(id) = block["id"].as_str() else { continue };
+        if all || shown.contains_key(id) {
+            shown.insert(id.to_owned(), cut(&block["content"]));
+        }
+    }
+    if all || !shown.is_empty() {
+        current.insert("blocks".into(), Value::Object(shown));
+    }
+    if all || changed(problem).any(|name| name == "summary") {
+        current.insert("summary".into(), cut(&state["summary"]["content"]));
+    }
+    if wants_messages(problem) {
+        let messages: Vec<Value> = messages
+            .iter()
+            .map(|m| json!({"seq": m["seq"], "role": m["role"], "content": cut(&m["content"])}))
+            .collect();
+        current.insert("newest_messages".into(), messages.into());
+    }
+    Value::Object(current)
+}
+
+/// A text up to the bound; a longer one says that it goes on.
+fn cut(text: &Value) -> Value {
+    let Some(whole) = text.as_str() else { return Value::Null };
+    if whole.len() <= MCP_CURRENT_BYTES_MAX {
+        return whole.into();
+    }
+    let end = whole.floor_char_boundary(MCP_CURRENT_BYTES_MAX);
+    let left = whole.len() - end;
+    json!(format!("{}… ({left} more bytes: this is not the whole text)", &whole[..end]))
+}
+
+/// The answer of a reading or searching tool when its agent has not been made: an empty memory, or the refusal of one.
+pub(super) fn of_nobody(tool: &str, arguments: &Value) -> Result<Value, Problem> {
+    if tool == "fetch_core" {
+        let block = arguments["block_id"].as_str().unwrap_or_default();
+        let detail = format!("no block {block}: this memory is empty; make one with store_core");
+        let body = json!({"error": "BLOCK_NOT_FOUND", "detail": detail, "blocks": []});
+        return Err(Problem::refused(404, &body, None));
+    }
+    let result = json!({"results": [], "tokens_added": 0, "next_page_token": null});
+    Ok(json!({"result": result, "_rev": null, "token_estimate": 0, "tokens": null, "flush": null}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stale(changed: &[&str]) -> Problem {
+        let body = json!({"error": "REVISION_STALE", "detail": "d", "changed": changed});
+        Problem::refused(412, &body, None)
+    }
+
+    fn state() -> Value {
+        json!({"working_blocks": [{"id": "human", "content": "Tea."}, {"id": "plan", "content": "Sail."}],
+            "summary": {"content": "They met."}, "queue": {"next_seq": 9}})
+    }
+
+    #[test]
+    fn only_what_changed_is_shown() {
+        let shown = of(&stale(&["block:human", "block:gone"]), &state(), &[]);
+        assert_eq!(shown, json!({"blocks": {"human": "Tea.", "gone": null}}));
+        let messages = [json!({"seq": 8, "role": "user", "content": "Hi", "digest": "…"})];
+        let shown = of(&stale(&["queue", "summary"]), &state(), &messages);
+        let newest = json!([{"seq": 8, "role": "user", "content": "Hi"}]);
+        assert_eq!(shown, json!({"summary": "They met.", "newest_messages": newest}));
+        assert!(wants_messages(&stale(&["queue"])) && !wants_messages(&stale(&["block:queue"])));
+    }
+
+    #[test]
+    fn after_an_unknown_revision_everything_is_shown() {
+        let shown = of(&stale(&["unknown"]), &state(), &[]);
+        assert_eq!(shown["blocks"], json!({"human": "Tea.", "plan": "Sail."}));
+        assert_eq!(shown["newest_messages"], json!([]));
+        assert_eq!((first_message(&state()), first_message(&json!({}))), (4, 1));
+    }
+
+    #[test]
+    fn a_long_text_says_that_it_goes_on() {
+        let long = "é".repeat(MCP_CURRENT_BYTES_MAX);
+        let shown = cut(&json!(long));
+        let shown = shown.as_str().unwrap();
+        assert!(shown.len() < MCP_CURRENT_BYTES_MAX + 100, "{}", shown.len());
+        assert!(shown.ends_with(&format!(
+            "({MCP_CURRENT_BYTES_MAX} more bytes: this is not the whole text)"
+        )));
+    }
+}

@@ -1,0 +1,12 @@
+//! The tools for MCP clients: JSON-RPC on stdin and stdout, bridged to a server's Unix socket; it keeps nothing but what was seen.
+
+mod bridge;
+mod catalog;
+mod current;
+mod reply;
+mod resources;
+mod serve;
+
+pub use bridge::{Bridge, Settings};
+pub use catalog::listed;
+pub use serve::serve;

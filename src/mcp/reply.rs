@@ -1,0 +1,137 @@
+//! Answers and problems as MCP results: structured content, the same as text, and what the client alone has to know as metadata.
+
+use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
+use serde_json::{Map, Value, json};
+
+use super::bridge::{Outcome, Trouble};
+use crate::client::{Fault, Problem};
+
+/// Metadata of a call and of its result: the idempotency key.
+pub(super) const KEY: &str = "vctx/idempotency-key";
+/// Metadata of a result: whether the same call again is the same effect.
+const RETRY_SAFE: &str = "vctx/retry_safe";
+/// Metadata of a result: the revision that the call built on.
+const BUILT_ON: &str = "vctx/built_on";
+
+/// Attributes of problem details that say the same in other words.
+const DOUBLED: [&str; 6] = ["type", "title", "status", "detail", "error", "system_message"];
+
+/// The result of a tool call.
+pub(super) fn result(outcome: Outcome) -> CallToolResult {
+    let mut result = match outcome.answer {
+        Ok(answer) => CallToolResult::structured(envelope(answer, outcome.retry_safe)),
+        Err(trouble) => refused(trouble, outcome.retry_safe),
+    };
+    let mut meta = Map::new();
+    meta.insert(RETRY_SAFE.into(), outcome.retry_safe.into());
+    if let Some(key) = outcome.key {
+        meta.insert(KEY.into(), key.into());
+    }
+    if let Some(revision) = outcome.built_on {
+        meta.insert(BUILT_ON.into(), revision.into());
+    }
+    result.meta = Some(MetaObject(meta));
+    result
+}
+
+fn envelope(answer: Value, retry_safe: bool) -> Value {
+    let mut map = match answer {
+        Value::Object(map) => map,
+        other => Map::from_iter([("result".to_owned(), other)]),
+    };
+    // The key is the client's business, not the model's.
+    map.remove("idempotency_key");
+    map.insert("retry_safe".into(), retry_safe.into());
+    Value::Object(map)
+}
+
+/// A problem in band: a model reads it and can call better.
+fn refused(trouble: Trouble, retry_safe: bool) -> CallToolResult {
+    let Trouble { problem, current } = trouble;
+    let next = next_step(&problem);
+    let mut told = Map::new();
+    told.insert("error".into(), problem.code.as_str().into());
+    told.insert("detail".into(), problem.detail.as_str().into());
+    if let Some(next) = &next {
+        told.insert("next".into(), next.as_str().into());
+    }
+    if let Some(seconds) = problem.retry_after_s {
+        told.insert("retry_after_s".into(), seconds.into());
+    }
+    let own = problem.fields.iter().filter(|(name, _)| !DOUBLED.contains(&name.as_str()));
+    told.extend(own.map(|(name, value)| (name.clone(), value.clone())));
+    if let Some(current) = current {
+        told.insert("current".into(), current);
+    }
+    told.insert("retry_safe".into(), retry_safe.into());
+    let told = Value::Object(told);
+    let mut result = CallToolResult::error(vec![ContentBlock::text(told.to_string())]);
+    result.structured_content = Some(told);
+    result
+}
+
+/// What a model, or the person who runs it, does about a problem; the server's own sentence comes before it.
+fn next_step(problem: &Problem) -> Option<String> {
+    if matches!(problem.fault, Fault::Unreachable) {
+        return problem.next.clone();
+    }
+    let text = match problem.code.as_str() {
+        "REVISION_STALE" => {
+            "this memory was changed by somebody else; what changed stands under `current`: decide anew and call again, the next call builds on it"
+        }
+        "INVALID_ARGUMENT" => "correct the argument that `field` names and call again",
+        "BLOCK_NOT_FOUND" => "use one of `blocks`, or make the block with store_core",
+        "TOKEN_BUDGET_EXCEEDED" => "shorten the text, or make room with evict_fifo, and call again",
+        "PIN_LIMIT_EXCEEDED" => "unpin or shorten a pinned block with store_core",
+        "BODY_TOO_LARGE" => "split the text over several calls",
+        "IDEMPOTENCY_KEY_REUSED" => "give each new call a key of its own",
+        "UNANSWERED" | "TIMEOUT" => "the call may have had its effect: look before you call again",
+        "CONFLICT" | "OVERLOADED" | "STORE_UNAVAILABLE" | "NOT_READY" => {
+            "wait a moment and call again"
+        }
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// Why a resource cannot be read, as data of the protocol's error.
+pub(super) fn data(problem: &Problem) -> Value {
+    json!({"error": problem.code, "detail": problem.detail, "next": next_step(problem)})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(answer: Result<Value, Trouble>) -> Outcome {
+        Outcome { key: Some("k".into()), retry_safe: false, built_on: Some("_r".into()), answer }
+    }
+
+    #[test]
+    fn an_answer_is_structured_and_the_same_as_text() {
+        let answer = json!({"result": {"a": 1}, "_rev": "_s", "idempotency_key": "k"});
+        let result = result(outcome(Ok(answer)));
+        let told = json!({"result": {"a": 1}, "_rev": "_s", "retry_safe": false});
+        assert_eq!(
+            (result.is_error, result.structured_content.as_ref()),
+            (Some(false), Some(&told))
+        );
+        let text = serde_json::to_value(&result.content[0]).unwrap()["text"].clone();
+        assert_eq!(serde_json::from_str::<Value>(text.as_str().unwrap()).unwrap(), told);
+        let meta = json!({RETRY_SAFE: false, KEY: "k", BUILT_ON: "_r"});
+        assert_eq!(serde_json::to_value(&result.meta).unwrap(), meta);
+    }
+
+    #[test]
+    fn a_problem_keeps_its_code_its_fields_and_says_what_to_do() {
+        let body = json!({"type": "t", "status": 422, "error": "TOKEN_BUDGET_EXCEEDED", "detail": "short of 41 tokens",
+            "required_headroom": 41});
+        let trouble = Trouble::from(Problem::refused(422, &body, None));
+        let result = result(outcome(Err(trouble)));
+        let told = result.structured_content.unwrap();
+        assert_eq!(result.is_error, Some(true));
+        assert_eq!(told["required_headroom"], 41);
+        assert_eq!((told.get("type"), told.get("status")), (None, None));
+        assert!(told["next"].as_str().unwrap().contains("evict_fifo"));
+    }
+}

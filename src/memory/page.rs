@@ -1,0 +1,36 @@
+//! A stored result list that expires, so that its pages stay the same while the memory changes.
+
+use serde::{Deserialize, Serialize};
+
+/// The document `pages/{handle}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Page {
+    /// Document key: 128 bits of chance in hex. Who does not know it cannot ask for the list.
+    #[serde(rename = "_key")]
+    pub handle: String,
+    /// Whose list it is.
+    pub agent_id: String,
+    /// The tool that made it, and that alone goes on with it.
+    pub tool: String,
+    /// SHA-256 of what was asked, in hex.
+    pub query_hash: String,
+    /// Chance under the check of its tokens; never leaves the server.
+    pub salt: String,
+    /// The list, best first.
+    pub items: Vec<PageItem>,
+    /// When, ISO 8601.
+    pub created_at: String,
+    /// When it may go, in seconds since 1970 (the unit of a ttl index).
+    pub expires_at: u64,
+}
+
+/// One result of a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PageItem {
+    /// Key of what was found.
+    pub id: String,
+    /// Where in its text the page begins, in bytes; 0 for the whole.
+    pub offset: u64,
+    /// How well it matches, as it was answered first.
+    pub score: f64,
+}
