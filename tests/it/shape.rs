@@ -304,7 +304,19 @@ fn expression_features(expr: &Expr, add: &mut dyn FnMut(&str)) {
             add(&format!("operator {quantifier} {operator}"));
         }
         Expr::Ternary(_, yes, _) => add(if yes.is_some() { "a ? b : c" } else { "a ?: c" }),
-        Expr::Call(name, _) => add(&format!("{name}()")),
+        Expr::Call(name, arguments) => {
+            add(&format!("{name}()"));
+            if let Some(Expr::Object(entries)) = arguments.last()
+                && name.starts_with("APPROX_NEAR_")
+            {
+                entries.iter().for_each(|(key, _)| match key {
+                    Key::Name(option) => add(&format!("{name}() with {option}")),
+                    Key::Bind(_) | Key::Computed(_) => {
+                        add(&format!("{name}() with a bound option"))
+                    }
+                });
+            }
+        }
         Expr::Expansion(e) => {
             add("a[*]");
             for (there, what) in [
