@@ -29,6 +29,7 @@ mod drift;
 mod durability;
 mod faults;
 mod fuzz;
+mod graph;
 mod heartbeat;
 mod load;
 mod no_network;
