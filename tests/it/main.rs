@@ -8,6 +8,7 @@
 mod chance;
 mod count;
 mod database;
+mod features;
 mod home;
 mod model;
 mod proxy;
