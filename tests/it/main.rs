@@ -8,6 +8,7 @@
 mod chance;
 mod count;
 mod database;
+mod features;
 mod home;
 mod model;
 mod proxy;
@@ -29,6 +30,7 @@ mod drift;
 mod durability;
 mod faults;
 mod fuzz;
+mod graph;
 mod heartbeat;
 mod load;
 mod no_network;
