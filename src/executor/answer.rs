@@ -10,9 +10,12 @@ use crate::memory::TokenCounter;
 use crate::meters;
 use crate::models::{Gateway, lexical, local};
 use crate::policy::{
-    Answers, ArchiveAnswer, Near, NearPlan, Nearest, Question, Scope, SummaryAnswer,
+    Answers, ArchiveAnswer, Near, NearPlan, Nearest, Question, Scope, SummaryAnswer, merged,
 };
-use crate::store::{Ro, load_archive, nearest, passages, queue, result_page, vector_index};
+use crate::store::{
+    Ro, entries, load_archive, nearest, passages, queue, recall_tail, result_page, search_view,
+    vector_index,
+};
 
 /// Answers a question into `answers`. Local answers are computed off the IO threads.
 pub(super) async fn answer(
@@ -26,6 +29,18 @@ pub(super) async fn answer(
     match question {
         Question::Queue { head_seq } => {
             answers.queue = Some(queue(ro, scope, head_seq, QUEUE_ROWS_MAX).await?);
+        }
+        Question::Recall { query, now_ms } => {
+            // An entry that is logged meanwhile is in one of them: the view shows it late, the collection at once.
+            let (view, tail) = tokio::try_join!(
+                search_view(ro, scope, &query),
+                recall_tail(ro, scope, &query, now_ms)
+            )?;
+            let found = tokio::task::spawn_blocking(move || merged(view, &tail, now_ms)).await;
+            answers.recall = Some(found.map_err(stopped)?);
+        }
+        Question::Entries { ids, head_seq } => {
+            answers.entries = Some(entries(ro, scope, &ids, head_seq).await?);
         }
         Question::Archive { manifest_key, messages } => {
             let loaded = load_archive(ro, scope, &manifest_key, &messages).await?;
@@ -56,10 +71,7 @@ pub(super) async fn answer(
             let dimension = dimension as usize;
             let vectors =
                 tokio::task::spawn_blocking(move || lexical::embed_document(&texts, dimension));
-            answers.embeddings =
-                Some(vectors.await.map_err(|e| {
-                    Error::new(Code::Internal, "the embedder stopped").caused_by(e)
-                })?);
+            answers.embeddings = Some(vectors.await.map_err(stopped)?);
         }
         Question::Page { handle } => {
             answers.page = Some(result_page(ro, scope, &handle).await?);
@@ -86,7 +98,7 @@ pub(super) async fn answer(
                 local::summarise(&previous, &borrowed, tokens_max, &*counter)
             })
             .await
-            .map_err(|e| Error::new(Code::Internal, "the summariser stopped").caused_by(e))?;
+            .map_err(stopped)?;
             let drift = Some((content.information_drift, content.random_drift, content.facts_kept));
             answers.summary = Some(SummaryAnswer {
                 of,
@@ -115,6 +127,10 @@ fn report_look(near: &Near, found: &Nearest) {
     if n_probe > 0 && near.before.retries > 0 {
         metrics::counter!(meters::NPROBE_OVERRIDES, "by" => "retry").increment(1);
     }
+}
+
+fn stopped(error: tokio::task::JoinError) -> Error {
+    Error::new(Code::Internal, "a computation stopped").caused_by(error)
 }
 
 fn details(by: &str, tokens_max: u64, drift: Option<(f64, f64, usize)>) -> Map<String, Value> {

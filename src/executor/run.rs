@@ -657,7 +657,7 @@ impl Run<'_> {
                 let mut core = change.after.clone();
                 core.rev.clone_from(&rev);
                 executor.cores.put(Arc::new(core));
-                report(&change);
+                report(&change, self.request.call.name());
                 if change.ingest.is_some() {
                     executor.archive.nudge();
                 }
@@ -805,7 +805,8 @@ fn report_search(n_probe_given: bool, body: &Value, took: Duration) {
 }
 
 /// Figures of a change that was written.
-fn report(change: &Change) {
+fn report(change: &Change, tool: &'static str) {
+    metrics::counter!(meters::SPOOLED, "tool" => tool).increment(u64::from(change.spooled()));
     let now = tokens(&change.after);
     for (name, value) in [
         (meters::TOKEN_SYSTEM, now.system),

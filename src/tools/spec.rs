@@ -13,6 +13,7 @@ use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
 use super::record_heartbeat::RecordHeartbeat;
 use super::search_archival::SearchArchival;
+use super::search_recall::SearchRecall;
 use super::store_core::StoreCore;
 use super::write_recall::WriteRecall;
 use crate::error::{Code, Error, Result};
@@ -63,6 +64,7 @@ pub enum Call {
     FetchCore(FetchCore),
     AppendFifo(AppendFifo),
     EvictFifo(EvictFifo),
+    SearchRecall(SearchRecall),
     WriteRecall(WriteRecall),
     SearchArchival(Box<SearchArchival>),
     IngestArchival(Box<IngestArchival>),
@@ -80,6 +82,7 @@ pub enum Tool {
     FetchCore,
     AppendFifo,
     EvictFifo,
+    SearchRecall,
     WriteRecall,
     SearchArchival,
     IngestArchival,
@@ -93,6 +96,7 @@ impl Tool {
         Self::FetchCore,
         Self::AppendFifo,
         Self::EvictFifo,
+        Self::SearchRecall,
         Self::WriteRecall,
         Self::SearchArchival,
         Self::IngestArchival,
@@ -140,6 +144,13 @@ impl Tool {
                     them into the summary.",
                 writes: true,
                 schema: schema_of::<EvictFifo>,
+            },
+            Self::SearchRecall => Spec {
+                name: "search_recall",
+                description: "Find earlier messages that have left the window, by words or a \"quoted phrase\". What fits comes back into the \
+                    conversation as marked copies; `next_page_token` goes on with the rest.",
+                writes: true,
+                schema: schema_of::<SearchRecall>,
             },
             Self::WriteRecall => Spec {
                 name: "write_recall",
@@ -192,6 +203,7 @@ pub fn decode(tool: Tool, arguments: Map<String, Value>) -> Result<Call> {
         Tool::FetchCore => Call::FetchCore(decode_as::<FetchCore>(arguments)?.checked()?),
         Tool::AppendFifo => Call::AppendFifo(decode_as::<AppendFifo>(arguments)?.checked()?),
         Tool::EvictFifo => Call::EvictFifo(decode_as::<EvictFifo>(arguments)?.checked()?),
+        Tool::SearchRecall => Call::SearchRecall(decode_as::<SearchRecall>(arguments)?.checked()?),
         Tool::WriteRecall => Call::WriteRecall(decode_as::<WriteRecall>(arguments)?.checked()?),
         Tool::SearchArchival => {
             Call::SearchArchival(Box::new(decode_as::<SearchArchival>(arguments)?.checked()?))
@@ -240,6 +252,7 @@ impl Call {
             Self::FetchCore(_) => "fetch_core",
             Self::AppendFifo(_) => "append_fifo",
             Self::EvictFifo(_) => "evict_fifo",
+            Self::SearchRecall(_) => "search_recall",
             Self::WriteRecall(_) => "write_recall",
             Self::SearchArchival(_) => "search_archival",
             Self::IngestArchival(_) => "ingest_archival",
@@ -256,6 +269,7 @@ impl Call {
         match self {
             Self::FetchCore(_) => false,
             Self::SearchArchival(search) => search.heartbeat,
+            Self::SearchRecall(search) => search.rehydrate || search.heartbeat,
             Self::StoreCore(_)
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
@@ -273,6 +287,7 @@ impl Call {
         match self {
             Self::PostEvent(_)
             | Self::SearchArchival(_)
+            | Self::SearchRecall(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_) => true,
             Self::FetchCore(_)
@@ -288,7 +303,10 @@ impl Call {
     /// Whether a caller that names no key is given one with the answer.
     pub fn mints_key(&self) -> bool {
         match self {
-            Self::SearchArchival(_) | Self::RecordHeartbeat(_) | Self::BuryChain(_) => true,
+            Self::SearchRecall(_)
+            | Self::SearchArchival(_)
+            | Self::RecordHeartbeat(_)
+            | Self::BuryChain(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -308,6 +326,7 @@ impl Call {
             Self::PatchAgent(_) => Depends::All,
             Self::IngestArchival(_) => Depends::Manifest,
             Self::AppendFifo(_)
+            | Self::SearchRecall(_)
             | Self::WriteRecall(_)
             | Self::SearchArchival(_)
             | Self::RecordHeartbeat(_)
@@ -324,6 +343,7 @@ impl Call {
             Self::FetchCore(input) => input.step(core),
             Self::AppendFifo(input) => input.step(around, core, answers),
             Self::EvictFifo(input) => input.step(around, core, answers),
+            Self::SearchRecall(input) => input.step(around, core, answers),
             Self::WriteRecall(input) => input.step(around, core, answers),
             Self::SearchArchival(input) => input.step(around, core, answers),
             Self::IngestArchival(input) => input.step(around, core, answers),
