@@ -169,7 +169,8 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
                 tell(&socket, engine.is_some(), &data_dir);
                 serving.await.ok();
                 jobs.ended().await;
-                watched.await.ok();
+                // It only looks; what it looks at may be gone already.
+                watched.abort();
                 executor.close_sessions().await;
             }
             Ok(None) => {}

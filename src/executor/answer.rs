@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
-
+use super::summary::{Wanted, summarised};
+use crate::clock;
 use crate::error::{Code, Error, Result};
 use crate::limits::QUEUE_ROWS_MAX;
 use crate::memory::TokenCounter;
 use crate::meters;
-use crate::models::{Gateway, lexical, local};
+use crate::models::{Gateway, lexical};
 use crate::policy::{
     Answers, ArchiveAnswer, Near, NearPlan, Nearest, Question, Scope, SummaryAnswer, merged,
 };
@@ -69,45 +69,27 @@ pub(super) async fn answer(
         }
         Question::Embed { texts, dimension } => {
             let dimension = dimension as usize;
+            let begun = clock::now();
             let vectors =
                 tokio::task::spawn_blocking(move || lexical::embed_document(&texts, dimension));
             answers.embeddings = Some(vectors.await.map_err(stopped)?);
+            metrics::histogram!(meters::EMBEDDING_SECONDS).record(begun.elapsed().as_secs_f64());
         }
         Question::Page { handle } => {
             answers.page = Some(result_page(ro, scope, &handle).await?);
         }
         Question::Summary { of, previous, lines, tokens_max, may_wait } => {
-            if let Some(model) = model.filter(|_| may_wait) {
-                match model.summarise(&previous, &lines, tokens_max).await {
-                    Ok(content) => {
-                        let details = details("model", tokens_max, None);
-                        answers.summary = Some(SummaryAnswer { of, content, details });
-                        return Ok(());
-                    }
-                    Err(error) => tracing::warn!(
-                        error = error.chain(),
-                        "summary model failed; the local summariser answers"
-                    ),
-                }
-            }
-            let content = tokio::task::spawn_blocking(move || {
-                let borrowed: Vec<local::Line<'_>> = lines
-                    .iter()
-                    .map(|l| local::Line { speaker: &l.speaker, text: &l.text })
-                    .collect();
-                local::summarise(&previous, &borrowed, tokens_max, &*counter)
-            })
-            .await
-            .map_err(stopped)?;
-            let drift = Some((content.information_drift, content.random_drift, content.facts_kept));
-            answers.summary = Some(SummaryAnswer {
-                of,
-                content: content.content,
-                details: details("local", tokens_max, drift),
-            });
+            let wanted = Wanted { previous, lines, tokens_max };
+            let model = model.filter(|_| may_wait);
+            let (content, details) = summarised(wanted, counter, model).await?;
+            answers.summary = Some(SummaryAnswer { of, content, details });
         }
     }
     Ok(())
+}
+
+fn stopped(error: tokio::task::JoinError) -> Error {
+    Error::new(Code::Internal, "a computation stopped").caused_by(error)
 }
 
 /// Figures of one look for the nearest chunks.
@@ -127,20 +109,4 @@ fn report_look(near: &Near, found: &Nearest) {
     if n_probe > 0 && near.before.retries > 0 {
         metrics::counter!(meters::NPROBE_OVERRIDES, "by" => "retry").increment(1);
     }
-}
-
-fn stopped(error: tokio::task::JoinError) -> Error {
-    Error::new(Code::Internal, "a computation stopped").caused_by(error)
-}
-
-fn details(by: &str, tokens_max: u64, drift: Option<(f64, f64, usize)>) -> Map<String, Value> {
-    let mut map = Map::new();
-    map.insert("by".into(), by.into());
-    map.insert("text_tokens_max".into(), tokens_max.into());
-    if let Some((information, random, facts)) = drift {
-        map.insert("information_drift".into(), json!(information));
-        map.insert("random_drift".into(), json!(random));
-        map.insert("facts".into(), facts.into());
-    }
-    map
 }

@@ -10,6 +10,7 @@ mod read;
 mod request;
 mod run;
 mod score;
+mod summary;
 mod turns;
 
 pub use archive_index::ArchiveSettings;

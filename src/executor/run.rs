@@ -24,6 +24,7 @@ use crate::limits::{
 };
 use crate::memory::change::Change;
 use crate::memory::core::Core;
+use crate::memory::event::{Event, EventType};
 use crate::memory::heartbeat::HeartbeatLimits;
 use crate::memory::{Encoding, TokenCounter, receipt};
 use crate::meters;
@@ -188,7 +189,7 @@ impl Executor {
         span.record("outcome", code);
         metrics::counter!(meters::TOOL_CALLS, "tool" => tool, "outcome" => code).increment(1);
         metrics::histogram!(meters::TOOL_SECONDS, "tool" => tool).record(took.as_secs_f64());
-        self.measure(request, &outcome, trips, took).await;
+        self.measure(request, &outcome, trips, took);
         let duration_ms = u64::try_from(took.as_micros()).unwrap_or(u64::MAX) / 1000;
         let (trips, tokens) = (trips.sent, occupancy(&outcome));
         match &outcome {
@@ -220,22 +221,21 @@ impl Executor {
         outcome.map(|body| Reply { body })
     }
 
-    /// Takes the call into the measurements of its session; a session that is over gets its line.
-    async fn measure(
+    /// Takes the call into the measurements of its agent's session. An agent that is not there has none.
+    fn measure(
         &self,
         request: &CallRequest,
         outcome: &Result<Value>,
         trips: Trips,
         took: Duration,
     ) {
+        let gone = outcome.as_ref().is_err_and(|e| e.code == Code::AgentNotFound);
         let Ok(scope) = admit(&request.principal, &request.agent) else { return };
-        let sample = sample(request, outcome, trips, took);
-        let now_ms = self.clock.unix_ms();
-        if let Some((session, why)) =
-            self.measures.note(&scope, now_ms, self.session_idle_ms, &sample)
-        {
-            self.close_session(&session, why).await;
+        if gone {
+            return;
         }
+        let sample = sample(request, outcome, trips, took);
+        self.measures.note(&scope, self.clock.unix_ms(), self.session_idle_ms, &sample);
     }
 
     async fn run(&self, request: &CallRequest, begun: Instant) -> Result<Value> {
@@ -411,7 +411,7 @@ pub(super) fn patience() -> Instant {
 /// What a call adds to the measurements. A replay took no part in what it tells of.
 fn sample(request: &CallRequest, outcome: &Result<Value>, trips: Trips, took: Duration) -> Sample {
     let ms = took.as_secs_f64() * 1000.0;
-    let naive = outcome.as_ref().is_err_and(|e| e.code.text() == "LATE_CHUNKING_REQUIRED");
+    let naive = outcome.as_ref().is_err_and(|e| e.code == Code::LateChunkingRequired);
     let mut sample = Sample { trips, naive, ..Sample::default() };
     let Ok(body) = outcome else { return sample };
     if body["replayed"] == true {
@@ -838,5 +838,20 @@ fn report(change: &Change, tool: &'static str) {
     if let Some(evict) = &change.evict {
         metrics::counter!(meters::FLUSHES).increment(1);
         metrics::counter!(meters::EVICTED).increment(evict.evicted_count);
+        change.events.iter().filter(|e| e.kind == EventType::Flush).for_each(report_drift);
+    }
+}
+
+/// Drift of the summary that came with a flush.
+fn report_drift(flush: &Event) {
+    let number = |name: &str| flush.details.get(name).and_then(Value::as_f64);
+    if let Some(similarity) = number("similarity") {
+        metrics::histogram!(meters::SUMMARY_SIMILARITY).record(similarity);
+    }
+    if let Some(lost) = number("information_drift") {
+        metrics::histogram!(meters::SUMMARY_LOSS).record(lost);
+    }
+    if let Some(alarm) = flush.details.get("alarm").and_then(Value::as_str) {
+        metrics::counter!(meters::DRIFT_ALARMS, "why" => alarm.to_owned()).increment(1);
     }
 }

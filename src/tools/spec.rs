@@ -268,8 +268,8 @@ impl Call {
     pub fn writes(&self) -> bool {
         match self {
             Self::FetchCore(_) => false,
-            Self::SearchArchival(search) => search.heartbeat,
             Self::SearchRecall(search) => search.rehydrate || search.heartbeat,
+            Self::SearchArchival(search) => search.heartbeat,
             Self::StoreCore(_)
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
@@ -286,8 +286,8 @@ impl Call {
     pub fn any_revision(&self) -> bool {
         match self {
             Self::PostEvent(_)
-            | Self::SearchArchival(_)
             | Self::SearchRecall(_)
+            | Self::SearchArchival(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_) => true,
             Self::FetchCore(_)

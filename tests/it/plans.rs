@@ -170,6 +170,13 @@ async fn every_query_runs_by_an_index_as_its_golden_file_says() {
     let home = Home::new();
     let _serve = home.serve().await;
     let database = home.database_inside();
+    // A search through a vector index is planned on one of its metric only; there is none before there is data.
+    for metric in ["cosine", "l2"] {
+        let params = json!({"metric": metric, "dimension": 8, "nLists": 2});
+        let index = json!({"type": "vector", "name": format!("by_{metric}"), "fields": ["embedding"], "params": params});
+        let made = database.call("POST", "/_api/index?collection=archival_docs", &index).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+    }
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     std::fs::create_dir_all(PLANS).expect("the folder of the golden files");
     let mut wrong = Vec::new();

@@ -116,6 +116,9 @@ fn calls() -> Vec<(&'static str, Value)> {
                 "spans": [{"start": 0, "end": 2}, {"start": 2, "end": 4}]}}),
             ),
         ),
+        ("search_recall", json!({"query": "blue boat"})),
+        ("search_recall", json!({"query": "Swallow", "rehydrate": false})),
+        ("search_archival", json!({"query_vector": [1.0, 0.0]})),
         ("record_heartbeat", json!({"state": "continue"})),
         ("record_heartbeat", json!({"state": "yield"})),
     ]
