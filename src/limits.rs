@@ -102,6 +102,8 @@ pub const RECALL_HITS_MAX: usize = 200;
 pub const RECALL_TAIL_MS: u64 = 60_000;
 /// Newest entries that are looked at beside the view, in rows: what one agent can log within the lag of a view.
 pub const RECALL_TAIL_ROWS_MAX: usize = 5_000;
+/// Hits of the view beside which recent entries are weighed.
+pub const RECALL_WEIGHED_MAX: usize = 20;
 /// Beginning of such an entry that is looked at, in characters; the rest is found as soon as the view shows it.
 pub const RECALL_TAIL_CHARS_MAX: usize = 16_384;
 /// Lag of a view within which a search says that there were too many of them to look at, in milliseconds.

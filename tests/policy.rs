@@ -116,7 +116,7 @@ impl World {
                     let stored = self.messages.iter().filter(|m| self.logged.contains_key(&m.seq));
                     let hit = |m: &Message| Hit { id: m.key.clone(), seq: m.seq, score: 1.0 };
                     let hits = stored.filter(matches).map(hit).collect();
-                    answers.recall = Some(merged(hits, &Tail::default(), self.unix_ms));
+                    answers.recall = Some(merged(hits, &Tail::default(), &[], self.unix_ms));
                 }
                 Step::Ask(Question::Entries { ids, head_seq }) => {
                     let found =

@@ -35,6 +35,7 @@ mod no_network;
 mod one_transaction;
 mod plans;
 mod races;
+mod recall;
 mod setup;
 mod tamper;
 mod tour;

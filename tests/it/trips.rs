@@ -81,6 +81,11 @@ async fn a_call_takes_as_many_trips_as_the_golden_file_says() {
     line("a page of messages");
     ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
     line("evict_fifo, core fresh in the cache");
+    let found = ada.done("search_recall", &json!({"query": "guarded"})).await;
+    assert!(found["result"]["tokens_added"].as_u64() > Some(0), "{found}");
+    line("search_recall that brings a message back");
+    ada.done("search_recall", &json!({"query": "guarded", "rehydrate": false})).await;
+    line("search_recall that only reads");
     loop {
         let body = ada.append("user", count::words(150)).await;
         if body["flush"].is_object() {
