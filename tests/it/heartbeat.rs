@@ -182,7 +182,11 @@ async fn with_a_depth_of_five_the_sixth_is_refused() {
     }
     let sixth = beat(&ada, "continue").await.ok();
     assert_eq!(sixth["result"]["terminated_reason"], "depth");
-    let cooling = beat(&ada, "continue").await.refused(429, "HEARTBEAT_COOLDOWN");
+    let cooling = beat(&ada, "continue").await;
+    let seconds = cooling.headers["retry-after"].to_str().expect("a text").parse::<u64>();
+    let cooling = cooling.refused(429, "HEARTBEAT_COOLDOWN");
+    let waits_ms = cooling["retry_after_ms"].as_u64().expect("a wait");
+    assert_eq!(seconds, Ok(waits_ms.div_ceil(1_000)));
     assert!(cooling["retry_after_ms"].as_u64().is_some_and(|ms| ms > 0 && ms <= 60_000));
     assert_eq!(ada.append("assistant", "I wait.").await["heartbeat"]["opportunity"], false);
 
