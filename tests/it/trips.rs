@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::json;
+use vctx::store::QUERIES;
 
 use crate::count;
 use crate::home::Tuning;
@@ -14,9 +15,14 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/trips.tx
 const HEAD: &str = "# Requests to the database for each call: on the socket for reads, on the socket for writes.\n\
 # Written by `UPDATE_GOLDEN=1 cargo test --test it trips`.\n";
 
-/// What the server asks by itself, whatever is called: whether chains of heartbeats are dead.
+/// What the server asks by itself, whatever is called: whether the database is still as it should be, whether its tiers answer,
+/// which chains of heartbeats are dead.
 fn by_itself(exchange: &Exchange) -> bool {
-    exchange.request["query"].as_str().is_some_and(|text| text.contains("chain.deadline_ms"))
+    let named = |name: &str| name.ends_with("_probe") || name == "core_dead_chains";
+    match exchange.request["query"].as_str() {
+        Some(text) => QUERIES.iter().any(|query| query.text == text && named(query.name)),
+        None => !exchange.path.contains("/_api/transaction"),
+    }
 }
 
 /// Requests since the last look.
