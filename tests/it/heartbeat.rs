@@ -370,6 +370,27 @@ async fn two_sweeping_servers_close_each_chain_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_another_tenant_closes_what_a_dead_one_left() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let tenant = Tuning::variable("VCTX_SERVER__TENANT", "acme");
+    let dying = home.server("acme.sock", "engine.sock", "engine-ro.sock", &tenant).await;
+    let ada = Agent::create(home.wire("acme.sock"), "ada", 4096, "").await;
+    tune(&ada, json!({"max_chain_duration_ms": 2_000})).await;
+    beat(&ada, "continue").await.ok();
+    dying.kill();
+    let _other =
+        home.server("vctx.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
+    // An agent of the same name in the other tenant has a chain of its own.
+    let namesake = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
+    beat(&namesake, "continue").await.ok();
+    let database = home.database();
+    assert_eq!(ended(&database, "acme:ada", 1).await[0]["closed_by"], "sweep");
+    assert_bracketed(&database, "acme:ada", 0).await;
+    assert_bracketed(&database, "ada", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_look_for_dead_chains_reads_an_index_that_holds_open_ones_only() {
     let home = Home::new();
     let _server = home.serve().await;
