@@ -89,6 +89,25 @@ pub const MESSAGES_PAGE: (u64, u64) = (100, 1_000);
 pub const EVENTS_PAGE: (u64, u64, u64) = (200, 64, 1_000);
 /// Agents listed at once.
 pub const AGENTS_PAGE_MAX: u64 = 10_000;
+/// `limit` of `search_recall`: default and largest.
+pub const RECALL_LIMIT: (u64, u64) = (10, 20);
+/// Longest query of a search, in bytes.
+pub const QUERY_BYTES_MAX: usize = 1_024;
+/// Quoted phrases of one query.
+pub const PHRASES_MAX: usize = 2;
+/// Results that one search of recall storage lists; they are walked by page tokens.
+pub const RECALL_HITS_MAX: usize = 200;
+/// How long an entry counts as one that the view may not show yet, in milliseconds. A view lags a second behind what is committed;
+/// between the moment that an entry bears and its commit lie at most the requests of one transaction (five of ten seconds).
+pub const RECALL_TAIL_MS: u64 = 60_000;
+/// Newest entries that are looked at beside the view, in rows: what one agent can log within the lag of a view.
+pub const RECALL_TAIL_ROWS_MAX: usize = 5_000;
+/// Beginning of such an entry that is looked at, in characters; the rest is found as soon as the view shows it.
+pub const RECALL_TAIL_CHARS_MAX: usize = 16_384;
+/// Lag of a view within which a search says that there were too many of them to look at, in milliseconds.
+pub const RECALL_LAG_MS: u64 = 5_000;
+/// Tokens of a preview in a window that has no room at all.
+pub const PREVIEW_TOKENS_MIN: u64 = 32;
 /// Ids that a spool notice names; more are only counted.
 pub const SPOOL_IDS_NAMED_MAX: usize = 8;
 /// Times a preview is shortened to meet its tokens before it is left out.

@@ -8,8 +8,10 @@ use crate::error::{Code, Error, Result};
 use crate::limits::QUEUE_ROWS_MAX;
 use crate::memory::TokenCounter;
 use crate::models::{Gateway, lexical, local};
-use crate::policy::{Answers, ArchiveAnswer, Question, Scope, SummaryAnswer};
-use crate::store::{Ro, load_archive, queue, result_page, vector_index};
+use crate::policy::{Answers, ArchiveAnswer, Question, Scope, SummaryAnswer, merged};
+use crate::store::{
+    Ro, entries, load_archive, queue, recall_tail, result_page, search_view, vector_index,
+};
 
 /// Answers a question into `answers`. Local answers are computed off the IO threads.
 pub(super) async fn answer(
@@ -23,6 +25,18 @@ pub(super) async fn answer(
     match question {
         Question::Queue { head_seq } => {
             answers.queue = Some(queue(ro, scope, head_seq, QUEUE_ROWS_MAX).await?);
+        }
+        Question::Recall { query, now_ms } => {
+            // An entry that is logged meanwhile is in one of them: the view shows it late, the collection at once.
+            let (view, tail) = tokio::try_join!(
+                search_view(ro, scope, &query),
+                recall_tail(ro, scope, &query, now_ms)
+            )?;
+            let found = tokio::task::spawn_blocking(move || merged(view, &tail, now_ms)).await;
+            answers.recall = Some(found.map_err(stopped)?);
+        }
+        Question::Entries { ids, head_seq } => {
+            answers.entries = Some(entries(ro, scope, &ids, head_seq).await?);
         }
         Question::Archive { manifest_key, messages } => {
             let loaded = load_archive(ro, scope, &manifest_key, &messages).await?;
@@ -38,10 +52,7 @@ pub(super) async fn answer(
             let dimension = dimension as usize;
             let vectors =
                 tokio::task::spawn_blocking(move || lexical::embed_document(&texts, dimension));
-            answers.embeddings =
-                Some(vectors.await.map_err(|e| {
-                    Error::new(Code::Internal, "the embedder stopped").caused_by(e)
-                })?);
+            answers.embeddings = Some(vectors.await.map_err(stopped)?);
         }
         Question::Page { handle } => {
             answers.page = Some(result_page(ro, scope, &handle).await?);
@@ -68,7 +79,7 @@ pub(super) async fn answer(
                 local::summarise(&previous, &borrowed, tokens_max, &*counter)
             })
             .await
-            .map_err(|e| Error::new(Code::Internal, "the summariser stopped").caused_by(e))?;
+            .map_err(stopped)?;
             let drift = Some((content.information_drift, content.random_drift, content.facts_kept));
             answers.summary = Some(SummaryAnswer {
                 of,
@@ -78,6 +89,10 @@ pub(super) async fn answer(
         }
     }
     Ok(())
+}
+
+fn stopped(error: tokio::task::JoinError) -> Error {
+    Error::new(Code::Internal, "a computation stopped").caused_by(error)
 }
 
 fn details(by: &str, tokens_max: u64, drift: Option<(f64, f64, usize)>) -> Map<String, Value> {

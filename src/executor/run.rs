@@ -618,7 +618,7 @@ impl Run<'_> {
                 let mut core = change.after.clone();
                 core.rev.clone_from(&rev);
                 executor.cores.put(Arc::new(core));
-                report(&change);
+                report(&change, self.request.call.name());
                 if part {
                     let evicted = change.evict.as_ref().map_or(0, |e| e.evicted_count);
                     self.count_part(evicted, rev);
@@ -751,7 +751,8 @@ impl Run<'_> {
 }
 
 /// Figures of a change that was written.
-fn report(change: &Change) {
+fn report(change: &Change, tool: &'static str) {
+    metrics::counter!(meters::SPOOLED, "tool" => tool).increment(u64::from(change.spooled()));
     let now = tokens(&change.after);
     for (name, value) in [
         (meters::TOKEN_SYSTEM, now.system),

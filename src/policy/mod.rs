@@ -9,6 +9,7 @@ mod notices;
 mod page;
 mod pins;
 mod question;
+mod recall;
 mod spool;
 mod staleness;
 
@@ -20,5 +21,6 @@ pub use heartbeat::{Intent, Outcome, beat, bury, check_limits, interrupt, report
 pub use page::{PageToken, page_token};
 pub use pins::{check_pins, pinned_tokens_max};
 pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer};
+pub use recall::{CopyOf, Entries, Found, Hit, RecallQuery, Recent, Tail, merged};
 pub use spool::preview;
 pub use staleness::{Depends, changed_since};

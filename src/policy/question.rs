@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::recall::{Entries, Found, RecallQuery};
 use crate::memory::archive::{Manifest, VectorSetting};
 use crate::memory::message::Message;
 use crate::memory::page::Page;
@@ -21,6 +22,20 @@ pub enum Question {
     /// The messages of the queue, from this seq on.
     Queue {
         /// First seq.
+        head_seq: u64,
+    },
+    /// The entries of recall storage that match a query.
+    Recall {
+        /// What is looked for.
+        query: RecallQuery,
+        /// Server time of the question, in milliseconds.
+        now_ms: u64,
+    },
+    /// Messages of recall storage, and their copies in the queue.
+    Entries {
+        /// Their keys.
+        ids: Vec<String>,
+        /// Where the queue begins.
         head_seq: u64,
     },
     /// A stored result list.
@@ -86,6 +101,10 @@ pub struct SummaryAnswer {
 pub struct Answers {
     /// Messages of the queue, oldest first.
     pub queue: Option<Vec<Message>>,
+    /// What a search of recall storage found.
+    pub recall: Option<Found>,
+    /// Messages of recall storage.
+    pub entries: Option<Entries>,
     /// The stored list, or that there is none.
     pub page: Option<Option<Page>>,
     /// The summary.

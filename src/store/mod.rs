@@ -9,6 +9,7 @@ mod fault;
 mod message;
 mod page;
 mod query;
+mod recall;
 mod score;
 mod setup;
 mod transaction;
@@ -26,6 +27,7 @@ pub use fault::{Fault, FaultKind};
 pub use message::{Listed, page, queue};
 pub use page::result_page;
 pub use query::{QUERIES, Query};
+pub use recall::{entries, recall_tail, search_view};
 pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
 };

@@ -12,6 +12,7 @@ use super::ingest_archival::IngestArchival;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
 use super::record_heartbeat::RecordHeartbeat;
+use super::search_recall::SearchRecall;
 use super::store_core::StoreCore;
 use super::write_recall::WriteRecall;
 use crate::error::{Code, Error, Result};
@@ -62,6 +63,7 @@ pub enum Call {
     FetchCore(FetchCore),
     AppendFifo(AppendFifo),
     EvictFifo(EvictFifo),
+    SearchRecall(SearchRecall),
     WriteRecall(WriteRecall),
     IngestArchival(Box<IngestArchival>),
     RecordHeartbeat(RecordHeartbeat),
@@ -78,6 +80,7 @@ pub enum Tool {
     FetchCore,
     AppendFifo,
     EvictFifo,
+    SearchRecall,
     WriteRecall,
     IngestArchival,
     RecordHeartbeat,
@@ -90,6 +93,7 @@ impl Tool {
         Self::FetchCore,
         Self::AppendFifo,
         Self::EvictFifo,
+        Self::SearchRecall,
         Self::WriteRecall,
         Self::IngestArchival,
         Self::RecordHeartbeat,
@@ -137,6 +141,13 @@ impl Tool {
                 writes: true,
                 schema: schema_of::<EvictFifo>,
             },
+            Self::SearchRecall => Spec {
+                name: "search_recall",
+                description: "Find earlier messages that have left the window, by words or a \"quoted phrase\". What fits comes back into the \
+                    conversation as marked copies; `next_page_token` goes on with the rest.",
+                writes: true,
+                schema: schema_of::<SearchRecall>,
+            },
             Self::WriteRecall => Spec {
                 name: "write_recall",
                 description: "Write entries straight into recall storage, where they can be found later without taking room in the window.",
@@ -181,6 +192,7 @@ pub fn decode(tool: Tool, arguments: Map<String, Value>) -> Result<Call> {
         Tool::FetchCore => Call::FetchCore(decode_as::<FetchCore>(arguments)?.checked()?),
         Tool::AppendFifo => Call::AppendFifo(decode_as::<AppendFifo>(arguments)?.checked()?),
         Tool::EvictFifo => Call::EvictFifo(decode_as::<EvictFifo>(arguments)?.checked()?),
+        Tool::SearchRecall => Call::SearchRecall(decode_as::<SearchRecall>(arguments)?.checked()?),
         Tool::WriteRecall => Call::WriteRecall(decode_as::<WriteRecall>(arguments)?.checked()?),
         Tool::IngestArchival => {
             Call::IngestArchival(Box::new(decode_as::<IngestArchival>(arguments)?.checked()?))
@@ -226,6 +238,7 @@ impl Call {
             Self::FetchCore(_) => "fetch_core",
             Self::AppendFifo(_) => "append_fifo",
             Self::EvictFifo(_) => "evict_fifo",
+            Self::SearchRecall(_) => "search_recall",
             Self::WriteRecall(_) => "write_recall",
             Self::IngestArchival(_) => "ingest_archival",
             Self::RecordHeartbeat(_) => "record_heartbeat",
@@ -240,6 +253,7 @@ impl Call {
     pub fn writes(&self) -> bool {
         match self {
             Self::FetchCore(_) => false,
+            Self::SearchRecall(search) => search.rehydrate || search.heartbeat,
             Self::StoreCore(_)
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
@@ -255,7 +269,10 @@ impl Call {
     /// Whether a caller that names no revision means any: what the call does cannot overwrite what its caller has not seen.
     pub fn any_revision(&self) -> bool {
         match self {
-            Self::PostEvent(_) | Self::RecordHeartbeat(_) | Self::BuryChain(_) => true,
+            Self::PostEvent(_)
+            | Self::SearchRecall(_)
+            | Self::RecordHeartbeat(_)
+            | Self::BuryChain(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -269,7 +286,7 @@ impl Call {
     /// Whether a caller that names no key is given one with the answer.
     pub fn mints_key(&self) -> bool {
         match self {
-            Self::RecordHeartbeat(_) | Self::BuryChain(_) => true,
+            Self::SearchRecall(_) | Self::RecordHeartbeat(_) | Self::BuryChain(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -289,6 +306,7 @@ impl Call {
             Self::PatchAgent(_) => Depends::All,
             Self::IngestArchival(_) => Depends::Manifest,
             Self::AppendFifo(_)
+            | Self::SearchRecall(_)
             | Self::WriteRecall(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
@@ -304,6 +322,7 @@ impl Call {
             Self::FetchCore(input) => input.step(core),
             Self::AppendFifo(input) => input.step(around, core, answers),
             Self::EvictFifo(input) => input.step(around, core, answers),
+            Self::SearchRecall(input) => input.step(around, core, answers),
             Self::WriteRecall(input) => input.step(around, core, answers),
             Self::IngestArchival(input) => input.step(around, core, answers),
             Self::RecordHeartbeat(input) => input.step(around, core, answers),

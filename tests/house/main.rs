@@ -6,5 +6,7 @@ mod floors;
 mod golden;
 mod layout;
 mod plates;
+mod shapes;
 mod sources;
+mod tree;
 mod twins;

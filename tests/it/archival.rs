@@ -8,7 +8,7 @@ use crate::talk::{Agent, key};
 use crate::wire::Answer;
 
 /// Arguments of an ingest of three chunks with vectors of two components and whole evidence, with some fields changed.
-fn offer(doc_id: &str, changes: Value) -> Value {
+pub(crate) fn offer(doc_id: &str, changes: Value) -> Value {
     let mut arguments = json!({
         "doc_id": doc_id, "chunks": ["Low tide. ", "High tide. ", "Slack water."],
         "embeddings": [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]],

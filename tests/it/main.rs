@@ -11,8 +11,11 @@ mod database;
 mod home;
 mod model;
 mod proxy;
+mod shape;
 mod strace;
 mod talk;
+#[path = "../house/tree.rs"]
+mod tree;
 mod wire;
 
 mod archival;
@@ -27,7 +30,9 @@ mod heartbeat;
 mod load;
 mod no_network;
 mod one_transaction;
+mod plans;
 mod races;
 mod setup;
 mod tamper;
+mod tour;
 mod trips;

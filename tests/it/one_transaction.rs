@@ -19,8 +19,15 @@ use crate::talk::{Agent, key};
 const ASKED_MAX: Duration = Duration::from_secs(20);
 
 /// Everything one call may write, and all that an eviction declares.
-const DECLARED: [&str; 6] =
-    ["core_memory", "core_versions", "idempotency", "memory_events", "messages", "recall_log"];
+const DECLARED: [&str; 7] = [
+    "core_memory",
+    "core_versions",
+    "idempotency",
+    "memory_events",
+    "messages",
+    "pages",
+    "recall_log",
+];
 
 /// Engine, server and a recording proxy on the way of the writes.
 pub(crate) struct Stage {
