@@ -2,6 +2,7 @@
 
 mod bans;
 mod crates;
+mod deploy;
 mod floors;
 mod golden;
 mod layout;

@@ -131,6 +131,8 @@ impl Home {
         // Two servers may share the directory, so each has a metrics socket of its own.
         let metrics = self.path(&socket.replace(".sock", "-metrics.sock"));
         command.env("VCTX_SERVER__METRICS_SOCKET", metrics);
+        // What a test counts or cuts off on the way to the database is the test's own.
+        command.env("VCTX_CONVEYANCE__PROBE_MS", "0");
         add_tuning(&mut command, tuning);
         let process = Process::start(self, socket.trim_end_matches(".sock"), command);
         if let Some((_, proxies)) = watched {

@@ -19,10 +19,13 @@ mod tree;
 mod wire;
 
 mod archival;
+mod archival_crash;
 mod bad_input;
 mod conservation;
 mod contract;
+mod conveyance;
 mod crash;
+mod drift;
 mod durability;
 mod faults;
 mod fuzz;
