@@ -507,3 +507,49 @@ async fn a_loop_over_pages_of_the_archive_runs_until_yield_tokens_or_a_cap() {
     let query = json!({"query_text": "ships in the harbour", "limit": CHUNKS});
     loops_end(&home, &ada, "search_archival", query, CHUNKS).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loop_over_pages_of_recall_storage_runs_until_yield_tokens_or_a_cap() {
+    const MESSAGES: u64 = 6;
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
+    for number in 1..=MESSAGES {
+        ada.append("user", format!("Ship {number} lies in the harbour.")).await;
+    }
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    let query = json!({"query": "harbour", "limit": 1, "rehydrate": false});
+    loops_end(&home, &ada, "search_recall", query, MESSAGES).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_whose_beat_has_to_wait_answers_all_the_same() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
+    ada.append("user", "The ship lies in the harbour.").await;
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    tune(&ada, json!({"max_chain_depth": 1, "rps_limit": 64, "cooldown_ms": 60_000})).await;
+    let search = json!({"query": "harbour", "rehydrate": false, "heartbeat": true});
+    for (granted, reason, refused) in [
+        (true, None, None),
+        (false, Some("depth"), None),
+        (false, None, Some("cooldown")),
+        (false, None, Some("cooldown")),
+    ] {
+        let body = ada.done("search_recall", &search).await;
+        assert_eq!(body["result"]["results"].as_array().map(Vec::len), Some(1));
+        let told = &body["heartbeat"];
+        assert_eq!(told["granted"], granted, "{told}");
+        assert_eq!(told["terminated_reason"].as_str(), reason, "{told}");
+        assert_eq!(told["refused"].as_str(), refused, "{told}");
+        assert_eq!(told["retry_after_ms"].is_u64(), refused.is_some() || reason.is_some());
+    }
+    let without = json!({"query": "harbour", "rehydrate": false});
+    let body = ada.done("search_recall", &without).await;
+    assert_eq!(body["heartbeat"].get("granted"), None, "a search without a beat is none");
+    assert_bracketed(&home.database_inside(), "ada", 0).await;
+    let metrics = home.wire("metrics.sock").get("/metrics").await.text;
+    let line = "vctx_hb_rate_limited_total{why=\"cooldown\"} 2";
+    assert!(metrics.contains(line), "no {line} in\n{metrics}");
+}
