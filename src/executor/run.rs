@@ -25,6 +25,7 @@ use crate::memory::change::Change;
 use crate::memory::core::Core;
 use crate::memory::event::{Event, EventType};
 use crate::memory::heartbeat::HeartbeatLimits;
+use crate::memory::message::Kind;
 use crate::memory::{Encoding, TokenCounter, receipt};
 use crate::meters;
 use crate::models::{Gateway, Tiktoken};
@@ -383,7 +384,8 @@ fn sample(request: &CallRequest, outcome: &Result<Value>, trips: Trips, took: Du
             let found = body["result"]["results"].as_array().is_some_and(|r| !r.is_empty());
             sample.took = Some((Path::Recall, ms));
             sample.found = Some(found);
-            sample.only_read = !request.call.writes();
+            // The answer of a change carries its flush, or null; that of a read has no such field.
+            sample.only_read = body.get("flush").is_none();
         }
         "search_archival" => sample.took = Some((Path::Archival, ms)),
         "ingest_archival" => {}
@@ -780,6 +782,12 @@ fn report(change: &Change, tool: &'static str) {
     if let Some(ingest) = &change.ingest {
         metrics::counter!(meters::CHUNKS, "outcome" => "compliant")
             .increment(ingest.manifest.chunks);
+    }
+    let spooled = change.messages.iter().filter(|m| m.kind == Kind::Spool).count() as u64;
+    if spooled > 0 {
+        let audit = change.events.iter().find(|e| e.kind == EventType::Audit);
+        let tool = audit.and_then(|e| e.details["tool"].as_str()).unwrap_or_default();
+        metrics::counter!(meters::SPOOLED, "tool" => tool.to_owned()).increment(spooled);
     }
     if let Some(evict) = &change.evict {
         metrics::counter!(meters::FLUSHES).increment(1);

@@ -256,6 +256,42 @@ async fn naive_chunks_make_zero_and_late_ones_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn searches_count_as_hits_whether_they_write_or_only_read() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
+    ada.done("write_recall", &json!({"entries": [{"content": "The sloop has a brass compass."}]}))
+        .await;
+    let search = async |query: &str, rehydrate: bool| {
+        let body =
+            ada.done("search_recall", &json!({"query": query, "rehydrate": rehydrate})).await;
+        body["result"]["results"].as_array().expect("results").len()
+    };
+    assert_eq!(search("compass", false).await, 1);
+    assert_eq!(search("compass", true).await, 1);
+    assert_eq!(search("piano", true).await, 0);
+    let rate = |told: &Value| {
+        let share = &told["terms"]["W"]["recall_hit_rate"];
+        (share["numerator"].as_u64(), share["denominator"].as_u64())
+    };
+    for of in ["session", "life"] {
+        let told = score(&ada, of).await;
+        assert_eq!(rate(&told), (Some(2), Some(3)), "{of}: {told:#}");
+        assert_eq!(told["terms"]["T"]["paths"]["recall"]["samples"], 3);
+        let kept = &told["terms"]["W"]["conservation"];
+        assert_eq!((&kept["numerator"], &kept["value"]), (&kept["denominator"], &json!(1.0)));
+    }
+    let gauge = metric(&home, "metrics.sock", "vctx_recall_hit_rate").await;
+    assert_eq!(gauge, Some(2.0 / 3.0));
+
+    // What wrote is in the database; what only read was this process's.
+    assert!(server.stop().await.success());
+    let _server = home.serve().await;
+    let told = score(&ada.again(), "life").await;
+    assert_eq!(rate(&told), (Some(1), Some(1)), "{told:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_chain_ends_for_the_same_reason_in_its_event_and_in_its_answer() {
     let home = Home::new();
     let _server = home.serve().await;
