@@ -142,6 +142,22 @@ pub const DERIVED_MAX: usize = 512;
 pub const DIMENSION_MAX: u32 = 4_096;
 /// Largest component of a vector: the squares of any two sum up within a float of four bytes, which is what an index computes in.
 pub const COMPONENT_MAX: f64 = 1e15;
+/// `limit` of `search_archival`: default and largest (40: TL-12 of the requirements).
+pub const ARCHIVAL_LIMIT: (u64, u64) = (10, 40);
+/// Tokens of a page of `search_archival` (AR-06).
+pub const PAGE_TOKENS_MAX: u64 = 512;
+/// Tokens of a page that what is said of one passage may take beside its text.
+pub const PAGE_META_TOKENS_MAX: u64 = 256;
+/// Longest `query_text` of `search_archival`, in bytes.
+pub const SEARCH_TEXT_BYTES_MAX: usize = 8 * 1024;
+/// Most cells that a search may look into.
+pub const N_PROBE_MAX: u32 = 32;
+/// Rows that a search takes from the vector index for each result wanted, since filters drop some.
+pub const NEAR_FETCH: u64 = 8;
+/// Rows that the second, wider look takes.
+pub const NEAR_FETCH_MAX: u64 = 1_280;
+/// Length of the id of a spooled entry (a UUID), to know beforehand what a notice of it costs.
+pub const SPOOL_ID_BYTES: usize = 36;
 /// Cells that a search looks into unless it or the database says otherwise (`defaultNProbe` of a new vector setting).
 pub const N_PROBE_DEFAULT: u32 = 8;
 /// Largest `max_chain_depth` an agent may have.

@@ -9,9 +9,12 @@ use crate::limits::QUEUE_ROWS_MAX;
 use crate::memory::TokenCounter;
 use crate::meters;
 use crate::models::{Gateway, lexical};
-use crate::policy::{Answers, ArchiveAnswer, Question, Scope, SummaryAnswer, merged};
+use crate::policy::{
+    Answers, ArchiveAnswer, Near, NearPlan, Nearest, Question, Scope, SummaryAnswer, merged,
+};
 use crate::store::{
-    Ro, entries, load_archive, queue, recall_tail, result_page, search_view, vector_index,
+    Ro, entries, load_archive, nearest, passages, queue, recall_tail, result_page, search_view,
+    vector_index,
 };
 
 /// Answers a question into `answers`. Local answers are computed off the IO threads.
@@ -49,6 +52,21 @@ pub(super) async fn answer(
                 index_ready,
             });
         }
+        Question::Vectors { .. } => {
+            return Err(Error::new(Code::Internal, "the executor itself knows the vectors"));
+        }
+        Question::Nearest(near) => {
+            let found = nearest(ro, scope, &near).await?;
+            report_look(&near, &found);
+            answers.nearest = Some(found);
+        }
+        Question::Passages { keys } => {
+            answers.passages = Some(passages(ro, scope, &keys).await?);
+        }
+        Question::EmbedQuery { text, dimension } => {
+            let dimension = dimension as usize;
+            answers.embeddings = Some(vec![lexical::embed_query(&text, dimension)]);
+        }
         Question::Embed { texts, dimension } => {
             let dimension = dimension as usize;
             let begun = clock::now();
@@ -72,4 +90,23 @@ pub(super) async fn answer(
 
 fn stopped(error: tokio::task::JoinError) -> Error {
     Error::new(Code::Internal, "a computation stopped").caused_by(error)
+}
+
+/// Figures of one look for the nearest chunks.
+fn report_look(near: &Near, found: &Nearest) {
+    let dropped = found.looked.dropped - near.before.dropped;
+    let fetched = found.looked.fetched - near.before.fetched;
+    let n_probe = match found.plan {
+        NearPlan::Exact => 0,
+        NearPlan::Vector { n_probe, .. } => n_probe,
+    };
+    metrics::counter!(meters::ARCHIVAL_PLANS, "plan" => found.plan.text()).increment(1);
+    metrics::histogram!(meters::ARCHIVAL_NPROBE).record(f64::from(n_probe));
+    #[allow(clippy::cast_precision_loss, reason = "at most some hundred rows")]
+    metrics::histogram!(meters::ARCHIVAL_K_ACTUAL).record(fetched as f64);
+    metrics::counter!(meters::ARCHIVAL_FETCHED).increment(fetched);
+    metrics::counter!(meters::ARCHIVAL_DROPPED).increment(dropped);
+    if n_probe > 0 && near.before.retries > 0 {
+        metrics::counter!(meters::NPROBE_OVERRIDES, "by" => "retry").increment(1);
+    }
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
+use super::archive_index::{ARCHIVE_SETTINGS, ArchiveIndex, ArchiveSettings};
 use super::cache::Cores;
 use super::envelope;
 use super::heartbeat;
@@ -30,10 +31,11 @@ use crate::memory::{Encoding, TokenCounter, receipt};
 use crate::meters;
 use crate::models::{Gateway, Tiktoken};
 use crate::policy::{
-    Answers, Depends, Question, Scope, Surroundings, admit, changed_since, tokens,
+    Answers, Depends, Question, Scope, Surroundings, VectorsAnswer, admit, changed_since, tokens,
 };
 use crate::store::{
-    Applied, Fault, Leftovers, Record, Replay, Ro, Rw, Trips, WriteMode, apply, counted, load,
+    Admin, Applied, Fault, Leftovers, Record, Replay, Ro, Rw, Trips, WriteMode, apply, counted,
+    load, vector_index, vector_setting,
 };
 use crate::tools::{Call, Step};
 
@@ -50,6 +52,7 @@ pub struct Executor {
     mode: WriteMode,
     cores: Cores,
     turns: Turns,
+    pub(super) archive: Arc<ArchiveIndex>,
     pub(super) measures: Measures,
     /// Quiet time that ends a session, in milliseconds.
     pub(super) session_idle_ms: u64,
@@ -99,6 +102,13 @@ struct Basis {
     guessed: bool,
 }
 
+/// What became of a call that only reads.
+enum Looked {
+    Done(Value),
+    /// It found something to keep, and has to write: with these answers.
+    Keeps(Answers),
+}
+
 enum Thought {
     Reply(Value),
     Apply(Box<Change>, bool),
@@ -132,9 +142,16 @@ impl Executor {
             mode,
             cores: Cores::default(),
             turns: Turns::default(),
+            archive: ArchiveIndex::new(None, ARCHIVE_SETTINGS),
             measures: Measures::default(),
             session_idle_ms: SESSION_IDLE_MS,
         }
+    }
+
+    /// The same, with a user that may make the vector index, and with other bounds for it.
+    #[must_use]
+    pub fn with_archive(self, admin: Admin, settings: ArchiveSettings) -> Self {
+        Self { archive: ArchiveIndex::new(Some(admin), settings), ..self }
     }
 
     /// The same, with sessions that end after another quiet time.
@@ -162,10 +179,13 @@ impl Executor {
         let span = tracing::info_span!("tool_call", tool, agent = request.agent, outcome = Empty);
         let work = Box::pin(self.run(request, begun)).instrument(span.clone());
         let (outcome, trips) = counted(work).await;
+        let took = begun.elapsed();
         if let Err(error) = &outcome {
             self.note_naive(request, error).await;
         }
-        let took = begun.elapsed();
+        if let (Call::SearchArchival(search), Ok(body)) = (&request.call, &outcome) {
+            report_search(search.n_probe.is_some(), body, took);
+        }
         let code = outcome.as_ref().map_or_else(|e| e.code.text(), |_| "OK");
         span.record("outcome", code);
         metrics::counter!(meters::TOOL_CALLS, "tool" => tool, "outcome" => code).increment(1);
@@ -223,11 +243,12 @@ impl Executor {
         let scope = admit(&request.principal, &request.agent)?;
         // A search that was given a key may have kept something under it.
         let keyed = request.call.mints_key() && request.key.is_some();
-        if !request.call.writes()
-            && !keyed
-            && let Some(body) = self.read(request, &scope).await?
-        {
-            return Ok(body);
+        let mut found = Answers::default();
+        if !request.call.writes() && !keyed {
+            match self.read(request, &scope).await? {
+                Looked::Done(body) => return Ok(body),
+                Looked::Keeps(answers) => found = answers,
+            }
         }
         let (key, minted) = key_of(request, || self.ids.key())?;
         check_guarded(request)?;
@@ -249,7 +270,7 @@ impl Executor {
             own_rev: None,
             leftovers: Leftovers::default(),
         };
-        run.write().await
+        run.write(found).await
     }
 
     /// Logs chunks that were refused as naive: nothing of them is stored, but that they were offered counts.
@@ -264,18 +285,24 @@ impl Executor {
         }
     }
 
-    /// Runs a reading call on the socket for reads. `None` means that it found something to keep, and has to write.
-    async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<Option<Value>> {
+    /// Runs a reading call on the socket for reads.
+    async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<Looked> {
         let core = self.fresh(scope, "", patience()).await?.0;
         let mut answers = Answers::default();
         for _ in 0..QUESTIONS_MAX {
             let around = self.surroundings(scope, request, &core, "");
             match request.call.step(around, &core, &answers)? {
                 Step::Read(result) => {
-                    return Ok(Some(envelope::of_read(&core, result, self.clock.unix_ms())));
+                    return Ok(Looked::Done(envelope::of_read(
+                        &core,
+                        result,
+                        self.clock.unix_ms(),
+                    )));
                 }
                 Step::Ask(question) => self.ask(question, &mut answers, scope, &core).await?,
-                Step::Write(_) | Step::Part(_) if request.call.mints_key() => return Ok(None),
+                Step::Write(_) | Step::Part(_) if request.call.mints_key() => {
+                    return Ok(Looked::Keeps(answers.lasting()));
+                }
                 Step::Write(_) | Step::Part(_) => {
                     return Err(Error::new(Code::Internal, "a reading tool wants to write"));
                 }
@@ -291,6 +318,10 @@ impl Executor {
         scope: &Scope,
         core: &Core,
     ) -> Result<()> {
+        if let Question::Vectors { chunks } = question {
+            answers.vectors = Some(self.vectors(chunks).await?);
+            return Ok(());
+        }
         let counter = Arc::clone(self.counters.of(core.encoding));
         let model = self.model.as_ref();
         super::answer::answer(question, answers, &self.ro, scope, counter, model).await?;
@@ -300,6 +331,14 @@ impl Executor {
             queue.retain(|message| message.seq < core.queue.next_seq);
         }
         Ok(())
+    }
+
+    /// What the vectors of this database are; whether an index serves them is asked only where that matters.
+    async fn vectors(&self, chunks: u64) -> Result<VectorsAnswer> {
+        let exact_rows_max = self.archive.settings.exact_rows_max;
+        let setting = vector_setting(&self.ro).await?;
+        let index_ready = chunks > exact_rows_max && vector_index(&self.ro).await?.ready();
+        Ok(VectorsAnswer { setting, index_ready, exact_rows_max })
     }
 
     /// Loads a core, repeating while the database is silent, until the deadline.
@@ -411,8 +450,8 @@ fn curious() -> Error {
 }
 
 impl Run<'_> {
-    async fn write(mut self) -> Result<Value> {
-        let mut answers = Answers::default();
+    /// Runs a writing call, with what is known already.
+    async fn write(mut self, mut answers: Answers) -> Result<Value> {
         let mut trust = true;
         loop {
             let mut turn = Some(self.turn().await?);
@@ -621,6 +660,9 @@ impl Run<'_> {
                 core.rev.clone_from(&rev);
                 executor.cores.put(Arc::new(core));
                 report(&change, self.request.call.name());
+                if change.ingest.is_some() {
+                    executor.archive.nudge();
+                }
                 if part {
                     let evicted = change.evict.as_ref().map_or(0, |e| e.evicted_count);
                     self.count_part(evicted, rev);
@@ -749,6 +791,18 @@ impl Run<'_> {
             created_at: iso8601(now),
             expires_at: now / 1000 + REPLAY_S,
         }
+    }
+}
+
+/// Figures of an archival search that was answered.
+fn report_search(n_probe_given: bool, body: &Value, took: Duration) {
+    metrics::histogram!(meters::ARCHIVAL_SECONDS).record(took.as_secs_f64());
+    if let Some(page) = body["result"]["page"].as_u64() {
+        #[allow(clippy::cast_precision_loss, reason = "pages are few")]
+        metrics::histogram!(meters::ARCHIVAL_PAGE_DEPTH).record(page as f64);
+    }
+    if n_probe_given && body["result"]["nProbe"].is_u64() {
+        metrics::counter!(meters::NPROBE_OVERRIDES, "by" => "caller").increment(1);
     }
 }
 

@@ -19,7 +19,10 @@ mod uds;
 pub use self::core::{
     DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context, note,
 };
-pub use archive::{ArchiveLoaded, VectorIndexState, load_archive, vector_index};
+pub use archive::{
+    ArchiveLoaded, VectorIndexState, load_archive, make_vector_index, nearest, passages,
+    vector_index, vector_rows, vector_setting,
+};
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Credentials, Ro, Rw, Settings};
 pub use endpoint::Endpoint;

@@ -12,6 +12,7 @@ use super::ingest_archival::IngestArchival;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
 use super::record_heartbeat::RecordHeartbeat;
+use super::search_archival::SearchArchival;
 use super::search_recall::SearchRecall;
 use super::store_core::StoreCore;
 use super::write_recall::WriteRecall;
@@ -65,6 +66,7 @@ pub enum Call {
     EvictFifo(EvictFifo),
     SearchRecall(SearchRecall),
     WriteRecall(WriteRecall),
+    SearchArchival(Box<SearchArchival>),
     IngestArchival(Box<IngestArchival>),
     RecordHeartbeat(RecordHeartbeat),
     PostEvent(PostEvent),
@@ -82,6 +84,7 @@ pub enum Tool {
     EvictFifo,
     SearchRecall,
     WriteRecall,
+    SearchArchival,
     IngestArchival,
     RecordHeartbeat,
 }
@@ -95,6 +98,7 @@ impl Tool {
         Self::EvictFifo,
         Self::SearchRecall,
         Self::WriteRecall,
+        Self::SearchArchival,
         Self::IngestArchival,
         Self::RecordHeartbeat,
     ];
@@ -154,6 +158,13 @@ impl Tool {
                 writes: true,
                 schema: schema_of::<WriteRecall>,
             },
+            Self::SearchArchival => Spec {
+                name: "search_archival",
+                description: "Find the passages of archived documents nearest to a question, in words (`query_text`) or as a vector. A page \
+                    holds at most 512 tokens; `next_page_token` goes on with the rest.",
+                writes: true,
+                schema: schema_of::<SearchArchival>,
+            },
             Self::IngestArchival => Spec {
                 name: "ingest_archival",
                 description: "Take a document into the archive, chunk by chunk, so that search_archival finds its passages. Give texts \
@@ -194,6 +205,9 @@ pub fn decode(tool: Tool, arguments: Map<String, Value>) -> Result<Call> {
         Tool::EvictFifo => Call::EvictFifo(decode_as::<EvictFifo>(arguments)?.checked()?),
         Tool::SearchRecall => Call::SearchRecall(decode_as::<SearchRecall>(arguments)?.checked()?),
         Tool::WriteRecall => Call::WriteRecall(decode_as::<WriteRecall>(arguments)?.checked()?),
+        Tool::SearchArchival => {
+            Call::SearchArchival(Box::new(decode_as::<SearchArchival>(arguments)?.checked()?))
+        }
         Tool::IngestArchival => {
             Call::IngestArchival(Box::new(decode_as::<IngestArchival>(arguments)?.checked()?))
         }
@@ -240,6 +254,7 @@ impl Call {
             Self::EvictFifo(_) => "evict_fifo",
             Self::SearchRecall(_) => "search_recall",
             Self::WriteRecall(_) => "write_recall",
+            Self::SearchArchival(_) => "search_archival",
             Self::IngestArchival(_) => "ingest_archival",
             Self::RecordHeartbeat(_) => "record_heartbeat",
             Self::PostEvent(_) => "post_event",
@@ -254,6 +269,7 @@ impl Call {
         match self {
             Self::FetchCore(_) => false,
             Self::SearchRecall(search) => search.rehydrate || search.heartbeat,
+            Self::SearchArchival(search) => search.heartbeat,
             Self::StoreCore(_)
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
@@ -271,6 +287,7 @@ impl Call {
         match self {
             Self::PostEvent(_)
             | Self::SearchRecall(_)
+            | Self::SearchArchival(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_) => true,
             Self::FetchCore(_)
@@ -286,7 +303,10 @@ impl Call {
     /// Whether a caller that names no key is given one with the answer.
     pub fn mints_key(&self) -> bool {
         match self {
-            Self::SearchRecall(_) | Self::RecordHeartbeat(_) | Self::BuryChain(_) => true,
+            Self::SearchRecall(_)
+            | Self::SearchArchival(_)
+            | Self::RecordHeartbeat(_)
+            | Self::BuryChain(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -308,6 +328,7 @@ impl Call {
             Self::AppendFifo(_)
             | Self::SearchRecall(_)
             | Self::WriteRecall(_)
+            | Self::SearchArchival(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
             | Self::PostEvent(_)
@@ -324,6 +345,7 @@ impl Call {
             Self::EvictFifo(input) => input.step(around, core, answers),
             Self::SearchRecall(input) => input.step(around, core, answers),
             Self::WriteRecall(input) => input.step(around, core, answers),
+            Self::SearchArchival(input) => input.step(around, core, answers),
             Self::IngestArchival(input) => input.step(around, core, answers),
             Self::RecordHeartbeat(input) => input.step(around, core, answers),
             Self::PostEvent(input) => input.step(around, core, answers),

@@ -19,6 +19,7 @@ mod tree;
 mod wire;
 
 mod archival;
+mod archival_crash;
 mod bad_input;
 mod conservation;
 mod contract;
