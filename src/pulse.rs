@@ -41,6 +41,8 @@ impl Settings {
 pub struct Guards {
     /// The database as the checks reach it.
     pub admin: Admin,
+    /// What kind of database it is.
+    pub profile: Profile,
     /// Whether setup saw the vector index feature, for users that may not probe it.
     pub vector_recorded: bool,
     /// Our socket.
@@ -57,7 +59,7 @@ impl Guards {
             }
             Err(fault) => {
                 tracing::debug!(%fault, "the database was not checked");
-                startup::check_sockets(&self.socket, Profile::Embedded)
+                startup::check_sockets(&self.socket, self.profile)
             }
         }
     }
