@@ -57,8 +57,8 @@ fn the_metrics_and_their_help() {
 fn the_page_of_the_metrics() {
     let mut text = String::from(
         "# Metrics\n\nPrinted from `src/meters.rs` (`cargo bless`). Served as Prometheus text on the metrics socket (`GET /metrics`). \
-         Where the requirement gives a name, it stands\nbeside the exported one, since Prometheus knows no dots. A metric appears once \
-         something was recorded; what it means for the score is told in `docs/conveyance.md`.\n\n\
+         Where the requirement gives a name, it stands\nbeside the exported one, since Prometheus knows no dots. Counters begin \
+         at 0 where an alert\nwatches their first step; everything else appears once it was recorded. What it means for the score is told in `docs/conveyance.md`.\n\n\
          | Exported | In the requirement | Kind | Unit | Labels | Tells |\n|---|---|---|---|---|---|\n",
     );
     for meter in vctx::meters::ALL {
