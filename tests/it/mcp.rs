@@ -300,6 +300,17 @@ async fn two_clients_start_one_server_and_share_it() {
     let server = servers.only();
     assert_eq!(servers.served(), 1);
 
+    // Both find it dead at once, and start one again.
+    servers.kill(server);
+    one.begin("tools/call", call()).await;
+    two.begin("tools/call", call()).await;
+    for line in [&mut one, &mut two] {
+        let answer = line.read().await;
+        assert_eq!(answer["result"]["isError"], false, "{answer:#}");
+    }
+    let server = servers.only();
+    assert_eq!(servers.served(), 2);
+
     one.leave().await;
     Line::done(two.tool("append_fifo", arguments("append_fifo")).await);
     assert_eq!(servers.only(), server, "the first client took the server along");
@@ -312,7 +323,7 @@ async fn two_clients_start_one_server_and_share_it() {
     let mut three = Line::initialized(&home, &["--agent", "two", "--idle-exit-s", "2"]).await;
     let context = three.ask("resources/read", json!({"uri": "vctx://agent/two/context"})).await;
     let text = context["result"]["contents"][0]["text"].as_str().expect("a text").to_owned();
-    assert_eq!(text.matches("Shall we sail to Elba?").count(), 2);
+    assert_eq!(text.matches("Shall we sail to Elba?").count(), 3);
     assert_ne!(servers.only(), server);
     three.leave().await;
     home.assert_verified("vctx.sock", "two");
