@@ -1,7 +1,7 @@
 //! Composition: configuration in, running server out; start order, drain order; the only file that may start `embedded`.
 
 use std::fs;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,9 +20,12 @@ use crate::clock::SystemClock;
 use crate::config::{Config, Faults, Remote, WriteChoice, password_of, secret_or_new};
 use crate::executor::Executor;
 use crate::ids::{Ids as _, SystemIds};
+use crate::jobs::{DeadChains, Runner};
 use crate::limits::START_MS_MAX;
 use crate::memory::Encoding;
 use crate::models::Gateway;
+use crate::policy::Actor;
+use crate::pulse::{self, Guards};
 use crate::server::{self, Gate, Listening};
 use crate::startup::{self, Finding, Profile};
 use crate::store::{self, Admin, Credentials, Endpoint, Fault, FaultKind, Ro, Rw, WriteMode};
@@ -134,6 +137,7 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
     // The engine goes last: calls that are being drained still need it.
     let (engine_stop, engine_stopping) = watch::channel(false);
     let remote = config.remote()?;
+    let actor = own_actor()?;
     let engine = match remote {
         Some(_) => None,
         None => Some(start_engine(&data_dir, engine_stopping)?),
@@ -153,11 +157,20 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
             stopping.clone(),
         ));
         let serving = tokio::spawn(server::serve(api, gate.router(), stopping.clone()));
+        let (jobs_stopping, watching) = (stopping.clone(), stopping.clone());
         let ready = get_ready(&config, remote, &data_dir, &socket, &gate, stopping).await;
         match ready {
-            Ok(Some(())) => {
+            Ok(Some((executor, guards))) => {
+                let mut jobs = Runner::new(jobs_stopping);
+                jobs.start(DeadChains::new(Arc::clone(&executor), actor));
+                let settings = config.conveyance.clone();
+                let watched = pulse::watch(Arc::clone(&executor), guards, settings, watching);
+                let watched = tokio::spawn(watched);
                 tell(&socket, engine.is_some(), &data_dir);
                 serving.await.ok();
+                jobs.ended().await;
+                watched.await.ok();
+                executor.close_sessions().await;
             }
             Ok(None) => {}
             Err(refused) => {
@@ -175,6 +188,13 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         engine.join().map_err(|_| Stop::Unavailable("the engine's thread panicked".into()))??;
     }
     outcome
+}
+
+/// The server itself, as the rows of events name it when it acts by itself.
+fn own_actor() -> Result<Actor, Stop> {
+    let own = fs::metadata("/proc/self").map_err(cannot("ask for the server's own user id"))?;
+    let pid = i32::try_from(std::process::id()).unwrap_or(0);
+    Ok(Actor { uid: own.uid(), pid, label: Some("vctx serve".into()) })
 }
 
 fn chosen(told: Option<&PathBuf>, configured: &Path, default: impl FnOnce() -> PathBuf) -> PathBuf {
@@ -335,7 +355,7 @@ async fn get_ready(
     socket: &Path,
     gate: &Gate,
     mut stopping: watch::Receiver<bool>,
-) -> Result<Option<()>, Stop> {
+) -> Result<Option<(Arc<Executor>, Guards)>, Stop> {
     let embedded = remote.is_none();
     let begun = crate::clock::now();
     loop {
@@ -344,10 +364,11 @@ async fn get_ready(
             None => connect_embedded(config, data_dir, socket).await,
         };
         let reason = match attempt {
-            Ok(executor) => {
+            Ok((executor, guards)) => {
                 executor.warm(Encoding::default());
-                gate.open(server::router(Arc::new(executor), config.server.tenant.clone()));
-                return Ok(Some(()));
+                let executor = Arc::new(executor);
+                gate.open(server::router(Arc::clone(&executor), config.server.tenant.clone()));
+                return Ok(Some((executor, guards)));
             }
             Err(Stop::Unavailable(reason)) => reason,
             Err(other) => return Err(other),
@@ -367,7 +388,7 @@ async fn connect_embedded(
     config: &Config,
     data_dir: &Path,
     socket: &Path,
-) -> Result<Executor, Stop> {
+) -> Result<(Executor, Guards), Stop> {
     let endpoint = |name: &str| {
         Endpoint::parse(&data_dir.join(name).to_string_lossy())
             .map_err(|e| Stop::Configuration(e.to_string()))
@@ -387,11 +408,17 @@ async fn connect_embedded(
     };
     let passwords = |name: &str| password(name).unwrap_or_default();
     store::set_up(&remote.rw, &root, &config.store.database, Some(&passwords)).await?;
-    checked(&remote.rw, &root, config, socket).await?;
-    executor(config, remote, WriteMode::SingleRequest).await
+    let (_, guards, findings) = checked(&remote.rw, &root, config, socket).await?;
+    let executor = executor(config, remote, WriteMode::SingleRequest).await?;
+    pulse::take(&executor, &findings);
+    Ok((executor, guards))
 }
 
-async fn connect_remote(config: &Config, remote: &Remote, socket: &Path) -> Result<Executor, Stop> {
+async fn connect_remote(
+    config: &Config,
+    remote: &Remote,
+    socket: &Path,
+) -> Result<(Executor, Guards), Stop> {
     let database = &config.store.database;
     let who = &remote.rw_credentials;
     let found = store::schema_version(&remote.rw, who, database).await?;
@@ -404,12 +431,14 @@ async fn connect_remote(config: &Config, remote: &Remote, socket: &Path) -> Resu
             _ => Stop::from(fault),
         })?;
     }
-    let profile = checked(&remote.rw, who, config, socket).await?;
+    let (profile, guards, findings) = checked(&remote.rw, who, config, socket).await?;
     let mode = match (config.store.write_mode, profile) {
         (WriteChoice::Stream, _) | (WriteChoice::Auto, Profile::Cluster) => WriteMode::Stream,
         (WriteChoice::SingleRequest | WriteChoice::Auto, _) => WriteMode::SingleRequest,
     };
-    executor(config, remote.clone(), mode).await
+    let executor = executor(config, remote.clone(), mode).await?;
+    pulse::take(&executor, &findings);
+    Ok((executor, guards))
 }
 
 /// Runs the inside eye; a failed check refuses to serve.
@@ -418,7 +447,7 @@ async fn checked(
     who: &Credentials,
     config: &Config,
     socket: &Path,
-) -> Result<Profile, Stop> {
+) -> Result<(Profile, Guards, Vec<Finding>), Stop> {
     let db = Admin::connect(endpoint, who, &config.store.database).await?;
     let recorded = store::schema_version(endpoint, who, &config.store.database).await?.is_some();
     let (profile, mut findings) = startup::check_database(&db, recorded).await?;
@@ -428,7 +457,8 @@ async fn checked(
         for finding in &findings {
             tracing::info!(check = finding.check, "{}", finding.sentence);
         }
-        return Ok(profile);
+        let guards = Guards { admin: db, vector_recorded: recorded, socket: socket.to_owned() };
+        return Ok((profile, guards, findings));
     }
     Err(Stop::Refused(
         failed
@@ -450,8 +480,8 @@ async fn executor(config: &Config, remote: Remote, mode: WriteMode) -> Result<Ex
     };
     let (ro, rw) = (Ro::connect(&settings).await?, Rw::connect(&settings).await?);
     let model = config.model.clone().map(Gateway::new);
-    Ok(Executor::new(ro, rw, Arc::new(SystemClock), Arc::new(SystemIds), model, mode)
-        .with_heartbeat(config.heartbeat))
+    let executor = Executor::new(ro, rw, Arc::new(SystemClock), Arc::new(SystemIds), model, mode);
+    Ok(executor.with_heartbeat(config.heartbeat).with_sessions(config.conveyance.session_idle_ms))
 }
 
 /// Three next steps, ready to paste.

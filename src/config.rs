@@ -12,6 +12,7 @@ use crate::limits::TENANT_BYTES_MAX;
 use crate::memory::heartbeat::HeartbeatLimits;
 use crate::models::GatewaySettings;
 use crate::policy::{check_limits, check_name};
+use crate::pulse;
 use crate::store::{Credentials, Endpoint};
 use crate::telemetry;
 
@@ -30,6 +31,8 @@ pub struct Config {
     pub heartbeat: HeartbeatLimits,
     /// Logs.
     pub log: telemetry::Settings,
+    /// What the server watches of itself.
+    pub conveyance: pulse::Settings,
     /// A model for summaries.
     #[serde(default)]
     pub model: Option<GatewaySettings>,
@@ -181,6 +184,7 @@ impl Config {
                 ));
             }
         }
+        faults.extend(self.conveyance.faults());
         if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
     }
 

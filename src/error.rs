@@ -55,10 +55,12 @@ codes! {
     AgentExists = "AGENT_EXISTS", 409, "the agent exists with another configuration";
     IdempotencyKeyReused = "IDEMPOTENCY_KEY_REUSED", 409, "the idempotency key belongs to another call";
     Conflict = "CONFLICT", 409, "other writers were faster each time";
+    VectorSettingMismatch = "VECTOR_SETTING_MISMATCH", 409, "the database holds vectors of another kind";
     PageExpired = "PAGE_EXPIRED", 410, "the result list of this page token is no longer kept";
     RevisionStale = "REVISION_STALE", 412, "the memory changed since the given revision";
     BodyTooLarge = "BODY_TOO_LARGE", 413, "the body is larger than allowed";
     TokenBudgetExceeded = "TOKEN_BUDGET_EXCEEDED", 422, "the window has no room for this";
+    LateChunkingRequired = "LATE_CHUNKING_REQUIRED", 422, "chunks must be embedded in the light of their document";
     PinLimitExceeded = "PIN_LIMIT_EXCEEDED", 422, "pinned blocks may take a quarter of the window";
     WindowTooSmall = "WINDOW_TOO_SMALL", 422, "the window is smaller than what must stand in it";
     PreconditionRequired = "PRECONDITION_REQUIRED", 428, "a writing call needs the revision it builds on";

@@ -40,12 +40,16 @@
 //! - [`meters`]: names and help of all metrics.
 //! - [`memory`]: plain values: core, message, event, change, receipt, and how each part is rendered.
 //! - [`policy`]: decisions: who may, what fits, what leaves the queue, what is stale.
+//! - [`chunk`]: the evidence that chunks were embedded late.
 //! - [`context`]: the rendered window and its receipt.
-//! - [`models`]: counts tokens and makes summaries; answers and never decides.
+//! - [`conveyance`]: one number for what the memory carries, from plain counts.
+//! - [`models`]: counts tokens, makes summaries and vectors; answers and never decides.
 //! - [`store`]: the only room that speaks AQL; two sockets, two types.
 //! - [`tools`]: what each tool does to a core; one file each.
 //! - [`executor`]: the bridge: everything above, in the order of the steps.
 //! - [`startup`]: what `guards/` check from outside, checked from inside before serving.
+//! - [`jobs`]: what a server does by itself, now and then.
+//! - [`pulse`]: what the server looks at every few seconds: tiers, guards, sessions.
 //! - [`server`]: sockets, routes, bytes, problem details.
 //! - [`telemetry`]: where logs and metrics go.
 //! - [`client`]: this server's API from outside, for commands, demo and load test.
@@ -55,20 +59,24 @@
 //! - [`cli`]: the subcommands of `vctx`.
 
 pub mod app;
+pub mod chunk;
 pub mod cli;
 pub mod client;
 pub mod clock;
 pub mod config;
 pub mod context;
+pub mod conveyance;
 pub mod error;
 pub mod executor;
 pub mod ids;
+pub mod jobs;
 pub mod limits;
 pub mod mcp;
 pub mod memory;
 pub mod meters;
 pub mod models;
 pub mod policy;
+pub mod pulse;
 pub mod server;
 pub mod startup;
 pub mod store;

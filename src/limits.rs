@@ -107,6 +107,24 @@ pub const MODEL_MS_MAX: u64 = 120_000;
 pub const MODEL_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Times a rendered summary is shortened to meet its cap before it is left out.
 pub const SUMMARY_TRIES_MAX: usize = 6;
+/// Chunks of one ingest; a document of more is given in several, each with a `doc_id` of its own.
+pub const CHUNKS_MAX: usize = 512;
+/// Longest text of one chunk, in bytes.
+pub const CHUNK_BYTES_MAX: usize = 64 * 1024;
+/// Longest name of an archived document, in bytes; it is hashed, so its characters are free.
+pub const DOC_ID_BYTES_MAX: usize = 256;
+/// Longest provenance of a document or chunk, in bytes of its JSON.
+pub const PROVENANCE_BYTES_MAX: usize = 4 * 1024;
+/// Chunks that one query of an ingest writes, in rows; the transaction holds several queries.
+pub const INGEST_ROWS: usize = 128;
+/// Messages that one ingest may be derived from.
+pub const DERIVED_MAX: usize = 512;
+/// Most components of a vector.
+pub const DIMENSION_MAX: u32 = 4_096;
+/// Largest component of a vector: the squares of any two sum up within a float of four bytes, which is what an index computes in.
+pub const COMPONENT_MAX: f64 = 1e15;
+/// Cells that a search looks into unless it or the database says otherwise (`defaultNProbe` of a new vector setting).
+pub const N_PROBE_DEFAULT: u32 = 8;
 /// Largest `max_chain_depth` an agent may have.
 pub const HEARTBEAT_DEPTH_MAX: u64 = 1_024;
 /// Smallest and largest `max_chain_duration_ms` an agent may have.
@@ -115,6 +133,12 @@ pub const HEARTBEAT_DURATION_MS: (u64, u64) = (100, 3_600_000);
 pub const HEARTBEAT_RPS_MAX: u64 = 64;
 /// Largest `cooldown_ms` an agent may have.
 pub const HEARTBEAT_COOLDOWN_MS_MAX: u64 = 60_000;
+/// Pause between two looks for dead chains, in milliseconds.
+pub const SWEEP_MS: u64 = 2_000;
+/// Dead chains closed in one look; what is left waits for the next.
+pub const SWEEP_CHAINS_MAX: u64 = 256;
+/// Longest run of a job, in milliseconds; a run that is cut off leaves whole writes behind.
+pub const JOB_MS_MAX: u64 = 60_000;
 /// How far the clocks of two servers on one database may differ, in milliseconds, before one of them counts as wrong.
 pub const CLOCK_SKEW_MS_MAX: u64 = 2_000;
 /// Longest wait for readiness of the database at the start, in milliseconds.
@@ -151,3 +175,23 @@ pub const MCP_CURRENT_BYTES_MAX: usize = 16 * 1024;
 pub const MCP_CURRENT_MESSAGES: u64 = 5;
 /// Window of an agent that an MCP client makes by its first write, in tokens, unless told otherwise.
 pub const MCP_WINDOW_TOKENS: u64 = 32_768;
+/// Newest messages that the score of an agent looks for; `vctx verify` looks at all.
+pub const SCORE_MESSAGES_MAX: u64 = 20_000;
+/// Newest events that the score of an agent counts.
+pub const SCORE_EVENTS_MAX: u64 = 10_000;
+/// Longest wait for the probe of one tier, in milliseconds.
+pub const PROBE_MS_MAX: u64 = 2_000;
+/// Probes of each tier that are remembered, newest first: an hour at the usual pace.
+pub const PROBES_KEPT: usize = 720;
+/// Pause between two runs of the inside eye, in milliseconds.
+pub const GUARDS_MS: u64 = 60_000;
+/// Sessions of agents measured at the same time; the one that was quiet longest is closed for a new one.
+pub const SESSIONS_MAX: usize = 1_024;
+/// Quiet time after which an agent's session is over, unless configured, in milliseconds: fifteen minutes.
+pub const SESSION_IDLE_MS: u64 = 900_000;
+/// Sessions closed with their figures when the server stops; the rest are closed without a line.
+pub const SESSIONS_TOLD_MAX: usize = 64;
+/// Longest time for that, in milliseconds.
+pub const SESSIONS_TOLD_MS: u64 = 3_000;
+/// Times a model is asked for one summary, the first one counted (SM-02: never a loop).
+pub const SUMMARY_ATTEMPTS_MAX: usize = 3;

@@ -77,7 +77,7 @@ meters! {
     STORE_REQUESTS = Counter "vctx_store_requests_total", "", "requests", ["path"], &[],
         "Database requests by way (typed through arangors, raw past it)";
     STORE_UNANSWERED = Counter "vctx_store_unanswered_total", "", "requests", ["why"], &[],
-        "Database requests without a useful answer, by why (unreachable, lost, late, failed)";
+        "Database requests without a useful answer, by why (unreachable, lost, garbage, failed)";
     STORE_TRIPS = Counter "vctx_store_trips_total", "", "queries", ["socket"], &[],
         "Queries sent to the database by socket";
     TRANSACTIONS = Counter "vctx_transactions_total", "", "transactions", ["outcome"], &[],

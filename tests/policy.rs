@@ -9,7 +9,7 @@ use vctx::context::assemble;
 use vctx::error::{Code, Error};
 use vctx::ids::SeededIds;
 use vctx::memory::core::Core;
-use vctx::memory::event::EventType;
+use vctx::memory::event::{Event, EventType};
 use vctx::memory::message::{Kind, Message};
 use vctx::memory::page::Page;
 use vctx::memory::receipt;
@@ -20,7 +20,7 @@ use vctx::policy::{
     Actor, Answers, Depends, Draft, Finish, Flush, Principal, Question, Scope, SummaryAnswer,
     Surroundings, admit, changed_since, pinned_tokens_max, summary_tokens_max, tokens,
 };
-use vctx::tools::{Call, NewAgent, PatchAgent, Step, Tool, decode, decode_as, new_core};
+use vctx::tools::{Call, NewAgent, PatchAgent, PostEvent, Step, Tool, decode, decode_as, new_core};
 
 /// One token for each started group of four bytes: fast, and as little additive over joins as a real tokenizer.
 struct FourBytes;
@@ -44,7 +44,7 @@ struct World {
     messages: Vec<Message>,
     logged: BTreeMap<u64, String>,
     joined: BTreeMap<u64, u64>,
-    events: Vec<EventType>,
+    events: Vec<Event>,
     pages: Vec<Page>,
     unix_ms: u64,
     /// Whether everything is checked after each write; filling a long queue does without.
@@ -121,6 +121,7 @@ impl World {
                         local::summarise(&previous, &lines, tokens_max, &FourBytes).content;
                     answers.summary = Some(SummaryAnswer { of, content, details: Map::new() });
                 }
+                Step::Ask(other) => panic!("{}: nobody here answers {other:?}", call.name()),
                 Step::Part(change) => {
                     self.write(&change);
                     answers = Answers::default();
@@ -169,7 +170,7 @@ impl World {
             let message = self.messages.iter_mut().find(|m| m.key == recount.key).unwrap();
             message.token_estimate = recount.token_estimate;
         }
-        self.events.extend(change.events.iter().map(|e| e.kind));
+        self.events.extend(change.events.iter().cloned());
         self.pages.extend(change.pages.iter().cloned());
         self.core = change.after.clone();
         self.core.rev = format!("rev{}", self.core.version);
@@ -231,7 +232,7 @@ impl World {
     }
 
     fn count(&self, kind: EventType) -> usize {
-        self.events.iter().filter(|k| **k == kind).count()
+        self.events.iter().filter(|e| e.kind == kind).count()
     }
 
     fn occupancy(&self) -> u64 {
@@ -446,6 +447,115 @@ fn time_never_stands_still_between_two_messages() {
     assert_eq!(world.messages[1].created_at, iso8601(9_002));
 }
 
+/// The rows of a chain: what began and what ended, with the reason.
+fn beats(world: &World) -> Vec<String> {
+    let beat = |event: &&Event| matches!(event.kind, EventType::HbStart | EventType::HbEnd);
+    let told = |event: &Event| match event.kind {
+        EventType::HbStart => "start".to_owned(),
+        _ => format!(
+            "{} by {} at {}",
+            event.details["reason"].as_str().unwrap(),
+            event.details["closed_by"].as_str().unwrap(),
+            event.details["chain_depth"]
+        ),
+    };
+    world.events.iter().filter(beat).map(told).collect()
+}
+
+#[test]
+fn an_event_from_outside_ends_a_chain_and_a_write_inside_does_not() {
+    let go = json!({"state": "continue"});
+    let mut world = World::new(4_000, "");
+    world.call("record_heartbeat", go.clone()).unwrap();
+    world.call("store_core", json!({"block_id": "b", "content": "x"})).unwrap();
+    world.call("append_fifo", json!({"message": "I look.", "role": "assistant"})).unwrap();
+    world.call("write_recall", json!({"entries": [{"content": "y"}]})).unwrap();
+    let second = world.call("record_heartbeat", go.clone()).unwrap();
+    assert_eq!(second["result"]["chain_depth"], 2);
+    let told = world.call("append_fifo", said(10)).unwrap()["heartbeat"].clone();
+    assert_eq!(
+        (&told["terminated_reason"], &told["closed_by"], &told["chain_depth"]),
+        (&json!("explicit_yield"), &json!("event"), &json!(2))
+    );
+    let third = world.call("record_heartbeat", go.clone()).unwrap();
+    assert_eq!(third["result"]["chain_depth"], 1, "a new chain");
+    let event = decode_as::<PostEvent>(
+        json!({"class": "scheduled", "content": "tick"}).as_object().cloned().unwrap(),
+    );
+    world.run(&Call::PostEvent(event.unwrap())).unwrap();
+    world.call("append_fifo", said(10)).unwrap();
+    assert_eq!(
+        beats(&world),
+        ["start", "explicit_yield by event at 2", "start", "explicit_yield by event at 1"]
+    );
+}
+
+#[test]
+fn a_dead_chain_is_closed_by_the_next_write_of_its_agent() {
+    let mut world = World::new(4_000, "");
+    world.call("record_heartbeat", json!({"state": "continue"})).unwrap();
+    world.unix_ms += 60_000;
+    let told = world.call("store_core", json!({"block_id": "b", "content": "x"})).unwrap();
+    assert_eq!(told["heartbeat"]["terminated_reason"], "duration");
+    assert_eq!(beats(&world), ["start", "duration by write at 1"]);
+    let cooling = world.call("record_heartbeat", json!({"state": "continue"})).unwrap_err();
+    assert_eq!(cooling.code, Code::HeartbeatCooldown);
+    assert_eq!(cooling.fields["retry_after_ms"], 749);
+}
+
+#[test]
+fn what_only_has_to_wait_changes_nothing() {
+    let mut world = World::new(4_000, "");
+    for _ in 0..3 {
+        world.call("record_heartbeat", json!({"state": "continue"})).unwrap();
+    }
+    let before = world.core.clone();
+    let error = world.call("record_heartbeat", json!({"state": {"status": "continue"}}));
+    let error = error.unwrap_err();
+    assert_eq!(
+        (error.code, &error.fields["retry_after_ms"]),
+        (Code::HeartbeatRateLimited, &json!(997))
+    );
+    assert_eq!(world.core, before);
+}
+
+#[test]
+fn a_note_is_a_word_in_the_events_and_nothing_else() {
+    let mut world = World::new(4_000, "");
+    let noted = |note: &str| json!({"state": {"status": "continue", "note": note}});
+    world.call("record_heartbeat", noted("page-1")).unwrap();
+    let start = world.events.iter().find(|e| e.kind == EventType::HbStart).unwrap();
+    assert_eq!(start.details["note"], "page-1");
+    for (arguments, field) in [
+        (noted("what the user said"), "state.note"),
+        (json!({"state": "pause"}), "state"),
+        (json!({"state": {"status": "yield", "mood": "good"}}), "state.mood"),
+        (json!({}), "state"),
+    ] {
+        let error = world.call("record_heartbeat", arguments.clone()).unwrap_err();
+        assert_eq!(error.fields["field"], field, "{arguments}: {error}");
+    }
+    assert_eq!(world.core.heartbeat.chain.as_ref().unwrap().depth, 1);
+}
+
+#[test]
+fn limits_of_heartbeats_change_while_a_chain_runs() {
+    let mut world = World::new(4_000, "");
+    world.call("record_heartbeat", json!({"state": "continue"})).unwrap();
+    world.patch(json!({"heartbeat": {"max_chain_depth": 1, "cooldown_ms": 0}})).unwrap();
+    let ended = world.call("record_heartbeat", json!({"state": "continue"})).unwrap();
+    assert_eq!(ended["result"]["terminated_reason"], "depth");
+    assert_eq!(world.core.heartbeat.limits.rps_limit, 3, "what is absent stays");
+    for (body, field) in [
+        (json!({"heartbeat": {"rps_limit": 0}}), "heartbeat.rps_limit"),
+        (json!({"heartbeat": {"pulse": 1}}), "heartbeat.pulse"),
+        (json!({"heartbeat": {}}), "body"),
+    ] {
+        let error = world.patch(body.clone()).unwrap_err();
+        assert_eq!(error.fields["field"], field, "{body}: {error}");
+    }
+}
+
 /// A random call.
 fn any_call() -> impl Strategy<Value = (&'static str, Value)> {
     let text = prop_oneof!["[a-z ]{0,400}", "\\PC{0,60}", Just("日本語のテキスト🙂".repeat(9))];
@@ -460,6 +570,8 @@ fn any_call() -> impl Strategy<Value = (&'static str, Value)> {
         3 => (0..6u8, words.clone()).prop_map(|(id, t)| {
             ("append_fifo", json!({"message": {"content": t, "tool_call_id": format!("c{id}")}, "role": "tool"}))
         }),
+        3 => prop_oneof![3 => Just("continue"), 1 => Just("yield")]
+            .prop_map(|state| ("record_heartbeat", json!({"state": state}))),
         2 => (0..4u8, words.clone(), any::<bool>(), any::<bool>()).prop_map(|(id, t, pinned, append)| {
             let mode = if append { "append" } else { "replace" };
             ("store_core", json!({"block_id": format!("b{id}"), "content": t, "policy": {"pinned": pinned, "mode": mode}}))
@@ -484,13 +596,17 @@ proptest! {
             match world.call(tool, arguments) {
                 Ok(_) => appended += usize::from(matches!(tool, "append_fifo" | "write_recall")),
                 Err(error) => {
-                    prop_assert!(matches!(error.code, Code::TokenBudgetExceeded | Code::PinLimitExceeded), "{error}");
+                    let expected = [Code::TokenBudgetExceeded, Code::PinLimitExceeded,
+                        Code::HeartbeatRateLimited, Code::HeartbeatCooldown];
+                    prop_assert!(expected.contains(&error.code), "{error}");
                     // A first part of a flush may stand; the call itself left nothing.
                     prop_assert_eq!(before.chain, world.core.chain.clone());
                 }
             }
         }
         prop_assert_eq!(world.messages.len(), appended);
+        let (started, ended) = (world.count(EventType::HbStart), world.count(EventType::HbEnd));
+        prop_assert_eq!(started, ended + usize::from(world.core.heartbeat.chain.is_some()));
     }
 }
 

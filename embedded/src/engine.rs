@@ -8,16 +8,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::catalog::Catalog;
+use crate::data::Trainer;
 use crate::disk::Directory;
 use crate::encode::{Key, Space, local_id_of_key, successor};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
     COLLECTION_LOCK_WAIT_MS, MEMTABLE_BYTES, REQUEST_WRITES_BYTES_MAX, SWEEP_INTERVAL_MS,
-    TTL_INTERVAL_MS,
+    TTL_INTERVAL_MS, VECTOR_INTERVAL_MS,
 };
 use crate::storage::{Batch, Bytes, FjallStore, Store};
 use crate::txn::{
-    Beginning, Clock, CollectionLocks, Declared, Locks, Registry, Resources, Transaction,
+    Beginning, Clock, CollectionLocks, Declared, Locks, Registry, Resources, Transaction, Vectors,
     revision_text,
 };
 use crate::value::Value;
@@ -66,6 +67,7 @@ pub struct Engine {
     options: Options,
     house: Arc<House>,
     housekeeper: Option<JoinHandle<()>>,
+    trainer: Option<JoinHandle<()>>,
     _directory: Directory,
 }
 
@@ -99,6 +101,7 @@ impl Engine {
             locks: Locks::default(),
             collection_locks: Arc::new(CollectionLocks::default()),
             last_keys: Mutex::default(),
+            vectors: Vectors::default(),
         });
         let catalog = Arc::new(Catalog::load(&*snapshot)?);
         drop(snapshot);
@@ -114,6 +117,7 @@ impl Engine {
             options,
             house: Arc::default(),
             housekeeper: None,
+            trainer: None,
             _directory: directory,
         };
         if engine.database("_system").is_err() {
@@ -121,6 +125,7 @@ impl Engine {
         }
         engine.clear_leftovers_soon();
         engine.housekeeper = Some(engine.keep_house()?);
+        engine.trainer = Some(engine.train_vectors()?);
         Ok(Arc::new(engine))
     }
 
@@ -211,6 +216,25 @@ impl Engine {
             Error::new(Code::SystemError, format!("start the housekeeper: {error}"))
         })
     }
+
+    /// Trains vector indexes in a thread of its own: it may take minutes, and the housekeeper has streams to abort.
+    fn train_vectors(&self) -> Result<JoinHandle<()>> {
+        let house = self.house.clone();
+        let mut trainer = Trainer::new(self.resources.clone(), self.catalog.clone());
+        let run = move || {
+            while house.rest(Duration::from_millis(VECTOR_INTERVAL_MS)) {
+                trainer.round(&|| house.stopped());
+            }
+        };
+        std::thread::Builder::new().name("vector trainer".into()).spawn(run).map_err(|error| {
+            Error::new(Code::SystemError, format!("start the vector trainer: {error}"))
+        })
+    }
+
+    /// Whether the engine is going down.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.house.stopped()
+    }
 }
 
 impl House {
@@ -224,6 +248,13 @@ impl House {
         if orders.stop { None } else { Some(std::mem::take(&mut orders.clear_leftovers)) }
     }
 
+    /// Waits; false to stop.
+    fn rest(&self, time: Duration) -> bool {
+        let orders = self.orders.lock().expect("only moves inside");
+        let rested = self.changed.wait_timeout_while(orders, time, |orders| !orders.stop);
+        !rested.expect("only moves inside").0.stop
+    }
+
     fn stopped(&self) -> bool {
         self.orders.lock().expect("only moves inside").stop
     }
@@ -233,8 +264,12 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.house.orders.lock().expect("only moves inside").stop = true;
         self.house.changed.notify_all();
-        if self.housekeeper.take().is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the housekeeper ended in a panic");
+        for (thread, who) in
+            [(&mut self.housekeeper, "housekeeper"), (&mut self.trainer, "vector trainer")]
+        {
+            if thread.take().is_some_and(|thread| thread.join().is_err()) {
+                tracing::error!("the {who} ended in a panic");
+            }
         }
     }
 }

@@ -54,5 +54,6 @@ mod storage;
 pub mod syntax;
 pub mod txn;
 pub mod value;
+mod vector;
 
 pub use engine::{Engine, Options};

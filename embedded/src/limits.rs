@@ -62,5 +62,27 @@ pub const COLLECTIONS_MAX: usize = 10_000;
 pub const DATABASES_MAX: usize = 4096;
 /// Milliseconds that a change of definitions waits for writers of its collection.
 pub const DEFINITION_LOCK_WAIT_MS: u64 = 30_000;
+/// Edges on one path of a traversal.
+pub const TRAVERSAL_DEPTH_MAX: u64 = 10_000;
+/// Edges that one traversal may look at.
+pub const TRAVERSAL_EDGES_MAX: u64 = 100_000_000;
 /// Milliseconds between two looks at idle stream transactions.
 pub const SWEEP_INTERVAL_MS: u64 = 1_000;
+/// Bytes of the centroids of one vector index; they are kept in memory once a query or a write has asked for them.
+pub const VECTOR_CENTROIDS_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of the sample that a vector index is trained on; a larger one is drawn smaller, by chance.
+pub const VECTOR_SAMPLE_BYTES_MAX: u64 = 256 << 20;
+/// Rounds of k-means of one training.
+pub const VECTOR_TRAINING_ROUNDS_MAX: u32 = 1_000;
+/// Vectors that are moved into their lists in one step, while writers of the collection wait.
+pub const VECTOR_STEP: usize = 1_000;
+/// Milliseconds that a step of a vector index waits for the writers of its collection (new ones wait behind it).
+pub const VECTOR_LOCK_WAIT_MS: u64 = 250;
+/// Milliseconds between two looks at vector indexes that are not ready.
+pub const VECTOR_INTERVAL_MS: u64 = 1_000;
+/// Milliseconds until a failed training is tried again (3.12.10: `--vector-index-build-retry-backoff` 60 s).
+pub const VECTOR_RETRY_MS: u64 = 60_000;
+/// Tries to get past the writers of a collection before a training in the foreground is left to the background.
+pub const VECTOR_LOCK_TRIES_MAX: u32 = 20;
+/// Vectors of a list between two looks at deadline and kill.
+pub const VECTORS_PER_LOOK: usize = 4_096;

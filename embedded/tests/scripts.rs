@@ -1,7 +1,7 @@
 //! Scripts: each file sets up a database of its own, runs queries and holds the answers; `UPDATE_GOLDENFILES=1` rewrites
 //! the answers.
 //!
-//! Lines: `collection NAME`, `edges NAME`, `index NAME a,b.c [unique] [sparse]`, `insert NAME {…}` set up; `> AQL` runs a
+//! Lines: `collection NAME`, `edges NAME`, `graph NAME edges:from>to …`, `index NAME a,b.c [unique] [sparse]`, `insert NAME {…}` set up; `> AQL` runs a
 //! query (`| ` continues it, `@ {…}` in front gives its binds), `stats> AQL` shows counters too, `plan> AQL` shows the
 //! nodes instead. All lines behind a query up to an empty one are its answer. `{"$rev": "c/key"}` among the binds is the
 //! revision of that document; revisions in answers show as `REV`.
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arango_embedded::error::Result;
 use arango_embedded::query::{Query, QueryOptions, prepare};
 use arango_embedded::schema::{
-    Collection, CollectionKind, Index, IndexKind, KeyGenerator, KeyOptions,
+    Collection, CollectionKind, EdgeDefinition, Graph, Index, IndexKind, KeyGenerator, KeyOptions,
 };
 use arango_embedded::txn::{Declared, WriteOptions};
 use arango_embedded::value::{Object, Value, parse};
@@ -38,6 +38,7 @@ impl Session {
         match words.as_slice() {
             ["collection", name] => self.collection(name, CollectionKind::Document),
             ["edges", name] => self.collection(name, CollectionKind::Edge),
+            ["graph", name, rest] => self.graph(name, rest),
             ["index", name, rest] => self.index(name, rest),
             ["insert", name, json] => self.insert(name, &parse(json.as_bytes())?),
             _ => panic!("unknown line: {line}"),
@@ -64,6 +65,22 @@ impl Session {
             indexes: Vec::new(),
         };
         self.engine.create_collection(DATABASE, collection).map(|_| ())
+    }
+
+    fn graph(&self, name: &str, rest: &str) -> Result<()> {
+        let names = |text: &str| text.split(',').map(str::to_owned).collect();
+        let definition = |text: &str| {
+            let (collection, ends) = text.split_once(':').expect("edges:from>to");
+            let (from, to) = ends.split_once('>').expect("from>to");
+            EdgeDefinition { collection: collection.to_owned(), from: names(from), to: names(to) }
+        };
+        let graph = Graph {
+            name: name.to_owned(),
+            rev: String::new(),
+            edge_definitions: rest.split(' ').map(definition).collect(),
+            orphan_collections: Vec::new(),
+        };
+        self.engine.put_graph(DATABASE, graph)
     }
 
     fn index(&self, collection: &str, rest: &str) -> Result<()> {
@@ -178,7 +195,11 @@ fn plan_text(plan: &Value) -> String {
         if let Some(collection) = node.text_of("collection") {
             write!(out, " {collection}").expect("a string takes all");
         }
-        if let Some([index]) = node.attribute("indexes").as_array() {
+        if node.text_of("type") == Some("TraversalNode") {
+            let part = |name: &str| node.attribute(name).to_json();
+            write!(out, " {} {} {}", part("edgeCollections"), part("directions"), part("options"))
+                .expect("a string takes all");
+        } else if let Some([index]) = node.attribute("indexes").as_array() {
             let condition = node.attribute("condition").to_json();
             let backwards = if node.attribute("reverse").is_true() { " backwards" } else { "" };
             write!(out, " {} {condition}{backwards}", index.text_of("name").expect("a name"))

@@ -6,6 +6,8 @@ use std::time::Duration;
 /// What is printed for help and for a wrong command line.
 pub(crate) const USAGE: &str = "\
 Usage: vctx-loadtest bench [--seconds N] [--vctx PROGRAM] [--dir DIR] [--commit ID] [--out FILE.md]
+       vctx-loadtest slo [--scenario NAME] [--scale F] [--rate R] [--seconds N] [--socket PATH] [--corpus FILE] [--queries FILE]
+                         [--vectors FILE] [--query-vectors FILE] [--vctx PROGRAM] [--dir DIR] [--commit ID] [--out FILE.md]
        vctx-loadtest echo --socket PATH
 
 bench   measures vctx and the floors of this machine side by side, and prints a report in Markdown
@@ -14,17 +16,27 @@ bench   measures vctx and the floors of this machine side by side, and prints a 
   --dir DIR       where data is written; the disk that is measured [default: the temporary directory]
   --commit ID     the commit in the report [default: that of the working directory]
   --out FILE.md   writes the report there too
+slo     holds the service levels against calls that arrive at a fixed rate, with writers beside; an unmet level ends with 70
+  --scenario NAME recall, archival, core_write, all, or the path of a file like those in loadtest/scenarios [default: all]
+  --scale F       share of the scenario's rows, above 0 to 1 [default: 0.01]
+  --rate R        arrivals a second [default: the scenario's]
+  --socket PATH   loads a running server instead of starting one
+  --corpus FILE   texts to store, a line each: plain, or JSON with content, text or query
+  --queries FILE  questions, in the same forms
+  --vectors FILE, --query-vectors FILE
+                  vectors to store and to ask for: .fvecs, or JSON lines of arrays
 echo    answers each POST with its own JSON, parsed and written anew: the floor of a request";
 
 /// Longest and default time of one measure, in seconds.
 const SECONDS: (u64, u64) = (600, 6);
 
 /// What to do.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum Command {
     Help,
     Echo { socket: PathBuf },
     Bench(Options),
+    Slo(Box<SloOptions>),
 }
 
 /// How to measure.
@@ -42,10 +54,47 @@ pub(crate) struct Options {
     pub(crate) out: Option<PathBuf>,
 }
 
+/// Scale of a run that does not name one: a hundredth of what is promised for.
+const SCALE: f64 = 0.01;
+
+/// How service levels are measured.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct SloOptions {
+    /// Name or path of a scenario.
+    pub(crate) scenario: String,
+    /// Share of the scenario's rows.
+    pub(crate) scale: f64,
+    /// Arrivals a second; none: the scenario's.
+    pub(crate) rate: Option<f64>,
+    /// Time of each timetable.
+    pub(crate) time: Duration,
+    /// A running server; none: one is started.
+    pub(crate) socket: Option<PathBuf>,
+    /// Files instead of what is made.
+    pub(crate) corpus: Option<PathBuf>,
+    pub(crate) queries: Option<PathBuf>,
+    pub(crate) vectors: Option<PathBuf>,
+    pub(crate) query_vectors: Option<PathBuf>,
+    /// As for the bench.
+    pub(crate) vctx: Option<PathBuf>,
+    pub(crate) dir: Option<PathBuf>,
+    pub(crate) commit: Option<String>,
+    pub(crate) out: Option<PathBuf>,
+}
+
+impl SloOptions {
+    /// The files that were given, by their names.
+    pub(crate) fn external(&self) -> Vec<String> {
+        let given = [&self.corpus, &self.queries, &self.vectors, &self.query_vectors];
+        given.into_iter().flatten().map(|path| path.display().to_string()).collect()
+    }
+}
+
 /// Reads the words behind the program's name.
 pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String> {
     match words.next().as_deref() {
         Some("bench") => bench(words).map(Command::Bench),
+        Some("slo") => slo(words).map(|options| Command::Slo(Box::new(options))),
         Some("echo") => match (words.next().as_deref(), words.next(), words.next()) {
             (Some("--socket"), Some(path), None) => Ok(Command::Echo { socket: path.into() }),
             _ => Err("echo takes --socket PATH".into()),
@@ -71,6 +120,42 @@ fn bench(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
         }
     }
     Ok(options)
+}
+
+fn slo(mut words: impl Iterator<Item = String>) -> Result<SloOptions, String> {
+    let mut options = SloOptions {
+        scenario: "all".into(),
+        scale: SCALE,
+        time: Duration::from_secs(SECONDS.1),
+        ..SloOptions::default()
+    };
+    while let Some(name) = words.next() {
+        let value = words.next().ok_or_else(|| format!("{name} needs a value"))?;
+        match name.as_str() {
+            "--scenario" => options.scenario = value,
+            "--scale" => options.scale = number(&name, &value, 1.0)?,
+            "--rate" => options.rate = Some(number(&name, &value, 100_000.0)?),
+            "--seconds" => options.time = seconds(&value)?,
+            "--socket" => options.socket = Some(value.into()),
+            "--corpus" => options.corpus = Some(value.into()),
+            "--queries" => options.queries = Some(value.into()),
+            "--vectors" => options.vectors = Some(value.into()),
+            "--query-vectors" => options.query_vectors = Some(value.into()),
+            "--vctx" => options.vctx = Some(value.into()),
+            "--dir" => options.dir = Some(value.into()),
+            "--commit" => options.commit = Some(value),
+            "--out" => options.out = Some(value.into()),
+            other => return Err(format!("unknown option `{other}`")),
+        }
+    }
+    Ok(options)
+}
+
+fn number(name: &str, text: &str, most: f64) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(n) if n > 0.0 && n <= most => Ok(n),
+        _ => Err(format!("{name}: a number above 0, at most {most}")),
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -105,6 +190,9 @@ mod tests {
             ("bench --seconds", "--seconds needs a value"),
             ("bench --seconds 0", "--seconds: a whole number from 1 to 600"),
             ("bench --speed 1", "unknown option `--speed`"),
+            ("slo --scale 2", "--scale: a number above 0, at most 1"),
+            ("slo --rate 0", "--rate: a number above 0, at most 100000"),
+            ("slo --probe 1", "unknown option `--probe`"),
             ("echo", "echo takes --socket PATH"),
         ] {
             assert_eq!(read(line), Err(fault.to_owned()), "{line}");

@@ -10,6 +10,7 @@ mod load;
 mod machine;
 mod meters;
 mod report;
+mod slo;
 mod tools;
 
 use std::process::ExitCode;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         }
         Ok(Command::Echo { socket }) => echo::serve(&socket),
         Ok(Command::Bench(options)) => bench::run(&options),
+        Ok(Command::Slo(options)) => slo::run(&options),
         Err(fault) => {
             eprintln!("vctx-loadtest: {fault}\n\n{USAGE}");
             return ExitCode::from(EXIT_USAGE);

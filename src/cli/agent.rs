@@ -46,7 +46,7 @@ enum Action {
         #[command(flatten)]
         target: Target,
     },
-    /// Change an agent's window, system text or encoding
+    /// Change an agent's window, system text, encoding or limits of heartbeats
     Patch {
         name: String,
         /// Tokens of its window
@@ -58,6 +58,9 @@ enum Action {
         /// How tokens are counted: o200k_base or cl100k_base
         #[arg(long)]
         encoding: Option<String>,
+        /// Limits of its chains of heartbeats, as JSON: '{"max_chain_depth": 5}'
+        #[arg(long, value_name = "JSON")]
+        heartbeat: Option<String>,
         /// Revision the change builds on; '*' accepts any
         #[arg(long, value_name = "REV")]
         rev: Option<String>,
@@ -86,8 +89,12 @@ pub(crate) async fn run(agent: Agent) -> Result<(), Failure> {
             show(&target, &target.client().create_agent(&name, &new).await?)
         }
         Action::List { target } => list(&target).await,
-        Action::Patch { name, window, system, encoding, rev, target } => {
-            let change = change(window, system.as_deref(), encoding)?;
+        Action::Patch { name, window, system, encoding, heartbeat, rev, target } => {
+            let mut change = change(window, system.as_deref(), encoding)?;
+            if let Some(limits) = heartbeat {
+                change["heartbeat"] = args::json("--heartbeat", &limits)?;
+            }
+            check_change(&change)?;
             show(&target, &target.client().patch_agent(&name, &change, &Write::new(rev)).await?)
         }
     }
@@ -108,11 +115,14 @@ fn change(
     if let Some(encoding) = encoding {
         change["encoding"] = json!(encoding);
     }
+    Ok(change)
+}
+
+fn check_change(change: &Value) -> Result<(), Failure> {
     match change.as_object().is_some_and(|change| change.is_empty()) {
-        true => {
-            Err(Failure::usage("nothing to change").next("give --window, --system or --encoding"))
-        }
-        false => Ok(change),
+        true => Err(Failure::usage("nothing to change")
+            .next("give --window, --system, --encoding or --heartbeat")),
+        false => Ok(()),
     }
 }
 

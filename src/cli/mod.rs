@@ -3,6 +3,7 @@
 mod agent;
 mod args;
 mod context;
+mod conveyance;
 mod demo;
 mod engine;
 mod exit;

@@ -8,7 +8,8 @@ use clap::{Parser, Subcommand};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{
-    agent, context, demo, engine, mcp, messages, report, serve, setup, state, tool, tools, verify,
+    agent, context, conveyance, demo, engine, mcp, messages, report, serve, setup, state, tool,
+    tools, verify,
 };
 
 /// A memory server for language models: what outgrows the window is evicted in one transaction, and nothing is lost.
@@ -42,6 +43,7 @@ enum Command {
     State(state::State),
     Context(context::Context),
     Messages(messages::Messages),
+    Conveyance(conveyance::Conveyance),
     Tools(tools::Tools),
     Verify(verify::Verify),
     Report(report::Report),
@@ -76,6 +78,7 @@ fn perform(command: Command) -> ExitCode {
         Command::State(state) => finish(state.target.json, state::run(state)),
         Command::Context(context) => finish(context.target.json, context::run(context)),
         Command::Messages(messages) => finish(messages.target.json, messages::run(messages)),
+        Command::Conveyance(asked) => finish(asked.target.json, conveyance::run(asked)),
         Command::Tools(tools) => finish(tools.target.json, tools::run(tools)),
         Command::Mcp(mcp) => finish(false, mcp::run(mcp)),
         Command::Verify(verify) => finish(verify.target.json, verify::run(verify)),

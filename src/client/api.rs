@@ -120,6 +120,11 @@ impl Client {
         self.get(&format!("{}/context", agent_path(agent))).await
     }
 
+    /// The score of an agent's session, or of its whole life, with every count it comes from.
+    pub async fn conveyance(&self, agent: &str, of: &str) -> Result<Value, Problem> {
+        self.get(&format!("{}/conveyance?of={of}", agent_path(agent))).await
+    }
+
     /// A page of messages from `from_seq` on, and where the next page begins.
     pub async fn messages(
         &self,
@@ -160,11 +165,6 @@ impl Client {
             }
             next => Ok((events, next)),
         }
-    }
-
-    /// The conveyance of an agent's memory with every input.
-    pub async fn conveyance(&self, agent: &str) -> Result<Value, Problem> {
-        self.get(&format!("{}/conveyance", agent_path(agent))).await
     }
 
     /// Schemas of the tools in a format the server knows (`json-schema`).

@@ -1,15 +1,15 @@
-//! Who answers what a tool asks: the store knows the queue, a summariser the summary.
+//! Who answers what a tool asks: the store knows queue and archive, a summariser the summary, an embedder the vectors.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::limits::QUEUE_ROWS_MAX;
 use crate::memory::TokenCounter;
-use crate::models::{Gateway, local};
-use crate::policy::{Answers, Question, Scope, SummaryAnswer};
-use crate::store::{Ro, queue, result_page};
+use crate::models::{Gateway, lexical, local};
+use crate::policy::{Answers, ArchiveAnswer, Question, Scope, SummaryAnswer};
+use crate::store::{Ro, load_archive, queue, result_page, vector_index};
 
 /// Answers a question into `answers`. Local answers are computed off the IO threads.
 pub(super) async fn answer(
@@ -23,6 +23,25 @@ pub(super) async fn answer(
     match question {
         Question::Queue { head_seq } => {
             answers.queue = Some(queue(ro, scope, head_seq, QUEUE_ROWS_MAX).await?);
+        }
+        Question::Archive { manifest_key, messages } => {
+            let loaded = load_archive(ro, scope, &manifest_key, &messages).await?;
+            let index_ready = loaded.setting.is_some() && vector_index(ro).await?.ready();
+            answers.archive = Some(ArchiveAnswer {
+                manifest: loaded.manifest,
+                setting: loaded.setting,
+                messages: loaded.messages,
+                index_ready,
+            });
+        }
+        Question::Embed { texts, dimension } => {
+            let dimension = dimension as usize;
+            let vectors =
+                tokio::task::spawn_blocking(move || lexical::embed_document(&texts, dimension));
+            answers.embeddings =
+                Some(vectors.await.map_err(|e| {
+                    Error::new(Code::Internal, "the embedder stopped").caused_by(e)
+                })?);
         }
         Question::Page { handle } => {
             answers.page = Some(result_page(ro, scope, &handle).await?);
@@ -49,10 +68,7 @@ pub(super) async fn answer(
                 local::summarise(&previous, &borrowed, tokens_max, &*counter)
             })
             .await
-            .map_err(|e| {
-                crate::error::Error::new(crate::error::Code::Internal, "the summariser stopped")
-                    .caused_by(e)
-            })?;
+            .map_err(|e| Error::new(Code::Internal, "the summariser stopped").caused_by(e))?;
             let drift = Some((content.information_drift, content.random_drift, content.facts_kept));
             answers.summary = Some(SummaryAnswer {
                 of,

@@ -32,12 +32,19 @@ pub(super) fn of_read(core: &Core, result: Map<String, Value>, now_ms: u64) -> V
     finished(map, &core.rev, false)
 }
 
-/// A stored or fresh answer with its revision, where the result asks for it too.
+/// A stored or fresh answer with its revision, where the result asks for it too. A result that has a revision of its own (an archived
+/// document's) gives it to the answer; the agent's stands beside it.
 pub(super) fn finished(mut map: Map<String, Value>, rev: &str, replayed: bool) -> Value {
-    if let Some(slot) = map.get_mut("result").and_then(|r| r.get_mut("_rev")) {
-        *slot = rev.into();
-    }
     map.insert("_rev".into(), rev.into());
+    if let Some(slot) = map.get_mut("result").and_then(|r| r.get_mut("_rev")) {
+        if slot.is_null() {
+            *slot = rev.into();
+        } else {
+            let own = slot.clone();
+            map.insert("agent_rev".into(), rev.into());
+            map.insert("_rev".into(), own);
+        }
+    }
     map.insert("replayed".into(), replayed.into());
     Value::Object(map)
 }

@@ -3,10 +3,15 @@
 mod answer;
 mod cache;
 mod envelope;
+mod heartbeat;
+mod measures;
 mod read;
 mod request;
 mod run;
+mod score;
 mod turns;
 
+pub use heartbeat::DeadChain;
 pub use request::{CallRequest, Guard, Reply};
 pub use run::Executor;
+pub use score::Span;

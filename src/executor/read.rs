@@ -188,7 +188,8 @@ impl Executor {
         Ok(())
     }
 
-    async fn patiently<T, F: Future<Output = std::result::Result<T, Fault>>>(
+    /// Asks the database, and again while it is silent, for as long as a call may take.
+    pub(super) async fn patiently<T, F: Future<Output = std::result::Result<T, Fault>>>(
         &self,
         ask: impl Fn() -> F,
     ) -> Result<T> {
@@ -248,7 +249,7 @@ fn state(scope: &Scope, core: &Core) -> Value {
         "encoding": core.encoding, "system": core.system.content, "token_budget": core.token_budget,
         "working_blocks": core.working_blocks, "blocks": core.working_blocks, "queue": core.queue,
         "summary": core.queue_head_summary, "budget": core.token_budget, "notices": core.notices, "chain": core.chain,
-        "counters": core.counters, "heartbeat": core.heartbeat, "tokens": tokens(core), "created_at": core.created_at, "updated_at": core.updated_at,
+        "counters": core.counters, "heartbeat": core.heartbeat, "archived": core.archived, "tokens": tokens(core), "created_at": core.created_at, "updated_at": core.updated_at,
     })
 }
 

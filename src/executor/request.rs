@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::error::{Code, Error, Result};
 use crate::limits::KEY_BYTES_MAX;
 use crate::memory::receipt;
-use crate::policy::{Principal, Scope};
+use crate::policy::{Depends, Principal, Scope};
 use crate::tools::Call;
 
 /// A call with everything that stands around its arguments.
@@ -32,18 +32,17 @@ pub enum Guard {
     Any,
     /// This revision: a conflict goes back to the caller.
     Rev(String),
+    /// Nothing: what the call makes must not exist yet. Only an ingest builds on that.
+    Absent,
 }
 
 impl Guard {
-    /// Reads `If-Match` or `_rev`: `*`, or a revision with or without quotes.
+    /// Reads `If-Match` or `_rev`: `*`, a revision with or without quotes, or nothing at all.
     pub fn parse(text: &str) -> Result<Self> {
         let bare = text.trim().trim_matches('"');
         match bare {
             "*" => Ok(Self::Any),
-            "" => Err(Error::argument(
-                "_rev",
-                "empty: give the revision of the last answer, or \"*\" for any",
-            )),
+            "" => Ok(Self::Absent),
             _ if bare.len() > KEY_BYTES_MAX => {
                 Err(Error::argument("_rev", "not a revision of this server"))
             }
@@ -97,6 +96,12 @@ fn required_key(key: Option<&str>) -> Result<&str> {
 
 /// Whether a writing call says what it builds on, or means any revision.
 pub(super) fn check_guarded(request: &CallRequest) -> Result<()> {
+    if request.guard == Some(Guard::Absent) && request.call.depends() != Depends::Manifest {
+        return Err(Error::argument(
+            "_rev",
+            "empty: give the revision of the last answer, or \"*\" for any",
+        ));
+    }
     if request.guard.is_some() || request.call.any_revision() {
         return Ok(());
     }

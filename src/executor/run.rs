@@ -4,17 +4,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
+use tracing::Instrument as _;
+use tracing::field::Empty;
 
 use super::cache::Cores;
 use super::envelope;
+use super::heartbeat;
+use super::measures::{Measures, Sample};
 use super::request::{CallRequest, Guard, Reply, check_guarded, key_of, replay_key, request_hash};
 use super::turns::{Turn, Turns};
 use crate::clock::{self, Clock, iso8601};
+use crate::conveyance::Path;
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
 use crate::limits::{
     ATTEMPTS_MAX, BACKOFF_MS, CALL_MS_MAX, CONFLICT_RETRIES_MAX, EVICT_PARTS_MAX,
-    LEFTOVER_CONFLICTS, MODEL_MS_MAX, QUESTIONS_MAX, REPLAY_S,
+    LEFTOVER_CONFLICTS, MODEL_MS_MAX, QUESTIONS_MAX, REPLAY_S, SESSION_IDLE_MS,
 };
 use crate::memory::change::Change;
 use crate::memory::core::Core;
@@ -22,8 +27,12 @@ use crate::memory::heartbeat::HeartbeatLimits;
 use crate::memory::{Encoding, TokenCounter, receipt};
 use crate::meters;
 use crate::models::{Gateway, Tiktoken};
-use crate::policy::{Answers, Question, Scope, Surroundings, admit, changed_since, tokens};
-use crate::store::{Applied, Fault, Leftovers, Record, Replay, Ro, Rw, WriteMode, apply, load};
+use crate::policy::{
+    Answers, Depends, Question, Scope, Surroundings, admit, changed_since, tokens,
+};
+use crate::store::{
+    Applied, Fault, Leftovers, Record, Replay, Ro, Rw, Trips, WriteMode, apply, counted, load,
+};
 use crate::tools::{Call, Step};
 
 /// Everything a call needs; shared by all connections.
@@ -39,6 +48,9 @@ pub struct Executor {
     mode: WriteMode,
     cores: Cores,
     turns: Turns,
+    pub(super) measures: Measures,
+    /// Quiet time that ends a session, in milliseconds.
+    pub(super) session_idle_ms: u64,
 }
 
 /// One counter for each encoding.
@@ -118,7 +130,16 @@ impl Executor {
             mode,
             cores: Cores::default(),
             turns: Turns::default(),
+            measures: Measures::default(),
+            session_idle_ms: SESSION_IDLE_MS,
         }
+    }
+
+    /// The same, with sessions that end after another quiet time.
+    #[must_use]
+    pub fn with_sessions(mut self, idle_ms: u64) -> Self {
+        self.session_idle_ms = idle_ms;
+        self
     }
 
     /// The same, with limits of heartbeats for the agents it will make.
@@ -132,16 +153,24 @@ impl Executor {
         self.counters.of(encoding).count("warm");
     }
 
-    /// Runs a call to its end, with one log line and its metrics.
+    /// Runs a call to its end, with one span, one log line and its metrics.
     pub async fn call(&self, request: &CallRequest) -> Result<Reply> {
         let begun = clock::now();
         let tool = request.call.name();
-        let outcome = self.run(request, begun).await;
+        let span = tracing::info_span!("tool_call", tool, agent = request.agent, outcome = Empty);
+        let work = Box::pin(self.run(request, begun)).instrument(span.clone());
+        let (outcome, trips) = counted(work).await;
+        if let Err(error) = &outcome {
+            self.note_naive(request, error).await;
+        }
         let took = begun.elapsed();
         let code = outcome.as_ref().map_or_else(|e| e.code.text(), |_| "OK");
+        span.record("outcome", code);
         metrics::counter!(meters::TOOL_CALLS, "tool" => tool, "outcome" => code).increment(1);
         metrics::histogram!(meters::TOOL_SECONDS, "tool" => tool).record(took.as_secs_f64());
+        self.measure(request, &outcome, trips, took).await;
         let duration_ms = u64::try_from(took.as_micros()).unwrap_or(u64::MAX) / 1000;
+        let (trips, tokens) = (trips.sent, occupancy(&outcome));
         match &outcome {
             Err(error) if error.code.status() >= 500 => {
                 tracing::error!(
@@ -149,6 +178,7 @@ impl Executor {
                     agent = request.agent,
                     code,
                     duration_ms,
+                    trips,
                     error = error.chain(),
                     "call failed"
                 );
@@ -158,11 +188,34 @@ impl Executor {
                 agent = request.agent,
                 code,
                 duration_ms,
+                trips,
+                tokens,
                 uid = request.principal.actor.uid,
                 "call"
             ),
         }
+        if let Err(error) = &outcome {
+            heartbeat::count_refusal(error);
+        }
         outcome.map(|body| Reply { body })
+    }
+
+    /// Takes the call into the measurements of its session; a session that is over gets its line.
+    async fn measure(
+        &self,
+        request: &CallRequest,
+        outcome: &Result<Value>,
+        trips: Trips,
+        took: Duration,
+    ) {
+        let Ok(scope) = admit(&request.principal, &request.agent) else { return };
+        let sample = sample(request, outcome, trips, took);
+        let now_ms = self.clock.unix_ms();
+        if let Some((session, why)) =
+            self.measures.note(&scope, now_ms, self.session_idle_ms, &sample)
+        {
+            self.close_session(&session, why).await;
+        }
     }
 
     async fn run(&self, request: &CallRequest, begun: Instant) -> Result<Value> {
@@ -196,6 +249,18 @@ impl Executor {
             leftovers: Leftovers::default(),
         };
         run.write().await
+    }
+
+    /// Logs chunks that were refused as naive: nothing of them is stored, but that they were offered counts.
+    async fn note_naive(&self, request: &CallRequest, error: &Error) {
+        if error.code != Code::LateChunkingRequired {
+            return;
+        }
+        let refused = error.fields.get("refused_chunks").and_then(Value::as_u64).unwrap_or(0);
+        metrics::counter!(meters::CHUNKS, "outcome" => "refused").increment(refused);
+        if let Err(fault) = self.note_refusal(&request.principal, &request.agent, error).await {
+            tracing::error!(error = fault.chain(), "a refused ingest could not be noted");
+        }
     }
 
     /// Runs a reading call on the socket for reads. `None` means that it found something to keep, and has to write.
@@ -304,7 +369,38 @@ pub(super) fn patience() -> Instant {
     clock::now() + Duration::from_millis(CALL_MS_MAX)
 }
 
-fn no_agent() -> Error {
+/// What a call adds to the measurements. A replay took no part in what it tells of.
+fn sample(request: &CallRequest, outcome: &Result<Value>, trips: Trips, took: Duration) -> Sample {
+    let ms = took.as_secs_f64() * 1000.0;
+    let naive = outcome.as_ref().is_err_and(|e| e.code.text() == "LATE_CHUNKING_REQUIRED");
+    let mut sample = Sample { trips, naive, ..Sample::default() };
+    let Ok(body) = outcome else { return sample };
+    if body["replayed"] == true {
+        return sample;
+    }
+    match request.call.name() {
+        "search_recall" => {
+            let found = body["result"]["results"].as_array().is_some_and(|r| !r.is_empty());
+            sample.took = Some((Path::Recall, ms));
+            sample.found = Some(found);
+            sample.only_read = !request.call.writes();
+        }
+        "search_archival" => sample.took = Some((Path::Archival, ms)),
+        "ingest_archival" => {}
+        _ if request.call.writes() && body["flush"].is_null() => {
+            sample.took = Some((Path::CoreWrite, ms));
+        }
+        _ => {}
+    }
+    sample
+}
+
+/// Tokens in use after a call; none where it was refused.
+fn occupancy(outcome: &Result<Value>) -> Option<u64> {
+    outcome.as_ref().ok()?["tokens"]["occupancy"].as_u64()
+}
+
+pub(super) fn no_agent() -> Error {
     Error::new(Code::AgentNotFound, "no such agent: create it with PUT /v1/agents/{agent}")
 }
 
@@ -409,15 +505,39 @@ impl Run<'_> {
                         return Ok(Thought::Again);
                     }
                     self.executor.ask(question, answers, &self.scope, core).await?;
+                    self.check_manifest(answers)?;
                 }
             }
         }
         Err(curious())
     }
 
+    /// Whether the document is as the caller of an ingest saw it. It is read behind the core, whose revision every ingest
+    /// moves: if it changes between this look and the write, the write is stale.
+    fn check_manifest(&self, answers: &Answers) -> Result<()> {
+        let Some(archive) = &answers.archive else { return Ok(()) };
+        let now = archive.manifest.as_ref().map(|m| m.revision.as_str());
+        let holds = match &self.request.guard {
+            None | Some(Guard::Any) => true,
+            Some(Guard::Rev(rev)) => now == Some(rev),
+            Some(Guard::Absent) => now.is_none(),
+        };
+        if holds {
+            return Ok(());
+        }
+        let message = match now {
+            Some(_) => "the document was taken in since: send its _rev to replace it, or \"*\"",
+            None => "the document is not in the archive: send \"*\" or an empty _rev to take it in",
+        };
+        Err(Error::new(Code::RevisionStale, message).with("_rev", now))
+    }
+
     /// Whether what the caller builds on still holds for this call.
     fn check_guard(&self, core: &Core) -> Result<()> {
         let Some(Guard::Rev(rev)) = &self.request.guard else { return Ok(()) };
+        if self.request.call.depends() == Depends::Manifest {
+            return Ok(());
+        }
         let rev = self.own_rev.as_ref().unwrap_or(rev);
         if *rev == core.rev {
             return Ok(());
@@ -647,8 +767,19 @@ fn report(change: &Change) {
         )]
         metrics::gauge!(name).set(value as f64);
     }
+    heartbeat::count(change);
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a share is a double; windows are far below 2^53"
+    )]
+    let share = now.occupancy as f64 / change.after.context_window.max(1) as f64;
+    metrics::gauge!(meters::WINDOW_SHARE).set(share);
     let warned = change.after.counters.warnings - change.before.counters.warnings;
     metrics::counter!(meters::WARNINGS).increment(warned);
+    if let Some(ingest) = &change.ingest {
+        metrics::counter!(meters::CHUNKS, "outcome" => "compliant")
+            .increment(ingest.manifest.chunks);
+    }
     if let Some(evict) = &change.evict {
         metrics::counter!(meters::FLUSHES).increment(1);
         metrics::counter!(meters::EVICTED).increment(evict.evicted_count);

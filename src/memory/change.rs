@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::archive::Ingest;
 use super::core::Core;
 use super::event::Event;
 use super::message::Message;
@@ -23,6 +24,8 @@ pub struct Change {
     pub evict: Option<Evict>,
     /// New token counts of messages, when the encoding changes.
     pub recount: Vec<Recount>,
+    /// A document that is taken into the archive.
+    pub ingest: Option<Box<Ingest>>,
     /// Rows for `memory_events`.
     pub events: Vec<Event>,
     /// Result lists to keep for a while.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::archive::Archived;
 use super::heartbeat::Heartbeat;
 use super::tokens::Encoding;
 
@@ -57,6 +58,9 @@ pub struct Core {
     pub updated_at: String,
     /// Milliseconds of the newest message's `created_at`; the next one is later.
     pub last_message_ms: u64,
+    /// What the agent has in the archive.
+    #[serde(default)]
+    pub archived: Archived,
 }
 
 /// 70/90/50 of the window, rounded down (TB-01).
@@ -166,6 +170,12 @@ pub struct Counters {
     pub flushes: u64,
     /// Messages evicted.
     pub evicted: u64,
+    /// Recall searches that wrote (a copy, a page, a beat); those that only read are counted by the process.
+    #[serde(default)]
+    pub recall_searches: u64,
+    /// Those among them that found something.
+    #[serde(default)]
+    pub recall_hits: u64,
 }
 
 /// Earlier revisions and the versions they stood for, newest last. One text (`rev=version rev=version …`) in the document: it is
@@ -216,7 +226,7 @@ impl Core {
             )*};
         }
         changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary queue notices
-            chain counters heartbeat recent_revisions version updated_at last_message_ms);
+            chain counters heartbeat recent_revisions version updated_at last_message_ms archived);
         patch
     }
 

@@ -1,5 +1,6 @@
 //! Plain values of the memory: core, messages, events, token counts, changes and receipts.
 
+pub mod archive;
 pub mod change;
 pub mod core;
 pub mod event;

@@ -1,7 +1,8 @@
-//! Models answer and never decide: here token counts and summaries.
+//! Models answer and never decide: here token counts, summaries and vectors.
 
 mod drift;
 mod gateway;
+pub mod lexical;
 pub mod local;
 mod telegraph;
 mod tiktoken;

@@ -16,6 +16,7 @@ use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
 use crate::limits::{EVICT_BYTES_MAX, EVICT_ROWS_MAX, REVISIONS_KEPT, SUMMARY_TRIES_MAX};
+use crate::memory::archive::{Ingest, Manifest};
 use crate::memory::change::{Change, Evict, RecallEdge, Recount};
 use crate::memory::core::{Core, RemovedBlock, Summary};
 use crate::memory::event::{Event, EventType};
@@ -78,6 +79,7 @@ pub struct Draft<'a> {
     recall: Vec<RecallEdge>,
     recount: Vec<Recount>,
     evict: Option<Evict>,
+    ingest: Option<Box<Ingest>>,
     events: Vec<Event>,
     pages: Vec<Page>,
     /// Whether a spool notice was set here: it then outlives this very change.
@@ -105,6 +107,7 @@ impl<'a> Draft<'a> {
             recall: Vec::new(),
             recount: Vec::new(),
             evict: None,
+            ingest: None,
             events: Vec::new(),
             pages: Vec::new(),
             spooled: false,
@@ -222,6 +225,15 @@ impl<'a> Draft<'a> {
             summary_rev: self.after.queue_head_summary.revision,
         });
         (key, cost)
+    }
+
+    /// Takes a document into the archive, in the place of the one that the old manifest describes.
+    pub fn archive(&mut self, ingest: Ingest, old: Option<&Manifest>) {
+        let archived = &mut self.after.archived;
+        archived.documents += u64::from(old.is_none());
+        archived.chunks =
+            archived.chunks.saturating_sub(old.map_or(0, |m| m.chunks)) + ingest.manifest.chunks;
+        self.ingest = Some(Box::new(ingest));
     }
 
     /// Keeps a result list for a while; returns it, for its tokens.
@@ -362,7 +374,8 @@ impl<'a> Draft<'a> {
             self.beat_now(intent, None);
         }
         self.bury_chain(ClosedBy::Write);
-        self.audit(&before);
+        let found = self.count_search(&result);
+        self.audit(&before, found);
         Ok(Finish::Write(Box::new(self.close(result))))
     }
 
@@ -377,6 +390,7 @@ impl<'a> Draft<'a> {
             messages: self.messages,
             recall: self.recall,
             evict: self.evict,
+            ingest: self.ingest,
             recount: self.recount,
             events: self.events,
             pages: self.pages,
@@ -561,7 +575,7 @@ impl<'a> Draft<'a> {
         if let Flushed::Ask(question) = flushed {
             return Ok(Flushed::Ask(question));
         }
-        part.audit(&before);
+        part.audit(&before, None);
         Ok(Flushed::Part(Box::new(part.close(Map::new()))))
     }
 
@@ -637,11 +651,22 @@ impl<'a> Draft<'a> {
         if occupancy <= max { Ok(()) } else { Err(overflow(occupancy, max)) }
     }
 
-    /// One row for each write: who, with what, how large before and after; never text.
-    fn audit(&mut self, before: &Tokens) {
+    /// Counts a recall search that writes, and says how much it found; none for every other tool.
+    fn count_search(&mut self, result: &Map<String, Value>) -> Option<usize> {
+        if self.around.tool != "search_recall" {
+            return None;
+        }
+        let found = result.get("results").and_then(Value::as_array).map_or(0, Vec::len);
+        self.after.counters.recall_searches += 1;
+        self.after.counters.recall_hits += u64::from(found > 0);
+        Some(found)
+    }
+
+    /// One row for each write: who, with what, how large before and after; never text. `found`: results of a recall search.
+    fn audit(&mut self, before: &Tokens, found: Option<usize>) {
         let after = tokens(&self.after);
         let notices: Vec<&str> = self.after.notices.iter().map(|n| n.kind.as_str()).collect();
-        let details = json!({
+        let mut details = json!({
             "tool": self.around.tool, "actor": self.around.actor, "key_hash": self.around.key_hash,
             "tokens_before": before, "tokens_after": after,
             "version_before": self.before.version, "version_after": self.after.version,
@@ -649,6 +674,14 @@ impl<'a> Draft<'a> {
             "chain_head": self.after.chain.head, "notices": notices,
             "policy": self.after.token_budget, "encoding": self.after.encoding,
         });
+        if let Some(found) = found {
+            details["found"] = found.into();
+        }
+        if let Some(ingest) = &self.ingest {
+            let manifest = &ingest.manifest;
+            details["ingest"] = json!({"manifest": manifest.key, "revision": manifest.revision,
+                "offered_chunks": manifest.chunks, "compliant_chunks": manifest.chunks});
+        }
         self.event(EventType::Audit, details);
     }
 }

@@ -19,6 +19,6 @@ pub use evict::{Item, Plan, plan};
 pub use heartbeat::{Intent, Outcome, beat, bury, check_limits, interrupt, report, retune};
 pub use page::{PageToken, page_token};
 pub use pins::{check_pins, pinned_tokens_max};
-pub use question::{Answers, Line, Question, SummaryAnswer};
+pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer};
 pub use spool::preview;
 pub use staleness::{Depends, changed_since};

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::memory::archive::{Manifest, VectorSetting};
 use crate::memory::message::Message;
 use crate::memory::page::Page;
 
@@ -40,6 +41,33 @@ pub enum Question {
         /// Whether the caller may wait for a model.
         may_wait: bool,
     },
+    /// What stands in the archive before an ingest.
+    Archive {
+        /// Key of the document's manifest.
+        manifest_key: String,
+        /// Messages that the document is derived from.
+        messages: Vec<String>,
+    },
+    /// Vectors of the chunks of one document, each in the light of the whole.
+    Embed {
+        /// The chunks, in order.
+        texts: Vec<String>,
+        /// Components of each vector.
+        dimension: u32,
+    },
+}
+
+/// What an ingest builds on.
+#[derive(Clone, Debug, Default)]
+pub struct ArchiveAnswer {
+    /// The document as it was last taken in.
+    pub manifest: Option<Manifest>,
+    /// What the vectors of this database have in common; none before the first ingest.
+    pub setting: Option<VectorSetting>,
+    /// Those of the messages asked for that are there.
+    pub messages: Vec<String>,
+    /// Whether a vector index serves the archive.
+    pub index_ready: bool,
 }
 
 /// A summary that was asked for.
@@ -62,4 +90,8 @@ pub struct Answers {
     pub page: Option<Option<Page>>,
     /// The summary.
     pub summary: Option<SummaryAnswer>,
+    /// What stands in the archive.
+    pub archive: Option<ArchiveAnswer>,
+    /// Vectors of texts.
+    pub embeddings: Option<Vec<Vec<f64>>>,
 }

@@ -11,6 +11,8 @@ pub enum Depends {
     Queue,
     /// Queue and summary.
     Eviction,
+    /// The manifest of an archived document, which has a revision of its own.
+    Manifest,
     /// Everything (window, system text, encoding).
     All,
 }
@@ -36,6 +38,7 @@ pub fn changed_since(core: &Core, version: Option<u64>, depends: &Depends) -> Ve
             note("queue".into(), core.queue.changed_at_version);
             note("summary".into(), core.queue_head_summary.changed_at_version);
         }
+        Depends::Manifest => {}
         Depends::All => note("agent".into(), core.version),
     }
     changed

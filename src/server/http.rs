@@ -21,7 +21,7 @@ use super::json::Plain;
 use super::schema::{openapi, tool_schemas};
 use super::socket::PeerActor;
 use crate::error::{Code, Error, Result};
-use crate::executor::{CallRequest, Executor, Guard};
+use crate::executor::{CallRequest, Executor, Guard, Span};
 use crate::limits::{
     BODY_BYTES_MAX, BODY_DRAINED_BYTES_MAX, BODY_MS_MAX, CALLS_IN_FLIGHT_MAX, NAME_BYTES_MAX,
 };
@@ -70,6 +70,7 @@ pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
         .route("/v1/agents/{agent}/events", post(event).get(events))
         .route("/v1/agents/{agent}/context", get(context))
         .route("/v1/agents/{agent}/messages", get(messages))
+        .route("/v1/agents/{agent}/conveyance", get(conveyance))
         .route_layer(from_fn_with_state(Arc::clone(&front), shed));
     Router::new()
         .merge(v1)
@@ -438,6 +439,29 @@ fn is_moment(text: &str) -> bool {
     const MOMENT_BYTES_MAX: usize = 24;
     let known = |b: u8| b.is_ascii_digit() || b"-:.TZ".contains(&b);
     text.len() <= MOMENT_BYTES_MAX && text.bytes().all(known)
+}
+
+async fn conveyance(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Named(agent): Named<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    let read = async {
+        let mut span = Span::Session;
+        for (name, value) in pairs(query.as_deref().unwrap_or_default()) {
+            span = match (name, value) {
+                ("of", "session") => Span::Session,
+                ("of", "life") => Span::Life,
+                ("of", _) => return Err(Error::argument("of", "use session or life")),
+                (other, _) => return Err(Error::argument(other, "unknown: use of")),
+            };
+        }
+        front.executor.conveyance(&principal, &agent, span).await
+    };
+    answer(read.await)
 }
 
 /// `a=b&c=d`; numbers and names need no percent-decoding here.

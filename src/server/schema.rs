@@ -74,6 +74,13 @@ pub fn openapi() -> Value {
         json!({"get": operation("Everything ever appended, in order", None, one())}),
     );
     paths.insert(
+        "/v1/agents/{agent}/conveyance".into(),
+        json!({"get": operation("The score of an agent's session (or life), with every count it comes from", None, {
+            let of = json!({"name": "of", "in": "query", "schema": {"enum": ["session", "life"], "default": "session"}});
+            vec![agent.clone(), of]
+        })}),
+    );
+    paths.insert(
         "/v1/tools".into(),
         json!({"get": operation("Schemas of the tools", None, vec![])}),
     );

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::archive;
 use super::core::Replay;
 use super::db::{Binds, Rw};
 use super::fault::Fault;
@@ -91,8 +92,10 @@ pub async fn apply(
     record: &Record,
     mode: WriteMode,
 ) -> Result<Applied, Fault> {
-    let streamed =
-        change.evict.is_some() || !change.recount.is_empty() || mode == WriteMode::Stream;
+    let streamed = change.evict.is_some()
+        || !change.recount.is_empty()
+        || change.ingest.is_some()
+        || mode == WriteMode::Stream;
     let outcome = if streamed {
         stream(rw, scope, change, record).await
     } else {
@@ -114,7 +117,7 @@ async fn single(
     Ok(rows.into_iter().next().map_or(Applied::NoAgent, Row::outcome))
 }
 
-/// Everything a call writes lies in these collections.
+/// Everything a call writes lies in these collections, but for an ingest.
 const WRITES: [&str; 7] = [
     "core_memory",
     "idempotency",
@@ -131,7 +134,11 @@ async fn stream(
     change: &Change,
     record: &Record,
 ) -> Result<Applied, Fault> {
-    let stream = Stream::begin(rw, &[], &WRITES).await?;
+    let mut writes = WRITES.to_vec();
+    if change.ingest.is_some() {
+        writes.extend(archive::WRITES);
+    }
+    let stream = Stream::begin(rw, &[], &writes).await?;
     match body(&stream, rw, scope, change, record).await {
         Ok(Applied::Written(rev)) => match stream.commit().await? {
             Committed::Yes => Ok(Applied::Written(rev)),
@@ -164,6 +171,9 @@ async fn body(
         && !logged(stream, rw, scope, evict).await?
     {
         return Ok(Applied::Raced);
+    }
+    if let Some(ingest) = &change.ingest {
+        archive::write(stream, rw, scope, ingest).await?;
     }
     let rows: Vec<Row> = stream.rows(CHANGE, binds(rw, scope, change, record)).await?;
     Ok(rows.into_iter().next().map_or(Applied::NoAgent, Row::outcome))

@@ -25,6 +25,20 @@ pub(super) const NOTE: Query = query!("event_write");
 /// A page of events.
 pub(super) const EVENTS: Query = query!("event_list");
 
+/// Chains that outlived their cap.
+pub(super) const DEAD_CHAINS: Query = query!("core_dead_chains");
+
+/// A chain of heartbeats that outlived its cap.
+#[derive(Clone, Debug, Deserialize)]
+pub struct DeadChain {
+    /// Key of the core.
+    pub key: String,
+    /// Tenant of the agent.
+    pub tenant: String,
+    /// Id of the chain.
+    pub chain: String,
+}
+
 /// The record of an earlier call under the same key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Replay {
@@ -76,6 +90,12 @@ pub async fn create(
 /// The agents of a tenant.
 pub async fn list(ro: &Ro, tenant: &str, limit: u64) -> Result<Vec<Value>, Fault> {
     ro.rows(LIST, Binds::unscoped([("tenant", tenant.into()), ("limit", limit.into())])).await
+}
+
+/// Chains whose deadline is before a moment of server time, the oldest first.
+pub async fn dead_chains(ro: &Ro, now_ms: u64, limit: u64) -> Result<Vec<DeadChain>, Fault> {
+    let binds = Binds::unscoped([("now_ms", now_ms.into()), ("limit", limit.into())]);
+    ro.rows(DEAD_CHAINS, binds).await
 }
 
 /// A page of an agent's events, oldest first, from a moment on.

@@ -194,6 +194,11 @@ impl Ro {
         self.link.rows(query, binds).await
     }
 
+    /// What a path answers. Raw, because arangors has no type for vector indexes.
+    pub(super) async fn call(&self, method: Method, path: &str) -> Result<Value, Fault> {
+        self.link.call(method, path, None).await.map(|(_, answer)| answer)
+    }
+
     /// Whether the database answers.
     pub async fn ping(&self) -> Result<(), Fault> {
         self.link.call(Method::GET, "_api/version", None).await.map(|_| ())

@@ -1,5 +1,6 @@
 //! The only room that speaks AQL: two sockets, two types, one kind of write.
 
+mod archive;
 mod change;
 mod core;
 mod db;
@@ -8,11 +9,16 @@ mod fault;
 mod message;
 mod page;
 mod query;
+mod score;
 mod setup;
 mod transaction;
+mod trips;
 mod uds;
 
-pub use self::core::{Loaded, Replay, create, events, list, load, load_context, note};
+pub use self::core::{
+    DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context, note,
+};
+pub use archive::{ArchiveLoaded, VectorIndexState, load_archive, vector_index};
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Credentials, Ro, Rw, Settings};
 pub use endpoint::Endpoint;
@@ -20,5 +26,9 @@ pub use fault::{Fault, FaultKind};
 pub use message::{Listed, page, queue};
 pub use page::result_page;
 pub use query::{QUERIES, Query};
+pub use score::{
+    EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
+};
 pub use setup::{SCHEMA, SetupReport, schema_version, set_up};
 pub use transaction::Leftovers;
+pub use trips::{Trips, counted};

@@ -15,6 +15,7 @@ use hyperlocal::UnixConnector;
 use tokio::sync::Semaphore;
 
 use super::fault::{GARBAGE, LOST, UNREACHABLE};
+use super::trips;
 use crate::limits::{
     POOL_IDLE_MAX, POOL_IDLE_S, STORE_ANSWER_BYTES_MAX, STORE_ANSWER_MS_MAX, STORE_IN_FLIGHT_MAX,
 };
@@ -49,10 +50,13 @@ impl UdsClient {
         metrics::counter!(meters::STORE_REQUESTS, "path" => path).increment(1);
         let _permit = self.shared.in_flight.acquire().await.map_err(|e| fault(UNREACHABLE, &e))?;
         let limit = Duration::from_millis(STORE_ANSWER_MS_MAX);
-        match tokio::time::timeout(limit, self.exchange(request)).await {
+        trips::sent();
+        let answer = match tokio::time::timeout(limit, self.exchange(request)).await {
             Ok(answer) => answer,
             Err(late) => Err(fault(LOST, &late)),
-        }
+        };
+        trips::ended(&answer);
+        answer
     }
 
     async fn exchange(&self, request: Request<String>) -> Result<Response<String>, ClientError> {

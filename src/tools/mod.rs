@@ -1,8 +1,10 @@
 //! The tools a model may call: one list, one file each; a tool looks at what was loaded, may ask, and ends with a change.
 
 mod append_fifo;
+mod bury_chain;
 mod evict_fifo;
 mod fetch_core;
+mod ingest_archival;
 mod patch_agent;
 mod post_event;
 mod record_heartbeat;
@@ -10,6 +12,7 @@ mod spec;
 mod store_core;
 mod write_recall;
 
+pub use bury_chain::BuryChain;
 pub use patch_agent::{NewAgent, PatchAgent, new_core};
 pub use post_event::PostEvent;
 pub use spec::{Call, Spec, Step, Tool, decode, decode_as};

@@ -9,6 +9,7 @@ use super::spec::Step;
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::limits::{TEXT_BYTES_MAX, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
+use crate::memory::archive::Archived;
 use crate::memory::change::Recount;
 use crate::memory::core::{Chain, Core, Counters, Queue, RecentRevisions, Summary, System};
 use crate::memory::event::EventType;
@@ -139,6 +140,7 @@ pub fn new_core(
         created_at: at.clone(),
         updated_at: at,
         last_message_ms: 0,
+        archived: Archived::default(),
     };
     render::recount(counter, &mut core);
     check_room(&core)?;

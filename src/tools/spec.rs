@@ -5,8 +5,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::append_fifo::AppendFifo;
+use super::bury_chain::BuryChain;
 use super::evict_fifo::EvictFifo;
 use super::fetch_core::FetchCore;
+use super::ingest_archival::IngestArchival;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
 use super::record_heartbeat::RecordHeartbeat;
@@ -61,9 +63,11 @@ pub enum Call {
     AppendFifo(AppendFifo),
     EvictFifo(EvictFifo),
     WriteRecall(WriteRecall),
+    IngestArchival(Box<IngestArchival>),
     RecordHeartbeat(RecordHeartbeat),
     PostEvent(PostEvent),
     PatchAgent(PatchAgent),
+    BuryChain(BuryChain),
 }
 
 /// The tools of the card, in the order in which they are shown.
@@ -75,6 +79,7 @@ pub enum Tool {
     AppendFifo,
     EvictFifo,
     WriteRecall,
+    IngestArchival,
     RecordHeartbeat,
 }
 
@@ -86,6 +91,7 @@ impl Tool {
         Self::AppendFifo,
         Self::EvictFifo,
         Self::WriteRecall,
+        Self::IngestArchival,
         Self::RecordHeartbeat,
     ];
 
@@ -137,6 +143,14 @@ impl Tool {
                 writes: true,
                 schema: schema_of::<WriteRecall>,
             },
+            Self::IngestArchival => Spec {
+                name: "ingest_archival",
+                description: "Take a document into the archive, chunk by chunk, so that search_archival finds its passages. Give texts \
+                    alone, or texts with vectors that were made late (the whole document encoded, then pooled for each chunk). The same \
+                    `doc_id` again replaces the document.",
+                writes: true,
+                schema: schema_of::<IngestArchival>,
+            },
             Self::RecordHeartbeat => Spec {
                 name: "record_heartbeat",
                 description: "Ask to be called again at once (`continue`) so that you can take the next step before anything else happens, or \
@@ -168,6 +182,9 @@ pub fn decode(tool: Tool, arguments: Map<String, Value>) -> Result<Call> {
         Tool::AppendFifo => Call::AppendFifo(decode_as::<AppendFifo>(arguments)?.checked()?),
         Tool::EvictFifo => Call::EvictFifo(decode_as::<EvictFifo>(arguments)?.checked()?),
         Tool::WriteRecall => Call::WriteRecall(decode_as::<WriteRecall>(arguments)?.checked()?),
+        Tool::IngestArchival => {
+            Call::IngestArchival(Box::new(decode_as::<IngestArchival>(arguments)?.checked()?))
+        }
         Tool::RecordHeartbeat => {
             Call::RecordHeartbeat(decode_as::<RecordHeartbeat>(arguments)?.checked()?)
         }
@@ -210,9 +227,11 @@ impl Call {
             Self::AppendFifo(_) => "append_fifo",
             Self::EvictFifo(_) => "evict_fifo",
             Self::WriteRecall(_) => "write_recall",
+            Self::IngestArchival(_) => "ingest_archival",
             Self::RecordHeartbeat(_) => "record_heartbeat",
             Self::PostEvent(_) => "post_event",
             Self::PatchAgent(_) => "patch_agent",
+            Self::BuryChain(_) => "bury_chain",
         }
     }
 
@@ -225,21 +244,24 @@ impl Call {
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
             | Self::WriteRecall(_)
-            | Self::RecordHeartbeat(_)
+            | Self::IngestArchival(_)
             | Self::PostEvent(_)
-            | Self::PatchAgent(_) => true,
+            | Self::PatchAgent(_)
+            | Self::RecordHeartbeat(_)
+            | Self::BuryChain(_) => true,
         }
     }
 
     /// Whether a caller that names no revision means any: what the call does cannot overwrite what its caller has not seen.
     pub fn any_revision(&self) -> bool {
         match self {
-            Self::PostEvent(_) | Self::RecordHeartbeat(_) => true,
+            Self::PostEvent(_) | Self::RecordHeartbeat(_) | Self::BuryChain(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
             | Self::WriteRecall(_)
+            | Self::IngestArchival(_)
             | Self::PatchAgent(_) => false,
         }
     }
@@ -247,12 +269,13 @@ impl Call {
     /// Whether a caller that names no key is given one with the answer.
     pub fn mints_key(&self) -> bool {
         match self {
-            Self::RecordHeartbeat(_) => true,
+            Self::RecordHeartbeat(_) | Self::BuryChain(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
             | Self::WriteRecall(_)
+            | Self::IngestArchival(_)
             | Self::PostEvent(_)
             | Self::PatchAgent(_) => false,
         }
@@ -264,9 +287,11 @@ impl Call {
             Self::StoreCore(input) => Depends::Block(input.block_id.clone()),
             Self::EvictFifo(_) => Depends::Eviction,
             Self::PatchAgent(_) => Depends::All,
+            Self::IngestArchival(_) => Depends::Manifest,
             Self::AppendFifo(_)
             | Self::WriteRecall(_)
             | Self::RecordHeartbeat(_)
+            | Self::BuryChain(_)
             | Self::PostEvent(_)
             | Self::FetchCore(_) => Depends::Queue,
         }
@@ -280,9 +305,11 @@ impl Call {
             Self::AppendFifo(input) => input.step(around, core, answers),
             Self::EvictFifo(input) => input.step(around, core, answers),
             Self::WriteRecall(input) => input.step(around, core, answers),
+            Self::IngestArchival(input) => input.step(around, core, answers),
             Self::RecordHeartbeat(input) => input.step(around, core, answers),
             Self::PostEvent(input) => input.step(around, core, answers),
             Self::PatchAgent(input) => input.step(around, core, answers),
+            Self::BuryChain(input) => input.step(around, core, answers),
         }
     }
 }

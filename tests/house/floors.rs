@@ -7,11 +7,14 @@ const FLOORS: &[(&[&str], &str)] = &[
     (&["error", "clock", "ids", "limits", "meters"], "the ground"),
     (&["memory"], "values"),
     (&["policy"], "decisions"),
-    (&["context", "models", "store"], "the window, what answers, what keeps"),
+    (
+        &["context", "conveyance", "chunk", "models", "store"],
+        "the window, the score, chunks, what answers, what keeps",
+    ),
     (&["tools"], "what a call does"),
     (&["executor"], "the bridge"),
-    (&["startup"], "the inside eye"),
-    (&["server"], "sockets and bytes"),
+    (&["startup", "jobs"], "the inside eye, what a server does by itself"),
+    (&["server", "pulse"], "sockets and bytes; what is looked at every few seconds"),
     (&["telemetry", "client"], "logs and metrics; our own API from outside"),
     (&["config", "mcp"], "settings; the tools for MCP clients"),
     (&["app"], "composition"),
@@ -22,7 +25,7 @@ const FLOORS: &[(&[&str], &str)] = &[
 const ENGINE_FLOORS: &[(&[&str], &str)] = &[
     (&["limits", "value", "error"], "the ground"),
     (&["syntax", "functions", "schema", "encode", "disk"], "texts, definitions, bytes"),
-    (&["expr", "storage", "index"], "what is computed, what is kept"),
+    (&["expr", "storage", "index", "vector"], "what is computed, what is kept"),
     (&["txn"], "who sees what"),
     (&["plan"], "how a query will run"),
     (&["data"], "a document and all its entries"),
@@ -43,6 +46,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("embedded/src/catalog/others.rs", "engine", "methods of the engine, by their noun"),
     ("embedded/src/txn/registry.rs", "engine", "methods of the engine, by their noun"),
     ("embedded/src/data/ttl.rs", "catalog", "the sweeper looks for indexes in every database"),
+    ("embedded/src/data/training.rs", "catalog", "the trainer looks for indexes in every database"),
 ];
 
 /// Rooms that decide: all they need is in their arguments.
@@ -50,6 +54,8 @@ const THINKING: &[&str] = &[
     "src/memory",
     "src/policy",
     "src/context",
+    "src/conveyance",
+    "src/chunk",
     "src/tools",
     "embedded/src/value",
     "embedded/src/syntax",
@@ -58,6 +64,7 @@ const THINKING: &[&str] = &[
     "embedded/src/encode",
     "embedded/src/expr",
     "embedded/src/plan",
+    "embedded/src/vector",
 ];
 
 /// What a room that decides never names.

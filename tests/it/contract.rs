@@ -193,7 +193,15 @@ async fn the_server_describes_itself_and_its_agents() {
     let tools = wire.get("/v1/tools?format=json-schema").await.ok();
     let tools = tools["tools"].as_array().expect("tools").clone();
     let names: Vec<&str> = tools.iter().map(|t| t["name"].as_str().expect("a name")).collect();
-    assert_eq!(names, ["store_core", "fetch_core", "append_fifo", "evict_fifo", "write_recall"]);
+    let wanted = [
+        "store_core",
+        "fetch_core",
+        "append_fifo",
+        "evict_fifo",
+        "write_recall",
+        "record_heartbeat",
+    ];
+    assert_eq!(names, wanted);
     for tool in &tools {
         assert_eq!(tool["parameters"]["type"], "object", "{tool:#}");
         assert_eq!(tool["parameters"]["additionalProperties"], false, "{tool:#}");

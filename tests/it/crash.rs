@@ -88,7 +88,7 @@ async fn start_server(home: &Home, stream: bool) -> Process {
     let tuning = Tuning::variable("VCTX_STORE__WRITE_MODE", mode);
     let server = home.server("vctx.sock", "rw.sock", "engine-ro.sock", &tuning).await;
     // What a dead engine makes of calls and reads.
-    for text in ["call failed", "read failed"] {
+    for text in ["call failed", "read failed", "a job failed"] {
         server.expect(text);
     }
     server

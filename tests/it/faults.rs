@@ -90,7 +90,7 @@ async fn outcome(stage: &Stage, agent: &Agent) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_conversation_through_any_fault_ends_as_it_does_without() {
     let stage = Stage::new(&Tuning::default()).await;
-    for text in ["call failed", "read failed"] {
+    for text in ["call failed", "read failed", "a job failed"] {
         stage.server.expect(text);
     }
     let clean = stage.agent("clean", 1024).await;

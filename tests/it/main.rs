@@ -16,6 +16,7 @@ mod strace;
 mod talk;
 mod wire;
 
+mod archival;
 mod bad_input;
 mod conservation;
 mod contract;
@@ -23,6 +24,7 @@ mod crash;
 mod durability;
 mod faults;
 mod fuzz;
+mod heartbeat;
 mod load;
 mod mcp;
 mod no_network;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::indexes::range_of;
 use super::state::collection as find;
 use super::{names, record};
-use crate::data::{check_rule, empty_collection};
+use crate::data::{check_rule, empty_collection, reset_vector_indexes};
 use crate::encode::{Key, encode_value};
 use crate::engine::Engine;
 use crate::error::{Code, Error, Result};
@@ -109,7 +109,8 @@ impl Engine {
             one_request: true,
             locked_outside: true,
         };
-        empty_collection(|| self.begin_with(db, &declared, beginning), &collection)
+        empty_collection(|| self.begin_with(db, &declared, beginning), &collection)?;
+        reset_vector_indexes(&self.resources, &collection)
     }
 
     /// Writes a collection's definition and makes it known.

@@ -3,23 +3,75 @@
 use std::sync::Arc;
 
 use super::state::collection as find;
-use crate::data::build_index;
+use crate::data::{Training, build_index, count_up_to};
 use crate::encode::{Key, encode_ordered};
 use crate::engine::Engine;
 use crate::error::{Code, Error, Result};
 use crate::index::check_definition;
-use crate::limits::COLLECTION_INDEXES_MAX;
+use crate::limits::{COLLECTION_INDEXES_MAX, VECTOR_LOCK_TRIES_MAX};
 use crate::schema::{Collection, Database, Index, IndexKind};
 use crate::storage::Batch;
+use crate::txn::standing;
 use crate::value::{Object, Value};
+use crate::vector::Stage;
 
 /// Attributes of a definition that do not make it another one.
 const NAMES: [&str; 4] = ["name", "id", "inBackground", "isNewlyCreated"];
 
 impl Engine {
     /// Makes an index over the documents that are there; the flag says whether it is new. The same definition answers
-    /// the index that has it, 1005 a name with another definition, 1210 two documents with one unique key.
+    /// the index that has it, 1005 a name with another definition, 1210 two documents with one unique key. A vector index
+    /// is trained before this returns, if there are enough vectors and writers let it.
     pub fn create_index(
+        &self,
+        db: &str,
+        collection: &str,
+        index: Index,
+    ) -> Result<(Arc<Index>, bool)> {
+        let (index, is_new) = self.create_index_in_background(db, collection, index)?;
+        if is_new && matches!(index.kind, IndexKind::Vector(_)) {
+            let training = Training {
+                resources: &self.resources,
+                catalog: &self.catalog,
+                database: db,
+                collection: find(&*self.database(db)?, collection)?.id,
+                index: &index,
+            };
+            // The index is there: what failed is told by its state, and tried again in the background.
+            if let Err(error) = training.attempt(VECTOR_LOCK_TRIES_MAX, &|| self.is_stopping()) {
+                tracing::warn!(index = index.id, %error, "a vector index could not be trained");
+            }
+        }
+        Ok((index, is_new))
+    }
+
+    /// `trainingState` and `errorMessage` of an index; none for one that is no vector index.
+    pub fn training_state(&self, index: &Index) -> Result<Option<(&'static str, String)>> {
+        let IndexKind::Vector(params) = &index.kind else { return Ok(None) };
+        let snapshot = self.resources.store.snapshot();
+        let in_training = self.resources.vectors.is_in_training(index.id);
+        let state = match standing(&*snapshot, index.id)?.stage {
+            Stage::Ready => ("ready", String::new()),
+            Stage::Ingesting => ("ingesting", String::new()),
+            Stage::Untrained if in_training => ("training", String::new()),
+            Stage::Untrained => {
+                let wanted = params.lists as usize;
+                let there = count_up_to(&*snapshot, index.id, wanted)?;
+                let why = match self.resources.vectors.failure(index.id) {
+                    Some(failure) => failure,
+                    None if there >= wanted => "the training has not begun yet".to_owned(),
+                    None => format!(
+                        "the training needs at least {wanted} documents with a vector, there are {there}"
+                    ),
+                };
+                ("unusable", why)
+            }
+        };
+        Ok(Some(state))
+    }
+
+    /// The same, but a vector index is left to the trainer of the background.
+    pub fn create_index_in_background(
         &self,
         db: &str,
         collection: &str,
@@ -101,6 +153,7 @@ pub(super) fn range_of(index: &Index) -> Option<Key<'static>> {
     match index.kind {
         IndexKind::Persistent | IndexKind::Ttl if index.unique => Some(Key::Unique(index.id)),
         IndexKind::Persistent | IndexKind::Ttl => Some(Key::Sorted(index.id)),
+        IndexKind::Vector(_) => Some(Key::Vector(index.id)),
         IndexKind::Primary | IndexKind::Edge | IndexKind::DefinitionOnly(_) => None,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Code, Error, Result};
 use crate::schema::{
     Analyzer, Collection, CollectionKind, Database, EdgeDefinition, Graph, Index, IndexKind,
-    KeyGenerator, KeyOptions, Validation, ValidationLevel, View,
+    KeyGenerator, KeyOptions, Metric, Validation, ValidationLevel, VectorParams, View,
 };
 use crate::value::{Object, Value};
 
@@ -160,6 +160,7 @@ fn of_index(index: &Index) -> Value {
         IndexKind::Edge => "edge",
         IndexKind::Persistent => "persistent",
         IndexKind::Ttl => "ttl",
+        IndexKind::Vector(_) => "vector",
         IndexKind::DefinitionOnly(_) => "definition",
     };
     let other = match &index.kind {
@@ -184,6 +185,7 @@ fn to_index(value: &Value) -> Result<Index> {
         "edge" => IndexKind::Edge,
         "persistent" => IndexKind::Persistent,
         "ttl" => IndexKind::Ttl,
+        "vector" => IndexKind::Vector(to_vector_params(&value.attribute("definition"))?),
         "definition" => IndexKind::DefinitionOnly(text(value, "other")?),
         other => return Err(damaged(other)),
     };
@@ -198,6 +200,22 @@ fn to_index(value: &Value) -> Result<Index> {
         unique: flag(value, "unique")?,
         sparse: flag(value, "sparse")?,
         definition: value.attribute("definition"),
+    })
+}
+
+/// The parameters of a vector index lie in its definition, as they are answered.
+fn to_vector_params(definition: &Value) -> Result<VectorParams> {
+    let params = definition.attribute("params");
+    let metric = text(&params, "metric")?;
+    let metric = Metric::ALL.into_iter().find(|known| known.name() == metric);
+    let whole = |name| u32::try_from(number(&params, name)?).map_err(|_| damaged(name));
+    Ok(VectorParams {
+        metric: metric.ok_or_else(|| damaged("metric"))?,
+        dimension: whole("dimension")?,
+        lists: whole("nLists")?,
+        default_probes: whole("defaultNProbe")?,
+        training_rounds: whole("trainingIterations")?,
+        documents_per_list: whole("numberOfDocsPerCentroid")?,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use super::vectors::put_waiting;
 use crate::encode::{Key, Space, local_id_of_key, successor};
 use crate::error::{Code, Error, Result};
 use crate::index::entries;
@@ -27,6 +28,7 @@ pub(crate) fn build_index(store: &dyn Store, collection: &Collection, index: &In
             let value = if entry.unique { local.to_be_bytes().to_vec() } else { Vec::new() };
             batch.put(Space::Indexes, entry.key, value);
         }
+        put_waiting(&mut batch, index, object, local)?;
         in_step += 1;
         if in_step == STEP_DOCUMENTS {
             write_step(store, index, std::mem::take(&mut batch))?;

@@ -4,10 +4,13 @@ mod build;
 mod date;
 mod keys;
 mod merge;
+mod training;
 mod ttl;
 mod validate;
+mod vectors;
 mod write;
 
 pub(crate) use build::{build_index, clear_range, empty_collection};
+pub(crate) use training::{Trainer, Training, count_up_to, reset_vector_indexes};
 pub(crate) use ttl::Sweeper;
 pub(crate) use validate::check_rule;

@@ -273,7 +273,7 @@ impl Transaction {
         o: &WriteOptions,
     ) -> Result<()> {
         let local = found.map_or_else(|| next.map_or(0, |next| next.revision), |found| found.local);
-        let mut changes = Vec::new();
+        let (mut changes, mut vectors) = (Vec::new(), Vec::new());
         for index in &collection.indexes {
             let old = found.and_then(|found| found.document.as_object());
             let old = old.map_or(Ok(Vec::new()), |old| entries(collection, index, old, local))?;
@@ -281,6 +281,8 @@ impl Transaction {
                 .map_or(Ok(Vec::new()), |next| entries(collection, index, &next.document, local))?;
             self.check_unique(state, collection, index, &old, &new, o)?;
             changes.push((old, new));
+            let document = next.map(|next| &next.document);
+            vectors.extend(self.vector_change(state, index, document, local)?);
         }
         let record = next.map(|next| Record::write(next.revision, key, &next.document));
         if record.as_ref().is_some_and(|record| record.len() > DOCUMENT_BYTES_MAX) {
@@ -296,6 +298,7 @@ impl Transaction {
                 state.overlay.set(Space::Indexes, entry.key, Some(value));
             }
         }
+        vectors.into_iter().for_each(|change| change.apply(state));
         let document_key = Key::Document(collection.id, local).bytes();
         if found.is_none() != next.is_none() {
             let value = next.map(|_| local.to_be_bytes().into());

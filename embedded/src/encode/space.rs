@@ -77,6 +77,24 @@ pub(crate) enum Key<'a> {
     Sorted(u64),
     /// A unique index by its number; then its ordered fields → local number.
     Unique(u64),
+    /// All that a vector index keeps, by its number.
+    Vector(u64),
+    /// How far a vector index is → `Standing`.
+    VectorStanding(u64),
+    /// A centroid of a vector index: index, list → components.
+    VectorCentroid(u64, u32),
+    /// All centroids of a vector index.
+    VectorCentroids(u64),
+    /// Where a document's vector lies: index, local number → list (4 bytes).
+    VectorPlace(u64, u64),
+    /// The places of all vectors of an index.
+    VectorPlaces(u64),
+    /// A vector: index, list, local number → components.
+    VectorEntry(u64, u32, u64),
+    /// All vectors of one list.
+    VectorList(u64, u32),
+    /// All vectors of an index, list by list.
+    VectorLists(u64),
 }
 
 impl Key<'_> {
@@ -88,7 +106,16 @@ impl Key<'_> {
             | Self::EdgeFrom(_)
             | Self::EdgeTo(_)
             | Self::Sorted(_)
-            | Self::Unique(_) => Space::Indexes,
+            | Self::Unique(_)
+            | Self::Vector(_)
+            | Self::VectorStanding(_)
+            | Self::VectorCentroid(..)
+            | Self::VectorCentroids(_)
+            | Self::VectorPlace(..)
+            | Self::VectorPlaces(_)
+            | Self::VectorEntry(..)
+            | Self::VectorList(..)
+            | Self::VectorLists(_) => Space::Indexes,
             _ => Space::Meta,
         }
     }
@@ -124,6 +151,19 @@ impl Key<'_> {
             Self::EdgeTo(collection) => numbered(0x03, &[collection], ""),
             Self::Sorted(index) => numbered(0x04, &[index], ""),
             Self::Unique(index) => numbered(0x05, &[index], ""),
+            Self::Vector(index) => numbered(0x10, &[index], ""),
+            Self::VectorStanding(index) => of_vector(index, 0x01, &[]),
+            Self::VectorCentroids(index) => of_vector(index, 0x02, &[]),
+            Self::VectorCentroid(index, list) => of_vector(index, 0x02, &list.to_be_bytes()),
+            Self::VectorPlaces(index) => of_vector(index, 0x03, &[]),
+            Self::VectorPlace(index, local) => of_vector(index, 0x03, &local.to_be_bytes()),
+            Self::VectorLists(index) => of_vector(index, 0x04, &[]),
+            Self::VectorList(index, list) => of_vector(index, 0x04, &list.to_be_bytes()),
+            Self::VectorEntry(index, list, local) => {
+                let mut bytes = of_vector(index, 0x04, &list.to_be_bytes());
+                bytes.extend_from_slice(&local.to_be_bytes());
+                bytes
+            }
         }
     }
 }
@@ -162,6 +202,18 @@ fn numbered(kind: u8, numbers: &[u64], name: &str) -> Vec<u8> {
     }
     bytes.extend_from_slice(name.as_bytes());
     bytes
+}
+
+fn of_vector(index: u64, part: u8, rest: &[u8]) -> Vec<u8> {
+    let mut bytes = numbered(0x10, &[index], "");
+    bytes.push(part);
+    bytes.extend_from_slice(rest);
+    bytes
+}
+
+/// The list that the place of a vector names.
+pub(crate) fn list_of_value(value: &[u8]) -> Result<u32> {
+    value.try_into().map(u32::from_be_bytes).map_err(|_| damaged())
 }
 
 /// The local number at the end of a document key or of an index entry.

@@ -181,9 +181,11 @@ impl<'q> Executor<'q> {
                 Node::Index { collection, out, lookup } => {
                     return self.lookup(pass, at, row, *collection, *out, lookup);
                 }
+                Node::EnumerateNearVector(near) => return self.near(pass, at, row, near),
                 Node::EnumerateList { source, out } => {
                     return self.list(pass, at, row, source, *out);
                 }
+                Node::Traversal(traversal) => return self.traverse(pass, at, row, traversal),
                 Node::Filter(condition) => {
                     if !truth(condition, row, self.binds, self)? {
                         self.stats.filtered += 1;
@@ -257,7 +259,7 @@ impl<'q> Executor<'q> {
         Ok(Flow::More)
     }
 
-    fn limit_number(&mut self, expr: &Expr, row: &mut Row) -> Result<u64> {
+    pub(super) fn limit_number(&mut self, expr: &Expr, row: &mut Row) -> Result<u64> {
         match eval(expr, row, self.binds, self)? {
             Value::Null => Ok(u64::MAX),
             Value::Int(n) if n >= 0 => Ok(n.unsigned_abs()),

@@ -29,6 +29,10 @@ impl Host for Executor<'_> {
             }
             DataCall::Database => Ok(self.database.name.as_str().into()),
             DataCall::User => Ok(self.user.map_or(Value::Null, Value::from)),
+            DataCall::Near(metric) => Err(Error::new(
+                Code::QueryVectorSearchNotApplied,
+                format!("{}() ran without a vector index", metric.function()),
+            )),
             DataCall::Document => match arguments {
                 [ids] => self.documents(None, ids),
                 [Value::String(collection), keys] => self.documents(Some(collection), keys),

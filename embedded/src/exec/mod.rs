@@ -6,7 +6,9 @@ mod executor;
 mod gather;
 mod host;
 mod modify;
+mod near;
 mod source;
+mod traverse;
 
 pub use budget::{Budget, QUERY_BYTES_MAX};
 pub use executor::{Executor, Stats};

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::functions::Function;
+use crate::schema::Metric;
 use crate::syntax::Binary;
 use crate::value::Value;
 
@@ -115,6 +116,8 @@ pub enum DataCall {
     Database,
     /// `CURRENT_USER()`
     User,
+    /// `APPROX_NEAR_…()`; it never runs: the planner makes a node of it or refuses the query.
+    Near(Metric),
 }
 
 impl Expr {

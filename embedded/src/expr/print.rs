@@ -38,6 +38,9 @@ pub fn print(expr: &Expr, variables: &[String], binds: &[std::sync::Arc<str>]) -
         Expr::Data(DataCall::Count(number), _) => format!("COLLECTION_COUNT(#{number})"),
         Expr::Data(DataCall::Database, _) => "CURRENT_DATABASE()".to_owned(),
         Expr::Data(DataCall::User, _) => "CURRENT_USER()".to_owned(),
+        Expr::Data(DataCall::Near(metric), arguments) => {
+            format!("{}({})", metric.function(), list(arguments))
+        }
         Expr::Expansion(expansion) => format!("{}[*]", show(&expansion.base)),
         Expr::Question(question) => format!("{}[?]", show(&question.base)),
         Expr::Subquery(number) => format!("SUBQUERY#{number}"),

@@ -65,9 +65,6 @@ const TABLES: &[&[Function]] = &[
 
 /// Functions of the server that this engine refuses by name (501/9) instead of calling them unknown.
 const REFUSED: &[&str] = &[
-    "APPROX_NEAR_COSINE",
-    "APPROX_NEAR_L2",
-    "APPROX_NEAR_INNER_PRODUCT",
     "BM25",
     "TFIDF",
     "ANALYZER",

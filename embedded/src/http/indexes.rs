@@ -12,7 +12,7 @@ use super::index_body;
 use super::reply::{Reply, object};
 
 /// An index as it is answered.
-fn shown(collection: &Collection, index: &Index) -> Value {
+fn shown(call: &Call<'_>, collection: &Collection, index: &Index) -> Result<Value> {
     let mut all = Object::with_capacity(12);
     match index.kind {
         IndexKind::Primary => {
@@ -37,14 +37,18 @@ fn shown(collection: &Collection, index: &Index) -> Value {
     if index.unique {
         all.insert("selectivityEstimate", Value::Int(1));
     }
-    Value::object(all)
+    if let Some((state, why)) = call.engine().training_state(index)? {
+        all.insert("trainingState", state.into());
+        all.insert("errorMessage", why.into());
+    }
+    Ok(Value::object(all))
 }
 
 /// `GET /_api/index?collection=C`
 pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
     let collection = call.permitted(collection_name(call)?, Level::Read)?;
-    let list: Vec<Value> =
-        collection.indexes.iter().map(|index| shown(&collection, index)).collect();
+    let list = collection.indexes.iter().map(|index| shown(call, &collection, index));
+    let list = list.collect::<Result<Vec<Value>>>()?;
     let by_id: Object = list
         .iter()
         .map(|index| (index.text_of("id").unwrap_or_default().into(), index.clone()))
@@ -73,7 +77,7 @@ fn find(collection: &Collection, id: &str) -> Result<Arc<Index>> {
 pub(super) fn one(call: &Call<'_>, collection: &str, id: &str) -> Result<Reply> {
     let collection = call.permitted(collection, Level::Read)?;
     let index = find(&collection, id)?;
-    Ok(Reply::ok(200, shown(&collection, &index)))
+    Ok(Reply::ok(200, shown(call, &collection, &index)?))
 }
 
 /// `POST /_api/index?collection=C`: 201 for a new one, 200 for one that was there with the same definition.
@@ -83,11 +87,16 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     call.need_collection(&collection.name, Level::Write)?;
     let body = Value::object(call.request.object()?);
     let wanted = index_body::index(&body, call.engine().options().vector_index)?;
-    let (index, is_new) =
-        call.engine().create_index(call.db(), &collection.name, wanted).map_err(creation_failed)?;
+    let (engine, db, name) = (call.engine(), call.db(), &collection.name);
+    let made = if index_body::flag(&body, "inBackground", false)? {
+        engine.create_index_in_background(db, name, wanted)
+    } else {
+        engine.create_index(db, name, wanted)
+    };
+    let (index, is_new) = made.map_err(creation_failed)?;
     let status = if is_new { 201 } else { 200 };
     let mut answer = Object::with_capacity(14);
-    if let Some(shown) = shown(&collection, &index).as_object() {
+    if let Some(shown) = shown(call, &collection, &index)?.as_object() {
         for (name, value) in shown.iter() {
             answer.push_new(name.clone(), value.clone());
         }

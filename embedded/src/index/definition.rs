@@ -2,7 +2,8 @@
 
 use crate::error::{Code, Error, Result};
 use crate::index::entries::EXPANSION;
-use crate::schema::{Index, IndexKind};
+use crate::limits::{VECTOR_CENTROIDS_BYTES_MAX, VECTOR_TRAINING_ROUNDS_MAX};
+use crate::schema::{Index, IndexKind, VectorParams};
 use crate::value::{Object, Value};
 
 /// Persistent indexes have at most this many fields and stored values (3.12).
@@ -45,6 +46,7 @@ pub(crate) fn check_definition(index: &Index) -> Result<()> {
             "primary and edge indexes are made with their collection",
         )),
         IndexKind::DefinitionOnly(_) => Ok(()),
+        IndexKind::Vector(params) => check_vector(index, params),
         IndexKind::Ttl if index.fields.len() != 1 || index.unique => {
             Err(Error::new(Code::BadParameter, "a ttl index has one field and is not unique"))
         }
@@ -59,6 +61,28 @@ pub(crate) fn check_definition(index: &Index) -> Result<()> {
 /// Seconds after which a document of a ttl index expires.
 pub(crate) fn expire_after(index: &Index) -> Option<f64> {
     index.definition.attribute("expireAfter").as_f64().filter(|seconds| *seconds >= 0.0)
+}
+
+fn check_vector(index: &Index, params: &VectorParams) -> Result<()> {
+    let bad = |text: String| Err(Error::new(Code::BadParameter, text));
+    let VectorParams {
+        dimension, lists, default_probes, training_rounds, documents_per_list, ..
+    } = *params;
+    if [dimension, lists, default_probes, training_rounds, documents_per_list].contains(&0) {
+        return bad("the parameters of a vector index are numbers from 1".to_owned());
+    }
+    if training_rounds > VECTOR_TRAINING_ROUNDS_MAX {
+        return bad(format!("'params.trainingIterations' is at most {VECTOR_TRAINING_ROUNDS_MAX}"));
+    }
+    let bytes = u64::from(dimension) * u64::from(lists) * 4;
+    if bytes > VECTOR_CENTROIDS_BYTES_MAX {
+        let text = "the centroids of a vector index (nLists x dimension x 4 bytes) take at most";
+        return bad(format!("{text} {VECTOR_CENTROIDS_BYTES_MAX} bytes"));
+    }
+    if index.fields.len() != 1 || index.unique {
+        return bad("a vector index has one field and is not unique".to_owned());
+    }
+    check_fields(index)
 }
 
 fn check_fields(index: &Index) -> Result<()> {

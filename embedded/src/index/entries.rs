@@ -26,7 +26,8 @@ pub(crate) fn entries(
     local: u64,
 ) -> Result<Vec<Entry>> {
     match &index.kind {
-        IndexKind::Primary | IndexKind::DefinitionOnly(_) => Ok(Vec::new()),
+        // Where a vector goes is for `data/vectors.rs` to find out.
+        IndexKind::Primary | IndexKind::Vector(_) | IndexKind::DefinitionOnly(_) => Ok(Vec::new()),
         IndexKind::Edge => {
             let side = |head: Key<'_>, name: &str| -> Result<Entry> {
                 let mut key = head.bytes();

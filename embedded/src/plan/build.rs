@@ -1,5 +1,6 @@
 //! Statements: each becomes one node or a few, in the order of the text.
 
+use super::near;
 use super::node::{Aggregate, Collect, Hint, Into, Node, Pipeline, Plan, Write, WriteKind};
 use super::rules;
 use super::scope::Builder;
@@ -31,7 +32,7 @@ pub fn plan(body: &Body, database: &Database, binds: &Object) -> Result<Plan> {
             format!("more than {NODES_MAX} execution nodes"),
         ));
     }
-    rules::finish(&mut plan);
+    rules::finish(&mut plan)?;
     Ok(plan)
 }
 
@@ -40,6 +41,7 @@ impl Builder<'_> {
     pub(super) fn body(&mut self, body: &Body) -> Result<Pipeline> {
         let seen = self.variables.len();
         let outer = std::mem::replace(&mut self.level, seen);
+        near::check_text(body)?;
         let mut nodes = Vec::new();
         for statement in &body.statements {
             self.statement(statement, &mut nodes)?;
@@ -61,7 +63,8 @@ impl Builder<'_> {
                 nodes.push(self.for_loop(variable, source, hint)?);
             }
             Statement::Traversal(traversal) => {
-                return Err(Error::unsupported(traversal.search));
+                let node = self.traversal(traversal)?;
+                nodes.push(node);
             }
             Statement::Window(_) => return Err(Error::unsupported("WINDOW")),
             Statement::Filter(condition) => {

@@ -5,6 +5,7 @@ use super::scope::Builder;
 use crate::error::{Code, Error, Result};
 use crate::expr::{DataCall, Expansion, Expr, ObjectKey, Quantifier, Question, fold};
 use crate::functions::{function, refused};
+use crate::schema::Metric;
 use crate::syntax::{self, Binary, Key, Name, Source, Unary};
 use crate::value::Value;
 
@@ -200,6 +201,9 @@ impl Builder<'_> {
             "CURRENT_DATABASE" => (DataCall::Database, 0, 0),
             "CURRENT_USER" => (DataCall::User, 0, 0),
             "DOCUMENT" => (DataCall::Document, 1, 2),
+            "APPROX_NEAR_COSINE" => (DataCall::Near(Metric::Cosine), 2, 3),
+            "APPROX_NEAR_L2" => (DataCall::Near(Metric::L2), 2, 3),
+            "APPROX_NEAR_INNER_PRODUCT" => (DataCall::Near(Metric::InnerProduct), 2, 3),
             "COLLECTION_COUNT" => {
                 check_arity(name, arguments.len(), 1, 1)?;
                 let Some(collection) = self.collection_argument(&arguments[0])? else {
@@ -221,9 +225,9 @@ impl Builder<'_> {
         };
         check_arity(name, arguments.len(), min, max)?;
         if call != DataCall::Document {
-            return Ok(Some(Expr::Data(call, Vec::new())));
+            return Ok(Some(Expr::Data(call, self.expressions(arguments)?)));
         }
-        self.read_anything(name)?;
+        self.read_anything(&format!("{name}()"))?;
         let mut compiled = Vec::new();
         for (at, argument) in arguments.iter().enumerate() {
             let collection = if at == 0 && arguments.len() == 2 {
@@ -270,7 +274,8 @@ impl Builder<'_> {
     }
 }
 
-const CURRENT: &str = "CURRENT";
+/// The variable of inline conditions.
+pub(super) const CURRENT: &str = "CURRENT";
 /// No name of the text can be this one.
 const ELEMENT: &str = "[*]";
 

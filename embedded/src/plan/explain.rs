@@ -1,7 +1,10 @@
 //! A plan as EXPLAIN answers it: ArangoDB's node names and the rules applied; costs are not estimated.
 
-use super::node::{Lookup, Node, Pipeline, Plan, WriteKind};
+use super::node::{
+    Lookup, NearVector, Node, Order, Pipeline, Plan, Traversal, UniqueVertices, WriteKind,
+};
 use crate::expr::{Expr, Register, print};
+use crate::schema::{Index, IndexKind};
 use crate::value::{Object, Value};
 
 /// `plan` of `/_api/explain`.
@@ -108,15 +111,17 @@ impl Printer<'_> {
                     self.plan.collections[*collection].collection.name.as_str().into(),
                 );
                 out.insert("outVariable", self.variable(*variable));
-                out.insert("indexes", Value::array(vec![index(lookup)]));
+                out.insert("indexes", Value::array(vec![described(&lookup.index)]));
                 out.insert("condition", self.condition(lookup));
                 out.insert("ascending", Value::Bool(!lookup.backwards));
                 out.insert("reverse", Value::Bool(lookup.backwards));
             }
+            Node::EnumerateNearVector(near) => self.near(near, &mut out),
             Node::EnumerateList { source, out: variable } => {
                 out.insert("expression", self.text(source));
                 out.insert("outVariable", self.variable(*variable));
             }
+            Node::Traversal(traversal) => out = self.traversal(traversal),
             Node::Calculation { value, out: variable } => {
                 out.insert("expression", self.text(value));
                 out.insert("outVariable", self.variable(*variable));
@@ -156,6 +161,58 @@ impl Printer<'_> {
         out
     }
 
+    fn near(&self, near: &NearVector, out: &mut Object) {
+        out.insert(
+            "collection",
+            self.plan.collections[near.collection].collection.name.as_str().into(),
+        );
+        out.insert("outVariable", self.variable(near.out));
+        out.insert("distanceOutVariable", self.variable(near.similarity));
+        out.insert("index", described(&near.index));
+        out.insert("queryPoint", self.text(&near.vector));
+        let default = || object([("nProbe", u64::from(near.params.default_probes).into())]);
+        let options = near.options.as_ref().map_or_else(default, |options| self.text(options));
+        out.insert("searchParameters", options);
+        out.insert("offset", self.text(&near.limit.0));
+        out.insert("limit", self.text(&near.limit.1));
+        let filters = near.filters.iter().map(|filter| self.text(filter));
+        out.insert("filterExpression", Value::array(filters.collect()));
+    }
+
+    fn traversal(&self, traversal: &Traversal) -> Object {
+        let collection = |number: usize| &self.plan.collections[number].collection;
+        let name = |number: usize| Value::from(collection(number).name.as_str());
+        let edges = || traversal.edges.iter();
+        let directions = edges().map(|f| f.direction.to_string().as_str().into()).collect();
+        let indexes = edges().filter_map(|followed| {
+            let indexes = &collection(followed.collection).indexes;
+            indexes.iter().find(|index| index.kind == IndexKind::Edge)
+        });
+        let mut out = Object::new();
+        if let Some(graph) = &traversal.graph {
+            out.insert("graph", Value::String(graph.clone()));
+        }
+        out.insert("edgeCollections", Value::array(edges().map(|f| name(f.collection)).collect()));
+        out.insert("directions", Value::array(directions));
+        let vertices = traversal.vertices.iter().map(|number| name(*number)).collect();
+        out.insert("vertexCollections", Value::array(vertices));
+        out.insert("indexes", Value::array(indexes.map(|found| described(found)).collect()));
+        out.insert("start", self.text(&traversal.start));
+        if let Some((condition, _)) = &traversal.prune {
+            out.insert("prune", self.text(condition));
+        }
+        out.insert("vertexOutVariable", self.variable(traversal.vertex));
+        for (name, register) in
+            [("edgeOutVariable", traversal.edge), ("pathOutVariable", traversal.path)]
+        {
+            if let Some(register) = register {
+                out.insert(name, self.variable(register));
+            }
+        }
+        out.insert("options", traversal_options(traversal));
+        out
+    }
+
     fn condition(&self, lookup: &Lookup) -> Value {
         let mut out = Object::new();
         let texts =
@@ -175,17 +232,38 @@ impl Printer<'_> {
     }
 }
 
-fn index(lookup: &Lookup) -> Value {
-    let fields = lookup.index.fields.iter().map(|field| Value::from(field.join("."))).collect();
-    let kind = match &lookup.index.definition.attribute("type") {
+fn traversal_options(traversal: &Traversal) -> Value {
+    let order = match traversal.order {
+        Order::DepthFirst => "dfs",
+        Order::BreadthFirst => "bfs",
+    };
+    let unique_vertices = match traversal.unique_vertices {
+        UniqueVertices::None => "none",
+        UniqueVertices::Path => "path",
+        UniqueVertices::Global => "global",
+    };
+    let only = traversal.only_vertices.iter().map(|name| Value::String(name.clone())).collect();
+    object([
+        ("minDepth", traversal.min.into()),
+        ("maxDepth", traversal.max.into()),
+        ("order", order.into()),
+        ("uniqueVertices", unique_vertices.into()),
+        ("uniqueEdges", if traversal.unique_edges { "path" } else { "none" }.into()),
+        ("vertexCollections", Value::array(only)),
+    ])
+}
+
+fn described(index: &Index) -> Value {
+    let fields = index.fields.iter().map(|field| Value::from(field.join("."))).collect();
+    let kind = match &index.definition.attribute("type") {
         Value::String(kind) => kind.to_string(),
-        _ => format!("{:?}", lookup.index.kind).to_lowercase(),
+        _ => format!("{:?}", index.kind).to_lowercase(),
     };
     object([
-        ("name", lookup.index.name.as_str().into()),
+        ("name", index.name.as_str().into()),
         ("type", kind.into()),
         ("fields", Value::array(fields)),
-        ("unique", Value::Bool(lookup.index.unique)),
-        ("sparse", Value::Bool(lookup.index.sparse)),
+        ("unique", Value::Bool(index.unique)),
+        ("sparse", Value::Bool(index.sparse)),
     ])
 }

@@ -3,14 +3,17 @@
 mod build;
 mod compile;
 mod explain;
+mod near;
 mod node;
 mod options;
 mod rules;
 mod scope;
+mod traversal;
 
 pub use build::plan;
 pub use explain::explain;
 pub use node::{
-    Aggregate, Collect, Hint, Into, Lookup, Node, Pipeline, Plan, Used, Write, WriteKind,
+    Aggregate, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order, Pipeline, Plan,
+    Traversal, UniqueVertices, Used, Write, WriteKind,
 };
 pub use rules::writes;

@@ -1,10 +1,11 @@
 //! What a plan is made of; names of nodes are ArangoDB's.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::expr::{Expr, Register};
-use crate::schema::{Collection, Index};
-use crate::syntax::Name;
+use crate::schema::{Collection, Graph, Index, VectorParams};
+use crate::syntax::{Direction, Name};
 use crate::txn::WriteOptions;
 use crate::value::Value;
 
@@ -19,6 +20,8 @@ pub struct Plan {
     pub variables: Vec<String>,
     /// Collections it touches.
     pub collections: Vec<Used>,
+    /// The named graphs of the database, if the plan was made with them in sight.
+    pub graphs: Option<BTreeMap<String, Arc<Graph>>>,
     /// Names of value binds by slot.
     pub binds: Vec<Name>,
     /// Whether the value of each slot was null when the plan was made.
@@ -62,8 +65,12 @@ pub enum Node {
     EnumerateCollection { collection: usize, out: Register, hint: Hint },
     /// Documents found by an index.
     Index { collection: usize, out: Register, lookup: Box<Lookup> },
+    /// The documents nearest to a vector.
+    EnumerateNearVector(Box<NearVector>),
     /// The items of a list.
     EnumerateList { source: Expr, out: Register },
+    /// Vertices along edges.
+    Traversal(Box<Traversal>),
     /// Rows that fulfil a condition.
     Filter(Expr),
     /// A value for a register.
@@ -112,6 +119,91 @@ pub struct Lookup {
     pub upper: Option<(Expr, bool)>,
     /// Whether the index is read backwards.
     pub backwards: bool,
+}
+
+/// How a vector index is asked.
+#[derive(Debug)]
+pub struct NearVector {
+    /// The collection.
+    pub collection: usize,
+    /// The index.
+    pub index: Arc<Index>,
+    /// Its parameters.
+    pub params: VectorParams,
+    /// The document.
+    pub out: Register,
+    /// How near it is.
+    pub similarity: Register,
+    /// The query vector.
+    pub vector: Expr,
+    /// The options of the call (`nProbe`), if there are any.
+    pub options: Option<Expr>,
+    /// Which documents count.
+    pub filters: Vec<Expr>,
+    /// Offset and count of the `LIMIT` behind it: so many documents are found.
+    pub limit: (Expr, Expr),
+}
+
+/// `FOR v, e, p IN min..max OUTBOUND start …`
+#[derive(Debug)]
+pub struct Traversal {
+    /// An id or a document.
+    pub start: Expr,
+    /// Edges on the way to the first vertex that is emitted.
+    pub min: u64,
+    /// Edges on the way to the last one.
+    pub max: u64,
+    /// The named graph, if it is one.
+    pub graph: Option<Name>,
+    /// Edge collections.
+    pub edges: Vec<Followed>,
+    /// Vertex collections that the graph's definition names.
+    pub vertices: Vec<usize>,
+    /// Vertex collections that may be entered; any if there are none.
+    pub only_vertices: Vec<Name>,
+    /// What is visited first.
+    pub order: Order,
+    /// How often a vertex may be visited.
+    pub unique_vertices: UniqueVertices,
+    /// Whether a path may use an edge once only.
+    pub unique_edges: bool,
+    /// Where the walk does not go on, and the variable that keeps the value.
+    pub prune: Option<(Expr, Option<Register>)>,
+    /// The vertex.
+    pub vertex: Register,
+    /// The edge that led to it.
+    pub edge: Option<Register>,
+    /// The path that led to it.
+    pub path: Option<Register>,
+}
+
+/// An edge collection and how its edges are followed.
+#[derive(Clone, Copy, Debug)]
+pub struct Followed {
+    /// Number of the collection in the plan.
+    pub collection: usize,
+    /// From where to where.
+    pub direction: Direction,
+}
+
+/// `order` of a traversal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// `dfs`
+    DepthFirst,
+    /// `bfs`
+    BreadthFirst,
+}
+
+/// `uniqueVertices` of a traversal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UniqueVertices {
+    /// As often as a path leads there.
+    None,
+    /// Once in each path.
+    Path,
+    /// Once.
+    Global,
 }
 
 /// `COLLECT`
@@ -191,7 +283,9 @@ impl Node {
         match self {
             Self::EnumerateCollection { .. } => "EnumerateCollectionNode",
             Self::Index { .. } => "IndexNode",
+            Self::EnumerateNearVector(_) => "EnumerateNearVectorNode",
             Self::EnumerateList { .. } => "EnumerateListNode",
+            Self::Traversal(_) => "TraversalNode",
             Self::Filter(_) => "FilterNode",
             Self::Calculation { .. } => "CalculationNode",
             Self::Sort(_) => "SortNode",
@@ -219,10 +313,19 @@ impl Node {
         match self {
             Self::EnumerateCollection { .. } | Self::Gather => Vec::new(),
             Self::Index { lookup, .. } => lookup.expressions(),
+            Self::EnumerateNearVector(near) => {
+                let limit = [&near.limit.0, &near.limit.1];
+                let first = [&near.vector].into_iter().chain(&near.options);
+                first.chain(&near.filters).chain(limit).collect()
+            }
             Self::EnumerateList { source: value, .. }
             | Self::Filter(value)
             | Self::Calculation { value, .. }
             | Self::Return { value, .. } => vec![value],
+            Self::Traversal(traversal) => {
+                let prune = traversal.prune.as_ref().map(|(condition, _)| condition);
+                [Some(&traversal.start), prune].into_iter().flatten().collect()
+            }
             Self::Sort(keys) => keys.iter().map(|(key, _)| key).collect(),
             Self::Limit { offset, count } => vec![offset, count],
             Self::Collect(collect) => {
@@ -254,15 +357,24 @@ impl Node {
         }
     }
 
-    /// The register a loop or a calculation fills.
+    /// The register a loop or a calculation fills; a traversal fills several ([`Traversal::outs`]).
     pub fn out(&self) -> Option<Register> {
         match self {
             Self::EnumerateCollection { out, .. }
             | Self::Index { out, .. }
             | Self::EnumerateList { out, .. }
             | Self::Calculation { out, .. } => Some(*out),
+            Self::EnumerateNearVector(near) => Some(near.out),
             _ => None,
         }
+    }
+}
+
+impl Traversal {
+    /// The registers it fills.
+    pub fn outs(&self) -> impl Iterator<Item = Register> {
+        let prune = self.prune.as_ref().and_then(|(_, out)| *out);
+        [Some(self.vertex), self.edge, self.path, prune].into_iter().flatten()
     }
 }
 

@@ -19,18 +19,23 @@ pub(super) struct Modification {
 
 impl Builder<'_> {
     /// An object of constants and binds; 1575 for anything else.
-    fn options(&mut self, options: Option<&syntax::Expr>) -> Result<Value> {
+    pub(super) fn options(&mut self, options: Option<&syntax::Expr>) -> Result<Value> {
         let Some(options) = options else { return Ok(Value::Null) };
-        let outer = std::mem::replace(&mut self.binds_as_constants, true);
-        let hidden = std::mem::take(&mut self.variables);
-        let compiled = self.expression(options);
-        self.variables = hidden;
-        self.binds_as_constants = outer;
-        match compiled {
+        match self.constant(options) {
             Ok(Expr::Const(value)) => Ok(value),
             Err(error) if bind_fault(error.code) => Err(error),
             _ => Err(Error::of(Code::QueryCompileTimeOptions)),
         }
+    }
+
+    /// An expression in which binds count as constants and no variable is in sight.
+    pub(super) fn constant(&mut self, expr: &syntax::Expr) -> Result<Expr> {
+        let outer = std::mem::replace(&mut self.binds_as_constants, true);
+        let hidden = std::mem::take(&mut self.variables);
+        let compiled = self.expression(expr);
+        self.variables = hidden;
+        self.binds_as_constants = outer;
+        compiled
     }
 
     /// The index hints in the `OPTIONS` of a `FOR`.
@@ -81,7 +86,8 @@ impl Builder<'_> {
     }
 }
 
-fn bind_fault(code: Code) -> bool {
+/// Whether the fault lies in a bind, not in the place it stands in.
+pub(super) fn bind_fault(code: Code) -> bool {
     matches!(code, Code::QueryBindParameterMissing | Code::QueryBindParameterType)
 }
 

@@ -161,8 +161,8 @@ impl<'a> Builder<'a> {
     }
 
     /// Notes a read of who knows which collection; 1579 behind any write.
-    pub(super) fn read_anything(&self, function: &str) -> Result<()> {
-        if self.wrote { Err(after_modification(&format!("{function}()"))) } else { Ok(()) }
+    pub(super) fn read_anything(&self, what: &str) -> Result<()> {
+        if self.wrote { Err(after_modification(what)) } else { Ok(()) }
     }
 }
 

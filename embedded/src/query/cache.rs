@@ -1,10 +1,10 @@
 //! Plans by text: the same few texts come thousands of times a second with other binds.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use crate::plan::Plan;
-use crate::schema::Database;
+use crate::schema::{Database, Graph};
 use crate::value::{Object, equal};
 
 /// Texts whose plans are kept; the one unused for longest goes first.
@@ -62,18 +62,23 @@ pub(super) fn keep(text: &str, plan: &Arc<Plan>) {
     entry.plans.push(Arc::clone(plan));
 }
 
-/// A plan depends on the collections it uses and on the binds that shaped it, and on nothing else. The catalog makes a
-/// new value of a collection whenever anything about it or its indexes changes.
+/// A plan depends on the collections it uses, on the binds that shaped it and, with a traversal in it, on the named graphs;
+/// on nothing else. The catalog makes a new value of a collection whenever anything about it or its indexes changes.
 fn holds(plan: &Plan, database: &Database, binds: &Object) -> bool {
     plan.collections.iter().all(|used| {
         let now = database.collections.get(&used.collection.name);
         now.is_some_and(|now| Arc::ptr_eq(now, &used.collection))
-    }) && plan
-        .structural
-        .iter()
-        .all(|(name, value)| binds.get(name).is_some_and(|given| equal(given, value)))
+    }) && plan.graphs.as_ref().is_none_or(|graphs| same(graphs, &database.graphs))
+        && plan
+            .structural
+            .iter()
+            .all(|(name, value)| binds.get(name).is_some_and(|given| equal(given, value)))
         && plan
             .never_null
             .iter()
             .all(|slot| binds.get(&plan.binds[*slot]).is_some_and(|given| !given.is_null()))
+}
+
+fn same(then: &BTreeMap<String, Arc<Graph>>, now: &BTreeMap<String, Arc<Graph>>) -> bool {
+    then.len() == now.len() && then.values().zip(now.values()).all(|(a, b)| Arc::ptr_eq(a, b))
 }

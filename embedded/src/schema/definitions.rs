@@ -127,7 +127,7 @@ pub struct Index {
     pub definition: Value,
 }
 
-/// `type` of an index. Kinds after `Ttl` are stored as definitions only.
+/// `type` of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexKind {
     /// By `_key`.
@@ -138,8 +138,80 @@ pub enum IndexKind {
     Persistent,
     /// Sorted by its one field; documents expire.
     Ttl,
+    /// Vectors of one field in cells around trained centroids.
+    Vector(VectorParams),
     /// Any other type, by name: kept and listed, used by no query.
     DefinitionOnly(String),
+}
+
+/// `params` of a vector index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VectorParams {
+    /// What near means.
+    pub metric: Metric,
+    /// Components of each vector.
+    pub dimension: u32,
+    /// `nLists`: cells.
+    pub lists: u32,
+    /// `defaultNProbe`: cells that a query looks into if it does not say.
+    pub default_probes: u32,
+    /// `trainingIterations`: rounds of k-means.
+    pub training_rounds: u32,
+    /// `numberOfDocsPerCentroid`: vectors of the training sample for each cell.
+    pub documents_per_list: u32,
+}
+
+impl VectorParams {
+    /// ArangoDB's defaults for an `l2` index of one dimension with this many cells.
+    pub fn of_cells(lists: u32) -> Self {
+        Self {
+            metric: Metric::L2,
+            dimension: 1,
+            lists,
+            default_probes: 1,
+            training_rounds: 25,
+            documents_per_list: 100,
+        }
+    }
+}
+
+/// `metric` of a vector index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Cosine of the angle; more is nearer.
+    Cosine,
+    /// Distance; less is nearer.
+    L2,
+    /// Product; more is nearer.
+    InnerProduct,
+}
+
+impl Metric {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Cosine, Self::L2, Self::InnerProduct];
+
+    /// Its name in `params`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cosine => "cosine",
+            Self::L2 => "l2",
+            Self::InnerProduct => "innerProduct",
+        }
+    }
+
+    /// The function that searches by it.
+    pub fn function(self) -> &'static str {
+        match self {
+            Self::Cosine => "APPROX_NEAR_COSINE",
+            Self::L2 => "APPROX_NEAR_L2",
+            Self::InnerProduct => "APPROX_NEAR_INNER_PRODUCT",
+        }
+    }
+
+    /// Whether the nearest comes first in a descending sort.
+    pub fn is_descending(self) -> bool {
+        self != Self::L2
+    }
 }
 
 /// A view as it was defined.

@@ -8,6 +8,7 @@ mod overlay;
 mod read;
 mod registry;
 mod transaction;
+mod vectors;
 
 pub(crate) use clock::{Clock, revision_text};
 pub(crate) use collection_locks::{CollectionLocks, Held};
@@ -18,3 +19,4 @@ pub(crate) use read::{head, primary_key, whole};
 pub use registry::{Lent, Registry, StreamSettings};
 pub use transaction::Transaction;
 pub(crate) use transaction::{Beginning, Resources, State};
+pub(crate) use vectors::{Vectors, Wanted, range, standing};

@@ -81,6 +81,7 @@ impl Transaction {
             IndexKind::Persistent | IndexKind::Ttl => {
                 (Key::Sorted(index.id), index.fields.len(), Source::KeySuffix)
             }
+            IndexKind::Vector(_) => return Err(Error::unsupported("a lookup in a vector index")),
             IndexKind::DefinitionOnly(kind) => {
                 return Err(Error::unsupported(format!("a lookup in a {kind} index")));
             }

@@ -10,6 +10,7 @@ use super::collection_locks::{CollectionLocks, Held};
 use super::locks::{Grant, LockKey, Locks};
 use super::options::Declared;
 use super::overlay::Overlay;
+use super::vectors::Vectors;
 use crate::encode::{Key, Space, local_id_of_value};
 use crate::error::{Code, Error, Result};
 use crate::schema::{Collection, Database};
@@ -27,6 +28,8 @@ pub(crate) struct Resources {
     pub(crate) clock: Clock,
     /// Highest numeric key by collection, where a generator has asked for it.
     pub(crate) last_keys: Mutex<HashMap<u64, u64>>,
+    /// What is known of vector indexes.
+    pub(crate) vectors: Vectors,
 }
 
 /// How a transaction begins.

@@ -1,6 +1,6 @@
 //! Named graphs (HTTP API manual of 3.12).
 
-use super::wire::Server;
+use super::wire::{Client, Server};
 
 const SOCIAL: &str = r#"{"name":"social","edgeDefinitions":[{"collection":"relation","from":["male","female"],"to":["female"]}],"orphanCollections":["city"]}"#;
 
@@ -74,4 +74,95 @@ fn edges_end_in_vertices_and_go_with_them() {
     let removed = root.delete("/_api/gharial/social/vertex/female/alice");
     assert_eq!((removed.status, removed.at("/removed")), (202, true.into()));
     root.script("GET /_api/document/relation/r -> 404/1202");
+}
+
+/// A memory in small: a core, its log of messages, what they cite, and where that came from.
+const MEMORY: &str = r#"{"name":"g","edgeDefinitions":[
+    {"collection":"log","from":["core"],"to":["message"]},
+    {"collection":"cites","from":["message"],"to":["archive"]}]}"#;
+
+fn rows(client: &mut Client, text: &str) -> serde_json::Value {
+    let body = serde_json::json!({"query": text}).to_string();
+    let answer = client.post("/_api/cursor", &body);
+    assert_eq!(answer.status, 201, "{}", answer.text);
+    answer.at("/result")
+}
+
+const WALK: &str =
+    "FOR v IN 1..2 OUTBOUND 'core/ann' GRAPH 'g' OPTIONS {order: 'bfs'} SORT v._id RETURN v._id";
+
+#[test]
+fn a_traversal_sees_its_own_transaction_and_only_that() {
+    let server = Server::start();
+    let mut root = server.root();
+    assert_eq!(root.post("/_api/gharial", MEMORY).status, 202);
+    root.script(
+        r#"
+        POST /_api/document/core {"_key":"ann"} -> 202
+        POST /_api/document/message [{"_key":"1"},{"_key":"2"}] -> 202
+        POST /_api/document/archive {"_key":"book"} -> 202
+        POST /_api/document/log {"_from":"core/ann","_to":"message/1"} -> 202
+        "#,
+    );
+    assert_eq!(rows(&mut root, WALK), serde_json::json!(["message/1"]));
+    let begun =
+        root.post("/_api/transaction/begin", r#"{"collections":{"write":["log","cites"]}}"#);
+    let id = begun.text_at("/result/id");
+    let mut within = server.root().with("x-arango-trx-id", &id);
+    rows(&mut within, "INSERT {_from: 'core/ann', _to: 'message/2'} INTO log");
+    rows(&mut within, "INSERT {_from: 'message/2', _to: 'archive/book'} INTO cites");
+    rows(&mut within, "FOR l IN log FILTER l._to == 'message/1' REMOVE l IN log");
+    assert_eq!(rows(&mut within, WALK), serde_json::json!(["archive/book", "message/2"]));
+    assert_eq!(rows(&mut root, WALK), serde_json::json!(["message/1"]));
+    root.script(&format!("PUT /_api/transaction/{id} -> 200"));
+    assert_eq!(rows(&mut root, WALK), serde_json::json!(["archive/book", "message/2"]));
+}
+
+#[test]
+fn a_kept_plan_notices_that_its_graph_has_changed() {
+    let server = Server::start();
+    let mut root = server.root();
+    assert_eq!(root.post("/_api/gharial", MEMORY).status, 202);
+    root.script(
+        r#"
+        POST /_api/document/core {"_key":"ann"} -> 202
+        POST /_api/document/message {"_key":"1"} -> 202
+        POST /_api/document/log {"_from":"core/ann","_to":"message/1"} -> 202
+        POST /_api/collection {"name":"likes","type":3} -> 200
+        POST /_api/document/likes {"_from":"message/1","_to":"core/ann"} -> 202
+        "#,
+    );
+    assert_eq!(rows(&mut root, WALK), serde_json::json!(["message/1"]));
+    root.script(
+        r#"POST /_api/gharial/g/edge {"collection":"likes","from":["message"],"to":["core"]} -> 202"#,
+    );
+    assert_eq!(rows(&mut root, WALK), serde_json::json!(["core/ann", "message/1"]));
+    root.script("DELETE /_api/gharial/g -> 202");
+    let body = serde_json::json!({"query": WALK}).to_string();
+    root.script(&format!("POST /_api/cursor {body} -> 404/1924"));
+}
+
+#[test]
+fn a_traversal_needs_read_access_to_all_that_its_graph_names() {
+    let server = Server::start();
+    let mut root = server.root();
+    assert_eq!(root.post("/_api/gharial", MEMORY).status, 202);
+    root.script(
+        r#"
+        POST /_api/document/core {"_key":"ann"} -> 202
+        POST /_api/document/message {"_key":"1"} -> 202
+        POST /_api/document/log {"_from":"core/ann","_to":"message/1"} -> 202
+        POST /_api/user {"user":"u","passwd":"p"} -> 201
+        PUT /_api/user/u/database/_system {"grant":"ro"} -> 200
+        PUT /_api/user/u/database/_system/* {"grant":"none"} -> 200
+        PUT /_api/user/u/database/_system/core {"grant":"ro"} -> 200
+        PUT /_api/user/u/database/_system/message {"grant":"ro"} -> 200
+        PUT /_api/user/u/database/_system/log {"grant":"ro"} -> 200
+        "#,
+    );
+    let mut ann = server.client("rw").login("u", "p");
+    let listed = "FOR v IN OUTBOUND 'core/ann' log RETURN v._id";
+    assert_eq!(rows(&mut ann, listed), serde_json::json!(["message/1"]));
+    let body = serde_json::json!({"query": WALK}).to_string();
+    ann.script(&format!("POST /_api/cursor {body} -> 403/11"));
 }

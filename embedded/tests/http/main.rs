@@ -8,4 +8,5 @@ mod queries;
 mod read_only;
 mod transactions;
 mod transport;
+mod vectors;
 mod wire;

@@ -59,7 +59,7 @@ pub(crate) async fn run(report: Report) -> Result<(), Failure> {
     let state = client.state(&report.agent).await?;
     let (events, more) = events(&client, &report.agent, &report.since).await?;
     let figures = Figures::of(&events);
-    let conveyance = told(client.conveyance(&report.agent).await);
+    let conveyance = told(client.conveyance(&report.agent, "life").await);
     let measured = told(metrics(&report.target).await).map(|text| latencies(&text));
     let left_out = more.then(|| {
         format!("Only the first {EVENTS_MAX} events are shown: use --since for later ones.")

@@ -4,6 +4,7 @@ mod gather_before_write;
 mod move_filters_up;
 mod use_index_for_sort;
 mod use_indexes;
+mod use_vector_index;
 
 use super::node::{Node, Pipeline, Plan, WriteKind};
 use crate::error::Result;
@@ -11,6 +12,9 @@ use crate::expr::{Expr, Register};
 
 /// Runs the rules over one pipeline.
 pub(super) fn improve(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<()> {
+    if use_vector_index::apply(pipeline, plan)? {
+        applied(plan, "use-vector-index");
+    }
     if move_filters_up::apply(pipeline, plan) {
         applied(plan, "move-filters-up");
     }
@@ -26,8 +30,9 @@ pub(super) fn improve(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<()> {
 }
 
 /// What can only be said of the whole plan.
-pub(super) fn finish(plan: &mut Plan) {
+pub(super) fn finish(plan: &mut Plan) -> Result<()> {
     plan.rules.sort_unstable();
+    use_vector_index::check_none_left(plan)
 }
 
 fn applied(plan: &mut Plan, rule: &'static str) {
@@ -63,6 +68,9 @@ pub(super) fn touched(node: &Node, plan: &Plan) -> (Vec<usize>, Vec<usize>) {
         Node::EnumerateCollection { collection, .. } | Node::Index { collection, .. } => {
             reads.push(*collection)
         }
+        Node::EnumerateNearVector(near) => reads.push(near.collection),
+        // An edge may lead into any collection of the query.
+        Node::Traversal(_) => reads.extend(0..plan.collections.len()),
         Node::Write(write) => {
             writes.push(write.collection);
             if let WriteKind::Upsert { lookup, .. } = &write.kind {

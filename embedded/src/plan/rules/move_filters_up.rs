@@ -1,7 +1,7 @@
 //! A filter moves to the first place where all it needs is known.
 
 use super::touched;
-use crate::expr::Register;
+use crate::expr::{Expr, Register};
 use crate::plan::node::{Node, Pipeline, Plan};
 
 /// Moves filters; whether one moved.
@@ -41,7 +41,14 @@ fn may_pass(node: &Node, needed: &[Register], plan: &Plan) -> bool {
                 value.is_pure() || touched(node, plan).1.is_empty() && !has_live_call(value);
             quiet && !needed.contains(out)
         }
-        Node::Limit { .. }
+        // A subquery in its start or its prune condition runs as often as the text says.
+        Node::Traversal(traversal) => {
+            node.expressions().into_iter().all(Expr::is_pure)
+                && !traversal.outs().any(|out| needed.contains(&out))
+        }
+        // A near vector node has found as many as the LIMIT behind it wants.
+        Node::EnumerateNearVector(_)
+        | Node::Limit { .. }
         | Node::Collect(_)
         | Node::Gather
         | Node::Write(_)
@@ -50,10 +57,10 @@ fn may_pass(node: &Node, needed: &[Register], plan: &Plan) -> bool {
 }
 
 /// FAIL, WARN and their like must run as often as the text says.
-fn has_live_call(value: &crate::expr::Expr) -> bool {
+fn has_live_call(value: &Expr) -> bool {
     let mut live = false;
     value.walk(&mut |e| {
-        if let crate::expr::Expr::Call(function, _) = e {
+        if let Expr::Call(function, _) = e {
             live |= !function.foldable;
         }
     });

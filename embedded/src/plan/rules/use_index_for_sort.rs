@@ -64,7 +64,9 @@ fn whole(index: &Arc<Index>) -> Option<Lookup> {
         IndexKind::Persistent => {
             !index.sparse && !index.fields.iter().flatten().any(|part| part.contains("[*]"))
         }
-        IndexKind::Edge | IndexKind::Ttl | IndexKind::DefinitionOnly(_) => false,
+        IndexKind::Edge | IndexKind::Ttl | IndexKind::Vector(_) | IndexKind::DefinitionOnly(_) => {
+            false
+        }
     };
     sorted.then(|| Lookup {
         index: Arc::clone(index),

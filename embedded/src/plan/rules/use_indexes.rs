@@ -170,7 +170,7 @@ fn candidates_of(
                 .into_iter()
                 .collect()
         }
-        IndexKind::DefinitionOnly(_) => Vec::new(),
+        IndexKind::Vector(_) | IndexKind::DefinitionOnly(_) => Vec::new(),
     }
 }
 

@@ -1,0 +1,327 @@
+//! Brings vector indexes from their first vectors to answering queries, without losing what is written meanwhile.
+//!
+//! Vectors of an untrained index lie in list 0. K-means runs on a sample of them beside all writers. Whatever changes for
+//! writers then (cells that are there, a vector that moved) changes while the collection is locked for one alone: each
+//! write transaction takes its collection lock before its snapshot, so none of them ever holds a view from before. Every
+//! step is one whole commit, so a kill leaves either an index without cells, or cells and the rest of list 0 to go on with.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::catalog::Catalog;
+use crate::encode::{Key, Space, local_id_of_key};
+use crate::error::{Code, Error, Result};
+use crate::limits::{VECTOR_LOCK_WAIT_MS, VECTOR_RETRY_MS, VECTOR_SAMPLE_BYTES_MAX, VECTOR_STEP};
+use crate::schema::{Collection, Database, Index, IndexKind, VectorParams};
+use crate::storage::{Batch, Bytes, Snapshot};
+use crate::txn::{Held, Resources, range, standing};
+use crate::vector::{Chance, Stage, Standing, bytes_of, train};
+
+/// How one attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The index answers queries.
+    Ready,
+    /// There are fewer vectors than lists.
+    TooFew,
+    /// Writers did not let it in; it goes on where it was the next time.
+    Busy,
+    /// Somebody else is at it, the index is gone, or the engine stops.
+    Left,
+}
+
+/// Looks after all vector indexes in the background.
+pub(crate) struct Trainer {
+    resources: Arc<Resources>,
+    catalog: Arc<Catalog>,
+    /// Failed ones and when they may be tried again.
+    resting: std::collections::BTreeMap<u64, Instant>,
+}
+
+impl Trainer {
+    /// A trainer that has looked at nothing yet.
+    pub(crate) fn new(resources: Arc<Resources>, catalog: Arc<Catalog>) -> Self {
+        Self { resources, catalog, resting: Default::default() }
+    }
+
+    /// One look at every vector index.
+    pub(crate) fn round(&mut self, stopped: &dyn Fn() -> bool) {
+        let mut there = BTreeSet::new();
+        let databases = self.catalog.all();
+        for database in databases.values() {
+            for (collection, index) in vector_indexes(database) {
+                there.insert(index.id);
+                let rests = self.resting.get(&index.id).is_some_and(|end| Instant::now() < *end);
+                if stopped() || rests {
+                    continue;
+                }
+                self.resting.remove(&index.id);
+                let training = Training {
+                    resources: &self.resources,
+                    catalog: &self.catalog,
+                    database: &database.name,
+                    collection: collection.id,
+                    index,
+                };
+                if let Err(error) = training.attempt(1, stopped) {
+                    tracing::warn!(index = index.id, %error, "a vector index could not be trained");
+                    let end = Instant::now() + Duration::from_millis(VECTOR_RETRY_MS);
+                    self.resting.insert(index.id, end);
+                }
+            }
+        }
+        self.resting.retain(|index, _| there.contains(index));
+        self.resources.vectors.keep_only(&there);
+    }
+}
+
+/// The collections of a database with each of their vector indexes.
+fn vector_indexes(database: &Database) -> impl Iterator<Item = (&Arc<Collection>, &Arc<Index>)> {
+    database.collections.values().flat_map(|collection| {
+        let vectors = |index: &&Arc<Index>| matches!(index.kind, IndexKind::Vector(_));
+        collection.indexes.iter().filter(vectors).map(move |index| (collection, index))
+    })
+}
+
+/// One index that is to be trained.
+pub(crate) struct Training<'a> {
+    pub(crate) resources: &'a Resources,
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) database: &'a str,
+    pub(crate) collection: u64,
+    pub(crate) index: &'a Index,
+}
+
+impl Training<'_> {
+    /// Goes as far as it can; `tries` is how often it asks for the collection before it says that it is busy.
+    pub(crate) fn attempt(&self, tries: u32, stopped: &dyn Fn() -> bool) -> Result<Outcome> {
+        let IndexKind::Vector(params) = &self.index.kind else { return Ok(Outcome::Left) };
+        let before = self.standing()?;
+        if before.stage == Stage::Ready {
+            return Ok(Outcome::Ready);
+        }
+        if before.stage == Stage::Untrained && !self.has_enough(params)? {
+            return Ok(Outcome::TooFew);
+        }
+        let Some(_claimed) = self.resources.vectors.claim(self.index.id) else {
+            return Ok(Outcome::Left);
+        };
+        let outcome = self.run(params, tries, stopped);
+        let failure = outcome.as_ref().err().map(|error| error.message.clone());
+        self.resources.vectors.set_failure(self.index.id, failure);
+        outcome
+    }
+
+    fn run(
+        &self,
+        params: &VectorParams,
+        tries: u32,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<Outcome> {
+        let before = self.standing()?;
+        if before.stage == Stage::Untrained {
+            let sample = self.sample(params)?;
+            if sample.len() < params.lists as usize * params.dimension as usize {
+                return Ok(Outcome::TooFew);
+            }
+            let Some(centroids) = train(&sample, params, self.index.id, stopped) else {
+                return Ok(Outcome::Left);
+            };
+            drop(sample);
+            match self.publish(params, before, &centroids, tries)? {
+                Outcome::Ready => {}
+                other => return Ok(other),
+            }
+        }
+        loop {
+            if stopped() {
+                return Ok(Outcome::Left);
+            }
+            if let Some(end) = self.move_some(params, tries)? {
+                return Ok(end);
+            }
+        }
+    }
+
+    fn standing(&self) -> Result<Standing> {
+        standing(&*self.resources.store.snapshot(), self.index.id)
+    }
+
+    /// Whether there are as many vectors as lists.
+    fn has_enough(&self, params: &VectorParams) -> Result<bool> {
+        let wanted = params.lists as usize;
+        Ok(count_up_to(&*self.resources.store.snapshot(), self.index.id, wanted)? >= wanted)
+    }
+
+    /// Some of the vectors, by chance with a seed; each as likely as any other (Vitter, "Random sampling with a
+    /// reservoir", 1985, algorithm R).
+    fn sample(&self, params: &VectorParams) -> Result<Vec<f32>> {
+        let dimension = params.dimension as usize;
+        let most = u64::from(params.lists) * u64::from(params.documents_per_list);
+        let most = most.min(VECTOR_SAMPLE_BYTES_MAX / (u64::from(params.dimension) * 4));
+        let most = most.max(u64::from(params.lists));
+        let mut chance = Chance::new(self.index.id);
+        let mut sample: Vec<f32> = Vec::new();
+        let (lower, upper) = range(&Key::VectorList(self.index.id, 0));
+        let snapshot = self.resources.store.snapshot();
+        for (pair, seen) in snapshot.scan(Space::Indexes, &lower, &upper, false).zip(0_u64..) {
+            let vector = components(&pair?.1, dimension)?;
+            if seen < most {
+                sample.extend(vector);
+                continue;
+            }
+            let at = chance.below(seen + 1);
+            if at < most {
+                let at = at as usize * dimension;
+                sample[at..at + dimension].copy_from_slice(&vector);
+            }
+        }
+        Ok(sample)
+    }
+
+    /// Makes the cells known to writers, if the index is still as it was.
+    fn publish(
+        &self,
+        params: &VectorParams,
+        before: Standing,
+        centroids: &[f32],
+        tries: u32,
+    ) -> Result<Outcome> {
+        let Some(_alone) = self.alone(tries)? else { return Ok(Outcome::Busy) };
+        if !self.is_there() || self.standing()? != before {
+            return Ok(Outcome::Left);
+        }
+        let mut batch = Batch::default();
+        for (centroid, list) in centroids.chunks_exact(params.dimension as usize).zip(1..) {
+            let key = Key::VectorCentroid(self.index.id, list);
+            batch.put(Space::Indexes, key.bytes(), bytes_of(centroid));
+        }
+        let generation = self.resources.clock.revision();
+        self.put_standing(&mut batch, Standing { stage: Stage::Ingesting, generation });
+        self.commit(batch, true)?;
+        Ok(Outcome::Ready)
+    }
+
+    /// Moves one step of list 0 into the cells, and calls the index ready when nothing is left; None to go on. The cells
+    /// are found beside all writers; under the lock only what is still there moves.
+    fn move_some(&self, params: &VectorParams, tries: u32) -> Result<Option<Outcome>> {
+        let snapshot = self.resources.store.snapshot();
+        let Standing { stage, generation } = standing(&*snapshot, self.index.id)?;
+        if stage != Stage::Ingesting {
+            return Ok(Some(if stage == Stage::Ready { Outcome::Ready } else { Outcome::Left }));
+        }
+        let model = self.resources.vectors.model(&*snapshot, self.index.id, params, generation)?;
+        let waiting = waiting(&*snapshot, self.index.id, VECTOR_STEP)?;
+        let mut moves = Vec::with_capacity(waiting.len());
+        for (key, value) in waiting {
+            let list = model.list_of(&components(&value, params.dimension as usize)?);
+            moves.push((key, value, list));
+        }
+        let Some(_alone) = self.alone(tries)? else { return Ok(Some(Outcome::Busy)) };
+        let now = self.resources.store.snapshot();
+        let same = standing(&*now, self.index.id)? == Standing { stage, generation };
+        if !self.is_there() || !same {
+            return Ok(Some(Outcome::Left));
+        }
+        let mut batch = Batch::default();
+        for (key, value, list) in moves {
+            if now.get(Space::Indexes, &key)?.is_some_and(|stored| stored == value) {
+                let local = local_id_of_key(&key)?;
+                let place = Key::VectorPlace(self.index.id, local);
+                batch.put(Space::Indexes, place.bytes(), list.to_be_bytes());
+                let entry = Key::VectorEntry(self.index.id, list, local);
+                batch.put(Space::Indexes, entry.bytes(), value);
+                batch.delete(Space::Indexes, key);
+            }
+        }
+        if batch.is_empty() && self::waiting(&*now, self.index.id, 1)?.is_empty() {
+            self.put_standing(&mut batch, Standing { stage: Stage::Ready, generation });
+            self.commit(batch, true)?;
+            return Ok(Some(Outcome::Ready));
+        }
+        self.commit(batch, false)?;
+        Ok(None)
+    }
+
+    fn put_standing(&self, batch: &mut Batch, standing: Standing) {
+        let key = Key::VectorStanding(self.index.id);
+        batch.put(Space::Indexes, key.bytes(), standing.write());
+    }
+
+    fn commit(&self, mut batch: Batch, sync: bool) -> Result<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let ceilings = self.resources.clock.put_ceilings(&mut batch);
+        self.resources.store.commit(batch, sync)?;
+        self.resources.clock.written(ceilings);
+        Ok(())
+    }
+
+    /// The collection without any writer, or None if they do not let it in.
+    fn alone(&self, tries: u32) -> Result<Option<Held>> {
+        for _ in 0..tries {
+            let wait = Some(Duration::from_millis(VECTOR_LOCK_WAIT_MS));
+            match self.resources.collection_locks.take(vec![(self.collection, true)], wait) {
+                Ok(held) => return Ok(Some(held)),
+                Err(error) if error.code == Code::LockTimeout => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the index is still defined; asked under the lock that dropping it needs too.
+    fn is_there(&self) -> bool {
+        let Ok(database) = self.catalog.database(self.database) else { return false };
+        vector_indexes(&database).any(|(_, index)| index.id == self.index.id)
+    }
+}
+
+/// How many vectors an index has; counting ends at `most`.
+pub(crate) fn count_up_to(snapshot: &dyn Snapshot, index: u64, most: usize) -> Result<usize> {
+    let (lower, upper) = range(&Key::VectorPlaces(index));
+    let mut count = 0;
+    for pair in snapshot.scan(Space::Indexes, &lower, &upper, false).take(most) {
+        pair?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Forgets the cells of all vector indexes of a collection that is empty and that nobody else writes.
+pub(crate) fn reset_vector_indexes(resources: &Resources, collection: &Collection) -> Result<()> {
+    let mut batch = Batch::default();
+    for index in &collection.indexes {
+        let IndexKind::Vector(params) = &index.kind else { continue };
+        for list in 1..=params.lists {
+            batch.delete(Space::Indexes, Key::VectorCentroid(index.id, list).bytes());
+        }
+        // Another number, so that a training that is under way sees that its sample is gone.
+        let fresh = Standing { stage: Stage::Untrained, generation: resources.clock.revision() };
+        batch.put(Space::Indexes, Key::VectorStanding(index.id).bytes(), fresh.write());
+    }
+    if batch.is_empty() {
+        return Ok(());
+    }
+    let ceilings = resources.clock.put_ceilings(&mut batch);
+    resources.store.commit(batch, true)?;
+    resources.clock.written(ceilings);
+    Ok(())
+}
+
+/// The first of list 0.
+fn waiting(snapshot: &dyn Snapshot, index: u64, most: usize) -> Result<Vec<(Vec<u8>, Bytes)>> {
+    let (lower, upper) = range(&Key::VectorList(index, 0));
+    let pairs = snapshot.scan(Space::Indexes, &lower, &upper, false).take(most);
+    pairs.map(|pair| pair.map(|(key, value)| (key.to_vec(), value))).collect()
+}
+
+fn components(bytes: &[u8], dimension: usize) -> Result<Vec<f32>> {
+    let (stored, rest) = bytes.as_chunks::<4>();
+    if stored.len() != dimension || !rest.is_empty() {
+        return Err(Error::new(Code::Internal, "a stored vector is damaged"));
+    }
+    Ok(stored.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
+}

@@ -1,0 +1,81 @@
+//! The vector of a document in a vector index: checked, put into its list, and found again when it goes.
+
+use crate::encode::{Key, Space, list_of_value};
+use crate::error::Result;
+use crate::schema::{Index, IndexKind};
+use crate::storage::{Batch, Bytes};
+use crate::txn::{State, Transaction};
+use crate::value::Object;
+use crate::vector::{bytes_of, of_document};
+
+/// What a write changes in a vector index.
+pub(super) struct VectorChange {
+    index: u64,
+    local: u64,
+    from: Option<u32>,
+    to: Option<(u32, Bytes)>,
+}
+
+impl Transaction {
+    /// What becomes of a document's vector; none if it stays as it is. 10 and 17 for a document that the index refuses.
+    pub(super) fn vector_change(
+        &self,
+        state: &State,
+        index: &Index,
+        next: Option<&Object>,
+        local: u64,
+    ) -> Result<Option<VectorChange>> {
+        let IndexKind::Vector(params) = &index.kind else { return Ok(None) };
+        let vector = match next {
+            Some(document) => of_document(index, params, document)?,
+            None => None,
+        };
+        let place = state.get(Space::Indexes, &Key::VectorPlace(index.id, local).bytes())?;
+        let from = place.map(|place| list_of_value(&place)).transpose()?;
+        let Some(vector) = vector else {
+            return Ok(from.map(|_| VectorChange { index: index.id, local, from, to: None }));
+        };
+        let bytes = Bytes::from(bytes_of(&vector));
+        if let Some(list) = from {
+            let entry = Key::VectorEntry(index.id, list, local).bytes();
+            if state.get(Space::Indexes, &entry)?.is_some_and(|stored| stored == bytes) {
+                return Ok(None);
+            }
+        }
+        let list = state.list_for(self.resources(), index.id, params, &vector)?;
+        Ok(Some(VectorChange { index: index.id, local, from, to: Some((list, bytes)) }))
+    }
+}
+
+impl VectorChange {
+    /// Writes it beside the document.
+    pub(super) fn apply(self, state: &mut State) {
+        let Self { index, local, from, to } = self;
+        let mut set = |key: Key<'_>, value| state.overlay.set(Space::Indexes, key.bytes(), value);
+        if let Some(list) = from {
+            set(Key::VectorEntry(index, list, local), None);
+        }
+        let place = to.as_ref().map(|(list, _)| list.to_be_bytes().into());
+        set(Key::VectorPlace(index, local), place);
+        if let Some((list, bytes)) = to {
+            set(Key::VectorEntry(index, list, local), Some(bytes));
+        }
+    }
+}
+
+/// The same for a document that was there before its index: into the list of what waits for a training.
+pub(super) fn put_waiting(
+    batch: &mut Batch,
+    index: &Index,
+    document: &Object,
+    local: u64,
+) -> Result<()> {
+    let IndexKind::Vector(params) = &index.kind else { return Ok(()) };
+    if let Some(vector) = of_document(index, params, document)? {
+        let place = Key::VectorPlace(index.id, local);
+        batch.put(Space::Indexes, place.bytes(), 0_u32.to_be_bytes());
+        let entry = Key::VectorEntry(index.id, 0, local);
+        batch.put(Space::Indexes, entry.bytes(), bytes_of(&vector));
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! The nearest documents of a collection, by its vector index.
+
+use std::collections::BinaryHeap;
+
+use super::executor::{Executor, Flow, Pass};
+use crate::error::{Code, Error, Result};
+use crate::expr::{Row, eval, truth};
+use crate::plan::NearVector;
+use crate::txn::Wanted;
+use crate::value::Value;
+use crate::vector::{Near, components, similarity};
+
+impl<'q> Executor<'q> {
+    /// Sends the nearest documents down, the nearest first.
+    pub(super) fn near(
+        &mut self,
+        pass: &mut Pass<'q>,
+        at: usize,
+        row: &mut Row,
+        near: &'q NearVector,
+    ) -> Result<Flow> {
+        let most = self.near_limit(near, row)?;
+        let probes = self.probes(near, row)?;
+        let vector = eval(&near.vector, row, self.binds, self)?;
+        let query = components(&vector, &near.params).map_err(|why| {
+            let name = near.params.metric.function();
+            let text = format!("invalid argument type in call to function '{name}()': {why}");
+            Error::new(Code::QueryFunctionArgumentTypeMismatch, text)
+        })?;
+        let held = self.budget.held();
+        let keep = near.filters.is_empty().then_some(most);
+        let found = self.nearest(near, &Wanted { query: &query, probes, keep })?;
+        let flow = if near.filters.is_empty() {
+            self.send(pass, at, row, near, found)
+        } else {
+            self.send_filtered(pass, at, row, near, found, most)
+        };
+        self.budget.release_to(held);
+        flow
+    }
+
+    /// How many the `LIMIT` behind the loop lets through; 1554 for none, as the server has it.
+    fn near_limit(&mut self, near: &NearVector, row: &mut Row) -> Result<usize> {
+        let (offset, count) = &near.limit;
+        let (offset, count) = (self.limit_number(offset, row)?, self.limit_number(count, row)?);
+        if count == 0 || count == u64::MAX {
+            return Err(Error::new(
+                Code::QueryVectorSearchNotApplied,
+                "failed vector search: LIMIT has to be a number above 0",
+            ));
+        }
+        Ok(usize::try_from(offset.saturating_add(count)).unwrap_or(usize::MAX))
+    }
+
+    /// `nProbe` of the options, else that of the index; 10 for anything but a whole number from 1.
+    fn probes(&mut self, near: &NearVector, row: &mut Row) -> Result<usize> {
+        let default = near.params.default_probes as usize;
+        let Some(options) = &near.options else { return Ok(default) };
+        let options = eval(options, row, self.binds, self)?;
+        let Some(object) = options.as_object() else {
+            return Err(bad("the options of a vector search have to be an object"));
+        };
+        if let Some((name, _)) = object.iter().find(|(name, _)| &***name != "nProbe") {
+            return Err(bad(&format!("'{name}' is no option of a vector search")));
+        }
+        match object.get("nProbe") {
+            None => Ok(default),
+            Some(Value::Int(probes)) if *probes >= 1 => {
+                Ok(usize::try_from(*probes).unwrap_or(usize::MAX))
+            }
+            Some(_) => Err(bad("'nProbe' has to be a whole number from 1")),
+        }
+    }
+
+    fn nearest(&mut self, near: &NearVector, wanted: &Wanted<'_>) -> Result<Vec<Near>> {
+        let collection = &*self.plan.collections[near.collection].collection;
+        let budget = &mut self.budget;
+        let mut counted = 0;
+        let mut look = |held: usize| {
+            budget.hold((held - counted) * size_of::<Near>())?;
+            counted = held;
+            budget.look()
+        };
+        self.transaction.nearest(collection, &near.index, &near.params, wanted, &mut look)
+    }
+
+    fn send(
+        &mut self,
+        pass: &mut Pass<'q>,
+        at: usize,
+        row: &mut Row,
+        near: &NearVector,
+        found: Vec<Near>,
+    ) -> Result<Flow> {
+        for one in found {
+            self.load(row, near, one)?;
+            if self.push(pass, at + 1, row)? == Flow::Enough {
+                return Ok(Flow::Enough);
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    /// Takes the nearest of all candidates until enough fulfil the conditions: no document is read in vain.
+    fn send_filtered(
+        &mut self,
+        pass: &mut Pass<'q>,
+        at: usize,
+        row: &mut Row,
+        near: &NearVector,
+        found: Vec<Near>,
+        most: usize,
+    ) -> Result<Flow> {
+        let mut candidates = BinaryHeap::from(found);
+        let mut sent = 0;
+        while sent < most
+            && let Some(one) = candidates.pop()
+        {
+            self.load(row, near, one)?;
+            let mut fulfilled = true;
+            for condition in &near.filters {
+                fulfilled = fulfilled && truth(condition, row, self.binds, self)?;
+            }
+            if !fulfilled {
+                self.stats.filtered += 1;
+                continue;
+            }
+            sent += 1;
+            if self.push(pass, at + 1, row)? == Flow::Enough {
+                return Ok(Flow::Enough);
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    /// Puts a found document and how near it is into the row.
+    fn load(&mut self, row: &mut Row, near: &NearVector, one: Near) -> Result<()> {
+        let collection = &*self.plan.collections[near.collection].collection;
+        self.budget.row()?;
+        self.stats.scanned_index += 1;
+        let Some(document) = self.transaction.by_local(collection, one.local)? else {
+            return Err(Error::new(Code::Internal, "a vector index names a document that is gone"));
+        };
+        row[near.out] = document;
+        let value = similarity(near.params.metric, one.closeness);
+        row[near.similarity] = Value::finite(f64::from(value)).unwrap_or_default();
+        Ok(())
+    }
+}
+
+fn bad(text: &str) -> Error {
+    Error::new(Code::BadParameter, text)
+}

@@ -1,0 +1,308 @@
+//! Traversals: edges are followed from a start vertex through the edge indexes, as the transaction sees them.
+//!
+//! What lies ahead is taken from the front (breadth first) or from the back (depth first).
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use super::executor::{Executor, Flow, Pass};
+use crate::error::{Code, Error, Result};
+use crate::expr::{Row, eval};
+use crate::limits::{TRAVERSAL_DEPTH_MAX, TRAVERSAL_EDGES_MAX};
+use crate::plan::{Followed, Order, Traversal, UniqueVertices};
+use crate::schema::{Collection, IndexKind};
+use crate::syntax::Direction;
+use crate::txn::IndexRange;
+use crate::value::{Object, Value};
+
+/// Edges read at once.
+const EDGES_BATCH: usize = 256;
+/// Bytes that a step or a place ahead takes beside its values.
+const STEP_BYTES: usize = 128;
+/// Fields of the edge index, with the attribute at the other end of the edge.
+const OUTWARDS: (usize, &str) = (0, "_to");
+const INWARDS: (usize, &str) = (1, "_from");
+
+/// A vertex that was reached, and how.
+struct Step {
+    parent: Option<Arc<Step>>,
+    edge: Value,
+    id: Arc<str>,
+    vertex: Value,
+    depth: u64,
+}
+
+/// A vertex not yet visited.
+struct Ahead {
+    from: Arc<Step>,
+    edge: Value,
+    id: Arc<str>,
+    bytes: u64,
+}
+
+/// The state of one traversal.
+struct Walk<'q> {
+    traversal: &'q Traversal,
+    ahead: VecDeque<Ahead>,
+    /// Vertices met so far, when each may be met once only.
+    met: HashSet<Arc<str>>,
+    edges: u64,
+    held: u64,
+}
+
+impl Drop for Step {
+    /// A long path is let go step by step, not by recursion.
+    fn drop(&mut self) {
+        let mut next = self.parent.take();
+        while let Some(mut step) = next.and_then(Arc::into_inner) {
+            next = step.parent.take();
+        }
+    }
+}
+
+impl Step {
+    /// This step and those before it, last first.
+    fn back(&self) -> impl Iterator<Item = &Step> {
+        std::iter::successors(Some(self), |step| step.parent.as_deref())
+    }
+
+    /// `{vertices, edges, weights}`; without the order `weighted` each edge weighs 1.
+    fn path(&self) -> Value {
+        let mut vertices: Vec<Value> = self.back().map(|step| step.vertex.clone()).collect();
+        let mut edges: Vec<Value> = self
+            .back()
+            .filter(|step| step.parent.is_some())
+            .map(|step| step.edge.clone())
+            .collect();
+        vertices.reverse();
+        edges.reverse();
+        let mut path = Object::with_capacity(3);
+        path.push_new("vertices", Value::array(vertices));
+        path.push_new("edges", Value::array(edges));
+        path.push_new("weights", Value::array((0..=self.depth).map(Value::from).collect()));
+        Value::object(path)
+    }
+}
+
+impl Walk<'_> {
+    fn next(&mut self) -> Option<Ahead> {
+        match self.traversal.order {
+            Order::BreadthFirst => self.ahead.pop_front(),
+            Order::DepthFirst => self.ahead.pop_back(),
+        }
+    }
+
+    /// Whether the rules of uniqueness and the options let the walk go along the edge.
+    fn allows(&mut self, step: &Step, edge: &Value, id: &Arc<str>) -> bool {
+        let only = &self.traversal.only_vertices;
+        if !only.is_empty() {
+            let collection = id.split_once('/').map_or("", |(collection, _)| collection);
+            if !only.iter().any(|name| **name == *collection) {
+                return false;
+            }
+        }
+        let followed = |step: &Step| step.edge.text_of("_id") == edge.text_of("_id");
+        if self.traversal.unique_edges
+            && step.back().any(|step| step.parent.is_some() && followed(step))
+        {
+            return false;
+        }
+        match self.traversal.unique_vertices {
+            UniqueVertices::None => true,
+            UniqueVertices::Path => step.back().all(|step| step.id != *id),
+            UniqueVertices::Global => self.met.insert(Arc::clone(id)),
+        }
+    }
+}
+
+impl<'q> Executor<'q> {
+    /// Sends each vertex that is reached down from behind the node.
+    pub(super) fn traverse(
+        &mut self,
+        pass: &mut Pass<'q>,
+        at: usize,
+        row: &mut Row,
+        traversal: &'q Traversal,
+    ) -> Result<Flow> {
+        let Some(start) = self.start(traversal, row)? else { return Ok(Flow::More) };
+        let mut walk = Walk {
+            traversal,
+            ahead: VecDeque::new(),
+            met: HashSet::from([Arc::clone(&start.id)]),
+            edges: 0,
+            held: 0,
+        };
+        let mut next = Some(start);
+        while let Some(step) = next {
+            if self.visit(&mut walk, step, pass, at, row)? == Flow::Enough {
+                self.let_go(walk.held);
+                return Ok(Flow::Enough);
+            }
+            next = match walk.next() {
+                Some(ahead) => {
+                    if traversal.order == Order::DepthFirst {
+                        // Its siblings' paths are gone by now; only the path to it stays.
+                        walk.held -= ahead.bytes;
+                        self.let_go(ahead.bytes);
+                    }
+                    Some(self.arrive(ahead)?)
+                }
+                None => None,
+            };
+        }
+        self.let_go(walk.held);
+        Ok(Flow::More)
+    }
+
+    /// What the walk held is free again; what was kept further down stays counted.
+    fn let_go(&mut self, held: u64) {
+        self.budget.release_to(self.budget.held().saturating_sub(held));
+    }
+
+    /// The start vertex: none, with warning 10 for a value that names no vertex, silently for one that is not there.
+    fn start(&mut self, traversal: &'q Traversal, row: &mut Row) -> Result<Option<Arc<Step>>> {
+        let value = eval(&traversal.start, row, self.binds, self)?;
+        let id = match &value {
+            Value::Object(object) => object.get("_id").cloned().unwrap_or_default(),
+            other => other.clone(),
+        };
+        let Value::String(id) = id else { return self.bad_start() };
+        let Some((collection, key)) = id.split_once('/') else { return self.bad_start() };
+        let Some(collection) = self.database.collections.get(collection) else { return Ok(None) };
+        self.stats.scanned_index += 1;
+        let vertex = self.transaction.get(collection, key)?;
+        Ok(vertex.map(|vertex| {
+            Arc::new(Step {
+                parent: None,
+                edge: Value::Null,
+                id: Arc::clone(&id),
+                vertex,
+                depth: 0,
+            })
+        }))
+    }
+
+    fn bad_start(&mut self) -> Result<Option<Arc<Step>>> {
+        let message = "invalid start of a traversal: only an id or an object with _id will do";
+        self.warnings.raise(Code::BadParameter, message)?;
+        Ok(None)
+    }
+
+    /// Reads the vertex at the end of an edge; one that is not there is null, with warning 1202.
+    fn arrive(&mut self, ahead: Ahead) -> Result<Arc<Step>> {
+        let Ahead { from, edge, id, .. } = ahead;
+        let (name, key) = id.split_once('/').unwrap_or((&id, ""));
+        let Some(collection) = self.database.collections.get(name) else {
+            let message = format!("collection not known to traversal: '{name}'");
+            return Err(Error::new(Code::DataSourceNotFound, message));
+        };
+        self.stats.scanned_index += 1;
+        let vertex = match self.transaction.get(collection, key)? {
+            Some(vertex) => vertex,
+            None => {
+                let message = format!("vertex '{id}' not found");
+                self.warnings.raise(Code::DocumentNotFound, message)?;
+                Value::Null
+            }
+        };
+        let depth = from.depth + 1;
+        Ok(Arc::new(Step { parent: Some(from), edge, id, vertex, depth }))
+    }
+
+    /// Emits a vertex and puts what lies behind it ahead.
+    fn visit(
+        &mut self,
+        walk: &mut Walk<'q>,
+        step: Arc<Step>,
+        pass: &mut Pass<'q>,
+        at: usize,
+        row: &mut Row,
+    ) -> Result<Flow> {
+        let traversal = walk.traversal;
+        let emits = step.depth >= traversal.min;
+        if emits || traversal.prune.is_some() {
+            row[traversal.vertex] = step.vertex.clone();
+            if let Some(edge) = traversal.edge {
+                row[edge] = step.edge.clone();
+            }
+            if let Some(path) = traversal.path {
+                row[path] = step.path();
+            }
+        }
+        let mut pruned = false;
+        if let Some((condition, out)) = &traversal.prune {
+            let value = eval(condition, row, self.binds, self)?;
+            pruned = value.is_true();
+            if let Some(out) = out {
+                row[*out] = value;
+            }
+        }
+        if emits && self.push(pass, at + 1, row)? == Flow::Enough {
+            return Ok(Flow::Enough);
+        }
+        if !pruned && step.depth < traversal.max {
+            self.look_ahead(walk, &step)?;
+        }
+        Ok(Flow::More)
+    }
+
+    fn look_ahead(&mut self, walk: &mut Walk<'q>, step: &Arc<Step>) -> Result<()> {
+        if step.depth >= TRAVERSAL_DEPTH_MAX {
+            let message = format!("traversal deeper than {TRAVERSAL_DEPTH_MAX} edges");
+            return Err(Error::new(Code::ResourceLimit, message));
+        }
+        for Followed { collection, direction } in &walk.traversal.edges {
+            let collection = &*self.plan.collections[*collection].collection;
+            match direction {
+                Direction::Outbound => self.edges(walk, step, collection, OUTWARDS, false)?,
+                Direction::Inbound => self.edges(walk, step, collection, INWARDS, false)?,
+                Direction::Any => {
+                    self.edges(walk, step, collection, OUTWARDS, false)?;
+                    self.edges(walk, step, collection, INWARDS, true)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the edges of one collection that leave the vertex in one direction ahead; in the second of two directions an
+    /// edge to the vertex itself is left out, since the first one had it.
+    fn edges(
+        &mut self,
+        walk: &mut Walk<'q>,
+        step: &Arc<Step>,
+        collection: &Collection,
+        (field, other): (usize, &str),
+        second: bool,
+    ) -> Result<()> {
+        let index = collection.indexes.iter().find(|index| index.kind == IndexKind::Edge);
+        let index = index.ok_or_else(|| Error::of(Code::IndexNotFound))?;
+        let here = Value::String(Arc::clone(&step.id));
+        let range = IndexRange { equals: vec![here], ..IndexRange::default() };
+        let mut scan = self.transaction.index_scan(collection, index, field, &range, false)?;
+        loop {
+            let edges = self.transaction.next(&mut scan, EDGES_BATCH)?;
+            if edges.is_empty() {
+                return Ok(());
+            }
+            for edge in edges {
+                self.stats.scanned_index += 1;
+                self.budget.row()?;
+                walk.edges += 1;
+                if walk.edges > TRAVERSAL_EDGES_MAX {
+                    let message = format!("traversal along more than {TRAVERSAL_EDGES_MAX} edges");
+                    return Err(Error::new(Code::ResourceLimit, message));
+                }
+                let Value::String(id) = edge.attribute(other) else { continue };
+                if second && id == step.id || !walk.allows(step, &edge, &id) {
+                    continue;
+                }
+                let bytes = edge.size_bytes() + id.len() + STEP_BYTES;
+                self.budget.hold(bytes)?;
+                let bytes = bytes as u64;
+                walk.held += bytes;
+                walk.ahead.push_back(Ahead { from: Arc::clone(step), edge, id, bytes });
+            }
+        }
+    }
+}

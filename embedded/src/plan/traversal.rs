@@ -1,0 +1,260 @@
+//! `FOR v, e, p IN … OUTBOUND start …`: the edge collections with their directions, the depth and the options of a traversal.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::node::{Followed, Node, Order, Traversal, UniqueVertices};
+use super::options::bind_fault;
+use super::scope::Builder;
+use crate::error::{Code, Error, Result};
+use crate::expr::Expr;
+use crate::schema::{CollectionKind, Graph};
+use crate::syntax::{self, Binary, Direction, Name, PathSearch};
+use crate::value::Value;
+
+/// What `OPTIONS` of a traversal say.
+struct TraversalOptions {
+    order: Order,
+    unique_vertices: UniqueVertices,
+    unique_edges: bool,
+    edge_collections: Vec<Name>,
+    vertex_collections: Vec<Name>,
+}
+
+/// Edge collections, and the vertex collections that are known to lie behind them.
+#[derive(Default)]
+struct Reach {
+    edges: Vec<Followed>,
+    vertices: BTreeSet<usize>,
+}
+
+impl Builder<'_> {
+    /// The node of a traversal; 501 for the path searches.
+    pub(super) fn traversal(&mut self, traversal: &syntax::Traversal) -> Result<Node> {
+        if traversal.search != PathSearch::Traversal {
+            return Err(Error::unsupported(traversal.search));
+        }
+        self.read_anything("traversal")?;
+        let (min, max) = self.depth(traversal.depth.as_ref())?;
+        let start = self.expression(&traversal.start)?;
+        let options = self.traversal_options(traversal.options.as_ref())?;
+        let graph = traversal.graph.as_ref().map(|name| self.graph(name)).transpose()?;
+        let reach = match &graph {
+            Some(graph) => self.graph_reach(graph, traversal.direction, &options)?,
+            None => self.listed_reach(traversal, &options)?,
+        };
+        self.plan.graphs = Some(self.database.graphs.clone());
+        for name in &options.vertex_collections {
+            self.collection(name)?;
+        }
+        let [vertex, edge, path] = self.emitted(&traversal.variables)?;
+        let prune = match &traversal.prune {
+            Some((name, condition)) => {
+                let condition = self.expression(condition)?;
+                Some((condition, name.as_ref().map(|name| self.declare_new(name)).transpose()?))
+            }
+            None => None,
+        };
+        Ok(Node::Traversal(Box::new(Traversal {
+            start,
+            min,
+            max,
+            graph: graph.map(|graph| Name::from(graph.name.as_str())),
+            edges: reach.edges,
+            vertices: reach.vertices.into_iter().collect(),
+            only_vertices: options.vertex_collections,
+            order: options.order,
+            unique_vertices: options.unique_vertices,
+            unique_edges: options.unique_edges,
+            prune,
+            vertex: vertex.unwrap_or_default(),
+            edge,
+            path,
+        })))
+    }
+
+    fn emitted(&mut self, names: &[Name]) -> Result<[Option<usize>; 3]> {
+        let mut out = [None; 3];
+        for (slot, name) in out.iter_mut().zip(names) {
+            *slot = Some(self.declare_new(name)?);
+        }
+        Ok(out)
+    }
+
+    /// Whole numbers that are known when the query is planned; 1501 for anything else.
+    fn depth(&mut self, depth: Option<&syntax::Expr>) -> Result<(u64, u64)> {
+        let (min, max) = match depth {
+            None => return Ok((1, 1)),
+            Some(syntax::Expr::Binary(Binary::Range, min, max)) => {
+                (self.depth_value(min)?, self.depth_value(max)?)
+            }
+            Some(one) => {
+                let depth = self.depth_value(one)?;
+                (depth, depth)
+            }
+        };
+        if min > max { Err(invalid_depth()) } else { Ok((min, max)) }
+    }
+
+    fn depth_value(&mut self, depth: &syntax::Expr) -> Result<u64> {
+        match self.known(depth)? {
+            Some(Value::Int(n)) => u64::try_from(n).map_err(|_| invalid_depth()),
+            Some(Value::UInt(n)) => Ok(n),
+            Some(Value::Double(x)) if x >= 0.0 && x.fract() == 0.0 => Ok(x as u64),
+            _ => Err(invalid_depth()),
+        }
+    }
+
+    fn graph(&mut self, name: &syntax::Expr) -> Result<Arc<Graph>> {
+        let Some(Value::String(name)) = self.known(name)? else {
+            let message = "syntax error, GRAPH needs the name of a graph";
+            return Err(Error::new(Code::QueryParse, message));
+        };
+        let missing = || Error::new(Code::GraphNotFound, format!("graph '{name}' not found"));
+        self.database.graphs.get(&*name).cloned().ok_or_else(missing)
+    }
+
+    fn graph_reach(
+        &mut self,
+        graph: &Graph,
+        direction: Direction,
+        options: &TraversalOptions,
+    ) -> Result<Reach> {
+        let mut reach = Reach::default();
+        for definition in &graph.edge_definitions {
+            if options.follows(&definition.collection) {
+                self.follow(&definition.collection, direction, &mut reach)?;
+            }
+            for name in definition.from.iter().chain(&definition.to) {
+                self.behind(name, &mut reach)?;
+            }
+        }
+        for name in &graph.orphan_collections {
+            self.behind(name, &mut reach)?;
+        }
+        for name in &options.edge_collections {
+            self.collection(name)?;
+        }
+        Ok(reach)
+    }
+
+    /// Listed edge collections; the vertex collections are those that named graphs put at their ends.
+    fn listed_reach(
+        &mut self,
+        traversal: &syntax::Traversal,
+        options: &TraversalOptions,
+    ) -> Result<Reach> {
+        let mut reach = Reach::default();
+        for (own, source) in &traversal.edges {
+            let name = self.source_name(source)?;
+            if options.follows(&name) {
+                self.follow(&name, own.unwrap_or(traversal.direction), &mut reach)?;
+            }
+            for graph in self.database.graphs.values() {
+                for definition in graph.edge_definitions.iter().filter(|d| *d.collection == *name) {
+                    for end in definition.from.iter().chain(&definition.to) {
+                        self.behind(end, &mut reach)?;
+                    }
+                }
+            }
+        }
+        Ok(reach)
+    }
+
+    /// Adds an edge collection; 1218 if it is none, or stands there with another direction.
+    fn follow(&mut self, name: &str, direction: Direction, reach: &mut Reach) -> Result<()> {
+        let collection = self.collection(name)?;
+        self.read(collection)?;
+        if self.plan.collections[collection].collection.kind != CollectionKind::Edge {
+            let message = format!(
+                "collection type invalid for collection '{name}': expecting collection type 'edge'"
+            );
+            return Err(Error::new(Code::CollectionTypeInvalid, message));
+        }
+        match reach.edges.iter().find(|followed| followed.collection == collection) {
+            None => reach.edges.push(Followed { collection, direction }),
+            Some(known) if known.direction == direction => {}
+            Some(_) => {
+                let message = format!("conflicting directions specified for collection '{name}'");
+                return Err(Error::new(Code::CollectionTypeInvalid, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn behind(&mut self, name: &str, reach: &mut Reach) -> Result<()> {
+        let collection = self.collection(name)?;
+        self.read(collection)?;
+        reach.vertices.insert(collection);
+        Ok(())
+    }
+
+    fn traversal_options(&mut self, options: Option<&syntax::Expr>) -> Result<TraversalOptions> {
+        let given = self.options(options)?;
+        let order = match given.text_of("order").map(str::to_lowercase).as_deref() {
+            None if given.attribute("bfs").is_true() => Order::BreadthFirst,
+            None | Some("dfs") => Order::DepthFirst,
+            Some("bfs") => Order::BreadthFirst,
+            Some("weighted") => return Err(Error::unsupported("a traversal with order weighted")),
+            Some(other) => return Err(bad(format!("unknown order '{other}' of a traversal"))),
+        };
+        let unique_vertices = match given.text_of("uniqueVertices") {
+            None | Some("none") => UniqueVertices::None,
+            Some("path") => UniqueVertices::Path,
+            Some("global") if order == Order::BreadthFirst => UniqueVertices::Global,
+            Some("global") => return Err(bad("uniqueVertices 'global' needs the order 'bfs'")),
+            Some(other) => return Err(bad(format!("unknown uniqueVertices '{other}'"))),
+        };
+        let unique_edges = match given.text_of("uniqueEdges") {
+            None | Some("path") => true,
+            Some("none") => false,
+            Some("global") => return Err(bad("uniqueEdges 'global' is not possible")),
+            Some(other) => return Err(bad(format!("unknown uniqueEdges '{other}'"))),
+        };
+        Ok(TraversalOptions {
+            order,
+            unique_vertices,
+            unique_edges,
+            edge_collections: names_of(&given, "edgeCollections")?,
+            vertex_collections: names_of(&given, "vertexCollections")?,
+        })
+    }
+
+    /// The value of an expression of constants and binds; none for any other.
+    fn known(&mut self, expr: &syntax::Expr) -> Result<Option<Value>> {
+        match self.constant(expr) {
+            Ok(Expr::Const(value)) => Ok(Some(value)),
+            Err(error) if bind_fault(error.code) => Err(error),
+            _ => Ok(None),
+        }
+    }
+}
+
+impl TraversalOptions {
+    fn follows(&self, collection: &str) -> bool {
+        self.edge_collections.is_empty() || self.edge_collections.iter().any(|n| **n == *collection)
+    }
+}
+
+/// A name, or a list of names.
+fn names_of(options: &Value, attribute: &str) -> Result<Vec<Name>> {
+    let given = options.attribute(attribute);
+    let items = match &given {
+        Value::Null => &[],
+        Value::Array(items) => items.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let name = |item: &Value| match item {
+        Value::String(name) => Ok(Name::clone(name)),
+        _ => Err(bad(format!("{attribute} needs names of collections"))),
+    };
+    items.iter().map(name).collect()
+}
+
+fn bad(message: impl Into<String>) -> Error {
+    Error::new(Code::BadParameter, message)
+}
+
+fn invalid_depth() -> Error {
+    Error::new(Code::QueryParse, "invalid traversal depth")
+}

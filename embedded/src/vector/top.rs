@@ -1,0 +1,91 @@
+//! The nearest of many, kept in bounded memory.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+/// A vector that was found: how near it is and the local number of its document.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Near {
+    pub(crate) closeness: f32,
+    pub(crate) local: u64,
+}
+
+impl Ord for Near {
+    /// The nearest is the greatest; of equally near ones the older document.
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.closeness.total_cmp(&other.closeness).then_with(|| other.local.cmp(&self.local))
+    }
+}
+
+impl PartialOrd for Near {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Near {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Near {}
+
+/// Keeps the nearest `keep` of what it is given.
+#[derive(Debug)]
+pub(crate) struct Top {
+    keep: usize,
+    /// The farthest of those kept is on top.
+    kept: BinaryHeap<std::cmp::Reverse<Near>>,
+}
+
+impl Top {
+    /// Nothing yet.
+    pub(crate) fn new(keep: usize) -> Self {
+        Self { keep, kept: BinaryHeap::new() }
+    }
+
+    /// Looks at one more.
+    pub(crate) fn offer(&mut self, near: Near) {
+        if self.kept.len() < self.keep {
+            self.kept.push(std::cmp::Reverse(near));
+        } else if let Some(mut farthest) = self.kept.peek_mut()
+            && near > farthest.0
+        {
+            farthest.0 = near;
+        }
+    }
+
+    /// How many are kept now.
+    pub(crate) fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// The nearest first.
+    pub(crate) fn into_sorted(self) -> Vec<Near> {
+        self.kept.into_sorted_vec().into_iter().map(|near| near.0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn the_kept_are_the_first_of_a_full_sort(values in prop::collection::vec(-3_i8..3, 0..40), keep in 0_usize..12) {
+            let all = values.iter().zip(0..).map(|(value, local)| Near { closeness: f32::from(*value), local });
+            let mut sorted: Vec<Near> = all.clone().collect();
+            sorted.sort_by(|a, b| b.cmp(a));
+            let mut top = Top::new(keep);
+            all.for_each(|near| top.offer(near));
+            prop_assert_eq!(top.len(), keep.min(values.len()));
+            sorted.truncate(keep);
+            prop_assert_eq!(top.into_sorted(), sorted);
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Vector indexes over the socket: life cycle, what may be written and what may be asked (§5.9.1 and §6.8 of the AQL and
+//! HTTP manuals of 3.12.10, strictest reading).
+
+use std::time::{Duration, Instant};
+
+use arango_embedded::Options;
+use serde_json::{Value, json};
+
+use super::wire::{Client, Server};
+
+/// How long a state may take to come; a bound of the test, not of the engine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn server() -> Server {
+    Server::start_with(Options { sync: false, vector_index: true, ..Options::default() })
+}
+
+/// Directions spread over the half circle, a degree apart: the nearest of one are its neighbours.
+fn direction(degrees: usize) -> Value {
+    let angle = (degrees as f64).to_radians();
+    json!([angle.cos(), angle.sin()])
+}
+
+fn fill(root: &mut Client, collection: &str, degrees: std::ops::Range<usize>) {
+    let documents: Vec<Value> = degrees
+        .map(|at| json!({ "_key": format!("k{at}"), "n": at, "v": direction(at), "even": at % 2 == 0 }))
+        .collect();
+    let answer = root.post(&format!("/_api/document/{collection}"), &json!(documents).to_string());
+    assert_eq!(answer.verdict(), "202", "{}", answer.text);
+}
+
+fn definition(metric: &str, lists: usize, more: &Value) -> String {
+    let mut body = json!({
+        "type": "vector", "name": "near", "fields": ["v"],
+        "params": { "metric": metric, "dimension": 2, "nLists": lists },
+    });
+    let more = more.as_object().expect("an object");
+    body.as_object_mut().expect("an object").extend(more.clone());
+    body.to_string()
+}
+
+fn ask(root: &mut Client, query: &str, binds: &Value) -> super::wire::Answer {
+    root.post("/_api/cursor", &json!({ "query": query, "bindVars": binds }).to_string())
+}
+
+fn wait_for(root: &mut Client, state: &str) {
+    let begin = Instant::now();
+    loop {
+        let answer = root.get("/_api/index/c/near");
+        if answer.text_at("/trainingState") == state {
+            return;
+        }
+        assert!(begin.elapsed() < PATIENCE, "never {state}: {}", answer.text);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn an_index_over_enough_vectors_is_ready_at_once_and_finds_the_nearest() {
+    let server = server();
+    let mut root = server.root();
+    root.script(r#"POST /_api/collection {"name":"c"} -> 200"#);
+    fill(&mut root, "c", 0..180);
+    let made = root.post("/_api/index?collection=c", &definition("cosine", 4, &json!({})));
+    assert_eq!(
+        (made.status, made.text_at("/trainingState").as_str()),
+        (201, "ready"),
+        "{}",
+        made.text
+    );
+    assert_eq!(made.text_at("/errorMessage"), "");
+    let shown = json!({ "metric": "cosine", "dimension": 2, "nLists": 4, "defaultNProbe": 1, "trainingIterations": 25, "numberOfDocsPerCentroid": 100 });
+    assert_eq!(made.at("/params"), shown);
+    let again = root.post("/_api/index?collection=c", &definition("cosine", 4, &json!({})));
+    assert_eq!((again.status, again.at("/id")), (200, made.at("/id")));
+    let query = "FOR d IN c LET similarity = APPROX_NEAR_COSINE(d.v, @q, {nProbe: @n}) SORT similarity DESC LIMIT @k RETURN {n: d.n, id: d._id, similarity}";
+    let answer = ask(&mut root, query, &json!({ "q": direction(90), "n": 4, "k": 3 }));
+    assert_eq!(answer.status, 201, "{}", answer.text);
+    let rows = answer.at("/result");
+    let mut found: Vec<i64> =
+        rows.as_array().unwrap().iter().map(|row| row["n"].as_i64().unwrap()).collect();
+    assert_eq!(found.remove(0), 90);
+    found.sort_unstable();
+    assert_eq!(found, [89, 91]);
+    assert_eq!(rows[0]["id"], "c/k90");
+    assert!((rows[1]["similarity"].as_f64().unwrap() - 1_f64.to_radians().cos()).abs() < 1e-6);
+    let explained = root.post(
+        "/_api/explain",
+        &json!({ "query": query, "bindVars": { "q": [1, 0], "n": 1, "k": 3 } }).to_string(),
+    );
+    let nodes: Vec<String> = explained
+        .at("/plan/nodes")
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| node["type"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(nodes, ["SingletonNode", "EnumerateNearVectorNode", "LimitNode", "ReturnNode"]);
+    assert_eq!(explained.at("/plan/rules"), json!(["use-vector-index"]));
+}
+
+#[test]
+fn an_index_without_enough_vectors_waits_and_trains_by_itself() {
+    let server = server();
+    let mut root = server.root();
+    root.script(r#"POST /_api/collection {"name":"c"} -> 200"#);
+    let made = root.post("/_api/index?collection=c", &definition("l2", 8, &json!({})));
+    assert_eq!((made.status, made.text_at("/trainingState").as_str()), (201, "unusable"));
+    assert!(made.text_at("/errorMessage").contains("at least 8"), "{}", made.text);
+    fill(&mut root, "c", 0..7);
+    let query = "FOR d IN c SORT APPROX_NEAR_L2(d.v, @q) LIMIT 2 RETURN d.n";
+    let binds = json!({ "q": direction(3) });
+    assert_eq!(ask(&mut root, query, &binds).verdict(), "500/1555");
+    assert_eq!(root.get("/_api/index/c/near").text_at("/trainingState"), "unusable");
+    fill(&mut root, "c", 7..60);
+    wait_for(&mut root, "ready");
+    assert_eq!(ask(&mut root, query, &binds).at("/result")[0], 3);
+    // Emptied, it waits for its vectors again.
+    root.script("PUT /_api/collection/c/truncate -> 200");
+    assert_eq!(root.get("/_api/index/c/near").text_at("/trainingState"), "unusable");
+    assert_eq!(ask(&mut root, query, &binds).verdict(), "500/1555");
+    fill(&mut root, "c", 0..20);
+    wait_for(&mut root, "ready");
+    assert_eq!(ask(&mut root, query, &binds).at("/result")[0], 3);
+}
+
+#[test]
+fn what_the_index_refuses_is_not_written() {
+    let server = server();
+    let mut root = server.root();
+    root.script(
+        r#"
+        POST /_api/collection {"name":"plain"} -> 200
+        POST /_api/collection {"name":"sparse"} -> 200
+        POST /_api/index?collection=plain {"type":"vector","fields":["a.v"],"params":{"metric":"cosine","dimension":2,"nLists":1}} -> 201
+        POST /_api/index?collection=sparse {"type":"vector","fields":["a.v"],"sparse":true,"params":{"metric":"l2","dimension":2,"nLists":1}} -> 201
+        "#,
+    );
+    // Value of `a`, verdicts without and with sparse.
+    let table = [
+        (json!({ "v": [1, 2] }), "202", "202"),
+        (json!({ "v": [0.5, -2.5e3] }), "202", "202"),
+        (json!({}), "400/10", "202"),
+        (json!(null), "400/10", "202"),
+        (json!(7), "400/10", "202"),
+        (json!({ "v": null }), "400/17", "400/17"),
+        (json!({ "v": "12" }), "400/17", "400/17"),
+        (json!({ "v": [1] }), "400/17", "400/17"),
+        (json!({ "v": [1, 2, 3] }), "400/17", "400/17"),
+        (json!({ "v": [1, "2"] }), "400/17", "400/17"),
+        (json!({ "v": [1, null] }), "400/17", "400/17"),
+        (json!({ "v": [1e300, 1] }), "400/17", "400/17"),
+        (json!({ "v": [0, 0] }), "400/17", "202"),
+    ];
+    for (at, (value, plain, sparse)) in table.iter().enumerate() {
+        for (collection, verdict) in [("plain", plain), ("sparse", sparse)] {
+            let document = json!({ "_key": format!("k{at}"), "a": value }).to_string();
+            let answer = root.post(&format!("/_api/document/{collection}"), &document);
+            assert_eq!(answer.verdict(), *verdict, "{collection} {document} {}", answer.text);
+            let there = root.get(&format!("/_api/document/{collection}/k{at}"));
+            assert_eq!(there.status == 200, *verdict == "202", "{collection} {document}");
+        }
+    }
+    for (query, plain, sparse) in [
+        (r#"UPDATE "k0" WITH { a: { v: [1] } } IN @@c"#, "400/17", "400/17"),
+        (r#"UPDATE "k0" WITH { a: { v: null } } IN @@c"#, "400/17", "400/17"),
+        (
+            r#"UPDATE "k0" WITH { a: { v: null } } IN @@c OPTIONS { keepNull: false }"#,
+            "400/10",
+            "201",
+        ),
+        (r#"REPLACE "k0" WITH { b: 1 } IN @@c"#, "400/10", "201"),
+        (r#"UPDATE "k1" WITH { b: 1 } IN @@c"#, "201", "201"),
+        (r#"INSERT { a: { v: [9, 9] } } INTO @@c"#, "201", "201"),
+    ] {
+        for (collection, verdict) in [("plain", plain), ("sparse", sparse)] {
+            let answer = ask(&mut root, query, &json!({ "@c": collection }));
+            assert_eq!(answer.verdict(), verdict, "{collection} {query} {}", answer.text);
+        }
+    }
+    // Documents that were there first are looked at too.
+    root.script(
+        r#"
+        POST /_api/collection {"name":"late"} -> 200
+        POST /_api/document/late {"b":1} -> 202
+        POST /_api/index?collection=late {"type":"vector","fields":["v"],"params":{"metric":"l2","dimension":2,"nLists":1}} -> 400/10
+        POST /_api/index?collection=late {"type":"vector","fields":["v"],"sparse":true,"params":{"metric":"l2","dimension":2,"nLists":1}} -> 201
+        POST /_api/index?collection=late {"type":"vector","fields":["b"],"params":{"metric":"l2","dimension":2,"nLists":1}} -> 400/17
+        "#,
+    );
+}
+
+/// What is asked and what comes of it; every other shape than the one of the manual is 1554.
+#[test]
+fn only_the_shape_of_the_manual_is_answered() {
+    let server = server();
+    let mut root = server.root();
+    root.script(r#"POST /_api/collection {"name":"c"} -> 200"#);
+    root.script(r#"POST /_api/collection {"name":"other"} -> 200"#);
+    fill(&mut root, "c", 0..90);
+    fill(&mut root, "other", 0..2);
+    for (name, metric) in [("a", "cosine"), ("b", "l2"), ("p", "innerProduct")] {
+        let body = definition(metric, 3, &json!({ "name": name }));
+        assert_eq!(root.post("/_api/index?collection=c", &body).text_at("/trainingState"), "ready");
+    }
+    let cases = r#"
+        FOR d IN c SORT APPROX_NEAR_COSINE(d.v, @q) DESC LIMIT 1 RETURN d.n -> [10]
+        FOR d IN c SORT APPROX_NEAR_COSINE(@q, d.v) DESC LIMIT 1 RETURN d.n -> [10]
+        FOR d IN c SORT APPROX_NEAR_INNER_PRODUCT(d.v, @q) DESC LIMIT 1 RETURN d.n -> [10]
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN d.n -> [10]
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, @q) ASC LIMIT 1 RETURN d.n -> [10]
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, @q, {nProbe: 3}) LIMIT 1, 2 RETURN ABS(d.n - 10) -> [1,1]
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, @q, {}) LIMIT 1 RETURN d.n -> [10]
+        FOR d IN c LET s = APPROX_NEAR_L2(d.v, @q) SORT s LIMIT 1 RETURN s < 0.001 -> [true]
+        FOR d IN c LET s = APPROX_NEAR_L2(d.v, @q) LET t = s SORT t LIMIT 1 RETURN t < 0.001 -> [true]
+        FOR d IN c LET x = d.n LET y = d.n + 1 SORT APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN [x, y] -> [[10,11]]
+        FOR d IN c FILTER d.even SORT APPROX_NEAR_L2(d.v, @q, {nProbe: 3}) LIMIT 1 RETURN d.n -> [10]
+        FOR d IN c FILTER d.n > 20 && d.n < 30 SORT APPROX_NEAR_L2(d.v, @q, {nProbe: 3}) LIMIT 3 RETURN d.n -> [21,22,23]
+        FOR d IN c FILTER d.n IN [1, 30][* RETURN CURRENT] SORT APPROX_NEAR_L2(d.v, @q, {nProbe: 3}) LIMIT 9 RETURN d.n -> [1,30]
+        FOR d IN c LET s = APPROX_NEAR_L2(d.v, @q, {nProbe: 9}) FILTER d.n > 40 SORT s LIMIT 1 RETURN d.n -> [41]
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, @q) LIMIT 1 FILTER d.n > 20 RETURN d.n -> []
+        FOR d IN c LET s = APPROX_NEAR_L2(d.v, @q) SORT s LIMIT 2 SORT d.n DESC LIMIT 1 RETURN d.n > 8 -> [true]
+        LET q = @q FOR d IN c SORT APPROX_NEAR_L2(d.v, q) LIMIT 1 RETURN d.n -> [10]
+        FOR d IN c LET q = SLICE(@q, 0) SORT APPROX_NEAR_L2(d.v, q) LIMIT 1 RETURN d.n -> [10]
+        FOR o IN other SORT o.n RETURN FIRST(FOR d IN c SORT APPROX_NEAR_L2(d.v, o.v) LIMIT 1 RETURN d.n) -> [0,1]
+        FOR o IN other FOR d IN c SORT APPROX_NEAR_L2(d.v, o.v, {nProbe: 3}) LIMIT 2 RETURN [o.n, d.n] -> [[0,0],[1,1]]
+        RETURN [(FOR d IN c SORT APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN d.n), (FOR d IN c SORT APPROX_NEAR_COSINE(d.v, @q) DESC LIMIT 1 RETURN d.n)] -> [[[10],[10]]]
+        FOR d IN c OPTIONS {indexHint: "b", forceIndexHint: true} SORT APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN d.n -> [10]
+        FOR d IN c OPTIONS {indexHint: "a"} SORT APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN d.n -> [10]
+        FOR d IN c OPTIONS {indexHint: "a", forceIndexHint: true} SORT APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN d.n -> 500/1577
+        FOR d IN c OPTIONS {disableIndex: true} SORT APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN d.n -> 500/1554
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, @q) DESC LIMIT 1 RETURN d.n -> 500/1554
+        FOR d IN c SORT APPROX_NEAR_COSINE(d.v, @q) LIMIT 1 RETURN d.n -> 500/1554
+        FOR d IN c SORT APPROX_NEAR_INNER_PRODUCT(d.v, @q) ASC LIMIT 1 RETURN d.n -> 500/1554
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, @q), d.n LIMIT 1 RETURN d.n -> 500/1554
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, @q), 1 LIMIT 1 RETURN d.n -> 500/1554
+        FOR d IN c SORT d.n, APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN d.n -> 500/1554
+        FOR d IN c SORT 1 - APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN d.n -> 500/1554
+        FOR d IN c LET s = APPROX_NEAR_L2(d.v, @q) SORT s * 1 LIMIT 1 RETURN d.n -> 500/1554
+        FOR d IN c LET s = 2 * APPROX_NEAR_L2(d.v, @q) SORT s LIMIT 1 RETURN d.n -> 500/1554
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, @q) RETURN d.n -> 500/1554
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, @q) FILTER d.even LIMIT 1 RETURN d.n -> 500/1554
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, @q) LET x = 1 LIMIT 1 RETURN d.n -> 500/1554
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, @q) LIMIT 0 RETURN d.n -> 500/1554
+        FOR d IN c FILTER d.even FILTER d.n > 1 SORT APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN d.n -> 500/1554
+        FOR d IN c LET s = APPROX_NEAR_L2(d.v, @q) FILTER s < 1 SORT s LIMIT 1 RETURN d.n -> 500/1554
+        FOR d IN c LET x = d.n + 1 FILTER x > 1 SORT APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN d.n -> 500/1554
+        FOR d IN c FILTER LENGTH(FOR e IN other RETURN 1) > 1 SORT APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN d.n -> 500/1554
+        FOR o IN other FOR d IN c FILTER d.n > o.n SORT APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN d.n -> 500/1554
+        FOR d IN c LET s = APPROX_NEAR_L2(d.v, @q) RETURN s -> 500/1554
+        FOR d IN c SORT d.n LIMIT 1 RETURN APPROX_NEAR_L2(d.v, @q) -> 500/1554
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN APPROX_NEAR_L2(d.v, @q) -> 500/1554
+        FOR d IN c FILTER APPROX_NEAR_L2(d.v, @q) < 1 LIMIT 1 RETURN d -> 500/1554
+        RETURN APPROX_NEAR_L2(@q, @q) -> 500/1554
+        FOR d IN [{v: @q}] SORT APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN d -> 500/1554
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, d.v) LIMIT 1 RETURN d -> 500/1554
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, [d.n, 1]) LIMIT 1 RETURN d -> 500/1554
+        FOR d IN c LET q = [d.n, 1] SORT APPROX_NEAR_L2(d.v, q) LIMIT 1 RETURN d -> 500/1554
+        FOR d IN c SORT APPROX_NEAR_L2(d.w, @q) LIMIT 1 RETURN d -> 500/1554
+        FOR d IN other SORT APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN d -> 500/1554
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, @q, {nProbe: d.n}) LIMIT 1 RETURN d -> 500/1554
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, @q, {nProbe: 0}) LIMIT 1 RETURN d -> 400/10
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, @q, {nProbe: "2"}) LIMIT 1 RETURN d -> 400/10
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, @q, {nprobe: 2}) LIMIT 1 RETURN d -> 400/10
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, @q, 3) LIMIT 1 RETURN d -> 400/10
+        FOR d IN c SORT APPROX_NEAR_L2(d.v) LIMIT 1 RETURN d -> 400/1541
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, [1]) LIMIT 1 RETURN d -> 400/1542
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, [1, "2"]) LIMIT 1 RETURN d -> 400/1542
+        FOR d IN c SORT APPROX_NEAR_L2(d.v, null) LIMIT 1 RETURN d -> 400/1542
+        FOR d IN c SORT APPROX_NEAR_COSINE(d.v, [0, 0]) DESC LIMIT 1 RETURN d -> 400/1542
+        FOR d IN c UPDATE d WITH { v: [APPROX_NEAR_L2(d.v, @q), 1] } IN c -> 500/1554
+    "#;
+    for case in cases.lines().map(str::trim).filter(|case| !case.is_empty()) {
+        let (query, expected) = case.rsplit_once(" -> ").expect("an arrow");
+        let binds = if query.contains("@q") { json!({ "q": direction(10) }) } else { json!({}) };
+        let answer = ask(&mut root, query, &binds);
+        let found =
+            if answer.status == 201 { answer.at("/result").to_string() } else { answer.verdict() };
+        assert_eq!(found, expected, "{query}\n{}", answer.text);
+    }
+}
+
+#[test]
+fn one_cell_and_a_selective_filter_find_less_than_asked_for() {
+    let server = server();
+    let mut root = server.root();
+    root.script(r#"POST /_api/collection {"name":"c"} -> 200"#);
+    fill(&mut root, "c", 0..180);
+    let more = json!({ "storedValues": ["n"] });
+    let made = root.post("/_api/index?collection=c", &definition("cosine", 6, &more));
+    assert_eq!(made.text_at("/trainingState"), "ready");
+    let query = "FOR d IN c FILTER d.n >= 170 SORT APPROX_NEAR_COSINE(d.v, @q, {nProbe: @n}) DESC LIMIT 10 RETURN d.n";
+    let mut rows = |probes: usize| {
+        let answer = ask(&mut root, query, &json!({ "q": direction(0), "n": probes }));
+        answer.at("/result").as_array().expect("rows").len()
+    };
+    assert_eq!((rows(1), rows(6), rows(1000)), (0, 10, 10));
+    let exact = "FOR d IN c FILTER d.n >= 170 LET s = COSINE_SIMILARITY(d.v, @q) SORT s DESC LIMIT 10 RETURN d.n";
+    let exact = ask(&mut root, exact, &json!({ "q": direction(0) })).at("/result");
+    assert_eq!(ask(&mut root, query, &json!({ "q": direction(0), "n": 6 })).at("/result"), exact);
+}
+
+#[test]
+fn a_transaction_sees_its_own_vectors_and_leaves_none_when_it_is_aborted() {
+    let server = server();
+    let mut root = server.root();
+    root.script(r#"POST /_api/collection {"name":"c"} -> 200"#);
+    fill(&mut root, "c", 0..40);
+    root.post("/_api/index?collection=c", &definition("l2", 2, &json!({})));
+    let begun = root.post("/_api/transaction/begin", r#"{"collections":{"write":["c"]}}"#);
+    let id = begun.text_at("/result/id");
+    let mut inside = server.root().with("x-arango-trx-id", &id);
+    let near = json!({ "q": direction(300) });
+    let query = "FOR d IN c SORT APPROX_NEAR_L2(d.v, @q, {nProbe: 2}) LIMIT 1 RETURN d._key";
+    inside.script(r#"POST /_api/document/c {"_key":"own","v":[0.5,-0.8660254]} -> 202"#);
+    assert_eq!(ask(&mut inside, query, &near).at("/result"), json!(["own"]));
+    inside.script("DELETE /_api/document/c/k0 -> 202");
+    let first = "FOR d IN c SORT APPROX_NEAR_L2(d.v, [1, 0], {nProbe: 2}) LIMIT 1 RETURN d._key";
+    assert_eq!(ask(&mut inside, first, &json!({})).at("/result"), json!(["k1"]));
+    assert_eq!(ask(&mut root, first, &json!({})).at("/result"), json!(["k0"]));
+    assert_eq!(ask(&mut root, query, &near).at("/result"), json!(["k0"]));
+    root.script(&format!("DELETE /_api/transaction/{id} -> 200"));
+    assert_eq!(ask(&mut root, query, &near).at("/result"), json!(["k0"]));
+}

@@ -1,0 +1,271 @@
+//! The archive as it lies in the database: passages (one document for each chunk), the manifest of their document, the vector setting.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::receipt::sha256;
+
+/// How two vectors are compared; the word is ArangoDB's.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Metric {
+    /// Cosine of the angle; larger is nearer.
+    #[default]
+    Cosine,
+    /// Euclidean distance; smaller is nearer.
+    L2,
+}
+
+impl Metric {
+    /// The word in definitions of indexes.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Cosine => "cosine",
+            Self::L2 => "l2",
+        }
+    }
+}
+
+/// What all vectors of a database have in common: one vector index serves them, and it has one dimension and one metric (DM-17, DM-18).
+/// It is `vctx_meta/vector`, written with the first ingest and never changed by one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VectorSetting {
+    /// Components of each vector.
+    pub dimension: u32,
+    /// How they are compared.
+    pub metric: Metric,
+    /// Version of the embedding.
+    pub embedding_version: String,
+    /// What made them.
+    pub model_id: String,
+    /// Cells that a search looks into unless it says otherwise.
+    #[serde(rename = "defaultNProbe")]
+    pub default_n_probe: u32,
+    /// Cells of the index; none before there is one.
+    #[serde(rename = "nLists", default)]
+    pub n_lists: Option<u64>,
+    /// When it was written.
+    pub created_at: String,
+}
+
+impl VectorSetting {
+    /// What vectors made under `self` and `other` must share.
+    pub fn serves(&self, other: &Self) -> bool {
+        self.dimension == other.dimension
+            && self.metric == other.metric
+            && self.embedding_version == other.embedding_version
+            && self.model_id == other.model_id
+    }
+
+    /// Those four, for messages.
+    pub fn described(&self) -> Value {
+        json!({"dimension": self.dimension, "metric": self.metric,
+            "embedding_version": self.embedding_version, "model_id": self.model_id})
+    }
+}
+
+/// What an agent has in the archive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Archived {
+    /// Documents.
+    pub documents: u64,
+    /// Their chunks.
+    pub chunks: u64,
+}
+
+/// The document `archival_manifests/{key}`: which chunks make up an archived document, and the revision that guards the next ingest of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// See [`manifest_key`].
+    #[serde(rename = "_key")]
+    pub key: String,
+    /// Whose it is.
+    pub agent_id: String,
+    /// The caller's name for the document.
+    pub doc_id: String,
+    /// Changes with each ingest; every chunk carries the one it was written under.
+    pub revision: String,
+    /// Chunks.
+    pub chunks: u64,
+    /// Components of each vector.
+    pub dimension: u32,
+    /// How they are compared.
+    pub metric: Metric,
+    /// Version of the embedding.
+    pub embedding_version: String,
+    /// What made them.
+    pub model_id: String,
+    /// The evidence, without its spans (they lie with the chunks).
+    pub late_chunking: Value,
+    /// Where the document comes from.
+    pub provenance: Map<String, Value>,
+    /// When the document was first taken in.
+    pub created_at: String,
+    /// When it was last taken in.
+    pub updated_at: String,
+}
+
+/// A place in a document, in its tokens or characters; `end` is outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Span {
+    /// First one.
+    pub start: u64,
+    /// First one behind it.
+    pub end: u64,
+}
+
+/// The chunks before and behind a chunk, by `chunk_id`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChunkLinks {
+    /// The one before; none for the first.
+    pub previous: Option<String>,
+    /// The one behind; none for the last.
+    pub next: Option<String>,
+}
+
+/// The document `archival_docs/{key}`: one chunk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Passage {
+    /// See [`passage_key`].
+    #[serde(rename = "_key")]
+    pub key: String,
+    /// Whose it is.
+    pub agent_id: String,
+    /// Its document.
+    pub doc_id: String,
+    /// Its name in the document.
+    pub chunk_id: String,
+    /// Its place in the document, from 0.
+    pub index: u64,
+    /// The text.
+    pub text: String,
+    /// Its vector. Left out when there is none: null is not a vector, and a vector index refuses it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub embedding: Vec<f64>,
+    /// Components of the vector.
+    pub dimension: u32,
+    /// How vectors are compared.
+    pub metric: Metric,
+    /// Version of the embedding.
+    pub embedding_version: String,
+    /// What made the vector.
+    pub model_id: String,
+    /// Where it comes from, with its `owner`.
+    pub provenance: Map<String, Value>,
+    /// Its neighbours.
+    pub chunk_links: ChunkLinks,
+    /// Its place in the document's text in characters, where that is known.
+    pub offset: Option<Span>,
+    /// When its content was current, ISO 8601 with milliseconds.
+    pub freshness_ts: String,
+    /// Tokens of the text alone, in the agent's encoding.
+    pub token_estimate: u64,
+    /// The manifest's revision under which it was written.
+    pub revision: String,
+}
+
+/// An edge of `derived_from`: a chunk was made from a message.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Derived {
+    /// Hash of both ends.
+    #[serde(rename = "_key")]
+    pub key: String,
+    /// `archival_docs/{key}`.
+    #[serde(rename = "_from")]
+    pub from: String,
+    /// `messages/{key}`.
+    #[serde(rename = "_to")]
+    pub to: String,
+}
+
+/// Everything an ingest writes beside the core.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ingest {
+    /// The manifest as it will be.
+    pub manifest: Manifest,
+    /// Whether chunks of an earlier ingest give way.
+    pub replaces: bool,
+    /// The chunks, in order.
+    pub passages: Vec<Passage>,
+    /// The setting, if this ingest is the database's first.
+    pub setting: Option<VectorSetting>,
+    /// Edges to the messages it was made from.
+    pub derived: Vec<Derived>,
+}
+
+/// Key of a document's manifest: 128 bits of a hash, so that no key can be guessed from one agent to another.
+pub fn manifest_key(agent_id: &str, doc_id: &str) -> String {
+    short(&format!("manifest\0{agent_id}\0{doc_id}"))
+}
+
+/// Key of a chunk; it stays the same when the document is taken in again.
+pub fn passage_key(agent_id: &str, doc_id: &str, chunk_id: &str) -> String {
+    short(&format!("passage\0{agent_id}\0{doc_id}\0{chunk_id}"))
+}
+
+/// An edge from a chunk to a message.
+pub fn derived(passage_key: &str, message_key: &str) -> Derived {
+    Derived {
+        key: short(&format!("derived\0{passage_key}\0{message_key}")),
+        from: format!("archival_docs/{passage_key}"),
+        to: format!("messages/{message_key}"),
+    }
+}
+
+/// Hex digits of a key: 128 bits.
+const KEY_DIGITS: usize = 32;
+
+fn short(text: &str) -> String {
+    let mut hash = sha256(text);
+    hash.truncate(KEY_DIGITS);
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_two_agents_documents_or_chunks_differ() {
+        let keys = [
+            passage_key("a", "d", "c"),
+            passage_key("b", "d", "c"),
+            passage_key("a", "e", "c"),
+            passage_key("a", "d", "e"),
+            passage_key("a", "d\0c", ""),
+            manifest_key("a", "d"),
+            manifest_key("b", "d"),
+        ];
+        let different: std::collections::BTreeSet<&String> = keys.iter().collect();
+        assert_eq!(different.len(), keys.len());
+        assert!(keys.iter().all(|k| k.len() == KEY_DIGITS));
+    }
+
+    #[test]
+    fn a_missing_vector_is_left_out() {
+        let passage = Passage {
+            key: "k".into(),
+            agent_id: "a".into(),
+            doc_id: "d".into(),
+            chunk_id: "0".into(),
+            index: 0,
+            text: "t".into(),
+            embedding: Vec::new(),
+            dimension: 2,
+            metric: Metric::Cosine,
+            embedding_version: "1".into(),
+            model_id: "m".into(),
+            provenance: Map::new(),
+            chunk_links: ChunkLinks::default(),
+            offset: None,
+            freshness_ts: String::new(),
+            token_estimate: 1,
+            revision: "r".into(),
+        };
+        let value = serde_json::to_value(&passage).unwrap();
+        assert!(value.get("embedding").is_none());
+    }
+}

@@ -1,0 +1,108 @@
+//! What the server looks at every few seconds: its tiers, its guards, and sessions that are over.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::clock;
+use crate::executor::Executor;
+use crate::limits::GUARDS_MS;
+use crate::startup::{self, Finding, Profile};
+use crate::store::Admin;
+
+/// How often, and when a session is over.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Pause between two probes of the tiers, in milliseconds; 0: none in the background.
+    pub probe_ms: u64,
+    /// Quiet time that ends the session of an agent, in milliseconds.
+    pub session_idle_ms: u64,
+}
+
+impl Settings {
+    /// What is wrong with them.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.probe_ms != 0 && !(500..=60_000).contains(&self.probe_ms) {
+            faults.push("conveyance.probe_ms: use 500 to 60000, or 0 for none".into());
+        }
+        if self.session_idle_ms == 0 {
+            faults.push("conveyance.session_idle_ms: use 1 or more".into());
+        }
+        faults
+    }
+}
+
+/// The inside eye with what it needs to look again.
+pub struct Guards {
+    /// The database as the checks reach it.
+    pub admin: Admin,
+    /// Whether setup saw the vector index feature, for users that may not probe it.
+    pub vector_recorded: bool,
+    /// Our socket.
+    pub socket: PathBuf,
+}
+
+impl Guards {
+    /// Runs every check once. The database's own are left out while it does not answer: the probes tell that.
+    pub async fn look(&self) -> Vec<Finding> {
+        match startup::check_database(&self.admin, self.vector_recorded).await {
+            Ok((profile, mut findings)) => {
+                findings.extend(startup::check_sockets(&self.socket, profile));
+                findings
+            }
+            Err(fault) => {
+                tracing::debug!(%fault, "the database was not checked");
+                startup::check_sockets(&self.socket, Profile::Embedded)
+            }
+        }
+    }
+}
+
+/// Looks until the server stops, then closes the sessions that are open.
+pub async fn watch(
+    executor: Arc<Executor>,
+    guards: Guards,
+    settings: Settings,
+    mut stopping: watch::Receiver<bool>,
+) {
+    if settings.probe_ms == 0 {
+        // A dropped sender means that the program ends.
+        let _ = stopping.wait_for(|stop| *stop).await;
+        return;
+    }
+    let mut looked: Option<Instant> = None;
+    while !*stopping.borrow() {
+        executor.probe().await;
+        if looked.is_none_or(|at| at.elapsed() >= Duration::from_millis(GUARDS_MS)) {
+            take(&executor, &guards.look().await);
+            looked = Some(clock::now());
+        }
+        executor.close_idle_sessions().await;
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(settings.probe_ms)) => {}
+            _ = stopping.wait_for(|stop| *stop) => {}
+        }
+    }
+}
+
+/// Hands findings to the executor, which counts them.
+pub fn take(executor: &Executor, findings: &[Finding]) {
+    for finding in findings {
+        executor.guarded(finding.check, finding.passed);
+        if finding.check == VECTOR_CHECK {
+            let on = if finding.passed { 1.0 } else { 0.0 };
+            metrics::gauge!(crate::meters::VECTOR_FEATURE).set(on);
+        }
+        if !finding.passed {
+            tracing::debug!(check = finding.check, sentence = finding.sentence, "a guard is red");
+        }
+    }
+}
+
+/// The check whose outcome has a metric of its own (TM-05).
+const VECTOR_CHECK: &str = "vector-flag";

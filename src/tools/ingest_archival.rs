@@ -1,0 +1,644 @@
+//! `ingest_archival`: takes a document's chunks and vectors into the archive, whole or not at all.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::append_fifo::own_flush;
+use super::spec::Step;
+use crate::chunk::{self, LateChunking, Offered};
+use crate::clock::iso8601;
+use crate::error::{Code, Error, Result};
+use crate::limits::{
+    CHUNK_BYTES_MAX, CHUNKS_MAX, COMPONENT_MAX, DERIVED_MAX, DIMENSION_MAX, DOC_ID_BYTES_MAX,
+    N_PROBE_DEFAULT, NAME_BYTES_MAX, PROVENANCE_BYTES_MAX,
+};
+use crate::memory::archive::{
+    ChunkLinks, Ingest, Manifest, Metric, Passage, Span, VectorSetting, derived, manifest_key,
+    passage_key,
+};
+use crate::memory::core::Core;
+use crate::models::lexical;
+use crate::policy::{Answers, ArchiveAnswer, Draft, Question, Surroundings, check_name};
+
+/// Arguments of `ingest_archival`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IngestArchival {
+    /// The caller's name for the document, e.g. its path. Taking it in again replaces it.
+    pub doc_id: String,
+    /// Its chunks, in order: texts, or objects with a text.
+    #[schemars(length(min = 1, max = 512))]
+    pub chunks: Vec<Chunk>,
+    /// One vector for each chunk. Left out: the server makes lexical ones, late.
+    #[serde(default)]
+    pub embeddings: Option<Vec<Vec<f64>>>,
+    /// Components of each vector; the same for all documents of a database.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 4096))]
+    pub dimension: Option<u32>,
+    /// How vectors are compared; the same for all documents of a database.
+    #[serde(default)]
+    pub metric: Option<Metric>,
+    /// Version of the embedding; needed with `embeddings`.
+    #[serde(default)]
+    pub embedding_version: Option<String>,
+    /// What made the vectors; needed with `embeddings`.
+    #[serde(default)]
+    pub model_id: Option<String>,
+    /// How the vectors were made; needed with `embeddings`. Chunks that were embedded one by one are refused.
+    #[serde(default)]
+    pub late_chunking: Option<LateChunking>,
+    /// The document's text, to check the chunks against; not stored.
+    #[serde(default)]
+    pub document: Option<String>,
+    /// Where the document comes from; `message_ids` names messages that it was made from.
+    #[serde(default)]
+    pub provenance: Option<Map<String, Value>>,
+}
+
+/// A chunk as it is given.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub enum Chunk {
+    /// Just its text.
+    Text(String),
+    /// With its parts.
+    Parts(ChunkParts),
+}
+
+/// The parts of a chunk.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChunkParts {
+    /// The text.
+    pub text: String,
+    /// Its name in the document; its place (`0000`, `0001`, …) unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunk_id: Option<String>,
+    /// When its content was current: `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS.mmmZ`; now unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freshness_ts: Option<String>,
+    /// Where it comes from, beside what is said of the document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Map<String, Value>>,
+}
+
+/// Written by hand so that a fault inside the parts names its place.
+impl<'de> Deserialize<'de> for Chunk {
+    fn deserialize<D: serde::Deserializer<'de>>(
+        deserializer: D,
+    ) -> std::result::Result<Self, D::Error> {
+        struct Either;
+        impl<'de> serde::de::Visitor<'de> for Either {
+            type Value = Chunk;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a text, or an object with `text`")
+            }
+            fn visit_str<E>(self, text: &str) -> std::result::Result<Chunk, E> {
+                Ok(Chunk::Text(text.to_owned()))
+            }
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                map: A,
+            ) -> std::result::Result<Chunk, A::Error> {
+                ChunkParts::deserialize(serde::de::value::MapAccessDeserializer::new(map))
+                    .map(Chunk::Parts)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl Chunk {
+    fn text(&self) -> &str {
+        match self {
+            Self::Text(text) => text,
+            Self::Parts(parts) => &parts.text,
+        }
+    }
+
+    fn parts(&self) -> ChunkParts {
+        match self {
+            Self::Text(text) => ChunkParts { text: text.clone(), ..ChunkParts::default() },
+            Self::Parts(parts) => parts.clone(),
+        }
+    }
+
+    fn id(&self, index: usize) -> String {
+        match self {
+            Self::Parts(ChunkParts { chunk_id: Some(id), .. }) => id.clone(),
+            Self::Parts(_) | Self::Text(_) => format!("{index:04}"),
+        }
+    }
+}
+
+/// Name under which messages stand in a provenance.
+const MESSAGE_IDS: &str = "message_ids";
+/// Name under which the server writes whose a document is.
+const OWNER: &str = "owner";
+
+impl IngestArchival {
+    /// The same, checked beyond its types; a fault names the argument.
+    pub(super) fn checked(self) -> Result<Self> {
+        if self.doc_id.is_empty()
+            || self.doc_id.len() > DOC_ID_BYTES_MAX
+            || self.doc_id.chars().any(char::is_control)
+        {
+            return Err(Error::argument(
+                "doc_id",
+                format!("use 1 to {DOC_ID_BYTES_MAX} bytes without control characters"),
+            ));
+        }
+        self.check_chunks()?;
+        self.check_embeddings()?;
+        check_provenance("provenance", self.provenance.as_ref())?;
+        let named = self.message_ids()?.len();
+        if named > DERIVED_MAX {
+            return Err(Error::argument(
+                "provenance.message_ids",
+                format!("{named} messages are named: at most {DERIVED_MAX}"),
+            ));
+        }
+        Ok(self)
+    }
+
+    fn check_chunks(&self) -> Result<()> {
+        if self.chunks.is_empty() || self.chunks.len() > CHUNKS_MAX {
+            return Err(Error::argument(
+                "chunks",
+                format!("give 1 to {CHUNKS_MAX}; split a longer document into several doc_ids"),
+            ));
+        }
+        let mut ids = BTreeSet::new();
+        for (at, chunk) in self.chunks.iter().enumerate() {
+            let place = |field: &str| format!("chunks[{at}]{field}");
+            if chunk.text().trim().is_empty() || chunk.text().len() > CHUNK_BYTES_MAX {
+                return Err(Error::argument(
+                    &place(""),
+                    format!("use 1 to {CHUNK_BYTES_MAX} bytes that are not all white space"),
+                ));
+            }
+            let parts = chunk.parts();
+            if let Some(id) = &parts.chunk_id {
+                check_name(&place(".chunk_id"), id)?;
+            }
+            if !ids.insert(chunk.id(at)) {
+                return Err(Error::argument(
+                    &place(".chunk_id"),
+                    format!("`{}` names two chunks", chunk.id(at)),
+                ));
+            }
+            if let Some(ts) = &parts.freshness_ts {
+                moment(&place(".freshness_ts"), ts)?;
+            }
+            check_provenance(&place(".provenance"), parts.provenance.as_ref())?;
+        }
+        Ok(())
+    }
+
+    /// Lengths, numbers and directions of the vectors, and that what describes them is there.
+    fn check_embeddings(&self) -> Result<()> {
+        for (field, text) in
+            [("embedding_version", &self.embedding_version), ("model_id", &self.model_id)]
+        {
+            if text.as_ref().is_some_and(|t| t.is_empty() || t.len() > NAME_BYTES_MAX) {
+                return Err(Error::argument(field, format!("use 1 to {NAME_BYTES_MAX} bytes")));
+            }
+        }
+        if self.dimension.is_some_and(|d| d == 0 || d > DIMENSION_MAX) {
+            return Err(Error::argument("dimension", format!("use 1 to {DIMENSION_MAX}")));
+        }
+        let Some(embeddings) = &self.embeddings else { return self.check_text_only() };
+        let missing = |field: &str| {
+            Error::argument(field, "is needed with embeddings: say what the vectors are")
+        };
+        let dimension = self.dimension.ok_or_else(|| missing("dimension"))?;
+        let metric = self.metric.ok_or_else(|| missing("metric"))?;
+        self.embedding_version.as_ref().ok_or_else(|| missing("embedding_version"))?;
+        self.model_id.as_ref().ok_or_else(|| missing("model_id"))?;
+        if embeddings.len() != self.chunks.len() {
+            let (vectors, chunks) = (embeddings.len(), self.chunks.len());
+            return Err(Error::argument(
+                "embeddings",
+                format!("{vectors} vectors for {chunks} chunks: give one for each"),
+            ));
+        }
+        for (at, vector) in embeddings.iter().enumerate() {
+            check_vector(&format!("embeddings[{at}]"), vector, dimension, metric)?;
+        }
+        Ok(())
+    }
+
+    /// Without vectors only the server's own kind of vectors may be described.
+    fn check_text_only(&self) -> Result<()> {
+        let own = [
+            ("model_id", self.model_id.as_deref(), lexical::MODEL_ID),
+            ("embedding_version", self.embedding_version.as_deref(), lexical::EMBEDDING_VERSION),
+        ];
+        for (field, given, own) in own {
+            if given.is_some_and(|given| given != own) {
+                return Err(Error::argument(
+                    field,
+                    format!(
+                        "without embeddings the server makes vectors itself: leave it out, or say {own}"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Messages that the document or a chunk is derived from, each once.
+    fn message_ids(&self) -> Result<BTreeSet<String>> {
+        let mut all: BTreeSet<String> =
+            message_ids("provenance", self.provenance.as_ref())?.into_iter().collect();
+        for (at, chunk) in self.chunks.iter().enumerate() {
+            let place = format!("chunks[{at}].provenance");
+            all.extend(message_ids(&place, chunk.parts().provenance.as_ref())?);
+        }
+        Ok(all)
+    }
+
+    /// Thinks: what the call does to this core and to the archive.
+    pub(super) fn step(
+        &self,
+        around: Surroundings<'_>,
+        core: &Core,
+        answers: &Answers,
+    ) -> Result<Step> {
+        self.check_evidence()?;
+        let messages: Vec<String> = self.message_ids()?.into_iter().collect();
+        let Some(archive) = &answers.archive else {
+            let manifest_key = manifest_key(&core.agent_id, &self.doc_id);
+            return Ok(Step::Ask(Question::Archive { manifest_key, messages }));
+        };
+        if let Some(unknown) = messages.iter().find(|id| !archive.messages.contains(id)) {
+            return Err(Error::argument(
+                "provenance.message_ids",
+                format!("no message `{unknown}` of this agent"),
+            ));
+        }
+        let setting = self.setting(archive.setting.as_ref(), around)?;
+        let vectors = match (&self.embeddings, &answers.embeddings) {
+            (Some(given), _) => given,
+            (None, Some(made)) => made,
+            (None, None) => {
+                let texts = self.chunks.iter().map(|c| c.text().to_owned()).collect();
+                return Ok(Step::Ask(Question::Embed { texts, dimension: setting.dimension }));
+            }
+        };
+        self.write(around, core, answers, archive, &setting, vectors)
+    }
+
+    /// Vectors of the caller need evidence; those of the server are made late.
+    fn check_evidence(&self) -> Result<()> {
+        if self.embeddings.is_none() && self.late_chunking.is_none() {
+            return Ok(());
+        }
+        let texts: Vec<&str> = self.chunks.iter().map(Chunk::text).collect();
+        let offered = Offered {
+            texts: &texts,
+            embeddings: self.embeddings.as_deref().unwrap_or_default(),
+            model_id: self.model_id.as_deref().unwrap_or(lexical::MODEL_ID),
+            document: self.document.as_deref(),
+        };
+        chunk::check(self.late_chunking.as_ref(), offered).map_err(|naive| {
+            Error::new(
+                Code::LateChunkingRequired,
+                format!(
+                    "{}: encode the whole document, pool its token states for each chunk, and send late_chunking {{mode: \"late\", \
+                     pooling, model, document_tokens or document_chars, spans: [{{start, end}}, …]}}; or leave embeddings out",
+                    naive.message
+                ),
+            )
+            .with("reason", naive.reason)
+            .with("offered_chunks", self.chunks.len())
+            .with("refused_chunks", self.chunks.len())
+            .with("compliant_chunks", 0)
+        })
+    }
+
+    /// What this ingest's vectors are; refused when the database holds others.
+    fn setting(
+        &self,
+        stored: Option<&VectorSetting>,
+        around: Surroundings<'_>,
+    ) -> Result<VectorSetting> {
+        let given = VectorSetting {
+            dimension: self
+                .dimension
+                .or(stored.filter(|_| self.embeddings.is_none()).map(|s| s.dimension))
+                .unwrap_or(lexical::DIMENSION),
+            metric: self
+                .metric
+                .or(stored.filter(|_| self.embeddings.is_none()).map(|s| s.metric))
+                .unwrap_or_default(),
+            embedding_version: self
+                .embedding_version
+                .clone()
+                .unwrap_or_else(|| lexical::EMBEDDING_VERSION.into()),
+            model_id: self.model_id.clone().unwrap_or_else(|| lexical::MODEL_ID.into()),
+            default_n_probe: N_PROBE_DEFAULT,
+            n_lists: None,
+            created_at: iso8601(around.unix_ms),
+        };
+        match stored {
+            Some(stored) if stored.serves(&given) => Ok(stored.clone()),
+            Some(stored) => Err(mismatch(stored, &given)),
+            None => Ok(given),
+        }
+    }
+
+    fn write(
+        &self,
+        around: Surroundings<'_>,
+        core: &Core,
+        answers: &Answers,
+        archive: &ArchiveAnswer,
+        setting: &VectorSetting,
+        vectors: &[Vec<f64>],
+    ) -> Result<Step> {
+        let old = archive.manifest.as_ref();
+        let mut draft = Draft::new(around, core);
+        let manifest = self.manifest(around, core, old, setting);
+        let passages = self.passages(around, &manifest, vectors)?;
+        let result = json!({"inserted": passages.len(), "vector_index_used": archive.index_ready,
+            "doc_id": self.doc_id, "_rev": manifest.revision,
+            "chunk_ids": passages.iter().map(|p| p.chunk_id.as_str()).collect::<Vec<_>>(),
+            "replaced": old.map_or(0, |m| m.chunks)});
+        let derived = self.derived(&passages)?;
+        let ingest = Ingest {
+            replaces: old.is_some(),
+            setting: archive.setting.is_none().then(|| setting.clone()),
+            manifest,
+            passages,
+            derived,
+        };
+        draft.archive(ingest, old);
+        let result = result.as_object().cloned().unwrap_or_default();
+        Ok(draft.finish(own_flush(core), answers, result)?.into())
+    }
+
+    fn manifest(
+        &self,
+        around: Surroundings<'_>,
+        core: &Core,
+        old: Option<&Manifest>,
+        setting: &VectorSetting,
+    ) -> Manifest {
+        let now = iso8601(around.unix_ms);
+        let late_chunking = match &self.late_chunking {
+            Some(evidence) if self.embeddings.is_some() => {
+                let mut evidence = json!(evidence);
+                if let Some(map) = evidence.as_object_mut() {
+                    map.remove("spans");
+                    map.insert("by".into(), "caller".into());
+                }
+                evidence
+            }
+            _ => {
+                json!({"by": "server", "mode": "late", "pooling": "mean", "model": lexical::MODEL_ID})
+            }
+        };
+        Manifest {
+            key: manifest_key(&core.agent_id, &self.doc_id),
+            agent_id: core.agent_id.clone(),
+            doc_id: self.doc_id.clone(),
+            revision: around.ids.key(),
+            chunks: self.chunks.len() as u64,
+            dimension: setting.dimension,
+            metric: setting.metric,
+            embedding_version: setting.embedding_version.clone(),
+            model_id: setting.model_id.clone(),
+            late_chunking,
+            provenance: owned(&core.agent_id, self.provenance.as_ref(), None),
+            created_at: old.map_or_else(|| now.clone(), |m| m.created_at.clone()),
+            updated_at: now,
+        }
+    }
+
+    fn passages(
+        &self,
+        around: Surroundings<'_>,
+        manifest: &Manifest,
+        vectors: &[Vec<f64>],
+    ) -> Result<Vec<Passage>> {
+        if vectors.len() != self.chunks.len() {
+            return Err(Error::new(Code::Internal, "the embedder answered for other texts"));
+        }
+        let ids: Vec<String> = self.chunks.iter().enumerate().map(|(at, c)| c.id(at)).collect();
+        let offsets = self.offsets();
+        let mut passages = Vec::with_capacity(ids.len());
+        for (at, (chunk, vector)) in self.chunks.iter().zip(vectors).enumerate() {
+            let parts = chunk.parts();
+            let freshness_ts = match &parts.freshness_ts {
+                Some(ts) => moment("freshness_ts", ts)?,
+                None => manifest.updated_at.clone(),
+            };
+            let provenance =
+                owned(&manifest.agent_id, self.provenance.as_ref(), parts.provenance.as_ref());
+            passages.push(Passage {
+                key: passage_key(&manifest.agent_id, &self.doc_id, &ids[at]),
+                agent_id: manifest.agent_id.clone(),
+                doc_id: self.doc_id.clone(),
+                chunk_id: ids[at].clone(),
+                index: at as u64,
+                token_estimate: around.counter.count(&parts.text),
+                text: parts.text,
+                embedding: vector.clone(),
+                dimension: manifest.dimension,
+                metric: manifest.metric,
+                embedding_version: manifest.embedding_version.clone(),
+                model_id: manifest.model_id.clone(),
+                provenance,
+                chunk_links: ChunkLinks {
+                    previous: at.checked_sub(1).map(|before| ids[before].clone()),
+                    next: ids.get(at + 1).cloned(),
+                },
+                offset: offsets.get(at).copied(),
+                freshness_ts,
+                revision: manifest.revision.clone(),
+            });
+        }
+        Ok(passages)
+    }
+
+    /// Places of the chunks in the document's text, in characters, if they are known.
+    fn offsets(&self) -> Vec<Span> {
+        match &self.late_chunking {
+            Some(evidence) if evidence.document_chars.is_some() => evidence.spans.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Each chunk comes from the messages that it names, and from those that its document names.
+    fn derived(&self, passages: &[Passage]) -> Result<Vec<crate::memory::archive::Derived>> {
+        let mut edges = Vec::new();
+        for passage in passages {
+            for message in message_ids("provenance", Some(&passage.provenance))? {
+                edges.push(derived(&passage.key, &message));
+            }
+        }
+        if edges.len() > DERIVED_MAX {
+            return Err(Error::argument(
+                "provenance.message_ids",
+                format!(
+                    "{} pairs of chunk and message: at most {DERIVED_MAX}; name messages at the chunks that they belong to",
+                    edges.len()
+                ),
+            ));
+        }
+        Ok(edges)
+    }
+}
+
+/// Vectors of two kinds cannot lie in one index.
+pub(super) fn mismatch(stored: &VectorSetting, given: &VectorSetting) -> Error {
+    let (is, was) = (stored.described(), given.described());
+    let differing: Vec<&str> = ["dimension", "metric", "embedding_version", "model_id"]
+        .into_iter()
+        .filter(|field| is[*field] != was[*field])
+        .collect();
+    Error::new(
+        Code::VectorSettingMismatch,
+        format!(
+            "{} differ from what this database holds: send vectors of that kind, or re-index as docs/reindex.md tells",
+            differing.join(", ")
+        ),
+    )
+    .with("differing", differing)
+    .with("stored", is)
+    .with("given", was)
+}
+
+/// A vector of that many finite numbers, with a direction where directions are compared.
+pub(super) fn check_vector(
+    field: &str,
+    vector: &[f64],
+    dimension: u32,
+    metric: Metric,
+) -> Result<()> {
+    if vector.len() as u64 != u64::from(dimension) {
+        return Err(Error::argument(
+            field,
+            format!("has {} components, not {dimension}", vector.len()),
+        ));
+    }
+    if vector.iter().any(|c| !c.is_finite() || c.abs() > COMPONENT_MAX) {
+        return Err(Error::argument(
+            field,
+            format!("has a component that is not finite or beyond ±{COMPONENT_MAX:e}"),
+        ));
+    }
+    // What counts is the direction in the floats of four bytes that an index keeps.
+    let squares: f32 = vector.iter().map(|c| (*c as f32) * (*c as f32)).sum();
+    if metric == Metric::Cosine && squares <= 0.0 {
+        return Err(Error::argument(field, "is a zero vector, which has no direction"));
+    }
+    Ok(())
+}
+
+fn check_provenance(field: &str, provenance: Option<&Map<String, Value>>) -> Result<()> {
+    let Some(provenance) = provenance else { return Ok(()) };
+    if Value::Object(provenance.clone()).to_string().len() > PROVENANCE_BYTES_MAX {
+        return Err(Error::argument(field, format!("longer than {PROVENANCE_BYTES_MAX} bytes")));
+    }
+    if provenance.contains_key(OWNER) {
+        return Err(Error::argument(field, "`owner` is the server's to write: leave it out"));
+    }
+    Ok(())
+}
+
+fn message_ids(field: &str, provenance: Option<&Map<String, Value>>) -> Result<Vec<String>> {
+    let Some(ids) = provenance.and_then(|p| p.get(MESSAGE_IDS)) else { return Ok(Vec::new()) };
+    let ids = ids.as_array().map(|ids| ids.iter().map(|id| id.as_str().map(str::to_owned)));
+    ids.and_then(Iterator::collect).ok_or_else(|| {
+        Error::argument(&format!("{field}.{MESSAGE_IDS}"), "must be a list of message ids")
+    })
+}
+
+/// What is said of the document, then of the chunk, then whose it is.
+fn owned(
+    owner: &str,
+    document: Option<&Map<String, Value>>,
+    chunk: Option<&Map<String, Value>>,
+) -> Map<String, Value> {
+    let mut all = document.cloned().unwrap_or_default();
+    all.extend(chunk.cloned().unwrap_or_default());
+    all.insert(OWNER.into(), owner.into());
+    all
+}
+
+/// A moment in the one form that sorts by time: `YYYY-MM-DDTHH:MM:SS.mmmZ`. A day alone, and seconds without a fraction, are filled up.
+pub(super) fn moment(field: &str, text: &str) -> Result<String> {
+    let filled = match text.len() {
+        10 => format!("{text}T00:00:00.000Z"),
+        20 => format!("{}.000Z", &text.get(..19).unwrap_or_default()),
+        _ => text.to_owned(),
+    };
+    let fits = filled.len() == FORM.len()
+        && filled.bytes().zip(FORM.bytes()).all(|(is, form)| match form {
+            b'0' => is.is_ascii_digit(),
+            other => is == other,
+        });
+    let part = |from: usize, to: usize| filled.get(from..to).and_then(|p| p.parse::<u32>().ok());
+    let within = |from, to, least: u32, most: u32| {
+        part(from, to).is_some_and(|number| (least..=most).contains(&number))
+    };
+    if fits
+        && within(5, 7, 1, 12)
+        && within(8, 10, 1, 31)
+        && within(11, 13, 0, 23)
+        && within(14, 16, 0, 59)
+        && within(17, 19, 0, 59)
+        && (text.len() != 20 || text.ends_with('Z'))
+    {
+        return Ok(filled);
+    }
+    Err(Error::argument(field, "use YYYY-MM-DD or YYYY-MM-DDTHH:MM:SS.mmmZ (UTC)"))
+}
+
+const FORM: &str = "0000-00-00T00:00:00.000Z";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_filled_up_or_refused() {
+        for (text, wanted) in [
+            ("2026-02-03", Some("2026-02-03T00:00:00.000Z")),
+            ("2026-02-03T04:05:06Z", Some("2026-02-03T04:05:06.000Z")),
+            ("2026-02-03T04:05:06.007Z", Some("2026-02-03T04:05:06.007Z")),
+            ("2026-02-03T04:05:06X", None),
+            ("2026-13-03", None),
+            ("2026-02-03T24:05:06Z", None),
+            ("2026-02-03T04:05:06+01:00", None),
+            ("yesterday!", None),
+            ("20260203T0405:06ä.0Z", None),
+            ("", None),
+        ] {
+            assert_eq!(moment("f", text).ok().as_deref(), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn vectors_are_checked_for_length_numbers_and_direction() {
+        for (vector, metric, fits) in [
+            (vec![1.0, 0.0], Metric::Cosine, true),
+            (vec![0.0, 0.0], Metric::L2, true),
+            (vec![0.0, 0.0], Metric::Cosine, false),
+            (vec![1e-30, 0.0], Metric::Cosine, false),
+            (vec![1.0], Metric::Cosine, false),
+            (vec![1.0, f64::NAN], Metric::L2, false),
+            (vec![1.0, f64::INFINITY], Metric::L2, false),
+            (vec![1.0, 1e300], Metric::L2, false),
+        ] {
+            assert_eq!(check_vector("v", &vector, 2, metric).is_ok(), fits, "{vector:?}");
+        }
+    }
+}
