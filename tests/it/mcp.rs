@@ -256,6 +256,32 @@ async fn after_a_change_by_others_a_model_is_shown_what_is_current() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_document_is_replaced_on_the_revision_that_this_client_saw() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let mut line = Line::initialized(&home, &["--agent", "ada"]).await;
+    Line::done(line.tool("append_fifo", arguments("append_fifo")).await);
+    let document = arguments("ingest_archival");
+    let first = line.tool("ingest_archival", document.clone()).await;
+    assert_eq!(first["_meta"]["vctx/built_on"], "*");
+    let first = Line::done(first);
+    let second = line.tool("ingest_archival", document.clone()).await;
+    assert_eq!(second["_meta"]["vctx/built_on"], first["_rev"]);
+    Line::done(second);
+
+    let ada = Agent::at(home.wire("vctx.sock"), "ada");
+    ada.done("ingest_archival", &document).await;
+    let refused = line.tool("ingest_archival", document.clone()).await;
+    let told = Line::refused(&refused, "REVISION_STALE");
+    assert_eq!(told.get("current"), None);
+    assert!(told["next"].as_str().is_some_and(|next| next.contains("call again")), "{told:#}");
+    Line::done(line.tool("ingest_archival", document).await);
+    // The memory itself was only added to: what this client saw of it still holds.
+    Line::done(line.tool("append_fifo", arguments("append_fifo")).await);
+    line.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn calls_that_come_together_follow_each_other() {
     let home = Home::new();
     let _server = home.serve().await;
