@@ -169,7 +169,8 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
                 tell(&socket, engine.is_some(), &data_dir);
                 serving.await.ok();
                 jobs.ended().await;
-                watched.await.ok();
+                // It only looks; what it looks at may be gone already.
+                watched.abort();
                 executor.close_sessions().await;
             }
             Ok(None) => {}
@@ -409,7 +410,7 @@ async fn connect_embedded(
     let passwords = |name: &str| password(name).unwrap_or_default();
     store::set_up(&remote.rw, &root, &config.store.database, Some(&passwords)).await?;
     let (_, guards, findings) = checked(&remote.rw, &root, config, socket).await?;
-    let executor = executor(config, remote, WriteMode::SingleRequest).await?;
+    let executor = executor(config, remote, &root, WriteMode::SingleRequest).await?;
     pulse::take(&executor, &findings);
     Ok((executor, guards))
 }
@@ -436,7 +437,7 @@ async fn connect_remote(
         (WriteChoice::Stream, _) | (WriteChoice::Auto, Profile::Cluster) => WriteMode::Stream,
         (WriteChoice::SingleRequest | WriteChoice::Auto, _) => WriteMode::SingleRequest,
     };
-    let executor = executor(config, remote.clone(), mode).await?;
+    let executor = executor(config, remote.clone(), who, mode).await?;
     pulse::take(&executor, &findings);
     Ok((executor, guards))
 }
@@ -469,7 +470,14 @@ async fn checked(
     ))
 }
 
-async fn executor(config: &Config, remote: Remote, mode: WriteMode) -> Result<Executor, Stop> {
+/// `admin` may make the vector index; one that may not is told so when it tries.
+async fn executor(
+    config: &Config,
+    remote: Remote,
+    admin: &Credentials,
+    mode: WriteMode,
+) -> Result<Executor, Stop> {
+    let admin = Admin::connect(&remote.rw, admin, &config.store.database).await?;
     let settings = store::Settings {
         ro: remote.ro,
         rw: remote.rw,
@@ -481,7 +489,10 @@ async fn executor(config: &Config, remote: Remote, mode: WriteMode) -> Result<Ex
     let (ro, rw) = (Ro::connect(&settings).await?, Rw::connect(&settings).await?);
     let model = config.model.clone().map(Gateway::new);
     let executor = Executor::new(ro, rw, Arc::new(SystemClock), Arc::new(SystemIds), model, mode);
-    Ok(executor.with_heartbeat(config.heartbeat).with_sessions(config.conveyance.session_idle_ms))
+    Ok(executor
+        .with_heartbeat(config.heartbeat)
+        .with_sessions(config.conveyance.session_idle_ms)
+        .with_archive(admin, config.archive))
 }
 
 /// Three next steps, ready to paste.

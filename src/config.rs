@@ -8,6 +8,7 @@ use figment::Figment;
 use figment::providers::{Env, Format as _, Serialized, Toml};
 use serde::{Deserialize, Serialize};
 
+use crate::executor::ArchiveSettings;
 use crate::limits::TENANT_BYTES_MAX;
 use crate::memory::heartbeat::HeartbeatLimits;
 use crate::models::GatewaySettings;
@@ -29,6 +30,8 @@ pub struct Config {
     pub store: StoreSettings,
     /// Caps of heartbeats that a new agent gets.
     pub heartbeat: HeartbeatLimits,
+    /// When the archive is searched through its vector index.
+    pub archive: ArchiveSettings,
     /// Logs.
     pub log: telemetry::Settings,
     /// What the server watches of itself.

@@ -89,6 +89,25 @@ pub const MESSAGES_PAGE: (u64, u64) = (100, 1_000);
 pub const EVENTS_PAGE: (u64, u64, u64) = (200, 64, 1_000);
 /// Agents listed at once.
 pub const AGENTS_PAGE_MAX: u64 = 10_000;
+/// `limit` of `search_recall`: default and largest.
+pub const RECALL_LIMIT: (u64, u64) = (10, 20);
+/// Longest query of a search, in bytes.
+pub const QUERY_BYTES_MAX: usize = 1_024;
+/// Quoted phrases of one query.
+pub const PHRASES_MAX: usize = 2;
+/// Results that one search of recall storage lists; they are walked by page tokens.
+pub const RECALL_HITS_MAX: usize = 200;
+/// How long an entry counts as one that the view may not show yet, in milliseconds. A view lags a second behind what is committed;
+/// between the moment that an entry bears and its commit lie at most the requests of one transaction (five of ten seconds).
+pub const RECALL_TAIL_MS: u64 = 60_000;
+/// Newest entries that are looked at beside the view, in rows: what one agent can log within the lag of a view.
+pub const RECALL_TAIL_ROWS_MAX: usize = 5_000;
+/// Beginning of such an entry that is looked at, in characters; the rest is found as soon as the view shows it.
+pub const RECALL_TAIL_CHARS_MAX: usize = 16_384;
+/// Lag of a view within which a search says that there were too many of them to look at, in milliseconds.
+pub const RECALL_LAG_MS: u64 = 5_000;
+/// Tokens of a preview in a window that has no room at all.
+pub const PREVIEW_TOKENS_MIN: u64 = 32;
 /// Ids that a spool notice names; more are only counted.
 pub const SPOOL_IDS_NAMED_MAX: usize = 8;
 /// Times a preview is shortened to meet its tokens before it is left out.
@@ -123,6 +142,22 @@ pub const DERIVED_MAX: usize = 512;
 pub const DIMENSION_MAX: u32 = 4_096;
 /// Largest component of a vector: the squares of any two sum up within a float of four bytes, which is what an index computes in.
 pub const COMPONENT_MAX: f64 = 1e15;
+/// `limit` of `search_archival`: default and largest (40: TL-12 of the requirements).
+pub const ARCHIVAL_LIMIT: (u64, u64) = (10, 40);
+/// Tokens of a page of `search_archival` (AR-06).
+pub const PAGE_TOKENS_MAX: u64 = 512;
+/// Tokens of a page that what is said of one passage may take beside its text.
+pub const PAGE_META_TOKENS_MAX: u64 = 256;
+/// Longest `query_text` of `search_archival`, in bytes.
+pub const SEARCH_TEXT_BYTES_MAX: usize = 8 * 1024;
+/// Most cells that a search may look into.
+pub const N_PROBE_MAX: u32 = 32;
+/// Rows that a search takes from the vector index for each result wanted, since filters drop some.
+pub const NEAR_FETCH: u64 = 8;
+/// Rows that the second, wider look takes.
+pub const NEAR_FETCH_MAX: u64 = 1_280;
+/// Length of the id of a spooled entry (a UUID), to know beforehand what a notice of it costs.
+pub const SPOOL_ID_BYTES: usize = 36;
 /// Cells that a search looks into unless it or the database says otherwise (`defaultNProbe` of a new vector setting).
 pub const N_PROBE_DEFAULT: u32 = 8;
 /// Largest `max_chain_depth` an agent may have.

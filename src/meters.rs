@@ -204,7 +204,7 @@ meters! {
     SESSIONS = Gauge "vctx_sessions", "", "sessions", [], &[],
         "Sessions of agents that are open on this server";
     SESSIONS_CLOSED = Counter "vctx_sessions_closed_total", "", "sessions", ["why"], &[],
-        "Sessions closed by why (idle, drain, crowded)";
+        "Sessions closed by why (idle, drain, crowded, untold: without a line)";
 }
 
 #[cfg(test)]

@@ -80,6 +80,7 @@ pub async fn watch(
         executor.probe().await;
         if looked.is_none_or(|at| at.elapsed() >= Duration::from_millis(GUARDS_MS)) {
             take(&executor, &guards.look().await);
+            executor.show_vector_index().await;
             looked = Some(clock::now());
         }
         executor.close_idle_sessions().await;

@@ -10,15 +10,16 @@ use vctx::error::{Code, Error};
 use vctx::ids::SeededIds;
 use vctx::memory::core::Core;
 use vctx::memory::event::{Event, EventType};
-use vctx::memory::message::{Kind, Message};
+use vctx::memory::message::{Kind, Message, Role};
 use vctx::memory::page::Page;
 use vctx::memory::receipt;
 use vctx::memory::tokens::message_cost;
 use vctx::memory::{Encoding, TokenCounter};
 use vctx::models::local;
 use vctx::policy::{
-    Actor, Answers, Depends, Draft, Finish, Flush, Principal, Question, Scope, SummaryAnswer,
-    Surroundings, admit, changed_since, pinned_tokens_max, summary_tokens_max, tokens,
+    Actor, Answers, CopyOf, Depends, Draft, Entries, Finish, Flush, Hit, Principal, Question,
+    Scope, SummaryAnswer, Surroundings, Tail, admit, changed_since, merged, pinned_tokens_max,
+    summary_tokens_max, tokens,
 };
 use vctx::tools::{Call, NewAgent, PatchAgent, PostEvent, Step, Tool, decode, decode_as, new_core};
 
@@ -108,6 +109,23 @@ impl World {
                 Step::Ask(Question::Queue { head_seq }) => {
                     answers.queue =
                         Some(self.messages.iter().filter(|m| m.seq >= head_seq).cloned().collect());
+                }
+                Step::Ask(Question::Recall { query, .. }) => {
+                    let wanted: Vec<&str> = query.words.split(' ').collect();
+                    let matches = |m: &&Message| m.content.split(' ').any(|w| wanted.contains(&w));
+                    let stored = self.messages.iter().filter(|m| self.logged.contains_key(&m.seq));
+                    let hit = |m: &Message| Hit { id: m.key.clone(), seq: m.seq, score: 1.0 };
+                    let hits = stored.filter(matches).map(hit).collect();
+                    answers.recall = Some(merged(hits, &Tail::default(), self.unix_ms));
+                }
+                Step::Ask(Question::Entries { ids, head_seq }) => {
+                    let found =
+                        self.messages.iter().filter(|m| ids.contains(&m.key)).cloned().collect();
+                    let copies = self.messages.iter().filter(|m| m.seq >= head_seq);
+                    let copies = copies
+                        .filter_map(|m| m.copy_of.clone().map(|of| CopyOf { of, seq: m.seq }));
+                    let copies = copies.collect();
+                    answers.entries = Some(Entries { found, copies });
                 }
                 Step::Ask(Question::Page { handle }) => {
                     answers.page = Some(self.pages.iter().find(|p| p.handle == handle).cloned());
@@ -699,14 +717,145 @@ fn a_spooled_result_is_whole_and_its_notice_goes_when_the_window_has_emptied() {
 }
 
 #[test]
-fn a_spool_notice_gives_way_to_what_must_fit() {
-    let mut world = World::new(256, "Be kind.");
-    world.call("append_fifo", said(200)).unwrap();
-    drafted(&mut world, |draft| drop(draft.spool(&"x".repeat(4000))));
-    assert!(world.occupancy() <= 256);
-    drafted(&mut world, |draft| {
-        let room = draft.room();
-        let flush = draft.after.token_budget.flush;
-        assert!(tokens(&draft.after).occupancy + room < flush || room == 0);
-    });
+fn what_takes_no_more_than_the_room_never_flushes() {
+    let mut world = World::new(1000, "Be kind.");
+    for _ in 0..40 {
+        world.call("append_fifo", said(21)).unwrap();
+        let flushes = world.core.counters.flushes;
+        drafted(&mut world, |draft| {
+            let room = draft.room();
+            if room > 4 {
+                let text = "x".repeat(usize::try_from((room - 4) * 4).unwrap());
+                let (_, cost) = draft.push(Kind::Turn, Role::User, text, Map::new());
+                assert_eq!(cost, room);
+            }
+        });
+        assert_eq!(world.core.counters.flushes, flushes);
+        assert!(world.occupancy() < 900);
+        world.call("evict_fifo", json!({"target_tokens": 0})).unwrap();
+        for _ in 0..world.messages.len() % 40 {
+            world.call("append_fifo", said(21)).unwrap();
+        }
+    }
+}
+
+/// The result of a search, whether it wrote or not.
+fn search(world: &mut World, arguments: Value) -> Result<Map<String, Value>, Error> {
+    let before = world.occupancy();
+    let answer = world.call("search_recall", arguments)?;
+    let result = answer.get("result").and_then(Value::as_object).unwrap_or(&answer).clone();
+    let growth = i64::try_from(world.occupancy()).unwrap() - i64::try_from(before).unwrap();
+    assert_eq!(result["tokens_added"], growth);
+    assert!(world.occupancy() < world.core.token_budget.flush, "finding pushes nothing out");
+    Ok(result)
+}
+
+fn seqs(result: &Map<String, Value>) -> Vec<u64> {
+    result["results"].as_array().unwrap().iter().map(|r| r["seq"].as_u64().unwrap()).collect()
+}
+
+fn stored(world: &mut World, texts: impl Iterator<Item = String>) {
+    for text in texts {
+        world.call("write_recall", json!({"entries": [{"content": text}]})).unwrap();
+    }
+}
+
+#[test]
+fn what_is_found_comes_back_once_and_as_far_as_there_is_room() {
+    let mut world = World::new(1000, "Be kind.");
+    stored(&mut world, (0..30).map(|n| format!("boat {n} {}", "x".repeat(150))));
+    let edges = world.logged.len();
+    let mut seen = Vec::new();
+    let mut token = Value::Null;
+    for page in 0.. {
+        assert!(page < 60, "the pages come to an end");
+        let result =
+            search(&mut world, json!({"query": "boat", "limit": 20, "page_token": token})).unwrap();
+        assert_eq!(result["total"], 30);
+        seen.extend(seqs(&result));
+        token = result["next_page_token"].clone();
+        if token.is_null() {
+            break;
+        }
+        // Others write and evict meanwhile.
+        world.call("append_fifo", said(60)).unwrap();
+        stored(&mut world, std::iter::once("boat of another day".to_owned()));
+    }
+    assert_eq!(seen, (1..=30).rev().collect::<Vec<_>>(), "no gap, no double, best first");
+    let stored_meanwhile =
+        world.messages.iter().filter(|m| m.content == "boat of another day").count();
+    let evicted =
+        world.messages.iter().filter(|m| m.kind.logged() && m.seq < world.core.queue.head_seq);
+    assert_eq!(world.logged.len(), edges + stored_meanwhile + evicted.count(), "no copy is logged");
+
+    world.call("evict_fifo", json!({"target_tokens": 0})).unwrap();
+    let edges = world.logged.len();
+    for _ in 0..5 {
+        let first = search(&mut world, json!({"query": "day", "limit": 3})).unwrap();
+        assert!(first["tokens_added"].as_u64().unwrap() > 0);
+        let places: Vec<u64> = seqs(&first);
+        let copies: Vec<u64> = first["results"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|r| r["copy_seq"].as_u64().unwrap())
+            .collect();
+        let (mut by_place, mut by_copy) = (places.clone(), places);
+        by_place.sort_unstable();
+        by_copy.sort_by_key(|seq| copies[seqs(&first).iter().position(|s| s == seq).unwrap()]);
+        assert_eq!(by_place, by_copy, "copies stand in the order in which they were said");
+        let again = search(&mut world, json!({"query": "day", "limit": 3})).unwrap();
+        assert_eq!(again["tokens_added"], 0, "what stands in the queue does not come back again");
+        assert_eq!(again["results"][0]["copy_seq"], first["results"][0]["copy_seq"]);
+        world.call("evict_fifo", json!({"target_tokens": 0})).unwrap();
+        assert_eq!(world.logged.len(), edges);
+    }
+}
+
+#[test]
+fn a_search_that_changes_nothing_is_a_read() {
+    let mut world = World::new(1000, "Be kind.");
+    stored(&mut world, (0..3).map(|n| format!("boat {n}")));
+    let version = world.core.version;
+    let all = json!({"query": "boat", "limit": 3, "rehydrate": false});
+    assert_eq!(seqs(&search(&mut world, all).unwrap()), [3, 2, 1]);
+    assert_eq!(seqs(&search(&mut world, json!({"query": "car"})).unwrap()), [0_u64; 0]);
+    assert_eq!(world.core.version, version);
+    let some = json!({"query": "boat", "limit": 2, "rehydrate": false});
+    let result = search(&mut world, some).unwrap();
+    assert!(result["next_page_token"].is_string());
+    assert_eq!(world.core.version, version + 1, "a page is kept");
+}
+
+#[test]
+fn a_result_larger_than_the_room_shows_its_beginning_and_says_where_the_whole_is() {
+    let mut world = World::new(1000, "Be kind.");
+    stored(&mut world, std::iter::once(format!("boat {}", "tide ".repeat(2000))));
+    let result = search(&mut world, json!({"query": "boat"})).unwrap();
+    let shown = result["results"][0].as_object().unwrap();
+    assert_eq!((&shown["truncated"], &result["truncated"]), (&json!(true), &json!(true)));
+    assert!(shown["content"].as_str().unwrap().starts_with("boat tide"));
+    let id = shown["id"].as_str().unwrap().to_owned();
+    assert!(notice(&world, "spool").expect("a notice").contains(&id));
+    let whole = world.messages.iter().find(|m| m.key == id).unwrap();
+    assert!(whole.content.len() > 10_000 && world.logged.contains_key(&whole.seq));
+    assert_eq!(world.core.queue.count, 0);
+}
+
+#[test]
+fn a_search_says_what_is_wrong_with_its_arguments() {
+    let mut world = World::new(1000, "Be kind.");
+    for (arguments, code) in [
+        (json!({"query": "boat", "mode": "vector"}), Code::ModeUnavailable),
+        (json!({"query": "boat", "mode": "hybrid"}), Code::ModeUnavailable),
+        (json!({"query": "boat", "mode": "fuzzy"}), Code::InvalidArgument),
+        (json!({"query": "boat", "limit": 21}), Code::InvalidArgument),
+        (json!({"query": "boat", "limit": 0}), Code::InvalidArgument),
+        (json!({"query": "?!"}), Code::InvalidArgument),
+        (json!({}), Code::InvalidArgument),
+        (json!({"query": "boat", "page_token": "x"}), Code::PageTokenInvalid),
+    ] {
+        let text = arguments.to_string();
+        assert_eq!(world.call("search_recall", arguments).unwrap_err().code, code, "{text}");
+    }
 }

@@ -14,12 +14,14 @@ use crate::encode::{Key, Space, local_id_of_key, successor};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
     COLLECTION_LOCK_WAIT_MS, MEMTABLE_BYTES, REQUEST_WRITES_BYTES_MAX, SWEEP_INTERVAL_MS,
-    TTL_INTERVAL_MS, VECTOR_INTERVAL_MS,
+    TTL_INTERVAL_MS, VECTOR_INTERVAL_MS, VIEW_COMMIT_MS,
 };
 use crate::storage::{Batch, Bytes, FjallStore, Store};
+use crate::text::{Views, definitions};
+use crate::tick::Ticker;
 use crate::txn::{
     Beginning, Clock, CollectionLocks, Declared, Locks, Registry, Resources, Transaction, Vectors,
-    revision_text,
+    revision_text, whole,
 };
 use crate::value::Value;
 
@@ -39,6 +41,8 @@ pub struct Options {
     pub vector_index: bool,
     /// Milliseconds between two rounds of the TTL sweeper (ArangoDB: 30 s).
     pub ttl_interval_ms: u64,
+    /// Milliseconds between two commits of views (ArangoDB: `commitIntervalMsec`, 1000).
+    pub view_commit_ms: u64,
     /// Bytes of one memtable of the store. Tests make it small, so that flushes and compactions happen soon.
     pub memtable_bytes: u64,
     /// Whether synced commits are synced. Only tests say no, to see that the difference shows.
@@ -53,6 +57,7 @@ impl Default for Options {
             stream_size_bytes_max: 512 << 20,
             vector_index: false,
             ttl_interval_ms: TTL_INTERVAL_MS,
+            view_commit_ms: VIEW_COMMIT_MS,
             memtable_bytes: MEMTABLE_BYTES,
             sync: true,
         }
@@ -68,6 +73,7 @@ pub struct Engine {
     house: Arc<House>,
     housekeeper: Option<JoinHandle<()>>,
     trainer: Option<JoinHandle<()>>,
+    ticker: Option<Ticker>,
     _directory: Directory,
 }
 
@@ -99,6 +105,7 @@ impl Engine {
             clock: Clock::load(&*snapshot)?,
             store,
             locks: Locks::default(),
+            views: Views::new(directory.views(), whole),
             collection_locks: Arc::new(CollectionLocks::default()),
             last_keys: Mutex::default(),
             vectors: Vectors::default(),
@@ -118,11 +125,17 @@ impl Engine {
             house: Arc::default(),
             housekeeper: None,
             trainer: None,
+            ticker: None,
             _directory: directory,
         };
         if engine.database("_system").is_err() {
             engine.create_database("_system", Value::Null)?;
         }
+        for (name, _) in engine.catalog.all().iter() {
+            engine.define_views(name)?;
+        }
+        engine.resources.views.clear_unknown()?;
+        engine.ticker = Some(Ticker::start(&engine.resources, engine.options.view_commit_ms)?);
         engine.clear_leftovers_soon();
         engine.housekeeper = Some(engine.keep_house()?);
         engine.trainer = Some(engine.train_vectors()?);
@@ -174,6 +187,23 @@ impl Engine {
     /// The stream transactions.
     pub fn streams(&self) -> &Registry {
         &self.streams
+    }
+
+    /// Has all views take in what is committed, without waiting for their tick.
+    pub fn commit_views(&self) -> Result<()> {
+        let resources = &self.resources;
+        resources
+            .views
+            .numbers()
+            .into_iter()
+            .try_for_each(|view| resources.views.drain_number(&*resources.store, view, &|| false))
+    }
+
+    /// Has the views of a database follow their definitions.
+    pub(crate) fn define_views(&self, db: &str) -> Result<()> {
+        let database = self.catalog.database(db)?;
+        let definitions = definitions(&database);
+        self.resources.views.define(&*self.resources.store, database.id, definitions)
     }
 
     /// Has dropped data cleared away in the background.
@@ -262,6 +292,8 @@ impl House {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        self.ticker = None;
+        self.resources.views.close();
         self.house.orders.lock().expect("only moves inside").stop = true;
         self.house.changed.notify_all();
         for (thread, who) in

@@ -52,6 +52,8 @@ pub mod query;
 pub mod schema;
 mod storage;
 pub mod syntax;
+mod text;
+mod tick;
 pub mod txn;
 pub mod value;
 mod vector;

@@ -86,3 +86,21 @@ pub const VECTOR_RETRY_MS: u64 = 60_000;
 pub const VECTOR_LOCK_TRIES_MAX: u32 = 20;
 /// Vectors of a list between two looks at deadline and kill.
 pub const VECTORS_PER_LOOK: usize = 4_096;
+/// Bytes that the writer of one view buffers before it begins another segment (the least that tantivy takes).
+pub const VIEW_WRITER_BYTES: usize = 15_000_000;
+/// Pending rows that one commit of a view takes in.
+pub const VIEW_BATCH_ROWS: usize = 10_000;
+/// Bytes of documents that one commit of a view takes in (a single larger document is taken in alone).
+pub const VIEW_BATCH_BYTES: usize = 16 << 20;
+/// Batches of pending rows that one tick takes in; the next tick goes on.
+pub const VIEW_DRAIN_BATCHES_MAX: usize = 1000;
+/// Terms that a view holds of one document.
+pub const VIEW_DOCUMENT_TERMS_MAX: usize = 1_000_000;
+/// Terms of a range, prefix or pattern that add to scores, the most frequent ones; the others match alone (ArangoDB: 128).
+pub const VIEW_SCORED_TERMS_MAX: usize = 128;
+/// Milliseconds between two commits of views (ArangoDB: `commitIntervalMsec` 1000).
+pub const VIEW_COMMIT_MS: u64 = 1_000;
+/// Longest pause in milliseconds before a view whose commit failed is tried again.
+pub const VIEW_RETRY_MS_MAX: u64 = 60_000;
+/// Ticks without work after which a view lets its writer go.
+pub const VIEW_WRITER_IDLE_DRAINS: u32 = 60;

@@ -80,9 +80,8 @@ struct Serve {
           value_parser = PossibleValuesParser::new([COMPATIBLE_VERSION]))]
     compat: String,
 
-    /// Milliseconds until a committed write would show in views; kept for scripts, since views are definitions only
-    /// and no query can search them yet
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    /// Milliseconds between two commits of views: a committed write shows in them by then
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     view_commit_ms: u64,
 
     /// Milliseconds after which an unused stream transaction is aborted
@@ -122,6 +121,7 @@ fn run(settings: &Serve) -> Result<(), Failure> {
     let options = Options {
         stream_idle_ms: settings.stream_idle_ms,
         vector_index: settings.vector_index,
+        view_commit_ms: settings.view_commit_ms,
         ..Options::default()
     };
     for path in [Some(&settings.socket), settings.ro_socket.as_ref()].into_iter().flatten() {

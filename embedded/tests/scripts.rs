@@ -1,7 +1,8 @@
 //! Scripts: each file sets up a database of its own, runs queries and holds the answers; `UPDATE_GOLDENFILES=1` rewrites
 //! the answers.
 //!
-//! Lines: `collection NAME`, `edges NAME`, `graph NAME edges:from>to …`, `index NAME a,b.c [unique] [sparse]`, `insert NAME {…}` set up; `> AQL` runs a
+//! Lines: `collection NAME`, `edges NAME`, `graph NAME edges:from>to …`, `index NAME a,b.c [unique] [sparse]`, `insert NAME {…}`,
+//! `view NAME {links}`, `analyzer NAME {type, properties, features}` set up, `tick` commits the views; `> AQL` runs a
 //! query (`| ` continues it, `@ {…}` in front gives its binds), `stats> AQL` shows counters too, `plan> AQL` shows the
 //! nodes instead. All lines behind a query up to an empty one are its answer. `{"$rev": "c/key"}` among the binds is the
 //! revision of that document; revisions in answers show as `REV`.
@@ -12,7 +13,8 @@ use std::sync::Arc;
 use arango_embedded::error::Result;
 use arango_embedded::query::{Query, QueryOptions, prepare};
 use arango_embedded::schema::{
-    Collection, CollectionKind, EdgeDefinition, Graph, Index, IndexKind, KeyGenerator, KeyOptions,
+    Analyzer, Collection, CollectionKind, EdgeDefinition, Graph, Index, IndexKind, KeyGenerator,
+    KeyOptions, View,
 };
 use arango_embedded::txn::{Declared, WriteOptions};
 use arango_embedded::value::{Object, Value, parse};
@@ -28,7 +30,8 @@ struct Session {
 impl Session {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let options = Options { sync: false, ..Options::default() };
+        // Views are committed where the script says `tick`.
+        let options = Options { sync: false, view_commit_ms: u64::MAX / 2, ..Options::default() };
         let engine = Engine::open(directory.path(), options).expect("an empty engine");
         Self { engine, _directory: directory }
     }
@@ -41,6 +44,9 @@ impl Session {
             ["graph", name, rest] => self.graph(name, rest),
             ["index", name, rest] => self.index(name, rest),
             ["insert", name, json] => self.insert(name, &parse(json.as_bytes())?),
+            ["view", name, links] => self.view(name, &parse(links.as_bytes())?),
+            ["analyzer", name, json] => self.analyzer(name, &parse(json.as_bytes())?),
+            ["tick"] => self.engine.commit_views(),
             _ => panic!("unknown line: {line}"),
         }
     }
@@ -97,6 +103,30 @@ impl Session {
             definition: Value::object(Object::new()),
         };
         self.engine.create_index(DATABASE, collection, index).map(|_| ())
+    }
+
+    fn view(&self, name: &str, links: &Value) -> Result<()> {
+        let mut properties = Object::new();
+        properties.push_new("links", links.clone());
+        let view = View {
+            id: 0,
+            name: name.to_owned(),
+            kind: "arangosearch".to_owned(),
+            properties: Value::object(properties),
+        };
+        self.engine.put_view(DATABASE, view).map(|_| ())
+    }
+
+    fn analyzer(&self, name: &str, definition: &Value) -> Result<()> {
+        let features = definition.attribute("features");
+        let features = features.as_array().unwrap_or_default().iter();
+        let analyzer = Analyzer {
+            name: name.to_owned(),
+            kind: definition.text_of("type").expect("a type").to_owned(),
+            properties: definition.attribute("properties"),
+            features: features.filter_map(Value::as_str).map(str::to_owned).collect(),
+        };
+        self.engine.put_analyzer(DATABASE, analyzer)
     }
 
     fn insert(&self, collection: &str, document: &Value) -> Result<()> {
@@ -192,7 +222,7 @@ fn plan_text(plan: &Value) -> String {
     let mut out = String::new();
     for node in plan.attribute("nodes").as_array().expect("nodes") {
         write!(out, "{}", node.text_of("type").expect("a type")).expect("a string takes all");
-        if let Some(collection) = node.text_of("collection") {
+        if let Some(collection) = node.text_of("collection").or(node.text_of("view")) {
             write!(out, " {collection}").expect("a string takes all");
         }
         if node.text_of("type") == Some("TraversalNode") {

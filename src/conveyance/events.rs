@@ -88,10 +88,10 @@ pub fn tally(events: &[Noted], version: u64) -> Tallied {
             }
             EventType::Error if event.text("code") == LATE_CHUNKING_REQUIRED => {
                 found.naive_offers += 1;
-                found.chunks = found.chunks.plus(Ratio::of(
-                    event.number("compliant_chunks").unwrap_or(0),
-                    event.number("offered_chunks").unwrap_or(1),
-                ));
+                let offered = event.number("offered_chunks").unwrap_or(1);
+                let refused = event.number("refused_chunks").unwrap_or(offered);
+                let compliant = offered.saturating_sub(refused);
+                found.chunks = found.chunks.plus(Ratio::of(compliant, offered));
             }
             EventType::Audit => {
                 found.chunks = found.chunks.plus(ingested(event));
@@ -158,7 +158,7 @@ mod tests {
                 flush 8 {"target_reached": true, "drift_alarm": true}
                 flush 9 {"target_reached": false}
                 audit 10 {"version_before": 1, "version_after": 2, "ingest": {"offered_chunks": 9, "compliant_chunks": 9}}
-                error 11 {"code": "LATE_CHUNKING_REQUIRED", "offered_chunks": 3, "compliant_chunks": 0}
+                error 11 {"code": "LATE_CHUNKING_REQUIRED", "offered_chunks": 3, "refused_chunks": 3}
                 error 12 {"code": "TOKEN_BUDGET_EXCEEDED"}
                 audit 13 {"version_before": 3, "version_after": 4, "tool": "search_recall", "found": 0}
                 audit 14 {"version_before": 4, "version_after": 5}"#,

@@ -2,14 +2,20 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
-
+use super::summary::{Wanted, summarised};
+use crate::clock;
 use crate::error::{Code, Error, Result};
 use crate::limits::QUEUE_ROWS_MAX;
 use crate::memory::TokenCounter;
-use crate::models::{Gateway, lexical, local};
-use crate::policy::{Answers, ArchiveAnswer, Question, Scope, SummaryAnswer};
-use crate::store::{Ro, load_archive, queue, result_page, vector_index};
+use crate::meters;
+use crate::models::{Gateway, lexical};
+use crate::policy::{
+    Answers, ArchiveAnswer, Near, NearPlan, Nearest, Question, Scope, SummaryAnswer, merged,
+};
+use crate::store::{
+    Ro, entries, load_archive, nearest, passages, queue, recall_tail, result_page, search_view,
+    vector_index,
+};
 
 /// Answers a question into `answers`. Local answers are computed off the IO threads.
 pub(super) async fn answer(
@@ -24,6 +30,18 @@ pub(super) async fn answer(
         Question::Queue { head_seq } => {
             answers.queue = Some(queue(ro, scope, head_seq, QUEUE_ROWS_MAX).await?);
         }
+        Question::Recall { query, now_ms } => {
+            // An entry that is logged meanwhile is in one of them: the view shows it late, the collection at once.
+            let (view, tail) = tokio::try_join!(
+                search_view(ro, scope, &query),
+                recall_tail(ro, scope, &query, now_ms)
+            )?;
+            let found = tokio::task::spawn_blocking(move || merged(view, &tail, now_ms)).await;
+            answers.recall = Some(found.map_err(stopped)?);
+        }
+        Question::Entries { ids, head_seq } => {
+            answers.entries = Some(entries(ro, scope, &ids, head_seq).await?);
+        }
         Question::Archive { manifest_key, messages } => {
             let loaded = load_archive(ro, scope, &manifest_key, &messages).await?;
             let index_ready = loaded.setting.is_some() && vector_index(ro).await?.ready();
@@ -34,60 +52,61 @@ pub(super) async fn answer(
                 index_ready,
             });
         }
+        Question::Vectors { .. } => {
+            return Err(Error::new(Code::Internal, "the executor itself knows the vectors"));
+        }
+        Question::Nearest(near) => {
+            let found = nearest(ro, scope, &near).await?;
+            report_look(&near, &found);
+            answers.nearest = Some(found);
+        }
+        Question::Passages { keys } => {
+            answers.passages = Some(passages(ro, scope, &keys).await?);
+        }
+        Question::EmbedQuery { text, dimension } => {
+            let dimension = dimension as usize;
+            answers.embeddings = Some(vec![lexical::embed_query(&text, dimension)]);
+        }
         Question::Embed { texts, dimension } => {
             let dimension = dimension as usize;
+            let begun = clock::now();
             let vectors =
                 tokio::task::spawn_blocking(move || lexical::embed_document(&texts, dimension));
-            answers.embeddings =
-                Some(vectors.await.map_err(|e| {
-                    Error::new(Code::Internal, "the embedder stopped").caused_by(e)
-                })?);
+            answers.embeddings = Some(vectors.await.map_err(stopped)?);
+            metrics::histogram!(meters::EMBEDDING_SECONDS).record(begun.elapsed().as_secs_f64());
         }
         Question::Page { handle } => {
             answers.page = Some(result_page(ro, scope, &handle).await?);
         }
         Question::Summary { of, previous, lines, tokens_max, may_wait } => {
-            if let Some(model) = model.filter(|_| may_wait) {
-                match model.summarise(&previous, &lines, tokens_max).await {
-                    Ok(content) => {
-                        let details = details("model", tokens_max, None);
-                        answers.summary = Some(SummaryAnswer { of, content, details });
-                        return Ok(());
-                    }
-                    Err(error) => tracing::warn!(
-                        error = error.chain(),
-                        "summary model failed; the local summariser answers"
-                    ),
-                }
-            }
-            let content = tokio::task::spawn_blocking(move || {
-                let borrowed: Vec<local::Line<'_>> = lines
-                    .iter()
-                    .map(|l| local::Line { speaker: &l.speaker, text: &l.text })
-                    .collect();
-                local::summarise(&previous, &borrowed, tokens_max, &*counter)
-            })
-            .await
-            .map_err(|e| Error::new(Code::Internal, "the summariser stopped").caused_by(e))?;
-            let drift = Some((content.information_drift, content.random_drift, content.facts_kept));
-            answers.summary = Some(SummaryAnswer {
-                of,
-                content: content.content,
-                details: details("local", tokens_max, drift),
-            });
+            let wanted = Wanted { previous, lines, tokens_max };
+            let model = model.filter(|_| may_wait);
+            let (content, details) = summarised(wanted, counter, model).await?;
+            answers.summary = Some(SummaryAnswer { of, content, details });
         }
     }
     Ok(())
 }
 
-fn details(by: &str, tokens_max: u64, drift: Option<(f64, f64, usize)>) -> Map<String, Value> {
-    let mut map = Map::new();
-    map.insert("by".into(), by.into());
-    map.insert("text_tokens_max".into(), tokens_max.into());
-    if let Some((information, random, facts)) = drift {
-        map.insert("information_drift".into(), json!(information));
-        map.insert("random_drift".into(), json!(random));
-        map.insert("facts".into(), facts.into());
+fn stopped(error: tokio::task::JoinError) -> Error {
+    Error::new(Code::Internal, "a computation stopped").caused_by(error)
+}
+
+/// Figures of one look for the nearest chunks.
+fn report_look(near: &Near, found: &Nearest) {
+    let dropped = found.looked.dropped - near.before.dropped;
+    let fetched = found.looked.fetched - near.before.fetched;
+    let n_probe = match found.plan {
+        NearPlan::Exact => 0,
+        NearPlan::Vector { n_probe, .. } => n_probe,
+    };
+    metrics::counter!(meters::ARCHIVAL_PLANS, "plan" => found.plan.text()).increment(1);
+    metrics::histogram!(meters::ARCHIVAL_NPROBE).record(f64::from(n_probe));
+    #[allow(clippy::cast_precision_loss, reason = "at most some hundred rows")]
+    metrics::histogram!(meters::ARCHIVAL_K_ACTUAL).record(fetched as f64);
+    metrics::counter!(meters::ARCHIVAL_FETCHED).increment(fetched);
+    metrics::counter!(meters::ARCHIVAL_DROPPED).increment(dropped);
+    if n_probe > 0 && near.before.retries > 0 {
+        metrics::counter!(meters::NPROBE_OVERRIDES, "by" => "retry").increment(1);
     }
-    map
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::conveyance::{Path, PathTime, Ratio, Tier, Times, Why};
-use crate::limits::{PROBES_KEPT, SESSIONS_MAX};
+use crate::limits::{PROBES_KEPT, SESSIONS_MAX, SESSIONS_TOLD_MAX};
 use crate::meters;
 use crate::policy::Scope;
 use crate::store::Trips;
@@ -73,6 +73,8 @@ pub(super) struct Session {
 struct Held {
     server: Tally,
     sessions: HashMap<String, Session>,
+    /// Sessions that are over and wait for their line, with the reason.
+    closing: VecDeque<(Session, &'static str)>,
     /// Outcomes of the last probes by tier, newest last.
     probes: [VecDeque<bool>; 3],
     guards: BTreeMap<&'static str, bool>,
@@ -101,18 +103,12 @@ impl Measures {
         self.held.lock().expect("no holder panics")
     }
 
-    /// Takes a call into account. A session that was quiet for `idle_ms`, or has to give way to this agent's, is handed out to be closed.
-    pub(super) fn note(
-        &self,
-        scope: &Scope,
-        now_ms: u64,
-        idle_ms: u64,
-        sample: &Sample,
-    ) -> Option<(Session, &'static str)> {
+    /// Takes a call into account. A session that was quiet for `idle_ms`, or has to give way to this agent's, is set aside to be closed.
+    pub(super) fn note(&self, scope: &Scope, now_ms: u64, idle_ms: u64, sample: &Sample) {
         let mut held = self.held();
         held.server.add(sample);
         held.show(sample);
-        let closed = held.make_room(scope.key(), now_ms, idle_ms);
+        held.make_room(scope.key(), now_ms, idle_ms);
         let session = held.sessions.entry(scope.key().to_owned()).or_insert_with(|| Session {
             scope: scope.clone(),
             began_ms: now_ms,
@@ -124,22 +120,27 @@ impl Measures {
         session.tally.add(sample);
         session.naive |= sample.naive;
         held.show_sessions();
-        closed
     }
 
-    /// Sessions that were quiet for `idle_ms`, longest first, taken out; at most `limit`.
-    pub(super) fn take_idle(&self, now_ms: u64, idle_ms: u64, limit: usize) -> Vec<Session> {
+    /// Sessions to be closed: those set aside, and those that were quiet for `idle_ms`, longest first; at most `SESSIONS_TOLD_MAX`.
+    pub(super) fn take_over(
+        &self,
+        now_ms: u64,
+        idle_ms: u64,
+        why: &'static str,
+    ) -> Vec<(Session, &'static str)> {
         let mut held = self.held();
-        let quiet = |session: &Session| now_ms.saturating_sub(session.last_ms);
+        let mut taken: Vec<(Session, &'static str)> = held.closing.drain(..).collect();
         let mut idle: Vec<(u64, String)> = held
             .sessions
             .iter()
-            .filter(|(_, session)| quiet(session) >= idle_ms)
+            .filter(|(_, session)| now_ms.saturating_sub(session.last_ms) >= idle_ms)
             .map(|(key, session)| (session.last_ms, key.clone()))
             .collect();
         idle.sort_unstable();
-        idle.truncate(limit);
-        let taken = idle.iter().filter_map(|(_, key)| held.sessions.remove(key)).collect();
+        idle.truncate(SESSIONS_TOLD_MAX - taken.len().min(SESSIONS_TOLD_MAX));
+        let sessions = idle.iter().filter_map(|(_, key)| held.sessions.remove(key));
+        taken.extend(sessions.map(|session| (session, why)));
         held.show_sessions();
         taken
     }
@@ -204,23 +205,30 @@ impl Measures {
 }
 
 impl Held {
-    /// The agent's own session if it is over, or the one that was quiet longest if there is no room for another.
-    fn make_room(
-        &mut self,
-        key: &str,
-        now_ms: u64,
-        idle_ms: u64,
-    ) -> Option<(Session, &'static str)> {
+    /// Sets the agent's own session aside if it is over, or the one that was quiet longest if there is no room for another.
+    fn make_room(&mut self, key: &str, now_ms: u64, idle_ms: u64) {
         if let Some(session) = self.sessions.get(key) {
-            let over = now_ms.saturating_sub(session.last_ms) >= idle_ms;
-            return over.then(|| self.sessions.remove(key)).flatten().map(|s| (s, "idle"));
+            if now_ms.saturating_sub(session.last_ms) >= idle_ms {
+                self.set_aside(key, "idle");
+            }
+            return;
         }
-        if self.sessions.len() < SESSIONS_MAX {
-            return None;
+        if self.sessions.len() >= SESSIONS_MAX {
+            let longest = self.sessions.iter().min_by_key(|(_, session)| session.last_ms);
+            if let Some(key) = longest.map(|(key, _)| key.clone()) {
+                self.set_aside(&key, "crowded");
+            }
         }
-        let longest = self.sessions.iter().min_by_key(|(_, session)| session.last_ms);
-        let key = longest.map(|(key, _)| key.clone())?;
-        self.sessions.remove(&key).map(|session| (session, "crowded"))
+    }
+
+    /// A session without room for its line is closed without one, and counted.
+    fn set_aside(&mut self, key: &str, why: &'static str) {
+        let Some(session) = self.sessions.remove(key) else { return };
+        if self.closing.len() < SESSIONS_TOLD_MAX {
+            self.closing.push_back((session, why));
+        } else {
+            metrics::counter!(meters::SESSIONS_CLOSED, "why" => "untold").increment(1);
+        }
     }
 
     /// The server's own figures, as metrics.
@@ -288,25 +296,36 @@ mod tests {
     #[test]
     fn a_pause_ends_a_session_and_the_next_call_begins_another() {
         let measures = Measures::default();
-        assert!(measures.note(&scope("a"), 0, 100, &write(1.0)).is_none());
-        assert!(measures.note(&scope("a"), 99, 100, &write(1.0)).is_none());
-        let (closed, why) = measures.note(&scope("a"), 199, 100, &write(1.0)).unwrap();
-        assert_eq!((closed.began_ms, why), (0, "idle"));
+        for ms in [0, 99, 199] {
+            measures.note(&scope("a"), ms, 100, &write(1.0));
+        }
+        let closed = measures.take_over(250, 100, "idle");
+        assert_eq!((closed.len(), closed[0].0.began_ms, closed[0].1), (1, 0, "idle"));
         assert_eq!(measures.session("a").unwrap().began_ms, 199);
-        assert_eq!(measures.take_idle(250, 100, 9).len(), 0);
-        assert_eq!(measures.take_idle(299, 100, 9).len(), 1);
+        assert_eq!(measures.take_over(298, 100, "idle").len(), 0);
+        assert_eq!(measures.take_over(299, 100, "idle").len(), 1);
         assert!(measures.session("a").is_none());
     }
 
     #[test]
     fn too_many_sessions_close_the_quietest() {
         let measures = Measures::default();
-        for number in 0..SESSIONS_MAX as u64 {
-            let scope = scope(&format!("a{number}"));
-            assert!(measures.note(&scope, number, 1 << 40, &write(1.0)).is_none());
+        for number in 0..=SESSIONS_MAX as u64 {
+            measures.note(&scope(&format!("a{number}")), number, 1 << 40, &write(1.0));
         }
-        let (closed, why) = measures.note(&scope("new"), 1 << 20, 1 << 40, &write(1.0)).unwrap();
-        assert_eq!((closed.scope.key(), why), ("a0", "crowded"));
+        let closed = measures.take_over(1 << 20, 1 << 40, "idle");
+        let closed: Vec<_> = closed.iter().map(|(s, why)| (s.scope.key(), *why)).collect();
+        assert_eq!(closed, [("a0", "crowded")]);
+        assert!(measures.session(&format!("a{SESSIONS_MAX}")).is_some());
+    }
+
+    #[test]
+    fn what_waits_to_be_closed_is_bounded() {
+        let measures = Measures::default();
+        for number in 0..10 * SESSIONS_TOLD_MAX as u64 {
+            measures.note(&scope("a"), number * 100, 100, &write(1.0));
+        }
+        assert_eq!(measures.take_over(0, 100, "idle").len(), SESSIONS_TOLD_MAX);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The bridge between deciding and doing: admit, load, think, ask, apply, reply.
 
 mod answer;
+mod archive_index;
 mod cache;
 mod envelope;
 mod heartbeat;
@@ -9,8 +10,10 @@ mod read;
 mod request;
 mod run;
 mod score;
+mod summary;
 mod turns;
 
+pub use archive_index::ArchiveSettings;
 pub use heartbeat::DeadChain;
 pub use request::{CallRequest, Guard, Reply};
 pub use run::Executor;

@@ -181,11 +181,12 @@ impl Executor {
         store::note(&self.rw, &scope, &event).await.map_err(Error::from)
     }
 
-    /// Whether both sockets answer.
-    pub async fn ready(&self) -> Result<()> {
+    /// Whether both sockets answer, and what is worth knowing beside that.
+    pub async fn ready(&self) -> Result<Value> {
         self.ro.ping().await?;
         self.rw.ping().await?;
-        Ok(())
+        let index = store::vector_index(&self.ro).await?;
+        Ok(json!({"vector_index": self.archive.report(&index)}))
     }
 
     /// Asks the database, and again while it is silent, for as long as a call may take.

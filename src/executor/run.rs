@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
+use super::archive_index::{ARCHIVE_SETTINGS, ArchiveIndex, ArchiveSettings};
 use super::cache::Cores;
 use super::envelope;
 use super::heartbeat;
@@ -23,15 +24,17 @@ use crate::limits::{
 };
 use crate::memory::change::Change;
 use crate::memory::core::Core;
+use crate::memory::event::{Event, EventType};
 use crate::memory::heartbeat::HeartbeatLimits;
 use crate::memory::{Encoding, TokenCounter, receipt};
 use crate::meters;
 use crate::models::{Gateway, Tiktoken};
 use crate::policy::{
-    Answers, Depends, Question, Scope, Surroundings, admit, changed_since, tokens,
+    Answers, Depends, Question, Scope, Surroundings, VectorsAnswer, admit, changed_since, tokens,
 };
 use crate::store::{
-    Applied, Fault, Leftovers, Record, Replay, Ro, Rw, Trips, WriteMode, apply, counted, load,
+    Admin, Applied, Fault, Leftovers, Record, Replay, Ro, Rw, Trips, WriteMode, apply, counted,
+    load, vector_index, vector_setting,
 };
 use crate::tools::{Call, Step};
 
@@ -48,6 +51,7 @@ pub struct Executor {
     mode: WriteMode,
     cores: Cores,
     turns: Turns,
+    pub(super) archive: Arc<ArchiveIndex>,
     pub(super) measures: Measures,
     /// Quiet time that ends a session, in milliseconds.
     pub(super) session_idle_ms: u64,
@@ -97,6 +101,13 @@ struct Basis {
     guessed: bool,
 }
 
+/// What became of a call that only reads.
+enum Looked {
+    Done(Value),
+    /// It found something to keep, and has to write: with these answers.
+    Keeps(Answers),
+}
+
 enum Thought {
     Reply(Value),
     Apply(Box<Change>, bool),
@@ -130,9 +141,16 @@ impl Executor {
             mode,
             cores: Cores::default(),
             turns: Turns::default(),
+            archive: ArchiveIndex::new(None, ARCHIVE_SETTINGS),
             measures: Measures::default(),
             session_idle_ms: SESSION_IDLE_MS,
         }
+    }
+
+    /// The same, with a user that may make the vector index, and with other bounds for it.
+    #[must_use]
+    pub fn with_archive(self, admin: Admin, settings: ArchiveSettings) -> Self {
+        Self { archive: ArchiveIndex::new(Some(admin), settings), ..self }
     }
 
     /// The same, with sessions that end after another quiet time.
@@ -160,15 +178,18 @@ impl Executor {
         let span = tracing::info_span!("tool_call", tool, agent = request.agent, outcome = Empty);
         let work = Box::pin(self.run(request, begun)).instrument(span.clone());
         let (outcome, trips) = counted(work).await;
+        let took = begun.elapsed();
         if let Err(error) = &outcome {
             self.note_naive(request, error).await;
         }
-        let took = begun.elapsed();
+        if let (Call::SearchArchival(search), Ok(body)) = (&request.call, &outcome) {
+            report_search(search.n_probe.is_some(), body, took);
+        }
         let code = outcome.as_ref().map_or_else(|e| e.code.text(), |_| "OK");
         span.record("outcome", code);
         metrics::counter!(meters::TOOL_CALLS, "tool" => tool, "outcome" => code).increment(1);
         metrics::histogram!(meters::TOOL_SECONDS, "tool" => tool).record(took.as_secs_f64());
-        self.measure(request, &outcome, trips, took).await;
+        self.measure(request, &outcome, trips, took);
         let duration_ms = u64::try_from(took.as_micros()).unwrap_or(u64::MAX) / 1000;
         let (trips, tokens) = (trips.sent, occupancy(&outcome));
         match &outcome {
@@ -200,33 +221,33 @@ impl Executor {
         outcome.map(|body| Reply { body })
     }
 
-    /// Takes the call into the measurements of its session; a session that is over gets its line.
-    async fn measure(
+    /// Takes the call into the measurements of its agent's session. An agent that is not there has none.
+    fn measure(
         &self,
         request: &CallRequest,
         outcome: &Result<Value>,
         trips: Trips,
         took: Duration,
     ) {
+        let gone = outcome.as_ref().is_err_and(|e| e.code == Code::AgentNotFound);
         let Ok(scope) = admit(&request.principal, &request.agent) else { return };
-        let sample = sample(request, outcome, trips, took);
-        let now_ms = self.clock.unix_ms();
-        if let Some((session, why)) =
-            self.measures.note(&scope, now_ms, self.session_idle_ms, &sample)
-        {
-            self.close_session(&session, why).await;
+        if gone {
+            return;
         }
+        let sample = sample(request, outcome, trips, took);
+        self.measures.note(&scope, self.clock.unix_ms(), self.session_idle_ms, &sample);
     }
 
     async fn run(&self, request: &CallRequest, begun: Instant) -> Result<Value> {
         let scope = admit(&request.principal, &request.agent)?;
         // A search that was given a key may have kept something under it.
         let keyed = request.call.mints_key() && request.key.is_some();
-        if !request.call.writes()
-            && !keyed
-            && let Some(body) = self.read(request, &scope).await?
-        {
-            return Ok(body);
+        let mut found = Answers::default();
+        if !request.call.writes() && !keyed {
+            match self.read(request, &scope).await? {
+                Looked::Done(body) => return Ok(body),
+                Looked::Keeps(answers) => found = answers,
+            }
         }
         let (key, minted) = key_of(request, || self.ids.key())?;
         check_guarded(request)?;
@@ -248,7 +269,7 @@ impl Executor {
             own_rev: None,
             leftovers: Leftovers::default(),
         };
-        run.write().await
+        run.write(found).await
     }
 
     /// Logs chunks that were refused as naive: nothing of them is stored, but that they were offered counts.
@@ -263,18 +284,24 @@ impl Executor {
         }
     }
 
-    /// Runs a reading call on the socket for reads. `None` means that it found something to keep, and has to write.
-    async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<Option<Value>> {
+    /// Runs a reading call on the socket for reads.
+    async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<Looked> {
         let core = self.fresh(scope, "", patience()).await?.0;
         let mut answers = Answers::default();
         for _ in 0..QUESTIONS_MAX {
             let around = self.surroundings(scope, request, &core, "");
             match request.call.step(around, &core, &answers)? {
                 Step::Read(result) => {
-                    return Ok(Some(envelope::of_read(&core, result, self.clock.unix_ms())));
+                    return Ok(Looked::Done(envelope::of_read(
+                        &core,
+                        result,
+                        self.clock.unix_ms(),
+                    )));
                 }
                 Step::Ask(question) => self.ask(question, &mut answers, scope, &core).await?,
-                Step::Write(_) | Step::Part(_) if request.call.mints_key() => return Ok(None),
+                Step::Write(_) | Step::Part(_) if request.call.mints_key() => {
+                    return Ok(Looked::Keeps(answers.lasting()));
+                }
                 Step::Write(_) | Step::Part(_) => {
                     return Err(Error::new(Code::Internal, "a reading tool wants to write"));
                 }
@@ -290,6 +317,10 @@ impl Executor {
         scope: &Scope,
         core: &Core,
     ) -> Result<()> {
+        if let Question::Vectors { chunks } = question {
+            answers.vectors = Some(self.vectors(chunks).await?);
+            return Ok(());
+        }
         let counter = Arc::clone(self.counters.of(core.encoding));
         let model = self.model.as_ref();
         super::answer::answer(question, answers, &self.ro, scope, counter, model).await?;
@@ -299,6 +330,14 @@ impl Executor {
             queue.retain(|message| message.seq < core.queue.next_seq);
         }
         Ok(())
+    }
+
+    /// What the vectors of this database are; whether an index serves them is asked only where that matters.
+    async fn vectors(&self, chunks: u64) -> Result<VectorsAnswer> {
+        let exact_rows_max = self.archive.settings.exact_rows_max;
+        let setting = vector_setting(&self.ro).await?;
+        let index_ready = chunks > exact_rows_max && vector_index(&self.ro).await?.ready();
+        Ok(VectorsAnswer { setting, index_ready, exact_rows_max })
     }
 
     /// Loads a core, repeating while the database is silent, until the deadline.
@@ -372,7 +411,7 @@ pub(super) fn patience() -> Instant {
 /// What a call adds to the measurements. A replay took no part in what it tells of.
 fn sample(request: &CallRequest, outcome: &Result<Value>, trips: Trips, took: Duration) -> Sample {
     let ms = took.as_secs_f64() * 1000.0;
-    let naive = outcome.as_ref().is_err_and(|e| e.code.text() == "LATE_CHUNKING_REQUIRED");
+    let naive = outcome.as_ref().is_err_and(|e| e.code == Code::LateChunkingRequired);
     let mut sample = Sample { trips, naive, ..Sample::default() };
     let Ok(body) = outcome else { return sample };
     if body["replayed"] == true {
@@ -409,8 +448,8 @@ fn curious() -> Error {
 }
 
 impl Run<'_> {
-    async fn write(mut self) -> Result<Value> {
-        let mut answers = Answers::default();
+    /// Runs a writing call, with what is known already.
+    async fn write(mut self, mut answers: Answers) -> Result<Value> {
         let mut trust = true;
         loop {
             let mut turn = Some(self.turn().await?);
@@ -618,7 +657,10 @@ impl Run<'_> {
                 let mut core = change.after.clone();
                 core.rev.clone_from(&rev);
                 executor.cores.put(Arc::new(core));
-                report(&change);
+                report(&change, self.request.call.name());
+                if change.ingest.is_some() {
+                    executor.archive.nudge();
+                }
                 if part {
                     let evicted = change.evict.as_ref().map_or(0, |e| e.evicted_count);
                     self.count_part(evicted, rev);
@@ -750,8 +792,21 @@ impl Run<'_> {
     }
 }
 
+/// Figures of an archival search that was answered.
+fn report_search(n_probe_given: bool, body: &Value, took: Duration) {
+    metrics::histogram!(meters::ARCHIVAL_SECONDS).record(took.as_secs_f64());
+    if let Some(page) = body["result"]["page"].as_u64() {
+        #[allow(clippy::cast_precision_loss, reason = "pages are few")]
+        metrics::histogram!(meters::ARCHIVAL_PAGE_DEPTH).record(page as f64);
+    }
+    if n_probe_given && body["result"]["nProbe"].is_u64() {
+        metrics::counter!(meters::NPROBE_OVERRIDES, "by" => "caller").increment(1);
+    }
+}
+
 /// Figures of a change that was written.
-fn report(change: &Change) {
+fn report(change: &Change, tool: &'static str) {
+    metrics::counter!(meters::SPOOLED, "tool" => tool).increment(u64::from(change.spooled()));
     let now = tokens(&change.after);
     for (name, value) in [
         (meters::TOKEN_SYSTEM, now.system),
@@ -783,5 +838,20 @@ fn report(change: &Change) {
     if let Some(evict) = &change.evict {
         metrics::counter!(meters::FLUSHES).increment(1);
         metrics::counter!(meters::EVICTED).increment(evict.evicted_count);
+        change.events.iter().filter(|e| e.kind == EventType::Flush).for_each(report_drift);
+    }
+}
+
+/// Drift of the summary that came with a flush.
+fn report_drift(flush: &Event) {
+    let number = |name: &str| flush.details.get(name).and_then(Value::as_f64);
+    if let Some(similarity) = number("similarity") {
+        metrics::histogram!(meters::SUMMARY_SIMILARITY).record(similarity);
+    }
+    if let Some(lost) = number("information_drift") {
+        metrics::histogram!(meters::SUMMARY_LOSS).record(lost);
+    }
+    if let Some(alarm) = flush.details.get("alarm").and_then(Value::as_str) {
+        metrics::counter!(meters::DRIFT_ALARMS, "why" => alarm.to_owned()).increment(1);
     }
 }

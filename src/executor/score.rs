@@ -11,7 +11,7 @@ use crate::conveyance::{
     Considered, Inputs, Noted, Places, Ratio, Tier, Why, report, session_start, tally,
 };
 use crate::error::Result;
-use crate::limits::{PROBE_MS_MAX, SCORE_EVENTS_MAX, SESSIONS_TOLD_MAX, SESSIONS_TOLD_MS};
+use crate::limits::{PROBE_MS_MAX, SCORE_EVENTS_MAX, SESSIONS_TOLD_MS};
 use crate::memory::message::Kind;
 use crate::meters;
 use crate::policy::{Principal, Scope, admit};
@@ -55,6 +55,17 @@ impl Executor {
                 // The alarm is the metric's; a line for each failed probe would drown the rest.
                 tracing::debug!(tier = tier.text(), healthy, why, "probe of a tier");
             }
+        }
+    }
+
+    /// Shows how the vector index stands (TM-05). Without an answer the figures stay: the probes tell of a tier that is down.
+    pub async fn show_vector_index(&self) {
+        match store::vector_index(&self.ro).await {
+            Ok(index) => {
+                metrics::gauge!(meters::VECTOR_READY).set(if index.ready() { 1.0 } else { 0.0 });
+                metrics::gauge!(meters::VECTOR_LISTS).set(index.n_lists.unwrap_or(0) as f64);
+            }
+            Err(fault) => tracing::debug!(%fault, "no look at the vector index"),
         }
     }
 
@@ -158,20 +169,20 @@ impl Executor {
         (inputs, considered)
     }
 
-    /// Closes the sessions that have been quiet for long enough, each with its log line.
+    /// Closes the sessions that have been quiet for long enough or had to give way, each with its log line.
     pub async fn close_idle_sessions(&self) {
         let now_ms = self.clock.unix_ms();
-        for session in self.measures.take_idle(now_ms, self.session_idle_ms, SESSIONS_TOLD_MAX) {
-            self.close_session(&session, "idle").await;
+        for (session, why) in self.measures.take_over(now_ms, self.session_idle_ms, "idle") {
+            self.close_session(&session, why).await;
         }
     }
 
-    /// Closes all sessions when the server stops: those that were quiet longest with a line, as far as time allows.
+    /// Closes the sessions when the server stops: those that were quiet longest with a line, as far as time allows.
     pub async fn close_sessions(&self) {
-        let sessions = self.measures.take_idle(u64::MAX, 0, SESSIONS_TOLD_MAX);
+        let sessions = self.measures.take_over(u64::MAX, 0, "drain");
         let told = async {
-            for session in &sessions {
-                self.close_session(session, "drain").await;
+            for (session, why) in &sessions {
+                self.close_session(session, why).await;
             }
         };
         let limit = Duration::from_millis(SESSIONS_TOLD_MS);
@@ -181,7 +192,7 @@ impl Executor {
     }
 
     /// One line with every term and flag; no content.
-    pub(super) async fn close_session(&self, session: &Session, why: &'static str) {
+    async fn close_session(&self, session: &Session, why: &'static str) {
         metrics::counter!(meters::SESSIONS_CLOSED, "why" => why).increment(1);
         let agent = session.scope.agent();
         match self.scored(&session.scope, Some(session), Span::Session).await {
@@ -251,9 +262,9 @@ fn log(agent: &str, why: &str, report: &Map<String, Value>) {
         g = term("G"),
         ctx = term("Ctx"),
         missing = missing.join(","),
-        zero = text("zero"),
-        flags = text("flags"),
-        terms = text("terms"),
+        zero = %text("zero"),
+        flags = %text("flags"),
+        terms = %text("terms"),
         "conveyance"
     );
 }

@@ -167,6 +167,31 @@ pub struct Passage {
     pub revision: String,
 }
 
+/// A chunk as a search finds it: without its vector.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct FoundPassage {
+    /// Document key.
+    pub key: String,
+    /// Its document.
+    pub doc_id: String,
+    /// Its name in the document.
+    pub chunk_id: String,
+    /// The text.
+    pub text: String,
+    /// How near it is: the cosine, or the distance under l2. None when it was asked for by its key.
+    pub similarity: Option<f64>,
+    /// Where it comes from.
+    pub provenance: Map<String, Value>,
+    /// Its neighbours.
+    pub chunk_links: ChunkLinks,
+    /// Its place in the document's text, in characters.
+    pub offset: Option<Span>,
+    /// When its content was current.
+    pub freshness_ts: String,
+    /// The manifest's revision under which it was written.
+    pub revision: String,
+}
+
 /// An edge of `derived_from`: a chunk was made from a message.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Derived {

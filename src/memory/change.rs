@@ -36,6 +36,15 @@ pub struct Change {
     pub envelope: Map<String, Value>,
 }
 
+impl Change {
+    /// Whether a result found no room in the window: it is named by a new notice.
+    pub fn spooled(&self) -> bool {
+        let notice = |core: &'_ Core| core.notices.iter().find(|n| n.kind == "spool").cloned();
+        let after = notice(&self.after);
+        after.is_some() && after != notice(&self.before)
+    }
+}
+
 /// Which messages an eviction logs and drops from the queue.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evict {

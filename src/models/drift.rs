@@ -1,7 +1,74 @@
-//! Information drift: how much of a batch's idf-weighted stems a selection of it lost.
+//! Drift of a summary, measured twice: how far its lines point away from what it folds, and how much of the batch's idf-weighted stems it lost.
 
+use super::lexical::{DIMENSION, embed_query};
 use super::local::Line;
 use super::telegraph::{Lexicon, StemId, sentences};
+use crate::memory::TokenCounter;
+
+/// Lines of each side that are embedded; of more, evenly spread ones.
+const LINES_MAX: usize = 2_000;
+/// Words of a line that are embedded.
+const LINE_WORDS_MAX: usize = 200;
+/// Words of a batch that are looked at for its stems.
+const BATCH_WORDS_MAX: usize = 400_000;
+
+/// Cosine between the centroid of the summary's lines and that of the old summary's lines with the batch's (the seed's 0.85 is sound for this
+/// comparison and no other). None where a side has no line.
+pub fn similarity(summary: &str, previous: &str, batch: &[Line<'_>]) -> Option<f64> {
+    let said = batch.iter().flat_map(|line| line.text.lines().map(|text| (line.speaker, text)));
+    let sources: Vec<String> = previous
+        .lines()
+        .map(str::to_owned)
+        .chain(said.map(|(speaker, text)| format!("{speaker}: {text}")))
+        .collect();
+    let ours: Vec<String> = summary.lines().map(str::to_owned).collect();
+    let (a, b) = (centroid(&ours)?, centroid(&sources)?);
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+    let lengths = (dot(&a, &a) * dot(&b, &b)).sqrt();
+    (lengths > 0.0).then(|| dot(&a, &b) / lengths)
+}
+
+/// The mean of the lines' vectors.
+fn centroid(lines: &[String]) -> Option<Vec<f64>> {
+    let lines: Vec<&String> = lines.iter().filter(|line| !line.trim().is_empty()).collect();
+    let step = lines.len().div_ceil(LINES_MAX).max(1);
+    let mut sum = vec![0.0; DIMENSION as usize];
+    let mut count = 0.0;
+    for line in lines.iter().step_by(step) {
+        let words: Vec<&str> = line.split_whitespace().take(LINE_WORDS_MAX).collect();
+        let vector = embed_query(&words.join(" "), sum.len());
+        sum.iter_mut().zip(&vector).for_each(|(sum, part)| *sum += part);
+        count += 1.0;
+    }
+    sum.iter_mut().for_each(|part| *part /= count);
+    (count > 0.0).then_some(sum)
+}
+
+/// Information drift of a summary that somebody else made: that of the summary, and that of a random selection of the same size.
+pub fn information(summary: &str, batch: &[Line<'_>], counter: &dyn TokenCounter) -> (f64, f64) {
+    let mut lexicon = Lexicon::new(counter);
+    let words_max = (BATCH_WORDS_MAX / batch.len().max(1)).max(1);
+    let mut groups: Vec<Vec<StemId>> = Vec::new();
+    for line in batch {
+        for words in lexicon.sentences(line.text, words_max) {
+            let stems = words.iter().flat_map(|&word| lexicon.words[word].stems.iter().copied());
+            let mut stems: Vec<StemId> = stems.collect();
+            stems.sort_unstable();
+            stems.dedup();
+            groups.push(stems);
+        }
+    }
+    let mut kept = vec![false; lexicon.stem_count()];
+    for sentence in sentences(summary) {
+        for stem in lexicon.stems_in(sentence) {
+            if let Some(kept) = kept.get_mut(stem) {
+                *kept = true;
+            }
+        }
+    }
+    let tokens = counter.count(summary);
+    (of_kept(&groups, &kept), of_random(&groups, batch, tokens, &mut lexicon))
+}
 
 /// Random selections whose drifts are averaged.
 const DRAWS: u64 = 3;
@@ -86,5 +153,63 @@ impl Chance {
             order.swap(at, (self.next() % (at as u64 + 1)) as usize);
         }
         order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Encoding;
+    use crate::models::Tiktoken;
+
+    fn line<'a>(speaker: &'a str, text: &'a str) -> Line<'a> {
+        Line { speaker, text }
+    }
+
+    const BOATS: [(&str, &str); 3] = [
+        ("Ada", "The sloop has two sails and a brass compass. We sail to Lisbon in March."),
+        ("Ben", "Bring the brass compass and warm coats, the harbour is cold."),
+        ("Ada", "The harbour master charges fourteen euros for a berth."),
+    ];
+
+    #[test]
+    fn a_summary_of_something_else_is_far_and_one_of_the_batch_is_near() {
+        let batch = BOATS.map(|(speaker, text)| line(speaker, text));
+        let near = similarity(
+            "Ada: sloop two sails, brass compass, Lisbon March\nBen: warm coats, harbour cold",
+            "",
+            &batch,
+        );
+        let far = similarity("The guitar needs new strings.\nPiano lessons on Monday.", "", &batch);
+        let (near, far) = (near.unwrap(), far.unwrap());
+        assert!(near > 0.6 && far < 0.3, "{near} {far}");
+        let itself: Vec<String> =
+            BOATS.iter().map(|(speaker, text)| format!("{speaker}: {text}")).collect();
+        assert!(similarity(&itself.join("\n"), "", &batch).unwrap() > 0.999);
+    }
+
+    #[test]
+    fn what_the_old_summary_said_is_no_drift() {
+        let batch = [line("Ben", "The harbour is cold.")];
+        let old = "Ada: guitar strings, piano lessons\nAda: violin bow";
+        let new = "Ada: guitar strings, piano lessons, violin bow\nBen: harbour cold";
+        let with = similarity(new, old, &batch).unwrap();
+        let without = similarity(new, "", &batch).unwrap();
+        assert!(with > without + 0.2, "{with} {without}");
+    }
+
+    #[test]
+    fn a_side_without_a_line_has_no_similarity() {
+        assert_eq!(similarity("", "", &[line("Ada", "Hello")]), None);
+        assert_eq!(similarity("Ada: hello", "", &[]), None);
+    }
+
+    #[test]
+    fn an_empty_summary_lost_everything_and_a_copy_nothing() {
+        let counter = Tiktoken::new(Encoding::O200kBase);
+        let batch = BOATS.map(|(speaker, text)| line(speaker, text));
+        assert_eq!(information("", &batch, &counter).0, 1.0);
+        let copy: Vec<&str> = BOATS.iter().map(|(_, text)| *text).collect();
+        assert_eq!(information(&copy.join(" "), &batch, &counter).0, 0.0);
     }
 }

@@ -35,18 +35,23 @@ pub struct Gateway {
 const PROMPT: &str = "Fold the previous summary and the conversation below into one new summary: a list of short facts, one per line, \
     with names, numbers and dates kept as they are. No introduction, no comment. Stay below the given number of tokens.";
 
+/// What it is told besides when its last answer was too far from its sources.
+const AGAIN: &str = "An earlier answer was too far from the text: stay with the words of the text and leave none of its subjects out.";
+
 impl Gateway {
     /// A client; nothing is sent yet.
     pub fn new(settings: GatewaySettings) -> Self {
         Self { settings, client: Client::builder(TokioExecutor::new()).build(UnixConnector) }
     }
 
-    /// Asks for a summary of at most about `tokens_max` tokens; the caller enforces the cap.
+    /// Asks for a summary of at most about `tokens_max` tokens; the caller enforces the cap. From the second `attempt` on the model is
+    /// told what was wrong, and may answer otherwise than before.
     pub async fn summarise(
         &self,
         previous: &str,
         lines: &[Line],
         tokens_max: u64,
+        attempt: usize,
     ) -> Result<String> {
         let said: Vec<String> =
             lines.iter().map(|l| format!("{}: {}", l.speaker, l.text)).collect();
@@ -54,8 +59,12 @@ impl Gateway {
             "Tokens at most: {tokens_max}\n\nPrevious summary:\n{previous}\n\nConversation:\n{}",
             said.join("\n")
         );
-        let body = json!({"model": self.settings.model, "temperature": 0, "max_tokens": tokens_max,
-            "messages": [{"role": "system", "content": PROMPT}, {"role": "user", "content": text}]});
+        let (prompt, temperature) = match attempt {
+            0 | 1 => (PROMPT.to_owned(), 0.0),
+            _ => (format!("{PROMPT} {AGAIN}"), 0.4),
+        };
+        let body = json!({"model": self.settings.model, "temperature": temperature, "max_tokens": tokens_max,
+            "messages": [{"role": "system", "content": prompt}, {"role": "user", "content": text}]});
         let limit = Duration::from_millis(MODEL_MS_MAX);
         let answer = tokio::time::timeout(limit, self.post(&body)).await.map_err(|e| {
             Error::new(Code::Timeout, "the model did not answer in time").caused_by(e)

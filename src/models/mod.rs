@@ -1,6 +1,6 @@
 //! Models answer and never decide: here token counts, summaries and vectors.
 
-mod drift;
+pub mod drift;
 mod gateway;
 pub mod lexical;
 pub mod local;

@@ -528,6 +528,11 @@ impl<'a> Draft<'a> {
         flush_details["before_occupancy"] = occupancy.into();
         flush_details["target"] = flush.target.into();
         flush_details["summary_rev"] = summary_rev.into();
+        for measure in ["similarity", "information_drift", "random_drift", "drift_alarm", "alarm"] {
+            if let Some(value) = details.get(measure) {
+                flush_details[measure] = value.clone();
+            }
+        }
         self.event(EventType::Flush, flush_details);
         if flush.summarize {
             details.insert("revision".into(), summary_rev.into());

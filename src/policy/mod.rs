@@ -5,10 +5,12 @@ mod budget;
 mod draft;
 mod evict;
 mod heartbeat;
+mod nearest;
 mod notices;
 mod page;
 mod pins;
 mod question;
+mod recall;
 mod spool;
 mod staleness;
 
@@ -17,8 +19,12 @@ pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tok
 pub use draft::{Draft, Finish, Flush, Surroundings};
 pub use evict::{Item, Plan, plan};
 pub use heartbeat::{Intent, Outcome, beat, bury, check_limits, interrupt, report, retune};
+pub use nearest::{
+    Conditions, Looked, Near, NearRows, Nearest, Plan as NearPlan, first_plan, wider_plan,
+};
 pub use page::{PageToken, page_token};
 pub use pins::{check_pins, pinned_tokens_max};
-pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer};
+pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer, VectorsAnswer};
+pub use recall::{CopyOf, Entries, Found, Hit, RecallQuery, Recent, Tail, merged};
 pub use spool::preview;
 pub use staleness::{Depends, changed_since};

@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::memory::archive::{Manifest, VectorSetting};
+use super::nearest::{Near, Nearest};
+use super::recall::{Entries, Found, RecallQuery};
+use crate::memory::archive::{FoundPassage, Manifest, VectorSetting};
 use crate::memory::message::Message;
 use crate::memory::page::Page;
 
@@ -16,11 +18,25 @@ pub struct Line {
 }
 
 /// What a decision asks before it can be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Question {
     /// The messages of the queue, from this seq on.
     Queue {
         /// First seq.
+        head_seq: u64,
+    },
+    /// The entries of recall storage that match a query.
+    Recall {
+        /// What is looked for.
+        query: RecallQuery,
+        /// Server time of the question, in milliseconds.
+        now_ms: u64,
+    },
+    /// Messages of recall storage, and their copies in the queue.
+    Entries {
+        /// Their keys.
+        ids: Vec<String>,
+        /// Where the queue begins.
         head_seq: u64,
     },
     /// A stored result list.
@@ -48,6 +64,25 @@ pub enum Question {
         /// Messages that the document is derived from.
         messages: Vec<String>,
     },
+    /// What the vectors of this database are, and whether an index serves them.
+    Vectors {
+        /// Chunks of the agent.
+        chunks: u64,
+    },
+    /// The chunks nearest to a vector.
+    Nearest(Box<Near>),
+    /// Chunks by their keys.
+    Passages {
+        /// Document keys.
+        keys: Vec<String>,
+    },
+    /// The vector of a question.
+    EmbedQuery {
+        /// The question.
+        text: String,
+        /// Components of the vector.
+        dimension: u32,
+    },
     /// Vectors of the chunks of one document, each in the light of the whole.
     Embed {
         /// The chunks, in order.
@@ -55,6 +90,17 @@ pub enum Question {
         /// Components of each vector.
         dimension: u32,
     },
+}
+
+/// What a search of the archive builds on.
+#[derive(Clone, Debug)]
+pub struct VectorsAnswer {
+    /// What the vectors of this database have in common; none before the first ingest.
+    pub setting: Option<VectorSetting>,
+    /// Whether a vector index is ready; not asked for an archive that is compared one by one.
+    pub index_ready: bool,
+    /// Chunks of one agent up to which its archive is compared one by one.
+    pub exact_rows_max: u64,
 }
 
 /// What an ingest builds on.
@@ -86,12 +132,35 @@ pub struct SummaryAnswer {
 pub struct Answers {
     /// Messages of the queue, oldest first.
     pub queue: Option<Vec<Message>>,
+    /// What a search of recall storage found.
+    pub recall: Option<Found>,
+    /// Messages of recall storage.
+    pub entries: Option<Entries>,
     /// The stored list, or that there is none.
     pub page: Option<Option<Page>>,
     /// The summary.
     pub summary: Option<SummaryAnswer>,
     /// What stands in the archive.
     pub archive: Option<ArchiveAnswer>,
+    /// What the vectors of this database are.
+    pub vectors: Option<VectorsAnswer>,
+    /// The chunks nearest to a vector.
+    pub nearest: Option<Nearest>,
+    /// Chunks by their keys.
+    pub passages: Option<Vec<FoundPassage>>,
     /// Vectors of texts.
     pub embeddings: Option<Vec<Vec<f64>>>,
+}
+
+impl Answers {
+    /// Those that do not depend on the revision of the core that they were asked for: what a search of the archive found stays its result
+    /// even if it is thought again on a newer core.
+    pub fn lasting(self) -> Self {
+        Self {
+            vectors: self.vectors,
+            nearest: self.nearest,
+            embeddings: self.embeddings,
+            ..Self::default()
+        }
+    }
 }

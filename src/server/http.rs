@@ -479,7 +479,10 @@ async fn tools(RawQuery(query): RawQuery) -> Response {
 
 async fn ready(State(front): Shared) -> Response {
     match front.executor.ready().await {
-        Ok(()) => json_answer(StatusCode::OK, &json!({"status": "ready"})),
+        Ok(mut told) => {
+            told["status"] = "ready".into();
+            json_answer(StatusCode::OK, &told)
+        }
         Err(error) => {
             Error::new(Code::NotReady, error.message.clone()).caused_by(error).into_response()
         }

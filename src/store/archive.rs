@@ -4,18 +4,32 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::db::{Binds, Ro, Rw};
-use super::fault::Fault;
+use super::db::{Admin, Binds, Ro, Rw};
+use super::fault::{Fault, FaultKind};
 use super::query::{Query, query};
 use super::transaction::Stream;
 use crate::limits::INGEST_ROWS;
-use crate::memory::archive::{Ingest, Manifest, VectorSetting};
-use crate::policy::Scope;
+use crate::memory::archive::{FoundPassage, Ingest, Manifest, Metric, VectorSetting};
+use crate::policy::{Looked, Near, NearPlan, NearRows, Nearest, Scope};
 
 /// Manifest, setting and messages before an ingest.
 pub(super) const LOAD: Query = query!("archive_load");
 /// The setting.
 pub(super) const SETTING: Query = query!("setting_write");
+/// The setting, read.
+pub(super) const SETTING_LOAD: Query = query!("setting_load");
+/// Cells of the index.
+pub(super) const SETTING_LISTS: Query = query!("setting_lists");
+/// Chunks compared one by one.
+pub(super) const EXACT_COSINE: Query = query!("passage_exact_cosine");
+/// The same by distance.
+pub(super) const EXACT_L2: Query = query!("passage_exact_l2");
+/// Chunks through the vector index.
+pub(super) const NEAR_COSINE: Query = query!("passage_near_cosine");
+/// The same by distance.
+pub(super) const NEAR_L2: Query = query!("passage_near_l2");
+/// Chunks by their keys.
+pub(super) const PASSAGES: Query = query!("passage_load");
 /// Edges of an earlier ingest go.
 pub(super) const DERIVED_TRIM: Query = query!("derived_trim");
 /// Edges to messages.
@@ -80,23 +94,130 @@ impl VectorIndexState {
     }
 }
 
+const INDEXES: &str = "_api/index?collection=archival_docs";
+
 /// Looks at the indexes of the archive. Raw, because arangors knows no vector index.
 pub async fn vector_index(ro: &Ro) -> Result<VectorIndexState, Fault> {
-    let answer = ro.call(Method::GET, "_api/index?collection=archival_docs").await?;
+    Ok(vector_index_in(&ro.call(Method::GET, INDEXES).await?))
+}
+
+fn vector_index_in(answer: &Value) -> VectorIndexState {
     let indexes = answer["indexes"].as_array().map(Vec::as_slice).unwrap_or_default();
     let Some(found) = indexes.iter().find(|index| index["type"] == "vector") else {
-        return Ok(VectorIndexState::default());
+        return VectorIndexState::default();
     };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let state = found["trainingState"].as_str().unwrap_or("ready");
-    Ok(VectorIndexState {
+    VectorIndexState {
         id: Some(text(&found["id"])),
         training_state: state.to_owned(),
         error_message: text(&found["errorMessage"]),
         n_lists: found["params"]["nLists"].as_u64(),
         dimension: found["params"]["dimension"].as_u64(),
         metric: text(&found["params"]["metric"]),
-    })
+    }
+}
+
+/// Chunks of all agents.
+pub async fn vector_rows(admin: &Admin) -> Result<u64, Fault> {
+    let (_, answer) = admin.call(Method::GET, "_api/collection/archival_docs/count", None).await?;
+    Ok(answer["count"].as_u64().unwrap_or(0))
+}
+
+/// Makes the vector index as the setting says, unless there is one or nothing was taken in yet; tells how many cells it gets if it was
+/// made now.
+pub async fn make_vector_index(admin: &Admin, n_lists: u64) -> Result<Option<u64>, Fault> {
+    let (_, there) = admin.call(Method::GET, INDEXES, None).await?;
+    if vector_index_in(&there).id.is_some() {
+        return Ok(None);
+    }
+    let rows: Vec<VectorSetting> = admin.rows(SETTING_LOAD, Binds::unscoped([])).await?;
+    let Some(setting) = rows.into_iter().next() else { return Ok(None) };
+    let definition = json!({
+        "type": "vector", "name": "passages_by_vector", "fields": ["embedding"], "inBackground": true,
+        "params": {"metric": setting.metric, "dimension": setting.dimension, "nLists": n_lists,
+            "defaultNProbe": setting.default_n_probe},
+    });
+    admin.call(Method::POST, INDEXES, Some(&definition)).await?;
+    let binds = Binds::unscoped([("n_lists", n_lists.into()), ("sync", true.into())]);
+    admin.rows::<Value>(SETTING_LISTS, binds).await?;
+    Ok(Some(n_lists))
+}
+
+/// What the vectors of this database have in common.
+pub async fn vector_setting(ro: &Ro) -> Result<Option<VectorSetting>, Fault> {
+    Ok(ro.rows(SETTING_LOAD, Binds::unscoped([])).await?.into_iter().next())
+}
+
+/// Errors of a search through an index that cannot serve it: no index fits (1554), or it is not trained (1555).
+const INDEX_UNUSABLE: [u16; 2] = [1554, 1555];
+
+/// The chunks nearest to a vector, looked for as the plan says.
+pub async fn nearest(ro: &Ro, scope: &Scope, near: &Near) -> Result<Nearest, Fault> {
+    let filter = &near.filter;
+    match near.plan {
+        NearPlan::Exact => {
+            let query = match near.metric {
+                Metric::Cosine => EXACT_COSINE,
+                Metric::L2 => EXACT_L2,
+            };
+            let binds = Binds::of(
+                scope,
+                [
+                    ("query", json!(near.query)),
+                    ("k", near.k.into()),
+                    ("source", json!(filter.source)),
+                    ("doc_id", json!(filter.doc_id)),
+                    ("fresh_after", json!(filter.fresh_after)),
+                ],
+            );
+            let rows: Vec<FoundPassage> = ro.rows(query, binds).await?;
+            let fetched = near.before.fetched + rows.len() as u64;
+            let looked = Looked { fetched, ..near.before };
+            Ok(Nearest { plan: near.plan, rows: Some(rows), looked })
+        }
+        NearPlan::Vector { n_probe, fetch } => {
+            let query = match near.metric {
+                Metric::Cosine => NEAR_COSINE,
+                Metric::L2 => NEAR_L2,
+            };
+            let binds = Binds::of(
+                scope,
+                [
+                    ("query", json!(near.query)),
+                    ("n_probe", n_probe.into()),
+                    ("fetch", fetch.into()),
+                    ("source", json!(filter.source)),
+                    ("doc_id", json!(filter.doc_id)),
+                    ("fresh_after", json!(filter.fresh_after)),
+                ],
+            );
+            match ro.rows::<NearRows>(query, binds).await {
+                Ok(rows) => Ok(looked_through(near, rows.into_iter().next())),
+                Err(Fault { kind: FaultKind::Arango { num, .. }, .. })
+                    if INDEX_UNUSABLE.contains(&num) =>
+                {
+                    Ok(Nearest { plan: near.plan, rows: None, looked: near.before })
+                }
+                Err(fault) => Err(fault),
+            }
+        }
+    }
+}
+
+fn looked_through(near: &Near, rows: Option<NearRows>) -> Nearest {
+    let found = rows.unwrap_or(NearRows { fetched: 0, rows: Vec::new() });
+    let looked = Looked {
+        fetched: near.before.fetched + found.fetched,
+        dropped: near.before.dropped + found.fetched.saturating_sub(found.rows.len() as u64),
+        ..near.before
+    };
+    Nearest { plan: near.plan, rows: Some(found.rows), looked }
+}
+
+/// The agent's chunks of those keys, in no order.
+pub async fn passages(ro: &Ro, scope: &Scope, keys: &[String]) -> Result<Vec<FoundPassage>, Fault> {
+    ro.rows(PASSAGES, Binds::of(scope, [("keys", json!(keys))])).await
 }
 
 /// Writes the archive's part of an ingest inside a running transaction; the core, the record and the events follow in the same one.

@@ -9,6 +9,7 @@ mod fault;
 mod message;
 mod page;
 mod query;
+mod recall;
 mod score;
 mod setup;
 mod transaction;
@@ -18,7 +19,10 @@ mod uds;
 pub use self::core::{
     DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context, note,
 };
-pub use archive::{ArchiveLoaded, VectorIndexState, load_archive, vector_index};
+pub use archive::{
+    ArchiveLoaded, VectorIndexState, load_archive, make_vector_index, nearest, passages,
+    vector_index, vector_rows, vector_setting,
+};
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Credentials, Ro, Rw, Settings};
 pub use endpoint::Endpoint;
@@ -26,6 +30,7 @@ pub use fault::{Fault, FaultKind};
 pub use message::{Listed, page, queue};
 pub use page::result_page;
 pub use query::{QUERIES, Query};
+pub use recall::{entries, recall_tail, search_view};
 pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
 };

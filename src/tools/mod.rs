@@ -8,6 +8,8 @@ mod ingest_archival;
 mod patch_agent;
 mod post_event;
 mod record_heartbeat;
+mod search_archival;
+mod search_recall;
 mod spec;
 mod store_core;
 mod write_recall;

@@ -12,6 +12,8 @@ use super::ingest_archival::IngestArchival;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
 use super::record_heartbeat::RecordHeartbeat;
+use super::search_archival::SearchArchival;
+use super::search_recall::SearchRecall;
 use super::store_core::StoreCore;
 use super::write_recall::WriteRecall;
 use crate::error::{Code, Error, Result};
@@ -62,7 +64,9 @@ pub enum Call {
     FetchCore(FetchCore),
     AppendFifo(AppendFifo),
     EvictFifo(EvictFifo),
+    SearchRecall(SearchRecall),
     WriteRecall(WriteRecall),
+    SearchArchival(Box<SearchArchival>),
     IngestArchival(Box<IngestArchival>),
     RecordHeartbeat(RecordHeartbeat),
     PostEvent(PostEvent),
@@ -78,7 +82,9 @@ pub enum Tool {
     FetchCore,
     AppendFifo,
     EvictFifo,
+    SearchRecall,
     WriteRecall,
+    SearchArchival,
     IngestArchival,
     RecordHeartbeat,
 }
@@ -90,7 +96,9 @@ impl Tool {
         Self::FetchCore,
         Self::AppendFifo,
         Self::EvictFifo,
+        Self::SearchRecall,
         Self::WriteRecall,
+        Self::SearchArchival,
         Self::IngestArchival,
         Self::RecordHeartbeat,
     ];
@@ -137,11 +145,25 @@ impl Tool {
                 writes: true,
                 schema: schema_of::<EvictFifo>,
             },
+            Self::SearchRecall => Spec {
+                name: "search_recall",
+                description: "Find earlier messages that have left the window, by words or a \"quoted phrase\". What fits comes back into the \
+                    conversation as marked copies; `next_page_token` goes on with the rest.",
+                writes: true,
+                schema: schema_of::<SearchRecall>,
+            },
             Self::WriteRecall => Spec {
                 name: "write_recall",
                 description: "Write entries straight into recall storage, where they can be found later without taking room in the window.",
                 writes: true,
                 schema: schema_of::<WriteRecall>,
+            },
+            Self::SearchArchival => Spec {
+                name: "search_archival",
+                description: "Find the passages of archived documents nearest to a question, in words (`query_text`) or as a vector. A page \
+                    holds at most 512 tokens; `next_page_token` goes on with the rest.",
+                writes: true,
+                schema: schema_of::<SearchArchival>,
             },
             Self::IngestArchival => Spec {
                 name: "ingest_archival",
@@ -181,7 +203,11 @@ pub fn decode(tool: Tool, arguments: Map<String, Value>) -> Result<Call> {
         Tool::FetchCore => Call::FetchCore(decode_as::<FetchCore>(arguments)?.checked()?),
         Tool::AppendFifo => Call::AppendFifo(decode_as::<AppendFifo>(arguments)?.checked()?),
         Tool::EvictFifo => Call::EvictFifo(decode_as::<EvictFifo>(arguments)?.checked()?),
+        Tool::SearchRecall => Call::SearchRecall(decode_as::<SearchRecall>(arguments)?.checked()?),
         Tool::WriteRecall => Call::WriteRecall(decode_as::<WriteRecall>(arguments)?.checked()?),
+        Tool::SearchArchival => {
+            Call::SearchArchival(Box::new(decode_as::<SearchArchival>(arguments)?.checked()?))
+        }
         Tool::IngestArchival => {
             Call::IngestArchival(Box::new(decode_as::<IngestArchival>(arguments)?.checked()?))
         }
@@ -226,7 +252,9 @@ impl Call {
             Self::FetchCore(_) => "fetch_core",
             Self::AppendFifo(_) => "append_fifo",
             Self::EvictFifo(_) => "evict_fifo",
+            Self::SearchRecall(_) => "search_recall",
             Self::WriteRecall(_) => "write_recall",
+            Self::SearchArchival(_) => "search_archival",
             Self::IngestArchival(_) => "ingest_archival",
             Self::RecordHeartbeat(_) => "record_heartbeat",
             Self::PostEvent(_) => "post_event",
@@ -240,6 +268,8 @@ impl Call {
     pub fn writes(&self) -> bool {
         match self {
             Self::FetchCore(_) => false,
+            Self::SearchRecall(search) => search.rehydrate || search.heartbeat,
+            Self::SearchArchival(search) => search.heartbeat,
             Self::StoreCore(_)
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
@@ -255,7 +285,11 @@ impl Call {
     /// Whether a caller that names no revision means any: what the call does cannot overwrite what its caller has not seen.
     pub fn any_revision(&self) -> bool {
         match self {
-            Self::PostEvent(_) | Self::RecordHeartbeat(_) | Self::BuryChain(_) => true,
+            Self::PostEvent(_)
+            | Self::SearchRecall(_)
+            | Self::SearchArchival(_)
+            | Self::RecordHeartbeat(_)
+            | Self::BuryChain(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -269,7 +303,10 @@ impl Call {
     /// Whether a caller that names no key is given one with the answer.
     pub fn mints_key(&self) -> bool {
         match self {
-            Self::RecordHeartbeat(_) | Self::BuryChain(_) => true,
+            Self::SearchRecall(_)
+            | Self::SearchArchival(_)
+            | Self::RecordHeartbeat(_)
+            | Self::BuryChain(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -289,7 +326,9 @@ impl Call {
             Self::PatchAgent(_) => Depends::All,
             Self::IngestArchival(_) => Depends::Manifest,
             Self::AppendFifo(_)
+            | Self::SearchRecall(_)
             | Self::WriteRecall(_)
+            | Self::SearchArchival(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
             | Self::PostEvent(_)
@@ -304,7 +343,9 @@ impl Call {
             Self::FetchCore(input) => input.step(core),
             Self::AppendFifo(input) => input.step(around, core, answers),
             Self::EvictFifo(input) => input.step(around, core, answers),
+            Self::SearchRecall(input) => input.step(around, core, answers),
             Self::WriteRecall(input) => input.step(around, core, answers),
+            Self::SearchArchival(input) => input.step(around, core, answers),
             Self::IngestArchival(input) => input.step(around, core, answers),
             Self::RecordHeartbeat(input) => input.step(around, core, answers),
             Self::PostEvent(input) => input.step(around, core, answers),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use super::sources::{root, text};
+use super::sources::{files, root, text};
 
 /// The entries at the top, beside dot files, the lock file and what building leaves.
 const TOP: &[&str] = &[
@@ -54,4 +54,17 @@ fn every_path_on_the_map_exists() {
     };
     let lost: Vec<&&str> = paths.iter().filter(|path| !exists(path)).collect();
     assert!(lost.is_empty(), "docs/ARCHITECTURE.md names what is not there: {lost:?}");
+}
+
+/// What the first screen of the README says as long as no report of a run on a real arangod is committed.
+const NEVER_RUN: &str = "No real arangod has been run with this project yet.";
+/// Lines of a first screen.
+const SCREEN_LINES: usize = 24;
+
+#[test]
+fn the_readme_says_at_once_that_no_real_arangod_was_run() {
+    let readme = text("README.md");
+    let screen = readme.lines().take(SCREEN_LINES).collect::<Vec<_>>().join("\n");
+    let reported = files("docs", "").iter().any(|path| path.starts_with("docs/doctor-report"));
+    assert_ne!(screen.contains(NEVER_RUN), reported, "README.md and docs/doctor-report* differ");
 }

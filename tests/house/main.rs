@@ -2,9 +2,12 @@
 
 mod bans;
 mod crates;
+mod deploy;
 mod floors;
 mod golden;
 mod layout;
 mod plates;
+mod shapes;
 mod sources;
+mod tree;
 mod twins;

@@ -72,10 +72,13 @@ impl Twin {
     }
 }
 
+/// Collections, and the views over them.
 fn collections() -> BTreeSet<String> {
-    let list: Value =
-        serde_json::from_str(&text("arango-setup/collections.json")).expect("a list in JSON");
-    let names = list.as_array().expect("a list").iter().map(|entry| &entry["name"]);
+    let list =
+        |path: &str| -> Vec<Value> { serde_json::from_str(&text(path)).expect("a list in JSON") };
+    let mut entries = list("arango-setup/collections.json");
+    entries.extend(list("arango-setup/view.json"));
+    let names = entries.iter().map(|entry| &entry["name"]);
     names.map(|name| name.as_str().expect("a name").to_owned()).collect()
 }
 

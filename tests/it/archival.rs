@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
+use crate::count;
 use crate::database::Database;
-use crate::home::Home;
+use crate::home::{Home, Tuning};
 use crate::talk::{Agent, key};
 use crate::wire::Answer;
 
 /// Arguments of an ingest of three chunks with vectors of two components and whole evidence, with some fields changed.
-fn offer(doc_id: &str, changes: Value) -> Value {
+pub(crate) fn offer(doc_id: &str, changes: Value) -> Value {
     let mut arguments = json!({
         "doc_id": doc_id, "chunks": ["Low tide. ", "High tide. ", "Slack water."],
         "embeddings": [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]],
@@ -286,4 +287,396 @@ async fn texts_alone_get_late_vectors_of_the_server() {
     let manifests =
         database.rows("FOR m IN archival_manifests RETURN m.late_chunking.by", json!({})).await;
     assert_eq!(manifests, [json!("server"), json!("server")]);
+}
+
+/// A server whose archive asks its vector index from the first chunk on.
+fn eager() -> Tuning {
+    let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let environment =
+        vec![set("VCTX_ARCHIVE__EXACT_ROWS_MAX", "0"), set("VCTX_ARCHIVE__INDEX_ROWS_MIN", "80")];
+    Tuning { environment, ..Tuning::default() }
+}
+
+/// Arguments of an ingest of so many chunks with vectors on the unit circle: the n-th points n degrees further than `from`.
+fn circle(doc_id: &str, from: u32, count: u32, metric: &str) -> Value {
+    let chunks: Vec<String> = (from..from + count).map(|n| format!("Bearing {n:03}. ")).collect();
+    let vectors: Vec<[f64; 2]> = (from..from + count)
+        .map(|n| f64::from(n).to_radians())
+        .map(|angle| [angle.cos(), angle.sin()])
+        .collect();
+    let chars: Vec<u64> = chunks.iter().map(|c| c.chars().count() as u64).collect();
+    let mut at = 0;
+    let spans: Vec<Value> = chars
+        .iter()
+        .map(|length| {
+            at += length;
+            json!({"start": at - length, "end": at})
+        })
+        .collect();
+    json!({"doc_id": doc_id, "chunks": chunks, "embeddings": vectors, "dimension": 2, "metric": metric,
+        "embedding_version": "1", "model_id": "compass", "provenance": {"source": doc_id},
+        "late_chunking": {"mode": "late", "pooling": "mean", "model": "compass", "document_chars": at, "spans": spans}})
+}
+
+/// A search by tool call with neither key nor revision, as a model makes it.
+async fn search(agent: &Agent, arguments: Value) -> Answer {
+    let path = format!("{}/tools/search_archival", agent.path());
+    agent.wire.call("POST", &path, &[], arguments.to_string()).await
+}
+
+fn texts(result: &Value) -> Vec<&str> {
+    let results = result["results"].as_array().expect("results");
+    results.iter().map(|r| r["text"].as_str().expect("a text")).collect()
+}
+
+/// Walks all pages of a search; each must keep its tokens. Gives the results in order.
+async fn walk(agent: &Agent, arguments: Value) -> Vec<Value> {
+    let (mut all, mut arguments) = (Vec::new(), arguments);
+    for number in 1..200 {
+        let body = search(agent, arguments.clone()).await.ok();
+        let result = &body["result"];
+        let rendered = result["results"].to_string();
+        let recounted = if rendered == "[]" { 0 } else { count::text(&rendered) };
+        assert!(recounted <= 512, "page {number}: {recounted}");
+        assert_eq!(result["page_tokens"], recounted);
+        assert_eq!(result["tokens_added"], recounted);
+        assert_eq!(result["page"], number);
+        all.extend(result["results"].as_array().expect("results").iter().cloned());
+        match result["next_page_token"].as_str() {
+            Some(token) => arguments["page_token"] = token.into(),
+            None => {
+                assert!(result["next_page_token"].is_null());
+                return all;
+            }
+        }
+    }
+    panic!("more than 200 pages");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_nearest_come_first_in_both_metrics_and_without_their_vectors() {
+    for (metric, sign) in [("cosine", -1.0), ("l2", 1.0)] {
+        let (_home, _server, _database, ada) = stage().await;
+        let empty = search(&ada, json!({"query_vector": [1, 0]})).await.ok();
+        assert_eq!(empty["result"]["results"], json!([]), "an empty archive holds nothing");
+        ingest(&ada, &circle("c", 0, 90, metric), "*").await.ok();
+        // 30.2 degrees: the neighbours in order of their distance.
+        let angle = 30.2_f64.to_radians();
+        let query = json!([angle.cos() * 2.0, angle.sin() * 2.0]);
+        let wanted: Vec<String> =
+            [30, 31, 29, 32, 28].iter().map(|n| format!("Bearing {n:03}. ")).collect();
+        let found = walk(&ada, json!({"query_vector": query, "limit": 5})).await;
+        let order: Vec<&str> = found.iter().map(|r| r["text"].as_str().expect("a text")).collect();
+        assert_eq!(order, wanted, "{metric}");
+        let scores: Vec<f64> =
+            found.iter().map(|r| r["similarity"].as_f64().expect("one")).collect();
+        assert!(scores.windows(2).all(|pair| (pair[0] - pair[1]) * sign <= 0.0), "{scores:?}");
+        assert!(found.iter().all(|r| r.get("embedding").is_none()));
+        let body = search(&ada, json!({"query_vector": query, "limit": 1})).await.ok();
+        let result = &body["result"];
+        assert_eq!(result["plan"], "exact");
+        assert_eq!(result["k_actual"], 1);
+        assert_eq!(result["metric"], metric);
+        let first = &result["results"][0];
+        assert!(first["id"].as_str().is_some_and(|id| id.starts_with("archival_docs/")));
+        assert_eq!(first["chunk_id"], "0030");
+        assert_eq!(first["chunk_links"], json!({"previous": "0029", "next": "0031"}));
+        assert_eq!(first["offset"], json!({"start": 390, "end": 403}));
+        assert_eq!(first["provenance"]["source"], "c");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn words_find_passages_and_filters_lose_nothing() {
+    let (_home, _server, _database, ada) = stage().await;
+    for (doc, source, day, texts) in [
+        (
+            "a",
+            "letters",
+            "2026-01-10",
+            ["Ada moved to Lisbon in March.", "The river is near her flat."],
+        ),
+        (
+            "b",
+            "notes",
+            "2026-02-10",
+            ["The cat Biscuit needs drops from the vet.", "The choir sings Brahms on Thursdays."],
+        ),
+    ] {
+        let chunks: Vec<Value> =
+            texts.iter().map(|t| json!({"text": t, "freshness_ts": day})).collect();
+        let arguments = json!({"doc_id": doc, "chunks": chunks, "provenance": {"source": source}});
+        ingest(&ada, &arguments, "*").await.ok();
+    }
+    let first = async |arguments: Value| {
+        let body = search(&ada, arguments).await.ok();
+        body["result"].clone()
+    };
+    let found = first(json!({"query_text": "Where did Ada move?"})).await;
+    assert_eq!(texts(&found)[0], "Ada moved to Lisbon in March.");
+    for (filter, wanted) in [
+        (json!({"source": "notes"}), 2),
+        (json!({"source": "nowhere"}), 0),
+        (json!({"doc_id": "a"}), 2),
+        (json!({"freshness_after": "2026-02-01"}), 2),
+        (json!({"doc_id": "a", "freshness_after": "2026-02-01"}), 0),
+    ] {
+        let found = first(json!({"query_text": "Ada", "filter": filter})).await;
+        assert_eq!(found["k_actual"], wanted, "{filter}");
+    }
+    for (arguments, field) in [
+        (json!({}), "query_vector"),
+        (json!({"query_text": "a", "query_vector": [1]}), "query_text"),
+        (json!({"query_text": " "}), "query_text"),
+        (json!({"query_vector": []}), "query_vector"),
+        (json!({"query_vector": [1, 2]}), "query_vector"),
+        (json!({"query_text": "a", "limit": 41}), "limit"),
+        (json!({"query_text": "a", "limit": 0}), "limit"),
+        (json!({"query_text": "a", "nProbe": 33}), "nProbe"),
+        (
+            json!({"query_text": "a", "filter": {"freshness_after": "now"}}),
+            "filter.freshness_after",
+        ),
+        (json!({"query_text": "a", "filter": {"owner": "bob"}}), "filter.owner"),
+    ] {
+        let problem = search(&ada, arguments.clone()).await.refused(400, "INVALID_ARGUMENT");
+        assert_eq!(problem["field"], field, "{arguments}: {problem}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_pages_are_the_whole_list_while_others_write_and_large_chunks_are_cut() {
+    let (_home, _server, database, ada) = stage().await;
+    let bob = Agent::create(ada.wire.again(), "bob", 8192, "").await;
+    let long: String = (0..900).map(|n| format!("wave {n} rolls over stone {n}. ")).collect();
+    let mut chunks: Vec<String> =
+        (0..30).map(|n| format!("Passage {n} about waves and stones.")).collect();
+    chunks[7].clone_from(&long);
+    ingest(&ada, &json!({"doc_id": "sea", "chunks": chunks}), "*").await.ok();
+    let asked = json!({"query_text": "waves over stones", "limit": 40});
+
+    let writer = bob.again();
+    let writing = tokio::spawn(async move {
+        for round in 0..20 {
+            let arguments =
+                json!({"doc_id": "sea", "chunks": [format!("waves over stones {round}")]});
+            ingest(&writer, &arguments, "*").await.ok();
+        }
+    });
+    let found = walk(&ada, asked.clone()).await;
+    writing.await.expect("the writer ends");
+    let mut whole: std::collections::BTreeMap<&str, String> = std::collections::BTreeMap::new();
+    for result in &found {
+        let (id, text) =
+            (result["id"].as_str().expect("an id"), result["text"].as_str().expect("a text"));
+        let so_far = whole.entry(id).or_default();
+        if let Some(part) = result.get("part") {
+            assert_eq!(part["start"], so_far.chars().count(), "no gap and no double");
+        } else {
+            assert!(so_far.is_empty(), "a passage comes once");
+        }
+        so_far.push_str(text);
+    }
+    let mut all: Vec<String> = whole.into_values().collect();
+    let mut wanted = chunks.clone();
+    all.sort();
+    wanted.sort();
+    assert_eq!(all, wanted);
+
+    // What is taken in again meanwhile is marked, not shown in the place of what was found.
+    let body = search(&ada, asked.clone()).await.ok();
+    let token = body["result"]["next_page_token"].as_str().expect("more pages").to_owned();
+    ingest(&ada, &json!({"doc_id": "sea", "chunks": ["All is new."]}), "*").await.ok();
+    let mut next = asked.clone();
+    next["page_token"] = token.as_str().into();
+    let body = search(&ada, next.clone()).await.ok();
+    for result in body["result"]["results"].as_array().expect("results") {
+        assert!(result["text"].is_null());
+        assert!(result["gone"] == true || result["changed"] == true, "{result}");
+    }
+    // A token is bound to agent, tool and question.
+    search(&bob, next.clone()).await.refused(400, "PAGE_TOKEN_INVALID");
+    let mut other = next.clone();
+    other["query_text"] = "other words".into();
+    search(&ada, other).await.refused(400, "PAGE_TOKEN_INVALID");
+    let mut tampered = next.clone();
+    tampered["page_token"] = token.replacen('.', ".1", 1).into();
+    search(&ada, tampered).await.refused(400, "PAGE_TOKEN_INVALID");
+    let kept = database
+        .rows("FOR p IN pages FILTER p.tool == 'search_archival' RETURN p", json!({}))
+        .await;
+    assert!(kept.iter().all(|p| p["agent_id"] == "ada"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_tool_brings_another_agents_passage() {
+    let (_home, _server, database, ada) = stage().await;
+    let bob = Agent::create(ada.wire.again(), "bob", 8192, "").await;
+    for (agent, secret) in [(&ada, "The code is 1111."), (&bob, "The code is 2222.")] {
+        ingest(
+            agent,
+            &json!({"doc_id": "codes", "chunks": [secret], "provenance": {"source": "safe"}}),
+            "*",
+        )
+        .await
+        .ok();
+    }
+    for filter in [json!({}), json!({"doc_id": "codes"}), json!({"source": "safe"})] {
+        let found = walk(&bob, json!({"query_text": "The code is 1111.", "filter": filter})).await;
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0]["text"], "The code is 2222.");
+    }
+    // The document of one agent does not guard or replace that of the other.
+    let first = ingest(&bob, &json!({"doc_id": "codes", "chunks": ["Changed."]}), "*").await.ok();
+    assert_eq!(first["result"]["replaced"], 1);
+    let rows =
+        database.rows("FOR d IN archival_docs SORT d.agent_id RETURN d.text", json!({})).await;
+    assert_eq!(rows, [json!("The code is 1111."), json!("Changed.")]);
+    // A message of another agent is no source.
+    let message = ada.append("user", "Mine.").await;
+    let id = &message["result"]["message_id"];
+    let stolen = json!({"doc_id": "x", "chunks": ["x"], "provenance": {"message_ids": [id]}});
+    ingest(&bob, &stolen, "*").await.refused(400, "INVALID_ARGUMENT");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_without_room_for_a_page_gets_none() {
+    let (home, _server, database, ada) = stage().await;
+    let small = Agent::create(home.wire("vctx.sock"), "small", 1024, "").await;
+    ingest(&small, &json!({"doc_id": "d", "chunks": ["The tide turns at seven."]}), "*").await.ok();
+    small.append("user", count::words(560)).await;
+    let state = small.state().await;
+    assert!(
+        state["tokens"]["free"].as_u64().is_some_and(|free| (256..512).contains(&free)),
+        "{state}"
+    );
+    let body = search(&small, json!({"query_text": "tide"})).await.ok();
+    let result = &body["result"];
+    assert_eq!(result["results"], json!([]));
+    assert_eq!(result["withheld"], "tokens");
+    assert_eq!(result["tokens_added"], 0);
+    assert!(result["next_page_token"].is_string(), "the page can be fetched when there is room");
+    let id = result["spooled"][0].as_str().expect("an entry");
+    let entry =
+        database.row("FOR m IN messages FILTER m._key == @id RETURN m", json!({"id": id})).await;
+    assert_eq!(entry["kind"], "spool");
+    assert!(entry["content"].as_str().is_some_and(|c| c.contains("The tide turns at seven.")));
+    let context = small.context().await.to_string();
+    assert!(context.contains(id), "a notice names the entry: {context}");
+    assert!(body["tokens"]["occupancy"].as_u64() <= Some(1024));
+    small.done("evict_fifo", &json!({"target_tokens": 100})).await;
+    let next = json!({"query_text": "tide", "page_token": result["next_page_token"]});
+    let body = search(&small, next).await.ok();
+    assert_eq!(texts(&body["result"]), ["The tide turns at seven."]);
+    drop(ada);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loop_of_heartbeats_pages_until_the_end_or_the_cap() {
+    let (_home, _server, _database, ada) = stage().await;
+    let chunks: Vec<String> = (0..40).map(|n| format!("Wave {n}. {}", count::words(200))).collect();
+    ingest(&ada, &json!({"doc_id": "sea", "chunks": chunks}), "*").await.ok();
+    let mut arguments = json!({"query_text": "wave", "limit": 40, "heartbeat": true});
+    let mut depth = 0;
+    for _ in 0..40 {
+        let body = search(&ada, arguments.clone()).await.ok();
+        let beat = &body["heartbeat"];
+        if beat["terminated_reason"] == "depth" {
+            assert_eq!(depth, 8);
+            return;
+        }
+        if beat["granted"] == true {
+            depth = beat["chain_depth"].as_u64().expect("a depth");
+            arguments["page_token"] = body["result"]["next_page_token"].clone();
+            assert!(arguments["page_token"].is_string(), "{body}");
+        } else {
+            let wait = beat["retry_after_ms"].as_u64().unwrap_or(50);
+            tokio::time::sleep(std::time::Duration::from_millis(wait)).await;
+        }
+    }
+    panic!("the chain has no end");
+}
+
+/// Asks readiness until the vector index is in a state.
+async fn index_becomes(agent: &Agent, state: &str) -> Value {
+    for _ in 0..600 {
+        let told = agent.wire.get("/readyz").await.ok()["vector_index"].clone();
+        if told["state"] == state {
+            return told;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("the index never became {state}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_index_is_made_when_there_is_enough_and_then_serves() {
+    let home = Home::new();
+    let _server = home.serve_with("vctx.sock", &eager()).await;
+    let database = home.database_inside();
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
+    let bob = Agent::create(home.wire("vctx.sock"), "bob", 8192, "").await;
+    assert_eq!(index_becomes(&ada, "none").await["search"], "exact");
+    let done = ingest(&ada, &circle("c", 0, 60, "cosine"), "*").await.ok();
+    assert_eq!(done["result"]["vector_index_used"], false);
+    let query = json!([30_f64.to_radians().cos(), 30_f64.to_radians().sin()]);
+    let body = search(&ada, json!({"query_vector": query, "limit": 3})).await.ok();
+    assert_eq!(body["result"]["plan"], "exact", "before there is an index");
+    ingest(&bob, &circle("c", 60, 60, "cosine"), "*").await.ok();
+    let told = index_becomes(&ada, "ready").await;
+    let setting =
+        database.row("FOR v IN vctx_meta FILTER v._key == 'vector' RETURN v", json!({})).await;
+    assert_eq!(setting["nLists"], told["nLists"], "what is stored is what is there");
+    let indexes =
+        database.call("GET", "/_api/index?collection=archival_docs", &Value::Null).await.ok();
+    let index =
+        indexes["indexes"].as_array().expect("a list").iter().find(|i| i["type"] == "vector");
+    let params = &index.expect("the index")["params"];
+    for name in ["metric", "dimension", "defaultNProbe", "nLists"] {
+        assert_eq!(params[name], setting[name], "{name}");
+    }
+    let done = ingest(&ada, &circle("d", 200, 3, "cosine"), "*").await.ok();
+    assert_eq!(done["result"]["vector_index_used"], true);
+    let body = search(&ada, json!({"query_vector": query, "limit": 3, "nProbe": 4})).await.ok();
+    let result = &body["result"];
+    assert_eq!(result["plan"], "vector");
+    let mut near = texts(result);
+    near.sort_unstable();
+    assert_eq!(near, ["Bearing 029. ", "Bearing 030. ", "Bearing 031. "]);
+    // What the index finds of another agent is dropped, and the search goes on until it has its own.
+    let found = walk(&ada, json!({"query_vector": [-0.5, 0.866], "limit": 40})).await;
+    assert_eq!(found.len(), 40);
+    assert!(found.iter().all(|r| r["provenance"]["owner"] == "ada"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_may_not_make_an_index_is_served_one_by_one() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let mut tuning = eager();
+    let _admin = home.server("admin.sock", "engine.sock", "engine-ro.sock", &tuning).await;
+    let database = home.database();
+    let root =
+        database.call("POST", "/_api/user", &json!({"user": "least", "passwd": "least"})).await;
+    assert!(root.status < 400 || root.status == 404, "{}", root.text);
+    for (path, grant) in [("", "ro"), ("/*", "rw")] {
+        let grant = json!({"grant": grant});
+        database.call("PUT", &format!("/_api/user/least/database/vctx{path}"), &grant).await;
+    }
+    tuning.environment.push(("ARANGO_USER".into(), "least".into()));
+    tuning.environment.push(("ARANGO_PASSWORD".into(), "least".into()));
+    let _server = home.server("vctx.sock", "engine.sock", "engine-ro.sock", &tuning).await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
+    ingest(&ada, &circle("c", 0, 90, "l2"), "*").await.ok();
+    let body = search(&ada, json!({"query_vector": [1, 0], "limit": 1})).await.ok();
+    assert_eq!(body["result"]["plan"], "exact");
+    for _ in 0..200 {
+        let told = ada.wire.get("/readyz").await.ok()["vector_index"].clone();
+        if told["reason"].as_str().is_some_and(|r| r.contains("may not make an index")) {
+            assert_eq!(told["state"], "none");
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    panic!("readiness does not tell why there is no index");
 }

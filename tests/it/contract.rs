@@ -198,7 +198,9 @@ async fn the_server_describes_itself_and_its_agents() {
         "fetch_core",
         "append_fifo",
         "evict_fifo",
+        "search_recall",
         "write_recall",
+        "ingest_archival",
         "record_heartbeat",
     ];
     assert_eq!(names, wanted);

@@ -37,6 +37,12 @@ impl Database {
         self.wire.call(method, &path, &headers, body).await
     }
 
+    /// The same inside a stream transaction.
+    pub(crate) async fn inside(&self, id: &str, method: &str, path: &str, body: &Value) -> Answer {
+        let headers = [("authorization", self.authorization.as_str()), ("x-arango-trx-id", id)];
+        self.wire.call(method, &format!("/_db/vctx{path}"), &headers, body.to_string()).await
+    }
+
     /// All rows of a query; tests ask for few enough to come in one batch.
     pub(crate) async fn rows(&self, query: &str, binds: Value) -> Vec<Value> {
         let body = json!({"query": query, "bindVars": binds, "batchSize": 100_000});

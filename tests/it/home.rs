@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::database::Database;
+use crate::proxy::{Proxy, shapes_file};
 use crate::wire::Wire;
 
 /// Longest wait for a process to be ready, on a busy machine.
@@ -117,6 +118,11 @@ impl Home {
         ro: &str,
         tuning: &Tuning,
     ) -> Process {
+        let watched = self.watched(socket, [rw, ro]);
+        let [rw, ro] = match &watched {
+            Some((names, _)) => names.each_ref().map(String::as_str),
+            None => [rw, ro],
+        };
         let mut command = command(tuning);
         command.args(["serve", "--socket"]).arg(self.path(socket));
         command.arg("--data-dir").arg(self.path("server"));
@@ -125,8 +131,28 @@ impl Home {
         // Two servers may share the directory, so each has a metrics socket of its own.
         let metrics = self.path(&socket.replace(".sock", "-metrics.sock"));
         command.env("VCTX_SERVER__METRICS_SOCKET", metrics);
+        // What a test counts or cuts off on the way to the database is the test's own.
+        command.env("VCTX_CONVEYANCE__PROBE_MS", "0");
         add_tuning(&mut command, tuning);
-        Process::start(self, socket.trim_end_matches(".sock"), command)
+        let process = Process::start(self, socket.trim_end_matches(".sock"), command);
+        if let Some((_, proxies)) = watched {
+            process.inner.watched.lock().expect("a list").extend(proxies);
+        }
+        process
+    }
+
+    /// Proxies of their own in front of both sockets, when everything that passes is to be noted.
+    fn watched(&self, server: &str, sockets: [&str; 2]) -> Option<([String; 2], [Proxy; 2])> {
+        shapes_file()?;
+        let names = sockets.map(|socket| format!("w-{server}-{socket}"));
+        let watch = |at: usize| {
+            let path = self.path(&names[at]);
+            // A server that was killed left its socket behind.
+            drop(fs::remove_file(&path));
+            Proxy::start(&path, &self.path(sockets[at]))
+        };
+        let proxies = [watch(0), watch(1)];
+        Some((names, proxies))
     }
 
     /// The database of an engine that was started alone.
@@ -210,6 +236,8 @@ struct Inner {
     child: Mutex<Child>,
     /// Parts of WARN and ERROR lines that this test provokes on purpose.
     expected: Mutex<Vec<String>>,
+    /// What stands between it and its database.
+    watched: Mutex<Vec<Proxy>>,
 }
 
 impl Process {
@@ -219,8 +247,8 @@ impl Process {
         let also = file.try_clone().expect("a second handle");
         let child = command.stdin(Stdio::null()).stdout(file).stderr(also).spawn();
         let child = Mutex::new(child.expect("the program starts"));
-        let expected = Mutex::default();
-        Process { inner: Arc::new(Inner { name: name.into(), log, child, expected }) }
+        let (expected, watched) = (Mutex::default(), Mutex::default());
+        Process { inner: Arc::new(Inner { name: name.into(), log, child, expected, watched }) }
     }
 
     /// Waits until the sockets accept and the server says that it is ready.

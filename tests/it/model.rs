@@ -29,13 +29,20 @@ pub(crate) struct Model {
 impl Model {
     /// Answers each request after the given time.
     pub(crate) fn start(socket: &Path, after: Duration) -> Model {
+        Model::saying(socket, after, &[SUMMARY])
+    }
+
+    /// The same with other answers, in this order; the last one again and again.
+    pub(crate) fn saying(socket: &Path, after: Duration, texts: &[&str]) -> Model {
+        let texts: Arc<[String]> = texts.iter().map(|text| (*text).to_owned()).collect();
         let listener = UnixListener::bind(socket).expect("the model listens");
         let (asked, answered) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let (seen, said) = (Arc::clone(&asked), Arc::clone(&answered));
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (seen, said) = (Arc::clone(&seen), Arc::clone(&said));
-                tokio::spawn(async move { answer(stream, after, &seen, &said).await });
+                let (seen, said, texts) =
+                    (Arc::clone(&seen), Arc::clone(&said), Arc::clone(&texts));
+                tokio::spawn(async move { answer(stream, after, &texts, &seen, &said).await });
             }
         });
         Model { socket: socket.to_owned(), asked, answered, task }
@@ -68,6 +75,7 @@ impl Drop for Model {
 async fn answer(
     mut stream: UnixStream,
     after: Duration,
+    texts: &[String],
     asked: &AtomicUsize,
     answered: &AtomicUsize,
 ) {
@@ -78,11 +86,12 @@ async fn answer(
             _ => return,
         }
     }
-    asked.fetch_add(1, Ordering::SeqCst);
+    let number = asked.fetch_add(1, Ordering::SeqCst);
+    let text = &texts[number.min(texts.len() - 1)];
     tokio::time::sleep(after).await;
     answered.fetch_add(1, Ordering::SeqCst);
     let body =
-        json!({"choices": [{"message": {"role": "assistant", "content": SUMMARY}}]}).to_string();
+        json!({"choices": [{"message": {"role": "assistant", "content": text}}]}).to_string();
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
         body.len()

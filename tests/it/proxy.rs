@@ -1,7 +1,7 @@
 //! A Unix-socket proxy between server and engine: records every exchange, counts bytes by phase, and injects faults between or inside them.
 
-use std::collections::BTreeMap;
-use std::io;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 
 use crate::chance::Chance;
+use crate::shape::lines_of;
 
 /// Longest message that a test sends through, in bytes.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
@@ -57,6 +58,8 @@ pub(crate) enum Phase {
 pub(crate) struct Exchange {
     pub(crate) method: String,
     pub(crate) path: String,
+    /// Those that matter to a database, by name; of the credentials only their kind.
+    pub(crate) headers: BTreeSet<String>,
     /// `x-arango-trx-id`.
     pub(crate) transaction: Option<String>,
     pub(crate) request: Value,
@@ -97,6 +100,13 @@ struct State {
     /// The next request whose path holds the text meets the fault.
     next: Option<(String, Fault)>,
     injected: BTreeMap<String, u64>,
+    /// Lines of everything that passed, for the file that `VCTX_SHAPES` names.
+    shapes: BTreeSet<String>,
+}
+
+/// The file to which every proxy adds the shapes of what passed, if there is to be one.
+pub(crate) fn shapes_file() -> Option<PathBuf> {
+    std::env::var_os("VCTX_SHAPES").map(PathBuf::from)
 }
 
 /// The proxy; it ends with this value.
@@ -196,6 +206,12 @@ impl Drop for Proxy {
         if let Some(task) = self.task.lock().expect("a task").take() {
             task.abort();
         }
+        let shapes = std::mem::take(&mut self.state().shapes);
+        if let (Some(path), false) = (shapes_file(), shapes.is_empty()) {
+            let lines: String = shapes.into_iter().map(|line| line + "\n").collect();
+            let file = std::fs::File::options().create(true).append(true).open(path);
+            file.and_then(|mut file| file.write_all(lines.as_bytes())).expect("the file of shapes");
+        }
     }
 }
 
@@ -210,6 +226,9 @@ async fn connection(mut client: UnixStream, upstream: &Path, state: &Mutex<State
         let (at, fault) = {
             let mut state = state.lock().expect("no holder panics");
             let fault = state.fault_for(&exchange);
+            if shapes_file().is_some() {
+                state.shapes.extend(lines_of(&exchange));
+            }
             state.record.push(exchange);
             (state.record.len() - 1, fault)
         };
@@ -399,7 +418,25 @@ fn exchange_of(request: &[u8]) -> Exchange {
     let method = line.next().unwrap_or_default().to_owned();
     let path = line.next().unwrap_or_default().to_owned();
     let transaction = header(&head, "x-arango-trx-id").map(str::to_owned);
-    Exchange { method, path, transaction, request: body, status: None, reply: Value::Null }
+    let headers = headers_of(&head);
+    Exchange { method, path, headers, transaction, request: body, status: None, reply: Value::Null }
+}
+
+/// Headers by name that are not HTTP's own business.
+fn headers_of(head: &str) -> BTreeSet<String> {
+    const PLAIN: &[&str] = &["host", "content-length", "connection", "user-agent"];
+    let lines = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+    let named = lines.map(|(name, value)| (name.to_ascii_lowercase(), value.trim()));
+    named
+        .filter(|(name, _)| !PLAIN.contains(&name.as_str()))
+        .map(|(name, value)| match name.as_str() {
+            "authorization" => {
+                format!("{name}: {}", value.split(' ').next().unwrap_or_default())
+            }
+            "x-arango-trx-id" => name,
+            _ => format!("{name}: {value}"),
+        })
+        .collect()
 }
 
 fn reply_of(reply: &[u8]) -> (Option<u16>, Value) {

@@ -18,7 +18,7 @@ const GRAPHS_1: &str = include_str!("../setup-1/graph.json");
 
 const USER_PASSWORD: &str = "a password of its own";
 
-fn setup(home: &Home, address: &str) -> Output {
+pub(crate) fn setup(home: &Home, address: &str) -> Output {
     let mut command = Command::new(PROGRAM);
     command.args(["setup", "--users", "--json"]).env("ARANGO_RW_UDS", address);
     command.env("ARANGO_USER", "root").env("ARANGO_PASSWORD", PASSWORD);

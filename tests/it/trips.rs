@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::count;
 use crate::home::Tuning;
@@ -14,9 +14,12 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/trips.tx
 const HEAD: &str = "# Requests to the database for each call: on the socket for reads, on the socket for writes.\n\
 # Written by `UPDATE_GOLDEN=1 cargo test --test it trips`.\n";
 
-/// What the server asks by itself, whatever is called: whether chains of heartbeats are dead.
+/// What the server asks by itself, whatever is called: whether chains of heartbeats are dead, and after an ingest whether the archive
+/// is large enough for an index.
 fn by_itself(exchange: &Exchange) -> bool {
-    exchange.request["query"].as_str().is_some_and(|text| text.contains("chain.deadline_ms"))
+    let count = exchange.path.ends_with("/archival_docs/count");
+    count
+        || exchange.request["query"].as_str().is_some_and(|text| text.contains("chain.deadline_ms"))
 }
 
 /// Requests since the last look.
@@ -85,6 +88,30 @@ async fn a_call_takes_as_many_trips_as_the_golden_file_says() {
         trips(&stage);
     }
     line("append_fifo that flushes, core fresh in the cache");
+
+    let ingest = |doc: &str, count: usize| {
+        let chunks: Vec<String> =
+            (0..count).map(|n| format!("Wave {n}. {}", count::words(300))).collect();
+        json!({"doc_id": doc, "chunks": chunks})
+    };
+    ada.done("ingest_archival", &ingest("sea", 1)).await;
+    line("ingest_archival of a new document, the database's first");
+    ada.done("ingest_archival", &ingest("lake", 3)).await;
+    line("ingest_archival of a new document");
+    ada.done("ingest_archival", &ingest("lake", 3)).await;
+    line("ingest_archival of a document that is there");
+    let search = async |arguments: Value| {
+        let path = format!("{}/tools/search_archival", ada.path());
+        ada.wire.call("POST", &path, &[], arguments.to_string()).await.ok()
+    };
+    search(json!({"query_text": "wave", "limit": 1})).await;
+    line("search_archival, one page");
+    let mut asked = json!({"query_text": "wave"});
+    let body = search(asked.clone()).await;
+    line("search_archival, more pages");
+    asked["page_token"] = body["result"]["next_page_token"].clone();
+    search(asked).await;
+    line("search_archival, a later page");
 
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(GOLDEN, &table).expect("the golden file");

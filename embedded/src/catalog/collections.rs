@@ -12,9 +12,10 @@ use crate::engine::Engine;
 use crate::error::{Code, Error, Result};
 use crate::index::{edge_index, primary_index};
 use crate::limits::{COLLECTIONS_MAX, DEFINITION_LOCK_WAIT_MS, REQUEST_WRITES_BYTES_MAX};
-use crate::schema::{Collection, CollectionKind, Database};
+use crate::schema::{Collection, CollectionKind, Database, View};
 use crate::storage::Batch;
 use crate::txn::{Beginning, Declared, Held};
+use crate::value::Value;
 
 impl Engine {
     /// Makes a collection (its number and its first indexes are given here); 1207 if a collection or view has the name,
@@ -78,7 +79,11 @@ impl Engine {
         check_free(&database, new)?;
         database.collections.remove(name);
         new.clone_into(&mut collection.name);
-        self.put_collection(&mut database, collection)
+        let mut batch = Batch::default();
+        relink(&mut database, &mut batch, name, Some(new));
+        let renamed = self.put_collection_with(&mut batch, &mut database, collection)?;
+        self.define_views(db)?;
+        Ok(renamed)
     }
 
     /// Drops a collection; its data is cleared away afterwards.
@@ -91,7 +96,9 @@ impl Engine {
         let mut batch = Batch::default();
         self.forget_collection(&mut batch, database.id, &collection);
         database.collections.remove(name);
+        relink(&mut database, &mut batch, name, None);
         self.catalog.replace(&self.resources, db, Some(database), batch)?;
+        self.define_views(db)?;
         self.clear_leftovers_soon();
         Ok(())
     }
@@ -179,6 +186,27 @@ impl Engine {
         self.resources
             .collection_locks
             .take(wanted, Some(Duration::from_millis(DEFINITION_LOCK_WAIT_MS)))
+    }
+}
+
+/// Has the links of views follow a collection to its new name, or go with it.
+fn relink(database: &mut Database, batch: &mut Batch, name: &str, new: Option<&str>) {
+    let holding: Vec<_> =
+        database.views.values().filter(|view| view.holds(name)).cloned().collect();
+    for view in holding {
+        let mut view = View::clone(&view);
+        let mut properties = view.properties.as_object().cloned().unwrap_or_default();
+        let links = view.properties.attribute("links");
+        let mut links = links.as_object().cloned().unwrap_or_default();
+        let link = links.remove(name).expect("the view holds it");
+        if let Some(new) = new {
+            links.insert(new, link);
+        }
+        properties.insert("links", Value::object(links));
+        view.properties = Value::object(properties);
+        let key = Key::View(database.id, &view.name);
+        batch.put(key.space(), key.bytes(), encode_value(&record::of_view(&view)));
+        database.views.insert(view.name.clone(), Arc::new(view));
     }
 }
 

@@ -77,7 +77,11 @@ impl Engine {
         for collection in database.collections.values() {
             self.forget_collection(&mut batch, database.id, collection);
         }
+        for view in database.views.values() {
+            self.forget_view(&mut batch, view.id);
+        }
         self.catalog.replace(&self.resources, name, None, batch)?;
+        self.resources.views.define(&*self.resources.store, database.id, Vec::new())?;
         self.clear_leftovers_soon();
         Ok(())
     }

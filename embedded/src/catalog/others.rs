@@ -8,6 +8,7 @@ use crate::engine::Engine;
 use crate::error::{Code, Error, Result};
 use crate::schema::{Analyzer, Database, Graph, View};
 use crate::storage::Batch;
+use crate::text::check;
 use crate::value::Value;
 
 impl Engine {
@@ -18,6 +19,15 @@ impl Engine {
             view.id = self.next_id();
         }
         let view = Arc::new(view);
+        let database = self.database(db)?;
+        check(&database, &view)?;
+        // A writer that began before the view is known would not tell it what it writes.
+        let before = database.views.values().find(|known| known.id == view.id);
+        let joined = database.collections.values().filter(|collection| {
+            view.holds(&collection.name)
+                && !before.is_some_and(|known| known.holds(&collection.name))
+        });
+        let alone = self.writers_out(joined.map(|collection| collection.id))?;
         self.define(db, |database, batch| {
             if database.collections.contains_key(&view.name) {
                 return Err(Error::new(
@@ -30,6 +40,11 @@ impl Engine {
             database.views.insert(view.name.clone(), view.clone());
             Ok(())
         })?;
+        drop(alone);
+        self.define_views(db)?;
+        if view.kind == "arangosearch" {
+            self.resources.views.drain(&*self.resources.store, &view)?;
+        }
         Ok(view)
     }
 
@@ -37,14 +52,27 @@ impl Engine {
     pub fn drop_view(&self, db: &str, name: &str) -> Result<()> {
         self.define(db, |database, batch| {
             let text = format!("collection or view not found: {name}");
-            database
+            let dropped = database
                 .views
                 .remove(name)
                 .ok_or_else(|| Error::new(Code::DataSourceNotFound, text))?;
             let key = Key::View(database.id, name);
             batch.delete(key.space(), key.bytes());
+            if !database.views.values().any(|view| view.id == dropped.id) {
+                self.forget_view(batch, dropped.id);
+            }
             Ok(())
-        })
+        })?;
+        self.define_views(db)?;
+        self.clear_leftovers_soon();
+        Ok(())
+    }
+
+    /// Leaves what the store keeps for a view to be cleared.
+    pub(super) fn forget_view(&self, batch: &mut Batch, view: u64) {
+        let position = Key::ViewPosition(view);
+        batch.delete(position.space(), position.bytes());
+        self.leave_over(batch, &Key::Pending(view));
     }
 
     /// Makes or replaces an analyzer.
@@ -54,7 +82,8 @@ impl Engine {
             batch.put(key.space(), key.bytes(), encode_value(&record::of_analyzer(&analyzer)));
             database.analyzers.insert(analyzer.name.clone(), Arc::new(analyzer.clone()));
             Ok(())
-        })
+        })?;
+        self.define_views(db)
     }
 
     /// Drops an analyzer; 1202, as ArangoDB answers it.
@@ -64,7 +93,8 @@ impl Engine {
             let key = Key::Analyzer(database.id, name);
             batch.delete(key.space(), key.bytes());
             Ok(())
-        })
+        })?;
+        self.define_views(db)
     }
 
     /// Makes or replaces a named graph.

@@ -306,8 +306,19 @@ impl Transaction {
             state.overlay.count(collection.id, if next.is_some() { 1 } else { -1 });
         }
         state.overlay.set(Space::Documents, document_key, record.map(Into::into));
+        self.tell_views(state, collection, local);
         state.sync |= collection.wait_for_sync;
         self.check_size(state).inspect_err(|_| state.overlay.rollback_to(savepoint))
+    }
+
+    /// Leaves a row for each view that holds the collection, so that it takes the change in once it is committed.
+    fn tell_views(&self, state: &mut State, collection: &Collection, local: u64) {
+        for view in self.database().views.values().filter(|view| view.holds(&collection.name)) {
+            let key = Key::PendingRow(view.id, self.new_revision()).bytes();
+            let mut value = collection.id.to_be_bytes().to_vec();
+            value.extend_from_slice(&local.to_be_bytes());
+            state.overlay.set(Space::Indexes, key, Some(value.into()));
+        }
     }
 
     /// Locks the unique keys that come and go, and refuses those that another document has (1210).

@@ -8,6 +8,7 @@ use crate::error::{Code, Error, Result};
 const LOCK: &str = "lock";
 const STORE: &str = "store";
 const UNFINISHED: &str = "store.new";
+const VIEWS: &str = "views";
 
 /// An open directory; the lock goes with it.
 #[derive(Debug)]
@@ -39,6 +40,11 @@ impl Directory {
         }
     }
 
+    /// Where the segments of views are, each in a directory of its own; it need not be there.
+    pub(crate) fn views(&self) -> PathBuf {
+        self.path.join(VIEWS)
+    }
+
     /// Where the store is. If there is none, `make` makes one in the path that it is given, closes it, and the store
     /// gets its name durably.
     pub(crate) fn store(&self, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
@@ -66,7 +72,7 @@ fn check_names(path: &Path) -> Result<()> {
     let entries = fs::read_dir(path).map_err(|error| failed("read", path, &error))?;
     for entry in entries {
         let name = entry.map_err(|error| failed("read", path, &error))?.file_name();
-        if ![LOCK, STORE, UNFINISHED].iter().any(|own| name == *own) {
+        if ![LOCK, STORE, UNFINISHED, VIEWS].iter().any(|own| name == *own) {
             let text = format!(
                 "{} is not an engine's directory: it holds {}",
                 path.display(),

@@ -95,6 +95,12 @@ pub(crate) enum Key<'a> {
     VectorList(u64, u32),
     /// All vectors of an index, list by list.
     VectorLists(u64),
+    /// Documents that a view by its number has not taken in yet; then a revision → collection, local number.
+    Pending(u64),
+    /// One of them.
+    PendingRow(u64, u64),
+    /// The group of commits up to which a view has taken everything in (8 bytes).
+    ViewPosition(u64),
 }
 
 impl Key<'_> {
@@ -115,7 +121,9 @@ impl Key<'_> {
             | Self::VectorPlaces(_)
             | Self::VectorEntry(..)
             | Self::VectorList(..)
-            | Self::VectorLists(_) => Space::Indexes,
+            | Self::VectorLists(_)
+            | Self::Pending(_)
+            | Self::PendingRow(..) => Space::Indexes,
             _ => Space::Meta,
         }
     }
@@ -164,6 +172,9 @@ impl Key<'_> {
                 bytes.extend_from_slice(&local.to_be_bytes());
                 bytes
             }
+            Self::Pending(view) => numbered(0x06, &[view], ""),
+            Self::PendingRow(view, revision) => numbered(0x06, &[view, revision], ""),
+            Self::ViewPosition(view) => numbered(0x32, &[view], ""),
         }
     }
 }

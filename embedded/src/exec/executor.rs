@@ -67,7 +67,7 @@ pub(super) struct Pass<'q> {
     distinct: BTreeSet<Ordered>,
     out: Vec<Value>,
     /// The LIMIT that counts what it cuts off.
-    counting: Option<usize>,
+    pub counting: Option<usize>,
 }
 
 /// Progress of a LIMIT.
@@ -182,6 +182,7 @@ impl<'q> Executor<'q> {
                     return self.lookup(pass, at, row, *collection, *out, lookup);
                 }
                 Node::EnumerateNearVector(near) => return self.near(pass, at, row, near),
+                Node::EnumerateView { view, .. } => return self.view(pass, at, row, *view),
                 Node::EnumerateList { source, out } => {
                     return self.list(pass, at, row, source, *out);
                 }

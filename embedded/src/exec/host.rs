@@ -27,6 +27,7 @@ impl Host for Executor<'_> {
                 let collection = &self.plan.collections[number].collection;
                 Ok(Value::from(self.transaction.count(collection)?))
             }
+            DataCall::Tokens => self.tokens(arguments),
             DataCall::Database => Ok(self.database.name.as_str().into()),
             DataCall::User => Ok(self.user.map_or(Value::Null, Value::from)),
             DataCall::Near(metric) => Err(Error::new(

@@ -7,8 +7,10 @@ mod gather;
 mod host;
 mod modify;
 mod near;
+mod search;
 mod source;
 mod traverse;
+mod view;
 
 pub use budget::{Budget, QUERY_BYTES_MAX};
 pub use executor::{Executor, Stats};

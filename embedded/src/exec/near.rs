@@ -93,7 +93,7 @@ impl<'q> Executor<'q> {
         found: Vec<Near>,
     ) -> Result<Flow> {
         for one in found {
-            self.load(row, near, one)?;
+            self.load_near(row, near, one)?;
             if self.push(pass, at + 1, row)? == Flow::Enough {
                 return Ok(Flow::Enough);
             }
@@ -116,7 +116,7 @@ impl<'q> Executor<'q> {
         while sent < most
             && let Some(one) = candidates.pop()
         {
-            self.load(row, near, one)?;
+            self.load_near(row, near, one)?;
             let mut fulfilled = true;
             for condition in &near.filters {
                 fulfilled = fulfilled && truth(condition, row, self.binds, self)?;
@@ -134,7 +134,7 @@ impl<'q> Executor<'q> {
     }
 
     /// Puts a found document and how near it is into the row.
-    fn load(&mut self, row: &mut Row, near: &NearVector, one: Near) -> Result<()> {
+    fn load_near(&mut self, row: &mut Row, near: &NearVector, one: Near) -> Result<()> {
         let collection = &*self.plan.collections[near.collection].collection;
         self.budget.row()?;
         self.stats.scanned_index += 1;

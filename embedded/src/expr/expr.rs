@@ -112,6 +112,8 @@ pub enum DataCall {
     Document,
     /// Number of documents of a collection by its number in the plan.
     Count(usize),
+    /// `TOKENS(text, analyzer)`
+    Tokens,
     /// `CURRENT_DATABASE()`
     Database,
     /// `CURRENT_USER()`

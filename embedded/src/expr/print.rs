@@ -36,6 +36,7 @@ pub fn print(expr: &Expr, variables: &[String], binds: &[std::sync::Arc<str>]) -
         Expr::Call(function, arguments) => format!("{}({})", function.name, list(arguments)),
         Expr::Data(DataCall::Document, arguments) => format!("DOCUMENT({})", list(arguments)),
         Expr::Data(DataCall::Count(number), _) => format!("COLLECTION_COUNT(#{number})"),
+        Expr::Data(DataCall::Tokens, arguments) => format!("TOKENS({})", list(arguments)),
         Expr::Data(DataCall::Database, _) => "CURRENT_DATABASE()".to_owned(),
         Expr::Data(DataCall::User, _) => "CURRENT_USER()".to_owned(),
         Expr::Data(DataCall::Near(metric), arguments) => {

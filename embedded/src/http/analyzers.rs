@@ -5,15 +5,13 @@ use std::sync::Arc;
 use crate::error::{Code, Error, Result};
 use crate::limits::NAME_BYTES_MAX;
 use crate::schema::{Analyzer, IndexKind};
+use crate::text::built_in;
 use crate::value::{Object, Value, write_json};
 
 use super::auth::Level;
 use super::call::Call;
 use super::reply::{Reply, object};
 
-/// Languages of the built-in `text_*` analyzers.
-const TEXT_LANGUAGES: [&str; 12] =
-    ["de", "en", "es", "fi", "fr", "it", "nl", "no", "pt", "ru", "sv", "zh"];
 /// Features that an analyzer can have.
 const FEATURES: [&str; 4] = ["frequency", "norm", "position", "offset"];
 /// Types whose definitions are kept as they are given.
@@ -35,32 +33,6 @@ const KEPT_AS_GIVEN: [&str; 13] = [
 
 fn bad(message: impl Into<String>) -> Error {
     Error::new(Code::BadParameter, message)
-}
-
-fn strings(words: &[&str]) -> Vec<String> {
-    words.iter().map(|word| (*word).to_owned()).collect()
-}
-
-fn built_in() -> Vec<Analyzer> {
-    let identity = Analyzer {
-        name: "identity".into(),
-        kind: "identity".into(),
-        properties: object! {},
-        features: strings(&["frequency", "norm"]),
-    };
-    let text = |language: &&str| Analyzer {
-        name: format!("text_{language}"),
-        kind: "text".into(),
-        properties: object! {
-            "locale" => *language,
-            "case" => "lower",
-            "stopwords" => Value::array(Vec::new()),
-            "accent" => false,
-            "stemming" => true,
-        },
-        features: strings(&["frequency", "position", "norm"]),
-    };
-    std::iter::once(identity).chain(TEXT_LANGUAGES.iter().map(text)).collect()
 }
 
 /// A name without the prefix of its database; `None` if the prefix is another database.

@@ -1,7 +1,7 @@
 //! Statements: each becomes one node or a few, in the order of the text.
 
 use super::near;
-use super::node::{Aggregate, Collect, Hint, Into, Node, Pipeline, Plan, Write, WriteKind};
+use super::node::{Aggregate, Collect, Into, Node, Pipeline, Plan, Write, WriteKind};
 use super::rules;
 use super::scope::Builder;
 use crate::error::{Code, Error, Result};
@@ -56,11 +56,8 @@ impl Builder<'_> {
     fn statement(&mut self, statement: &Statement, nodes: &mut Vec<Node>) -> Result<()> {
         match statement {
             Statement::For { variable, source, search, options } => {
-                if search.is_some() {
-                    return Err(Error::unsupported("SEARCH"));
-                }
-                let hint = self.hint(options.as_ref())?;
-                nodes.push(self.for_loop(variable, source, hint)?);
+                let node = self.for_loop(variable, source, search, options, nodes)?;
+                nodes.push(node);
             }
             Statement::Traversal(traversal) => {
                 let node = self.traversal(traversal)?;
@@ -131,7 +128,14 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn for_loop(&mut self, variable: &Name, source: &syntax::Expr, hint: Hint) -> Result<Node> {
+    fn for_loop(
+        &mut self,
+        variable: &Name,
+        source: &syntax::Expr,
+        search: &Option<syntax::Expr>,
+        options: &Option<syntax::Expr>,
+        nodes: &[Node],
+    ) -> Result<Node> {
         let name = match source {
             syntax::Expr::Name(name) if self.variable(name).is_none() => Some(Name::clone(name)),
             syntax::Expr::CollectionBind(bind) => {
@@ -139,11 +143,25 @@ impl Builder<'_> {
             }
             _ => None,
         };
+        if let Some(name) = &name
+            && self.database.views.contains_key(&**name)
+        {
+            return self.view_loop(variable, name, search.as_ref(), options.as_ref(), nodes);
+        }
+        let hint = self.hint(options.as_ref())?;
         if let Some(name) = name {
             let collection = self.collection(&name)?;
+            if search.is_some() {
+                let message = format!("SEARCH condition used with '{name}', which is not a view");
+                return Err(Error::new(Code::QueryParse, message));
+            }
             self.read(collection)?;
             let out = self.declare_new(variable)?;
             return Ok(Node::EnumerateCollection { collection, out, hint });
+        }
+        if search.is_some() {
+            let message = "SEARCH condition used with something that is not a view";
+            return Err(Error::new(Code::QueryParse, message));
         }
         let source = self.expression(source)?;
         let out = self.declare_new(variable)?;

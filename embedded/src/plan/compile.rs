@@ -2,6 +2,7 @@
 
 use super::build::aggregate_needs_group;
 use super::scope::Builder;
+use super::search::outside_of_search;
 use crate::error::{Code, Error, Result};
 use crate::expr::{DataCall, Expansion, Expr, ObjectKey, Quantifier, Question, fold};
 use crate::functions::{function, refused};
@@ -182,6 +183,9 @@ impl Builder<'_> {
             return Err(Error::unsupported(format!("user-defined function '{name}()'")));
         }
         let Some(function) = function(name) else {
+            if let Some(error) = outside_of_search(name) {
+                return Err(error);
+            }
             if refused(name) {
                 return Err(Error::unsupported(format!("function {name}()")));
             }
@@ -200,6 +204,12 @@ impl Builder<'_> {
         let (call, min, max) = match name {
             "CURRENT_DATABASE" => (DataCall::Database, 0, 0),
             "CURRENT_USER" => (DataCall::User, 0, 0),
+            "BM25" | "TFIDF" => return self.scorer(name, arguments).map(Some),
+            "TOKENS" => {
+                check_arity(name, arguments.len(), 2, 2)?;
+                let arguments = self.expressions(arguments)?;
+                return Ok(Some(Expr::Data(DataCall::Tokens, arguments)));
+            }
             "DOCUMENT" => (DataCall::Document, 1, 2),
             "APPROX_NEAR_COSINE" => (DataCall::Near(Metric::Cosine), 2, 3),
             "APPROX_NEAR_L2" => (DataCall::Near(Metric::L2), 2, 3),
@@ -279,7 +289,7 @@ pub(super) const CURRENT: &str = "CURRENT";
 /// No name of the text can be this one.
 const ELEMENT: &str = "[*]";
 
-fn check_arity(name: &str, given: usize, min: usize, max: usize) -> Result<()> {
+pub(super) fn check_arity(name: &str, given: usize, min: usize, max: usize) -> Result<()> {
     if (min..=max).contains(&given) {
         return Ok(());
     }

@@ -1,7 +1,8 @@
 //! A plan as EXPLAIN answers it: ArangoDB's node names and the rules applied; costs are not estimated.
 
 use super::node::{
-    Lookup, NearVector, Node, Order, Pipeline, Plan, Traversal, UniqueVertices, WriteKind,
+    Lookup, NearVector, Node, Order, Pipeline, Place, Plan, Quantity, Search, Traversal,
+    UniqueVertices, ViewScorer, WriteKind,
 };
 use crate::expr::{Expr, Register, print};
 use crate::schema::{Index, IndexKind};
@@ -117,6 +118,19 @@ impl Printer<'_> {
                 out.insert("reverse", Value::Bool(lookup.backwards));
             }
             Node::EnumerateNearVector(near) => self.near(near, &mut out),
+            Node::EnumerateView { view, out: variable } => {
+                let used = &self.plan.views[*view];
+                out.insert("view", used.view.name.as_str().into());
+                out.insert("outVariable", self.variable(*variable));
+                out.insert("condition", self.search(&used.search).into());
+                let scorer = |scorer: &ViewScorer| self.variable(scorer.out);
+                out.insert("scorers", Value::array(used.scorers.iter().map(scorer).collect()));
+                let sorted = used.best.as_ref().map_or(Value::Null, |(_, offset, count)| {
+                    object([("offset", self.text(offset)), ("limit", self.text(count))])
+                });
+                out.insert("scorersSort", sorted);
+                out.insert("volatility", false.into());
+            }
             Node::EnumerateList { source, out: variable } => {
                 out.insert("expression", self.text(source));
                 out.insert("outVariable", self.variable(*variable));
@@ -211,6 +225,52 @@ impl Printer<'_> {
         }
         out.insert("options", traversal_options(traversal));
         out
+    }
+
+    /// A condition of a SEARCH as text.
+    fn search(&self, search: &Search) -> String {
+        let text = |expr: &Expr| print(expr, &self.plan.variables, &self.plan.binds);
+        let place = |place: &Place| {
+            let path = place.path.join(".");
+            place.analyzer.as_ref().map_or(path.clone(), |name| format!("{path}:{}", text(name)))
+        };
+        let all = |parts: &[Search], between: &str| {
+            let parts: Vec<String> = parts.iter().map(|part| self.search(part)).collect();
+            format!("({})", parts.join(between))
+        };
+        match search {
+            Search::Is(value) => text(value),
+            Search::Compare { place: at, operator, value } => {
+                format!("{} {} {}", place(at), operator, text(value))
+            }
+            Search::In { place: at, list } => format!("{} IN {}", place(at), text(list)),
+            Search::Items { place: at, quantity, operator, list } => {
+                let quantity = match quantity {
+                    Quantity::All => "ALL".to_owned(),
+                    Quantity::Any => "ANY".to_owned(),
+                    Quantity::None => "NONE".to_owned(),
+                    Quantity::AtLeast(least) => format!("AT LEAST ({})", text(least)),
+                };
+                format!("{} {quantity} {} {}", text(list), operator, place(at))
+            }
+            Search::Call { call, place: at, arguments } => {
+                let parts: Vec<String> =
+                    [place(at)].into_iter().chain(arguments.iter().map(text)).collect();
+                format!("{}({})", call.name(), parts.join(", "))
+            }
+            Search::And(parts) => all(parts, " && "),
+            Search::Or(parts) => all(parts, " || "),
+            Search::AtLeast(parts, least) => {
+                format!(
+                    "MIN_MATCH{}",
+                    all(parts, ", ").replacen('(', &format!("({}; ", text(least)), 1)
+                )
+            }
+            Search::Not(part) => format!("!({})", self.search(part)),
+            Search::Boost(part, factor) => {
+                format!("BOOST({}, {})", self.search(part), text(factor))
+            }
+        }
     }
 
     fn condition(&self, lookup: &Lookup) -> Value {

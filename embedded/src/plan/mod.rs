@@ -8,12 +8,14 @@ mod node;
 mod options;
 mod rules;
 mod scope;
+mod search;
 mod traversal;
 
 pub use build::plan;
 pub use explain::explain;
 pub use node::{
-    Aggregate, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order, Pipeline, Plan,
-    Traversal, UniqueVertices, Used, Write, WriteKind,
+    Aggregate, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order, Pipeline, Place,
+    Plan, Quantity, ScorerKind, Search, SearchCall, Traversal, UniqueVertices, Used, UsedView,
+    ViewScorer, Write, WriteKind,
 };
 pub use rules::writes;

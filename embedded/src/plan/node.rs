@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::expr::{Expr, Register};
-use crate::schema::{Collection, Graph, Index, VectorParams};
-use crate::syntax::{Direction, Name};
+use crate::schema::{Collection, Graph, Index, VectorParams, View};
+use crate::syntax::{Binary, Direction, Name};
 use crate::txn::WriteOptions;
 use crate::value::Value;
 
@@ -22,6 +22,8 @@ pub struct Plan {
     pub collections: Vec<Used>,
     /// The named graphs of the database, if the plan was made with them in sight.
     pub graphs: Option<BTreeMap<String, Arc<Graph>>>,
+    /// Loops over views.
+    pub views: Vec<UsedView>,
     /// Names of value binds by slot.
     pub binds: Vec<Name>,
     /// Whether the value of each slot was null when the plan was made.
@@ -49,6 +51,111 @@ pub struct Used {
     pub exclusive: bool,
 }
 
+/// A loop over a view.
+#[derive(Debug)]
+pub struct UsedView {
+    /// As the catalog had it when the plan was made.
+    pub view: Arc<View>,
+    /// The collections it holds.
+    pub collections: Vec<usize>,
+    /// Names of the only ones that are wanted.
+    pub only: Option<Vec<String>>,
+    /// The variable of the loop.
+    pub out: Register,
+    /// The condition.
+    pub search: Search,
+    /// Scores that are asked for.
+    pub scorers: Vec<ViewScorer>,
+    /// Whether everything committed so far has to be searched.
+    pub wait_for_sync: bool,
+    /// The scorer by which only the best rows are wanted, with offset and count of the LIMIT.
+    pub best: Option<(usize, Expr, Expr)>,
+}
+
+/// A score of the documents of a view.
+#[derive(Debug)]
+pub struct ViewScorer {
+    /// How it is computed.
+    pub kind: ScorerKind,
+    /// What follows the variable.
+    pub arguments: Vec<Expr>,
+    /// Where it goes.
+    pub out: Register,
+}
+
+/// Scorers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScorerKind {
+    /// `BM25(d, k, b)`
+    Bm25,
+    /// `TFIDF(d, normalize)`
+    Tfidf,
+}
+
+/// The condition of a SEARCH.
+#[derive(Debug)]
+pub enum Search {
+    /// The same for all documents.
+    Is(Expr),
+    /// `==`, `<`, `<=`, `>`, `>=`, `LIKE`; the attribute stands on the left.
+    Compare { place: Place, operator: Binary, value: Expr },
+    /// `d.a IN list`
+    In { place: Place, list: Expr },
+    /// `list ALL == d.a`
+    Items { place: Place, quantity: Quantity, operator: Binary, list: Expr },
+    /// A function of an attribute.
+    Call { call: SearchCall, place: Place, arguments: Vec<Expr> },
+    /// All of them.
+    And(Vec<Self>),
+    /// Any of them.
+    Or(Vec<Self>),
+    /// At least a number of them.
+    AtLeast(Vec<Self>, Expr),
+    /// `NOT`
+    Not(Box<Self>),
+    /// `BOOST`
+    Boost(Box<Self>, Expr),
+}
+
+/// An attribute of the document and the analyzer around it; `identity` without one.
+#[derive(Debug)]
+pub struct Place {
+    /// Attribute names.
+    pub path: Vec<Name>,
+    /// Name of the analyzer.
+    pub analyzer: Option<Expr>,
+}
+
+/// How many items of a list have to be found.
+#[derive(Debug)]
+pub enum Quantity {
+    /// Every one.
+    All,
+    /// At least one.
+    Any,
+    /// Not one.
+    None,
+    /// At least a number.
+    AtLeast(Expr),
+}
+
+/// Functions of an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchCall {
+    /// `PHRASE(d.a, part, gap, part, …)`
+    Phrase,
+    /// `EXISTS(d.a, type, analyzer)`
+    Exists,
+    /// `STARTS_WITH(d.a, prefix)`, `STARTS_WITH(d.a, prefixes, least)`
+    StartsWith,
+    /// `IN_RANGE(d.a, low, high, includeLow, includeHigh)`
+    InRange,
+    /// `LIKE(d.a, pattern)`
+    Like,
+    /// `LEVENSHTEIN_MATCH(d.a, target, distance, transpositions, maxTerms, prefix)`
+    LevenshteinMatch,
+}
+
 /// Nodes that rows are pushed through.
 #[derive(Debug, Default)]
 pub struct Pipeline {
@@ -67,6 +174,8 @@ pub enum Node {
     Index { collection: usize, out: Register, lookup: Box<Lookup> },
     /// The documents nearest to a vector.
     EnumerateNearVector(Box<NearVector>),
+    /// Documents that a view finds.
+    EnumerateView { view: usize, out: Register },
     /// The items of a list.
     EnumerateList { source: Expr, out: Register },
     /// Vertices along edges.
@@ -284,6 +393,7 @@ impl Node {
             Self::EnumerateCollection { .. } => "EnumerateCollectionNode",
             Self::Index { .. } => "IndexNode",
             Self::EnumerateNearVector(_) => "EnumerateNearVectorNode",
+            Self::EnumerateView { .. } => "EnumerateViewNode",
             Self::EnumerateList { .. } => "EnumerateListNode",
             Self::Traversal(_) => "TraversalNode",
             Self::Filter(_) => "FilterNode",
@@ -311,7 +421,10 @@ impl Node {
     /// The expressions in it.
     pub fn expressions(&self) -> Vec<&Expr> {
         match self {
-            Self::EnumerateCollection { .. } | Self::Gather => Vec::new(),
+            // A view's condition holds no subquery and nothing of another loop of its level.
+            Self::EnumerateCollection { .. } | Self::EnumerateView { .. } | Self::Gather => {
+                Vec::new()
+            }
             Self::Index { lookup, .. } => lookup.expressions(),
             Self::EnumerateNearVector(near) => {
                 let limit = [&near.limit.0, &near.limit.1];
@@ -362,6 +475,7 @@ impl Node {
         match self {
             Self::EnumerateCollection { out, .. }
             | Self::Index { out, .. }
+            | Self::EnumerateView { out, .. }
             | Self::EnumerateList { out, .. }
             | Self::Calculation { out, .. } => Some(*out),
             Self::EnumerateNearVector(near) => Some(near.out),
@@ -375,6 +489,20 @@ impl Traversal {
     pub fn outs(&self) -> impl Iterator<Item = Register> {
         let prune = self.prune.as_ref().and_then(|(_, out)| *out);
         [Some(self.vertex), self.edge, self.path, prune].into_iter().flatten()
+    }
+}
+
+impl SearchCall {
+    /// The name in the text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Phrase => "PHRASE",
+            Self::Exists => "EXISTS",
+            Self::StartsWith => "STARTS_WITH",
+            Self::InRange => "IN_RANGE",
+            Self::Like => "LIKE",
+            Self::LevenshteinMatch => "LEVENSHTEIN_MATCH",
+        }
     }
 }
 

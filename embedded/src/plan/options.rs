@@ -44,6 +44,11 @@ impl Builder<'_> {
         Ok(hint_of(&options))
     }
 
+    /// The `OPTIONS` of a loop over a view.
+    pub(super) fn view_options(&mut self, options: Option<&syntax::Expr>) -> Result<Value> {
+        self.options(options)
+    }
+
     /// The `OPTIONS` of a modification; `insert` lets `overwriteMode` count.
     pub(super) fn modification(
         &mut self,

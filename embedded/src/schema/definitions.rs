@@ -227,6 +227,14 @@ pub struct View {
     pub properties: Value,
 }
 
+impl View {
+    /// Whether it holds documents of a collection.
+    pub fn holds(&self, collection: &str) -> bool {
+        let links = self.properties.attribute("links");
+        links.as_object().is_some_and(|links| links.get(collection).is_some())
+    }
+}
+
 /// An analyzer as it was defined.
 #[derive(Clone, Debug)]
 pub struct Analyzer {

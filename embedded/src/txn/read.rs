@@ -54,6 +54,21 @@ impl Transaction {
         bytes.map(|bytes| whole(collection, &bytes)).transpose()
     }
 
+    /// A document by its local number, if it still has the revision under which it was found.
+    pub(crate) fn get_found(
+        &self,
+        collection: &Collection,
+        local: u64,
+        revision: u64,
+    ) -> Result<Option<Value>> {
+        let collection = self.readable(collection)?;
+        let Some(bytes) = self.state()?.document(collection.id, local)? else { return Ok(None) };
+        if Record::read(&bytes)?.revision != revision {
+            return Ok(None);
+        }
+        whole(collection, &bytes).map(Some)
+    }
+
     /// All documents in the order of their insertion.
     pub fn scan(&self, collection: &Collection) -> Result<Scan> {
         let lower = Key::Documents(collection.id).bytes();

@@ -1,6 +1,6 @@
 //! One transaction from begin to commit; every read sees the snapshot plus the transaction's own writes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -13,8 +13,9 @@ use super::overlay::Overlay;
 use super::vectors::Vectors;
 use crate::encode::{Key, Space, local_id_of_value};
 use crate::error::{Code, Error, Result};
-use crate::schema::{Collection, Database};
+use crate::schema::{Collection, Database, View};
 use crate::storage::{Bytes, Snapshot, Store};
+use crate::text::{Hits, Query, Scoring, Views};
 
 /// What all transactions share.
 pub(crate) struct Resources {
@@ -26,6 +27,8 @@ pub(crate) struct Resources {
     pub(crate) collection_locks: Arc<CollectionLocks>,
     /// Revisions and numbers.
     pub(crate) clock: Clock,
+    /// Views that can be searched.
+    pub(crate) views: Views,
     /// Highest numeric key by collection, where a generator has asked for it.
     pub(crate) last_keys: Mutex<HashMap<u64, u64>>,
     /// What is known of vector indexes.
@@ -236,6 +239,22 @@ impl Transaction {
     /// A revision above all before it.
     pub(crate) fn new_revision(&self) -> u64 {
         self.resources.clock.revision()
+    }
+
+    /// Looks into a view as it was committed last, whatever this transaction sees or wrote.
+    pub(crate) fn search_view(
+        &self,
+        view: &View,
+        query: &Query,
+        scorings: &[Scoring],
+        collections: Option<BTreeSet<u64>>,
+    ) -> Result<Hits> {
+        self.resources.views.search(view, query, scorings, collections)
+    }
+
+    /// Has a view take in all that is committed now.
+    pub(crate) fn drain_view(&self, view: &View) -> Result<()> {
+        self.resources.views.drain(&*self.resources.store, view)
     }
 
     /// What the transactions share.

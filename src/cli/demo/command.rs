@@ -139,6 +139,7 @@ fn summary(played: &Played, proof: &Proof, took: Duration) -> Value {
         "arangors_typed_share": metrics.typed_share(), "store_requests": metrics.typed + metrics.raw,
         "facts_planted": proof.facts.len(), "facts_stored": proof.facts.iter().filter(|fact| fact.is_stored).count(),
         "facts_in_window": proof.facts.iter().filter(|fact| fact.is_in_window).count(),
+        "facts_asked": proof.recalled.len(), "facts_recalled": proof.recalled.iter().filter(|one| one.is_proven).count(),
         "verify": proof.verdict.holds(),
     })
 }

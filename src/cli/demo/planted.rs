@@ -1,10 +1,18 @@
-//! The facts planted early in the shipped conversation: which of them still stand in the window, and that all of them are stored.
+//! The facts planted early in the shipped conversation: that all of them are stored, which still stand in the window, and that
+//! those which left it are found again.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::cli::demo::play::Sent;
+use crate::cli::demo::play::{AGENT, Sent};
 use crate::cli::exit::Failure;
 use crate::cli::output::{field, number};
+use crate::client::{Client, Problem, Write};
+
+/// Facts that are asked for, of those that left the window.
+pub(crate) const ASKED: usize = 3;
+
+/// Pages of results looked through for one fact.
+const PAGES_MAX: usize = 4;
 
 /// Questions, answers and the turns (from 1) that said them.
 const PLANTED: &str = include_str!("planted.json");
@@ -19,6 +27,71 @@ pub(crate) struct Fact {
     pub(crate) is_stored: bool,
     /// Something in the rendered window says it: the queue or the summary.
     pub(crate) is_in_window: bool,
+}
+
+/// What a search said of a fact that had left the window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Recalled {
+    pub(crate) question: String,
+    pub(crate) answer: String,
+    /// Sequence number of the message that says it.
+    pub(crate) seq: u64,
+    /// Its place among the results, from 1; none if it was not found.
+    pub(crate) rank: Option<usize>,
+    /// Digest of the receipt that came with the result.
+    pub(crate) digest: String,
+    /// Whether text and receipt of the result are those of the message that was sent.
+    pub(crate) is_proven: bool,
+}
+
+/// Asks for facts that left the window, in the words of their questions; reads only.
+pub(crate) async fn recall(
+    client: &Client,
+    facts: &[Fact],
+    sent: &[Sent],
+) -> Result<Vec<Recalled>, Problem> {
+    let mut found = Vec::new();
+    for fact in facts.iter().filter(|fact| !fact.is_in_window).take(ASKED) {
+        // A fact that was never sent is told of where it is looked for among what was stored.
+        if let Some(said) = sent.iter().find(|one| one.turn == fact.turn) {
+            found.push(ask(client, fact, said).await?);
+        }
+    }
+    Ok(found)
+}
+
+async fn ask(client: &Client, fact: &Fact, said: &Sent) -> Result<Recalled, Problem> {
+    let mut recalled = Recalled {
+        question: fact.question.clone(),
+        answer: fact.answer.clone(),
+        seq: said.seq,
+        rank: None,
+        digest: String::new(),
+        is_proven: false,
+    };
+    let mut before = 0;
+    let mut token = Value::Null;
+    for _ in 0..PAGES_MAX {
+        let query = json!({"query": fact.question, "rehydrate": false, "page_token": token});
+        let answer = client.tool(AGENT, "search_recall", &query, &Write::any()).await?;
+        let results = answer["result"]["results"].as_array().map_or(&[][..], Vec::as_slice);
+        if let Some(at) = results.iter().position(|result| number(result, "/seq") == said.seq) {
+            let result = &results[at];
+            recalled.rank = Some(before + at + 1);
+            recalled.digest = field(result, "/receipt/digest");
+            recalled.is_proven = field(result, "/content") == said.content
+                && recalled.digest == said.digest
+                && field(result, "/receipt/chain") == said.chain
+                && said.content.contains(&fact.answer);
+            break;
+        }
+        before += results.len();
+        token = answer["result"]["next_page_token"].clone();
+        if token.is_null() {
+            break;
+        }
+    }
+    Ok(recalled)
 }
 
 /// Looks for each fact in what was sent and in the window.

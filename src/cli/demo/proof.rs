@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::cli::context;
-use crate::cli::demo::planted::{self, Fact};
+use crate::cli::demo::planted::{self, Fact, Recalled};
 use crate::cli::demo::play::{AGENT, Played, Sent};
 use crate::cli::exit::Failure;
 use crate::cli::output::{self, field, number};
@@ -46,6 +46,8 @@ pub(crate) struct Proof {
     pub(crate) context: Value,
     /// Where the planted facts of the shipped conversation are now; none for another conversation.
     pub(crate) facts: Vec<Fact>,
+    /// What searches for facts that left the window found.
+    pub(crate) recalled: Vec<Recalled>,
     /// Occupancy and summary at the end, held against the limits like every answer.
     pub(crate) broken_at_end: Vec<String>,
 }
@@ -86,6 +88,10 @@ impl Proof {
         if gone > 0 {
             broken.push(format!("{gone} planted facts are not stored"));
         }
+        for one in self.recalled.iter().filter(|one| !one.is_proven) {
+            let what = if one.rank.is_some() { "with another text or receipt" } else { "not" };
+            broken.push(format!("\"{}\" was {what} found by search_recall", one.question));
+        }
         if !self.verdict.holds() {
             broken.push("verification failed".into());
         }
@@ -112,8 +118,10 @@ pub(crate) async fn prove(
         true => planted::facts(&played.sent, &rows, &context)?,
         false => Vec::new(),
     };
+    let recalled = planted::recall(client, &facts, &played.sent).await?;
     Ok(Proof {
         facts,
+        recalled,
         counts: compare(&played.sent, &rows),
         batches: batches(&rows),
         flushes: number(&state, "/counters/flushes"),
@@ -206,12 +214,40 @@ pub(crate) fn told(played: &Played, proof: &Proof, took: Duration) -> String {
         format!("THE WINDOW AT THE END\n{}", context::rendered(&proof.context)),
         format!("VERIFICATION\n{}", verify::told(&proof.verdict, None)),
         format!("FACTS PLANTED EARLY\n{}", facts(&proof.facts)),
+        format!("ASKED AFTER THEY LEFT THE WINDOW (search_recall)\n{}", recalled(&proof.recalled)),
         format!("CONSERVATION\n{}", conservation(played, proof, took)),
     ];
     if proof.facts.is_empty() {
         parts.retain(|part| !part.starts_with("FACTS"));
     }
+    if proof.recalled.is_empty() {
+        parts.retain(|part| !part.starts_with("ASKED"));
+    }
     parts.join("\n\n")
+}
+
+fn recalled(recalled: &[Recalled]) -> String {
+    let rows: Vec<Vec<String>> = recalled
+        .iter()
+        .map(|one| {
+            let place = one.rank.map_or("NOT FOUND".to_string(), |rank| format!("result {rank}"));
+            let proof = if one.is_proven { "as sent" } else { "NOT PROVEN" };
+            let digest = output::cell(&one.digest, 16);
+            vec![
+                one.question.clone(),
+                one.answer.clone(),
+                one.seq.to_string(),
+                place,
+                digest,
+                proof.into(),
+            ]
+        })
+        .collect();
+    output::table(
+        &["question", "answer", "seq", "found as", "receipt", "text and receipt"],
+        &[2],
+        &rows,
+    )
 }
 
 fn facts(facts: &[Fact]) -> String {

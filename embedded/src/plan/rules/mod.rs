@@ -1,5 +1,6 @@
 //! Rules in the order in which they run; each answers whether it changed the pipeline.
 
+mod best_of_view;
 mod gather_before_write;
 mod move_filters_up;
 mod use_index_for_sort;
@@ -23,6 +24,9 @@ pub(super) fn improve(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<()> {
     }
     if use_index_for_sort::apply(pipeline, plan) {
         applied(plan, "use-index-for-sort");
+    }
+    if best_of_view::apply(pipeline, plan) {
+        applied(plan, "optimize-topk-of-view");
     }
     gather_before_write::apply(pipeline, plan);
     stages(pipeline);
@@ -71,6 +75,7 @@ pub(super) fn touched(node: &Node, plan: &Plan) -> (Vec<usize>, Vec<usize>) {
         Node::EnumerateNearVector(near) => reads.push(near.collection),
         // An edge may lead into any collection of the query.
         Node::Traversal(_) => reads.extend(0..plan.collections.len()),
+        Node::EnumerateView { view, .. } => reads.extend(&plan.views[*view].collections),
         Node::Write(write) => {
             writes.push(write.collection);
             if let WriteKind::Upsert { lookup, .. } = &write.kind {

@@ -36,6 +36,10 @@ fn may_pass(node: &Node, needed: &[Register], plan: &Plan) -> bool {
         Node::Filter(condition) => condition.is_pure(),
         Node::Sort(_) => true,
         Node::EnumerateCollection { out, .. } | Node::Index { out, .. } => !needed.contains(out),
+        Node::EnumerateView { view, out } => {
+            let scores = plan.views[*view].scorers.iter().map(|scorer| scorer.out);
+            !scores.chain([*out]).any(|register| needed.contains(&register))
+        }
         Node::EnumerateList { source: value, out } | Node::Calculation { value, out } => {
             let quiet =
                 value.is_pure() || touched(node, plan).1.is_empty() && !has_live_call(value);

@@ -197,7 +197,8 @@ fn never_null(field: &[String], conditions: &[Condition<'_>], bind_was_null: &[b
     })
 }
 
-/// Equalities for the first fields, then a list or a range for the next one; `whole` is added if all fields are equal.
+/// Equalities for the first fields, then a list or a range for the next one; `whole` is added if all fields are equal,
+/// half of it if the last one is in a list.
 fn candidate(
     index: &Arc<Index>,
     fields: &[Vec<String>],
@@ -252,6 +253,9 @@ fn candidate(
     }
     if lookup.equals.len() == fields.len() {
         worth += whole;
+    } else if lookup.one_of.is_some() && lookup.equals.len() + 1 == fields.len() {
+        // At most one document for each item of the list: less than behind some of the fields of another index.
+        worth += whole / 2;
     }
     (worth > 0).then_some(Candidate { lookup, answered, worth, never_null: Vec::new() })
 }

@@ -1,0 +1,351 @@
+//! The condition of a SEARCH with its values: what the segments are asked.
+
+use std::sync::Arc;
+
+use super::executor::Executor;
+use crate::error::{Code, Error, Result};
+use crate::expr::{Expr, Row, eval};
+use crate::plan::{Place, Quantity, Search, SearchCall};
+use crate::syntax::Binary;
+use crate::text::{self, Analysis, Choice, Edits, Field, Part, Query};
+use crate::value::Value;
+
+/// The analyzer outside of every `ANALYZER()`.
+const IDENTITY: &str = "identity";
+/// Items of a list that a SEARCH compares with.
+const ITEMS_MAX: usize = 100_000;
+/// Edits of a LEVENSHTEIN_MATCH, and those with transpositions (ArangoDB).
+const EDITS_MAX: usize = 4;
+const EDITS_WITH_TRANSPOSITIONS_MAX: usize = 3;
+/// `maxTerms` of a LEVENSHTEIN_MATCH that does not say (ArangoDB).
+const NEAR_TERMS: i64 = 64;
+
+impl Executor<'_> {
+    /// A condition with the values of the row.
+    pub(super) fn query(&mut self, search: &Search, row: &mut Row) -> Result<Query> {
+        Ok(match search {
+            Search::Is(value) => {
+                if self.value(value, row)?.is_true() {
+                    Query::All
+                } else {
+                    Query::Nothing
+                }
+            }
+            Search::Compare { place, operator, value } => {
+                let field = self.field(place, row)?;
+                let value = self.value(value, row)?;
+                compared(&field, *operator, value)?
+            }
+            Search::In { place, list } => {
+                let field = self.field(place, row)?;
+                let items = self.items_of(list, row)?;
+                any(items.iter().map(|item| compared(&field, Binary::Equal, item.clone())))?
+            }
+            Search::Items { place, quantity, operator, list } => {
+                self.items(place, quantity, *operator, list, row)?
+            }
+            Search::Call { call, place, arguments } => {
+                let field = self.field(place, row)?;
+                let arguments = arguments
+                    .iter()
+                    .map(|argument| self.value(argument, row))
+                    .collect::<Result<Vec<_>>>()?;
+                call_of(*call, field, &arguments)?
+            }
+            Search::And(parts) => Query::And(self.queries(parts, row)?),
+            Search::Or(parts) => Query::AtLeast(1, self.queries(parts, row)?),
+            Search::AtLeast(parts, least) => {
+                let least = self.value(least, row)?;
+                Query::AtLeast(count(&least, "MIN_MATCH")?, self.queries(parts, row)?)
+            }
+            Search::Not(part) => Query::Not(Box::new(self.query(part, row)?)),
+            Search::Boost(part, factor) => {
+                let factor = self.value(factor, row)?;
+                let Some(number) = factor.as_f64().filter(|number| *number >= 0.0) else {
+                    return Err(mistyped("BOOST", &factor));
+                };
+                Query::Boost(Box::new(self.query(part, row)?), number as f32)
+            }
+        })
+    }
+
+    /// `TOKENS(text, analyzer)`: a list of tokens for a text, the same shape of lists for a list of texts.
+    pub(super) fn tokens(&self, arguments: &[Value]) -> Result<Value> {
+        let [given, name] = arguments else { return Err(Error::of(Code::Internal)) };
+        let name = name.as_str().ok_or_else(|| mistyped("TOKENS", name))?;
+        tokens(&*text::find(self.database, name)?, given)
+    }
+
+    fn queries(&mut self, parts: &[Search], row: &mut Row) -> Result<Vec<Query>> {
+        parts.iter().map(|part| self.query(part, row)).collect()
+    }
+
+    fn value(&mut self, value: &Expr, row: &mut Row) -> Result<Value> {
+        eval(value, row, self.binds, self)
+    }
+
+    fn items_of(&mut self, list: &Expr, row: &mut Row) -> Result<Items> {
+        let list = self.value(list, row)?;
+        match list {
+            Value::Array(items) if items.len() <= ITEMS_MAX => Ok(items),
+            Value::Array(items) => {
+                let text = format!(
+                    "a SEARCH compares with {ITEMS_MAX} items at most, not {}",
+                    items.len()
+                );
+                Err(Error::new(Code::ResourceLimit, text))
+            }
+            other => Err(mistyped("IN", &other)),
+        }
+    }
+
+    fn field(&mut self, place: &Place, row: &mut Row) -> Result<Field> {
+        let name = match &place.analyzer {
+            None => Value::from(IDENTITY),
+            Some(name) => self.value(name, row)?,
+        };
+        let name = name.as_str().ok_or_else(|| mistyped("ANALYZER", &name))?;
+        Ok(Field { path: place.path.clone(), analysis: text::find(self.database, name)? })
+    }
+
+    fn items(
+        &mut self,
+        place: &Place,
+        quantity: &Quantity,
+        operator: Binary,
+        list: &Expr,
+        row: &mut Row,
+    ) -> Result<Query> {
+        let field = self.field(place, row)?;
+        let items = self.items_of(list, row)?;
+        let one = |item: &Value| {
+            let item = item.clone();
+            match operator {
+                // The item stands on the left.
+                Binary::Less => compared(&field, Binary::Greater, item),
+                Binary::LessEqual => compared(&field, Binary::GreaterEqual, item),
+                Binary::Greater => compared(&field, Binary::Less, item),
+                Binary::GreaterEqual => compared(&field, Binary::LessEqual, item),
+                Binary::Equal | Binary::In => compared(&field, Binary::Equal, item),
+                Binary::NotEqual | Binary::NotIn => {
+                    Ok(Query::Not(Box::new(compared(&field, Binary::Equal, item)?)))
+                }
+                other => Err(Error::unsupported(format!("the operator {other} in SEARCH"))),
+            }
+        };
+        let queries = items.iter().map(one).collect::<Result<Vec<_>>>()?;
+        Ok(match quantity {
+            Quantity::None => Query::Not(Box::new(Query::AtLeast(1, queries))),
+            // Nothing is found by no tokens.
+            _ if queries.is_empty() => Query::Nothing,
+            Quantity::All => Query::And(queries),
+            Quantity::Any => Query::AtLeast(1, queries),
+            Quantity::AtLeast(least) => {
+                let least = self.value(least, row)?;
+                Query::AtLeast(count(&least, "AT LEAST")?, queries)
+            }
+        })
+    }
+}
+
+type Items = Arc<Vec<Value>>;
+
+fn any(parts: impl Iterator<Item = Result<Query>>) -> Result<Query> {
+    Ok(Query::AtLeast(1, parts.collect::<Result<_>>()?))
+}
+
+fn compared(field: &Field, operator: Binary, value: Value) -> Result<Query> {
+    let field = field.clone();
+    Ok(match operator {
+        Binary::Equal => Query::Equal(field, value),
+        Binary::Less => Query::Range(field, None, Some((value, false))),
+        Binary::LessEqual => Query::Range(field, None, Some((value, true))),
+        Binary::Greater => Query::Range(field, Some((value, false)), None),
+        Binary::GreaterEqual => Query::Range(field, Some((value, true)), None),
+        Binary::Like => Query::Like(field, text_of(&value, "LIKE")?),
+        other => return Err(Error::unsupported(format!("the operator {other} in SEARCH"))),
+    })
+}
+
+fn call_of(call: SearchCall, field: Field, arguments: &[Value]) -> Result<Query> {
+    match (call, arguments) {
+        (SearchCall::Phrase, parts) => phrase(field, parts),
+        (SearchCall::Exists, arguments) => exists(field, arguments),
+        (SearchCall::StartsWith, [Value::Array(prefixes), rest @ ..]) => {
+            let least = rest.first().map_or(Ok(1), |least| count(least, "STARTS_WITH"))?;
+            let one =
+                |prefix: &Value| Ok(Query::Prefix(field.clone(), text_of(prefix, "STARTS_WITH")?));
+            Ok(Query::AtLeast(least, prefixes.iter().map(one).collect::<Result<_>>()?))
+        }
+        (SearchCall::StartsWith, [prefix]) => {
+            Ok(Query::Prefix(field, text_of(prefix, "STARTS_WITH")?))
+        }
+        (SearchCall::InRange, [low, high, include_low, include_high]) => {
+            let flag = |value: &Value| match value {
+                Value::Bool(flag) => Ok(*flag),
+                other => Err(mistyped("IN_RANGE", other)),
+            };
+            let (low, high) =
+                ((low.clone(), flag(include_low)?), (high.clone(), flag(include_high)?));
+            Ok(Query::Range(field, Some(low), Some(high)))
+        }
+        (SearchCall::Like, [pattern]) => Ok(Query::Like(field, text_of(pattern, "LIKE")?)),
+        (SearchCall::LevenshteinMatch, arguments) => Ok(Query::Near(field, edits(arguments)?)),
+        (call, arguments) => Err(mistyped(call.name(), &Value::array(arguments.to_vec()))),
+    }
+}
+
+/// Texts become tokens, numbers between them are gaps; an object is one place.
+fn phrase(field: Field, parts: &[Value]) -> Result<Query> {
+    let parts = match parts {
+        [Value::Array(parts)] => parts.as_slice(),
+        parts => parts,
+    };
+    let mut out: Vec<Part> = Vec::new();
+    let mut gap = 0;
+    let mut after_gap = true;
+    for (at, part) in parts.iter().enumerate() {
+        if part.as_f64().is_some() {
+            if after_gap || at + 1 == parts.len() {
+                return Err(mistyped("PHRASE", part));
+            }
+            gap += count(part, "PHRASE")?;
+            after_gap = true;
+            continue;
+        }
+        after_gap = false;
+        let mut add = |choices: Vec<Choice>| {
+            let gap = u32::try_from(std::mem::take(&mut gap)).unwrap_or(u32::MAX / 2);
+            out.push(Part { gap, choices });
+        };
+        match part {
+            Value::String(text) => {
+                for token in field.analysis.tokens(text) {
+                    add(vec![Choice::Token(token)]);
+                }
+            }
+            Value::Array(texts) => {
+                for text in texts.iter() {
+                    for token in field.analysis.tokens(&text_of(text, "PHRASE")?) {
+                        add(vec![Choice::Token(token)]);
+                    }
+                }
+            }
+            object => add(choices(object)?),
+        }
+    }
+    Ok(if out.is_empty() { Query::Nothing } else { Query::Phrase(field, out) })
+}
+
+/// What an object of a PHRASE says may stand in one place.
+fn choices(part: &Value) -> Result<Vec<Choice>> {
+    let object = part.as_object().ok_or_else(|| mistyped("PHRASE", part))?;
+    let mut entries = object.iter();
+    let (Some((kind, value)), None) = (entries.next(), entries.next()) else {
+        return Err(mistyped("PHRASE", part));
+    };
+    let one = |value: &Value| -> Result<Value> {
+        match value.as_array() {
+            Some([one]) => Ok(one.clone()),
+            Some(_) => Err(mistyped("PHRASE", part)),
+            None => Ok(value.clone()),
+        }
+    };
+    Ok(match &*kind.to_uppercase() {
+        "TERM" => vec![Choice::Token(text_of(&one(value)?, "PHRASE")?)],
+        "TERMS" => {
+            let terms = value.as_array().ok_or_else(|| mistyped("PHRASE", part))?;
+            let terms = terms.iter().map(|term| Ok(Choice::Token(text_of(term, "PHRASE")?)));
+            terms.collect::<Result<_>>()?
+        }
+        "STARTS_WITH" => vec![Choice::Prefix(text_of(&one(value)?, "PHRASE")?)],
+        "WILDCARD" => vec![Choice::Like(text_of(&one(value)?, "PHRASE")?)],
+        "LEVENSHTEIN_MATCH" => {
+            vec![Choice::Near(edits(value.as_array().unwrap_or_default())?)]
+        }
+        "IN_RANGE" => {
+            let Some([low, high, Value::Bool(include_low), Value::Bool(include_high)]) =
+                value.as_array()
+            else {
+                return Err(mistyped("PHRASE", part));
+            };
+            let low = (text_of(low, "PHRASE")?, *include_low);
+            let high = (text_of(high, "PHRASE")?, *include_high);
+            vec![Choice::Range(Some(low), Some(high))]
+        }
+        other => return Err(Error::unsupported(format!("'{other}' in a PHRASE"))),
+    })
+}
+
+fn exists(field: Field, arguments: &[Value]) -> Result<Query> {
+    let what = match arguments {
+        [] => "any".to_owned(),
+        [kind] => match kind.as_str() {
+            Some(kind @ ("string" | "numeric" | "bool" | "null")) => kind.to_owned(),
+            Some("boolean") => "bool".to_owned(),
+            Some("type") => "any".to_owned(),
+            Some("analyzer") => format!("analyzer:{}", field.analysis.name),
+            Some(other) => return Err(Error::unsupported(format!("EXISTS() with '{other}'"))),
+            None => return Err(mistyped("EXISTS", kind)),
+        },
+        [kind, name] if kind.as_str() == Some("analyzer") => {
+            let name = text_of(name, "EXISTS")?;
+            format!("analyzer:{}", name.rsplit_once("::").map_or(name.as_str(), |(_, name)| name))
+        }
+        [kind, ..] => return Err(mistyped("EXISTS", kind)),
+    };
+    Ok(Query::Exists(field.path, what))
+}
+
+fn edits(arguments: &[Value]) -> Result<Edits> {
+    let wrong = || mistyped("LEVENSHTEIN_MATCH", &Value::array(arguments.to_vec()));
+    let [target, distance, rest @ ..] = arguments else { return Err(wrong()) };
+    let transpositions = match rest.first() {
+        None => true,
+        Some(Value::Bool(transpositions)) => *transpositions,
+        Some(_) => return Err(wrong()),
+    };
+    let distance = count(distance, "LEVENSHTEIN_MATCH")?;
+    let max = if transpositions { EDITS_WITH_TRANSPOSITIONS_MAX } else { EDITS_MAX };
+    if distance > max || rest.len() > 3 {
+        return Err(wrong());
+    }
+    let terms_max = count(rest.get(1).unwrap_or(&Value::Int(NEAR_TERMS)), "LEVENSHTEIN_MATCH")?;
+    let prefix =
+        rest.get(2).map_or(Ok(String::new()), |text| text_of(text, "LEVENSHTEIN_MATCH"))?;
+    let target = text_of(target, "LEVENSHTEIN_MATCH")?;
+    Ok(Edits { target, distance, transpositions, terms_max, prefix })
+}
+
+fn tokens(analysis: &Analysis, given: &Value) -> Result<Value> {
+    match given {
+        Value::String(text) => {
+            Ok(Value::array(analysis.tokens(text).into_iter().map(Value::from).collect()))
+        }
+        Value::Array(items) => {
+            let items = items.iter().map(|item| tokens(analysis, item));
+            Ok(Value::array(items.collect::<Result<_>>()?))
+        }
+        other => {
+            Err(Error::unsupported(format!("TOKENS() of a value of type {}", other.type_name())))
+        }
+    }
+}
+
+fn text_of(value: &Value, function: &str) -> Result<String> {
+    value.as_str().map(str::to_owned).ok_or_else(|| mistyped(function, value))
+}
+
+/// A number of things: an integer from 0.
+fn count(value: &Value, function: &str) -> Result<usize> {
+    let number = value.as_f64().filter(|number| *number >= 0.0 && number.fract() == 0.0);
+    number
+        .filter(|number| *number <= f64::from(u32::MAX))
+        .map(|number| number as usize)
+        .ok_or_else(|| mistyped(function, value))
+}
+
+fn mistyped(function: &str, value: &Value) -> Error {
+    let text = format!("{function} in SEARCH cannot be given {}", value.to_json());
+    Error::new(Code::BadParameter, text)
+}

@@ -1,0 +1,190 @@
+//! Loops over views: what the segments find is loaded through the transaction, the best first where that is enough.
+
+use std::collections::BTreeSet;
+
+use super::executor::{Executor, Flow, Pass};
+use crate::error::{Code, Error, Result};
+use crate::expr::{Expr, Row, eval};
+use crate::plan::{ScorerKind, UsedView, ViewScorer};
+use crate::text::{Hit, Hits, Scoring};
+use crate::value::Value;
+
+/// Hits read at first, so that an early end costs little; each further batch is four times as large.
+const FIRST_BATCH: usize = 16;
+/// Hits read at once.
+const BATCH_MAX: usize = 1024;
+/// Arguments that a BM25 without arguments has (ArangoDB's defaults).
+const BM25: (f32, f32) = (1.2, 0.75);
+
+impl<'q> Executor<'q> {
+    /// Sends each document that a view finds down from behind the loop.
+    pub(super) fn view(
+        &mut self,
+        pass: &mut Pass<'q>,
+        at: usize,
+        row: &mut Row,
+        number: usize,
+    ) -> Result<Flow> {
+        let used = &self.plan.views[number];
+        let query = self.query(&used.search, row)?;
+        let scorings = used
+            .scorers
+            .iter()
+            .map(|scorer| self.scoring(scorer, row))
+            .collect::<Result<Vec<_>>>()?;
+        let only = used.only.as_ref().map(|names| self.numbers(used, names));
+        if used.wait_for_sync {
+            self.transaction.drain_view(&used.view)?;
+        }
+        let hits = self.transaction.search_view(&used.view, &query, &scorings, only)?;
+        match &used.best {
+            Some((scorer, offset, count)) if pass.counting.is_none() => {
+                let wanted = self.limit_number(offset, row)?;
+                let wanted = wanted.saturating_add(self.limit_number(count, row)?);
+                self.best(pass, at, row, used, hits, *scorer, wanted)
+            }
+            _ => self.any(pass, at, row, used, hits),
+        }
+    }
+
+    fn any(
+        &mut self,
+        pass: &mut Pass<'q>,
+        at: usize,
+        row: &mut Row,
+        used: &'q UsedView,
+        mut hits: Hits,
+    ) -> Result<Flow> {
+        let mut batch = FIRST_BATCH;
+        loop {
+            let page = hits.next(batch)?;
+            if page.is_empty() {
+                return Ok(Flow::More);
+            }
+            for hit in page {
+                let Some(document) = self.load_hit(used, &hit)? else { continue };
+                if self.found(pass, at, row, used, &hit, document)? == Flow::Enough {
+                    return Ok(Flow::Enough);
+                }
+            }
+            batch = (batch * 4).min(BATCH_MAX);
+        }
+    }
+
+    /// The rows that a SORT by the score with a LIMIT behind it can want: so many, and all that score as the last one.
+    #[allow(clippy::too_many_arguments, reason = "a step of one loop")]
+    fn best(
+        &mut self,
+        pass: &mut Pass<'q>,
+        at: usize,
+        row: &mut Row,
+        used: &'q UsedView,
+        mut hits: Hits,
+        scorer: usize,
+        wanted: u64,
+    ) -> Result<Flow> {
+        let held = self.budget.held();
+        let mut left = wanted;
+        let mut last = f32::INFINITY;
+        let mut batch = usize::try_from(wanted).unwrap_or(BATCH_MAX).clamp(FIRST_BATCH, BATCH_MAX);
+        while wanted > 0 {
+            let budget = &mut self.budget;
+            let page = hits.next_best(scorer, batch, &mut |bytes| {
+                budget.look()?;
+                budget.hold(bytes)
+            })?;
+            if page.is_empty() {
+                break;
+            }
+            for hit in page {
+                let score = hit.scores[scorer];
+                if left == 0 && score < last {
+                    self.budget.release_to(held);
+                    return Ok(Flow::More);
+                }
+                let Some(document) = self.load_hit(used, &hit)? else { continue };
+                if left > 0 {
+                    left -= 1;
+                    last = score;
+                }
+                if self.found(pass, at, row, used, &hit, document)? == Flow::Enough {
+                    return Ok(Flow::Enough);
+                }
+            }
+            batch = (batch * 4).min(BATCH_MAX);
+        }
+        Ok(Flow::More)
+    }
+
+    /// The document of a hit, unless it is gone or another one by now.
+    fn load_hit(&mut self, used: &UsedView, hit: &Hit) -> Result<Option<Value>> {
+        self.stats.scanned_index += 1;
+        self.stats.document_lookups += 1;
+        self.budget.row()?;
+        let collections = used.collections.iter().map(|at| &self.plan.collections[*at].collection);
+        let mut collections = collections;
+        let Some(collection) = collections.find(|collection| collection.id == hit.collection)
+        else {
+            return Ok(None);
+        };
+        self.transaction.get_found(collection, hit.local, hit.revision)
+    }
+
+    fn found(
+        &mut self,
+        pass: &mut Pass<'q>,
+        at: usize,
+        row: &mut Row,
+        used: &UsedView,
+        hit: &Hit,
+        document: Value,
+    ) -> Result<Flow> {
+        row[used.out] = document;
+        for (scorer, score) in used.scorers.iter().zip(&hit.scores) {
+            row[scorer.out] = Value::Double(f64::from(*score));
+        }
+        self.push(pass, at + 1, row)
+    }
+
+    fn numbers(&self, used: &UsedView, names: &[String]) -> BTreeSet<u64> {
+        let collections = used.collections.iter().map(|at| &self.plan.collections[*at].collection);
+        collections
+            .filter(|collection| names.contains(&collection.name))
+            .map(|collection| collection.id)
+            .collect()
+    }
+
+    fn scoring(&mut self, scorer: &ViewScorer, row: &mut Row) -> Result<Scoring> {
+        let arguments = &scorer.arguments;
+        match scorer.kind {
+            ScorerKind::Bm25 => {
+                let k = self.factor(arguments.first(), BM25.0, row)?;
+                Ok(Scoring::Bm25 { k, b: self.factor(arguments.get(1), BM25.1, row)? })
+            }
+            ScorerKind::Tfidf => {
+                let normalize = match arguments.first() {
+                    None => false,
+                    Some(value) => match eval(value, row, self.binds, self)? {
+                        Value::Bool(normalize) => normalize,
+                        other => return Err(bad_argument("TFIDF", &other)),
+                    },
+                };
+                Ok(Scoring::Tfidf { normalize })
+            }
+        }
+    }
+
+    fn factor(&mut self, value: Option<&Expr>, default: f32, row: &mut Row) -> Result<f32> {
+        let Some(value) = value else { return Ok(default) };
+        let value = eval(value, row, self.binds, self)?;
+        match value.as_f64() {
+            Some(number) if number >= 0.0 => Ok(number as f32),
+            _ => Err(bad_argument("BM25", &value)),
+        }
+    }
+}
+
+fn bad_argument(function: &str, value: &Value) -> Error {
+    let text = format!("{function}() cannot be called with {}", value.to_json());
+    Error::new(Code::BadParameter, text)
+}

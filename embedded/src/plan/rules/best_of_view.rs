@@ -1,0 +1,24 @@
+//! Where a SORT by a score with a LIMIT follows a loop over a view at once, only the best documents are loaded.
+
+use crate::expr::Expr;
+use crate::plan::node::{Node, Pipeline, Plan};
+
+/// Tells the loop what is wanted; whether there is one.
+pub(super) fn apply(pipeline: &Pipeline, plan: &mut Plan) -> bool {
+    let mut changed = false;
+    for window in pipeline.nodes.windows(3) {
+        let [Node::EnumerateView { view, .. }, Node::Sort(keys), Node::Limit { offset, count }] =
+            window
+        else {
+            continue;
+        };
+        let Some((Expr::Register(key), true)) = keys.first() else { continue };
+        let used = &mut plan.views[*view];
+        let scorer = used.scorers.iter().position(|scorer| scorer.out == *key);
+        if let Some(scorer) = scorer {
+            used.best = Some((scorer, offset.clone(), count.clone()));
+            changed = true;
+        }
+    }
+    changed
+}

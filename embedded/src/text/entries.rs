@@ -1,0 +1,119 @@
+//! What a view holds of one document: its terms with their places, and the length of each field.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::link::Level;
+use super::terms::{Path, Type, token};
+use crate::limits::VIEW_DOCUMENT_TERMS_MAX;
+use crate::value::Value;
+
+/// Longest term that is held; a longer token is found by nothing.
+pub(super) const TERM_BYTES_MAX: usize = 32_766;
+/// Places between two items of an array, so that no phrase reaches from one into the next.
+const ITEM_GAP: u32 = 1000;
+
+/// The terms of a document.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    /// Terms and their places in their fields.
+    pub(super) terms: Vec<(String, u32)>,
+    /// Number of tokens by field (path and analyzer).
+    pub(super) lengths: BTreeMap<String, u64>,
+    /// Whether it had more terms than a document may have.
+    pub(super) cut: bool,
+    places: BTreeMap<String, u32>,
+    stored: BTreeSet<String>,
+}
+
+impl Entries {
+    /// What a link holds of a document.
+    pub(super) fn of(level: &Level, document: &Value) -> Self {
+        let mut entries = Self::default();
+        entries.value(level, &Path::default(), document);
+        entries
+    }
+
+    fn value(&mut self, level: &Level, path: &Path, value: &Value) {
+        match value {
+            Value::Object(object) => {
+                for (name, inner) in object.iter() {
+                    if let Some(level) = level.field(name) {
+                        self.value(level, &path.with(name), inner);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                for item in items.iter() {
+                    self.value(level, path, item);
+                }
+            }
+            Value::String(text) => self.text(level, path, text),
+            Value::Null | Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Double(_) => {
+                let kind = Type::of(value).expect("these four have a type");
+                let field = path.typed(kind);
+                self.add(&field, [token(value)]);
+                self.stored(level, path, Stored::of(kind));
+            }
+        }
+    }
+
+    fn text(&mut self, level: &Level, path: &Path, text: &str) {
+        for analysis in &level.analyzers {
+            self.add(&path.analyzed(analysis), analysis.tokens(text));
+            if level.store {
+                self.once(&path.typed(Type::Stored), &format!("analyzer:{}", analysis.name));
+            }
+        }
+        self.stored(level, path, "string");
+    }
+
+    fn stored(&mut self, level: &Level, path: &Path, kind: &str) {
+        if level.store {
+            let field = path.typed(Type::Stored);
+            self.once(&field, "any");
+            self.once(&field, kind);
+        }
+    }
+
+    fn once(&mut self, field: &str, token: &str) {
+        let term = format!("{field}{token}");
+        if self.stored.insert(term.clone()) {
+            self.terms.push((term, 0));
+        }
+    }
+
+    /// Adds the tokens of one value behind those that the field has already.
+    fn add(&mut self, field: &str, tokens: impl IntoIterator<Item = String>) {
+        let mut place = self.places.get(field).map_or(0, |last| last + ITEM_GAP);
+        let mut count = 0;
+        for token in tokens {
+            if self.terms.len() >= VIEW_DOCUMENT_TERMS_MAX {
+                self.cut = true;
+                break;
+            }
+            if field.len() + token.len() <= TERM_BYTES_MAX {
+                self.terms.push((format!("{field}{token}"), place));
+            }
+            place += 1;
+            count += 1;
+        }
+        if count > 0 {
+            *self.lengths.entry(field.to_owned()).or_default() += count;
+            self.places.insert(field.to_owned(), place);
+        }
+    }
+}
+
+/// What `EXISTS` calls the types.
+struct Stored;
+
+impl Stored {
+    fn of(kind: Type) -> &'static str {
+        match kind {
+            Type::Null => "null",
+            Type::Bool => "bool",
+            Type::Number => "numeric",
+            Type::Stored => "any",
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Matchers walk the documents of one segment that fulfil a condition, in rising order, and score them.
+
+use std::sync::Arc;
+
+use tantivy::columnar::Column;
+use tantivy::postings::{Postings, SegmentPostings};
+use tantivy::query::BitSetDocSet;
+use tantivy::{DocId, DocSet, TERMINATED};
+
+use super::score::Weight;
+
+/// The documents of a condition in one segment.
+pub(super) trait Matcher: Send {
+    /// The current document; `TERMINATED` behind the last one.
+    fn doc(&self) -> DocId;
+    /// Goes to the next document.
+    fn advance(&mut self) -> DocId;
+    /// Goes to the first document that is not before `target`, which is not before the current one.
+    fn seek(&mut self, target: DocId) -> DocId;
+    /// About how many documents there are.
+    fn cost(&self) -> u32;
+    /// The current document's score by the scorer of a number.
+    fn score(&mut self, scorer: usize) -> f32;
+}
+
+/// Lengths of one field.
+pub(super) type Lengths = Option<Column<i64>>;
+
+/// The length of a field of a document.
+pub(super) fn length(lengths: &Lengths, doc: DocId) -> f32 {
+    lengths.as_ref().and_then(|column| column.first(doc)).map_or(0.0, |length| length as f32)
+}
+
+/// Documents with a term.
+pub(super) struct Term {
+    pub(super) postings: SegmentPostings,
+    pub(super) lengths: Lengths,
+    pub(super) weights: Arc<[Weight]>,
+}
+
+impl Matcher for Term {
+    fn doc(&self) -> DocId {
+        self.postings.doc()
+    }
+
+    fn advance(&mut self) -> DocId {
+        self.postings.advance()
+    }
+
+    fn seek(&mut self, target: DocId) -> DocId {
+        self.postings.seek(target)
+    }
+
+    fn cost(&self) -> u32 {
+        self.postings.size_hint()
+    }
+
+    fn score(&mut self, scorer: usize) -> f32 {
+        let Some(weight) = self.weights.get(scorer) else { return 0.0 };
+        let length =
+            if weight.wants_length() { length(&self.lengths, self.postings.doc()) } else { 0.0 };
+        weight.score(self.postings.term_freq() as f32, length)
+    }
+}
+
+/// Documents of a set, without a score.
+pub(super) struct Set(pub(super) BitSetDocSet, pub(super) u32);
+
+impl Matcher for Set {
+    fn doc(&self) -> DocId {
+        self.0.doc()
+    }
+
+    fn advance(&mut self) -> DocId {
+        self.0.advance()
+    }
+
+    fn seek(&mut self, target: DocId) -> DocId {
+        self.0.seek(target)
+    }
+
+    fn cost(&self) -> u32 {
+        self.1
+    }
+
+    fn score(&mut self, _: usize) -> f32 {
+        0.0
+    }
+}
+
+/// All documents of a segment.
+pub(super) struct All {
+    doc: DocId,
+    end: DocId,
+}
+
+impl All {
+    /// From the first to the one before `end`.
+    pub(super) fn new(end: DocId) -> Self {
+        Self { doc: if end == 0 { TERMINATED } else { 0 }, end }
+    }
+}
+
+impl Matcher for All {
+    fn doc(&self) -> DocId {
+        self.doc
+    }
+
+    fn advance(&mut self) -> DocId {
+        self.seek(self.doc.saturating_add(1))
+    }
+
+    fn seek(&mut self, target: DocId) -> DocId {
+        self.doc = if target < self.end { target } else { TERMINATED };
+        self.doc
+    }
+
+    fn cost(&self) -> u32 {
+        self.end
+    }
+
+    fn score(&mut self, _: usize) -> f32 {
+        0.0
+    }
+}
+
+/// Documents that all children have; the rarest child leads.
+pub(super) struct Every {
+    children: Vec<Box<dyn Matcher>>,
+    doc: DocId,
+}
+
+impl Every {
+    /// Of one child or more.
+    pub(super) fn new(mut children: Vec<Box<dyn Matcher>>) -> Self {
+        children.sort_by_key(|child| child.cost());
+        let first = children.first().map_or(TERMINATED, |child| child.doc());
+        let mut every = Self { children, doc: TERMINATED };
+        every.doc = every.align(first);
+        every
+    }
+
+    fn align(&mut self, mut target: DocId) -> DocId {
+        'again: while target != TERMINATED {
+            for child in &mut self.children {
+                let doc = if child.doc() < target { child.seek(target) } else { child.doc() };
+                if doc > target {
+                    target = doc;
+                    continue 'again;
+                }
+            }
+            return target;
+        }
+        TERMINATED
+    }
+}
+
+impl Matcher for Every {
+    fn doc(&self) -> DocId {
+        self.doc
+    }
+
+    fn advance(&mut self) -> DocId {
+        if self.doc != TERMINATED {
+            let next = self.children[0].advance();
+            self.doc = self.align(next);
+        }
+        self.doc
+    }
+
+    fn seek(&mut self, target: DocId) -> DocId {
+        if self.doc < target {
+            self.doc = self.align(target);
+        }
+        self.doc
+    }
+
+    fn cost(&self) -> u32 {
+        self.children.first().map_or(0, |child| child.cost())
+    }
+
+    fn score(&mut self, scorer: usize) -> f32 {
+        self.children.iter_mut().map(|child| child.score(scorer)).sum()
+    }
+}
+
+/// Documents that at least so many children have.
+pub(super) struct Enough {
+    children: Vec<Box<dyn Matcher>>,
+    least: usize,
+    doc: DocId,
+}
+
+impl Enough {
+    /// Of one child or more; `least` is one or more.
+    pub(super) fn new(children: Vec<Box<dyn Matcher>>, least: usize) -> Self {
+        let mut enough = Self { children, least, doc: TERMINATED };
+        enough.doc = enough.find();
+        enough
+    }
+
+    /// The first document at the children's places that enough of them have.
+    fn find(&mut self) -> DocId {
+        loop {
+            let doc = self.children.iter().map(|child| child.doc()).min().unwrap_or(TERMINATED);
+            if doc == TERMINATED {
+                return TERMINATED;
+            }
+            if self.children.iter().filter(|child| child.doc() == doc).count() >= self.least {
+                return doc;
+            }
+            self.pass(doc);
+        }
+    }
+
+    fn pass(&mut self, doc: DocId) {
+        for child in self.children.iter_mut().filter(|child| child.doc() == doc) {
+            child.advance();
+        }
+    }
+}
+
+impl Matcher for Enough {
+    fn doc(&self) -> DocId {
+        self.doc
+    }
+
+    fn advance(&mut self) -> DocId {
+        if self.doc != TERMINATED {
+            self.pass(self.doc);
+            self.doc = self.find();
+        }
+        self.doc
+    }
+
+    fn seek(&mut self, target: DocId) -> DocId {
+        if self.doc < target {
+            for child in self.children.iter_mut().filter(|child| child.doc() < target) {
+                child.seek(target);
+            }
+            self.doc = self.find();
+        }
+        self.doc
+    }
+
+    fn cost(&self) -> u32 {
+        self.children.iter().fold(0, |cost: u32, child| cost.saturating_add(child.cost()))
+    }
+
+    fn score(&mut self, scorer: usize) -> f32 {
+        let doc = self.doc;
+        let here = self.children.iter_mut().filter(|child| child.doc() == doc);
+        here.map(|child| child.score(scorer)).sum()
+    }
+}
+
+/// Documents that a child has not.
+pub(super) struct Not {
+    child: Box<dyn Matcher>,
+    all: All,
+}
+
+impl Not {
+    /// Of the documents before `end`.
+    pub(super) fn new(child: Box<dyn Matcher>, end: DocId) -> Self {
+        let mut not = Self { child, all: All::new(end) };
+        not.skip();
+        not
+    }
+
+    fn skip(&mut self) -> DocId {
+        loop {
+            let doc = self.all.doc();
+            if doc == TERMINATED {
+                return doc;
+            }
+            let other =
+                if self.child.doc() < doc { self.child.seek(doc) } else { self.child.doc() };
+            if other != doc {
+                return doc;
+            }
+            self.all.advance();
+        }
+    }
+}
+
+impl Matcher for Not {
+    fn doc(&self) -> DocId {
+        self.all.doc()
+    }
+
+    fn advance(&mut self) -> DocId {
+        self.all.advance();
+        self.skip()
+    }
+
+    fn seek(&mut self, target: DocId) -> DocId {
+        if self.all.doc() < target {
+            self.all.seek(target);
+        }
+        self.skip()
+    }
+
+    fn cost(&self) -> u32 {
+        self.all.cost()
+    }
+
+    fn score(&mut self, _: usize) -> f32 {
+        0.0
+    }
+}

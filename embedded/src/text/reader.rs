@@ -1,0 +1,533 @@
+//! One look at the segments of a view: conditions become matchers, matchers become hits.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+
+use tantivy::columnar::Column;
+use tantivy::index::{InvertedIndexReader, SegmentId};
+use tantivy::query::BitSetDocSet;
+use tantivy::schema::IndexRecordOption;
+use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED};
+
+use super::matcher::{All, Enough, Every, Lengths, Matcher, Not, Set, Term};
+use super::phrase::{Phrase, Place};
+use super::query::{Field, Part, Query, Selection, Tokens, stored};
+use super::score::{FieldStatistics, Scoring, Weight};
+use super::segments::{COLUMNS, Fields, failed, lengths_column};
+use crate::error::Result;
+use crate::limits::VIEW_SCORED_TERMS_MAX;
+
+/// A found document.
+#[derive(Clone, Debug)]
+pub(crate) struct Hit {
+    /// Its collection.
+    pub(crate) collection: u64,
+    /// Its local number.
+    pub(crate) local: u64,
+    /// The revision that was found.
+    pub(crate) revision: u64,
+    /// Its scores, one for each scorer.
+    pub(crate) scores: Vec<f32>,
+}
+
+/// Some hits.
+pub(crate) type Page = Vec<Hit>;
+
+/// What is known of fields, by segment; segments do not change.
+pub(super) type Known = Mutex<HashMap<(SegmentId, String), FieldStatistics>>;
+
+/// The segments of a view at one moment.
+pub(super) struct Reader {
+    pub(super) searcher: Searcher,
+    pub(super) fields: Fields,
+    pub(super) known: Arc<Known>,
+}
+
+/// A condition with its terms looked up and weighed.
+enum Prepared {
+    All,
+    Nothing,
+    Terms { selection: Selection, weights: BTreeMap<String, Arc<[Weight]>>, others: bool },
+    Phrase { field: String, places: Vec<(u32, Vec<String>)>, weights: Arc<[Weight]> },
+    Every(Vec<Self>),
+    Enough(usize, Vec<Self>),
+    Not(Box<Self>),
+}
+
+/// The documents that a condition found, read segment by segment or the best first.
+pub(crate) struct Hits {
+    reader: Reader,
+    prepared: Prepared,
+    scorers: usize,
+    collections: Option<BTreeSet<u64>>,
+    segment: usize,
+    open: Option<Open>,
+    best: Option<Best>,
+}
+
+/// A segment that is being walked.
+struct Open {
+    matcher: Box<dyn Matcher>,
+    columns: Columns,
+}
+
+#[derive(Clone)]
+struct Columns([Column<u64>; 3]);
+
+/// All hits with their first score; the first `sorted` ones are in order, the best first.
+struct Best {
+    found: Vec<(f32, u32, DocId, Vec<f32>)>,
+    taken: usize,
+    columns: Vec<Columns>,
+}
+
+impl Reader {
+    /// Looks for a condition; documents of other collections than those asked for are left out.
+    pub(super) fn search(
+        self,
+        query: &Query,
+        scorings: &[Scoring],
+        collections: Option<BTreeSet<u64>>,
+    ) -> Result<Hits> {
+        let prepared = self.prepare(query, scorings, 1.0)?;
+        let scorers = scorings.len();
+        Ok(Hits {
+            reader: self,
+            prepared,
+            scorers,
+            collections,
+            segment: 0,
+            open: None,
+            best: None,
+        })
+    }
+
+    fn segments(&self) -> &[SegmentReader] {
+        self.searcher.segment_readers()
+    }
+
+    fn prepare(&self, query: &Query, scorings: &[Scoring], boost: f32) -> Result<Prepared> {
+        let all = |queries: &[Query]| -> Result<Vec<Prepared>> {
+            queries.iter().map(|query| self.prepare(query, scorings, boost)).collect()
+        };
+        Ok(match query {
+            Query::All => Prepared::All,
+            Query::Nothing => Prepared::Nothing,
+            Query::Equal(field, value) => self.terms(field.equal(value)?, scorings, boost)?,
+            Query::Range(field, lower, upper) => {
+                match field.range(lower.as_ref(), upper.as_ref())? {
+                    Some(selection) => self.terms(selection, scorings, boost)?,
+                    None => Prepared::Nothing,
+                }
+            }
+            Query::Prefix(field, prefix) => {
+                self.terms(field.selection(Tokens::Prefix(prefix.clone())), scorings, boost)?
+            }
+            Query::Like(field, pattern) => {
+                self.terms(field.selection(Tokens::Like(pattern.clone())), scorings, boost)?
+            }
+            Query::Near(field, edits) => {
+                self.terms(field.selection(Tokens::Near(edits.clone())), scorings, boost)?
+            }
+            Query::Exists(path, what) => self.terms(stored(path, what), scorings, boost)?,
+            Query::Phrase(field, parts) => self.phrase(field, parts, scorings, boost)?,
+            Query::And(queries) => Prepared::Every(all(queries)?),
+            Query::AtLeast(least, queries) => Prepared::Enough(*least, all(queries)?),
+            Query::Not(query) => Prepared::Not(Box::new(self.prepare(query, &[], boost)?)),
+            Query::Boost(query, factor) => self.prepare(query, scorings, boost * factor)?,
+        })
+    }
+
+    /// Looks terms up and weighs them; where there are very many, only the most frequent ones score.
+    fn terms(&self, selection: Selection, scorings: &[Scoring], boost: f32) -> Result<Prepared> {
+        let (terms, others) = match &selection.tokens {
+            Tokens::One(token) => (vec![format!("{}{token}", selection.field)], false),
+            Tokens::Near(edits) => (self.nearest(&selection, edits)?, false),
+            _ if scorings.is_empty() => (Vec::new(), true),
+            _ => self.most_frequent(&selection)?,
+        };
+        let mut weights = BTreeMap::new();
+        for term in terms {
+            let weight = self.weights(&selection, &[&term], scorings, boost)?;
+            weights.insert(term, weight);
+        }
+        Ok(Prepared::Terms { selection, weights, others })
+    }
+
+    /// One weight for each scorer.
+    fn weights(
+        &self,
+        selection: &Selection,
+        terms: &[&String],
+        scorings: &[Scoring],
+        boost: f32,
+    ) -> Result<Arc<[Weight]>> {
+        let Some(features) = selection.features.filter(|_| !scorings.is_empty()) else {
+            return Ok(Arc::default());
+        };
+        let field = self.statistics(&selection.field)?;
+        let frequencies =
+            terms.iter().map(|term| self.frequency(term)).collect::<Result<Vec<_>>>()?;
+        let weigh = |scoring: &Scoring| Weight::new(*scoring, features, field, &frequencies, boost);
+        Ok(scorings.iter().map(weigh).collect())
+    }
+
+    /// Documents with a term; removed ones count until their segment is written again.
+    fn frequency(&self, term: &str) -> Result<u64> {
+        let mut sum = 0;
+        for segment in self.segments() {
+            let found = self.inverted(segment)?.terms().get(term).map_err(failed)?;
+            sum += found.map_or(0, |info| u64::from(info.doc_freq));
+        }
+        Ok(sum)
+    }
+
+    fn inverted(&self, segment: &SegmentReader) -> Result<Arc<InvertedIndexReader>> {
+        segment.inverted_index(self.fields.terms).map_err(failed)
+    }
+
+    fn statistics(&self, field: &str) -> Result<FieldStatistics> {
+        let mut sum = FieldStatistics::default();
+        for segment in self.segments() {
+            let key = (segment.segment_id(), field.to_owned());
+            let known = self.known.lock().expect("only looked up inside").get(&key).copied();
+            let found = match known {
+                Some(found) => found,
+                None => {
+                    let found = lengths(segment, field)?.map_or_else(Default::default, counted);
+                    self.known.lock().expect("only looked up inside").insert(key, found);
+                    found
+                }
+            };
+            sum.documents += found.documents;
+            sum.tokens += found.tokens;
+        }
+        Ok(sum)
+    }
+
+    /// Visits the terms of a selection in one segment with the number of their documents.
+    fn visit(
+        &self,
+        segment: &SegmentReader,
+        selection: &Selection,
+        mut visit: impl FnMut(&str, &tantivy::postings::TermInfo) -> Result<()>,
+    ) -> Result<()> {
+        let field = &selection.field;
+        let inverted = self.inverted(segment)?;
+        let (lower, inclusive) = selection.tokens.lower().unwrap_or((String::new(), true));
+        let lower = format!("{field}{lower}");
+        let range = inverted.terms().range();
+        let range = if inclusive { range.ge(&lower) } else { range.gt(&lower) };
+        let mut stream = range.into_stream().map_err(failed)?;
+        while stream.advance() {
+            let term = std::str::from_utf8(stream.key()).map_err(failed)?;
+            let Some(token) = term.strip_prefix(field.as_str()) else { return Ok(()) };
+            match selection.tokens.holds(token) {
+                None => return Ok(()),
+                Some(false) => {}
+                Some(true) => visit(term, stream.value())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The terms that most documents have, and whether there are others.
+    fn most_frequent(&self, selection: &Selection) -> Result<(Vec<String>, bool)> {
+        let mut candidates: BTreeSet<String> = BTreeSet::new();
+        let mut others = false;
+        for segment in self.segments() {
+            // The smallest frequency first, so that it is the one to go.
+            let mut kept: BTreeSet<(u32, Reverse<String>)> = BTreeSet::new();
+            self.visit(segment, selection, |term, info| {
+                kept.insert((info.doc_freq, Reverse(term.to_owned())));
+                if kept.len() > VIEW_SCORED_TERMS_MAX {
+                    kept.pop_first();
+                    others = true;
+                }
+                Ok(())
+            })?;
+            candidates.extend(kept.into_iter().map(|(_, Reverse(term))| term));
+        }
+        let weighed = candidates
+            .into_iter()
+            .map(|term| Ok((Reverse(self.frequency(&term)?), term)))
+            .collect::<Result<BTreeSet<_>>>()?;
+        others |= weighed.len() > VIEW_SCORED_TERMS_MAX;
+        let terms = weighed.into_iter().map(|(_, term)| term).take(VIEW_SCORED_TERMS_MAX);
+        Ok((terms.collect(), others))
+    }
+
+    /// The terms within a number of edits, the nearest ones if there are too many.
+    fn nearest(&self, selection: &Selection, edits: &super::query::Edits) -> Result<Vec<String>> {
+        let mut found = BTreeSet::new();
+        for segment in self.segments() {
+            self.visit(segment, selection, |term, _| {
+                let token = &term[selection.field.len() + edits.prefix.len()..];
+                found.insert((edits.of(token), term.to_owned()));
+                if edits.terms_max > 0 && found.len() > edits.terms_max {
+                    found.pop_last();
+                }
+                Ok(())
+            })?;
+        }
+        Ok(found.into_iter().map(|(_, term)| term).collect())
+    }
+
+    fn phrase(
+        &self,
+        field: &Field,
+        parts: &[Part],
+        scorings: &[Scoring],
+        boost: f32,
+    ) -> Result<Prepared> {
+        if !field.analysis.position || !field.analysis.frequency || parts.is_empty() {
+            // Without places nothing is known to follow anything.
+            return Ok(Prepared::Nothing);
+        }
+        let mut places = Vec::new();
+        let mut offset = 0;
+        for (at, part) in parts.iter().enumerate() {
+            offset += if at == 0 { 0 } else { part.gap + 1 };
+            let mut terms = BTreeSet::new();
+            for choice in &part.choices {
+                let selection = field.selection(choice.tokens());
+                match &selection.tokens {
+                    Tokens::One(token) => {
+                        terms.insert(format!("{}{token}", selection.field));
+                    }
+                    Tokens::Near(edits) => terms.extend(self.nearest(&selection, edits)?),
+                    _ => {
+                        for segment in self.segments() {
+                            self.visit(segment, &selection, |term, _| {
+                                terms.insert(term.to_owned());
+                                Ok(())
+                            })?;
+                        }
+                    }
+                }
+            }
+            places.push((offset, terms.into_iter().collect::<Vec<_>>()));
+        }
+        let selection = field.selection(Tokens::One(String::new()));
+        let terms: Vec<&String> = places.iter().flat_map(|(_, terms)| terms).collect();
+        let weights = self.weights(&selection, &terms, scorings, boost)?;
+        Ok(Prepared::Phrase { field: selection.field, places, weights })
+    }
+
+    fn matcher(&self, prepared: &Prepared, segment: &SegmentReader) -> Result<Box<dyn Matcher>> {
+        let children = |children: &[Prepared]| -> Result<Vec<_>> {
+            children.iter().map(|child| self.matcher(child, segment)).collect()
+        };
+        Ok(match prepared {
+            Prepared::All => Box::new(All::new(segment.max_doc())),
+            Prepared::Nothing => Box::new(All::new(0)),
+            Prepared::Every(queries) if queries.is_empty() => Box::new(All::new(segment.max_doc())),
+            Prepared::Every(queries) => Box::new(Every::new(children(queries)?)),
+            Prepared::Enough(0, _) => Box::new(All::new(segment.max_doc())),
+            Prepared::Enough(least, queries) => Box::new(Enough::new(children(queries)?, *least)),
+            Prepared::Not(query) => {
+                Box::new(Not::new(self.matcher(query, segment)?, segment.max_doc()))
+            }
+            Prepared::Terms { selection, weights, others } => {
+                self.term_matcher(segment, selection, weights, *others)?
+            }
+            Prepared::Phrase { field, places, weights } => {
+                self.phrase_matcher(segment, field, places, weights)?
+            }
+        })
+    }
+
+    fn term_matcher(
+        &self,
+        segment: &SegmentReader,
+        selection: &Selection,
+        weights: &BTreeMap<String, Arc<[Weight]>>,
+        others: bool,
+    ) -> Result<Box<dyn Matcher>> {
+        let inverted = self.inverted(segment)?;
+        let mut children: Vec<Box<dyn Matcher>> = Vec::new();
+        let wants_length = |weights: &Arc<[Weight]>| weights.iter().any(Weight::wants_length);
+        let lengths = if weights.values().any(wants_length) {
+            lengths(segment, &selection.field)?
+        } else {
+            None
+        };
+        for (term, weights) in weights {
+            let Some(info) = inverted.terms().get(term).map_err(failed)? else { continue };
+            let option = if weights.is_empty() {
+                IndexRecordOption::Basic
+            } else {
+                IndexRecordOption::WithFreqs
+            };
+            let postings = inverted.read_postings_from_terminfo(&info, option).map_err(failed)?;
+            let (lengths, weights) = (lengths.clone(), weights.clone());
+            children.push(Box::new(Term { postings, lengths, weights }));
+        }
+        if others {
+            let mut set = BitSet::with_max_value(segment.max_doc());
+            self.visit(segment, selection, |term, info| {
+                if weights.contains_key(term) {
+                    return Ok(());
+                }
+                let mut postings = inverted
+                    .read_postings_from_terminfo(info, IndexRecordOption::Basic)
+                    .map_err(failed)?;
+                while postings.doc() != TERMINATED {
+                    set.insert(postings.doc());
+                    postings.advance();
+                }
+                Ok(())
+            })?;
+            let count = u32::try_from(set.len()).unwrap_or(u32::MAX);
+            children.push(Box::new(Set(BitSetDocSet::from(set), count)));
+        }
+        if children.len() == 1 {
+            return Ok(children.remove(0));
+        }
+        Ok(Box::new(Enough::new(children, 1)))
+    }
+
+    fn phrase_matcher(
+        &self,
+        segment: &SegmentReader,
+        field: &str,
+        places: &[(u32, Vec<String>)],
+        weights: &Arc<[Weight]>,
+    ) -> Result<Box<dyn Matcher>> {
+        let inverted = self.inverted(segment)?;
+        let mut found = Vec::new();
+        for (offset, terms) in places {
+            let mut choices = Vec::new();
+            for term in terms {
+                let Some(info) = inverted.terms().get(term).map_err(failed)? else { continue };
+                let option = IndexRecordOption::WithFreqsAndPositions;
+                choices.push(inverted.read_postings_from_terminfo(&info, option).map_err(failed)?);
+            }
+            if choices.is_empty() {
+                return Ok(Box::new(All::new(0)));
+            }
+            found.push(Place { offset: *offset, choices });
+        }
+        Ok(Box::new(Phrase::new(found, lengths(segment, field)?, weights.clone())))
+    }
+}
+
+impl Columns {
+    fn of(segment: &SegmentReader) -> Result<Self> {
+        let [local, collection, revision] = COLUMNS;
+        let column = |name: &str| segment.fast_fields().u64(name).map_err(failed);
+        Ok(Self([column(local)?, column(collection)?, column(revision)?]))
+    }
+
+    fn hit(&self, doc: DocId, scores: Vec<f32>) -> Hit {
+        let [local, collection, revision] =
+            self.0.each_ref().map(|column| column.first(doc).unwrap_or_default());
+        Hit { collection, local, revision, scores }
+    }
+}
+
+impl Hits {
+    /// The next hits in no order, at most `max`; none is the end.
+    pub(crate) fn next(&mut self, max: usize) -> Result<Page> {
+        let mut page = Vec::new();
+        while page.len() < max {
+            let Some(open) = &mut self.open else {
+                if !self.open_next()? {
+                    break;
+                }
+                continue;
+            };
+            let segment = self.reader.searcher.segment_reader(self.segment as u32 - 1);
+            let doc = open.matcher.doc();
+            if doc == TERMINATED {
+                self.open = None;
+                continue;
+            }
+            if !segment.is_deleted(doc) {
+                let scores = (0..self.scorers).map(|scorer| open.matcher.score(scorer));
+                let hit = open.columns.hit(doc, scores.collect());
+                if self.collections.as_ref().is_none_or(|of| of.contains(&hit.collection)) {
+                    page.push(hit);
+                }
+            }
+            open.matcher.advance();
+        }
+        Ok(page)
+    }
+
+    fn open_next(&mut self) -> Result<bool> {
+        let Some(segment) = self.reader.segments().get(self.segment) else { return Ok(false) };
+        let matcher = self.reader.matcher(&self.prepared, segment)?;
+        self.open = Some(Open { matcher, columns: Columns::of(segment)? });
+        self.segment += 1;
+        Ok(true)
+    }
+
+    /// The next best hits by one scorer, at most `max`, falling; none is the end. The first call finds all hits:
+    /// `held` hears once in a while how many bytes more they hold.
+    pub(crate) fn next_best(
+        &mut self,
+        scorer: usize,
+        max: usize,
+        held: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<Page> {
+        if self.best.is_none() {
+            self.best = Some(self.find_all(scorer, held)?);
+        }
+        let best = self.best.as_mut().expect("found above");
+        let rest = &mut best.found[best.taken..];
+        let count = max.min(rest.len());
+        let falling = |a: &(f32, u32, DocId, Vec<f32>), b: &(f32, u32, DocId, Vec<f32>)| {
+            b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2)))
+        };
+        if count < rest.len() && count > 0 {
+            rest.select_nth_unstable_by(count - 1, falling);
+        }
+        rest[..count].sort_unstable_by(falling);
+        best.taken += count;
+        let page = rest[..count].iter_mut().map(|(_, segment, doc, scores)| {
+            best.columns[*segment as usize].hit(*doc, std::mem::take(scores))
+        });
+        Ok(page.collect())
+    }
+
+    fn find_all(
+        &mut self,
+        scorer: usize,
+        held: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<Best> {
+        /// Hits between two reports.
+        const STEP: usize = 4096;
+        let entry = size_of::<(f32, u32, DocId, Vec<f32>)>() + self.scorers * size_of::<f32>();
+        let (mut found, mut columns) = (Vec::new(), Vec::new());
+        for (number, segment) in self.reader.segments().iter().enumerate() {
+            let own = Columns::of(segment)?;
+            let mut matcher = self.reader.matcher(&self.prepared, segment)?;
+            while matcher.doc() != TERMINATED {
+                let doc = matcher.doc();
+                let collection = || own.0[1].first(doc).unwrap_or_default();
+                let wanted = self.collections.as_ref().is_none_or(|of| of.contains(&collection()));
+                if wanted && !segment.is_deleted(doc) {
+                    let scores: Vec<f32> = (0..self.scorers).map(|n| matcher.score(n)).collect();
+                    found.push((scores[scorer], number as u32, doc, scores));
+                    if found.len() % STEP == 0 {
+                        held(STEP * entry)?;
+                    }
+                }
+                matcher.advance();
+            }
+            columns.push(own);
+        }
+        Ok(Best { found, taken: 0, columns })
+    }
+}
+
+fn lengths(segment: &SegmentReader, field: &str) -> Result<Lengths> {
+    segment.fast_fields().column_opt(&lengths_column(field)).map_err(failed)
+}
+
+fn counted(column: Column<i64>) -> FieldStatistics {
+    let tokens = column.values.iter().map(i64::unsigned_abs).sum();
+    FieldStatistics { documents: u64::from(column.values.num_vals()), tokens }
+}

@@ -1,0 +1,159 @@
+//! The segments of one view as tantivy keeps them: one schema for all views, opened, written and read here alone.
+
+use std::path::Path;
+
+use tantivy::indexer::{IndexWriterOptions, LogMergePolicy};
+use tantivy::schema::{
+    Field, IndexRecordOption, JsonObjectOptions, NumericOptions, Schema, TextFieldIndexing,
+    TextOptions,
+};
+use tantivy::tokenizer::{PreTokenizedString, Token};
+use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, TantivyDocument, Term};
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::entries::Entries;
+use crate::error::{Code, Error, Result};
+use crate::limits::VIEW_WRITER_BYTES;
+
+/// Share of removed documents above which a segment is written again (ArangoDB: `minDeletionRatio` 0.5).
+const REMOVED_SHARE_MAX: f32 = 0.5;
+
+const LOCAL: &str = "local";
+const COLLECTION: &str = "collection";
+const REVISION: &str = "revision";
+const TERMS: &str = "terms";
+const LENGTHS: &str = "lengths";
+
+/// The fields of every segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fields {
+    /// Local number of the document; no two documents of an engine share one.
+    local: Field,
+    /// Number of its collection.
+    collection: Field,
+    /// Its revision when it was written here.
+    revision: Field,
+    /// All terms of all fields.
+    pub(super) terms: Field,
+    /// Lengths by field.
+    lengths: Field,
+}
+
+/// A document on its way into a segment.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Its collection.
+    pub(super) collection: u64,
+    /// Its local number.
+    pub(super) local: u64,
+    /// Its revision.
+    pub(super) revision: u64,
+    /// What the view holds of it.
+    pub(super) entries: Entries,
+}
+
+/// Names of the columns that a hit is read from.
+pub(super) const COLUMNS: [&str; 3] = [LOCAL, COLLECTION, REVISION];
+
+fn schema() -> (Schema, Fields) {
+    let mut builder = Schema::builder();
+    let key = NumericOptions::default().set_indexed().set_fast();
+    let local = builder.add_u64_field(LOCAL, key.clone());
+    let collection = builder.add_u64_field(COLLECTION, key);
+    let revision = builder.add_u64_field(REVISION, NumericOptions::default().set_fast());
+    let indexing = TextFieldIndexing::default()
+        .set_tokenizer("raw")
+        .set_fieldnorms(false)
+        .set_index_option(IndexRecordOption::WithFreqsAndPositions);
+    let terms =
+        builder.add_text_field(TERMS, TextOptions::default().set_indexing_options(indexing));
+    let lengths = builder.add_json_field(LENGTHS, JsonObjectOptions::default().set_fast("raw"));
+    (builder.build(), Fields { local, collection, revision, terms, lengths })
+}
+
+/// Opens the segments in a directory, or makes an empty set.
+pub(super) fn open(directory: &Path) -> Result<(Index, Fields)> {
+    let (wanted, fields) = schema();
+    let index = if directory.join("meta.json").exists() {
+        Index::open_in_dir(directory).map_err(failed)?
+    } else {
+        Index::create_in_dir(directory, wanted.clone()).map_err(failed)?
+    };
+    if index.schema() != wanted {
+        return Err(Error::new(Code::SystemError, "the segments have other fields"));
+    }
+    Ok((index, fields))
+}
+
+/// A reader that looks for new segments only when it is told.
+pub(super) fn reader(index: &Index) -> Result<IndexReader> {
+    index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(failed)
+}
+
+/// The one writer of the segments.
+pub(super) fn writer(index: &Index) -> Result<IndexWriter> {
+    let options = IndexWriterOptions::builder()
+        .num_worker_threads(1)
+        .num_merge_threads(1)
+        .memory_budget_per_thread(VIEW_WRITER_BYTES)
+        .build();
+    let writer: IndexWriter = index.writer_with_options(options).map_err(failed)?;
+    let mut policy = LogMergePolicy::default();
+    policy.set_del_docs_ratio_before_merge(REMOVED_SHARE_MAX);
+    writer.set_merge_policy(Box::new(policy));
+    Ok(writer)
+}
+
+/// What the last commit said about itself.
+pub(super) fn payload(index: &Index) -> Result<Option<String>> {
+    Ok(index.load_metas().map_err(failed)?.payload)
+}
+
+impl Fields {
+    /// Adds a document; one of the same local number has to be removed first.
+    pub(super) fn add(&self, writer: &IndexWriter, entry: Entry) -> Result<()> {
+        let mut document = TantivyDocument::default();
+        document.add_u64(self.local, entry.local);
+        document.add_u64(self.collection, entry.collection);
+        document.add_u64(self.revision, entry.revision);
+        let tokens = entry.entries.terms.into_iter().map(|(text, place)| Token {
+            offset_from: 0,
+            offset_to: 0,
+            position: place as usize,
+            text,
+            position_length: 1,
+        });
+        let tokens = PreTokenizedString { text: String::new(), tokens: tokens.collect() };
+        document.add_pre_tokenized_text(self.terms, tokens);
+        let lengths = entry.entries.lengths.iter();
+        let lengths = lengths
+            .map(|(field, length)| (column(field), tantivy::schema::OwnedValue::U64(*length)));
+        document.add_object(self.lengths, lengths.collect());
+        writer.add_document(document).map(drop).map_err(failed)
+    }
+
+    /// Removes a document.
+    pub(super) fn remove(&self, writer: &IndexWriter, local: u64) {
+        writer.delete_term(Term::from_field_u64(self.local, local));
+    }
+
+    /// Removes all documents of a collection.
+    pub(super) fn remove_all(&self, writer: &IndexWriter, collection: u64) {
+        writer.delete_term(Term::from_field_u64(self.collection, collection));
+    }
+}
+
+/// The name of the column that holds the lengths of a field.
+fn column(field: &str) -> String {
+    format!("{:032x}", xxh3_128(field.as_bytes()))
+}
+
+/// The same as readers ask for it.
+pub(super) fn lengths_column(field: &str) -> String {
+    format!("{LENGTHS}.{}", column(field))
+}
+
+/// A failure of tantivy as one of the engine.
+pub(super) fn failed(error: impl std::fmt::Display) -> Error {
+    Error::new(Code::SystemError, format!("the segments of a view failed: {error}"))
+}

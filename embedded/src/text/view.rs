@@ -1,0 +1,422 @@
+//! One view's segments: brought up to the documents in bounded batches, and built again where they no longer hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+
+use tantivy::{Index, IndexReader, IndexWriter};
+
+use super::definition::{Definition, Link};
+use super::entries::Entries;
+use super::query::Query;
+use super::reader::{Hits, Known, Reader};
+use super::score::Scoring;
+use super::segments::{self, Entry, Fields, failed};
+use crate::encode::{Key, Mark, Record, Space, local_id_of_key, local_id_of_value, successor};
+use crate::error::{Code, Error, Result};
+use crate::limits::{
+    VIEW_BATCH_BYTES, VIEW_BATCH_ROWS, VIEW_DRAIN_BATCHES_MAX, VIEW_WRITER_IDLE_DRAINS,
+};
+use crate::schema::Collection;
+use crate::storage::{Batch, Snapshot, Store};
+use crate::value::{Object, Value, parse};
+
+/// A stored record of a collection as a whole document.
+pub(crate) type Whole = fn(&Collection, &[u8]) -> Result<Value>;
+
+/// The segments of one view.
+pub(super) struct View {
+    definition: RwLock<Arc<Definition>>,
+    index: Index,
+    fields: Fields,
+    reader: IndexReader,
+    known: Arc<Known>,
+    writing: Mutex<Writing>,
+    whole: Whole,
+}
+
+/// What only the one who writes needs.
+#[derive(Default)]
+struct Writing {
+    writer: Option<IndexWriter>,
+    contents: Contents,
+    /// Drains in a row that found nothing to do.
+    idle: u32,
+}
+
+/// What the segments say they hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Contents {
+    /// The store's group of commits up to which they hold everything.
+    position: u64,
+    /// Digests of the links that are whole, by collection.
+    links: BTreeMap<u64, String>,
+}
+
+/// Pending rows and the documents that they name.
+struct Pending {
+    keys: Vec<Vec<u8>>,
+    /// Collections by local number.
+    documents: BTreeMap<u64, u64>,
+    position: u64,
+    /// Whether there may be more rows.
+    more: bool,
+}
+
+impl View {
+    /// Opens the segments in a directory of their own. Where they cannot be read, or do not belong to this state of the
+    /// store, they count as empty and the next drain builds them again.
+    pub(super) fn open(
+        directory: &Path,
+        definition: Definition,
+        snapshot: &dyn Snapshot,
+        whole: Whole,
+    ) -> Result<Self> {
+        let (name, view) = (definition.name.clone(), definition.view);
+        let (index, fields) = match make(directory).and_then(|()| segments::open(directory)) {
+            Ok(opened) => opened,
+            Err(error) => {
+                tracing::warn!(view = name, %error, "the segments of a view are built again");
+                fs::remove_dir_all(directory).map_err(failed)?;
+                make(directory)?;
+                segments::open(directory)?
+            }
+        };
+        let contents = Contents::read(&index)?;
+        let mut writing = Writing { writer: None, contents, idle: 0 };
+        if !writing.contents.belongs(view, snapshot)? {
+            tracing::warn!(
+                view = name,
+                "the segments of a view are built again, since they belong to another state of the store"
+            );
+            let mut writer = segments::writer(&index)?;
+            writer.delete_all_documents().map_err(failed)?;
+            writing.contents = Contents::default();
+            let mut prepared = writer.prepare_commit().map_err(failed)?;
+            prepared.set_payload(&writing.contents.text());
+            prepared.commit().map_err(failed)?;
+            writing.writer = Some(writer);
+        }
+        Ok(Self {
+            reader: segments::reader(&index)?,
+            definition: RwLock::new(Arc::new(definition)),
+            index,
+            fields,
+            known: Arc::default(),
+            writing: Mutex::new(writing),
+            whole,
+        })
+    }
+
+    /// The definition as it is now.
+    pub(super) fn definition(&self) -> Arc<Definition> {
+        self.definition.read().expect("only moves inside").clone()
+    }
+
+    /// Changes the definition; the next drain follows.
+    pub(super) fn define(&self, definition: Definition) {
+        *self.definition.write().expect("only moves inside") = Arc::new(definition);
+    }
+
+    /// Looks into the segments as they were committed last.
+    pub(super) fn search(
+        &self,
+        query: &Query,
+        scorings: &[Scoring],
+        collections: Option<BTreeSet<u64>>,
+    ) -> Result<Hits> {
+        let reader = Reader {
+            searcher: self.reader.searcher(),
+            fields: self.fields,
+            known: self.known.clone(),
+        };
+        reader.search(query, scorings, collections)
+    }
+
+    /// Brings the segments up to all that is committed now; ends early when `stopped`.
+    pub(super) fn drain(&self, store: &dyn Store, stopped: &dyn Fn() -> bool) -> Result<()> {
+        let mut writing = self.lock()?;
+        let result = self.drain_with(&mut writing, store, stopped);
+        if result.is_err() {
+            // What the writer held is lost with it; the segments say what they hold.
+            *writing = Writing::default();
+            writing.contents = Contents::read(&self.index)?;
+        }
+        result
+    }
+
+    fn lock(&self) -> Result<MutexGuard<'_, Writing>> {
+        let panicked = |_| Error::new(Code::SystemError, "writing the segments ended in a panic");
+        self.writing.lock().map_err(panicked)
+    }
+
+    fn drain_with(
+        &self,
+        writing: &mut Writing,
+        store: &dyn Store,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        let definition = self.definition();
+        self.forget(writing, &definition, store)?;
+        for link in &definition.links {
+            if !writing.contents.links.contains_key(&link.collection.id)
+                && !self.build(writing, &definition, link, store, stopped)?
+            {
+                return Ok(());
+            }
+        }
+        for _ in 0..VIEW_DRAIN_BATCHES_MAX {
+            let pending = Pending::read(definition.view, &*store.snapshot())?;
+            if pending.keys.is_empty() {
+                writing.rest();
+                break;
+            }
+            writing.idle = 0;
+            let more = pending.more;
+            self.take_in(writing, &definition, pending, store)?;
+            if !more || stopped() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what belongs to links that are gone or changed.
+    fn forget(
+        &self,
+        writing: &mut Writing,
+        definition: &Definition,
+        store: &dyn Store,
+    ) -> Result<()> {
+        let holds = |collection: u64, digest: &str| {
+            definition
+                .links
+                .iter()
+                .any(|link| link.collection.id == collection && link.digest == digest)
+        };
+        let gone: Vec<u64> = writing
+            .contents
+            .links
+            .iter()
+            .filter(|(collection, digest)| !holds(**collection, digest))
+            .map(|(collection, _)| *collection)
+            .collect();
+        if gone.is_empty() {
+            return Ok(());
+        }
+        for collection in gone {
+            writing.contents.links.remove(&collection);
+            self.fields.remove_all(self.writer(writing)?, collection);
+        }
+        self.commit(writing, definition.view, store)
+    }
+
+    /// Writes all documents of a link; false if `stopped` came first, and then the next drain begins anew.
+    fn build(
+        &self,
+        writing: &mut Writing,
+        definition: &Definition,
+        link: &Link,
+        store: &dyn Store,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<bool> {
+        let snapshot = store.snapshot();
+        let position = position(&*snapshot)?;
+        let collection = link.collection.id;
+        self.fields.remove_all(self.writer(writing)?, collection);
+        let lower = Key::Documents(collection).bytes();
+        let upper = successor(lower.clone()).expect("a collection's number is below the last one");
+        let (mut bytes, mut count) = (0, 0_u64);
+        for pair in snapshot.scan(Space::Documents, &lower, &upper, false) {
+            let (key, record) = pair?;
+            if stopped() {
+                // Nothing of it is committed as whole; what is written goes with the writer.
+                writing.writer = None;
+                return Ok(false);
+            }
+            self.add(writing, link, local_id_of_key(&key)?, &record)?;
+            bytes += record.len();
+            count += 1;
+            if bytes >= VIEW_BATCH_BYTES {
+                self.commit(writing, definition.view, store)?;
+                bytes = 0;
+            }
+        }
+        writing.contents.links.insert(collection, link.digest.clone());
+        writing.contents.position = writing.contents.position.max(position);
+        self.commit(writing, definition.view, store)?;
+        tracing::info!(
+            view = definition.name,
+            collection = link.collection.name,
+            documents = count,
+            "a link of a view was built"
+        );
+        Ok(true)
+    }
+
+    fn add(&self, writing: &mut Writing, link: &Link, local: u64, record: &[u8]) -> Result<()> {
+        let document = (self.whole)(&link.collection, record)?;
+        let entries = Entries::of(&link.level, &document);
+        if entries.cut {
+            tracing::warn!(
+                collection = link.collection.name,
+                "a document has more terms than a view holds of one; the rest is not found"
+            );
+        }
+        let revision = Record::read(record)?.revision;
+        let entry = Entry { collection: link.collection.id, local, revision, entries };
+        self.fields.add(self.writer(writing)?, entry)
+    }
+
+    /// Writes what pending rows name, commits it, and drops the rows.
+    fn take_in(
+        &self,
+        writing: &mut Writing,
+        definition: &Definition,
+        pending: Pending,
+        store: &dyn Store,
+    ) -> Result<()> {
+        let snapshot = store.snapshot();
+        let position = position(&*snapshot)?.max(pending.position);
+        let mut bytes = 0;
+        for (local, collection) in &pending.documents {
+            self.fields.remove(self.writer(writing)?, *local);
+            let link = definition.links.iter().find(|link| link.collection.id == *collection);
+            let key = Key::Document(*collection, *local).bytes();
+            let Some(link) = link else { continue };
+            if let Some(record) = snapshot.get(Space::Documents, &key)? {
+                self.add(writing, link, *local, &record)?;
+                bytes += record.len();
+            }
+            if bytes >= VIEW_BATCH_BYTES {
+                // The rows stay until all of them are in; they are taken in again should this be as far as it goes.
+                self.commit(writing, definition.view, store)?;
+                bytes = 0;
+            }
+        }
+        writing.contents.position = position;
+        self.commit(writing, definition.view, store)?;
+        let mut batch = Batch::default();
+        for key in pending.keys {
+            batch.delete(Space::Indexes, key);
+        }
+        let key = Key::ViewPosition(definition.view);
+        batch.put(key.space(), key.bytes(), position.to_be_bytes().as_slice());
+        store.commit(batch, false)
+    }
+
+    /// Commits what was written, for queries to see. The store is synced first: segments never outlive what they hold.
+    fn commit(&self, writing: &mut Writing, view: u64, store: &dyn Store) -> Result<()> {
+        store.commit(Batch::default(), true)?;
+        let payload = writing.contents.text();
+        let writer = self.writer(writing)?;
+        let mut prepared = writer.prepare_commit().map_err(failed)?;
+        prepared.set_payload(&payload);
+        prepared.commit().map_err(failed)?;
+        self.reader.reload().map_err(failed)?;
+        let searcher = self.reader.searcher();
+        let segments: BTreeSet<_> =
+            searcher.segment_readers().iter().map(|segment| segment.segment_id()).collect();
+        self.known
+            .lock()
+            .expect("only looked up inside")
+            .retain(|(segment, _), _| segments.contains(segment));
+        tracing::debug!(
+            view,
+            documents = searcher.num_docs(),
+            "the segments of a view were committed"
+        );
+        Ok(())
+    }
+
+    fn writer<'a>(&self, writing: &'a mut Writing) -> Result<&'a mut IndexWriter> {
+        if writing.writer.is_none() {
+            writing.writer = Some(segments::writer(&self.index)?);
+        }
+        Ok(writing.writer.as_mut().expect("made above"))
+    }
+}
+
+impl Writing {
+    /// Lets the writer with its thread and its buffer go once nothing was to do for a while.
+    fn rest(&mut self) {
+        self.idle = self.idle.saturating_add(1);
+        if self.idle >= VIEW_WRITER_IDLE_DRAINS {
+            self.writer = None;
+        }
+    }
+}
+
+impl Contents {
+    fn read(index: &Index) -> Result<Self> {
+        let Some(text) = segments::payload(index)? else { return Ok(Self::default()) };
+        let value = parse(text.as_bytes())?;
+        let number = |value: Value| match value {
+            Value::Int(number) => u64::try_from(number).ok(),
+            Value::UInt(number) => Some(number),
+            _ => None,
+        };
+        let links = value.attribute("links");
+        let links = links.as_object().into_iter().flat_map(Object::iter);
+        Ok(Self {
+            position: number(value.attribute("position")).unwrap_or(0),
+            links: links
+                .filter_map(|(collection, digest)| {
+                    Some((collection.parse().ok()?, digest.as_str()?.to_owned()))
+                })
+                .collect(),
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut links = Object::new();
+        for (collection, digest) in &self.links {
+            links.push_new(collection.to_string(), digest.as_str().into());
+        }
+        let mut out = Object::new();
+        out.push_new("position", self.position.into());
+        out.push_new("links", Value::object(links));
+        Value::object(out).to_json()
+    }
+
+    /// Whether segments and store belong together: neither knows of something that the other has lost.
+    fn belongs(&self, view: u64, snapshot: &dyn Snapshot) -> Result<bool> {
+        let key = Key::ViewPosition(view);
+        let taken_in = snapshot.get(key.space(), &key.bytes())?;
+        let taken_in = taken_in.map_or(Ok(0), |value| local_id_of_value(&value))?;
+        Ok((taken_in..=position(snapshot)?).contains(&self.position))
+    }
+}
+
+impl Pending {
+    fn read(view: u64, snapshot: &dyn Snapshot) -> Result<Self> {
+        let lower = Key::Pending(view).bytes();
+        let upper = successor(lower.clone()).expect("a view's number is below the last one");
+        let mut pending = Self {
+            keys: Vec::new(),
+            documents: BTreeMap::new(),
+            position: position(snapshot)?,
+            more: false,
+        };
+        for pair in snapshot.scan(Space::Indexes, &lower, &upper, false).take(VIEW_BATCH_ROWS) {
+            let (key, value) = pair?;
+            let damaged = || Error::new(Code::Internal, "a stored pending row is damaged");
+            let (collection, local) = value.split_first_chunk::<8>().ok_or_else(damaged)?;
+            pending.documents.insert(local_id_of_value(local)?, u64::from_be_bytes(*collection));
+            pending.keys.push(key.to_vec());
+        }
+        pending.more = pending.keys.len() == VIEW_BATCH_ROWS;
+        Ok(pending)
+    }
+}
+
+/// The number of the newest group of commits that a snapshot holds.
+fn position(snapshot: &dyn Snapshot) -> Result<u64> {
+    let mark = snapshot.get(Space::Meta, &Key::Mark.bytes())?;
+    Ok(mark.and_then(|bytes| Mark::read(&bytes)).unwrap_or_default().number)
+}
+
+fn make(directory: &Path) -> Result<()> {
+    fs::create_dir_all(directory).map_err(failed)
+}

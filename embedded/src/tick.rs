@@ -1,0 +1,109 @@
+//! The thread that has views take in what was committed, once in every interval.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::error::{Code, Error, Result};
+use crate::limits::VIEW_RETRY_MS_MAX;
+use crate::txn::Resources;
+
+/// A running thread; dropping it stops the thread after the batch at hand.
+pub(crate) struct Ticker {
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Stop {
+    stopped: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// A view whose commit failed.
+struct Failed {
+    pause: Duration,
+    again: Instant,
+}
+
+impl Ticker {
+    /// Starts the thread. Where there are views already its first round comes at once, to catch up with what the last run
+    /// left.
+    pub(crate) fn start(resources: &Arc<Resources>, interval_ms: u64) -> Result<Self> {
+        let stop = Arc::new(Stop::default());
+        let (resources, seen) = (resources.clone(), stop.clone());
+        let interval = Duration::from_millis(interval_ms);
+        let catch_up = !resources.views.numbers().is_empty();
+        let run = move || {
+            let mut failed = BTreeMap::new();
+            if catch_up {
+                round(&resources, &seen, interval, &mut failed);
+            }
+            while !seen.wait(interval) {
+                round(&resources, &seen, interval, &mut failed);
+            }
+        };
+        let thread =
+            std::thread::Builder::new().name("views".into()).spawn(run).map_err(|error| {
+                Error::new(Code::SystemError, format!("start the thread of the views: {error}"))
+            })?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+/// One commit of each view that is due.
+fn round(
+    resources: &Resources,
+    stop: &Stop,
+    interval: Duration,
+    failed: &mut BTreeMap<u64, Failed>,
+) {
+    let stopped = || stop.is_set();
+    let numbers = resources.views.numbers();
+    failed.retain(|number, _| numbers.contains(number));
+    for number in numbers {
+        if stopped() {
+            return;
+        }
+        if failed.get(&number).is_some_and(|failed| Instant::now() < failed.again) {
+            continue;
+        }
+        match resources.views.drain_number(&*resources.store, number, &stopped) {
+            Ok(()) => {
+                failed.remove(&number);
+            }
+            Err(error) => {
+                let longest = Duration::from_millis(VIEW_RETRY_MS_MAX).max(interval);
+                let pause = failed.get(&number).map_or(interval, |failed| failed.pause * 2);
+                let pause = pause.min(longest);
+                let retry_ms = pause.as_millis() as u64;
+                tracing::error!(view = number, %error, retry_ms, "a view could not be committed");
+                failed.insert(number, Failed { pause, again: Instant::now() + pause });
+            }
+        }
+    }
+}
+
+impl Stop {
+    fn is_set(&self) -> bool {
+        *self.stopped.lock().expect("only moves inside")
+    }
+
+    /// Waits for the next round; true is the end.
+    fn wait(&self, interval: Duration) -> bool {
+        let stopped = self.stopped.lock().expect("only moves inside");
+        let waited = self.changed.wait_timeout_while(stopped, interval, |stopped| !*stopped);
+        *waited.expect("only moves inside").0
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        *self.stop.stopped.lock().expect("only moves inside") = true;
+        self.stop.changed.notify_all();
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the thread of the views ended in a panic");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Views on the real store: scores, visibility, restarts, damage, changes of definitions.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use arango_embedded::error::Result;
+use arango_embedded::query::{Query, QueryOptions, prepare};
+use arango_embedded::schema::{Collection, CollectionKind, KeyGenerator, KeyOptions, View};
+use arango_embedded::txn::{Declared, Transaction, WriteOptions};
+use arango_embedded::value::{Object, Value, parse};
+use arango_embedded::{Engine, Options};
+use proptest::prelude::*;
+
+const DATABASE: &str = "_system";
+/// A pause that no test outlives: views are committed where the test says so.
+const NEVER_MS: u64 = u64::MAX / 2;
+/// Looks at a view until it shows what was committed, 10 ms apart.
+const LOOKS_MAX: usize = 3000;
+
+fn open(directory: &Path, view_commit_ms: u64) -> Arc<Engine> {
+    let options = Options { sync: false, view_commit_ms, ..Options::default() };
+    Engine::open(directory, options).expect("an engine")
+}
+
+fn collection(engine: &Engine, name: &str) {
+    let collection = Collection {
+        id: 0,
+        name: name.to_owned(),
+        kind: CollectionKind::Document,
+        is_system: false,
+        wait_for_sync: false,
+        key_options: KeyOptions {
+            generator: KeyGenerator::Traditional,
+            allow_user_keys: true,
+            increment: 1,
+            offset: 0,
+        },
+        validation: None,
+        computed_values: Value::Null,
+        cache_enabled: false,
+        indexes: Vec::new(),
+    };
+    engine.create_collection(DATABASE, collection).expect("a new collection");
+}
+
+fn view(engine: &Engine, id: u64, name: &str, links: &str) -> u64 {
+    let mut properties = Object::new();
+    properties.push_new("links", parse(links.as_bytes()).expect("links"));
+    let view = View {
+        id,
+        name: name.to_owned(),
+        kind: "arangosearch".to_owned(),
+        properties: Value::object(properties),
+    };
+    engine.put_view(DATABASE, view).expect("a view").id
+}
+
+fn begin(engine: &Engine, write: &str) -> Transaction {
+    let declared =
+        Declared { write: vec![write.to_owned()], allow_implicit: true, ..Declared::default() };
+    engine.begin(DATABASE, &declared, false).expect("a transaction")
+}
+
+fn insert(engine: &Engine, name: &str, json: &str) {
+    let transaction = begin(engine, name);
+    put(&transaction, name, json);
+    transaction.commit(false).expect("a commit");
+}
+
+fn put(transaction: &Transaction, name: &str, json: &str) {
+    let document = parse(json.as_bytes()).expect("a document");
+    let database = transaction.database();
+    transaction
+        .insert(&database.collections[name], &document, &WriteOptions::default())
+        .expect("an insert");
+}
+
+fn rows_in(engine: &Engine, transaction: &Transaction, text: &str) -> Result<Vec<Value>> {
+    let database = engine.database(DATABASE)?;
+    let query =
+        Query { text: text.to_owned(), binds: Object::new(), options: QueryOptions::default() };
+    Ok(prepare(&database, &query)?.run(&database, transaction)?.rows)
+}
+
+fn rows(engine: &Engine, text: &str) -> Vec<Value> {
+    let declared = Declared { allow_implicit: true, ..Declared::default() };
+    let transaction = engine.begin(DATABASE, &declared, false).expect("a transaction");
+    rows_in(engine, &transaction, text).expect("an answer")
+}
+
+fn keys(engine: &Engine, text: &str) -> BTreeSet<String> {
+    rows(engine, text).iter().map(|row| row.as_str().expect("a key").to_owned()).collect()
+}
+
+fn set(keys: &[&str]) -> BTreeSet<String> {
+    keys.iter().map(|key| (*key).to_owned()).collect()
+}
+
+const ALL: &str = "FOR d IN v RETURN d._key";
+const TEXT: &str = r#"{"c": {"fields": {"text": {"analyzers": ["text_en"]}}}}"#;
+
+/// An engine with the collection `c` and the view `v` over its `text`.
+fn with_view(directory: &Path, view_commit_ms: u64) -> Arc<Engine> {
+    let engine = open(directory, view_commit_ms);
+    collection(&engine, "c");
+    view(&engine, 0, "v", TEXT);
+    engine
+}
+
+#[test]
+fn writes_show_after_a_commit_and_a_tick_and_not_before() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = with_view(&home.path().join("engine"), NEVER_MS);
+    let transaction = begin(&engine, "c");
+    put(&transaction, "c", r#"{"_key": "a", "text": "one"}"#);
+    assert!(rows_in(&engine, &transaction, ALL).unwrap().is_empty());
+    engine.commit_views().unwrap();
+    assert!(rows_in(&engine, &transaction, ALL).unwrap().is_empty());
+    transaction.commit(false).unwrap();
+    assert_eq!(keys(&engine, ALL), set(&[]));
+    engine.commit_views().unwrap();
+    assert_eq!(keys(&engine, ALL), set(&["a"]));
+    let rolled_back = begin(&engine, "c");
+    put(&rolled_back, "c", r#"{"_key": "b", "text": "two"}"#);
+    rolled_back.abort();
+    engine.commit_views().unwrap();
+    assert_eq!(keys(&engine, ALL), set(&["a"]));
+}
+
+#[test]
+fn a_hit_whose_document_has_changed_or_gone_is_dropped() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = with_view(&home.path().join("engine"), NEVER_MS);
+    for key in ["a", "b", "c"] {
+        insert(&engine, "c", &format!(r#"{{"_key": "{key}", "text": "same words"}}"#));
+    }
+    engine.commit_views().unwrap();
+    let transaction = begin(&engine, "c");
+    let database = transaction.database();
+    let c = &database.collections["c"];
+    transaction.remove(c, "a", None, &WriteOptions::default()).unwrap();
+    let patch = parse(br#"{"text": "other"}"#).unwrap();
+    transaction.update(c, "b", &patch, &WriteOptions::default()).unwrap();
+    transaction.commit(false).unwrap();
+    let found = "FOR d IN v SEARCH ANALYZER(d.text == 'word', 'text_en') RETURN d._key";
+    assert_eq!(keys(&engine, found), set(&["c"]));
+    // The best ones: those that are gone do not count.
+    let best = "FOR d IN v SEARCH ANALYZER(d.text == 'word', 'text_en') SORT BM25(d) DESC LIMIT 1 RETURN d._key";
+    assert_eq!(keys(&engine, best), set(&["c"]));
+    engine.commit_views().unwrap();
+    assert_eq!(keys(&engine, found), set(&["c"]));
+    assert_eq!(keys(&engine, ALL), set(&["b", "c"]));
+}
+
+#[test]
+fn wait_for_sync_takes_in_what_is_committed() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = with_view(&home.path().join("engine"), NEVER_MS);
+    insert(&engine, "c", r#"{"_key": "a", "text": "one"}"#);
+    assert_eq!(keys(&engine, ALL), set(&[]));
+    let waiting = "FOR d IN v OPTIONS {waitForSync: true} RETURN d._key";
+    assert_eq!(keys(&engine, waiting), set(&["a"]));
+    assert_eq!(keys(&engine, ALL), set(&["a"]));
+}
+
+#[test]
+fn a_restart_catches_up_by_itself() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("engine");
+    let engine = with_view(&directory, NEVER_MS);
+    insert(&engine, "c", r#"{"_key": "a", "text": "one"}"#);
+    engine.commit_views().unwrap();
+    insert(&engine, "c", r#"{"_key": "b", "text": "two"}"#);
+    drop(engine);
+    let engine = open(&directory, 10);
+    shows(&engine, &["a", "b"]);
+    insert(&engine, "c", r#"{"_key": "c", "text": "three"}"#);
+    shows(&engine, &["a", "b", "c"]);
+}
+
+fn shows(engine: &Engine, wanted: &[&str]) {
+    let mut found = BTreeSet::new();
+    for _ in 0..LOOKS_MAX {
+        found = keys(engine, ALL);
+        if found == set(wanted) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("the view shows {found:?}");
+}
+
+#[test]
+fn segments_that_cannot_be_read_are_built_again() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("engine");
+    let engine = with_view(&directory, NEVER_MS);
+    insert(&engine, "c", r#"{"_key": "a", "text": "one"}"#);
+    engine.commit_views().unwrap();
+    drop(engine);
+    let segments = std::fs::read_dir(directory.join("views")).unwrap().next().unwrap().unwrap();
+    std::fs::write(segments.path().join("meta.json"), "damaged").unwrap();
+    let engine = open(&directory, NEVER_MS);
+    engine.commit_views().unwrap();
+    assert_eq!(keys(&engine, ALL), set(&["a"]));
+    drop(engine);
+    std::fs::remove_dir_all(directory.join("views")).unwrap();
+    let engine = open(&directory, NEVER_MS);
+    engine.commit_views().unwrap();
+    assert_eq!(keys(&engine, ALL), set(&["a"]));
+}
+
+#[test]
+fn segments_of_another_state_of_the_store_are_built_again() {
+    let home = tempfile::tempdir().unwrap();
+    let (directory, before) = (home.path().join("engine"), home.path().join("before"));
+    let engine = with_view(&directory, NEVER_MS);
+    insert(&engine, "c", r#"{"_key": "a", "text": "one"}"#);
+    engine.commit_views().unwrap();
+    drop(engine);
+    copy(&directory, &before);
+    let engine = open(&directory, NEVER_MS);
+    insert(&engine, "c", r#"{"_key": "b", "text": "two"}"#);
+    insert(&engine, "c", r#"{"_key": "c", "text": "three"}"#);
+    engine.commit_views().unwrap();
+    drop(engine);
+    // Segments from behind the store's end, then segments that have lost what the store says they hold.
+    for (store, views, wanted) in
+        [(&before, &directory, &["a"][..]), (&directory, &before, &["a", "b", "c"][..])]
+    {
+        let mixed = tempfile::tempdir().unwrap();
+        let mixed = mixed.path().join("engine");
+        copy(&store.join("store"), &mixed.join("store"));
+        copy(&views.join("views"), &mixed.join("views"));
+        let engine = open(&mixed, NEVER_MS);
+        engine.commit_views().unwrap();
+        assert_eq!(keys(&engine, ALL), set(wanted));
+        let phrase = "FOR d IN v SEARCH PHRASE(d.text, 'two', 'text_en') RETURN d._key";
+        assert_eq!(keys(&engine, phrase).len(), usize::from(wanted.len() > 1));
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    if !from.is_dir() {
+        std::fs::copy(from, to).unwrap();
+        return;
+    }
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let name = entry.unwrap().file_name();
+        copy(&from.join(&name), &to.join(&name));
+    }
+}
+
+#[test]
+fn a_view_follows_its_links_and_their_collections() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("engine");
+    let engine = open(&directory, NEVER_MS);
+    collection(&engine, "c");
+    collection(&engine, "other");
+    insert(&engine, "c", r#"{"_key": "a", "text": "Words", "title": "Words"}"#);
+    insert(&engine, "other", r#"{"_key": "o", "text": "Words"}"#);
+    let id = view(&engine, 0, "v", TEXT);
+    assert_eq!(keys(&engine, ALL), set(&["a"]), "a new view holds what is there");
+    let by_text = "FOR d IN v SEARCH ANALYZER(d.text == 'word', 'text_en') RETURN d._key";
+    let by_title = "FOR d IN v SEARCH ANALYZER(d.title == 'word', 'text_en') RETURN d._key";
+    assert_eq!((keys(&engine, by_text), keys(&engine, by_title)), (set(&["a"]), set(&[])));
+    let title = r#"{"fields": {"title": {"analyzers": ["text_en"]}}}"#;
+    let text = r#"{"fields": {"text": {"analyzers": ["text_en"]}}}"#;
+    view(&engine, id, "v", &format!(r#"{{"c": {title}, "other": {text}}}"#));
+    assert_eq!((keys(&engine, by_text), keys(&engine, by_title)), (set(&["o"]), set(&["a"])));
+    engine.rename_collection(DATABASE, "other", "others").unwrap();
+    insert(&engine, "others", r#"{"_key": "p", "text": "Words"}"#);
+    engine.commit_views().unwrap();
+    assert_eq!(keys(&engine, by_text), set(&["o", "p"]));
+    engine.truncate(DATABASE, "others").unwrap();
+    insert(&engine, "others", r#"{"_key": "q", "text": "Words"}"#);
+    engine.commit_views().unwrap();
+    assert_eq!(keys(&engine, by_text), set(&["q"]));
+    engine.drop_collection(DATABASE, "c").unwrap();
+    engine.commit_views().unwrap();
+    assert_eq!(keys(&engine, ALL), set(&["q"]));
+    let definition = engine.database(DATABASE).unwrap().views["v"].clone();
+    assert!(!definition.holds("c") && definition.holds("others"));
+    engine.drop_view(DATABASE, "v").unwrap();
+    assert_eq!(std::fs::read_dir(directory.join("views")).unwrap().count(), 0);
+}
+
+const WORDS: [&str; 8] = ["apple", "river", "stone", "cloud", "forest", "lamp", "music", "paper"];
+
+/// BM25 by its formula, in double precision: `(k, b)` are 1.2 and 0.75.
+fn naive(documents: &[Vec<usize>], query: &BTreeSet<usize>) -> Vec<Option<f64>> {
+    let having: Vec<&Vec<usize>> = documents.iter().filter(|words| !words.is_empty()).collect();
+    let count = having.len() as f64;
+    let average = having.iter().map(|words| words.len()).sum::<usize>() as f64 / count;
+    let one = |words: &Vec<usize>| {
+        let mut score = None;
+        for word in query {
+            let tf = words.iter().filter(|w| *w == word).count() as f64;
+            if tf > 0.0 {
+                let df = having.iter().filter(|words| words.contains(word)).count() as f64;
+                let idf = (1.0 + (count - df + 0.5) / (df + 0.5)).ln();
+                let c = 1.2 * (0.25 + 0.75 * words.len() as f64 / average);
+                *score.get_or_insert(0.0) += idf * 2.2 * tf / (c + tf);
+            }
+        }
+        score
+    };
+    documents.iter().map(one).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn scores_are_the_sum_that_the_formula_says(
+        first in prop::collection::vec(prop::collection::vec(0..WORDS.len(), 0..12), 1..20),
+        second in prop::collection::vec(prop::collection::vec(0..WORDS.len(), 0..12), 0..20),
+        query in prop::collection::btree_set(0..WORDS.len(), 1..4),
+        limit in 1..8_usize,
+    ) {
+        let home = tempfile::tempdir().unwrap();
+        let engine = with_view(&home.path().join("engine"), NEVER_MS);
+        let documents: Vec<Vec<usize>> = first.iter().chain(&second).cloned().collect();
+        for (number, words) in documents.iter().enumerate() {
+            let text: Vec<&str> = words.iter().map(|word| WORDS[*word]).collect();
+            insert(&engine, "c", &format!(r#"{{"_key": "{number}", "text": "{}"}}"#, text.join(" ")));
+            if number + 1 == first.len() {
+                engine.commit_views().unwrap();
+            }
+        }
+        engine.commit_views().unwrap();
+        let words: Vec<&str> = query.iter().map(|word| WORDS[*word]).collect();
+        let search = format!(
+            "SEARCH ANALYZER(d.text IN TOKENS('{}', 'text_en'), 'text_en')", words.join(" ")
+        );
+        let answer = rows(&engine, &format!("FOR d IN v {search} RETURN [d._key, BM25(d)]"));
+        let wanted = naive(&documents, &query);
+        prop_assert_eq!(answer.len(), wanted.iter().flatten().count());
+        for row in &answer {
+            let [key, score] = row.as_array().unwrap() else { panic!("{row:?}") };
+            let number: usize = key.as_str().unwrap().parse().unwrap();
+            let (score, wanted) = (score.as_f64().unwrap(), wanted[number].unwrap());
+            prop_assert!((score - wanted).abs() < 1e-4, "{} is not {}", score, wanted);
+        }
+        // The best ones alone are the first of all of them, sorted.
+        let sort = "SORT BM25(d) DESC, TO_NUMBER(d._key)";
+        let sorted = rows(&engine, &format!("FOR d IN v {search} LET s = BM25(d) {sort} RETURN d._key"));
+        let best = rows(&engine, &format!("FOR d IN v {search} {sort} LIMIT {limit} RETURN d._key"));
+        let sorted: Vec<_> = sorted.iter().take(limit).map(Value::to_json).collect();
+        prop_assert_eq!(best.iter().map(Value::to_json).collect::<Vec<_>>(), sorted);
+    }
+}

@@ -1,0 +1,155 @@
+//! Alerts, dashboard and runbooks name only metrics that are exported, with labels that they have, and each other.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use vctx::meters::{ALL, Kind, Meter};
+
+use super::sources::{files, root, text};
+
+/// An alert rule as it stands in the file.
+#[derive(Default)]
+struct Rule {
+    alert: String,
+    expression: String,
+    severity: String,
+    summary: String,
+    runbook: String,
+    wait: String,
+}
+
+/// Reads the rules line by line, since each attribute stands on one; any other line is refused.
+fn rules() -> Vec<Rule> {
+    let file = text("deploy/alerts/vctx.rules.yml");
+    let mut rules: Vec<Rule> = Vec::new();
+    let structure = ["groups:", "- name: vctx", "rules:", "labels:", "annotations:"];
+    for line in file.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
+        if structure.contains(&line) {
+            continue;
+        }
+        let (name, value) =
+            line.split_once(": ").unwrap_or_else(|| panic!("a line that is no rule: {line}"));
+        let value = value.trim_matches('"').to_owned();
+        if name == "- alert" {
+            rules.push(Rule { alert: value, ..Rule::default() });
+            continue;
+        }
+        let rule = rules.last_mut().expect("an attribute stands below its alert");
+        match name {
+            "expr" => rule.expression = value,
+            "for" => rule.wait = value,
+            "severity" => rule.severity = value,
+            "summary" => rule.summary = value,
+            "runbook" => rule.runbook = value,
+            other => panic!("{}: unknown attribute {other}", rule.alert),
+        }
+    }
+    assert!(rules.len() >= 10, "{} rules", rules.len());
+    rules
+}
+
+/// Words of an expression that are names of ours.
+fn names(expression: &str) -> Vec<&str> {
+    let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("vctx_") || word.starts_with("token_")).collect()
+}
+
+/// The metric that a name stands for; a histogram by one of its series.
+fn meter(name: &str) -> Option<&'static Meter> {
+    ALL.iter().find(|meter| {
+        let exported = meter.exported();
+        match meter.kind {
+            Kind::Histogram => ["_bucket", "_sum", "_count"]
+                .iter()
+                .any(|series| name.strip_suffix(series) == Some(&exported)),
+            Kind::Counter | Kind::Gauge => name == exported,
+        }
+    })
+}
+
+/// Fails for a name that nothing exports, and for a label that the metric does not have.
+fn check(place: &str, expression: &str) -> BTreeSet<&'static str> {
+    let mut used = BTreeSet::new();
+    let mut labels: BTreeSet<&str> = BTreeSet::from(["le"]);
+    for name in names(expression) {
+        let meter =
+            meter(name).unwrap_or_else(|| panic!("{place}: nothing exports {name}: {expression}"));
+        labels.extend(meter.labels);
+        used.insert(meter.name);
+    }
+    assert!(!used.is_empty(), "{place}: no metric of ours: {expression}");
+    for opened in ["{", "by ("] {
+        for (at, _) in expression.match_indices(opened) {
+            let inside =
+                expression[at + opened.len()..].split(['}', ')']).next().unwrap_or_default();
+            for part in inside.split(',') {
+                let label = part.split(['=', '!', '~']).next().unwrap_or_default().trim();
+                assert!(labels.contains(label), "{place}: no label {label}: {expression}");
+            }
+        }
+    }
+    used
+}
+
+#[test]
+fn every_alert_asks_for_metrics_that_are_exported_and_has_a_runbook() {
+    let mut seen = BTreeSet::new();
+    for rule in rules() {
+        let name = rule.alert.clone();
+        assert!(seen.insert(name.clone()), "{name} stands twice");
+        check(&name, &rule.expression);
+        assert!(["critical", "warning"].contains(&rule.severity.as_str()), "{name}: severity");
+        assert!(!rule.summary.is_empty() && rule.wait.ends_with(['s', 'm', 'h']), "{name}");
+        let runbook = text(&rule.runbook);
+        assert!(runbook.contains(&format!("`{name}`")), "{} does not name {name}", rule.runbook);
+    }
+    for path in files("deploy/runbooks", ".md") {
+        let named = text(&path);
+        let alerts = named.split('`').skip(1).step_by(2).filter(|word| word.starts_with("Vctx"));
+        for alert in alerts {
+            assert!(seen.contains(alert), "{path}: there is no alert {alert}");
+        }
+        for name in names(&named) {
+            let known = ALL.iter().any(|meter| meter.exported() == name);
+            assert!(known, "{path}: nothing exports {name}");
+        }
+        for other in named.split('`').filter(|word| word.starts_with("deploy/runbooks/")) {
+            assert!(root().join(other).is_file(), "{path}: no {other}");
+        }
+    }
+}
+
+#[test]
+fn what_the_seed_wants_an_alert_for_has_one() {
+    let asked: BTreeSet<&str> =
+        rules().iter().flat_map(|rule| check(&rule.alert, &rule.expression)).collect();
+    for name in [
+        vctx::meters::HB_DEPTH,
+        vctx::meters::HB_DURATION_MS,
+        vctx::meters::ZERO_PROPAGATION,
+        vctx::meters::DRIFT_ALARMS,
+        vctx::meters::WINDOW_SHARE,
+        vctx::meters::STORE_UNANSWERED,
+        vctx::meters::RECALL_SECONDS,
+        vctx::meters::ARCHIVAL_SECONDS,
+        vctx::meters::CORE_WRITE_SECONDS,
+    ] {
+        assert!(asked.contains(name), "no alert watches {name}");
+    }
+}
+
+#[test]
+fn the_dashboard_shows_every_metric_and_no_other() {
+    let dashboard: Value =
+        serde_json::from_str(&text("deploy/dashboards/vctx.json")).expect("JSON");
+    let mut shown = BTreeSet::new();
+    for panel in dashboard["panels"].as_array().expect("panels") {
+        let title = panel["title"].as_str().expect("a title");
+        for target in panel["targets"].as_array().expect("targets") {
+            shown.extend(check(title, target["expr"].as_str().expect("an expression")));
+        }
+    }
+    let all: BTreeSet<&str> = ALL.iter().map(|meter| meter.name).collect();
+    let unseen: Vec<&&str> = all.difference(&shown).collect();
+    assert!(unseen.is_empty(), "metrics without a panel: {unseen:?}");
+}

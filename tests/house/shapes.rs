@@ -1,0 +1,380 @@
+//! Vector and text searches have the shapes that ArangoDB's index rules know, each rule with a text that breaks it.
+//!
+//! Outside of its shape a vector query is refused (1554), and a text search silently compares whole texts with single tokens.
+
+use std::collections::BTreeSet;
+
+use arango_embedded::syntax::{Binary, Body, Expr, Key, Statement, parse};
+use arango_embedded::value::Value;
+use vctx::store::QUERIES;
+
+use super::tree::{bodies, children, expressions, options, parts};
+
+const OVER_A_COLLECTION: &str = "vector: FOR runs over a collection";
+const NO_FILTER: &str = "vector: no FILTER between FOR and LIMIT";
+const ONLY_LET: &str = "vector: only LET between FOR and SORT";
+const NO_ARITHMETIC: &str = "vector: the score is the call alone";
+const SORTED: &str = "vector: SORT is by the score";
+const ONE_KEY: &str = "vector: SORT has one key";
+const DIRECTION: &str = "vector: cosine sorts DESC, L2 sorts ASC";
+const LIMITED: &str = "vector: LIMIT stands right behind SORT";
+const ANALYZED: &str =
+    "search: PHRASE and TOKENS carry an analyzer, the same as the ANALYZER around them";
+const WRAPPED: &str = "search: tokens are compared inside ANALYZER";
+const IDENTITY: &str = "search: what is not text stands outside ANALYZER";
+const SCOPED: &str = "search: the scope is a part of SEARCH that always holds";
+const SCORED: &str = "search: a score belongs to a FOR with SEARCH";
+const BEST_FIRST: &str = "search: a score sorts DESC";
+const NO_WAIT: &str = "search: no waitForSync";
+
+/// Attributes that are compared whole.
+const WHOLE: &[&str] = &["_from", "_to", "_key", "_id", "agent_id", "tenant"];
+/// Functions that score a document of a view.
+const SCORES: &[&str] = &["BM25", "TFIDF"];
+
+type Broken = BTreeSet<&'static str>;
+
+/// The rules that a text breaks.
+fn broken(text: &str) -> Broken {
+    let body = parse(text).unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    let mut broken = Broken::new();
+    for body in bodies(&body) {
+        vector(body, &mut broken);
+        search(body, &mut broken);
+    }
+    broken
+}
+
+fn call<'a>(expr: &'a Expr, name: &str) -> Option<&'a [Expr]> {
+    match expr {
+        Expr::Call(called, arguments) if **called == *name => Some(arguments),
+        Expr::Group(inner) => call(inner, name),
+        _ => None,
+    }
+}
+
+/// The function if the expression is a call of an approximate metric and nothing else.
+fn metric(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Call(name, _) if name.starts_with("APPROX_NEAR_") => Some(name),
+        _ => None,
+    }
+}
+
+/// The rules for a query level in which an approximate metric is called.
+fn vector(body: &Body, broken: &mut Broken) {
+    let near = |statement: &Statement| {
+        expressions(statement).into_iter().flat_map(parts).any(|part| metric(part).is_some())
+    };
+    let statements = &body.statements;
+    let Some(first) = statements.iter().position(near) else { return };
+    let is_for = |statement: &Statement| {
+        matches!(statement, Statement::For { .. } | Statement::Traversal(_))
+    };
+    let start = statements[..first].iter().rposition(is_for);
+    let variables: Vec<&str> =
+        statements[..start.unwrap_or(0)].iter().filter_map(declared).collect();
+    let collection = start.is_some_and(|at| match &statements[at] {
+        Statement::For { source: Expr::Name(name), search: None, .. } => {
+            !variables.contains(&&**name)
+        }
+        _ => false,
+    });
+    if !collection {
+        broken.insert(OVER_A_COLLECTION);
+    }
+    let level = &statements[start.map_or(0, |at| at + 1)..];
+    let limit = level.iter().position(|s| matches!(s, Statement::Limit { .. }));
+    let sort = level.iter().position(|s| matches!(s, Statement::Sort(_)));
+    if level[..limit.unwrap_or(level.len())].iter().any(|s| matches!(s, Statement::Filter(_))) {
+        broken.insert(NO_FILTER);
+    }
+    let before = &level[..sort.or(limit).unwrap_or(level.len())];
+    if before.iter().any(|s| {
+        !matches!(s, Statement::Let { .. } | Statement::Filter(_) | Statement::Return { .. })
+    }) {
+        broken.insert(ONLY_LET);
+    }
+    score(level, sort, broken);
+    if sort.is_none_or(|at| !matches!(level.get(at + 1), Some(Statement::Limit { .. }))) {
+        broken.insert(LIMITED);
+    }
+}
+
+fn declared(statement: &Statement) -> Option<&str> {
+    match statement {
+        Statement::For { variable: name, .. } | Statement::Let { name, .. } => Some(name),
+        _ => None,
+    }
+}
+
+/// The rules for the score: where it is computed and how it sorts.
+fn score(level: &[Statement], sort: Option<usize>, broken: &mut Broken) {
+    let mut scores: Vec<(&str, &str)> = Vec::new();
+    for statement in level {
+        let whole: Vec<&Expr> = match statement {
+            Statement::Let { name, value } => {
+                scores.extend(metric(value).map(|metric| (&**name, metric)));
+                vec![value]
+            }
+            Statement::Sort(keys) => keys.iter().map(|(key, _)| key).collect(),
+            _ => Vec::new(),
+        };
+        let calls = expressions(statement).into_iter().flat_map(parts);
+        let calls = calls.filter(|part| metric(part).is_some()).count();
+        if calls > whole.into_iter().filter(|value| metric(value).is_some()).count() {
+            broken.insert(NO_ARITHMETIC);
+        }
+    }
+    let Some(Statement::Sort(keys)) = sort.map(|at| &level[at]) else {
+        broken.insert(SORTED);
+        return;
+    };
+    if keys.len() != 1 {
+        broken.insert(ONE_KEY);
+    }
+    let sorted = |key: &Expr| {
+        let by_name = |name: &str| scores.iter().find(|(own, _)| *own == name).map(|(_, m)| *m);
+        match key {
+            Expr::Name(name) => by_name(name).map(str::to_owned),
+            key => metric(key).map(str::to_owned),
+        }
+    };
+    match keys.first().and_then(|(key, descending)| Some((sorted(key)?, *descending))) {
+        None => {
+            broken.insert(SORTED);
+        }
+        Some((metric, descending)) if (metric == "APPROX_NEAR_L2") == descending => {
+            broken.insert(DIRECTION);
+        }
+        Some(_) => {}
+    }
+}
+
+/// The rules for a query level with a SEARCH or with a score.
+fn search(body: &Body, broken: &mut Broken) {
+    let mut found: Vec<&str> = Vec::new();
+    let mut scores: Vec<&str> = Vec::new();
+    for statement in &body.statements {
+        if let Statement::For { variable, search: Some(condition), .. } = statement {
+            found.push(variable);
+            condition_rules(condition, None, broken);
+            if !conjuncts(condition).into_iter().any(is_scope) {
+                broken.insert(SCOPED);
+            }
+            let waits = |options: &Expr| match options {
+                Expr::Object(entries) => format!("{entries:?}").contains("waitForSync"),
+                _ => true,
+            };
+            if options(statement).is_some_and(waits) {
+                broken.insert(NO_WAIT);
+            }
+            continue;
+        }
+        let is_score =
+            |part: &Expr| SCORES.iter().find_map(|name| call(part, name)).map(<[Expr]>::to_vec);
+        for arguments in expressions(statement).into_iter().flat_map(parts).filter_map(is_score) {
+            let of_search = |of: &Expr| matches!(of, Expr::Name(name) if found.contains(&&**name));
+            if !arguments.first().is_some_and(of_search) {
+                broken.insert(SCORED);
+            }
+        }
+        if let Statement::Let { name, value } = statement
+            && is_score(value).is_some()
+        {
+            scores.push(name);
+        }
+        if let Statement::Sort(keys) = statement {
+            let by_score = |key: &Expr| match key {
+                Expr::Name(name) => scores.contains(&&**name),
+                key => is_score(key).is_some(),
+            };
+            if keys.iter().any(|(key, descending)| by_score(key) && !descending) {
+                broken.insert(BEST_FIRST);
+            }
+        }
+    }
+}
+
+/// Looks through a condition of SEARCH, knowing the analyzer around it.
+fn condition_rules(expr: &Expr, around: Option<&str>, broken: &mut Broken) {
+    let own = |argument: Option<&Expr>| match argument {
+        Some(Expr::Literal(Value::String(name))) => Some(name.to_string()),
+        _ => None,
+    };
+    match expr {
+        Expr::Call(name, arguments) if **name == *"ANALYZER" => {
+            let analyzer = own(arguments.get(1));
+            if analyzer.is_none() {
+                broken.insert(ANALYZED);
+            }
+            if let Some(inner) = arguments.first() {
+                condition_rules(inner, Some(analyzer.as_deref().unwrap_or("?")), broken);
+            }
+            return;
+        }
+        Expr::Call(name, arguments) if ["PHRASE", "TOKENS"].contains(&&**name) => {
+            // Both take texts (a phrase: with gaps between them) and the analyzer last.
+            let least = if **name == *"PHRASE" { 3 } else { 2 };
+            let carried = (arguments.len() >= least).then(|| own(arguments.last())).flatten();
+            let agrees = match (&carried, around) {
+                (Some(own), Some(around)) => own == around,
+                (Some(_), None) | (None, Some(_)) => true,
+                (None, None) => false,
+            };
+            if !agrees {
+                broken.insert(ANALYZED);
+            }
+        }
+        Expr::Binary(_, a, b) => {
+            let sides = [&**a, &**b];
+            let plain = around.is_none_or(|analyzer| analyzer == "identity");
+            if sides.iter().any(|side| call(side, "TOKENS").is_some()) && plain {
+                broken.insert(WRAPPED);
+            }
+            if !plain && sides.into_iter().any(is_whole) {
+                broken.insert(IDENTITY);
+            }
+        }
+        _ => {}
+    }
+    for child in children(expr) {
+        condition_rules(child, around, broken);
+    }
+}
+
+fn is_whole(expr: &Expr) -> bool {
+    matches!(expr, Expr::Attribute(_, Key::Name(name)) if WHOLE.contains(&&**name))
+}
+
+fn conjuncts(expr: &Expr) -> Vec<&Expr> {
+    match expr {
+        Expr::Binary(Binary::And, a, b) => [conjuncts(a), conjuncts(b)].concat(),
+        Expr::Group(inner) => conjuncts(inner),
+        other => vec![other],
+    }
+}
+
+/// `something == … @scope …`
+fn is_scope(expr: &Expr) -> bool {
+    let bound = |part: &&Expr| matches!(part, Expr::Bind(name) if **name == *"scope");
+    matches!(expr, Expr::Binary(Binary::Equal, ..)) && parts(expr).iter().any(bound)
+}
+
+#[test]
+fn every_query_has_the_shapes_that_the_index_rules_know() {
+    for query in QUERIES {
+        let broken = broken(query.text);
+        assert!(broken.is_empty(), "aql/{}.aql breaks: {broken:#?}", query.name);
+    }
+}
+
+/// Shapes that are allowed.
+const GOOD: &[&str] = &[
+    r#"FOR d IN docs LET s = APPROX_NEAR_COSINE(d.v, @q, {nProbe: @n}) SORT s DESC LIMIT @k RETURN {s, k: d._key}"#,
+    r#"FOR d IN docs SORT APPROX_NEAR_L2(d.v, @q) LIMIT 3 RETURN d._key"#,
+    r#"FOR h IN (FOR d IN docs LET s = APPROX_NEAR_COSINE(d.v, @q) SORT s DESC LIMIT 5 RETURN {s, d}) FILTER h.d.a == @scope RETURN h"#,
+    r#"FOR d IN v SEARCH d._from == CONCAT("a/", @scope) AND ANALYZER(d.t IN TOKENS(@q, "text_en"), "text_en")
+       LET s = BM25(d) SORT s DESC, d.seq LIMIT 5 RETURN d"#,
+    r#"FOR d IN v SEARCH d.a == @scope AND (PHRASE(d.t, @q, "text_en") OR PHRASE(d.t, "a", 1, "b", "text_en")) SORT BM25(d) DESC RETURN d"#,
+];
+
+/// One text for each rule, and the rule.
+const BAD: &[(&str, &str)] = &[
+    (
+        OVER_A_COLLECTION,
+        r#"FOR d IN @list LET s = APPROX_NEAR_COSINE(d.v, @q) SORT s DESC LIMIT 5 RETURN d"#,
+    ),
+    (
+        OVER_A_COLLECTION,
+        r#"LET l = [] FOR d IN l LET s = APPROX_NEAR_COSINE(d.v, @q) SORT s DESC LIMIT 5 RETURN d"#,
+    ),
+    (
+        NO_FILTER,
+        r#"FOR d IN docs FILTER d.a == @scope LET s = APPROX_NEAR_COSINE(d.v, @q) SORT s DESC LIMIT 5 RETURN d"#,
+    ),
+    (
+        NO_FILTER,
+        r#"FOR d IN docs LET s = APPROX_NEAR_COSINE(d.v, @q) FILTER s > 0.5 SORT s DESC LIMIT 5 RETURN d"#,
+    ),
+    (
+        ONLY_LET,
+        r#"FOR d IN docs FOR t IN [1] LET s = APPROX_NEAR_COSINE(d.v, @q) COLLECT x = s SORT x DESC LIMIT 5 RETURN x"#,
+    ),
+    (
+        NO_ARITHMETIC,
+        r#"FOR d IN docs LET s = 1 - APPROX_NEAR_COSINE(d.v, @q) SORT s DESC LIMIT 5 RETURN d"#,
+    ),
+    (NO_ARITHMETIC, r#"FOR d IN docs SORT APPROX_NEAR_L2(d.v, @q) * 2 LIMIT 5 RETURN d"#),
+    (SORTED, r#"FOR d IN docs LET s = APPROX_NEAR_COSINE(d.v, @q) LIMIT 5 RETURN [d, s]"#),
+    (
+        SORTED,
+        r#"FOR d IN docs LET s = APPROX_NEAR_COSINE(d.v, @q) SORT s + 1 DESC LIMIT 5 RETURN [d, s]"#,
+    ),
+    (
+        ONE_KEY,
+        r#"FOR d IN docs LET s = APPROX_NEAR_COSINE(d.v, @q) SORT s DESC, d._key LIMIT 5 RETURN d"#,
+    ),
+    (DIRECTION, r#"FOR d IN docs LET s = APPROX_NEAR_COSINE(d.v, @q) SORT s LIMIT 5 RETURN d"#),
+    (DIRECTION, r#"FOR d IN docs LET s = APPROX_NEAR_L2(d.v, @q) SORT s DESC LIMIT 5 RETURN d"#),
+    (LIMITED, r#"FOR d IN docs LET s = APPROX_NEAR_COSINE(d.v, @q) SORT s DESC RETURN d"#),
+    (
+        LIMITED,
+        r#"FOR d IN docs LET s = APPROX_NEAR_COSINE(d.v, @q) SORT s DESC LET t = s LIMIT 5 RETURN d"#,
+    ),
+    (ANALYZED, r#"FOR d IN v SEARCH d.a == @scope AND PHRASE(d.t, @q) RETURN d"#),
+    (
+        ANALYZED,
+        r#"FOR d IN v SEARCH d.a == @scope AND ANALYZER(d.t IN TOKENS(@q, "identity"), "text_en") RETURN d"#,
+    ),
+    (ANALYZED, r#"FOR d IN v SEARCH d.a == @scope AND ANALYZER(d.t == @q, @analyzer) RETURN d"#),
+    (WRAPPED, r#"FOR d IN v SEARCH d.a == @scope AND d.t IN TOKENS(@q, "text_en") RETURN d"#),
+    (
+        IDENTITY,
+        r#"FOR d IN v SEARCH ANALYZER(d._from == CONCAT("a/", @scope) AND d.t IN TOKENS(@q, "text_en"), "text_en") RETURN d"#,
+    ),
+    (
+        SCOPED,
+        r#"FOR d IN v SEARCH ANALYZER(d.t IN TOKENS(@q, "text_en"), "text_en") FILTER d.a == @scope RETURN d"#,
+    ),
+    (SCOPED, r#"FOR d IN v SEARCH d.a == @scope OR PHRASE(d.t, @q, "text_en") RETURN d"#),
+    (SCORED, r#"FOR d IN docs SORT BM25(d) DESC RETURN d"#),
+    (
+        BEST_FIRST,
+        r#"FOR d IN v SEARCH d.a == @scope AND PHRASE(d.t, @q, "text_en") LET s = BM25(d) SORT s LIMIT 5 RETURN d"#,
+    ),
+    (
+        NO_WAIT,
+        r#"FOR d IN v SEARCH d.a == @scope AND PHRASE(d.t, @q, "text_en") OPTIONS {waitForSync: true} RETURN d"#,
+    ),
+];
+
+#[test]
+fn every_forbidden_shape_is_refused_by_the_name_of_its_rule() {
+    for text in GOOD {
+        assert_eq!(broken(text), Broken::new(), "{text}");
+    }
+    for (rule, text) in BAD {
+        assert!(broken(text).contains(rule), "not refused by `{rule}`: {text}");
+    }
+    let all = [
+        OVER_A_COLLECTION,
+        NO_FILTER,
+        ONLY_LET,
+        NO_ARITHMETIC,
+        SORTED,
+        ONE_KEY,
+        DIRECTION,
+        LIMITED,
+        ANALYZED,
+        WRAPPED,
+        IDENTITY,
+        SCOPED,
+        SCORED,
+        BEST_FIRST,
+        NO_WAIT,
+    ];
+    for rule in all {
+        assert!(BAD.iter().any(|(of, _)| *of == rule), "no text breaks `{rule}`");
+    }
+}

@@ -1,0 +1,83 @@
+//! Drift of summaries: measured twice at every flush, a model asked again within bounds, the best answer kept, and an alarm for what stays poor.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::home::Home;
+use crate::model::Model;
+use crate::talk::Agent;
+
+/// What the agent is told; a summary of it uses its words.
+const SAID: [&str; 6] = [
+    "The sloop has two sails and a brass compass.",
+    "We sail to Lisbon in March if the wind is right.",
+    "The harbour master charges fourteen euros for a berth.",
+    "Bring warm coats, the harbour is cold at night.",
+    "The brass compass was a present of my grandmother.",
+    "Lisbon has a museum of old boats near the river.",
+];
+const GOOD: &str = "user: the sloop has two sails and a brass compass\nuser: sail to Lisbon in March, wind right\n\
+    user: harbour master charges fourteen euros for a berth\nuser: bring warm coats, harbour cold at night\n\
+    user: brass compass a present of my grandmother\nuser: Lisbon museum of old boats near the river";
+const POOR: &str = "Nothing much happened.";
+
+/// Appends what is said and evicts all of it; the answer and the details of the events `flush` and `summarize`.
+async fn evicted(model: Option<&[&str]>) -> (Value, Value, Value, usize, String) {
+    let home = Home::new();
+    let scripted =
+        model.map(|texts| Model::saying(&home.path("model.sock"), Duration::ZERO, texts));
+    let tuning = scripted.as_ref().map(|model| model.tuning(&home.path("vctx.toml")));
+    let _server = home.serve_with("vctx.sock", &tuning.unwrap_or_default()).await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
+    for text in SAID {
+        ada.append("user", text).await;
+    }
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    let state = ada.state().await;
+    let database = home.database_inside();
+    let event = async |kind: &str| {
+        let query = "FOR e IN memory_events FILTER e.agent_id == 'ada' AND e.type == @kind RETURN e.details";
+        database.row(query, json!({"kind": kind})).await
+    };
+    let (flush, summarize) = (event("flush").await, event("summarize").await);
+    let metrics = home.wire("metrics.sock").get("/metrics").await.text;
+    (state, flush, summarize, scripted.map_or(0, |model| model.asked()), metrics)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poor_answer_is_asked_for_again_and_the_good_one_kept() {
+    let (state, flush, summarize, asked, metrics) = evicted(Some(&[POOR, GOOD])).await;
+    assert_eq!(asked, 2);
+    assert_eq!(state["summary"]["content"], GOOD);
+    assert_eq!((&summarize["attempts"], &summarize["drift_alarm"]), (&json!(2), &json!(false)));
+    assert!(summarize["similarity"].as_f64() >= Some(0.85), "{summarize:#}");
+    assert!(summarize["information_drift"].as_f64() < Some(0.3), "{summarize:#}");
+    assert_eq!(flush["similarity"], summarize["similarity"]);
+    assert!(metrics.contains("vctx_summary_retries_total 1"), "{metrics}");
+    assert!(metrics.contains("vctx_summary_similarity_count 1"), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_stays_poor_is_kept_after_three_and_raises_the_alarm() {
+    let (state, flush, summarize, asked, metrics) = evicted(Some(&[POOR])).await;
+    assert_eq!(asked, 3, "never a loop");
+    assert_eq!(state["summary"]["content"], POOR);
+    assert_eq!((&flush["drift_alarm"], &flush["alarm"]), (&json!(true), &json!("similarity")));
+    assert_eq!(summarize["attempts"], 3);
+    assert!(metrics.contains(r#"vctx_drift_alarms_total{why="similarity"} 1"#), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_near_answer_is_asked_for_once_and_the_local_summariser_is_measured_too() {
+    let (_, _, summarize, asked, _) = evicted(Some(&[GOOD])).await;
+    assert_eq!((asked, &summarize["by"]), (1, &json!("model")));
+    let (_, flush, summarize, _, metrics) = evicted(None).await;
+    assert_eq!((&summarize["by"], &summarize["attempts"]), (&json!("local"), &json!(1)));
+    for measure in ["similarity", "information_drift", "random_drift"] {
+        assert!(flush[measure].is_number(), "{measure} in {flush:#}");
+        assert_eq!(flush[measure], summarize[measure]);
+    }
+    assert_eq!(flush["drift_alarm"], false, "{flush:#}");
+    assert!(metrics.contains("vctx_summary_information_drift_count 1"), "{metrics}");
+}

@@ -1,0 +1,209 @@
+//! Every shipped query's plan, as the database explains it, held against `tests/golden/plans`; each runs by an index.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use arango_embedded::syntax::{Body, Expr, Statement, parse};
+use serde_json::{Value, json};
+use vctx::store::QUERIES;
+
+use crate::database::Database;
+use crate::home::Home;
+use crate::tree::{bodies, expressions, parts};
+
+const PLANS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/plans");
+const HEAD: &str = "# Written by `UPDATE_GOLDEN=1 cargo test --test it plans`.\n";
+/// A comment of a query that says why it reads a whole collection: `// Scans: NAME, because …`.
+const SCANS: &str = "// Scans: ";
+
+/// Values for binds whose place in the text does not tell what they have to be.
+fn known(bind: &str) -> Option<Value> {
+    Some(match bind {
+        "sync" => json!(true),
+        "expected_rev" => json!("_aaaaaaa---"),
+        "query_vector" | "vector" | "q" => json!(vec![0.5; 8]),
+        "nprobe" | "n_probe" | "n" | "k" => json!(4),
+        _ => return None,
+    })
+}
+
+/// Values for all binds of a text: what stands in LIMIT is a number, what a FOR runs over is a list, what is written is an
+/// object, what is compared with `<` is a number, and anything else is a text.
+fn binds(body: &Body) -> Value {
+    let mut binds = serde_json::Map::new();
+    let mut give = |expr: &Expr, value: &Value| {
+        for part in parts(expr) {
+            if let Expr::Bind(name) = part {
+                let value = known(name).unwrap_or_else(|| value.clone());
+                binds.entry(name.to_string()).or_insert(value);
+            }
+        }
+    };
+    let levels = bodies(body);
+    let statements = || levels.iter().flat_map(|level| &level.statements);
+    for statement in statements() {
+        match statement {
+            Statement::Limit { .. } => {
+                expressions(statement).into_iter().for_each(|expr| give(expr, &json!(10)));
+            }
+            Statement::For { source, .. } => give_list(source, &mut give),
+            Statement::Insert { document, .. } => give(document, &json!({"a": 1})),
+            Statement::Change { with: Some(patch), .. } => give(patch, &json!({"a": 1})),
+            _ => {}
+        }
+        for part in expressions(statement).into_iter().flat_map(parts) {
+            if let Expr::Binary(operator, a, b) = part
+                && ["<", "<=", ">", ">="].contains(&operator.to_string().as_str())
+            {
+                give(a, &json!(1));
+                give(b, &json!(1));
+            }
+            if let Expr::Binary(operator, _, list) = part
+                && ["IN", "NOT IN"].contains(&operator.to_string().as_str())
+                && matches!(&**list, Expr::Bind(_))
+            {
+                give(list, &json!(["a"]));
+            }
+        }
+    }
+    for expr in statements().flat_map(expressions) {
+        give(expr, &json!("a"));
+    }
+    Value::Object(binds)
+}
+
+/// A list for what a FOR runs over, also as a branch of a condition.
+fn give_list(source: &Expr, give: &mut dyn FnMut(&Expr, &Value)) {
+    match source {
+        Expr::Bind(_) => give(source, &json!([])),
+        Expr::Group(inner) => give_list(inner, give),
+        Expr::Ternary(_, yes, no) => {
+            yes.iter().for_each(|yes| give_list(yes, give));
+            give_list(no, give);
+        }
+        _ => {}
+    }
+}
+
+async fn explained(database: &Database, text: &str, body: &Body) -> Value {
+    let request = json!({"query": text, "bindVars": binds(body)});
+    let answer = database.call("POST", "/_api/explain", &request).await;
+    assert_eq!(answer.status, 200, "{}\n{request:#}", answer.text);
+    answer.body["plan"].clone()
+}
+
+/// A node in one line: what it is, what it reads, by which index, under which condition.
+fn line(node: &Value) -> String {
+    let mut line = node["type"].as_str().expect("a type").to_owned();
+    for name in ["collection", "view", "edgeCollections", "directions", "graph"] {
+        match &node[name] {
+            Value::String(text) => write!(line, " {text}").expect("a text grows"),
+            Value::Array(items) => {
+                let items: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
+                write!(line, " {}", items.join(", ")).expect("a text grows");
+            }
+            _ => {}
+        }
+    }
+    let indexes: Vec<&Value> = match &node["indexes"] {
+        Value::Array(indexes) => indexes.iter().collect(),
+        _ => node.get("index").into_iter().collect(),
+    };
+    for index in indexes {
+        let name = index["name"].as_str().unwrap_or("?");
+        write!(line, " by {name} {}", index["fields"]).expect("a text grows");
+    }
+    for (name, lead) in
+        [("condition", ""), ("expression", ""), ("elements", ""), ("start", "from "), ("limit", "")]
+    {
+        match &node[name] {
+            Value::Null => {}
+            Value::String(text) => {
+                let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+                write!(line, " {lead}{text}").expect("a text grows");
+            }
+            other => write!(line, " {lead}{other}").expect("a text grows"),
+        }
+    }
+    if node["reverse"] == true {
+        line.push_str(" backwards");
+    }
+    line
+}
+
+fn printed(plan: &Value) -> String {
+    let mut text = HEAD.to_owned();
+    let mut depth = 0;
+    for node in plan["nodes"].as_array().expect("nodes") {
+        let line = line(node);
+        depth -= usize::from(line.starts_with("SubqueryEnd"));
+        writeln!(text, "{}{line}", "  ".repeat(depth)).expect("a text grows");
+        depth += usize::from(line.starts_with("SubqueryStart"));
+    }
+    let rules = plan["rules"].as_array().expect("rules").iter().filter_map(Value::as_str);
+    writeln!(text, "rules: {}", rules.collect::<Vec<_>>().join(", ")).expect("a text grows");
+    for used in plan["collections"].as_array().expect("collections") {
+        let name = |name: &str| used[name].as_str().expect("a text").to_owned();
+        writeln!(text, "collection: {} ({})", name("name"), name("type")).expect("a text grows");
+    }
+    text
+}
+
+/// Collections that a text reads whole, as it says.
+fn said_to_be_scanned(text: &str) -> BTreeSet<String> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix(SCANS));
+    let name = |line: &str| {
+        let (name, _) = line.split_once(", because ").expect("`// Scans: NAME, because …`");
+        name.to_owned()
+    };
+    lines.map(name).collect()
+}
+
+fn scanned(plan: &Value) -> BTreeSet<String> {
+    let nodes = plan["nodes"].as_array().expect("nodes").iter();
+    let scans = nodes.filter(|node| node["type"] == "EnumerateCollectionNode");
+    scans.map(|node| node["collection"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_query_runs_by_an_index_as_its_golden_file_says() {
+    let home = Home::new();
+    let _serve = home.serve().await;
+    let database = home.database_inside();
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    std::fs::create_dir_all(PLANS).expect("the folder of the golden files");
+    let mut wrong = Vec::new();
+    for query in QUERIES {
+        let body = parse(query.text).unwrap_or_else(|e| panic!("{}: {e:?}", query.name));
+        let plan = explained(&database, query.text, &body).await;
+        let (is, said) = (scanned(&plan), said_to_be_scanned(query.text));
+        if is != said {
+            wrong.push(format!("aql/{}.aql scans {is:?}, its comment says {said:?}", query.name));
+        }
+        let (path, text) = (format!("{PLANS}/{}.txt", query.name), printed(&plan));
+        if update {
+            std::fs::write(&path, &text).expect("a golden file");
+        }
+        let golden = std::fs::read_to_string(&path).unwrap_or_default();
+        if golden != text {
+            wrong.push(format!("tests/golden/plans/{}.txt:\n{text}", query.name));
+        }
+    }
+    for entry in std::fs::read_dir(PLANS).expect("the golden files") {
+        let name = entry.expect("an entry").file_name().into_string().expect("a name");
+        if !QUERIES.iter().any(|query| format!("{}.txt", query.name) == name) {
+            wrong.push(format!("tests/golden/plans/{name} belongs to no query"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn binds_are_told_from_their_places() {
+    let text = "FOR r IN @rows FILTER r.a > @low FOR c IN c FILTER c.k IN @keys AND c.s == @scope
+        LIMIT @first, @limit UPDATE r WITH @patch IN c OPTIONS {waitForSync: @sync}";
+    let given = binds(&parse(text).expect("a query"));
+    let expected = json!({"rows": [], "low": 1, "keys": ["a"], "scope": "a", "first": 10, "limit": 10,
+        "patch": {"a": 1}, "sync": true});
+    assert_eq!(given, expected);
+}

@@ -1,0 +1,319 @@
+//! A tour over everything the server asks of its database, and `docs/fidelity.md`: each request and each feature with what it is known by.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::archival::offer;
+use crate::count;
+use crate::home::{Home, Process, Tuning};
+use crate::proxy::{Fault, Proxy, shapes_file};
+use crate::setup::setup;
+use crate::shape::lines_of;
+use crate::talk::{Agent, key};
+
+const EVIDENCE: &str = "tests/golden/fidelity-evidence.txt";
+const FIDELITY: &str = "docs/fidelity.md";
+/// Kinds of evidence, best first.
+const KINDS: &[(&str, &str)] = &[
+    (
+        "recorded",
+        "an example in ArangoDB's documentation that was recorded from a real server shows the request and its answer",
+    ),
+    ("ArangoDB's own test", "a test in ArangoDB's own source sends it and checks the answer"),
+    ("driver test", "the tests of a driver send it to a real server"),
+    ("manual", "the manual of 3.12 describes it; nobody's answer was seen"),
+    (
+        "*inferred*",
+        "read from the server's source or from what is near it; a guess until a real server has answered",
+    ),
+];
+
+fn file(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Engine and server with both ways between them seen.
+struct Tour {
+    home: Home,
+    _engine: Process,
+    writes: Proxy,
+    reads: Proxy,
+    lines: BTreeSet<String>,
+}
+
+impl Tour {
+    async fn begin() -> Tour {
+        let home = Home::new();
+        let engine = home.engine().await;
+        let writes = Proxy::start(&home.path("rw.sock"), &home.path("engine.sock"));
+        let reads = Proxy::start(&home.path("ro.sock"), &home.path("engine-ro.sock"));
+        Tour { home, _engine: engine, writes, reads, lines: BTreeSet::new() }
+    }
+
+    /// Takes down what passed since the last time.
+    fn note(&mut self) {
+        for proxy in [&self.writes, &self.reads] {
+            self.lines.extend(proxy.record().iter().flat_map(lines_of));
+            proxy.clear();
+        }
+    }
+
+    /// Setup three times: everything is made; nothing is; a rule that was loosened is put right.
+    async fn set_up(&mut self) {
+        let socket = self.home.path("rw.sock").display().to_string();
+        let run = || {
+            let output = setup(&self.home, &socket);
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        };
+        run();
+        run();
+        let loose =
+            json!({"schema": {"rule": {"type": "object"}, "level": "new", "message": "loose"}});
+        let path = "/_api/collection/messages/properties";
+        assert_eq!(self.home.database().call("PUT", path, &loose).await.status, 200);
+        run();
+        self.note();
+    }
+
+    async fn server(&self) -> Process {
+        self.home.server("vctx.sock", "rw.sock", "ro.sock", &Tuning::default()).await
+    }
+
+    fn command(&self, arguments: &[&str]) {
+        let socket = self.home.path("vctx.sock");
+        let socket = socket.to_str().expect("a plain path");
+        let output = self.home.run(&[arguments, &["--socket", socket]].concat());
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
+
+/// Arguments for each tool, in an order in which all of them succeed.
+fn calls() -> Vec<(&'static str, Value)> {
+    vec![
+        (
+            "store_core",
+            json!({"block_id": "human", "content": "Likes sailing.", "policy": {"pinned": true}}),
+        ),
+        ("fetch_core", json!({"block_id": "human"})),
+        ("append_fifo", json!({"message": "The harbour opens at nine.", "role": "user"})),
+        ("write_recall", json!({"entries": [{"content": "The blue boat is called Swallow."}]})),
+        ("evict_fifo", json!({"target_tokens": 0})),
+        ("ingest_archival", offer("tides.md", json!({}))),
+        (
+            "ingest_archival",
+            offer(
+                "tides.md",
+                json!({"chunks": ["Ebb. ", "Flood."], "embeddings": [[1.0, 0.0], [0.0, 1.0]],
+            "late_chunking": {"mode": "late", "pooling": "mean", "model": "tides", "document_tokens": 4,
+                "spans": [{"start": 0, "end": 2}, {"start": 2, "end": 4}]}}),
+            ),
+        ),
+        ("record_heartbeat", json!({"state": "continue"})),
+        ("record_heartbeat", json!({"state": "yield"})),
+    ]
+}
+
+/// Every tool, once or more.
+async fn tools(ada: &Agent) {
+    let mut called = BTreeSet::new();
+    for (tool, arguments) in calls() {
+        ada.done(tool, &arguments).await;
+        called.insert(tool.to_owned());
+    }
+    let listed = ada.wire.get("/v1/tools").await.ok();
+    let names = listed["tools"].as_array().or(listed.as_array()).expect("a list of tools");
+    let names = names.iter().map(|tool| {
+        let name = tool["name"].as_str().or(tool["function"]["name"].as_str());
+        name.expect("a name").to_owned()
+    });
+    assert_eq!(called, names.collect(), "the tour calls every tool");
+}
+
+/// Every other path that asks the database.
+async fn paths(tour: &Tour, ada: &Agent) {
+    let path = ada.path();
+    let get = async |path: &str| ada.wire.get(path).await.ok();
+    get("/v1/agents").await;
+    get(&path).await;
+    get(&format!("{path}/context")).await;
+    get(&format!("{path}/messages")).await;
+    get(&format!("{path}/events")).await;
+    get(&format!("{path}/conveyance")).await;
+    get("/readyz").await;
+    let write = [("idempotency-key", "of the tour"), ("if-match", "*")];
+    for change in [
+        json!({"system": "You are still kind."}),
+        json!({"context_window": 4096, "encoding": "cl100k_base"}),
+    ] {
+        let write = [("idempotency-key", key()), ("if-match", "*".into())];
+        let write = write.each_ref().map(|(name, value)| (*name, value.as_str()));
+        ada.wire.call("PATCH", &path, &write, change.to_string()).await.ok();
+    }
+    let event = json!({"class": "system", "content": "A bell rings."}).to_string();
+    ada.wire.call("POST", &format!("{path}/events"), &write, event).await.ok();
+    // A refused configuration leaves a row of its own.
+    let refused = json!({"context_window": 1}).to_string();
+    ada.wire
+        .call("PATCH", &path, &[("idempotency-key", "too small"), ("if-match", "*")], refused)
+        .await;
+    for command in [
+        &["verify", "--agent", "ada"][..],
+        &["state", "--agent", "ada"],
+        &["messages", "--agent", "ada"],
+    ] {
+        tour.command(command);
+    }
+}
+
+/// Appends until something is evicted.
+async fn flush(ada: &Agent) {
+    for turn in 0..200 {
+        let body = ada.append("user", format!("Turn {turn}: {}", count::words(100))).await;
+        if body["flush"].is_object() {
+            return;
+        }
+    }
+    panic!("two hundred turns and no eviction");
+}
+
+/// Evictions whose commit, or whose query, is lost on the way.
+async fn trouble(tour: &Tour, ada: &Agent) {
+    for (path, fault) in [
+        ("PUT /_db/vctx/_api/transaction/", Fault::CutBefore),
+        ("PUT /_db/vctx/_api/transaction/", Fault::CutAfter),
+        ("POST /_db/vctx/_api/cursor", Fault::CutBefore),
+    ] {
+        for turn in 0..8 {
+            ada.append("user", format!("Turn {turn}: {}", count::words(20))).await;
+        }
+        tour.writes.next(path, fault);
+        let key = key();
+        for _ in 0..20 {
+            let call = json!({"target_tokens": 0});
+            match ada.attempt("evict_fifo", &call, &key, "*").await.expect("an answer").status {
+                200 => break,
+                status => assert_eq!(status, 503),
+            }
+        }
+    }
+}
+
+/// A transaction that somebody left open on the core of the agent; the next call finds it and ends it.
+async fn left_behind(tour: &Tour, ada: &Agent) {
+    let database = tour.home.database();
+    let collections = json!({"collections": {"write": ["core_memory"]}});
+    let begun = database.call("POST", "/_api/transaction/begin", &collections).await.ok();
+    let id = begun["result"]["id"].as_str().expect("an id");
+    let core = "/_api/document/core_memory/ada";
+    database.inside(id, "PATCH", core, &json!({"tenant": "default"})).await.ok();
+    let (key, call) = (key(), json!({"message": "Anybody there?", "role": "user"}));
+    for _ in 0..20 {
+        if ada.attempt("append_fifo", &call, &key, "*").await.expect("an answer").status == 200 {
+            return;
+        }
+    }
+    panic!("a transaction that was left open was never ended");
+}
+
+async fn toured() -> BTreeSet<String> {
+    let mut tour = Tour::begin().await;
+    tour.set_up().await;
+    let server = tour.server().await;
+    // The troubles of the tour are provoked, and it is the other tests that look at what is said of them.
+    server.expect("");
+    tour.note();
+    let wire = tour.home.wire("vctx.sock");
+    let ada = Agent::create(wire, "ada", 8192, "You are kind.").await;
+    tools(&ada).await;
+    paths(&tour, &ada).await;
+    flush(&ada).await;
+    trouble(&tour, &ada).await;
+    left_behind(&tour, &ada).await;
+    tour.note();
+    tour.lines
+}
+
+/// The hand-kept table: what is known of each line, and from where.
+fn evidence() -> BTreeMap<String, (String, String)> {
+    let text = fs::read_to_string(file(EVIDENCE)).expect(EVIDENCE);
+    let mut table = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let parts: Vec<&str> = line.split(" :: ").collect();
+        let [what, kind, place] = parts.as_slice() else {
+            panic!("{EVIDENCE}: three parts: {line}")
+        };
+        assert!(
+            KINDS.iter().any(|(known, _)| known == kind),
+            "{EVIDENCE}: no such evidence: {line}"
+        );
+        assert!(!place.is_empty(), "{EVIDENCE}: from where? {line}");
+        let twice = table.insert((*what).to_owned(), ((*kind).to_owned(), (*place).to_owned()));
+        assert!(twice.is_none(), "{EVIDENCE}: twice: {what}");
+    }
+    table
+}
+
+fn printed(lines: &BTreeSet<String>, evidence: &BTreeMap<String, (String, String)>) -> String {
+    let mut text = String::from(
+        "# Fidelity\n\n\
+        What the server asks of its database, and how it is known what ArangoDB answers. Printed by `UPDATE_GOLDEN=1 cargo test --test it tour`: a\n\
+        proxy on the sockets between server and engine took down each request of a tour over setup, every tool, every path and lost answers; the\n\
+        features of AQL are read from the syntax trees of the texts that were sent. The evidence is kept by hand in\n\
+        `tests/golden/fidelity-evidence.txt`; a request without a line there fails the test, and so does a line that nothing uses.\n\
+        `VCTX_SHAPES=FILE cargo test --test it` notes what all other tests send through sockets of their own; with the same variable the tour\n\
+        fails if it does not come by it.\n\n\
+        No real arangod has been asked. `{}` stands for a name of ours.\n\n\
+        | Evidence | Means | Requests | Features |\n|---|---|---|---|\n",
+    );
+    let of = |kind: &str, section: &str| {
+        let known = |line: &&String| line.starts_with(section) && evidence[*line].0 == kind;
+        lines.iter().filter(known).count()
+    };
+    for (kind, means) in KINDS {
+        let (requests, features) = (of(kind, "HTTP "), of(kind, "AQL "));
+        writeln!(text, "| {kind} | {means} | {requests} | {features} |").expect("a text grows");
+    }
+    for (section, title, column) in [("HTTP ", "Requests", "Request"), ("AQL ", "AQL", "Feature")] {
+        write!(text, "\n## {title}\n\n| {column} | Evidence | Where |\n|---|---|---|\n")
+            .expect("a text grows");
+        for line in lines.iter().filter(|line| line.starts_with(section)) {
+            let (kind, place) = &evidence[line];
+            let shown = line[section.len()..].replace('|', "\\|");
+            writeln!(text, "| `{shown}` | {kind} | {place} |").expect("a text grows");
+        }
+    }
+    text
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_that_is_asked_of_the_database_is_known_by_something() {
+    let lines = toured().await;
+    if let Some(path) = shapes_file() {
+        // What other tests of this run or of an earlier one have sent.
+        let seen = fs::read_to_string(path).unwrap_or_default();
+        let missed: BTreeSet<&str> = seen.lines().filter(|line| !lines.contains(*line)).collect();
+        assert!(missed.is_empty(), "the tour does not come by:\n{missed:#?}");
+    }
+    let evidence = evidence();
+    let unknown: Vec<&String> = lines.iter().filter(|line| !evidence.contains_key(*line)).collect();
+    assert!(unknown.is_empty(), "no evidence in {EVIDENCE} for:\n{unknown:#?}");
+    let unused: Vec<&String> = evidence.keys().filter(|line| !lines.contains(*line)).collect();
+    assert!(unused.is_empty(), "{EVIDENCE} speaks of what is not asked:\n{unused:#?}");
+    let text = printed(&lines, &evidence);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(file(FIDELITY), &text).expect(FIDELITY);
+    }
+    let kept = fs::read_to_string(file(FIDELITY)).unwrap_or_default();
+    assert!(
+        kept == text,
+        "{FIDELITY} is not what the tour found: UPDATE_GOLDEN=1 cargo test --test it tour"
+    );
+}
