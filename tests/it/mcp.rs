@@ -121,6 +121,10 @@ async fn every_tool_answers_in_the_form_it_announces() {
             assert!(!told["result"][field].is_null(), "{name} has no {field}: {told:#}");
         }
     }
+    for (search, words) in [("search_recall", "Elba"), ("search_archival", "harbour")] {
+        let told = Line::done(line.tool(search, arguments(search)).await);
+        assert!(told["result"]["results"].to_string().contains(words), "{search}: {told:#}");
+    }
     line.leave().await;
     home.assert_verified("vctx.sock", "ada");
 }
@@ -164,6 +168,12 @@ async fn an_agent_is_made_by_its_first_write_and_by_no_read() {
     let read = line.tool("fetch_core", json!({"block_id": "human"})).await;
     let told = Line::refused(&read, "BLOCK_NOT_FOUND");
     assert_eq!(told["blocks"], json!([]));
+    for search in ["search_recall", "search_archival"] {
+        let told = Line::done(line.tool(search, arguments(search)).await);
+        assert_eq!(told["result"]["results"], json!([]), "{search}");
+        let wrong = line.tool(search, json!({"limit": "many"})).await;
+        Line::refused(&wrong, "INVALID_ARGUMENT");
+    }
     let core = line.ask("resources/read", json!({"uri": "vctx://agent/new/core"})).await;
     let core = core["result"]["contents"][0]["text"].as_str().expect("a text").to_owned();
     assert_eq!(serde_json::from_str::<Value>(&core).expect("JSON")["blocks"], json!([]));
