@@ -251,6 +251,10 @@ fn conjuncts(expr: &Expr) -> Vec<&Expr> {
     match expr {
         Expr::Binary(Binary::And, a, b) => [conjuncts(a), conjuncts(b)].concat(),
         Expr::Group(inner) => conjuncts(inner),
+        // A weight changes what a part counts for, not what it holds for.
+        Expr::Call(name, arguments) if **name == *"BOOST" => {
+            arguments.first().map_or(vec![expr], conjuncts)
+        }
         other => vec![other],
     }
 }
@@ -264,7 +268,11 @@ fn is_scope(expr: &Expr) -> bool {
 #[test]
 fn every_query_has_the_shapes_that_the_index_rules_know() {
     for query in QUERIES {
-        let broken = broken(query.text);
+        let mut broken = broken(query.text);
+        // A text that belongs to no agent says why; `twins` sees to it that no other one is without its scope.
+        if query.text.lines().any(|line| line.starts_with("// Scope: none, because ")) {
+            broken.remove(SCOPED);
+        }
         assert!(broken.is_empty(), "aql/{}.aql breaks: {broken:#?}", query.name);
     }
 }

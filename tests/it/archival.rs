@@ -680,3 +680,27 @@ async fn a_user_who_may_not_make_an_index_is_served_one_by_one() {
     }
     panic!("readiness does not tell why there is no index");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_first_ingests_of_two_kinds_leave_one_kind() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let tuning = Tuning::default();
+    let _one = home.server("one.sock", "engine.sock", "engine-ro.sock", &tuning).await;
+    let _two = home.server("two.sock", "engine.sock", "engine-ro.sock", &tuning).await;
+    let ada = Agent::create(home.wire("one.sock"), "ada", 8192, "").await;
+    let bob = Agent::create(home.wire("two.sock"), "bob", 8192, "").await;
+    let (cosine, l2) = (circle("d", 0, 50, "cosine"), circle("d", 0, 50, "l2"));
+    let (first, second) = tokio::join!(ingest(&ada, &cosine, "*"), ingest(&bob, &l2, "*"));
+    let mut codes = [first.status, second.status];
+    codes.sort_unstable();
+    assert_eq!(codes, [200, 409], "{}\n{}", first.text, second.text);
+    let rows = home
+        .database()
+        .rows(
+            "FOR d IN archival_docs COLLECT metric = d.metric WITH COUNT INTO n RETURN n",
+            json!({}),
+        )
+        .await;
+    assert_eq!(rows, [json!(50)]);
+}

@@ -200,6 +200,7 @@ async fn the_server_describes_itself_and_its_agents() {
         "evict_fifo",
         "search_recall",
         "write_recall",
+        "search_archival",
         "ingest_archival",
         "record_heartbeat",
     ];

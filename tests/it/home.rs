@@ -202,7 +202,8 @@ impl Home {
     }
 }
 
-fn command(tuning: &Tuning) -> Command {
+/// The program, with nothing of this environment that it would take as its configuration.
+pub(crate) fn command(tuning: &Tuning) -> Command {
     let mut command = match tuning.under.split_first() {
         None => Command::new(PROGRAM),
         Some((first, rest)) => {

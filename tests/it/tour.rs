@@ -106,6 +106,8 @@ fn calls() -> Vec<(&'static str, Value)> {
         ("append_fifo", json!({"message": "The harbour opens at nine.", "role": "user"})),
         ("write_recall", json!({"entries": [{"content": "The blue boat is called Swallow."}]})),
         ("evict_fifo", json!({"target_tokens": 0})),
+        ("search_recall", json!({"query": "harbour", "rehydrate": false})),
+        ("search_recall", json!({"query": "blue boat", "limit": 1})),
         ("ingest_archival", offer("tides.md", json!({}))),
         (
             "ingest_archival",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arango_embedded::query::{Query, prepare};
 use arango_embedded::schema::{
-    Collection, CollectionKind, Index, IndexKind, KeyGenerator, KeyOptions, View,
+    Collection, CollectionKind, Index, IndexKind, KeyGenerator, KeyOptions, VectorParams, View,
 };
 use arango_embedded::txn::{Declared, IndexRange, Transaction, WriteOptions};
 use arango_embedded::value::{Object, Value, parse};
@@ -127,6 +127,7 @@ fn define(engine: &Engine) {
     if !database.views.contains_key("v") {
         engine.put_view("_system", view()).unwrap();
     }
+    engine.create_index("_system", "c", vectors()).unwrap();
 }
 
 fn write(engine: &Arc<Engine>, load: Load, writer: i64) {
@@ -172,6 +173,7 @@ fn document(load: Load, writer: i64, commit: i64) -> Value {
         ("n", (writer * 1_000_000 + commit).into()),
         ("m", (commit % 7).into()),
         ("words", format!("Commit {commit} of the writers").into()),
+        ("v", vector(writer, commit)),
         ("pad", pad.into()),
     ])
 }
@@ -182,6 +184,7 @@ fn head(writer: i64, commit: i64) -> Value {
         ("n", (writer * 1_000_000 + 900_000 + commit).into()),
         ("m", (commit % 5 + 100).into()),
         ("at", commit.into()),
+        ("v", vector(writer, commit)),
     ])
 }
 
@@ -237,6 +240,17 @@ fn view() -> View {
     }
 }
 
+/// Vectors of all documents but the edges; trained as soon as there are four.
+fn vectors() -> Index {
+    let params = VectorParams { dimension: 3, ..VectorParams::of_cells(4) };
+    let kind = IndexKind::Vector(params);
+    Index { name: "near".into(), kind, sparse: true, ..index("v", false) }
+}
+
+fn vector(writer: i64, commit: i64) -> Value {
+    vec![writer.into(), (commit % 11).into(), (commit % 17).into()].into()
+}
+
 type Fault = Result<(), String>;
 
 /// Opens a directory and looks whether it shows what it has to; answers the commits found per writer.
@@ -245,7 +259,7 @@ pub(crate) fn check(directory: &Path, load: Load, acks: &Acks) -> Result<String,
         .map_err(|error| format!("it does not open: {error}"))?;
     let database = engine.database("_system").map_err(|error| error.to_string())?;
     let both = database.collections.get("c").zip(database.collections.get("e"));
-    let Some((c, e)) = both.filter(|(c, _)| c.indexes.len() == 3) else {
+    let Some((c, e)) = both.filter(|(c, _)| c.indexes.len() == 4) else {
         return if acks.ready {
             Err("definitions are lost".into())
         } else {
@@ -278,6 +292,10 @@ pub(crate) fn check(directory: &Path, load: Load, acks: &Acks) -> Result<String,
         heads.push(commit);
     }
     check_collection(&transaction, c, &documents)?;
+    let faults = engine.vector_faults("_system", "c", "near").map_err(|error| error.to_string())?;
+    if !faults.is_empty() {
+        return Err(format!("vectors and documents disagree: {}", faults.join("; ")));
+    }
     check_collection(&transaction, e, &edges)?;
     check_view(&engine, &transaction, &documents)?;
     // It goes on from here.
@@ -318,7 +336,8 @@ fn check_collection(
         return Err(format!("{name} counts {count} documents instead of {}", expected.len()));
     }
     same(name, expected, &all(transaction, transaction.scan(collection))?)?;
-    for index in &collection.indexes {
+    let sorted = |index: &&Arc<Index>| !matches!(index.kind, IndexKind::Vector(_));
+    for index in collection.indexes.iter().filter(sorted) {
         let fields = if index.kind == IndexKind::Edge { 0..2 } else { 0..1 };
         for field in fields {
             let scan =
