@@ -458,7 +458,8 @@ async fn checked(
         for finding in &findings {
             tracing::info!(check = finding.check, "{}", finding.sentence);
         }
-        let guards = Guards { admin: db, vector_recorded: recorded, socket: socket.to_owned() };
+        let socket = socket.to_owned();
+        let guards = Guards { admin: db, profile, vector_recorded: recorded, socket };
         return Ok((profile, guards, findings));
     }
     Err(Stop::Refused(

@@ -41,6 +41,8 @@ impl Settings {
 pub struct Guards {
     /// The database as the checks reach it.
     pub admin: Admin,
+    /// What kind of database it is.
+    pub profile: Profile,
     /// Whether setup saw the vector index feature, for users that may not probe it.
     pub vector_recorded: bool,
     /// Our socket.
@@ -57,37 +59,60 @@ impl Guards {
             }
             Err(fault) => {
                 tracing::debug!(%fault, "the database was not checked");
-                startup::check_sockets(&self.socket, Profile::Embedded)
+                startup::check_sockets(&self.socket, self.profile)
             }
         }
     }
 }
 
-/// Looks until the server stops, then closes the sessions that are open.
+/// Looks until the server stops. Sessions that are over are scored beside the probes, so that many of them delay none.
 pub async fn watch(
     executor: Arc<Executor>,
     guards: Guards,
     settings: Settings,
-    mut stopping: watch::Receiver<bool>,
+    stopping: watch::Receiver<bool>,
 ) {
     if settings.probe_ms == 0 {
-        // A dropped sender means that the program ends.
-        let _ = stopping.wait_for(|stop| *stop).await;
         return;
     }
+    let pause = Duration::from_millis(settings.probe_ms);
+    tokio::join!(
+        look(&executor, &guards, pause, stopping.clone()),
+        close_sessions(&executor, pause, stopping),
+    );
+}
+
+async fn look(
+    executor: &Executor,
+    guards: &Guards,
+    pause: Duration,
+    mut stopping: watch::Receiver<bool>,
+) {
     let mut looked: Option<Instant> = None;
     while !*stopping.borrow() {
         executor.probe().await;
         if looked.is_none_or(|at| at.elapsed() >= Duration::from_millis(GUARDS_MS)) {
-            take(&executor, &guards.look().await);
+            take(executor, &guards.look().await);
             executor.show_vector_index().await;
             looked = Some(clock::now());
         }
+        rest(pause, &mut stopping).await;
+    }
+}
+
+async fn close_sessions(executor: &Executor, pause: Duration, mut stopping: watch::Receiver<bool>) {
+    while !*stopping.borrow() {
         executor.close_idle_sessions().await;
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_millis(settings.probe_ms)) => {}
-            _ = stopping.wait_for(|stop| *stop) => {}
-        }
+        rest(pause, &mut stopping).await;
+    }
+}
+
+/// A pause that ends when the server stops.
+async fn rest(pause: Duration, stopping: &mut watch::Receiver<bool>) {
+    tokio::select! {
+        () = tokio::time::sleep(pause) => {}
+        // A dropped sender means that the program ends.
+        _ = stopping.wait_for(|stop| *stop) => {}
     }
 }
 

@@ -59,8 +59,32 @@ pub fn start_metrics() -> Result<PrometheusHandle, String> {
             Kind::Histogram => metrics::describe_histogram!(meter.name, meter.help),
         }
     }
+    start_counters();
     metrics::gauge!(meters::BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     Ok(handle)
+}
+
+/// Counters that an alert watches for their first step, with the label that they have and its values.
+const STARTED: &[(&str, &str, &[&str])] = &[
+    (meters::STORE_UNANSWERED, "why", &["unreachable", "lost", "garbage", "failed"]),
+    (meters::TRANSACTIONS, "outcome", &["committed", "aborted", "unknown"]),
+    (meters::HB_TERMINATED, "reason", &["depth", "duration", "tokens", "explicit_yield"]),
+    (meters::HB_RATE_LIMITED, "why", &["rate", "cooldown"]),
+    (meters::CHUNKS, "outcome", &["compliant", "refused"]),
+    (meters::DRIFT_ALARMS, "why", &["similarity", "information"]),
+    (meters::NPROBE_OVERRIDES, "by", &["caller", "retry"]),
+];
+
+/// Lets counters begin at nought: a rate does not see the step from nothing to one.
+fn start_counters() {
+    for meter in meters::ALL.iter().filter(|m| m.kind == Kind::Counter && m.labels.is_empty()) {
+        metrics::counter!(meter.name).increment(0);
+    }
+    for (name, label, values) in STARTED {
+        for value in *values {
+            metrics::counter!(*name, *label => *value).increment(0);
+        }
+    }
 }
 
 /// The one route of the metrics socket.

@@ -69,7 +69,9 @@ pub(super) async fn answer(
         }
         Question::EmbedQuery { text, dimension } => {
             let dimension = dimension as usize;
+            let begun = clock::now();
             answers.embeddings = Some(vec![lexical::embed_query(&text, dimension)]);
+            metrics::histogram!(meters::EMBEDDING_SECONDS).record(begun.elapsed().as_secs_f64());
         }
         Question::Embed { texts, dimension } => {
             let dimension = dimension as usize;

@@ -22,6 +22,8 @@ pub(super) struct Sample {
     pub(super) found: Option<bool>,
     /// Whether that search only read, so that no core counted it.
     pub(super) only_read: bool,
+    /// Rows that filters dropped from an archival search, of those fetched.
+    pub(super) filtered: Ratio,
     /// Whether chunks without late-chunking evidence were offered.
     pub(super) naive: bool,
 }
@@ -32,6 +34,7 @@ pub(super) struct Tally {
     times: [Times; 3],
     requests: Ratio,
     searches: Ratio,
+    filtered: Ratio,
     /// Those searches that no core counted.
     pub(super) read_searches: Ratio,
 }
@@ -40,6 +43,7 @@ impl Tally {
     fn add(&mut self, sample: &Sample) {
         self.requests.numerator += sample.trips.answered;
         self.requests.denominator += sample.trips.sent;
+        self.filtered = self.filtered.plus(sample.filtered);
         if let Some((path, ms)) = sample.took {
             self.times[path as usize].record(ms);
         }
@@ -242,6 +246,10 @@ impl Held {
             metrics::histogram!(seconds).record(ms / 1000.0);
             let known = self.server.times[path as usize].p99_ms();
             metrics::gauge!(p99).set(known.unwrap_or(f64::NAN));
+        }
+        if sample.filtered.denominator > 0 {
+            let rate = self.server.filtered.value();
+            metrics::gauge!(meters::ARCHIVAL_DROP_RATE).set(rate.unwrap_or(f64::NAN));
         }
         if let Some(found) = sample.found {
             metrics::counter!(meters::RECALL_SEARCHES).increment(1);

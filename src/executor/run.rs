@@ -15,7 +15,7 @@ use super::measures::{Measures, Sample};
 use super::request::{CallRequest, Guard, Reply, check_guarded, key_of, replay_key, request_hash};
 use super::turns::{Turn, Turns};
 use crate::clock::{self, Clock, iso8601};
-use crate::conveyance::Path;
+use crate::conveyance::{Path, Ratio};
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
 use crate::limits::{
@@ -183,7 +183,7 @@ impl Executor {
             self.note_naive(request, error).await;
         }
         if let (Call::SearchArchival(search), Ok(body)) = (&request.call, &outcome) {
-            report_search(search.n_probe.is_some(), body, took);
+            report_search(search.n_probe.is_some(), body);
         }
         let code = outcome.as_ref().map_or_else(|e| e.code.text(), |_| "OK");
         span.record("outcome", code);
@@ -422,9 +422,15 @@ fn sample(request: &CallRequest, outcome: &Result<Value>, trips: Trips, took: Du
             let found = body["result"]["results"].as_array().is_some_and(|r| !r.is_empty());
             sample.took = Some((Path::Recall, ms));
             sample.found = Some(found);
-            sample.only_read = !request.call.writes();
+            // The answer of a change carries its flush, or null; that of a read has no such field.
+            sample.only_read = body.get("flush").is_none();
         }
-        "search_archival" => sample.took = Some((Path::Archival, ms)),
+        "search_archival" => {
+            let count = |name: &str| body["result"][name].as_u64().unwrap_or(0);
+            let dropped = count("post_filter_dropped");
+            sample.took = Some((Path::Archival, ms));
+            sample.filtered = Ratio::of(dropped, dropped + count("k_actual"));
+        }
         "ingest_archival" => {}
         _ if request.call.writes() && body["flush"].is_null() => {
             sample.took = Some((Path::CoreWrite, ms));
@@ -793,8 +799,7 @@ impl Run<'_> {
 }
 
 /// Figures of an archival search that was answered.
-fn report_search(n_probe_given: bool, body: &Value, took: Duration) {
-    metrics::histogram!(meters::ARCHIVAL_SECONDS).record(took.as_secs_f64());
+fn report_search(n_probe_given: bool, body: &Value) {
     if let Some(page) = body["result"]["page"].as_u64() {
         #[allow(clippy::cast_precision_loss, reason = "pages are few")]
         metrics::histogram!(meters::ARCHIVAL_PAGE_DEPTH).record(page as f64);

@@ -43,6 +43,21 @@ fn the_schemas_of_the_tools() {
 }
 
 #[test]
+fn the_tools_as_mcp_clients_see_them() {
+    let mut text = String::from("name | title | read only, destructive, idempotent, open world\n");
+    for tool in vctx::mcp::listed() {
+        let hints = tool.annotations.expect("hints");
+        let hint = |hint: Option<bool>| if hint.expect("every hint") { "yes" } else { "no" };
+        let (reads, destroys) = (hint(hints.read_only_hint), hint(hints.destructive_hint));
+        let (repeats, open) = (hint(hints.idempotent_hint), hint(hints.open_world_hint));
+        let title = tool.title.expect("a title");
+        writeln!(text, "{} | {title} | {reads} {destroys} {repeats} {open}", tool.name)
+            .expect("a text takes all");
+    }
+    golden("mcp.txt", &text);
+}
+
+#[test]
 fn the_metrics_and_their_help() {
     let mut text = String::new();
     for meter in vctx::meters::ALL {
@@ -57,8 +72,8 @@ fn the_metrics_and_their_help() {
 fn the_page_of_the_metrics() {
     let mut text = String::from(
         "# Metrics\n\nPrinted from `src/meters.rs` (`cargo bless`). Served as Prometheus text on the metrics socket (`GET /metrics`). \
-         Where the requirement gives a name, it stands\nbeside the exported one, since Prometheus knows no dots. A metric appears once \
-         something was recorded; what it means for the score is told in `docs/conveyance.md`.\n\n\
+         Where the requirement gives a name, it stands\nbeside the exported one, since Prometheus knows no dots. Counters begin \
+         at 0 where an alert\nwatches their first step; everything else appears once it was recorded. What it means for the score is told in `docs/conveyance.md`.\n\n\
          | Exported | In the requirement | Kind | Unit | Labels | Tells |\n|---|---|---|---|---|---|\n",
     );
     for meter in vctx::meters::ALL {

@@ -268,7 +268,11 @@ fn is_scope(expr: &Expr) -> bool {
 #[test]
 fn every_query_has_the_shapes_that_the_index_rules_know() {
     for query in QUERIES {
-        let broken = broken(query.text);
+        let mut broken = broken(query.text);
+        // A text that belongs to no agent says why; `twins` sees to it that no other one is without its scope.
+        if query.text.lines().any(|line| line.starts_with("// Scope: none, because ")) {
+            broken.remove(SCOPED);
+        }
         assert!(broken.is_empty(), "aql/{}.aql breaks: {broken:#?}", query.name);
     }
 }

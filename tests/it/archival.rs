@@ -28,7 +28,7 @@ pub(crate) fn offer(doc_id: &str, changes: Value) -> Value {
     arguments
 }
 
-async fn ingest(agent: &Agent, arguments: &Value, revision: &str) -> Answer {
+pub(crate) async fn ingest(agent: &Agent, arguments: &Value, revision: &str) -> Answer {
     agent.tool("ingest_archival", arguments, &key(), revision).await
 }
 
@@ -290,7 +290,7 @@ async fn texts_alone_get_late_vectors_of_the_server() {
 }
 
 /// A server whose archive asks its vector index from the first chunk on.
-fn eager() -> Tuning {
+pub(crate) fn eager() -> Tuning {
     let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let environment =
         vec![set("VCTX_ARCHIVE__EXACT_ROWS_MAX", "0"), set("VCTX_ARCHIVE__INDEX_ROWS_MIN", "80")];
@@ -298,7 +298,7 @@ fn eager() -> Tuning {
 }
 
 /// Arguments of an ingest of so many chunks with vectors on the unit circle: the n-th points n degrees further than `from`.
-fn circle(doc_id: &str, from: u32, count: u32, metric: &str) -> Value {
+pub(crate) fn circle(doc_id: &str, from: u32, count: u32, metric: &str) -> Value {
     let chunks: Vec<String> = (from..from + count).map(|n| format!("Bearing {n:03}. ")).collect();
     let vectors: Vec<[f64; 2]> = (from..from + count)
         .map(|n| f64::from(n).to_radians())
@@ -319,7 +319,7 @@ fn circle(doc_id: &str, from: u32, count: u32, metric: &str) -> Value {
 }
 
 /// A search by tool call with neither key nor revision, as a model makes it.
-async fn search(agent: &Agent, arguments: Value) -> Answer {
+pub(crate) async fn search(agent: &Agent, arguments: Value) -> Answer {
     let path = format!("{}/tools/search_archival", agent.path());
     agent.wire.call("POST", &path, &[], arguments.to_string()).await
 }

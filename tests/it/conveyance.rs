@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use vctx::conveyance::{Considered, Inputs, Path, PathTime, Places, Ratio, Times, report};
+use vctx::meters;
 
 use crate::chance::Chance;
 use crate::count;
@@ -158,6 +159,10 @@ async fn every_count_is_what_happened() {
     for part in ["agent=\"ada\"", "why=\"drain\"", "missing=\"W,H,T,L\"", "zero=[]"] {
         assert!(line.contains(part), "{part} in {line}");
     }
+    let call =
+        said.lines().find(|line| line.contains(r#"call tool="write_recall""#)).expect("a line");
+    assert!(call.contains(" trips=1 ") && call.contains(" tokens="), "{call}");
+    assert!(!said.contains("key-"), "a key in the log");
     assert!(!said.contains("Has a boat") && !said.contains("Turn 3"), "content in the log");
 }
 
@@ -253,6 +258,89 @@ async fn naive_chunks_make_zero_and_late_ones_are_counted() {
     bob.done("ingest_archival", &late).await;
     let told = score(&bob, "session").await;
     assert_eq!((&told["zero"], &told["terms"]["L"]["value"]), (&json!([]), &json!(1.0)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_uses_everything_has_a_score_and_every_metric_of_the_requirement() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "Be brief.").await;
+    for turn in 0..12 {
+        ada.append(
+            "user",
+            format!("Turn {turn}: the sloop has a brass compass. {}", count::words(20)),
+        )
+        .await;
+    }
+    ada.done("evict_fifo", &json!({"target_tokens": 200})).await;
+    ada.done("search_recall", &json!({"query": "compass", "limit": 2})).await;
+    let document =
+        json!({"doc_id": "tides", "chunks": ["Low tide at seven.", "High tide at one."]});
+    ada.done("ingest_archival", &document).await;
+    let found = ada.done("search_archival", &json!({"query_text": "low tide", "limit": 2})).await;
+    assert!(!found["result"]["results"].as_array().expect("results").is_empty(), "{found:#}");
+    ada.done("record_heartbeat", &json!({"state": "continue"})).await;
+    ada.done("record_heartbeat", &json!({"state": "yield"})).await;
+
+    let told = score(&ada, "session").await;
+    assert_eq!((&told["missing"], &told["zero"]), (&json!([]), &json!([])), "{told:#}");
+    for term in ["W", "R", "H", "L", "I", "A", "G"] {
+        assert_eq!(told["terms"][term]["value"], 1.0, "{term}: {told:#}");
+    }
+    let (c, time) = (told["c"].as_f64(), told["terms"]["T"]["value"].as_f64());
+    let (c, time) = (c.expect("a score"), time.expect("a time"));
+    assert!((c * time - 1.0).abs() < 1e-9, "all shares are whole, so C is one over T: {told:#}");
+    assert_summed_again(&told);
+    let gauge = metric(&home, "metrics.sock", "vctx_conveyance").await.expect("a gauge");
+    assert!((gauge - c).abs() < 1e-9 * c, "{gauge} and {c}");
+
+    // Everything that the requirement names is there to be scraped after that.
+    let scraped = home.wire("metrics.sock").get("/metrics").await.text;
+    for meter in meters::ALL.iter().filter(|meter| !meter.seed.is_empty()) {
+        let series = |line: &str| line.starts_with(&meter.exported()) && !line.starts_with('#');
+        assert!(
+            scraped.lines().any(series),
+            "{} ({}) is not exported",
+            meter.exported(),
+            meter.seed
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn searches_count_as_hits_whether_they_write_or_only_read() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
+    ada.done("write_recall", &json!({"entries": [{"content": "The sloop has a brass compass."}]}))
+        .await;
+    let search = async |query: &str, rehydrate: bool| {
+        let body =
+            ada.done("search_recall", &json!({"query": query, "rehydrate": rehydrate})).await;
+        body["result"]["results"].as_array().expect("results").len()
+    };
+    assert_eq!(search("compass", false).await, 1);
+    assert_eq!(search("compass", true).await, 1);
+    assert_eq!(search("piano", true).await, 0);
+    let rate = |told: &Value| {
+        let share = &told["terms"]["W"]["recall_hit_rate"];
+        (share["numerator"].as_u64(), share["denominator"].as_u64())
+    };
+    for of in ["session", "life"] {
+        let told = score(&ada, of).await;
+        assert_eq!(rate(&told), (Some(2), Some(3)), "{of}: {told:#}");
+        assert_eq!(told["terms"]["T"]["paths"]["recall"]["samples"], 3);
+        let kept = &told["terms"]["W"]["conservation"];
+        assert_eq!((&kept["numerator"], &kept["value"]), (&kept["denominator"], &json!(1.0)));
+    }
+    let gauge = metric(&home, "metrics.sock", "vctx_recall_hit_rate").await;
+    assert_eq!(gauge, Some(2.0 / 3.0));
+
+    // What wrote is in the database; what only read was this process's.
+    assert!(server.stop().await.success());
+    let _server = home.serve().await;
+    let told = score(&ada.again(), "life").await;
+    assert_eq!(rate(&told), (Some(1), Some(1)), "{told:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
