@@ -132,7 +132,7 @@ pub const SUMMARY_TRIES_MAX: usize = 6;
 /// Chunks of one ingest; a document of more is given in several, each with a `doc_id` of its own.
 pub const CHUNKS_MAX: usize = 512;
 /// Longest text of one chunk, in bytes.
-pub const CHUNK_BYTES_MAX: usize = 64 * 1024;
+pub const CHUNK_BYTES_MAX: usize = 32 * 1024;
 /// Longest name of an archived document, in bytes; it is hashed, so its characters are free.
 pub const DOC_ID_BYTES_MAX: usize = 256;
 /// Longest provenance of a document or chunk, in bytes of its JSON.
@@ -151,6 +151,8 @@ pub const ARCHIVAL_LIMIT: (u64, u64) = (10, 40);
 pub const PAGE_TOKENS_MAX: u64 = 512;
 /// Tokens of a page that what is said of one passage may take beside its text.
 pub const PAGE_META_TOKENS_MAX: u64 = 256;
+/// Times a part of a passage is shortened to fit its page before it is halved instead.
+pub const PAGE_CUT_TRIES_MAX: usize = 8;
 /// Longest `query_text` of `search_archival`, in bytes.
 pub const SEARCH_TEXT_BYTES_MAX: usize = 8 * 1024;
 /// Most cells that a search may look into.
