@@ -97,11 +97,14 @@ pub const QUERY_BYTES_MAX: usize = 1_024;
 pub const PHRASES_MAX: usize = 2;
 /// Results that one search of recall storage lists; they are walked by page tokens.
 pub const RECALL_HITS_MAX: usize = 200;
-/// How long an entry counts as one that the view may not show yet, in milliseconds. A view lags a second behind what is committed;
-/// between the moment that an entry bears and its commit lie at most the requests of one transaction (five of ten seconds).
-pub const RECALL_TAIL_MS: u64 = 60_000;
-/// Newest entries that are looked at beside the view, in rows: what one agent can log within the lag of a view.
-pub const RECALL_TAIL_ROWS_MAX: usize = 5_000;
+/// How long an entry counts as one that the view may not show yet, in milliseconds. A view lags a second behind what is committed; the
+/// rest is for a commit that took long after the moment which its entries bear, and for a view that is late on a busy machine.
+pub const RECALL_TAIL_MS: u64 = 15_000;
+/// Newest entries that are looked at beside the view, in rows: what one transaction of an eviction moves. Each is cut into words for
+/// every search of that time, so more of them would cost more than they are worth.
+pub const RECALL_TAIL_ROWS_MAX: usize = EVICT_ROWS_MAX;
+/// Hits of the view beside which recent entries are weighed.
+pub const RECALL_WEIGHED_MAX: usize = 20;
 /// Beginning of such an entry that is looked at, in characters; the rest is found as soon as the view shows it.
 pub const RECALL_TAIL_CHARS_MAX: usize = 16_384;
 /// Lag of a view within which a search says that there were too many of them to look at, in milliseconds.

@@ -17,9 +17,9 @@ use vctx::memory::tokens::message_cost;
 use vctx::memory::{Encoding, TokenCounter};
 use vctx::models::local;
 use vctx::policy::{
-    Actor, Answers, CopyOf, Depends, Draft, Entries, Finish, Flush, Hit, Principal, Question,
-    Scope, SummaryAnswer, Surroundings, Tail, admit, changed_since, merged, pinned_tokens_max,
-    summary_tokens_max, tokens,
+    Actor, Answers, CopyOf, Depends, Draft, Entries, Finish, Flush, Hit, Intent, Principal,
+    Question, Scope, SummaryAnswer, Surroundings, Tail, admit, changed_since, merged,
+    pinned_tokens_max, summary_tokens_max, tokens,
 };
 use vctx::tools::{Call, NewAgent, PatchAgent, PostEvent, Step, Tool, decode, decode_as, new_core};
 
@@ -116,7 +116,7 @@ impl World {
                     let stored = self.messages.iter().filter(|m| self.logged.contains_key(&m.seq));
                     let hit = |m: &Message| Hit { id: m.key.clone(), seq: m.seq, score: 1.0 };
                     let hits = stored.filter(matches).map(hit).collect();
-                    answers.recall = Some(merged(hits, &Tail::default(), self.unix_ms));
+                    answers.recall = Some(merged(hits, &Tail::default(), &[], self.unix_ms));
                 }
                 Step::Ask(Question::Entries { ids, head_seq }) => {
                     let found =
@@ -572,6 +572,62 @@ fn limits_of_heartbeats_change_while_a_chain_runs() {
         let error = world.patch(body.clone()).unwrap_err();
         assert_eq!(error.fields["field"], field, "{body}: {error}");
     }
+}
+
+/// A draft that puts so many tokens into the queue and wants a beat, taken to its end with everything it asks.
+fn beats_with(world: &mut World, cost: u64) -> Value {
+    world.unix_ms += 1;
+    let mut answers = Answers::default();
+    loop {
+        let around = Surroundings {
+            counter: &FourBytes,
+            unix_ms: world.unix_ms,
+            ids: &world.ids,
+            scope: &world.scope,
+            actor: &world.actor,
+            tool: "search_recall",
+            key_hash: "k",
+        };
+        let mut draft = Draft::new(around, &world.core);
+        let text = "x".repeat(usize::try_from((cost - 4) * 4).unwrap());
+        draft.push(Kind::Turn, Role::User, text, Map::new());
+        draft.beat(Intent::Continue);
+        let target = world.core.token_budget.target;
+        let flush = Flush { always: false, target, summarize: true, may_wait: false };
+        match draft.finish(flush, &answers, Map::new()).unwrap() {
+            Finish::Write(change) => {
+                world.write(&change);
+                return change.envelope["heartbeat"].clone();
+            }
+            Finish::Ask(Question::Queue { .. }) => answers.queue = Some(world.messages.clone()),
+            Finish::Ask(Question::Summary { of, .. }) => {
+                let content = "What was said.".into();
+                answers.summary = Some(SummaryAnswer { of, content, details: Map::new() });
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_beat_is_weighed_on_what_is_left_after_the_eviction() {
+    let mut world = World::new(1_000, "");
+    for _ in 0..30 {
+        world.call("append_fifo", said(20)).unwrap();
+    }
+    let lives = beats_with(&mut world, 20);
+    assert_eq!((&lives["granted"], &lives["chain_depth"]), (&json!(true), &json!(1)));
+    assert!(tokens(&world.core).free >= 256);
+    let ended = beats_with(&mut world, 80);
+    assert!(tokens(&world.core).free < 256 && world.core.counters.flushes == 0);
+    assert_eq!(ended["terminated_reason"], "tokens");
+    assert_eq!(ended["tokens_remaining"], tokens(&world.core).free);
+    // This one flushes first, and then there is room.
+    world.unix_ms += 1_000;
+    let lives = beats_with(&mut world, 150);
+    assert_eq!(world.core.counters.flushes, 1);
+    assert_eq!((&lives["granted"], &lives["opportunity"]), (&json!(true), &json!(true)));
+    assert_eq!(beats(&world), ["start", "tokens by beat at 1", "start"]);
 }
 
 /// A random call.

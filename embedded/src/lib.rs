@@ -22,8 +22,9 @@
 //! 8. **A transaction.** Its own, or the stream transaction of the header `x-arango-trx-id`, lent by `txn/registry.rs` to one
 //!    operation at a time. `txn/transaction.rs` takes the collection locks, then the snapshot.
 //! 9. **The run.** `exec/executor.rs` pushes one row of registers down the nodes; loops repeat what is below them.
-//!    `exec/source.rs` reads through `txn/read.rs`, where own writes lie over the snapshot; `expr/eval.rs` computes;
-//!    `exec/budget.rs` counts bytes and time.
+//!    `exec/source.rs` reads through `txn/read.rs`, where own writes lie over the snapshot; `exec/view.rs` asks the segments
+//!    of a view (`text/`), which `tick.rs` keeps up with the documents; `exec/near.rs` asks vector indexes; `expr/eval.rs`
+//!    computes; `exec/budget.rs` counts bytes and time.
 //! 10. **A write.** `exec/modify.rs` calls `data/write.rs`: lock the key (the first writer wins), look at what is there, check
 //!     the schema, and set the document with all its index entries (`index/entries.rs`) in `txn/overlay.rs`. A failed query
 //!     is taken back to its savepoint.

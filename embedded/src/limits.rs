@@ -86,6 +86,8 @@ pub const VECTOR_RETRY_MS: u64 = 60_000;
 pub const VECTOR_LOCK_TRIES_MAX: u32 = 20;
 /// Vectors of a list between two looks at deadline and kill.
 pub const VECTORS_PER_LOOK: usize = 4_096;
+/// Disagreements between a vector index and its documents that a comparison tells.
+pub const VECTOR_FAULTS_MAX: usize = 100;
 /// Bytes that the writer of one view buffers before it begins another segment (the least that tantivy takes).
 pub const VIEW_WRITER_BYTES: usize = 15_000_000;
 /// Pending rows that one commit of a view takes in.

@@ -1,11 +1,12 @@
 //! Scripts: each file sets up a database of its own, runs queries and holds the answers; `UPDATE_GOLDENFILES=1` rewrites
 //! the answers.
 //!
-//! Lines: `collection NAME`, `edges NAME`, `graph NAME edges:from>to …`, `index NAME a,b.c [unique] [sparse]`, `insert NAME {…}`,
-//! `view NAME {links}`, `analyzer NAME {type, properties, features}` set up, `tick` commits the views; `> AQL` runs a
-//! query (`| ` continues it, `@ {…}` in front gives its binds), `stats> AQL` shows counters too, `plan> AQL` shows the
-//! nodes instead. All lines behind a query up to an empty one are its answer. `{"$rev": "c/key"}` among the binds is the
-//! revision of that document; revisions in answers show as `REV`.
+//! Lines: `collection NAME`, `edges NAME`, `graph NAME edges:from>to …`, `index NAME a,b.c [unique] [sparse]`,
+//! `vectors NAME field metric dimension nLists [sparse]`, `insert NAME {…}`, `view NAME {links}`,
+//! `analyzer NAME {type, properties, features}` set up, `tick` commits the views; `> AQL` runs a query (`| ` continues it,
+//! `@ {…}` in front gives its binds), `stats> AQL` shows counters too, `plan> AQL` shows the nodes instead. All lines
+//! behind a query up to an empty one are its answer. `{"$rev": "c/key"}` among the binds is the revision of that document;
+//! revisions in answers show as `REV`.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use arango_embedded::error::Result;
 use arango_embedded::query::{Query, QueryOptions, prepare};
 use arango_embedded::schema::{
     Analyzer, Collection, CollectionKind, EdgeDefinition, Graph, Index, IndexKind, KeyGenerator,
-    KeyOptions, View,
+    KeyOptions, Metric, VectorParams, View,
 };
 use arango_embedded::txn::{Declared, WriteOptions};
 use arango_embedded::value::{Object, Value, parse};
@@ -43,6 +44,7 @@ impl Session {
             ["edges", name] => self.collection(name, CollectionKind::Edge),
             ["graph", name, rest] => self.graph(name, rest),
             ["index", name, rest] => self.index(name, rest),
+            ["vectors", name, rest] => self.vectors(name, rest),
             ["insert", name, json] => self.insert(name, &parse(json.as_bytes())?),
             ["view", name, links] => self.view(name, &parse(links.as_bytes())?),
             ["analyzer", name, json] => self.analyzer(name, &parse(json.as_bytes())?),
@@ -100,6 +102,26 @@ impl Session {
             fields: fields.map(|field| field.split('.').map(str::to_owned).collect()).collect(),
             unique: flags.contains(&"unique"),
             sparse: flags.contains(&"sparse"),
+            definition: Value::object(Object::new()),
+        };
+        self.engine.create_index(DATABASE, collection, index).map(|_| ())
+    }
+
+    fn vectors(&self, collection: &str, rest: &str) -> Result<()> {
+        let words: Vec<&str> = rest.split(' ').collect();
+        let metric = Metric::ALL.into_iter().find(|metric| metric.name() == words[1]);
+        let params = VectorParams {
+            metric: metric.expect("a metric"),
+            dimension: words[2].parse().expect("a dimension"),
+            ..VectorParams::of_cells(words[3].parse().expect("a number of lists"))
+        };
+        let index = Index {
+            id: 0,
+            name: format!("vec_{}_{}", words[0].replace('.', "_"), words[1]),
+            kind: IndexKind::Vector(params),
+            fields: vec![words[0].split('.').map(str::to_owned).collect()],
+            unique: false,
+            sparse: words.contains(&"sparse"),
             definition: Value::object(Object::new()),
         };
         self.engine.create_index(DATABASE, collection, index).map(|_| ())
@@ -233,6 +255,11 @@ fn plan_text(plan: &Value) -> String {
             let condition = node.attribute("condition").to_json();
             let backwards = if node.attribute("reverse").is_true() { " backwards" } else { "" };
             write!(out, " {} {condition}{backwards}", index.text_of("name").expect("a name"))
+                .expect("a string takes all");
+        } else if let Some(index) = node.attribute("index").text_of("name") {
+            let text = |name: &str| node.attribute(name).to_json();
+            let (query, filters) = (text("queryPoint"), text("filterExpression"));
+            write!(out, " {index} {query} {} {filters}", text("searchParameters"))
                 .expect("a string takes all");
         } else if let Some(expression) = node.text_of("expression") {
             write!(out, " {}", expression.replace('\n', " ")).expect("a string takes all");

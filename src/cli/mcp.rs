@@ -8,7 +8,7 @@ use crate::cli::args;
 use crate::cli::exit::Failure;
 use crate::client::paths;
 use crate::config::variable_of;
-use crate::limits::{IDLE_EXIT_S, MCP_WINDOW_TOKENS};
+use crate::limits::{IDLE_EXIT_S, MCP_WINDOW_TOKENS, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
 use crate::mcp::{Bridge, Settings, serve};
 use crate::policy::check_name;
 use crate::telemetry::{self, LogFormat};
@@ -33,7 +33,7 @@ pub(crate) struct Mcp {
     agent: String,
 
     /// Tokens of the agent's window, if it has to be made
-    #[arg(long, value_name = "TOKENS", default_value_t = MCP_WINDOW_TOKENS)]
+    #[arg(long, value_name = "TOKENS", default_value_t = MCP_WINDOW_TOKENS, value_parser = clap::value_parser!(u64).range(WINDOW_TOKENS_MIN..=WINDOW_TOKENS_MAX))]
     context_window: u64,
 
     /// Socket of the server [default: $XDG_RUNTIME_DIR/vctx/vctx.sock]

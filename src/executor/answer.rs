@@ -10,11 +10,12 @@ use crate::memory::TokenCounter;
 use crate::meters;
 use crate::models::{Gateway, lexical};
 use crate::policy::{
-    Answers, ArchiveAnswer, Near, NearPlan, Nearest, Question, Scope, SummaryAnswer, merged,
+    Answers, ArchiveAnswer, Near, NearPlan, Nearest, Question, Scope, SummaryAnswer, hidden_from,
+    merged,
 };
 use crate::store::{
     Ro, entries, load_archive, nearest, passages, queue, recall_tail, result_page, search_view,
-    vector_index,
+    vector_index, words_of,
 };
 
 /// Answers a question into `answers`. Local answers are computed off the IO threads.
@@ -36,7 +37,10 @@ pub(super) async fn answer(
                 search_view(ro, scope, &query),
                 recall_tail(ro, scope, &query, now_ms)
             )?;
-            let found = tokio::task::spawn_blocking(move || merged(view, &tail, now_ms)).await;
+            let hidden = hidden_from(&view, &tail) && !view.is_empty();
+            let known = if hidden { words_of(ro, scope, &view).await? } else { Vec::new() };
+            let found = move || merged(view, &tail, &known, now_ms);
+            let found = tokio::task::spawn_blocking(found).await;
             answers.recall = Some(found.map_err(stopped)?);
         }
         Question::Entries { ids, head_seq } => {

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::meters;
 use crate::store::{Admin, Fault, FaultKind, VectorIndexState, make_vector_index, vector_rows};
 
 /// When the archive is compared one by one and when its index is made.
@@ -93,9 +92,6 @@ impl ArchiveIndex {
 
     /// What readiness tells of the index; a server without one serves all the same.
     pub(super) fn report(&self, state: &VectorIndexState) -> Value {
-        metrics::gauge!(meters::VECTOR_READY).set(if state.ready() { 1.0 } else { 0.0 });
-        #[allow(clippy::cast_precision_loss, reason = "a gauge is a double; there are few lists")]
-        metrics::gauge!(meters::VECTOR_LISTS).set(state.n_lists.unwrap_or(0) as f64);
         let name = match (&state.id, state.ready()) {
             (None, _) => "none",
             (Some(_), true) => "ready",

@@ -105,7 +105,7 @@ struct Basis {
 enum Looked {
     Done(Value),
     /// It found something to keep, and has to write: with these answers.
-    Keeps(Answers),
+    Keeps(Box<Answers>),
 }
 
 enum Thought {
@@ -246,7 +246,7 @@ impl Executor {
         if !request.call.writes() && !keyed {
             match self.read(request, &scope).await? {
                 Looked::Done(body) => return Ok(body),
-                Looked::Keeps(answers) => found = answers,
+                Looked::Keeps(answers) => found = *answers,
             }
         }
         let (key, minted) = key_of(request, || self.ids.key())?;
@@ -300,7 +300,7 @@ impl Executor {
                 }
                 Step::Ask(question) => self.ask(question, &mut answers, scope, &core).await?,
                 Step::Write(_) | Step::Part(_) if request.call.mints_key() => {
-                    return Ok(Looked::Keeps(answers.lasting()));
+                    return Ok(Looked::Keeps(Box::new(answers.lasting())));
                 }
                 Step::Write(_) | Step::Part(_) => {
                     return Err(Error::new(Code::Internal, "a reading tool wants to write"));

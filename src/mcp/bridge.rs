@@ -275,10 +275,14 @@ impl Bridge {
 impl Seen {
     /// Remembers what an answer says of revisions.
     fn note(&mut self, answer: &Value, document: Option<&str>) {
-        match document {
-            Some(id) => self.note_document(id, text(&answer["result"], "_rev")),
-            None => self.memory = text(answer, "_rev").or(self.memory.take()),
-        }
+        let memory = match document {
+            Some(id) => {
+                self.note_document(id, text(&answer["result"], "_rev"));
+                text(answer, "agent_rev")
+            }
+            None => text(answer, "_rev"),
+        };
+        self.memory = memory.or(self.memory.take());
     }
 
     /// A document whose revision is unknown is forgotten: the next call on it builds on any.
@@ -338,9 +342,12 @@ mod tests {
     #[test]
     fn a_document_has_a_revision_of_its_own() {
         let mut seen = Seen::default();
-        seen.note(&json!({"_rev": "_core", "result": {"_rev": "_m1"}}), Some("d"));
+        seen.note(&json!({"_rev": "_m1", "result": {"_rev": "_m1"}}), Some("d"));
         assert_eq!((seen.documents["d"].as_str(), &seen.memory), ("_m1", &None));
-        seen.note(&json!({"_rev": "_core", "result": {}}), Some("d"));
+        let answer = json!({"_rev": "_m2", "agent_rev": "_a", "result": {"_rev": "_m2"}});
+        seen.note(&answer, Some("d"));
+        assert_eq!((seen.documents["d"].as_str(), seen.memory.as_deref()), ("_m2", Some("_a")));
+        seen.note(&json!({"_rev": "_m3", "result": {}}), Some("d"));
         assert!(seen.documents.is_empty());
         for number in 0..=MCP_DOCUMENTS_MAX {
             seen.note_document(&number.to_string(), Some("_r".into()));

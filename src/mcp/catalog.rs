@@ -169,7 +169,8 @@ pub fn listed() -> Vec<Listed> {
 fn entry(tool: Tool, shown: &Shown) -> Listed {
     let spec = tool.spec();
     let read_only = shown.needs == Needs::Nothing;
-    let hints = ToolAnnotations::new()
+    // Clients of protocols before 2025-06-18 look for the title among the hints.
+    let hints = ToolAnnotations::with_title(shown.title)
         .read_only(read_only)
         .destructive(shown.destructive)
         .idempotent(shown.idempotent)

@@ -45,10 +45,16 @@ fn envelope(answer: Value, retry_safe: bool) -> Value {
     Value::Object(map)
 }
 
+/// What to do after a conflict whose current texts are shown.
+const SHOWN: &str = "somebody else has written since; what changed stands under `current`: decide anew and call again, the next call builds on it";
+
 /// A problem in band: a model reads it and can call better.
 fn refused(trouble: Trouble, retry_safe: bool) -> CallToolResult {
     let Trouble { problem, current } = trouble;
-    let next = next_step(&problem);
+    let next = match (&current, problem.code.as_str()) {
+        (Some(_), "REVISION_STALE") => Some(SHOWN.to_owned()),
+        _ => next_step(&problem),
+    };
     let mut told = Map::new();
     told.insert("error".into(), problem.code.as_str().into());
     told.insert("detail".into(), problem.detail.as_str().into());
@@ -77,7 +83,7 @@ fn next_step(problem: &Problem) -> Option<String> {
     }
     let text = match problem.code.as_str() {
         "REVISION_STALE" => {
-            "this memory was changed by somebody else; what changed stands under `current`: decide anew and call again, the next call builds on it"
+            "somebody else has written since: read it again if need be and call again, the next call builds on what is there now"
         }
         "INVALID_ARGUMENT" => "correct the argument that `field` names and call again",
         "BLOCK_NOT_FOUND" => "use one of `blocks`, or make the block with store_core",
@@ -86,6 +92,10 @@ fn next_step(problem: &Problem) -> Option<String> {
         "BODY_TOO_LARGE" => "split the text over several calls",
         "IDEMPOTENCY_KEY_REUSED" => "give each new call a key of its own",
         "UNANSWERED" | "TIMEOUT" => "the call may have had its effect: look before you call again",
+        "PAGE_TOKEN_INVALID" | "PAGE_EXPIRED" => "leave page_token out to search anew",
+        "HEARTBEAT_RATE_LIMITED" | "HEARTBEAT_COOLDOWN" => {
+            "wait `retry_after_ms` and call again, or end your turn"
+        }
         "CONFLICT" | "OVERLOADED" | "STORE_UNAVAILABLE" | "NOT_READY" => {
             "wait a moment and call again"
         }

@@ -25,6 +25,6 @@ pub use nearest::{
 pub use page::{PageToken, page_token};
 pub use pins::{check_pins, pinned_tokens_max};
 pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer, VectorsAnswer};
-pub use recall::{CopyOf, Entries, Found, Hit, RecallQuery, Recent, Tail, merged};
+pub use recall::{CopyOf, Entries, Found, Hit, RecallQuery, Recent, Tail, hidden_from, merged};
 pub use spool::preview;
 pub use staleness::{Depends, changed_since};

@@ -122,15 +122,30 @@ fn has_word(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
 }
 
+/// Whether something that matches was logged too recently for the view.
+pub fn hidden_from(view: &[Hit], tail: &Tail) -> bool {
+    let shown: HashSet<&str> = view.iter().map(|hit| hit.id.as_str()).collect();
+    tail.recent.iter().any(|row| !row.words.is_empty() && !shown.contains(row.id.as_str()))
+}
+
 /// One list of what the view found and of what was logged too recently for it, without doubles: by score, the newest first
-/// among equals. The view's score stands where there are both.
-pub fn merged(view: Vec<Hit>, tail: &Tail, now_ms: u64) -> Found {
-    let known: HashSet<String> = view.iter().map(|hit| hit.id.clone()).collect();
-    let best = view.iter().map(|hit| hit.score).fold(0.0, f64::max);
-    let scale = if best > 0.0 { best } else { 1.0 };
-    let fresh = weighed(tail).into_iter().filter(|hit| !known.contains(&hit.id));
+/// among equals. The view's score stands where there are both. `known` are the best of the view's hits in words: beside them
+/// the recent entries are weighed, and put on the view's scale.
+pub fn merged(view: Vec<Hit>, tail: &Tail, known: &[Recent], now_ms: u64) -> Found {
+    let shown: HashMap<&str, f64> = view.iter().map(|hit| (hit.id.as_str(), hit.score)).collect();
+    let mut weighed = weighed(tail, known);
+    let of_view = |id: &str| shown.get(id).copied();
+    let ours: f64 = known.iter().filter_map(|row| weighed.get(row.id.as_str())).sum();
+    let theirs: f64 = known.iter().filter_map(|row| of_view(&row.id)).sum();
+    let scale = if ours > 0.0 && theirs > 0.0 { theirs / ours } else { 1.0 };
+    let mut fresh = Vec::new();
+    for row in tail.recent.iter().filter(|row| of_view(&row.id).is_none()) {
+        if let Some(score) = weighed.remove(row.id.as_str()) {
+            fresh.push(Hit { id: row.id.clone(), seq: row.seq, score: score * scale });
+        }
+    }
     let mut hits = view;
-    hits.extend(fresh.map(|hit| Hit { score: hit.score * scale, ..hit }));
+    hits.extend(fresh);
     hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.seq.cmp(&a.seq)));
     let capped = hits.len() > RECALL_HITS_MAX;
     hits.truncate(RECALL_HITS_MAX);
@@ -139,39 +154,36 @@ pub fn merged(view: Vec<Hit>, tail: &Tail, now_ms: u64) -> Found {
     Found { hits, capped, tail_capped }
 }
 
-/// BM25 of the recent entries that match (the formula of ArangoDB's scorer), as a share of what a text of usual length gets that
-/// has everything once. Statistics are those of the recent entries alone, so that the share, not the sum, is what compares.
-fn weighed(tail: &Tail) -> Vec<Hit> {
+/// BM25 (the formula of ArangoDB's scorer) of the recent entries that match and of those known from the view, with the
+/// statistics of just these.
+fn weighed<'a>(tail: &'a Tail, known: &'a [Recent]) -> HashMap<&'a str, f64> {
+    let mut rows: HashMap<&str, &[String]> = HashMap::new();
+    for row in tail.recent.iter().chain(known) {
+        rows.insert(&row.id, &row.words);
+    }
+    let total = rows.len() as f64;
+    rows.retain(|_, words| !words.is_empty());
+    let lengths: f64 = rows.values().map(|words| words.len() as f64).sum();
+    let usual = (lengths / rows.len().max(1) as f64).max(1.0);
     let wanted = distinct(&tail.wanted);
-    let matching: Vec<&Recent> = tail.recent.iter().filter(|row| !row.words.is_empty()).collect();
-    let total = tail.recent.len() as f64;
-    let usual = matching.iter().map(|row| row.words.len() as f64).sum::<f64>()
-        / matching.len().max(1) as f64;
-    let holders = |word: &str| {
-        matching.iter().filter(|row| row.words.iter().any(|w| w == word)).count() as f64
-    };
+    let holders = |word: &str| rows.values().filter(|w| w.iter().any(|w| w == word)).count() as f64;
     let weight: HashMap<&str, f64> =
         wanted.iter().map(|&word| (word, rarity(total, holders(word)))).collect();
+    // The view's query has two places for phrases; one phrase fills both.
+    let places = if tail.phrases.len() == 1 { 2.0 } else { 1.0 };
     let sum = |words: &[String]| words.iter().filter_map(|w| weight.get(w.as_str())).sum::<f64>();
     let phrases: Vec<(&[String], f64)> =
-        tail.phrases.iter().map(|p| (p.as_slice(), PHRASE_BOOST * sum(p))).collect();
-    let ideal = weight.values().sum::<f64>() + phrases.iter().map(|(_, w)| w).sum::<f64>();
-    let score = |row: &Recent| {
-        let length = row.words.len() as f64 / usual.max(1.0);
+        tail.phrases.iter().map(|p| (p.as_slice(), PHRASE_BOOST * places * sum(p))).collect();
+    let score = |words: &[String]| {
+        let length = words.len() as f64 / usual;
         let times = |count: usize| saturated(count as f64, length);
-        let words: f64 = wanted
-            .iter()
-            .map(|&word| weight[word] * times(row.words.iter().filter(|w| *w == word).count()))
-            .sum();
-        let whole: f64 =
-            phrases.iter().map(|(p, weight)| weight * times(occurrences(&row.words, p))).sum();
-        (words + whole) / ideal
+        let single =
+            |&word: &&str| weight[word] * times(words.iter().filter(|w| *w == word).count());
+        let whole = |(p, weight): &(&[String], f64)| weight * times(occurrences(words, p));
+        wanted.iter().map(single).sum::<f64>() + phrases.iter().map(whole).sum::<f64>()
     };
-    matching
-        .into_iter()
-        .map(|row| Hit { id: row.id.clone(), seq: row.seq, score: score(row) })
-        .filter(|hit| hit.score > 0.0)
-        .collect()
+    let scores = rows.into_iter().map(|(id, words)| (id, score(words)));
+    scores.filter(|(_, score)| *score > 0.0).collect()
 }
 
 fn distinct(words: &[String]) -> Vec<&str> {
@@ -246,6 +258,10 @@ mod tests {
         Hit { id: id.into(), seq, score }
     }
 
+    fn row(id: &str, text: &str) -> Recent {
+        Recent { id: id.into(), seq: 9, logged_ms: 0, words: words(text) }
+    }
+
     fn words(text: &str) -> Vec<String> {
         text.split_whitespace().map(str::to_owned).collect()
     }
@@ -270,15 +286,27 @@ mod tests {
     fn a_recent_entry_stands_by_its_words_among_those_of_the_view() {
         let tail = tail("blue boat", "", &["a blue boat", "a red boat", "a red car"]);
         let view = vec![hit("v1", 7, 4.0), hit("v2", 8, 1.0)];
-        let found = merged(view, &tail, 2_000);
+        let known = [row("v1", "blue boat here too"), row("v2", "one boat of many others at sea")];
+        assert!(hidden_from(&view, &tail) && !hidden_from(&view, &Tail::default()));
+        let found = merged(view, &tail, &known, 2_000);
         assert_eq!(order(&found), ["t1", "v1", "t2", "v2"]);
         assert!(!found.capped && !found.tail_capped);
     }
 
     #[test]
+    fn a_rare_word_lifts_a_recent_entry_over_all_that_hold_the_common_one() {
+        let view: Vec<Hit> = (1..=8).map(|n| hit(&format!("v{n}"), n, 0.05)).collect();
+        let known: Vec<Recent> =
+            (1..=8).map(|n| row(&format!("v{n}"), "i left the bicycl at the chapel")).collect();
+        let mut tail = tail("number7 bicycl", "", &["i left the bicycl number7 at the chapel"]);
+        tail.phrases = vec![words("number7 bicycl")];
+        assert_eq!(order(&merged(view, &tail, &known, 0))[0], "t1");
+    }
+
+    #[test]
     fn what_the_view_shows_already_comes_once_with_its_score() {
         let tail = tail("boat", "", &["boat", "boat boat"]);
-        let found = merged(vec![hit("t1", 1, 3.5)], &tail, 2_000);
+        let found = merged(vec![hit("t1", 1, 3.5)], &tail, &[], 2_000);
         assert_eq!(found.hits.iter().filter(|h| h.id == "t1").count(), 1);
         assert!(found.hits.iter().any(|h| h.id == "t1" && h.score == 3.5));
         assert_eq!(found.hits.len(), 2);
@@ -291,27 +319,31 @@ mod tests {
             "see the blue boat over there in the harbour tonight",
             "blue",
         ];
-        let found = merged(Vec::new(), &tail("blue boat", "over there", &texts), 0);
+        let found = merged(Vec::new(), &tail("blue boat", "over there", &texts), &[], 0);
         assert_eq!(order(&found)[0], "t1");
-        let found = merged(Vec::new(), &tail("see blue boat", "blue boat over", &texts), 0);
+        let found = merged(Vec::new(), &tail("see blue boat", "blue boat over", &texts), &[], 0);
         assert_eq!(order(&found)[0], "t2");
     }
 
     #[test]
     fn equal_scores_stand_by_their_place_newest_first() {
-        let found =
-            merged(vec![hit("a", 1, 1.0), hit("c", 3, 1.0), hit("b", 2, 1.0)], &Tail::default(), 0);
+        let found = merged(
+            vec![hit("a", 1, 1.0), hit("c", 3, 1.0), hit("b", 2, 1.0)],
+            &Tail::default(),
+            &[],
+            0,
+        );
         assert_eq!(order(&found), ["c", "b", "a"]);
     }
 
     #[test]
     fn a_list_says_when_it_is_not_all() {
         let view: Vec<Hit> = (0..=RECALL_HITS_MAX as u64).map(|seq| hit("x", seq, 1.0)).collect();
-        let found = merged(view, &Tail::default(), 0);
+        let found = merged(view, &Tail::default(), &[], 0);
         assert_eq!((found.hits.len(), found.capped), (RECALL_HITS_MAX, true));
         let texts = vec!["boat"; RECALL_TAIL_ROWS_MAX];
         let crowded = tail("boat", "", &texts);
-        assert!(merged(Vec::new(), &crowded, 1_000 + RECALL_LAG_MS - 1).tail_capped);
-        assert!(!merged(Vec::new(), &crowded, 1_000 + RECALL_LAG_MS).tail_capped);
+        assert!(merged(Vec::new(), &crowded, &[], 1_000 + RECALL_LAG_MS - 1).tail_capped);
+        assert!(!merged(Vec::new(), &crowded, &[], 1_000 + RECALL_LAG_MS).tail_capped);
     }
 }

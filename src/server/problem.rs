@@ -13,13 +13,22 @@ impl IntoResponse for Error {
         let mut response = (status, body(&self).to_string()).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if matches!(
-            self.code,
-            Code::Overloaded | Code::StoreUnavailable | Code::NotReady | Code::Conflict
-        ) {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        if let Some(seconds) = retry_after_s(&self) {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
+    }
+}
+
+/// Whole seconds after which the same call may do better (RFC 9110 §10.2.3 knows no parts of seconds); none if it never will.
+fn retry_after_s(error: &Error) -> Option<u64> {
+    match error.code {
+        Code::Overloaded | Code::StoreUnavailable | Code::NotReady | Code::Conflict => Some(1),
+        Code::HeartbeatRateLimited | Code::HeartbeatCooldown => {
+            let ms = error.fields.get("retry_after_ms").and_then(Value::as_u64).unwrap_or(0);
+            Some(ms.div_ceil(1_000))
+        }
+        _ => None,
     }
 }
 

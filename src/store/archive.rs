@@ -164,8 +164,8 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &Near) -> Result<Nearest, Fau
             let binds = Binds::of(
                 scope,
                 [
-                    ("query", json!(near.query)),
-                    ("k", near.k.into()),
+                    ("query_vector", json!(near.query)),
+                    ("limit", near.k.into()),
                     ("source", json!(filter.source)),
                     ("doc_id", json!(filter.doc_id)),
                     ("fresh_after", json!(filter.fresh_after)),
@@ -184,7 +184,7 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &Near) -> Result<Nearest, Fau
             let binds = Binds::of(
                 scope,
                 [
-                    ("query", json!(near.query)),
+                    ("query_vector", json!(near.query)),
                     ("n_probe", n_probe.into()),
                     ("fetch", fetch.into()),
                     ("source", json!(filter.source)),

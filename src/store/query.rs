@@ -36,6 +36,7 @@ pub const QUERIES: &[Query] = &[
     super::recall::SEARCH,
     super::recall::PHRASE,
     super::recall::TAIL,
+    super::recall::WORDS,
     super::recall::ENTRIES,
     super::score::SCORE,
     super::score::PROBE_CORE,

@@ -5,8 +5,11 @@ use serde_json::json;
 use super::db::{Binds, Ro};
 use super::fault::Fault;
 use super::query::{Query, query};
-use crate::limits::{RECALL_HITS_MAX, RECALL_TAIL_CHARS_MAX, RECALL_TAIL_MS, RECALL_TAIL_ROWS_MAX};
-use crate::policy::{Entries, Hit, RecallQuery, Scope, Tail};
+use crate::limits::{
+    RECALL_HITS_MAX, RECALL_TAIL_CHARS_MAX, RECALL_TAIL_MS, RECALL_TAIL_ROWS_MAX,
+    RECALL_WEIGHED_MAX,
+};
+use crate::policy::{Entries, Hit, RecallQuery, Recent, Scope, Tail};
 
 /// Entries with a word of the query.
 pub(super) const SEARCH: Query = query!("recall_search");
@@ -14,6 +17,8 @@ pub(super) const SEARCH: Query = query!("recall_search");
 pub(super) const PHRASE: Query = query!("recall_phrase");
 /// Entries logged a moment ago.
 pub(super) const TAIL: Query = query!("recall_tail");
+/// Entries as tokens.
+pub(super) const WORDS: Query = query!("recall_words");
 /// Messages of entries.
 pub(super) const ENTRIES: Query = query!("recall_entries");
 
@@ -50,6 +55,14 @@ pub async fn recall_tail(
     ];
     let rows: Vec<Tail> = ro.rows(TAIL, Binds::of(scope, binds)).await?;
     Ok(rows.into_iter().next().unwrap_or_default())
+}
+
+/// The best of the view's hits as tokens, to weigh recent entries beside them.
+pub async fn words_of(ro: &Ro, scope: &Scope, hits: &[Hit]) -> Result<Vec<Recent>, Fault> {
+    let best = hits.iter().take(RECALL_WEIGHED_MAX).map(|hit| hit.id.as_str());
+    let ids: Vec<&str> = best.collect();
+    let binds = [("ids", json!(ids)), ("chars_max", RECALL_TAIL_CHARS_MAX.into())];
+    ro.rows(WORDS, Binds::of(scope, binds)).await
 }
 
 /// The messages of entries, and their copies in the queue that begins at a place.

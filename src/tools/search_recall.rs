@@ -42,6 +42,9 @@ pub struct SearchRecall {
     pub page_token: Option<String>,
 }
 
+/// Whole scores below this are written as whole numbers.
+const WHOLE_MAX: f64 = 1e9;
+
 fn usual_limit() -> u64 {
     RECALL_LIMIT.0
 }
@@ -277,10 +280,16 @@ impl List<'_> {
     }
 }
 
+/// A score as a database gives it back: without a fraction where it has none, so that a replayed answer is the same text.
+fn plain(score: f64) -> Value {
+    let whole = score.fract() == 0.0 && score.abs() < WHOLE_MAX;
+    if whole { json!(score as i64) } else { json!(score) }
+}
+
 fn result_of(message: &Message, score: f64, shown: &Shown, copied: Option<u64>) -> Value {
     let mut value = json!({
         "id": message.key, "seq": message.seq, "kind": message.kind, "role": message.role, "content": message.content,
-        "created_at": message.created_at, "score": score,
+        "created_at": message.created_at, "score": plain(score),
         "receipt": {"seq": message.seq, "digest": message.digest, "chain": message.chain},
     });
     match shown {

@@ -43,6 +43,21 @@ fn the_schemas_of_the_tools() {
 }
 
 #[test]
+fn the_tools_as_mcp_clients_see_them() {
+    let mut text = String::from("name | title | read only, destructive, idempotent, open world\n");
+    for tool in vctx::mcp::listed() {
+        let hints = tool.annotations.expect("hints");
+        let hint = |hint: Option<bool>| if hint.expect("every hint") { "yes" } else { "no" };
+        let (reads, destroys) = (hint(hints.read_only_hint), hint(hints.destructive_hint));
+        let (repeats, open) = (hint(hints.idempotent_hint), hint(hints.open_world_hint));
+        let title = tool.title.expect("a title");
+        writeln!(text, "{} | {title} | {reads} {destroys} {repeats} {open}", tool.name)
+            .expect("a text takes all");
+    }
+    golden("mcp.txt", &text);
+}
+
+#[test]
 fn the_metrics_and_their_help() {
     let mut text = String::new();
     for meter in vctx::meters::ALL {

@@ -251,6 +251,10 @@ fn conjuncts(expr: &Expr) -> Vec<&Expr> {
     match expr {
         Expr::Binary(Binary::And, a, b) => [conjuncts(a), conjuncts(b)].concat(),
         Expr::Group(inner) => conjuncts(inner),
+        // A weight changes what a part counts for, not what it holds for.
+        Expr::Call(name, arguments) if **name == *"BOOST" => {
+            arguments.first().map_or(vec![expr], conjuncts)
+        }
         other => vec![other],
     }
 }

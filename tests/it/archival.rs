@@ -28,7 +28,7 @@ pub(crate) fn offer(doc_id: &str, changes: Value) -> Value {
     arguments
 }
 
-async fn ingest(agent: &Agent, arguments: &Value, revision: &str) -> Answer {
+pub(crate) async fn ingest(agent: &Agent, arguments: &Value, revision: &str) -> Answer {
     agent.tool("ingest_archival", arguments, &key(), revision).await
 }
 
@@ -290,7 +290,7 @@ async fn texts_alone_get_late_vectors_of_the_server() {
 }
 
 /// A server whose archive asks its vector index from the first chunk on.
-fn eager() -> Tuning {
+pub(crate) fn eager() -> Tuning {
     let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let environment =
         vec![set("VCTX_ARCHIVE__EXACT_ROWS_MAX", "0"), set("VCTX_ARCHIVE__INDEX_ROWS_MIN", "80")];
@@ -298,7 +298,7 @@ fn eager() -> Tuning {
 }
 
 /// Arguments of an ingest of so many chunks with vectors on the unit circle: the n-th points n degrees further than `from`.
-fn circle(doc_id: &str, from: u32, count: u32, metric: &str) -> Value {
+pub(crate) fn circle(doc_id: &str, from: u32, count: u32, metric: &str) -> Value {
     let chunks: Vec<String> = (from..from + count).map(|n| format!("Bearing {n:03}. ")).collect();
     let vectors: Vec<[f64; 2]> = (from..from + count)
         .map(|n| f64::from(n).to_radians())
@@ -319,7 +319,7 @@ fn circle(doc_id: &str, from: u32, count: u32, metric: &str) -> Value {
 }
 
 /// A search by tool call with neither key nor revision, as a model makes it.
-async fn search(agent: &Agent, arguments: Value) -> Answer {
+pub(crate) async fn search(agent: &Agent, arguments: Value) -> Answer {
     let path = format!("{}/tools/search_archival", agent.path());
     agent.wire.call("POST", &path, &[], arguments.to_string()).await
 }
@@ -598,7 +598,7 @@ async fn a_loop_of_heartbeats_pages_until_the_end_or_the_cap() {
 }
 
 /// Asks readiness until the vector index is in a state.
-async fn index_becomes(agent: &Agent, state: &str) -> Value {
+pub(crate) async fn index_becomes(agent: &Agent, state: &str) -> Value {
     for _ in 0..600 {
         let told = agent.wire.get("/readyz").await.ok()["vector_index"].clone();
         if told["state"] == state {
@@ -679,4 +679,28 @@ async fn a_user_who_may_not_make_an_index_is_served_one_by_one() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     panic!("readiness does not tell why there is no index");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_first_ingests_of_two_kinds_leave_one_kind() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let tuning = Tuning::default();
+    let _one = home.server("one.sock", "engine.sock", "engine-ro.sock", &tuning).await;
+    let _two = home.server("two.sock", "engine.sock", "engine-ro.sock", &tuning).await;
+    let ada = Agent::create(home.wire("one.sock"), "ada", 8192, "").await;
+    let bob = Agent::create(home.wire("two.sock"), "bob", 8192, "").await;
+    let (cosine, l2) = (circle("d", 0, 50, "cosine"), circle("d", 0, 50, "l2"));
+    let (first, second) = tokio::join!(ingest(&ada, &cosine, "*"), ingest(&bob, &l2, "*"));
+    let mut codes = [first.status, second.status];
+    codes.sort_unstable();
+    assert_eq!(codes, [200, 409], "{}\n{}", first.text, second.text);
+    let rows = home
+        .database()
+        .rows(
+            "FOR d IN archival_docs COLLECT metric = d.metric WITH COUNT INTO n RETURN n",
+            json!({}),
+        )
+        .await;
+    assert_eq!(rows, [json!(50)]);
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::count;
 use crate::database::Database;
 use crate::home::{Home, TORN_TAIL, Tuning};
 use crate::talk::{Agent, key};
@@ -16,6 +17,8 @@ const SWEPT_MAX: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 /// Tries at something that a sweep may get ahead of.
 const TRIES_MAX: usize = 50;
+/// Pages read by one loop at most.
+const PAGES_MAX: u64 = 100;
 
 async fn beat(agent: &Agent, state: &str) -> Answer {
     agent.tool("record_heartbeat", &json!({"state": state}), &key(), "*").await
@@ -182,7 +185,11 @@ async fn with_a_depth_of_five_the_sixth_is_refused() {
     }
     let sixth = beat(&ada, "continue").await.ok();
     assert_eq!(sixth["result"]["terminated_reason"], "depth");
-    let cooling = beat(&ada, "continue").await.refused(429, "HEARTBEAT_COOLDOWN");
+    let cooling = beat(&ada, "continue").await;
+    let seconds = cooling.headers["retry-after"].to_str().expect("a text").parse::<u64>();
+    let cooling = cooling.refused(429, "HEARTBEAT_COOLDOWN");
+    let waits_ms = cooling["retry_after_ms"].as_u64().expect("a wait");
+    assert_eq!(seconds, Ok(waits_ms.div_ceil(1_000)));
     assert!(cooling["retry_after_ms"].as_u64().is_some_and(|ms| ms > 0 && ms <= 60_000));
     assert_eq!(ada.append("assistant", "I wait.").await["heartbeat"]["opportunity"], false);
 
@@ -366,6 +373,27 @@ async fn two_sweeping_servers_close_each_chain_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_another_tenant_closes_what_a_dead_one_left() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let tenant = Tuning::variable("VCTX_SERVER__TENANT", "acme");
+    let dying = home.server("acme.sock", "engine.sock", "engine-ro.sock", &tenant).await;
+    let ada = Agent::create(home.wire("acme.sock"), "ada", 4096, "").await;
+    tune(&ada, json!({"max_chain_duration_ms": 2_000})).await;
+    beat(&ada, "continue").await.ok();
+    dying.kill();
+    let _other =
+        home.server("vctx.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
+    // An agent of the same name in the other tenant has a chain of its own.
+    let namesake = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
+    beat(&namesake, "continue").await.ok();
+    let database = home.database();
+    assert_eq!(ended(&database, "acme:ada", 1).await[0]["closed_by"], "sweep");
+    assert_bracketed(&database, "acme:ada", 0).await;
+    assert_bracketed(&database, "ada", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_look_for_dead_chains_reads_an_index_that_holds_open_ones_only() {
     let home = Home::new();
     let _server = home.serve().await;
@@ -379,4 +407,149 @@ async fn the_look_for_dead_chains_reads_an_index_that_holds_open_ones_only() {
     let index = nodes.iter().find(|node| node["type"] == "IndexNode").expect("an index");
     assert_eq!(index["indexes"][0]["name"], "core_by_deadline");
     assert!(nodes.iter().all(|node| node["type"] != "EnumerateCollectionNode"));
+}
+
+/// What ended a loop over pages.
+struct Loop {
+    /// Pages that were read.
+    pages: u64,
+    /// The last answer, which told of the end.
+    end: Value,
+}
+
+/// Pages through a search as a runtime does: as long as a beat is granted and there is a next page; at the end of the list it gives
+/// control back.
+async fn page_through(agent: &Agent, tool: &str, query: &Value, pause: Duration) -> Loop {
+    let mut query = query.clone();
+    query["heartbeat"] = true.into();
+    for pages in 1..=PAGES_MAX {
+        let body = agent.tool(tool, &query, &key(), "*").await.ok();
+        assert_ne!(body["result"]["results"], json!([]), "a page brings something: {body}");
+        let told = body["heartbeat"].clone();
+        if told["granted"] == false {
+            assert_eq!(told.get("refused"), None, "nothing but an end is in the way: {told}");
+            return Loop { pages, end: body };
+        }
+        assert_eq!(told["granted"], true, "{told}");
+        query["page_token"] = body["result"]["next_page_token"].clone();
+        if query["page_token"].is_null() {
+            return Loop { pages, end: beat(agent, "yield").await.ok() };
+        }
+        tokio::time::sleep(pause).await;
+    }
+    panic!("a loop over {PAGES_MAX} pages has no end")
+}
+
+/// Drives loops over the pages of one search until each of the reasons ended one (AR-08, HB-11).
+async fn loops_end(home: &Home, ada: &Agent, tool: &str, query: Value, pages: u64) {
+    let unhurried =
+        json!({"rps_limit": 64, "cooldown_ms": 0, "max_chain_depth": 1024, "floor_tokens": 0});
+    let mut told = Told::default();
+
+    tune(ada, unhurried).await;
+    let all = page_through(ada, tool, &query, Duration::ZERO).await;
+    assert_eq!(all.end["result"]["terminated_reason"], "explicit_yield");
+    let depth = &all.end["result"]["chain_depth"];
+    assert_eq!((all.pages, depth), (pages, &json!(pages)), "each page is a beat of one chain");
+    told.note(&all.end);
+
+    tune(ada, json!({"max_chain_depth": 3})).await;
+    let capped = page_through(ada, tool, &query, Duration::ZERO).await;
+    let beat = &capped.end["heartbeat"];
+    assert_eq!((capped.pages, &beat["terminated_reason"]), (4, &json!("depth")));
+    assert_eq!(beat["chain_depth"], 3);
+    told.note(&capped.end);
+
+    tune(ada, json!({"max_chain_depth": 1024, "max_chain_duration_ms": 100})).await;
+    let mut late = false;
+    for _ in 0..TRIES_MAX {
+        let slow = page_through(ada, tool, &query, Duration::from_millis(60)).await;
+        told.note(&slow.end);
+        late = slow.end["heartbeat"]["terminated_reason"] == "duration";
+        if late {
+            break;
+        }
+        // A sweep closed the chain first, so that the list came to its end in another one.
+    }
+    assert!(late, "no loop ran out of time");
+
+    // What the pages take from the window is gone in the end, here by an append in their midst.
+    let free = ada.state().await["tokens"]["free"].as_u64().expect("tokens");
+    tune(ada, json!({"max_chain_duration_ms": 60_000, "floor_tokens": free - 50})).await;
+    let mut first = query.clone();
+    first["heartbeat"] = true.into();
+    let body = ada.tool(tool, &first, &key(), "*").await.ok();
+    assert_eq!(body["heartbeat"]["granted"], true);
+    ada.append("assistant", count::words(100)).await;
+    first["page_token"] = body["result"]["next_page_token"].clone();
+    let body = ada.tool(tool, &first, &key(), "*").await.ok();
+    let ended = &body["heartbeat"];
+    assert_eq!((&ended["terminated_reason"], &ended["chain_depth"]), (&json!("tokens"), &json!(1)));
+    assert_ne!(body["result"]["results"], json!([]), "the page itself is answered");
+    told.note(&body);
+
+    let database = home.database_inside();
+    let reasons = told.compare(&database, &ada.name).await;
+    assert_eq!(reasons.len(), 4, "{reasons:?}");
+    assert_bracketed(&database, &ada.name, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loop_over_pages_of_the_archive_runs_until_yield_tokens_or_a_cap() {
+    const CHUNKS: u64 = 5;
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
+    // Each chunk fills more than half of a page of 512 tokens.
+    let chunk = |number: u64| format!("Ship {number} lies in the harbour. {}", count::words(250));
+    let chunks: Vec<String> = (1..=CHUNKS).map(chunk).collect();
+    ada.done("ingest_archival", &json!({"doc_id": "ships", "chunks": chunks})).await;
+    let query = json!({"query_text": "ships in the harbour", "limit": CHUNKS});
+    loops_end(&home, &ada, "search_archival", query, CHUNKS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loop_over_pages_of_recall_storage_runs_until_yield_tokens_or_a_cap() {
+    const MESSAGES: u64 = 6;
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
+    for number in 1..=MESSAGES {
+        ada.append("user", format!("Ship {number} lies in the harbour.")).await;
+    }
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    let query = json!({"query": "harbour", "limit": 1, "rehydrate": false});
+    loops_end(&home, &ada, "search_recall", query, MESSAGES).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_whose_beat_has_to_wait_answers_all_the_same() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
+    ada.append("user", "The ship lies in the harbour.").await;
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    tune(&ada, json!({"max_chain_depth": 1, "rps_limit": 64, "cooldown_ms": 60_000})).await;
+    let search = json!({"query": "harbour", "rehydrate": false, "heartbeat": true});
+    for (granted, reason, refused) in [
+        (true, None, None),
+        (false, Some("depth"), None),
+        (false, None, Some("cooldown")),
+        (false, None, Some("cooldown")),
+    ] {
+        let body = ada.done("search_recall", &search).await;
+        assert_eq!(body["result"]["results"].as_array().map(Vec::len), Some(1));
+        let told = &body["heartbeat"];
+        assert_eq!(told["granted"], granted, "{told}");
+        assert_eq!(told["terminated_reason"].as_str(), reason, "{told}");
+        assert_eq!(told["refused"].as_str(), refused, "{told}");
+        assert_eq!(told["retry_after_ms"].is_u64(), refused.is_some() || reason.is_some());
+    }
+    let without = json!({"query": "harbour", "rehydrate": false});
+    let body = ada.done("search_recall", &without).await;
+    assert_eq!(body["heartbeat"].get("granted"), None, "a search without a beat is none");
+    assert_bracketed(&home.database_inside(), "ada", 0).await;
+    let metrics = home.wire("metrics.sock").get("/metrics").await.text;
+    let line = "vctx_hb_rate_limited_total{why=\"cooldown\"} 2";
+    assert!(metrics.contains(line), "no {line} in\n{metrics}");
 }

@@ -5,10 +5,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 use crate::database::Database;
 use crate::proxy::{Proxy, shapes_file};
@@ -144,6 +145,10 @@ impl Home {
     /// Proxies of their own in front of both sockets, when everything that passes is to be noted.
     fn watched(&self, server: &str, sockets: [&str; 2]) -> Option<([String; 2], [Proxy; 2])> {
         shapes_file()?;
+        // Of their own, since a test may block its runtime while a command talks through them.
+        static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+        let runtime = RUNTIME.get_or_init(|| Runtime::new().expect("a runtime"));
+        let _entered = runtime.enter();
         let names = sockets.map(|socket| format!("w-{server}-{socket}"));
         let watch = |at: usize| {
             let path = self.path(&names[at]);
@@ -197,7 +202,8 @@ impl Home {
     }
 }
 
-fn command(tuning: &Tuning) -> Command {
+/// The program, with nothing of this environment that it would take as its configuration.
+pub(crate) fn command(tuning: &Tuning) -> Command {
     let mut command = match tuning.under.split_first() {
         None => Command::new(PROGRAM),
         Some((first, rest)) => {

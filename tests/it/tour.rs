@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::archival::offer;
+use crate::archival::{circle, eager, index_becomes, ingest, offer, search};
 use crate::count;
-use crate::home::{Home, Process, Tuning};
+use crate::home::{Home, Process};
 use crate::proxy::{Fault, Proxy, shapes_file};
 use crate::setup::setup;
 use crate::shape::lines_of;
@@ -80,7 +80,7 @@ impl Tour {
     }
 
     async fn server(&self) -> Process {
-        self.home.server("vctx.sock", "rw.sock", "ro.sock", &Tuning::default()).await
+        self.home.server("vctx.sock", "rw.sock", "ro.sock", &eager()).await
     }
 
     fn command(&self, arguments: &[&str]) {
@@ -106,6 +106,8 @@ fn calls() -> Vec<(&'static str, Value)> {
         ("append_fifo", json!({"message": "The harbour opens at nine.", "role": "user"})),
         ("write_recall", json!({"entries": [{"content": "The blue boat is called Swallow."}]})),
         ("evict_fifo", json!({"target_tokens": 0})),
+        ("search_recall", json!({"query": "harbour", "rehydrate": false})),
+        ("search_recall", json!({"query": "blue boat", "limit": 1})),
         ("ingest_archival", offer("tides.md", json!({}))),
         (
             "ingest_archival",
@@ -116,6 +118,9 @@ fn calls() -> Vec<(&'static str, Value)> {
                 "spans": [{"start": 0, "end": 2}, {"start": 2, "end": 4}]}}),
             ),
         ),
+        ("search_recall", json!({"query": "\"blue boat\" Swallow", "limit": 1})),
+        ("search_recall", json!({"query": "harbour", "rehydrate": false})),
+        ("search_archival", json!({"query_vector": [1.0, 0.0], "limit": 2})),
         ("record_heartbeat", json!({"state": "continue"})),
         ("record_heartbeat", json!({"state": "yield"})),
     ]
@@ -148,6 +153,13 @@ async fn paths(tour: &Tour, ada: &Agent) {
     get(&format!("{path}/events")).await;
     get(&format!("{path}/conveyance")).await;
     get("/readyz").await;
+    // A passage that came from a message, and again.
+    let message = ada.append("user", "The almanac is on the shelf.").await;
+    let ids = [&message["result"]["message_id"]];
+    let chunks = json!([{"text": "Low tide. ", "provenance": {"message_ids": ids}}, "High tide. ", "Slack water."]);
+    for _ in 0..2 {
+        ingest(ada, &offer("tides.md", json!({"chunks": chunks})), "*").await.ok();
+    }
     let write = [("idempotency-key", "of the tour"), ("if-match", "*")];
     for change in [
         json!({"system": "You are still kind."}),
@@ -223,6 +235,42 @@ async fn left_behind(tour: &Tour, ada: &Agent) {
     panic!("a transaction that was left open was never ended");
 }
 
+/// Vectors enough for an index, and a search before and after it is there.
+async fn index(ada: &Agent, metric: &str) {
+    // Of the kind that the tools of the tour have taken in.
+    let offered = |doc_id: &str, from: u32| {
+        let mut offered = circle(doc_id, from, 60, metric);
+        (offered["embedding_version"], offered["model_id"]) = (json!("7"), json!("tides"));
+        offered["late_chunking"]["model"] = json!("tides");
+        offered
+    };
+    ingest(ada, &offered("before", 0), "*").await.ok();
+    let query = json!({"query_vector": [1.0, 0.0], "limit": 3});
+    assert_eq!(search(ada, query.clone()).await.ok()["result"]["plan"], "exact");
+    ingest(ada, &offered("after", 60), "*").await.ok();
+    index_becomes(ada, "ready").await;
+    let found = search(ada, query).await.ok();
+    assert_eq!(found["result"]["plan"], "vector");
+    let further = json!({"query_vector": [1.0, 0.0], "limit": 40});
+    let found = search(ada, further.clone()).await.ok();
+    if let Some(token) = found["result"]["next_page_token"].as_str() {
+        let mut next = further;
+        next["page_token"] = token.into();
+        search(ada, next).await.ok();
+    }
+}
+
+/// A database has vectors of one metric, so the other one needs another.
+async fn toured_by_l2() -> BTreeSet<String> {
+    let mut tour = Tour::begin().await;
+    let server = tour.server().await;
+    server.expect("");
+    let ada = Agent::create(tour.home.wire("vctx.sock"), "ada", 8192, "You are kind.").await;
+    index(&ada, "l2").await;
+    tour.note();
+    tour.lines
+}
+
 async fn toured() -> BTreeSet<String> {
     let mut tour = Tour::begin().await;
     tour.set_up().await;
@@ -233,6 +281,7 @@ async fn toured() -> BTreeSet<String> {
     let wire = tour.home.wire("vctx.sock");
     let ada = Agent::create(wire, "ada", 8192, "You are kind.").await;
     tools(&ada).await;
+    index(&ada, "cosine").await;
     paths(&tour, &ada).await;
     flush(&ada).await;
     trouble(&tour, &ada).await;
@@ -295,7 +344,8 @@ fn printed(lines: &BTreeSet<String>, evidence: &BTreeMap<String, (String, String
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_that_is_asked_of_the_database_is_known_by_something() {
-    let lines = toured().await;
+    let mut lines = toured().await;
+    lines.extend(toured_by_l2().await);
     if let Some(path) = shapes_file() {
         // What other tests of this run or of an earlier one have sent.
         let seen = fs::read_to_string(path).unwrap_or_default();

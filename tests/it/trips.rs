@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use vctx::store::QUERIES;
 
 use crate::count;
 use crate::home::Tuning;
@@ -14,12 +15,17 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/trips.tx
 const HEAD: &str = "# Requests to the database for each call: on the socket for reads, on the socket for writes.\n\
 # Written by `UPDATE_GOLDEN=1 cargo test --test it trips`.\n";
 
-/// What the server asks by itself, whatever is called: whether chains of heartbeats are dead, and after an ingest whether the archive
-/// is large enough for an index.
+/// What the server asks by itself, whatever is called: whether the database is still as it should be, whether its tiers answer,
+/// which chains of heartbeats are dead, whether the archive is large enough for an index.
 fn by_itself(exchange: &Exchange) -> bool {
-    let count = exchange.path.ends_with("/archival_docs/count");
-    count
-        || exchange.request["query"].as_str().is_some_and(|text| text.contains("chain.deadline_ms"))
+    let named = |name: &str| name.ends_with("_probe") || name == "core_dead_chains";
+    match exchange.request["query"].as_str() {
+        Some(text) => QUERIES.iter().any(|query| query.text == text && named(query.name)),
+        None if exchange.method == "POST" => exchange.path.contains("/_api/index"),
+        None => ["/_api/version", "/_admin/", "/archival_docs/count"]
+            .iter()
+            .any(|path| exchange.path.contains(path)),
+    }
 }
 
 /// Requests since the last look.
@@ -33,7 +39,9 @@ fn trips(stage: &Stage) -> (usize, usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_takes_as_many_trips_as_the_golden_file_says() {
-    let stage = Stage::new(&Tuning::default()).await;
+    // Tiers are probed on both sockets, now and then.
+    let quiet = Tuning::variable("VCTX_CONVEYANCE__PROBE_MS", "0");
+    let stage = Stage::new(&quiet).await;
     let mut table = HEAD.to_owned();
     let mut line = |what: &str| {
         let (ro, rw) = trips(&stage);
@@ -42,8 +50,7 @@ async fn a_call_takes_as_many_trips_as_the_golden_file_says() {
     trips(&stage);
     let ada = stage.agent("ada", 2048).await;
     line("create an agent");
-    let tuning = Tuning::default();
-    let _second = stage.home.server("second.sock", "engine.sock", "engine-ro.sock", &tuning).await;
+    let _second = stage.home.server("second.sock", "engine.sock", "engine-ro.sock", &quiet).await;
     let other = Agent::at(stage.home.wire("second.sock"), "ada");
 
     ada.append("user", "cold").await;
@@ -82,6 +89,11 @@ async fn a_call_takes_as_many_trips_as_the_golden_file_says() {
     line("the score of a session, with a probe of each tier");
     ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
     line("evict_fifo, core fresh in the cache");
+    let found = ada.done("search_recall", &json!({"query": "guarded"})).await;
+    assert!(found["result"]["tokens_added"].as_u64() > Some(0), "{found}");
+    line("search_recall that brings a message back");
+    ada.done("search_recall", &json!({"query": "guarded", "rehydrate": false})).await;
+    line("search_recall that only reads");
     loop {
         let body = ada.append("user", count::words(150)).await;
         if body["flush"].is_object() {

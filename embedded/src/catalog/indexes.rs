@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use super::state::collection as find;
-use crate::data::{Training, build_index, count_up_to};
+use crate::data::build_index;
 use crate::encode::{Key, encode_ordered};
 use crate::engine::Engine;
 use crate::error::{Code, Error, Result};
 use crate::index::check_definition;
-use crate::limits::{COLLECTION_INDEXES_MAX, VECTOR_LOCK_TRIES_MAX};
+use crate::limits::COLLECTION_INDEXES_MAX;
 use crate::schema::{Collection, Database, Index, IndexKind};
 use crate::storage::Batch;
-use crate::txn::standing;
 use crate::value::{Object, Value};
-use crate::vector::Stage;
 
 /// Attributes of a definition that do not make it another one.
 const NAMES: [&str; 4] = ["name", "id", "inBackground", "isNewlyCreated"];
@@ -28,46 +26,15 @@ impl Engine {
         collection: &str,
         index: Index,
     ) -> Result<(Arc<Index>, bool)> {
-        let (index, is_new) = self.create_index_in_background(db, collection, index)?;
-        if is_new && matches!(index.kind, IndexKind::Vector(_)) {
-            let training = Training {
-                resources: &self.resources,
-                catalog: &self.catalog,
-                database: db,
-                collection: find(&*self.database(db)?, collection)?.id,
-                index: &index,
-            };
-            // The index is there: what failed is told by its state, and tried again in the background.
-            if let Err(error) = training.attempt(VECTOR_LOCK_TRIES_MAX, &|| self.is_stopping()) {
-                tracing::warn!(index = index.id, %error, "a vector index could not be trained");
-            }
+        let mut claimed = None;
+        let (index, is_new) = self.make_index(db, collection, index, &mut |owner, index| {
+            let training = self.resources.vectors.claim(index);
+            claimed = training.map(|training| (owner, training));
+        })?;
+        if let Some((owner, training)) = claimed {
+            self.train_now(db, owner, &index, training);
         }
         Ok((index, is_new))
-    }
-
-    /// `trainingState` and `errorMessage` of an index; none for one that is no vector index.
-    pub fn training_state(&self, index: &Index) -> Result<Option<(&'static str, String)>> {
-        let IndexKind::Vector(params) = &index.kind else { return Ok(None) };
-        let snapshot = self.resources.store.snapshot();
-        let in_training = self.resources.vectors.is_in_training(index.id);
-        let state = match standing(&*snapshot, index.id)?.stage {
-            Stage::Ready => ("ready", String::new()),
-            Stage::Ingesting => ("ingesting", String::new()),
-            Stage::Untrained if in_training => ("training", String::new()),
-            Stage::Untrained => {
-                let wanted = params.lists as usize;
-                let there = count_up_to(&*snapshot, index.id, wanted)?;
-                let why = match self.resources.vectors.failure(index.id) {
-                    Some(failure) => failure,
-                    None if there >= wanted => "the training has not begun yet".to_owned(),
-                    None => format!(
-                        "the training needs at least {wanted} documents with a vector, there are {there}"
-                    ),
-                };
-                ("unusable", why)
-            }
-        };
-        Ok(Some(state))
     }
 
     /// The same, but a vector index is left to the trainer of the background.
@@ -75,7 +42,18 @@ impl Engine {
         &self,
         db: &str,
         collection: &str,
+        index: Index,
+    ) -> Result<(Arc<Index>, bool)> {
+        self.make_index(db, collection, index, &mut |_, _| {})
+    }
+
+    /// `claim` is told the numbers of the collection and of a new vector index before anybody else can see it.
+    fn make_index(
+        &self,
+        db: &str,
+        collection: &str,
         mut index: Index,
+        claim: &mut dyn FnMut(u64, u64),
     ) -> Result<(Arc<Index>, bool)> {
         check_definition(&index)?;
         let before = find(&*self.database(db)?, collection)?;
@@ -106,6 +84,9 @@ impl Engine {
         let finished = built.and_then(|()| {
             let (mut batch, key) = (Batch::default(), Key::Leftover(leftover));
             batch.delete(key.space(), key.bytes());
+            if matches!(index.kind, IndexKind::Vector(_)) {
+                claim(owner.id, index.id);
+            }
             self.finish_index(batch, &mut database, owner, index)
         });
         self.set_building(leftover, false);

@@ -7,5 +7,6 @@ mod names;
 mod others;
 mod record;
 mod state;
+mod vectors;
 
 pub(crate) use state::Catalog;

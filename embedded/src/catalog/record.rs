@@ -163,6 +163,10 @@ fn of_index(index: &Index) -> Value {
         IndexKind::Vector(_) => "vector",
         IndexKind::DefinitionOnly(_) => "definition",
     };
+    let params = match &index.kind {
+        IndexKind::Vector(params) => of_vector_params(params),
+        _ => Value::Null,
+    };
     let other = match &index.kind {
         IndexKind::DefinitionOnly(kind) => kind.as_str().into(),
         _ => Value::Null,
@@ -172,6 +176,7 @@ fn of_index(index: &Index) -> Value {
         ("name", index.name.as_str().into()),
         ("kind", kind.into()),
         ("other", other),
+        ("params", params),
         ("fields", index.fields.iter().map(|path| from_texts(path)).collect::<Vec<_>>().into()),
         ("unique", index.unique.into()),
         ("sparse", index.sparse.into()),
@@ -185,7 +190,7 @@ fn to_index(value: &Value) -> Result<Index> {
         "edge" => IndexKind::Edge,
         "persistent" => IndexKind::Persistent,
         "ttl" => IndexKind::Ttl,
-        "vector" => IndexKind::Vector(to_vector_params(&value.attribute("definition"))?),
+        "vector" => IndexKind::Vector(to_vector_params(&value.attribute("params"))?),
         "definition" => IndexKind::DefinitionOnly(text(value, "other")?),
         other => return Err(damaged(other)),
     };
@@ -203,19 +208,28 @@ fn to_index(value: &Value) -> Result<Index> {
     })
 }
 
-/// The parameters of a vector index lie in its definition, as they are answered.
-fn to_vector_params(definition: &Value) -> Result<VectorParams> {
-    let params = definition.attribute("params");
-    let metric = text(&params, "metric")?;
+fn of_vector_params(params: &VectorParams) -> Value {
+    object([
+        ("metric", params.metric.name().into()),
+        ("dimension", u64::from(params.dimension).into()),
+        ("lists", u64::from(params.lists).into()),
+        ("defaultProbes", u64::from(params.default_probes).into()),
+        ("trainingRounds", u64::from(params.training_rounds).into()),
+        ("documentsPerList", u64::from(params.documents_per_list).into()),
+    ])
+}
+
+fn to_vector_params(params: &Value) -> Result<VectorParams> {
+    let metric = text(params, "metric")?;
     let metric = Metric::ALL.into_iter().find(|known| known.name() == metric);
-    let whole = |name| u32::try_from(number(&params, name)?).map_err(|_| damaged(name));
+    let whole = |name| u32::try_from(number(params, name)?).map_err(|_| damaged(name));
     Ok(VectorParams {
         metric: metric.ok_or_else(|| damaged("metric"))?,
         dimension: whole("dimension")?,
-        lists: whole("nLists")?,
-        default_probes: whole("defaultNProbe")?,
-        training_rounds: whole("trainingIterations")?,
-        documents_per_list: whole("numberOfDocsPerCentroid")?,
+        lists: whole("lists")?,
+        default_probes: whole("defaultProbes")?,
+        training_rounds: whole("trainingRounds")?,
+        documents_per_list: whole("documentsPerList")?,
     })
 }
 

@@ -7,6 +7,7 @@ mod merge;
 mod training;
 mod ttl;
 mod validate;
+mod vector_check;
 mod vectors;
 mod write;
 
@@ -14,3 +15,4 @@ pub(crate) use build::{build_index, clear_range, empty_collection};
 pub(crate) use training::{Trainer, Training, count_up_to, reset_vector_indexes};
 pub(crate) use ttl::Sweeper;
 pub(crate) use validate::check_rule;
+pub(crate) use vector_check::vector_faults;

@@ -15,7 +15,7 @@ use crate::error::{Code, Error, Result};
 use crate::limits::{VECTOR_LOCK_WAIT_MS, VECTOR_RETRY_MS, VECTOR_SAMPLE_BYTES_MAX, VECTOR_STEP};
 use crate::schema::{Collection, Database, Index, IndexKind, VectorParams};
 use crate::storage::{Batch, Bytes, Snapshot};
-use crate::txn::{Held, Resources, range, standing};
+use crate::txn::{Held, InTraining, Resources, range, standing};
 use crate::vector::{Chance, Stage, Standing, bytes_of, train};
 
 /// How one attempt ended.
@@ -64,7 +64,7 @@ impl Trainer {
                     collection: collection.id,
                     index,
                 };
-                if let Err(error) = training.attempt(1, stopped) {
+                if let Err(error) = training.attempt(None, 1, stopped) {
                     tracing::warn!(index = index.id, %error, "a vector index could not be trained");
                     let end = Instant::now() + Duration::from_millis(VECTOR_RETRY_MS);
                     self.resting.insert(index.id, end);
@@ -94,8 +94,14 @@ pub(crate) struct Training<'a> {
 }
 
 impl Training<'_> {
-    /// Goes as far as it can; `tries` is how often it asks for the collection before it says that it is busy.
-    pub(crate) fn attempt(&self, tries: u32, stopped: &dyn Fn() -> bool) -> Result<Outcome> {
+    /// Goes as far as it can, with the right to do so if the caller has it; `tries` is how often it asks for the
+    /// collection before it says that it is busy.
+    pub(crate) fn attempt(
+        &self,
+        claimed: Option<InTraining<'_>>,
+        tries: u32,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<Outcome> {
         let IndexKind::Vector(params) = &self.index.kind else { return Ok(Outcome::Left) };
         let before = self.standing()?;
         if before.stage == Stage::Ready {
@@ -104,9 +110,8 @@ impl Training<'_> {
         if before.stage == Stage::Untrained && !self.has_enough(params)? {
             return Ok(Outcome::TooFew);
         }
-        let Some(_claimed) = self.resources.vectors.claim(self.index.id) else {
-            return Ok(Outcome::Left);
-        };
+        let claim = || self.resources.vectors.claim(self.index.id);
+        let Some(_claimed) = claimed.or_else(claim) else { return Ok(Outcome::Left) };
         let outcome = self.run(params, tries, stopped);
         let failure = outcome.as_ref().err().map(|error| error.message.clone());
         self.resources.vectors.set_failure(self.index.id, failure);
@@ -125,7 +130,9 @@ impl Training<'_> {
             if sample.len() < params.lists as usize * params.dimension as usize {
                 return Ok(Outcome::TooFew);
             }
-            let Some(centroids) = train(&sample, params, self.index.id, stopped) else {
+            // A training whose index was emptied or dropped is for nothing.
+            let over = || stopped() || !self.is_there() || self.standing().ok() != Some(before);
+            let Some(centroids) = train(&sample, params, self.index.id, &over) else {
                 return Ok(Outcome::Left);
             };
             drop(sample);

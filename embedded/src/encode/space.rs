@@ -222,6 +222,12 @@ fn of_vector(index: u64, part: u8, rest: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// The list in the key of a vector.
+pub(crate) fn list_of_key(key: &[u8]) -> Result<u32> {
+    let list = key.get(10..).and_then(<[u8]>::first_chunk).copied();
+    list.map(u32::from_be_bytes).ok_or_else(damaged)
+}
+
 /// The list that the place of a vector names.
 pub(crate) fn list_of_value(value: &[u8]) -> Result<u32> {
     value.try_into().map(u32::from_be_bytes).map_err(|_| damaged())

@@ -83,18 +83,22 @@ impl<'q> Executor<'q> {
         scorer: usize,
         wanted: u64,
     ) -> Result<Flow> {
+        if wanted == 0 {
+            return Ok(Flow::More);
+        }
         let held = self.budget.held();
         let mut left = wanted;
         let mut last = f32::INFINITY;
         let mut batch = usize::try_from(wanted).unwrap_or(BATCH_MAX).clamp(FIRST_BATCH, BATCH_MAX);
-        while wanted > 0 {
+        loop {
             let budget = &mut self.budget;
             let page = hits.next_best(scorer, batch, &mut |bytes| {
                 budget.look()?;
                 budget.hold(bytes)
             })?;
             if page.is_empty() {
-                break;
+                self.budget.release_to(held);
+                return Ok(Flow::More);
             }
             for hit in page {
                 let score = hit.scores[scorer];
@@ -113,7 +117,6 @@ impl<'q> Executor<'q> {
             }
             batch = (batch * 4).min(BATCH_MAX);
         }
-        Ok(Flow::More)
     }
 
     /// The document of a hit, unless it is gone or another one by now.

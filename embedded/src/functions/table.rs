@@ -65,14 +65,6 @@ const TABLES: &[&[Function]] = &[
 
 /// Functions of the server that this engine refuses by name (501/9) instead of calling them unknown.
 const REFUSED: &[&str] = &[
-    "BM25",
-    "TFIDF",
-    "ANALYZER",
-    "BOOST",
-    "PHRASE",
-    "TOKENS",
-    "MIN_MATCH",
-    "EXISTS",
     "LEVENSHTEIN_MATCH",
     "NGRAM_MATCH",
     "NGRAM_SIMILARITY",

@@ -121,7 +121,7 @@ impl<'a> Builder<'a> {
             return Ok(at);
         }
         if self.database.views.contains_key(name) {
-            return Err(Error::unsupported(format!("reading the view '{name}'")));
+            return Err(Error::unsupported(format!("the view '{name}' outside of FOR")));
         }
         let Some(collection) = self.database.collections.get(name) else {
             return Err(Error::new(

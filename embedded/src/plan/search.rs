@@ -10,9 +10,8 @@ use crate::expr::{Expr, Register};
 use crate::syntax::{self, Binary, Name, Unary};
 use crate::value::Value;
 
-/// Functions that only a SEARCH knows; PHRASE and EXISTS say why in ArangoDB's words.
-const SEARCH_ONLY: [&str; 6] =
-    ["ANALYZER", "BOOST", "EXISTS", "LEVENSHTEIN_MATCH", "MIN_MATCH", "PHRASE"];
+/// Functions that only a SEARCH knows.
+const SEARCH_ONLY: [&str; 5] = ["ANALYZER", "BOOST", "EXISTS", "MIN_MATCH", "PHRASE"];
 /// Parts of an AND, an OR or a MIN_MATCH.
 const PARTS_MAX: usize = 10_000;
 

@@ -19,4 +19,4 @@ pub(crate) use read::{head, primary_key, whole};
 pub use registry::{Lent, Registry, StreamSettings};
 pub use transaction::Transaction;
 pub(crate) use transaction::{Beginning, Resources, State};
-pub(crate) use vectors::{Vectors, Wanted, range, standing};
+pub(crate) use vectors::{InTraining, Vectors, Wanted, range, standing};

@@ -6,15 +6,19 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+use arango_embedded::query::{Query, prepare};
 use arango_embedded::schema::{
-    Collection, CollectionKind, Index, IndexKind, KeyGenerator, KeyOptions,
+    Collection, CollectionKind, Index, IndexKind, KeyGenerator, KeyOptions, VectorParams, View,
 };
 use arango_embedded::txn::{Declared, IndexRange, Transaction, WriteOptions};
-use arango_embedded::value::{Object, Value};
+use arango_embedded::value::{Object, Value, parse};
 use arango_embedded::{Engine, Options};
 
 /// Writers at a time; each has its own documents.
 const WRITERS: i64 = 3;
+
+/// Milliseconds between two commits of the view: many of them in a run.
+const VIEW_COMMIT_MS: u64 = 30;
 
 /// How much is written.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +52,7 @@ impl Load {
 const KEPT: i64 = 12;
 
 fn options(sync: bool) -> Options {
-    Options { sync, memtable_bytes: 64 << 10, ..Options::default() }
+    Options { sync, memtable_bytes: 64 << 10, view_commit_ms: VIEW_COMMIT_MS, ..Options::default() }
 }
 
 /// How many commits of each writer were answered.
@@ -120,6 +124,10 @@ fn define(engine: &Engine) {
     for (field, unique) in [("n", true), ("m", false)] {
         engine.create_index("_system", "c", index(field, unique)).unwrap();
     }
+    if !database.views.contains_key("v") {
+        engine.put_view("_system", view()).unwrap();
+    }
+    engine.create_index("_system", "c", vectors()).unwrap();
 }
 
 fn write(engine: &Arc<Engine>, load: Load, writer: i64) {
@@ -164,6 +172,8 @@ fn document(load: Load, writer: i64, commit: i64) -> Value {
         ("_key", format!("{writer}-{commit}").into()),
         ("n", (writer * 1_000_000 + commit).into()),
         ("m", (commit % 7).into()),
+        ("words", format!("Commit {commit} of the writers").into()),
+        ("v", vector(writer, commit)),
         ("pad", pad.into()),
     ])
 }
@@ -174,6 +184,7 @@ fn head(writer: i64, commit: i64) -> Value {
         ("n", (writer * 1_000_000 + 900_000 + commit).into()),
         ("m", (commit % 5 + 100).into()),
         ("at", commit.into()),
+        ("v", vector(writer, commit)),
     ])
 }
 
@@ -217,6 +228,29 @@ fn index(field: &str, unique: bool) -> Index {
     }
 }
 
+/// The words and the numbers of the documents of `c`.
+fn view() -> View {
+    let links = r#"{"c": {"fields": {"words": {"analyzers": ["text_en"]}, "m": {}, "n": {}}}}"#;
+    let links = parse(links.as_bytes()).expect("links");
+    View {
+        id: 0,
+        name: "v".into(),
+        kind: "arangosearch".into(),
+        properties: object(vec![("links", links)]),
+    }
+}
+
+/// Vectors of all documents but the edges; trained as soon as there are four.
+fn vectors() -> Index {
+    let params = VectorParams { dimension: 3, ..VectorParams::of_cells(4) };
+    let kind = IndexKind::Vector(params);
+    Index { name: "near".into(), kind, sparse: true, ..index("v", false) }
+}
+
+fn vector(writer: i64, commit: i64) -> Value {
+    vec![writer.into(), (commit % 11).into(), (commit % 17).into()].into()
+}
+
 type Fault = Result<(), String>;
 
 /// Opens a directory and looks whether it shows what it has to; answers the commits found per writer.
@@ -225,7 +259,7 @@ pub(crate) fn check(directory: &Path, load: Load, acks: &Acks) -> Result<String,
         .map_err(|error| format!("it does not open: {error}"))?;
     let database = engine.database("_system").map_err(|error| error.to_string())?;
     let both = database.collections.get("c").zip(database.collections.get("e"));
-    let Some((c, e)) = both.filter(|(c, _)| c.indexes.len() == 3) else {
+    let Some((c, e)) = both.filter(|(c, _)| c.indexes.len() == 4) else {
         return if acks.ready {
             Err("definitions are lost".into())
         } else {
@@ -258,7 +292,12 @@ pub(crate) fn check(directory: &Path, load: Load, acks: &Acks) -> Result<String,
         heads.push(commit);
     }
     check_collection(&transaction, c, &documents)?;
+    let faults = engine.vector_faults("_system", "c", "near").map_err(|error| error.to_string())?;
+    if !faults.is_empty() {
+        return Err(format!("vectors and documents disagree: {}", faults.join("; ")));
+    }
     check_collection(&transaction, e, &edges)?;
+    check_view(&engine, &transaction, &documents)?;
     // It goes on from here.
     let more = object(vec![("n", 1.5f64.to_string().into())]);
     transaction
@@ -297,7 +336,8 @@ fn check_collection(
         return Err(format!("{name} counts {count} documents instead of {}", expected.len()));
     }
     same(name, expected, &all(transaction, transaction.scan(collection))?)?;
-    for index in &collection.indexes {
+    let sorted = |index: &&Arc<Index>| !matches!(index.kind, IndexKind::Vector(_));
+    for index in collection.indexes.iter().filter(sorted) {
         let fields = if index.kind == IndexKind::Edge { 0..2 } else { 0..1 };
         for field in fields {
             let scan =
@@ -306,6 +346,40 @@ fn check_collection(
         }
     }
     Ok(())
+}
+
+/// The view, brought up to the commits, shows every document once and finds its number, its words and no others.
+fn check_view(
+    engine: &Engine,
+    transaction: &Transaction,
+    expected: &BTreeMap<String, Value>,
+) -> Fault {
+    let database = engine.database("_system").map_err(|error| error.to_string())?;
+    if !database.views.contains_key("v") {
+        return Ok(());
+    }
+    engine.commit_views().map_err(|error| format!("the view cannot be committed: {error}"))?;
+    let found = |text: &str| -> Result<Vec<(String, Value)>, String> {
+        let query = Query { text: text.to_owned(), ..Query::default() };
+        let answer = prepare(&database, &query)
+            .and_then(|prepared| prepared.run(&database, transaction))
+            .map_err(|error| format!("{text}: {error}"))?;
+        let key = |row: &Value| row.text_of("_key").unwrap_or_default().to_owned();
+        Ok(answer.rows.into_iter().map(|row| (key(&row), row)).collect())
+    };
+    same("the view", expected, &found("FOR d IN v RETURN d")?)?;
+    let of = |wanted: &dyn Fn(&Value) -> bool| -> BTreeMap<String, Value> {
+        let expected = expected.iter().filter(|(_, document)| wanted(document));
+        expected.map(|(key, document)| (key.clone(), document.clone())).collect()
+    };
+    let words = of(&|document| !document.attribute("words").is_null());
+    same(
+        "the view by words",
+        &words,
+        &found("FOR d IN v SEARCH PHRASE(d.words, 'of the writer', 'text_en') RETURN d")?,
+    )?;
+    let third = of(&|document| document.attribute("m").to_json() == "3");
+    same("the view by number", &third, &found("FOR d IN v SEARCH d.m == 3 RETURN d")?)
 }
 
 fn same(place: &str, expected: &BTreeMap<String, Value>, found: &[(String, Value)]) -> Fault {

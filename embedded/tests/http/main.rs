@@ -9,4 +9,5 @@ mod read_only;
 mod transactions;
 mod transport;
 mod vectors;
+mod views;
 mod wire;

@@ -1,0 +1,148 @@
+//! Searching views over the socket: writes show after a tick, agents see their own words alone, permissions hold.
+
+use super::wire::{Client, Server};
+use arango_embedded::Options;
+
+/// The view of the memory server, as it is set up.
+const VIEWS: &str = include_str!("../../../arango-setup/view.json");
+const SEARCH: &str = r#"FOR e IN recall_view
+    SEARCH e._from == @from AND ANALYZER(e.payload.content IN TOKENS(@query, \"text_en\"), \"text_en\")
+    SORT BM25(e) DESC, e.seq DESC LIMIT @limit RETURN {id: e._key, seq: e.seq, score: BM25(e)}"#;
+const PHRASE: &str = r#"FOR e IN recall_view
+    SEARCH e._from == @from AND PHRASE(e.payload.content, @query, \"text_en\") LIMIT @limit RETURN {id: e._key}"#;
+/// Looks at the view until it shows what was written, 10 ms apart.
+const LOOKS_MAX: usize = 3000;
+
+fn cursor(client: &mut Client, query: &str, from: &str, words: &str) -> Vec<String> {
+    let query = query.replace('\n', " ");
+    let answer = client.post(
+        "/_api/cursor",
+        &format!(
+            r#"{{"query":"{query}","bindVars":{{"from":"agents/{from}","query":"{words}","limit":10}}}}"#
+        ),
+    );
+    assert_eq!(answer.status, 201, "{}", answer.json());
+    let rows = answer.at("/result");
+    let rows = rows.as_array().expect("rows").iter();
+    rows.map(|row| row["id"].as_str().expect("a key").to_owned()).collect()
+}
+
+fn set_up(server: &Server) -> Client {
+    let mut root = server.root();
+    root.script("POST /_api/collection {\"name\":\"recall_log\",\"type\":3} -> 200");
+    let views: serde_json::Value = serde_json::from_str(VIEWS).expect("the views are JSON");
+    for view in views.as_array().expect("a list of views") {
+        let made = root.post("/_api/view", &view.to_string());
+        assert_eq!(made.status, 201, "{}", made.json());
+    }
+    for (key, from, seq, content) in [
+        ("a1", "a", 1, "Our cat is called Whiskers and sleeps all day."),
+        ("a2", "a", 2, "Cats! Two cats and a dog."),
+        ("b1", "b", 1, "Our cat is called Whiskers and sleeps all day."),
+    ] {
+        let edge = format!(
+            r#"{{"_key":"{key}","_from":"agents/{from}","_to":"messages/{key}","seq":{seq},"payload":{{"content":"{content}"}}}}"#
+        );
+        assert_eq!(root.post("/_api/document/recall_log", &edge).status, 202);
+    }
+    root
+}
+
+#[test]
+fn writes_are_found_after_a_tick_and_every_agent_finds_its_own() {
+    let server = Server::start_with(Options { view_commit_ms: 20, ..Options::default() });
+    let mut root = set_up(&server);
+    let mut found = Vec::new();
+    for _ in 0..LOOKS_MAX {
+        // The last one written; a tick takes in what was committed before it too.
+        found = cursor(&mut root, SEARCH, "b", "the CATS?");
+        if !found.is_empty() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(found, ["b1"]);
+    assert_eq!(cursor(&mut root, SEARCH, "a", "the CATS?"), ["a2", "a1"]);
+    assert_eq!(cursor(&mut root, SEARCH, "a", "").len(), 0);
+    assert_eq!(cursor(&mut root, PHRASE, "a", "called whiskers"), ["a1"]);
+    assert_eq!(cursor(&mut root, PHRASE, "a", "whiskers called").len(), 0);
+    assert_eq!(cursor(&mut root, PHRASE, "c", "called whiskers").len(), 0);
+}
+
+#[test]
+fn a_transaction_does_not_find_what_it_wrote() {
+    let server = Server::start_with(Options { view_commit_ms: 20, ..Options::default() });
+    let mut root = set_up(&server);
+    let begun = root.post("/_api/transaction/begin", r#"{"collections":{"write":["recall_log"]}}"#);
+    let id = begun.text_at("/result/id");
+    let mut inside = server.root().with("x-arango-trx-id", &id);
+    let edge =
+        r#"{"_key":"c1","_from":"agents/c","_to":"messages/c1","payload":{"content":"A cat"}}"#;
+    assert_eq!(inside.post("/_api/document/recall_log", edge).status, 202);
+    let mut seen = Vec::new();
+    for _ in 0..LOOKS_MAX {
+        assert_eq!(cursor(&mut inside, SEARCH, "c", "cat").len(), 0);
+        seen = cursor(&mut root, SEARCH, "a", "cat");
+        if seen.len() == 2 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(seen.len(), 2);
+    assert_eq!(root.put(&format!("/_api/transaction/{id}"), "").status, 200);
+    for _ in 0..LOOKS_MAX {
+        seen = cursor(&mut root, SEARCH, "c", "cat");
+        if !seen.is_empty() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(seen, ["c1"]);
+}
+
+#[test]
+fn a_view_is_read_by_who_may_read_its_collections() {
+    let server = Server::start();
+    let mut root = set_up(&server);
+    root.script(
+        r#"
+        POST /_api/user {"user":"some","passwd":"x"} -> 201
+        PUT /_api/user/some/database/_system {"grant":"ro"} -> 200
+        PUT /_api/user/some/database/_system/recall_log {"grant":"none"} -> 200
+        "#,
+    );
+    let body = r#"{"query":"FOR e IN recall_view SEARCH e._from == 'agents/a' RETURN e"}"#;
+    let mut some = server.root().login("some", "x");
+    assert_eq!(some.post("/_api/cursor", body).verdict(), "403/11");
+    root.script(r#"PUT /_api/user/some/database/_system/recall_log {"grant":"ro"} -> 200"#);
+    assert_eq!(some.post("/_api/cursor", body).status, 201);
+    let mut reader = server.reader();
+    assert_eq!(reader.post("/_api/cursor", body).status, 201, "searching writes nothing");
+}
+
+#[test]
+fn what_a_link_cannot_do_is_refused_when_it_is_made() {
+    let server = Server::start();
+    let mut root = server.root();
+    root.script(
+        r#"
+        POST /_api/collection {"name":"c"} -> 200
+        POST /_api/view {"name":"v","type":"arangosearch","links":{"c":{"analyzers":["text_de"]}}} -> 501/9
+        POST /_api/view {"name":"v","type":"arangosearch","links":{"c":{"trackListPositions":true}}} -> 501/9
+        POST /_api/view {"name":"v","type":"arangosearch","links":{"c":{"fields":{"a":{"nested":{"b":{}}}}}}} -> 501/9
+        POST /_api/view {"name":"v","type":"arangosearch","links":{"c":{"storeValues":"all"}}} -> 400/10
+        POST /_api/view {"name":"v","type":"arangosearch","links":{"c":{"fields":{"a":1}}}} -> 400/10
+        POST /_api/index?collection=c {"type":"inverted","fields":["t"],"name":"inv"} -> 201
+        POST /_api/view {"name":"s","type":"search-alias","indexes":[{"collection":"c","index":"inv"}]} -> 201
+        POST /_api/cursor {"query":"FOR d IN s SEARCH d.t == 1 RETURN d"} -> 501/9
+        POST /_api/cursor {"query":"FOR d IN nothing SEARCH d.t == 1 RETURN d"} -> 404/1203
+        POST /_api/cursor {"query":"FOR d IN c SEARCH d.t == 1 RETURN d"} -> 400/1501
+        "#,
+    );
+    let explained = set_up(&server).post(
+        "/_api/explain",
+        r#"{"query":"FOR e IN recall_view SEARCH e._from == 'a' SORT BM25(e) DESC LIMIT 3 RETURN e"}"#,
+    );
+    assert_eq!(explained.at("/plan/nodes/1/type"), "EnumerateViewNode");
+    assert_eq!(explained.at("/plan/nodes/1/view"), "recall_view");
+}

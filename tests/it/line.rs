@@ -1,0 +1,240 @@
+//! `vctx mcp` as a client starts it: JSON lines in, JSON lines out, nothing else; and the servers that such clients leave behind.
+
+use std::fs::{self, File};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+use crate::home::{Home, Tuning, command};
+
+/// Longest wait for one line, with the start of a server on a busy machine on the way.
+const LINE_MAX: Duration = Duration::from_secs(90);
+/// Longest wait for a process to appear or to go.
+const PROCESS_MAX: Duration = Duration::from_secs(60);
+/// Pause between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+/// Socket of all clients and servers of a home.
+const SOCKET: &str = "vctx.sock";
+
+/// One client's process.
+pub(crate) struct Line {
+    child: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+    next: u64,
+    /// Added to the parameters of each request: what the lifecycle without `initialize` wants.
+    meta: Option<Value>,
+}
+
+impl Line {
+    /// Starts a client without a word.
+    pub(crate) fn start(home: &Home, arguments: &[&str], tuning: &Tuning) -> Line {
+        let mut program = command(tuning);
+        program.arg("mcp").arg("--socket").arg(home.path(SOCKET));
+        program.arg("--data-dir").arg(home.path("data")).args(arguments);
+        for (name, value) in &tuning.environment {
+            program.env(name, value);
+        }
+        let log = File::options().create(true).append(true).open(home.path("mcp.log"));
+        program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log.expect("a log"));
+        let mut child = Command::from(program).kill_on_drop(true).spawn().expect("it starts");
+        let input = child.stdin.take().expect("a pipe");
+        let output = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        Line { child, input, output, next: 1, meta: None }
+    }
+
+    /// Starts a client that begins with `initialize`; answers the server's answer too.
+    pub(crate) async fn initialized(home: &Home, arguments: &[&str]) -> Line {
+        let mut line = Line::start(home, arguments, &Tuning::default());
+        line.initialize("2025-11-25").await;
+        line
+    }
+
+    pub(crate) async fn initialize(&mut self, version: &str) -> Value {
+        let about = json!({"name": "it", "version": "1"});
+        let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": about});
+        let answer = self.ask("initialize", params).await["result"].clone();
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        answer
+    }
+
+    /// From now on each request carries its own version and client.
+    pub(crate) fn without_initialize(&mut self, version: &str) {
+        self.meta = Some(json!({
+            "io.modelcontextprotocol/protocolVersion": version,
+            "io.modelcontextprotocol/clientInfo": {"name": "it", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }));
+    }
+
+    async fn send(&mut self, message: &Value) {
+        let text = format!("{message}\n");
+        self.input.write_all(text.as_bytes()).await.expect("the client reads");
+        self.input.flush().await.expect("the client reads");
+    }
+
+    /// Sends a request and answers its id.
+    pub(crate) async fn begin(&mut self, method: &str, mut params: Value) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        if let Some(Value::Object(own)) = &self.meta {
+            let mut meta = own.clone();
+            if let Some(Value::Object(given)) = params.get("_meta") {
+                meta.extend(given.clone());
+            }
+            params["_meta"] = Value::Object(meta);
+        }
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.send(&message).await;
+        id
+    }
+
+    /// The next line, which must be a message of the protocol.
+    pub(crate) async fn read(&mut self) -> Value {
+        let line = timeout(LINE_MAX, self.output.next_line()).await.expect("a line in time");
+        let line = line.expect("a line").expect("a client that has not ended");
+        let message: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        assert_eq!(message["jsonrpc"], "2.0", "{line}");
+        message
+    }
+
+    /// A request and its answer.
+    pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Value {
+        let id = self.begin(method, params).await;
+        let answer = self.read().await;
+        assert_eq!(answer["id"], id, "{answer:#}");
+        answer
+    }
+
+    /// A tool call and its result, whether it went well or not.
+    pub(crate) async fn tool(&mut self, name: &str, arguments: Value) -> Value {
+        self.tool_with(name, arguments, None).await
+    }
+
+    /// The same with an idempotency key of the client's own.
+    pub(crate) async fn tool_with(
+        &mut self,
+        name: &str,
+        arguments: Value,
+        key: Option<&str>,
+    ) -> Value {
+        let mut params = json!({"name": name, "arguments": arguments});
+        if let Some(key) = key {
+            params["_meta"] = json!({"vctx/idempotency-key": key});
+        }
+        let answer = self.ask("tools/call", params).await;
+        assert!(answer["error"].is_null(), "{answer:#}");
+        let result = answer["result"].clone();
+        let text = result["content"][0]["text"].as_str().expect("a text");
+        let text: Value = serde_json::from_str(text).expect("the text is JSON");
+        assert_eq!(text, result["structuredContent"], "text and structured content differ");
+        result
+    }
+
+    /// A tool call that must go well: its structured content.
+    #[track_caller]
+    pub(crate) fn done(result: Value) -> Value {
+        assert_eq!(result["isError"], false, "{result:#}");
+        result["structuredContent"].clone()
+    }
+
+    /// A tool call that must be refused in band: its structured content.
+    #[track_caller]
+    pub(crate) fn refused(result: &Value, code: &str) -> Value {
+        let told = result["structuredContent"].clone();
+        assert_eq!(
+            (&result["isError"], &told["error"]),
+            (&json!(true), &json!(code)),
+            "{result:#}"
+        );
+        assert!(told["detail"].as_str().is_some_and(|detail| !detail.is_empty()), "{result:#}");
+        told
+    }
+
+    /// Closes stdin and waits for the end, which must be a good one; nothing but protocol was said until then.
+    pub(crate) async fn leave(self) {
+        let Line { mut child, input, mut output, .. } = self;
+        drop(input);
+        let rest = timeout(LINE_MAX, output.next_line()).await.expect("an end in time");
+        assert_eq!(rest.expect("a readable end"), None, "something was said after the last answer");
+        let status = timeout(LINE_MAX, child.wait()).await.expect("an end in time");
+        assert!(status.expect("a child of ours").success());
+    }
+}
+
+/// The servers that clients of a home have started; what is left of them is killed by id in the end.
+pub(crate) struct Servers<'a> {
+    home: &'a Home,
+}
+
+impl<'a> Servers<'a> {
+    pub(crate) fn of(home: &'a Home) -> Servers<'a> {
+        Servers { home }
+    }
+
+    /// Their ids: processes that serve on this home's socket.
+    pub(crate) fn ids(&self) -> Vec<u32> {
+        let socket = self.home.path(SOCKET);
+        let socket = socket.to_str().expect("a plain path");
+        let entries = fs::read_dir("/proc").expect("a process table").flatten();
+        let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        ids.filter(|id: &u32| {
+            // A process that has ended meanwhile has no command line.
+            let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+            let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+            words.get(1) == Some(&b"serve".as_slice()) && words.contains(&socket.as_bytes())
+        })
+        .collect()
+    }
+
+    /// The only one.
+    #[track_caller]
+    pub(crate) fn only(&self) -> u32 {
+        let ids = self.ids();
+        assert_eq!(ids.len(), 1, "servers: {ids:?}\n{}", self.said());
+        ids[0]
+    }
+
+    /// What they wrote to their log.
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(self.home.path("data/server.log")).unwrap_or_default()
+    }
+
+    /// How many of them came to serve.
+    pub(crate) fn served(&self) -> usize {
+        self.said().matches("vctx listens on").count()
+    }
+
+    /// SIGKILL for one.
+    pub(crate) fn kill(&self, id: u32) {
+        let killed = std::process::Command::new("kill").args(["-KILL", &id.to_string()]).status();
+        assert!(killed.expect("kill runs").success());
+    }
+
+    /// Waits until none is left.
+    pub(crate) async fn gone(&self) {
+        let until = Instant::now() + PROCESS_MAX;
+        while !self.ids().is_empty() {
+            assert!(Instant::now() < until, "a server stays:\n{}", self.said());
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+impl Drop for Servers<'_> {
+    fn drop(&mut self) {
+        for id in self.ids() {
+            // It may have ended by itself.
+            drop(std::process::Command::new("kill").args(["-KILL", &id.to_string()]).status());
+        }
+        if std::thread::panicking() {
+            eprintln!("--- the started servers said ---\n{}", self.said());
+            let log = fs::read_to_string(self.home.path("mcp.log")).unwrap_or_default();
+            eprintln!("--- the clients said ---\n{log}");
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Recall storage searched on real processes: found at once, never by another agent, back as marked copies, page by page.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::home::{Home, Tuning};
+use crate::talk::{Agent, key};
+use crate::wire::Answer;
+
+/// Pages walked at most.
+const PAGES_MAX: usize = 100;
+/// Looks at a view that lags, and the pause between two.
+const LOOKS_MAX: usize = 600;
+const LOOK: Duration = Duration::from_millis(50);
+
+async fn search(agent: &Agent, arguments: &Value) -> Value {
+    agent.done("search_recall", arguments).await["result"].take()
+}
+
+fn texts(result: &Value) -> Vec<&str> {
+    let results = result["results"].as_array().expect("results");
+    results.iter().map(|r| r["content"].as_str().expect("a text")).collect()
+}
+
+/// A call without key and revision.
+async fn bare(agent: &Agent, arguments: &Value) -> Answer {
+    let path = format!("{}/tools/search_recall", agent.path());
+    agent.wire.call("POST", &path, &[], arguments.to_string()).await
+}
+
+async fn store(agent: &Agent, texts: &[&str]) {
+    let entries: Vec<Value> = texts.iter().map(|text| json!({"content": text})).collect();
+    agent.done("write_recall", &json!({"entries": entries})).await;
+}
+
+#[tokio::test]
+async fn what_is_stored_or_evicted_is_found_at_once_from_any_server() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let tuning = Tuning::default();
+    let _first = home.server("vctx.sock", "engine.sock", "engine-ro.sock", &tuning).await;
+    let _second = home.server("second.sock", "engine.sock", "engine-ro.sock", &tuning).await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    let other = Agent::at(home.wire("second.sock"), "ada");
+    for round in 0..10 {
+        let fact = format!("The harbour code of round {round} is marigold{round}.");
+        store(&ada, &[&fact]).await;
+        let found = search(&other, &json!({"query": format!("marigold{round}")})).await;
+        assert_eq!(texts(&found), [&fact]);
+        let said = format!("I left the bicycle number{round} at the chapel.");
+        ada.append("user", said.as_str()).await;
+        other.done("evict_fifo", &json!({"target_tokens": 0})).await;
+        let found = search(&ada, &json!({"query": format!("number{round} bicycles")})).await;
+        assert_eq!(texts(&found)[0], said, "words are found by their stems");
+    }
+    home.assert_verified("vctx.sock", "ada");
+}
+
+#[tokio::test]
+async fn what_the_tail_no_longer_holds_is_found_through_the_view() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let tuning = Tuning::default();
+    let _server = home.server("vctx.sock", "engine.sock", "engine-ro.sock", &tuning).await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    let scattered = "boat boat blue blue boat, and a boat more, blue as ever: blue blue";
+    store(&ada, &[scattered, "They took the blue boat across the bay at dawn", "A red car"]).await;
+    let aged = "FOR e IN recall_log UPDATE e WITH { logged_ms: 1 } IN recall_log RETURN NEW._key";
+    assert_eq!(home.database().rows(aged, json!({})).await.len(), 3);
+    let asked = json!({"query": "blue boat", "rehydrate": false});
+    let mut found = Value::Null;
+    for _ in 0..LOOKS_MAX {
+        found = search(&ada, &asked).await;
+        if texts(&found).len() == 2 {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    assert_eq!(texts(&found), ["They took the blue boat across the bay at dawn", scattered]);
+    let quoted = search(&ada, &json!({"query": "\"blue boat\"", "rehydrate": false})).await;
+    assert!(texts(&quoted)[0].starts_with("They took"));
+    let receipts = ada.messages().await;
+    for result in found["results"].as_array().expect("results") {
+        let message = receipts.iter().find(|m| m["id"] == result["id"]).expect("a message");
+        for part in ["seq", "digest", "chain"] {
+            assert_eq!(result["receipt"][part], message[part]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_agents_with_the_same_words_never_see_each_other() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let (ada, bob) = (
+        Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await,
+        Agent::create(home.wire("vctx.sock"), "bob", 8192, "Be kind.").await,
+    );
+    for n in 0..30 {
+        store(&ada, &[&format!("The lighthouse keeper of ada, part {n}")]).await;
+        store(&bob, &[&format!("The lighthouse keeper of bob, part {n}")]).await;
+    }
+    for (agent, own) in [(&ada, "of ada"), (&bob, "of bob")] {
+        let mut token = Value::Null;
+        let mut seen = 0;
+        for _ in 0..PAGES_MAX {
+            let asked = json!({"query": "lighthouse keeper", "limit": 7, "page_token": token});
+            let found = search(agent, &asked).await;
+            assert!(texts(&found).iter().all(|text| text.contains(own)), "{found}");
+            seen += texts(&found).len();
+            token = found["next_page_token"].clone();
+            if token.is_null() {
+                break;
+            }
+            let foreign = if own == "of ada" { &bob } else { &ada };
+            let asked = json!({"query": "lighthouse keeper", "limit": 7, "page_token": token});
+            bare(foreign, &asked).await.refused(400, "PAGE_TOKEN_INVALID");
+        }
+        assert_eq!(seen, 30);
+        let context = agent.context().await.to_string();
+        let other = if own == "of ada" { "of bob" } else { "of ada" };
+        assert!(context.contains(own) && !context.contains(other));
+    }
+}
+
+#[tokio::test]
+async fn copies_count_exactly_and_are_never_logged_again() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    for n in 0..12 {
+        ada.append("user", format!("Entry {n}: the tide table hangs behind the door.")).await;
+    }
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    let database = home.database_inside();
+    let edges = database.counts().await["recall"].clone();
+    assert_eq!(edges, 12);
+    for _ in 0..5 {
+        let before = ada.state().await["tokens"]["occupancy"].as_u64().expect("a number");
+        let found = search(&ada, &json!({"query": "tide table", "limit": 5})).await;
+        let after = ada.state().await["tokens"]["occupancy"].as_u64().expect("a number");
+        assert_eq!(found["tokens_added"], after - before);
+        assert!(after > before);
+        let context = ada.context().await;
+        let items = context["manifest"]["items"].as_array().expect("items");
+        assert_eq!(items.iter().filter(|i| i["section"] == "fifo").count(), 5);
+        assert_eq!(context["tokens"]["occupancy"], after);
+        assert!(context.to_string().contains("[recalled: seq "));
+        let again = search(&ada, &json!({"query": "tide table", "limit": 5})).await;
+        assert_eq!(again["tokens_added"], 0, "they stand there already");
+        ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+        assert_eq!(database.counts().await["recall"], edges);
+    }
+    let copies: Vec<Value> =
+        ada.messages().await.into_iter().filter(|m| m["kind"] == "copy").collect();
+    assert_eq!(copies.len(), 25);
+    assert!(copies.iter().all(|m| m["copy_of"].is_string() && m["logged"] == false));
+    home.assert_verified("vctx.sock", "ada");
+}
+
+#[tokio::test]
+async fn page_tokens_walk_the_whole_while_others_write_and_evict() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 2048, "Be kind.").await;
+    let other = ada.again();
+    let many: Vec<String> =
+        (0..60).map(|n| format!("Sail number {n} {}", "canvas ".repeat(n % 7))).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    store(&ada, &many).await;
+    let asked = |token: &Value| json!({"query": "sails", "limit": 20, "page_token": token});
+    let (mut seen, mut token, mut pages) = (Vec::new(), Value::Null, 0);
+    loop {
+        let found = search(&ada, &asked(&token)).await;
+        let ids = found["results"].as_array().expect("results").iter();
+        seen.extend(ids.map(|r| r["id"].as_str().expect("an id").to_owned()));
+        pages += 1;
+        assert!(pages < PAGES_MAX);
+        token = found["next_page_token"].clone();
+        if token.is_null() {
+            break;
+        }
+        store(&other, &["Another sail was sewn meanwhile"]).await;
+        other.append("user", "A word from outside. ".repeat(12)).await;
+        if pages % 3 == 0 {
+            other.done("evict_fifo", &json!({"target_tokens": 0})).await;
+        }
+        let occupancy = ada.state().await["tokens"]["occupancy"].as_u64().expect("a number");
+        assert!(occupancy <= 2048);
+    }
+    assert!(pages > 3, "a tight window gives partial results");
+    let mut unique = seen.clone();
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!((seen.len(), unique.len()), (60, 60), "no gap and no double");
+    home.assert_verified("vctx.sock", "ada");
+}
+
+#[tokio::test]
+async fn tokens_that_were_tampered_with_or_are_stale_are_refused() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    let entries = ["rope one", "rope two", "rope three"];
+    store(&ada, &entries).await;
+    let found = search(&ada, &json!({"query": "rope", "limit": 1, "rehydrate": false})).await;
+    let token = found["next_page_token"].as_str().expect("a token").to_owned();
+    let asked = |query: &str, token: &str| json!({"query": query, "limit": 1, "rehydrate": false, "page_token": token});
+    bare(&ada, &asked("rope", &token)).await.ok();
+    bare(&ada, &asked("ropes", &token)).await.refused(400, "PAGE_TOKEN_INVALID");
+    let parts: Vec<&str> = token.split('.').collect();
+    let moved = format!("{}.2.{}.{}", parts[0], parts[2], parts[3]);
+    let expired = format!("{}.{}.1.{}", parts[0], parts[1], parts[3]);
+    let missing = format!("{}.{}.{}.{}", "0".repeat(32), parts[1], parts[2], parts[3]);
+    for (text, status, code) in [
+        (moved.as_str(), 400, "PAGE_TOKEN_INVALID"),
+        (missing.as_str(), 400, "PAGE_TOKEN_INVALID"),
+        ("nonsense", 400, "PAGE_TOKEN_INVALID"),
+        (expired.as_str(), 410, "PAGE_EXPIRED"),
+    ] {
+        bare(&ada, &asked("rope", text)).await.refused(status, code);
+    }
+}
+
+#[tokio::test]
+async fn a_search_takes_a_key_mints_one_and_is_done_once() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    store(&ada, &["An anchor of bronze", "An anchor of iron"]).await;
+    let asked = json!({"query": "anchor"});
+    let minted = bare(&ada, &asked).await.ok();
+    let made = minted["idempotency_key"].as_str().expect("a minted key");
+    let again = ada.tool("search_recall", &asked, made, "*").await.ok();
+    assert_eq!((&again["replayed"], &again["result"]), (&json!(true), &minted["result"]));
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    let own = key();
+    let first = ada.tool("search_recall", &asked, &own, "*").await.ok();
+    let copies = ada.state().await["queue"]["count"].clone();
+    let second = ada.tool("search_recall", &asked, &own, "*").await.ok();
+    assert_eq!((&copies, &ada.state().await["queue"]["count"]), (&json!(2), &copies));
+    assert_eq!((&second["replayed"], &second["result"]), (&json!(true), &first["result"]));
+    let other = json!({"query": "bronze"});
+    ada.tool("search_recall", &other, &own, "*").await.refused(409, "IDEMPOTENCY_KEY_REUSED");
+    let read = bare(&ada, &json!({"query": "anchor", "rehydrate": false})).await.ok();
+    assert_eq!((&read["idempotency_key"], &read["token_estimate"]), (&Value::Null, &json!(0)));
+}
+
+#[tokio::test]
+async fn a_result_too_large_for_the_window_is_previewed_and_its_id_leads_to_the_whole() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 1024, "Be kind.").await;
+    let long = format!("The ledger begins. {}", "One more line of the ledger. ".repeat(3000));
+    store(&ada, &[&long]).await;
+    let found = search(&ada, &json!({"query": "ledger"})).await;
+    assert_eq!(
+        (&found["truncated"], &found["results"][0]["truncated"]),
+        (&json!(true), &json!(true))
+    );
+    assert!(texts(&found)[0].starts_with("The ledger begins."));
+    let id = found["results"][0]["id"].as_str().expect("an id");
+    let state = ada.state().await;
+    assert!(state["tokens"]["occupancy"].as_u64() <= Some(1024));
+    let notice =
+        state["notices"].as_array().expect("notices").iter().find(|n| n["kind"] == "spool");
+    assert!(notice.expect("a notice")["content"].as_str().expect("a text").contains(id));
+    let messages = ada.messages().await;
+    let whole = messages.iter().find(|m| m["id"] == id).expect("the id resolves");
+    assert_eq!(whole["content"], long);
+}
+
+#[tokio::test]
+async fn a_search_that_cannot_be_made_says_what_to_do() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    for (arguments, code) in [
+        (json!({"query": "x", "mode": "vector"}), "MODE_UNAVAILABLE"),
+        (json!({"query": "x", "limit": 21}), "INVALID_ARGUMENT"),
+        (json!({"query": " … "}), "INVALID_ARGUMENT"),
+        (json!({"query": "x".repeat(2000)}), "INVALID_ARGUMENT"),
+    ] {
+        bare(&ada, &arguments).await.refused(400, code);
+    }
+    let nothing = search(&ada, &json!({"query": "nothing like it"})).await;
+    assert_eq!((texts(&nothing).len(), &nothing["next_page_token"]), (0, &Value::Null));
+}
