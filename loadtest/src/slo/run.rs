@@ -37,6 +37,8 @@ const KEPT_COMPONENTS_MAX: u64 = 800_000_000;
 const INDEX_WAIT: Duration = Duration::from_secs(900);
 /// Pause between two looks at it.
 const INDEX_LOOK: Duration = Duration::from_millis(500);
+/// Longest pause between seeding and load, in seconds.
+const SETTLE_S_MAX: u64 = 600;
 /// Lines of progress while seeding.
 const PROGRESS_LINES: u64 = 10;
 
@@ -165,6 +167,7 @@ impl<'a> Stage<'a> {
             Kind::CoreWrite => {}
         }
         let seeding = seeded.elapsed();
+        thread::sleep(Duration::from_secs(self.scenario.settle_s.min(SETTLE_S_MAX)));
         let mut findings = Vec::new();
         match self.scenario.kind {
             Kind::Archival => {
