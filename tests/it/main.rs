@@ -11,6 +11,7 @@ mod database;
 mod features;
 mod home;
 mod isolation_cases;
+mod keeper;
 mod line;
 mod model;
 mod proxy;
@@ -19,6 +20,7 @@ mod strace;
 mod talk;
 #[path = "../house/tree.rs"]
 mod tree;
+mod truths;
 mod wire;
 
 mod archival;
