@@ -40,6 +40,7 @@ mod isolation;
 mod load;
 mod mcp;
 mod no_network;
+mod one_effect;
 mod one_transaction;
 mod plans;
 mod races;
