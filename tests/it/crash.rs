@@ -208,6 +208,15 @@ impl Story {
         self.log.push(Sent { key, tool, arguments, answer });
     }
 
+    /// An ingest whose vectors were not made late, which leaves no chunk.
+    async fn refused(&self) {
+        let mut naive = circle("naive", 0, 30, "cosine");
+        naive["late_chunking"]["mode"] = "naive".into();
+        let key = format!("naive-{}", self.log.len());
+        let answer = self.ada.tool("ingest_archival", &naive, &key, "*").await;
+        answer.refused(422, "LATE_CHUNKING_REQUIRED");
+    }
+
     /// One round: calls until somebody was killed, then some more.
     async fn round(&mut self, round: u64, victim: Victim, stream: bool) {
         for at in 0..CALLS_PER_ROUND_MAX {
@@ -217,6 +226,7 @@ impl Story {
             if let Some(phase) = hit {
                 *self.hits.entry((phase, victim)).or_default() += 1;
                 self.stage.revive(stream).await;
+                self.refused().await;
                 let (tool, arguments) = self.next(round, at + 1);
                 self.call(tool, arguments, stream).await;
                 return;
