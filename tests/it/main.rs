@@ -10,6 +10,8 @@ mod count;
 mod database;
 mod features;
 mod home;
+mod isolation_cases;
+mod keeper;
 mod line;
 mod model;
 mod proxy;
@@ -18,6 +20,7 @@ mod strace;
 mod talk;
 #[path = "../house/tree.rs"]
 mod tree;
+mod truths;
 mod wire;
 
 mod archival;
@@ -33,9 +36,11 @@ mod faults;
 mod fuzz;
 mod graph;
 mod heartbeat;
+mod isolation;
 mod load;
 mod mcp;
 mod no_network;
+mod one_effect;
 mod one_transaction;
 mod plans;
 mod races;
