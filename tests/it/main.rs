@@ -39,6 +39,7 @@ mod no_network;
 mod one_transaction;
 mod plans;
 mod races;
+mod readme;
 mod recall;
 mod setup;
 mod tamper;
