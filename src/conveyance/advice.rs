@@ -2,7 +2,7 @@
 
 use super::formula::Term;
 
-/// One sentence: what the term means when it is low or missing, and the next step.
+/// One sentence: what the term means when it is low, and the next step.
 pub fn advice(term: Term) -> &'static str {
     match term {
         Term::W => {
