@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::advice::advice;
+use super::advice::{NOTHING_COUNTED, advice};
 use super::formula::{ALPHA, Score, TIME_FLOOR, Term, score};
 use super::inputs::{Inputs, Path, PathTime, Ratio, Why};
 
@@ -115,13 +115,8 @@ fn weakest(inputs: &Inputs, found: &Score) -> Value {
         return Value::Null;
     }
     let advice = match zero {
-        None if missing.is_some() => {
-            format!(
-                "not known until there is something to count ({})",
-                inputs.lacks(term).join(", ")
-            )
-        }
-        _ => advice(term).to_owned(),
+        None if missing.is_some() => NOTHING_COUNTED,
+        _ => advice(term),
     };
     let slowest = inputs
         .times
@@ -173,8 +168,7 @@ mod tests {
         assert!(report["weakest"]["advice"].as_str().unwrap().contains("misses its probes"));
         let report = told(&Inputs { chains: Ratio::default(), ..healthy() });
         assert_eq!(report["weakest"]["term"], "H");
-        let advice = "not known until there is something to count (chains)";
-        assert_eq!(report["weakest"]["advice"], advice);
+        assert_eq!(report["weakest"]["advice"], NOTHING_COUNTED);
     }
 
     #[test]
