@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::limits::PAGE_META_TOKENS_MAX;
 use crate::memory::archive::{FoundPassage, Span};
 use crate::memory::tokens::TokenCounter;
+use crate::policy::preview;
 
 /// A passage, or a part of one that is larger than a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,11 +35,13 @@ pub fn pages(counter: &dyn TokenCounter, rows: &[FoundPassage], tokens_max: u64)
         let mut start = 0;
         loop {
             let end = passage.text.len();
-            let whole = shown(counter, passage, start, end);
-            if fits(counter, &there, &whole, tokens_max) {
-                there.push(whole);
-                pieces.push(Piece { row, start, end, page });
-                break;
+            if may_fit(counter, &passage.text[start..], tokens_max) {
+                let whole = shown(counter, passage, start, end);
+                if fits(counter, &there, &whole, tokens_max) {
+                    there.push(whole);
+                    pieces.push(Piece { row, start, end, page });
+                    break;
+                }
             }
             if !there.is_empty() {
                 there.clear();
@@ -57,32 +60,46 @@ pub fn pages(counter: &dyn TokenCounter, rows: &[FoundPassage], tokens_max: u64)
     pieces
 }
 
+/// Whether a text may fit a page at all: of a long one the beginning is counted first, since each page of it asks again.
+fn may_fit(counter: &dyn TokenCounter, text: &str, tokens_max: u64) -> bool {
+    const BYTES_PER_TOKEN: usize = 16;
+    let reach = usize::try_from(tokens_max).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
+    text.len() <= reach || counter.count(&text[..text.floor_char_boundary(reach)]) <= tokens_max
+}
+
 fn fits(counter: &dyn TokenCounter, there: &[Value], next: &Value, tokens_max: u64) -> bool {
     let mut all = there.to_vec();
     all.push(next.clone());
     page_cost(counter, &all) <= tokens_max
 }
 
-/// The end of the longest part from `start` on that fills a page alone; at least one character, so that paging gets on.
+/// The end of a part from `start` on that fills a page alone, but for a few bytes; at least one character, so that paging gets on.
 fn cut(counter: &dyn TokenCounter, passage: &FoundPassage, start: usize, tokens_max: u64) -> usize {
     let text = &passage.text;
     let at = |wanted: usize| text.floor_char_boundary(wanted.min(text.len()));
-    let first = start + text[start..].chars().next().map_or(0, char::len_utf8);
     let fits = |end: usize| fits(counter, &[], &shown(counter, passage, start, end), tokens_max);
-    // No token is longer than this, so that a far end need not be counted.
-    const BYTES_PER_TOKEN_MAX: usize = 128;
-    let reach =
-        usize::try_from(tokens_max).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN_MAX);
-    let (mut low, mut high) = (first, at(start.saturating_add(reach)));
-    while low < high {
-        let middle = at(low + (high - low).div_ceil(2)).max(low);
-        if middle == low {
+    // A usual token stands for some four bytes. From there on by doubled steps, then between the last two.
+    const BYTES_PER_TOKEN: usize = 4;
+    /// Bytes that a page may leave empty.
+    const LEFT_EMPTY: usize = 32;
+    let mut step =
+        usize::try_from(tokens_max).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN).max(1);
+    let mut low = start + text[start..].chars().next().map_or(0, char::len_utf8);
+    let mut high = at(low.saturating_add(step));
+    while high > low && fits(high) {
+        low = high;
+        step = step.saturating_mul(2);
+        high = at(low.saturating_add(step));
+    }
+    while high > low + LEFT_EMPTY {
+        let middle = at(low + (high - low) / 2);
+        if middle <= low {
             break;
         }
         if fits(middle) {
             low = middle;
         } else {
-            high = at(middle - 1);
+            high = middle;
         }
     }
     let words_end = text[start..low].rfind(char::is_whitespace).map(|space| start + space);
@@ -123,7 +140,7 @@ pub fn gone(id: &str, changed: bool, similarity: f64) -> Value {
 }
 
 /// Everything but the text. What is said of a passage must leave room for it: where that is too much, its neighbours and all but the
-/// source and the owner are left out.
+/// source and the owner are left out, and a name of its document that takes as much itself is cut; its `id` is always whole.
 fn meta(counter: &dyn TokenCounter, passage: &FoundPassage) -> Map<String, Value> {
     let mut value = Map::new();
     value.insert("id".into(), id(&passage.key).into());
@@ -138,20 +155,27 @@ fn meta(counter: &dyn TokenCounter, passage: &FoundPassage) -> Map<String, Value
     if cost(&whole) <= PAGE_META_TOKENS_MAX {
         return whole;
     }
-    let short = |name: &str| {
-        let text = passage.provenance.get(name).and_then(Value::as_str);
-        text.filter(|text| counter.count(text) <= SHORT_TOKENS_MAX)
-    };
-    let kept: Map<String, Value> = ["source", "owner"]
-        .into_iter()
-        .filter_map(|name| Some((name.to_owned(), short(name)?.into())))
-        .collect();
-    value.insert("provenance".into(), Value::Object(kept));
+    if cost(&value) > PAGE_META_TOKENS_MAX {
+        value.insert("doc_id".into(), preview(counter, &passage.doc_id, SHORT_TOKENS_MAX).into());
+        value.insert("doc_id_cut".into(), true.into());
+    }
     value.insert("provenance_cut".into(), true.into());
+    value.insert("provenance".into(), json!({}));
+    for name in ["owner", "source"] {
+        let text = passage.provenance.get(name).and_then(Value::as_str);
+        let Some(text) = text.filter(|text| counter.count(text) <= SHORT_TOKENS_MAX) else {
+            continue;
+        };
+        let mut with = value.clone();
+        with["provenance"][name] = text.into();
+        if cost(&with) <= PAGE_META_TOKENS_MAX {
+            value = with;
+        }
+    }
     value
 }
 
-/// Tokens of a source or owner that is kept when a provenance is cut.
+/// Tokens of a source or owner that is kept when a provenance is cut, and of a document's name that is too long.
 const SHORT_TOKENS_MAX: u64 = 48;
 
 /// `_id` of a chunk.
