@@ -680,7 +680,10 @@ proptest! {
                 let result = growth.get("result").and_then(Value::as_object).unwrap_or(&growth);
                 let grew = i128::from(tokens(&world.core).occupancy) - i128::from(tokens(&before).occupancy);
                 prop_assert_eq!(result["tokens_added"].as_i64().map(i128::from), Some(grew));
-                prop_assert_eq!(world.core.counters.flushes, flushes, "finding pushes nothing out");
+                // A window that could not be emptied in time is emptied by whatever writes next.
+                if tokens(&before).occupancy < before.token_budget.flush {
+                    prop_assert_eq!(world.core.counters.flushes, flushes, "finding pushes nothing out");
+                }
                 continue;
             }
             match world.call(tool, arguments) {
