@@ -211,6 +211,33 @@ fn segments_that_cannot_be_read_are_built_again() {
     assert_eq!(keys(&engine, ALL), set(&["a"]));
 }
 
+/// A file that the list of segments names is gone, or holds something else: the engine opens all the same.
+#[test]
+fn a_view_with_a_lost_or_damaged_file_is_built_again() {
+    for damage in [
+        (|file: &Path| std::fs::remove_file(file)) as fn(&Path) -> std::io::Result<()>,
+        |file: &Path| std::fs::write(file, "damaged ".repeat(100)),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join("engine");
+        let engine = with_view(&directory, NEVER_MS);
+        insert(&engine, "c", r#"{"_key": "a", "text": "one"}"#);
+        engine.commit_views().unwrap();
+        drop(engine);
+        let segments = std::fs::read_dir(directory.join("views")).unwrap().next().unwrap().unwrap();
+        let files = std::fs::read_dir(segments.path()).unwrap().map(|file| file.unwrap().path());
+        let terms = files.filter(|file| file.extension().is_some_and(|name| name == "term"));
+        let terms: Vec<_> = terms.collect();
+        assert!(!terms.is_empty());
+        terms.iter().for_each(|file| damage(file).unwrap());
+        let engine = open(&directory, NEVER_MS);
+        engine.commit_views().unwrap();
+        assert_eq!(keys(&engine, ALL), set(&["a"]));
+        let found = "FOR d IN v SEARCH ANALYZER(d.text == 'one', 'text_en') RETURN d._key";
+        assert_eq!(keys(&engine, found), set(&["a"]));
+    }
+}
+
 #[test]
 fn segments_of_another_state_of_the_store_are_built_again() {
     let home = tempfile::tempdir().unwrap();

@@ -64,6 +64,25 @@ struct Pending {
     more: bool,
 }
 
+/// Segments that can be read.
+struct Opened {
+    index: Index,
+    fields: Fields,
+    reader: IndexReader,
+    contents: Contents,
+}
+
+impl Opened {
+    /// Opens or makes them; a file that is missing or damaged shows here, since the reader opens all of them.
+    fn open(directory: &Path) -> Result<Self> {
+        make(directory)?;
+        let (index, fields) = segments::open(directory)?;
+        let reader = segments::reader(&index)?;
+        let contents = Contents::read(&index)?;
+        Ok(Self { index, fields, reader, contents })
+    }
+}
+
 impl View {
     /// Opens the segments in a directory of their own. Where they cannot be read, or do not belong to this state of the
     /// store, they count as empty and the next drain builds them again.
@@ -74,16 +93,14 @@ impl View {
         whole: Whole,
     ) -> Result<Self> {
         let (name, view) = (definition.name.clone(), definition.view);
-        let (index, fields) = match make(directory).and_then(|()| segments::open(directory)) {
+        let Opened { index, fields, reader, contents } = match Opened::open(directory) {
             Ok(opened) => opened,
             Err(error) => {
                 tracing::warn!(view = name, %error, "the segments of a view are built again");
                 fs::remove_dir_all(directory).map_err(failed)?;
-                make(directory)?;
-                segments::open(directory)?
+                Opened::open(directory)?
             }
         };
-        let contents = Contents::read(&index)?;
         let mut writing = Writing { writer: None, contents, idle: 0 };
         if !writing.contents.belongs(view, snapshot)? {
             tracing::warn!(
@@ -97,9 +114,10 @@ impl View {
             prepared.set_payload(&writing.contents.text());
             prepared.commit().map_err(failed)?;
             writing.writer = Some(writer);
+            reader.reload().map_err(failed)?;
         }
         Ok(Self {
-            reader: segments::reader(&index)?,
+            reader,
             definition: RwLock::new(Arc::new(definition)),
             index,
             fields,
