@@ -9,15 +9,14 @@ use tantivy::{Index, IndexReader, IndexWriter};
 
 use super::definition::{Definition, Link};
 use super::entries::Entries;
+use super::pending::{Pending, position};
 use super::query::Query;
 use super::reader::{Hits, Known, Reader};
 use super::score::Scoring;
 use super::segments::{self, Entry, Fields, failed};
-use crate::encode::{Key, Mark, Record, Space, local_id_of_key, local_id_of_value, successor};
+use crate::encode::{Key, Record, Space, local_id_of_key, local_id_of_value, successor};
 use crate::error::{Code, Error, Result};
-use crate::limits::{
-    VIEW_BATCH_BYTES, VIEW_BATCH_ROWS, VIEW_DRAIN_BATCHES_MAX, VIEW_WRITER_IDLE_DRAINS,
-};
+use crate::limits::{VIEW_BATCH_BYTES, VIEW_DRAIN_BATCHES_MAX, VIEW_WRITER_IDLE_DRAINS};
 use crate::schema::Collection;
 use crate::storage::{Batch, Snapshot, Store};
 use crate::value::{Object, Value, parse};
@@ -43,6 +42,8 @@ struct Writing {
     contents: Contents,
     /// Drains in a row that found nothing to do.
     idle: u32,
+    /// The group of commits at which there were no pending rows.
+    clean: Option<u64>,
 }
 
 /// What the segments say they hold.
@@ -52,16 +53,6 @@ struct Contents {
     position: u64,
     /// Digests of the links that are whole, by collection.
     links: BTreeMap<u64, String>,
-}
-
-/// Pending rows and the documents that they name.
-struct Pending {
-    keys: Vec<Vec<u8>>,
-    /// Collections by local number.
-    documents: BTreeMap<u64, u64>,
-    position: u64,
-    /// Whether there may be more rows.
-    more: bool,
 }
 
 /// Segments that can be read.
@@ -101,7 +92,7 @@ impl View {
                 Opened::open(directory)?
             }
         };
-        let mut writing = Writing { writer: None, contents, idle: 0 };
+        let mut writing = Writing { contents, ..Writing::default() };
         if !writing.contents.belongs(view, snapshot)? {
             tracing::warn!(
                 view = name,
@@ -184,12 +175,25 @@ impl View {
                 return Ok(());
             }
         }
+        // The rows of one drain are read in one sweep, since the store has to pass over each that was dropped before. What
+        // lands behind the sweep is for the next one; all that was committed before it lies ahead.
+        let mut from = Key::Pending(definition.view).bytes();
         for _ in 0..VIEW_DRAIN_BATCHES_MAX {
-            let pending = Pending::read(definition.view, &*store.snapshot())?;
-            if pending.keys.is_empty() {
+            let snapshot = store.snapshot();
+            if writing.clean == Some(position(&*snapshot)?) {
                 writing.rest();
                 break;
             }
+            let begins = from == Key::Pending(definition.view).bytes();
+            let pending = Pending::read(definition.view, &from, &*snapshot)?;
+            let Some(last) = pending.keys.last() else {
+                if begins {
+                    writing.clean = Some(pending.position);
+                    writing.rest();
+                }
+                break;
+            };
+            from = [last, &[0][..]].concat();
             writing.idle = 0;
             let more = pending.more;
             self.take_in(writing, &definition, pending, store)?;
@@ -405,34 +409,6 @@ impl Contents {
         let taken_in = taken_in.map_or(Ok(0), |value| local_id_of_value(&value))?;
         Ok((taken_in..=position(snapshot)?).contains(&self.position))
     }
-}
-
-impl Pending {
-    fn read(view: u64, snapshot: &dyn Snapshot) -> Result<Self> {
-        let lower = Key::Pending(view).bytes();
-        let upper = successor(lower.clone()).expect("a view's number is below the last one");
-        let mut pending = Self {
-            keys: Vec::new(),
-            documents: BTreeMap::new(),
-            position: position(snapshot)?,
-            more: false,
-        };
-        for pair in snapshot.scan(Space::Indexes, &lower, &upper, false).take(VIEW_BATCH_ROWS) {
-            let (key, value) = pair?;
-            let damaged = || Error::new(Code::Internal, "a stored pending row is damaged");
-            let (collection, local) = value.split_first_chunk::<8>().ok_or_else(damaged)?;
-            pending.documents.insert(local_id_of_value(local)?, u64::from_be_bytes(*collection));
-            pending.keys.push(key.to_vec());
-        }
-        pending.more = pending.keys.len() == VIEW_BATCH_ROWS;
-        Ok(pending)
-    }
-}
-
-/// The number of the newest group of commits that a snapshot holds.
-fn position(snapshot: &dyn Snapshot) -> Result<u64> {
-    let mark = snapshot.get(Space::Meta, &Key::Mark.bytes())?;
-    Ok(mark.and_then(|bytes| Mark::read(&bytes)).unwrap_or_default().number)
 }
 
 fn make(directory: &Path) -> Result<()> {
