@@ -315,6 +315,31 @@ fn a_view_follows_its_links_and_their_collections() {
     assert_eq!(std::fs::read_dir(directory.join("views")).unwrap().count(), 0);
 }
 
+#[test]
+fn views_that_are_made_at_once_can_all_be_searched() {
+    const THREADS: usize = 8;
+    const EACH: usize = 12;
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("engine");
+    let engine = open(&directory, NEVER_MS);
+    collection(&engine, "c");
+    insert(&engine, "c", r#"{"_key": "a", "text": "Words"}"#);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let engine = &engine;
+            scope.spawn(move || {
+                for number in 0..EACH {
+                    view(engine, 0, &format!("v{thread}_{number}"), TEXT);
+                }
+            });
+        }
+    });
+    for (thread, number) in (0..THREADS).flat_map(|thread| (0..EACH).map(move |n| (thread, n))) {
+        let text = format!("FOR d IN v{thread}_{number} RETURN d._key");
+        assert_eq!(keys(&engine, &text), set(&["a"]), "{text}");
+    }
+}
+
 const WORDS: [&str; 8] = ["apple", "river", "stone", "cloud", "forest", "lamp", "music", "paper"];
 
 /// BM25 by its formula, in double precision: `(k, b)` are 1.2 and 0.75.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use tantivy::{Index, IndexReader, IndexWriter};
@@ -32,6 +33,8 @@ pub(super) struct View {
     reader: IndexReader,
     known: Arc<Known>,
     writing: Mutex<Writing>,
+    /// Whether it was dropped: nothing is written any more.
+    gone: AtomicBool,
     whole: Whole,
 }
 
@@ -114,6 +117,7 @@ impl View {
             fields,
             known: Arc::default(),
             writing: Mutex::new(writing),
+            gone: AtomicBool::new(false),
             whole,
         })
     }
@@ -146,13 +150,24 @@ impl View {
     /// Brings the segments up to all that is committed now; ends early when `stopped`.
     pub(super) fn drain(&self, store: &dyn Store, stopped: &dyn Fn() -> bool) -> Result<()> {
         let mut writing = self.lock()?;
-        let result = self.drain_with(&mut writing, store, stopped);
+        let stopped = || self.gone.load(Ordering::Acquire) || stopped();
+        if self.gone.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let result = self.drain_with(&mut writing, store, &stopped);
         if result.is_err() {
             // What the writer held is lost with it; the segments say what they hold.
             *writing = Writing::default();
             writing.contents = Contents::read(&self.index)?;
         }
         result
+    }
+
+    /// Ends all writing for good; a drain that is under way ends with its batch first.
+    pub(super) fn end(&self) -> Result<()> {
+        self.gone.store(true, Ordering::Release);
+        self.lock()?.writer = None;
+        Ok(())
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, Writing>> {
