@@ -666,6 +666,43 @@ async fn the_index_is_asked_with_the_cells_of_the_call_or_the_stored_ones_and_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_index_gives_the_nearest_in_both_metrics_and_filters_come_behind_it() {
+    for (metric, sign) in [("cosine", -1.0), ("l2", 1.0)] {
+        let home = Home::new();
+        let _server = home.serve_with("vctx.sock", &eager()).await;
+        let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
+        ingest(&ada, &circle("c", 0, 90, metric), "*").await.ok();
+        ingest(&ada, &circle("d", 90, 90, metric), "*").await.ok();
+        index_becomes(&ada, "ready").await;
+        let angle = 30.2_f64.to_radians();
+        let query = json!([angle.cos(), angle.sin()]);
+        let asked = json!({"query_vector": query, "limit": 5, "nProbe": 32});
+        let body = search(&ada, asked.clone()).await.ok();
+        let result = &body["result"];
+        assert_eq!((&result["plan"], &result["metric"]), (&json!("vector"), &json!(metric)));
+        let wanted: Vec<String> =
+            [30, 31, 29, 32, 28].iter().map(|n| format!("Bearing {n:03}. ")).collect();
+        let found = walk(&ada, asked.clone()).await;
+        let text = |r: &Value| r["text"].as_str().expect("a text").to_owned();
+        assert_eq!(found.iter().map(text).collect::<Vec<_>>(), wanted, "{metric}");
+        let scores: Vec<f64> =
+            found.iter().map(|r| r["similarity"].as_f64().expect("a score")).collect();
+        assert!(scores.windows(2).all(|pair| (pair[0] - pair[1]) * sign < 0.0), "{scores:?}");
+
+        // The nearest are all of the other document: the filter drops them, and the search goes on behind them.
+        let mut of_d = asked;
+        of_d["filter"] = json!({"source": "d"});
+        let body = search(&ada, of_d.clone()).await.ok();
+        let result = &body["result"];
+        let found = walk(&ada, of_d).await;
+        let wanted: Vec<String> = (90..95).map(|n| format!("Bearing {n:03}. ")).collect();
+        assert_eq!(found.iter().map(text).collect::<Vec<_>>(), wanted, "{metric}");
+        assert!(result["post_filter_dropped"].as_u64() > Some(0), "{body}");
+        assert_eq!(result["k_actual"], 5);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_loop_of_heartbeats_pages_until_the_end_or_the_cap() {
     let (_home, _server, _database, ada) = stage().await;
     let chunks: Vec<String> = (0..40).map(|n| format!("Wave {n}. {}", count::words(200))).collect();
