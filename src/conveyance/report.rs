@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::advice::advice;
+use super::advice::{NOTHING_COUNTED, advice};
 use super::formula::{ALPHA, Score, TIME_FLOOR, Term, score};
 use super::inputs::{Inputs, Path, PathTime, Ratio};
 
@@ -114,7 +114,9 @@ fn weakest(inputs: &Inputs, found: &Score) -> Value {
         .filter_map(|time| Some((time.path, time.cost()?)))
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(path, _): (Path, f64)| path.text());
-    json!({"term": term.text(), "missing": found.missing.contains(&term), "advice": advice(term),
+    let missing = found.missing.contains(&term);
+    let advice = if missing { NOTHING_COUNTED } else { advice(term) };
+    json!({"term": term.text(), "missing": missing, "advice": advice,
         "slowest_path": slowest.filter(|_| term == Term::T)})
 }
 
