@@ -3,7 +3,7 @@
 use super::formula::Term;
 
 /// What to do about a term that lacks an input.
-pub const NOTHING_COUNTED: &str = "nothing was counted for it yet: use what `lacks` names once, or ask for the agent's life (`--life`)";
+pub(super) const NOTHING_COUNTED: &str = "nothing was counted for it yet: use what `lacks` names once, or ask for the agent's life (`--life`)";
 
 /// One sentence: what the term means when it is low, and the next step.
 pub fn advice(term: Term) -> &'static str {

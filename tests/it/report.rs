@@ -128,7 +128,7 @@ async fn the_page_of_a_live_server_shows_everything_and_loads_nothing() {
     let latency = rows(section(&html, "Latency of tool calls"));
     let calls = |tool: &str| latency.iter().find(|row| row[0] == tool).map(|row| row[1]);
     assert_eq!((calls("append_fifo"), calls("search_archival")), (Some(&*appends), Some("2")));
-    assert!(latency.iter().all(|row| row.len() == 5 && row[4] != ""), "{latency:?}");
+    assert!(latency.iter().all(|row| row.len() == 5 && !row[4].is_empty()), "{latency:?}");
     assert!(section(&html, "Refusals and alarms").contains("LATE_CHUNKING_REQUIRED"));
     assert_eq!(told["heartbeat_chains"], 1);
     assert_eq!(told["searches_that_wrote"], 2);
