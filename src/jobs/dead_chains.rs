@@ -1,4 +1,4 @@
-//! Closes chains of heartbeats that nobody went on with: their runtime or their server died (HB-12).
+//! Closes chains of heartbeats that nobody went on with: their runtime or their server died.
 
 use std::sync::Arc;
 use std::time::Duration;
