@@ -151,7 +151,7 @@ meters! {
     ARCHIVAL_PAGE_DEPTH = Histogram "vctx_archival_page_depth", "archival.page_depth", "pages", [], DEPTHS,
         "Number of the page that an archival search answered (1: the first)";
     ARCHIVAL_K_ACTUAL = Histogram "vctx_archival_k_actual", "archival.k_actual", "rows", [], ROWS,
-        "Rows that an archival search fetched before its filters";
+        "Results of an archival search, behind its filters";
     ARCHIVAL_FETCHED = Counter "vctx_archival_fetched_total", "", "rows", [], &[],
         "Rows fetched by archival searches before filters";
     ARCHIVAL_DROPPED = Counter "vctx_archival_post_filter_dropped_total", "", "rows", [], &[],

@@ -108,8 +108,6 @@ fn report_look(near: &Near, found: &Nearest) {
     };
     metrics::counter!(meters::ARCHIVAL_PLANS, "plan" => found.plan.text()).increment(1);
     metrics::histogram!(meters::ARCHIVAL_NPROBE).record(f64::from(n_probe));
-    #[allow(clippy::cast_precision_loss, reason = "at most some hundred rows")]
-    metrics::histogram!(meters::ARCHIVAL_K_ACTUAL).record(fetched as f64);
     metrics::counter!(meters::ARCHIVAL_FETCHED).increment(fetched);
     metrics::counter!(meters::ARCHIVAL_DROPPED).increment(dropped);
     if n_probe > 0 && near.before.retries > 0 {

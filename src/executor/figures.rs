@@ -59,6 +59,10 @@ pub(super) fn occupancy(outcome: &Result<Value>) -> Option<u64> {
 
 /// Figures of an archival search that was answered.
 pub(super) fn report_search(n_probe_given: bool, body: &Value) {
+    if let Some(found) = body["result"]["k_actual"].as_u64() {
+        #[allow(clippy::cast_precision_loss, reason = "at most some dozen results")]
+        metrics::histogram!(meters::ARCHIVAL_K_ACTUAL).record(found as f64);
+    }
     if let Some(page) = body["result"]["page"].as_u64() {
         #[allow(clippy::cast_precision_loss, reason = "pages are few")]
         metrics::histogram!(meters::ARCHIVAL_PAGE_DEPTH).record(page as f64);

@@ -165,7 +165,7 @@ impl Story {
             ),
             _ => (
                 "record_heartbeat",
-                json!({"state": if round % 3 == 0 { "yield" } else { "continue" }}),
+                json!({"state": if round.is_multiple_of(3) { "yield" } else { "continue" }}),
             ),
         }
     }

@@ -79,7 +79,7 @@ async fn ask(client: &Client, fact: &Fact, said: &Sent) -> Result<Recalled, Prob
             let result = &results[at];
             recalled.rank = Some(before + at + 1);
             recalled.digest = field(result, "/receipt/digest");
-            recalled.is_proven = field(result, "/content") == said.content
+            recalled.is_proven = shows(result, &said.content)
                 && recalled.digest == said.digest
                 && field(result, "/receipt/chain") == said.chain
                 && said.content.contains(&fact.answer);
@@ -92,6 +92,15 @@ async fn ask(client: &Client, fact: &Fact, said: &Sent) -> Result<Recalled, Prob
         }
     }
     Ok(recalled)
+}
+
+/// Whether a result shows a text: whole, or its beginning where the window has no room for more and the result says so.
+fn shows(result: &Value, text: &str) -> bool {
+    let shown = field(result, "/content");
+    match result["truncated"] == Value::Bool(true) {
+        true => text.starts_with(shown.trim_end_matches('…')),
+        false => shown == text,
+    }
 }
 
 /// Looks for each fact in what was sent and in the window.
