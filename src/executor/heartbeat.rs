@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::executor::Executor;
 use super::request::CallRequest;
-use super::run::Executor;
 use crate::error::{Code, Error, Result};
 use crate::memory::change::Change;
 use crate::memory::event::EventType;

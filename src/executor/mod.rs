@@ -4,6 +4,8 @@ mod answer;
 mod archive_index;
 mod cache;
 mod envelope;
+mod executor;
+mod figures;
 mod heartbeat;
 mod measures;
 mod read;
@@ -14,7 +16,7 @@ mod summary;
 mod turns;
 
 pub use archive_index::ArchiveSettings;
+pub use executor::Executor;
 pub use heartbeat::DeadChain;
 pub use request::{CallRequest, Guard, Reply};
-pub use run::Executor;
 pub use score::Span;

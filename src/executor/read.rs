@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::run::{Executor, patience};
+use super::executor::{Executor, patience};
 use crate::clock::iso8601;
 use crate::context::assemble;
 use crate::error::{Code, Error, Result};

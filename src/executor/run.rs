@@ -7,71 +7,29 @@ use serde_json::{Map, Value, json};
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
-use super::archive_index::{ARCHIVE_SETTINGS, ArchiveIndex, ArchiveSettings};
-use super::cache::Cores;
 use super::envelope;
+use super::executor::{Executor, no_agent, patience};
+use super::figures::{occupancy, report, report_search, sample};
 use super::heartbeat;
-use super::measures::{Measures, Sample};
-use super::request::{CallRequest, Guard, Reply, check_guarded, key_of, replay_key, request_hash};
-use super::turns::{Turn, Turns};
-use crate::clock::{self, Clock, iso8601};
-use crate::conveyance::{Path, Ratio};
+use super::request::{
+    CallRequest, Guard, Reply, check_guarded, key_hash, key_of, replay_key, request_hash,
+};
+use super::turns::Turn;
+use crate::clock::{self, iso8601};
 use crate::error::{Code, Error, Result};
-use crate::ids::Ids;
 use crate::limits::{
-    ATTEMPTS_MAX, BACKOFF_MS, CALL_MS_MAX, CONFLICT_RETRIES_MAX, EVICT_PARTS_MAX,
-    LEFTOVER_CONFLICTS, MODEL_MS_MAX, QUESTIONS_MAX, REPLAY_S, SESSION_IDLE_MS,
+    CALL_MS_MAX, CONFLICT_RETRIES_MAX, EVICT_PARTS_MAX, LEFTOVER_CONFLICTS, MODEL_MS_MAX,
+    QUESTIONS_MAX, REPLAY_S,
 };
 use crate::memory::change::Change;
 use crate::memory::core::Core;
-use crate::memory::event::{Event, EventType};
-use crate::memory::heartbeat::HeartbeatLimits;
-use crate::memory::{Encoding, TokenCounter, receipt};
+use crate::memory::receipt;
 use crate::meters;
-use crate::models::{Gateway, Tiktoken};
-use crate::policy::{
-    Answers, Depends, Question, Scope, Surroundings, VectorsAnswer, admit, changed_since, tokens,
-};
+use crate::policy::{Answers, Depends, Question, Scope, VectorsAnswer, admit, changed_since};
 use crate::store::{
-    Admin, Applied, Fault, Leftovers, Record, Replay, Ro, Rw, Trips, WriteMode, apply, counted,
-    load, vector_index, vector_setting,
+    Applied, Fault, Leftovers, Record, Replay, Trips, apply, counted, vector_index, vector_setting,
 };
 use crate::tools::{Call, Step};
-
-/// Everything a call needs; shared by all connections.
-pub struct Executor {
-    pub(super) ro: Ro,
-    pub(super) rw: Rw,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) ids: Arc<dyn Ids>,
-    pub(super) counters: Counters,
-    /// What new agents may.
-    pub(super) heartbeat: HeartbeatLimits,
-    model: Option<Gateway>,
-    mode: WriteMode,
-    cores: Cores,
-    turns: Turns,
-    pub(super) archive: Arc<ArchiveIndex>,
-    pub(super) measures: Measures,
-    /// Quiet time that ends a session, in milliseconds.
-    pub(super) session_idle_ms: u64,
-}
-
-/// One counter for each encoding.
-pub(super) struct Counters {
-    o200k: Arc<dyn TokenCounter>,
-    cl100k: Arc<dyn TokenCounter>,
-}
-
-impl Counters {
-    /// The counter of an encoding.
-    pub(super) fn of(&self, encoding: Encoding) -> &Arc<dyn TokenCounter> {
-        match encoding {
-            Encoding::O200kBase => &self.o200k,
-            Encoding::Cl100kBase => &self.cl100k,
-        }
-    }
-}
 
 /// One call on its way.
 struct Run<'a> {
@@ -118,64 +76,18 @@ enum Thought {
 }
 
 impl Executor {
-    /// Puts the parts together.
-    pub fn new(
-        ro: Ro,
-        rw: Rw,
-        clock: Arc<dyn Clock>,
-        ids: Arc<dyn Ids>,
-        model: Option<Gateway>,
-        mode: WriteMode,
-    ) -> Self {
-        let counter = |encoding| Arc::new(Tiktoken::new(encoding)) as Arc<dyn TokenCounter>;
-        let counters =
-            Counters { o200k: counter(Encoding::O200kBase), cl100k: counter(Encoding::Cl100kBase) };
-        Self {
-            ro,
-            rw,
-            clock,
-            ids,
-            counters,
-            heartbeat: HeartbeatLimits::default(),
-            model,
-            mode,
-            cores: Cores::default(),
-            turns: Turns::default(),
-            archive: ArchiveIndex::new(None, ARCHIVE_SETTINGS),
-            measures: Measures::default(),
-            session_idle_ms: SESSION_IDLE_MS,
-        }
-    }
-
-    /// The same, with a user that may make the vector index, and with other bounds for it.
-    #[must_use]
-    pub fn with_archive(self, admin: Admin, settings: ArchiveSettings) -> Self {
-        Self { archive: ArchiveIndex::new(Some(admin), settings), ..self }
-    }
-
-    /// The same, with sessions that end after another quiet time.
-    #[must_use]
-    pub fn with_sessions(mut self, idle_ms: u64) -> Self {
-        self.session_idle_ms = idle_ms;
-        self
-    }
-
-    /// The same, with limits of heartbeats for the agents it will make.
-    #[must_use]
-    pub fn with_heartbeat(self, heartbeat: HeartbeatLimits) -> Self {
-        Self { heartbeat, ..self }
-    }
-
-    /// Loads the rank table of an encoding, so that the first call does not wait for it.
-    pub fn warm(&self, encoding: Encoding) {
-        self.counters.of(encoding).count("warm");
-    }
-
     /// Runs a call to its end, with one span, one log line and its metrics.
     pub async fn call(&self, request: &CallRequest) -> Result<Reply> {
         let begun = clock::now();
         let tool = request.call.name();
-        let span = tracing::info_span!("tool_call", tool, agent = request.agent, outcome = Empty);
+        let key_hash = key_hash(request);
+        let span = tracing::info_span!(
+            "tool_call",
+            tool,
+            agent = request.agent,
+            key_hash,
+            outcome = Empty
+        );
         let work = Box::pin(self.run(request, begun)).instrument(span.clone());
         let (outcome, trips) = counted(work).await;
         let took = begun.elapsed();
@@ -197,6 +109,7 @@ impl Executor {
                 tracing::error!(
                     tool,
                     agent = request.agent,
+                    key_hash,
                     code,
                     duration_ms,
                     trips,
@@ -207,6 +120,7 @@ impl Executor {
             _ => tracing::info!(
                 tool,
                 agent = request.agent,
+                key_hash,
                 code,
                 duration_ms,
                 trips,
@@ -339,114 +253,6 @@ impl Executor {
         let index_ready = chunks > exact_rows_max && vector_index(&self.ro).await?.ready();
         Ok(VectorsAnswer { setting, index_ready, exact_rows_max })
     }
-
-    /// Loads a core, repeating while the database is silent, until the deadline.
-    pub(super) async fn fresh(
-        &self,
-        scope: &Scope,
-        replay_key: &str,
-        deadline: Instant,
-    ) -> Result<(Arc<Core>, Option<Replay>)> {
-        let mut faults = 0;
-        loop {
-            match load(&self.ro, scope, replay_key).await {
-                Ok(loaded) => {
-                    let Some(core) = loaded.core else { return Err(no_agent()) };
-                    return Ok((Arc::new(core), loaded.replay));
-                }
-                Err(fault) => {
-                    self.pause(fault, &mut faults, deadline).await?;
-                }
-            }
-        }
-    }
-
-    /// Waits before a repetition (exponential, jittered, capped), or gives the fault back when it will not pass in time.
-    pub(super) async fn pause(
-        &self,
-        fault: Fault,
-        faults: &mut u32,
-        deadline: Instant,
-    ) -> Result<()> {
-        *faults += 1;
-        let (first, longest) = BACKOFF_MS;
-        let ceiling = (first << (*faults).min(16)).min(longest);
-        let wait = Duration::from_millis(ceiling / 2 + self.ids.below(ceiling / 2 + 1));
-        if !fault.passing() || *faults > ATTEMPTS_MAX || clock::now() + wait > deadline {
-            return Err(fault.into());
-        }
-        tokio::time::sleep(wait).await;
-        Ok(())
-    }
-
-    /// What a step may lean on; a change of encoding counts in the new one.
-    pub(super) fn surroundings<'a>(
-        &'a self,
-        scope: &'a Scope,
-        request: &'a CallRequest,
-        core: &Core,
-        key_hash: &'a str,
-    ) -> Surroundings<'a> {
-        let encoding = match &request.call {
-            Call::PatchAgent(patch) => patch.encoding().unwrap_or(core.encoding),
-            _ => core.encoding,
-        };
-        Surroundings {
-            counter: &**self.counters.of(encoding),
-            unix_ms: self.clock.unix_ms(),
-            ids: &*self.ids,
-            scope,
-            actor: &request.principal.actor,
-            tool: request.call.name(),
-            key_hash,
-        }
-    }
-}
-
-/// The end of a call that begins now and asks no model.
-pub(super) fn patience() -> Instant {
-    clock::now() + Duration::from_millis(CALL_MS_MAX)
-}
-
-/// What a call adds to the measurements. A replay took no part in what it tells of.
-fn sample(request: &CallRequest, outcome: &Result<Value>, trips: Trips, took: Duration) -> Sample {
-    let ms = took.as_secs_f64() * 1000.0;
-    let naive = outcome.as_ref().is_err_and(|e| e.code == Code::LateChunkingRequired);
-    let mut sample = Sample { trips, naive, ..Sample::default() };
-    let Ok(body) = outcome else { return sample };
-    if body["replayed"] == true {
-        return sample;
-    }
-    match request.call.name() {
-        "search_recall" => {
-            let found = body["result"]["results"].as_array().is_some_and(|r| !r.is_empty());
-            sample.took = Some((Path::Recall, ms));
-            sample.found = Some(found);
-            // The answer of a change carries its flush, or null; that of a read has no such field.
-            sample.only_read = body.get("flush").is_none();
-        }
-        "search_archival" => {
-            let count = |name: &str| body["result"][name].as_u64().unwrap_or(0);
-            let dropped = count("post_filter_dropped");
-            sample.took = Some((Path::Archival, ms));
-            sample.filtered = Ratio::of(dropped, dropped + count("k_actual"));
-        }
-        "ingest_archival" => {}
-        _ if request.call.writes() && body["flush"].is_null() => {
-            sample.took = Some((Path::CoreWrite, ms));
-        }
-        _ => {}
-    }
-    sample
-}
-
-/// Tokens in use after a call; none where it was refused.
-fn occupancy(outcome: &Result<Value>) -> Option<u64> {
-    outcome.as_ref().ok()?["tokens"]["occupancy"].as_u64()
-}
-
-pub(super) fn no_agent() -> Error {
-    Error::new(Code::AgentNotFound, "no such agent: create it with PUT /v1/agents/{agent}")
 }
 
 fn curious() -> Error {
@@ -795,68 +601,5 @@ impl Run<'_> {
             created_at: iso8601(now),
             expires_at: now / 1000 + REPLAY_S,
         }
-    }
-}
-
-/// Figures of an archival search that was answered.
-fn report_search(n_probe_given: bool, body: &Value) {
-    if let Some(page) = body["result"]["page"].as_u64() {
-        #[allow(clippy::cast_precision_loss, reason = "pages are few")]
-        metrics::histogram!(meters::ARCHIVAL_PAGE_DEPTH).record(page as f64);
-    }
-    if n_probe_given && body["result"]["nProbe"].is_u64() {
-        metrics::counter!(meters::NPROBE_OVERRIDES, "by" => "caller").increment(1);
-    }
-}
-
-/// Figures of a change that was written.
-fn report(change: &Change, tool: &'static str) {
-    metrics::counter!(meters::SPOOLED, "tool" => tool).increment(u64::from(change.spooled()));
-    let now = tokens(&change.after);
-    for (name, value) in [
-        (meters::TOKEN_SYSTEM, now.system),
-        (meters::TOKEN_WORKING, now.working),
-        (meters::TOKEN_FIFO, now.fifo),
-        (meters::TOKEN_SUMMARY, now.summary),
-        (meters::TOKEN_NOTICES, now.notices),
-        (meters::TOKEN_FREE, now.free),
-    ] {
-        #[allow(
-            clippy::cast_precision_loss,
-            reason = "a gauge is a double; windows are far below 2^53"
-        )]
-        metrics::gauge!(name).set(value as f64);
-    }
-    heartbeat::count(change);
-    #[allow(
-        clippy::cast_precision_loss,
-        reason = "a share is a double; windows are far below 2^53"
-    )]
-    let share = now.occupancy as f64 / change.after.context_window.max(1) as f64;
-    metrics::gauge!(meters::WINDOW_SHARE).set(share);
-    let warned = change.after.counters.warnings - change.before.counters.warnings;
-    metrics::counter!(meters::WARNINGS).increment(warned);
-    if let Some(ingest) = &change.ingest {
-        metrics::counter!(meters::CHUNKS, "outcome" => "compliant")
-            .increment(ingest.manifest.chunks);
-    }
-    if let Some(evict) = &change.evict {
-        metrics::counter!(meters::FLUSHES).increment(1);
-        metrics::counter!(meters::EVICTED).increment(evict.evicted_count);
-        change.events.iter().filter(|e| e.kind == EventType::Flush).for_each(report_drift);
-    }
-}
-
-/// Drift of the summary that came with a flush.
-fn report_drift(flush: &Event) {
-    let number = |name: &str| flush.details.get(name).and_then(Value::as_f64);
-    if let Some(similarity) = number("similarity") {
-        metrics::histogram!(meters::SUMMARY_SIMILARITY).record(similarity);
-    }
-    if let Some(lost) = number("information_drift") {
-        metrics::histogram!(meters::SUMMARY_LOSS).record(lost);
-    }
-    if let Some(alarm) = flush.details.get("alarm").and_then(Value::as_str) {
-        metrics::counter!(meters::DRIFT_ALARMS, "why" => alarm.to_owned()).increment(1);
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::executor::Executor;
 use super::measures::{Measured, Session};
-use super::run::Executor;
 use crate::clock::iso8601;
 use crate::conveyance::{
     Considered, Inputs, Noted, Places, Ratio, Tier, Why, report, session_start, tally,
@@ -58,7 +58,7 @@ impl Executor {
         }
     }
 
-    /// Shows how the vector index stands (TM-05). Without an answer the figures stay: the probes tell of a tier that is down.
+    /// Shows how the vector index stands. Without an answer the figures stay: the probes tell of a tier that is down.
     pub async fn show_vector_index(&self) {
         match store::vector_index(&self.ro).await {
             Ok(index) => {
@@ -101,7 +101,7 @@ impl Executor {
         } else {
             match self.patiently(|| store::load_score(&self.ro, scope)).await {
                 Ok(Some(rows)) => Some(rows),
-                Ok(None) => return Err(super::run::no_agent()),
+                Ok(None) => return Err(super::executor::no_agent()),
                 // A tier is down and the score is zero, whatever else could have been counted.
                 Err(_) if !measured.down.is_empty() => None,
                 Err(error) => return Err(error),

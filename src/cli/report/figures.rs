@@ -176,8 +176,8 @@ mod tests {
             figures.points.iter().map(|p| (p.occupancy(), p.evicts)).collect();
         assert_eq!(full, [(56, false), (46, true), (60, false)]);
         assert_eq!(figures.evictions[0], json!({"evicted_count": 4, "ts": "t3"}));
-        let ends: Vec<_> = figures.chains.iter().map(|c| c.ended.clone().unwrap().2).collect();
-        assert_eq!(ends, ["tokens", "depth"]);
+        let ends: Vec<_> = figures.chains.iter().map(|c| c.ended.clone().unwrap()).collect();
+        assert_eq!(ends, [(3, 9, "tokens".into()), (1, 2, "depth".into())]);
         assert_eq!(figures.writes, [("append_fifo".into(), 2), ("search_recall".into(), 1)]);
         assert_eq!((figures.searches(), figures.warnings, figures.errors.len()), (1, 1, 1));
     }

@@ -1,0 +1,121 @@
+//! The figures of a call: what the metrics and the session's measurements take from it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::heartbeat;
+use super::measures::Sample;
+use super::request::CallRequest;
+use crate::conveyance::{Path, Ratio};
+use crate::error::{Code, Result};
+use crate::memory::change::Change;
+use crate::memory::event::{Event, EventType};
+use crate::meters;
+use crate::policy::tokens;
+use crate::store::Trips;
+
+/// What a call adds to the measurements. A replay took no part in what it tells of.
+pub(super) fn sample(
+    request: &CallRequest,
+    outcome: &Result<Value>,
+    trips: Trips,
+    took: Duration,
+) -> Sample {
+    let ms = took.as_secs_f64() * 1000.0;
+    let naive = outcome.as_ref().is_err_and(|e| e.code == Code::LateChunkingRequired);
+    let mut sample = Sample { trips, naive, ..Sample::default() };
+    let Ok(body) = outcome else { return sample };
+    if body["replayed"] == true {
+        return sample;
+    }
+    match request.call.name() {
+        "search_recall" => {
+            let found = body["result"]["results"].as_array().is_some_and(|r| !r.is_empty());
+            sample.took = Some((Path::Recall, ms));
+            sample.found = Some(found);
+            // The answer of a change carries its flush, or null; that of a read has no such field.
+            sample.only_read = body.get("flush").is_none();
+        }
+        "search_archival" => {
+            let count = |name: &str| body["result"][name].as_u64().unwrap_or(0);
+            let dropped = count("post_filter_dropped");
+            sample.took = Some((Path::Archival, ms));
+            sample.filtered = Ratio::of(dropped, dropped + count("k_actual"));
+        }
+        "ingest_archival" => {}
+        _ if request.call.writes() && body["flush"].is_null() => {
+            sample.took = Some((Path::CoreWrite, ms));
+        }
+        _ => {}
+    }
+    sample
+}
+
+/// Tokens in use after a call; none where it was refused.
+pub(super) fn occupancy(outcome: &Result<Value>) -> Option<u64> {
+    outcome.as_ref().ok()?["tokens"]["occupancy"].as_u64()
+}
+
+/// Figures of an archival search that was answered.
+pub(super) fn report_search(n_probe_given: bool, body: &Value) {
+    if let Some(page) = body["result"]["page"].as_u64() {
+        #[allow(clippy::cast_precision_loss, reason = "pages are few")]
+        metrics::histogram!(meters::ARCHIVAL_PAGE_DEPTH).record(page as f64);
+    }
+    if n_probe_given && body["result"]["nProbe"].is_u64() {
+        metrics::counter!(meters::NPROBE_OVERRIDES, "by" => "caller").increment(1);
+    }
+}
+
+/// Figures of a change that was written.
+pub(super) fn report(change: &Change, tool: &'static str) {
+    metrics::counter!(meters::SPOOLED, "tool" => tool).increment(u64::from(change.spooled()));
+    let now = tokens(&change.after);
+    for (name, value) in [
+        (meters::TOKEN_SYSTEM, now.system),
+        (meters::TOKEN_WORKING, now.working),
+        (meters::TOKEN_FIFO, now.fifo),
+        (meters::TOKEN_SUMMARY, now.summary),
+        (meters::TOKEN_NOTICES, now.notices),
+        (meters::TOKEN_FREE, now.free),
+    ] {
+        #[allow(
+            clippy::cast_precision_loss,
+            reason = "a gauge is a double; windows are far below 2^53"
+        )]
+        metrics::gauge!(name).set(value as f64);
+    }
+    heartbeat::count(change);
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "a share is a double; windows are far below 2^53"
+    )]
+    let share = now.occupancy as f64 / change.after.context_window.max(1) as f64;
+    metrics::gauge!(meters::WINDOW_SHARE).set(share);
+    let warned = change.after.counters.warnings - change.before.counters.warnings;
+    metrics::counter!(meters::WARNINGS).increment(warned);
+    if let Some(ingest) = &change.ingest {
+        metrics::counter!(meters::CHUNKS, "outcome" => "compliant")
+            .increment(ingest.manifest.chunks);
+    }
+    if let Some(evict) = &change.evict {
+        metrics::counter!(meters::FLUSHES).increment(1);
+        metrics::counter!(meters::EVICTED).increment(evict.evicted_count);
+        change.events.iter().filter(|e| e.kind == EventType::Flush).for_each(report_drift);
+    }
+}
+
+/// Drift of the summary that came with a flush.
+fn report_drift(flush: &Event) {
+    let number = |name: &str| flush.details.get(name).and_then(Value::as_f64);
+    if let Some(similarity) = number("similarity") {
+        metrics::histogram!(meters::SUMMARY_SIMILARITY).record(similarity);
+    }
+    if let Some(lost) = number("information_drift") {
+        metrics::histogram!(meters::SUMMARY_LOSS).record(lost);
+    }
+    if let Some(alarm) = flush.details.get("alarm").and_then(Value::as_str) {
+        metrics::counter!(meters::DRIFT_ALARMS, "why" => alarm.to_owned()).increment(1);
+    }
+}
