@@ -132,7 +132,7 @@ pub const SUMMARY_TRIES_MAX: usize = 6;
 /// Chunks of one ingest; a document of more is given in several, each with a `doc_id` of its own.
 pub const CHUNKS_MAX: usize = 512;
 /// Longest text of one chunk, in bytes.
-pub const CHUNK_BYTES_MAX: usize = 64 * 1024;
+pub const CHUNK_BYTES_MAX: usize = 32 * 1024;
 /// Longest name of an archived document, in bytes; it is hashed, so its characters are free.
 pub const DOC_ID_BYTES_MAX: usize = 256;
 /// Longest provenance of a document or chunk, in bytes of its JSON.
@@ -151,6 +151,8 @@ pub const ARCHIVAL_LIMIT: (u64, u64) = (10, 40);
 pub const PAGE_TOKENS_MAX: u64 = 512;
 /// Tokens of a page that what is said of one passage may take beside its text.
 pub const PAGE_META_TOKENS_MAX: u64 = 256;
+/// Times a part of a passage is shortened to fit its page before it is halved instead.
+pub const PAGE_CUT_TRIES_MAX: usize = 8;
 /// Longest `query_text` of `search_archival`, in bytes.
 pub const SEARCH_TEXT_BYTES_MAX: usize = 8 * 1024;
 /// Most cells that a search may look into.
@@ -159,8 +161,8 @@ pub const N_PROBE_MAX: u32 = 32;
 pub const NEAR_FETCH: u64 = 8;
 /// Rows that the second, wider look takes.
 pub const NEAR_FETCH_MAX: u64 = 1_280;
-/// Length of the id of a spooled entry (a UUID), to know beforehand what a notice of it costs.
-pub const SPOOL_ID_BYTES: usize = 36;
+/// Length of the id of a spooled entry (a UUID), to know beforehand what a notice of it costs at most.
+pub const SPOOL_ID_BYTES: u64 = 36;
 /// Cells that a search looks into unless it or the database says otherwise (`defaultNProbe` of a new vector setting).
 pub const N_PROBE_DEFAULT: u32 = 8;
 /// Largest `max_chain_depth` an agent may have.

@@ -153,6 +153,7 @@ codes! {
     GraphCreateMalformedOrphanList = 1936, 400, "malformed orphan collection list";
     GraphCollectionUsedInOrphans = 1938, 400, "collection used in orphans";
     GraphEdgeColDoesNotExist = 1939, 400, "edge collection does not exist or is not part of the graph";
+    GraphEmpty = 1940, 400, "empty graph";
     GraphMustNotDropCollection = 1942, 500, "must not drop collection while part of graph";
     GraphReferencedVertexCollectionNotInGraph = 1947, 400, "referenced vertex collection not part of graph";
     GraphNoVertexCollection = 1949, 400, "vertex collection not part of graph";

@@ -66,6 +66,9 @@ pub const DEFINITION_LOCK_WAIT_MS: u64 = 30_000;
 pub const TRAVERSAL_DEPTH_MAX: u64 = 10_000;
 /// Edges that one traversal may look at.
 pub const TRAVERSAL_EDGES_MAX: u64 = 100_000_000;
+/// Stack of a thread that runs queries, in bytes: the deepest text that is parsed takes less than half of it in a build without
+/// optimisation (only what is touched takes memory).
+pub const QUERY_STACK_BYTES: usize = 16 << 20;
 /// Milliseconds between two looks at idle stream transactions.
 pub const SWEEP_INTERVAL_MS: u64 = 1_000;
 /// Bytes of the centroids of one vector index; they are kept in memory once a query or a write has asked for them.
@@ -98,6 +101,8 @@ pub const VIEW_BATCH_BYTES: usize = 16 << 20;
 pub const VIEW_DRAIN_BATCHES_MAX: usize = 1000;
 /// Terms that a view holds of one document.
 pub const VIEW_DOCUMENT_TERMS_MAX: usize = 1_000_000;
+/// Bytes of the terms that a view holds of one document; each of them has its path in front.
+pub const VIEW_DOCUMENT_TERM_BYTES_MAX: usize = 64 << 20;
 /// Terms of a range, prefix or pattern that add to scores, the most frequent ones; the others match alone (ArangoDB: 128).
 pub const VIEW_SCORED_TERMS_MAX: usize = 128;
 /// Milliseconds between two commits of views (ArangoDB: `commitIntervalMsec` 1000).

@@ -42,6 +42,7 @@ impl Session {
         match words.as_slice() {
             ["collection", name] => self.collection(name, CollectionKind::Document),
             ["edges", name] => self.collection(name, CollectionKind::Edge),
+            ["graph", name] => self.graph(name, ""),
             ["graph", name, rest] => self.graph(name, rest),
             ["index", name, rest] => self.index(name, rest),
             ["vectors", name, rest] => self.vectors(name, rest),
@@ -85,7 +86,7 @@ impl Session {
         let graph = Graph {
             name: name.to_owned(),
             rev: String::new(),
-            edge_definitions: rest.split(' ').map(definition).collect(),
+            edge_definitions: rest.split_whitespace().map(definition).collect(),
             orphan_collections: Vec::new(),
         };
         self.engine.put_graph(DATABASE, graph)

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::limits::PAGE_META_TOKENS_MAX;
+use crate::limits::{PAGE_CUT_TRIES_MAX, PAGE_META_TOKENS_MAX};
 use crate::memory::archive::{FoundPassage, Span};
 use crate::memory::page::plain;
 use crate::memory::tokens::TokenCounter;
@@ -35,8 +35,7 @@ pub fn pages(counter: &dyn TokenCounter, rows: &[FoundPassage], tokens_max: u64)
         let mut start = 0;
         loop {
             let end = passage.text.len();
-            let whole = shown(counter, passage, start, end);
-            if fits(counter, &there, &whole, tokens_max) {
+            if let Some(whole) = whole(counter, &there, passage, start, tokens_max) {
                 there.push(whole);
                 pieces.push(Piece { row, start, end, page });
                 break;
@@ -58,41 +57,66 @@ pub fn pages(counter: &dyn TokenCounter, rows: &[FoundPassage], tokens_max: u64)
     pieces
 }
 
-fn fits(counter: &dyn TokenCounter, there: &[Value], next: &Value, tokens_max: u64) -> bool {
+/// The rest of a passage, if it fits a page beside what is there already.
+fn whole(
+    counter: &dyn TokenCounter,
+    there: &[Value],
+    passage: &FoundPassage,
+    start: usize,
+    tokens_max: u64,
+) -> Option<Value> {
+    let text = &passage.text;
+    let reach = text.floor_char_boundary((start + stretch(tokens_max)).min(text.len()));
+    if reach < text.len() && counter.count(&text[start..reach]) > tokens_max {
+        return None;
+    }
+    let next = shown(counter, passage, start, text.len());
     let mut all = there.to_vec();
     all.push(next.clone());
-    page_cost(counter, &all) <= tokens_max
+    (page_cost(counter, &all) <= tokens_max).then_some(next)
 }
 
-/// The end of the longest part from `start` on that fills a page alone; at least one character, so that paging gets on.
+/// The end of a part from `start` on that fills most of a page alone; at least one character, so that paging gets on. How far a page
+/// reaches is guessed from a stretch that is too long for it, and the guess is shortened until it fits.
 fn cut(counter: &dyn TokenCounter, passage: &FoundPassage, start: usize, tokens_max: u64) -> usize {
     let text = &passage.text;
-    let at = |wanted: usize| text.floor_char_boundary(wanted.min(text.len()));
     let first = start + text[start..].chars().next().map_or(0, char::len_utf8);
-    let fits = |end: usize| fits(counter, &[], &shown(counter, passage, start, end), tokens_max);
-    // No token is longer than this, so that a far end need not be counted.
-    const BYTES_PER_TOKEN_MAX: usize = 128;
-    let reach =
-        usize::try_from(tokens_max).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN_MAX);
-    let (mut low, mut high) = (first, at(start.saturating_add(reach)));
-    while low < high {
-        let middle = at(low + (high - low).div_ceil(2)).max(low);
-        if middle == low {
-            break;
+    let cost = |end: usize| page_cost(counter, &[shown(counter, passage, start, end)]);
+    let at = |length: usize| text.floor_char_boundary((start + length).min(text.len())).max(first);
+    let bare = cost(start);
+    let room = tokens_max.saturating_sub(bare).max(1);
+    let mut length = stretch(tokens_max);
+    for _ in 0..PAGE_CUT_TRIES_MAX {
+        let end = at(length);
+        let found = cost(end);
+        if found <= tokens_max {
+            return between_words(text, start, end);
         }
-        if fits(middle) {
-            low = middle;
-        } else {
-            high = at(middle - 1);
-        }
+        let taken = (end - start) as u64;
+        let guess = taken.saturating_mul(room) / found.saturating_sub(bare).max(1);
+        length = usize::try_from(guess.min(taken) * 97 / 100).unwrap_or(0);
     }
-    let words_end = text[start..low].rfind(char::is_whitespace).map(|space| start + space);
-    // A cut between words, unless that would leave half of the page empty; the white space stays with the first part.
-    let between = words_end.map(|end| end + text[end..].chars().next().map_or(0, char::len_utf8));
-    match between.filter(|&end| low < text.len() && end > start + (low - start) / 2 && fits(end)) {
-        Some(end) => end,
-        None => low,
+    let mut end = at(length);
+    while cost(end) > tokens_max && end > first {
+        end = at((end - start) / 2);
     }
+    end
+}
+
+/// A cut behind white space, unless that would leave half of the page empty; the white space stays with the first part.
+fn between_words(text: &str, start: usize, end: usize) -> usize {
+    if end == text.len() {
+        return end;
+    }
+    let space = text[start..end].rfind(char::is_whitespace).map(|space| start + space);
+    let behind = space.map(|at| at + text[at..].chars().next().map_or(0, char::len_utf8));
+    behind.filter(|&cut| cut > start + (end - start) / 2).unwrap_or(end)
+}
+
+/// Bytes that surely are more than so many tokens of prose; what is longer need not be counted whole to know that it does not fit.
+fn stretch(tokens: u64) -> usize {
+    const BYTES_PER_TOKEN: usize = 16;
+    usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN)
 }
 
 /// A passage, or the part of it between two places, as it stands on a page.
@@ -147,11 +171,21 @@ fn meta(counter: &dyn TokenCounter, passage: &FoundPassage) -> Map<String, Value
         .into_iter()
         .filter_map(|name| Some((name.to_owned(), short(name)?.into())))
         .collect();
-    value.insert("provenance".into(), Value::Object(kept));
     value.insert("provenance_cut".into(), true.into());
+    let mut short = value.clone();
+    short.insert("provenance".into(), Value::Object(kept));
+    if cost(&short) <= PAGE_META_TOKENS_MAX {
+        return short;
+    }
+    let end = passage.doc_id.floor_char_boundary(passage.doc_id.len().min(SHORT_BYTES_MAX));
+    if end < passage.doc_id.len() {
+        value.insert("doc_id".into(), format!("{}…", &passage.doc_id[..end]).into());
+    }
     value
 }
 
+/// Bytes of a document's name that are kept when even that is too much; its passage still has its id.
+const SHORT_BYTES_MAX: usize = 48;
 /// Tokens of a source or owner that is kept when a provenance is cut.
 const SHORT_TOKENS_MAX: u64 = 48;
 
@@ -246,6 +280,37 @@ mod tests {
         assert_eq!(second["part"]["start"], from);
         assert_eq!(second["part"]["of"], long.chars().count());
         assert_eq!(second["offset"]["start"], 10 + from);
+    }
+
+    /// One token for each letter: nothing costs more.
+    struct Letters;
+
+    impl TokenCounter for Letters {
+        fn encoding(&self) -> Encoding {
+            Encoding::O200kBase
+        }
+
+        fn count(&self, text: &str) -> u64 {
+            text.chars().count() as u64
+        }
+    }
+
+    #[test]
+    fn the_longest_names_leave_room_for_a_text() {
+        let mut row = passage(
+            &"f".repeat(32),
+            &"word ".repeat(500),
+            json!({"owner": "o".repeat(193), "source": "s"}),
+        );
+        row.doc_id = "d".repeat(256);
+        row.chunk_id = "c".repeat(128);
+        let rows = [row];
+        let pieces = pages(&Letters, &rows, 512);
+        assert_eq!(pieces.last().map(|p| p.end), Some(2_500));
+        for piece in &pieces {
+            let value = shown(&Letters, &rows[0], piece.start, piece.end);
+            assert!(page_cost(&Letters, &[value]) <= 512, "{piece:?}");
+        }
     }
 
     #[test]

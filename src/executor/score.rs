@@ -61,8 +61,10 @@ impl Executor {
     /// Shows how the vector index stands (TM-05). Without an answer the figures stay: the probes tell of a tier that is down.
     pub async fn show_vector_index(&self) {
         match store::vector_index(&self.ro).await {
-            // What it tells in words belongs to readiness.
-            Ok(index) => drop(self.archive.report(&index)),
+            Ok(index) => {
+                metrics::gauge!(meters::VECTOR_READY).set(if index.ready() { 1.0 } else { 0.0 });
+                metrics::gauge!(meters::VECTOR_LISTS).set(index.n_lists.unwrap_or(0) as f64);
+            }
             Err(fault) => tracing::debug!(%fault, "no look at the vector index"),
         }
     }

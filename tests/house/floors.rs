@@ -45,6 +45,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("embedded/src/catalog/databases.rs", "engine", "methods of the engine, by their noun"),
     ("embedded/src/catalog/indexes.rs", "engine", "methods of the engine, by their noun"),
     ("embedded/src/catalog/others.rs", "engine", "methods of the engine, by their noun"),
+    ("embedded/src/catalog/vectors.rs", "engine", "methods of the engine, by their noun"),
     ("embedded/src/txn/registry.rs", "engine", "methods of the engine, by their noun"),
     ("embedded/src/data/ttl.rs", "catalog", "the sweeper looks for indexes in every database"),
     ("embedded/src/data/training.rs", "catalog", "the trainer looks for indexes in every database"),

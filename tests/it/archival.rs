@@ -119,7 +119,7 @@ async fn a_document_goes_in_whole_with_everything_that_describes_it() {
 async fn what_is_wrong_is_refused_whole() {
     let (_home, _server, database, ada) = stage().await;
     let nothing = archive(&database).await;
-    let long = "x".repeat(64 * 1024 + 1);
+    let long = "x".repeat(32 * 1024 + 1);
     let many: Vec<String> = (0..513).map(|n| format!("chunk {n}")).collect();
     for (changes, field) in [
         (json!({"doc_id": ""}), "doc_id"),

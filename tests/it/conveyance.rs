@@ -336,6 +336,17 @@ async fn searches_count_as_hits_whether_they_write_or_only_read() {
     let gauge = metric(&home, "metrics.sock", "vctx_recall_hit_rate").await;
     assert_eq!(gauge, Some(2.0 / 3.0));
 
+    // A copy that leaves the queue is not lost: what it copies stays where it was.
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    let told = score(&ada, "session").await;
+    let kept = &told["terms"]["W"];
+    assert_eq!(
+        (&kept["messages"]["copies"], &kept["messages"]["queued"]),
+        (&json!(1), &json!(0)),
+        "{told:#}"
+    );
+    assert_eq!((&kept["conservation"]["value"], &told["flags"]), (&json!(1.0), &json!([])));
+
     // What wrote is in the database; what only read was this process's.
     assert!(server.stop().await.success());
     let _server = home.serve().await;

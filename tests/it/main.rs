@@ -45,6 +45,7 @@ mod one_effect;
 mod one_transaction;
 mod plans;
 mod races;
+mod readme;
 mod recall;
 mod setup;
 mod tamper;

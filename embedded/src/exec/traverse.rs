@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::executor::{Executor, Flow, Pass};
 use crate::error::{Code, Error, Result};
-use crate::expr::{Row, eval};
+use crate::expr::{Expr, Row, eval};
 use crate::limits::{TRAVERSAL_DEPTH_MAX, TRAVERSAL_EDGES_MAX};
-use crate::plan::{Followed, Order, Traversal, UniqueVertices};
+use crate::plan::{Followed, Order, Traversal, UniqueVertices, invalid_start, names_no_vertex};
 use crate::schema::{Collection, IndexKind};
 use crate::syntax::Direction;
 use crate::txn::IndexRange;
@@ -48,6 +48,8 @@ struct Walk<'q> {
     met: HashSet<Arc<str>>,
     edges: u64,
     held: u64,
+    /// Whether nothing that lies ahead holds the current vertex yet.
+    unheld: bool,
 }
 
 impl Drop for Step {
@@ -131,6 +133,7 @@ impl<'q> Executor<'q> {
             met: HashSet::from([Arc::clone(&start.id)]),
             edges: 0,
             held: 0,
+            unheld: true,
         };
         let mut next = Some(start);
         while let Some(step) = next {
@@ -159,9 +162,13 @@ impl<'q> Executor<'q> {
         self.budget.release_to(self.budget.held().saturating_sub(held));
     }
 
-    /// The start vertex: none, with warning 10 for a value that names no vertex, silently for one that is not there.
+    /// The start vertex: none, with warning 10, for a value that names no vertex; 1501 for a bind that cannot. One that is
+    /// not there is null, silently: its edges are followed all the same.
     fn start(&mut self, traversal: &'q Traversal, row: &mut Row) -> Result<Option<Arc<Step>>> {
         let value = eval(&traversal.start, row, self.binds, self)?;
+        if matches!(traversal.start, Expr::Bind(_)) && names_no_vertex(&value) {
+            return Err(invalid_start());
+        }
         let id = match &value {
             Value::Object(object) => object.get("_id").cloned().unwrap_or_default(),
             other => other.clone(),
@@ -170,16 +177,9 @@ impl<'q> Executor<'q> {
         let Some((collection, key)) = id.split_once('/') else { return self.bad_start() };
         let Some(collection) = self.database.collections.get(collection) else { return Ok(None) };
         self.stats.scanned_index += 1;
-        let vertex = self.transaction.get(collection, key)?;
-        Ok(vertex.map(|vertex| {
-            Arc::new(Step {
-                parent: None,
-                edge: Value::Null,
-                id: Arc::clone(&id),
-                vertex,
-                depth: 0,
-            })
-        }))
+        let vertex = self.transaction.get(collection, key)?.unwrap_or_default();
+        let id = Arc::clone(&id);
+        Ok(Some(Arc::new(Step { parent: None, edge: Value::Null, id, vertex, depth: 0 })))
     }
 
     fn bad_start(&mut self) -> Result<Option<Arc<Step>>> {
@@ -219,7 +219,8 @@ impl<'q> Executor<'q> {
         row: &mut Row,
     ) -> Result<Flow> {
         let traversal = walk.traversal;
-        let emits = step.depth >= traversal.min;
+        let missing_start = step.depth == 0 && step.vertex.is_null();
+        let emits = step.depth >= traversal.min && !missing_start;
         if emits || traversal.prune.is_some() {
             row[traversal.vertex] = step.vertex.clone();
             if let Some(edge) = traversal.edge {
@@ -251,6 +252,7 @@ impl<'q> Executor<'q> {
             let message = format!("traversal deeper than {TRAVERSAL_DEPTH_MAX} edges");
             return Err(Error::new(Code::ResourceLimit, message));
         }
+        walk.unheld = true;
         for Followed { collection, direction } in &walk.traversal.edges {
             let collection = &*self.plan.collections[*collection].collection;
             match direction {
@@ -297,7 +299,10 @@ impl<'q> Executor<'q> {
                 if second && id == step.id || !walk.allows(step, &edge, &id) {
                     continue;
                 }
-                let bytes = edge.size_bytes() + id.len() + STEP_BYTES;
+                // The vertex stays as long as one of its edges lies ahead.
+                let held = std::mem::take(&mut walk.unheld);
+                let vertex = if held { step.vertex.size_bytes() } else { 0 };
+                let bytes = edge.size_bytes() + id.len() + STEP_BYTES + vertex;
                 self.budget.hold(bytes)?;
                 let bytes = bytes as u64;
                 walk.held += bytes;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::error::{Code, Error, Result};
+use crate::limits::QUERY_STACK_BYTES;
 
 /// How long a thread waits for work before it ends.
 const IDLE_MAX: Duration = Duration::from_secs(10);
@@ -66,7 +67,7 @@ impl Threads {
             return Ok(());
         }
         let idle = Arc::clone(&self.idle);
-        let thread = std::thread::Builder::new().name("query".into());
+        let thread = std::thread::Builder::new().name("query".into()).stack_size(QUERY_STACK_BYTES);
         let spawned = thread.spawn(move || work(&idle, job));
         spawned.map(drop).map_err(|_| Error::of(Code::QueueFull))
     }

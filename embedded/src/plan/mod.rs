@@ -19,3 +19,4 @@ pub use node::{
     ViewScorer, Write, WriteKind,
 };
 pub use rules::writes;
+pub use traversal::{invalid_start, names_no_vertex};

@@ -37,6 +37,9 @@ impl Builder<'_> {
         self.read_anything("traversal")?;
         let (min, max) = self.depth(traversal.depth.as_ref())?;
         let start = self.expression(&traversal.start)?;
+        if matches!(&start, Expr::Const(value) if names_no_vertex(value)) {
+            return Err(invalid_start());
+        }
         let options = self.traversal_options(traversal.options.as_ref())?;
         let graph = traversal.graph.as_ref().map(|name| self.graph(name)).transpose()?;
         let reach = match &graph {
@@ -120,6 +123,9 @@ impl Builder<'_> {
         direction: Direction,
         options: &TraversalOptions,
     ) -> Result<Reach> {
+        if graph.edge_definitions.is_empty() {
+            return Err(Error::of(Code::GraphEmpty));
+        }
         let mut reach = Reach::default();
         for definition in &graph.edge_definitions {
             if options.follows(&definition.collection) {
@@ -253,6 +259,17 @@ fn names_of(options: &Value, attribute: &str) -> Result<Vec<Name>> {
 
 fn bad(message: impl Into<String>) -> Error {
     Error::new(Code::BadParameter, message)
+}
+
+/// Whether a value of a text or a bind is refused as a start, and not just warned of.
+pub fn names_no_vertex(value: &Value) -> bool {
+    matches!(value, Value::Null | Value::Bool(_)) || value.is_number()
+}
+
+/// Error 1501 for such a start.
+pub fn invalid_start() -> Error {
+    let message = "invalid start vertex: it must be an id or an object with _id";
+    Error::new(Code::QueryParse, message)
 }
 
 fn invalid_depth() -> Error {

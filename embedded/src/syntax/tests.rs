@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::error::Code;
+use crate::limits::QUERY_STACK_BYTES;
 use crate::value::Value;
 
 /// Prints with every parenthesis, so that precedence shows.
@@ -115,6 +116,12 @@ fn faults_name_their_place() {
 
 #[test]
 fn nesting_has_an_end() {
+    // On a stack as queries have it: a test's own is smaller.
+    let thread = std::thread::Builder::new().stack_size(QUERY_STACK_BYTES).spawn(nested);
+    thread.expect("a thread").join().expect("nesting ends by its limit");
+}
+
+fn nested() {
     let deep = |n: usize, open: &str, close: &str| {
         format!("RETURN {}1{}", open.repeat(n), close.repeat(n))
     };

@@ -54,8 +54,8 @@ pub(crate) fn markdown(origin: &Origin, findings: &[Finding]) -> String {
     head(&mut text, origin);
     line!(
         text,
-        "\n| scenario | rows (of full scale) | p50 ms | p90 | p99 | p99.9 | max | level p99 | held | per second done / due | failed | recall |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|"
+        "\n| scenario | rows (of full scale) | p50 ms | p90 | p99 | p99.9 | max | level p99 | held | per second done / due | calls | failed | recall |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|"
     );
     for finding in findings {
         row(&mut text, finding);
@@ -133,7 +133,7 @@ fn row(text: &mut String, finding: &Finding) {
     let recall = finding.recall.map_or("–".to_owned(), |r| format!("{r:.3}"));
     line!(
         text,
-        "| {} | {rows} | {} | {} | {} | {} | {} | {} | {held} | {:.1} / {:.1} | {} | {recall} |",
+        "| {} | {rows} | {} | {} | {} | {} | {} | {} | {held} | {:.1} / {:.1} | {} | {} | {recall} |",
         finding.title,
         ms(0.5),
         ms(0.9),
@@ -143,6 +143,7 @@ fn row(text: &mut String, finding: &Finding) {
         finding.level_ms,
         outcome.rate.1,
         outcome.rate.0,
+        outcome.answered(),
         outcome.failed
     );
 }
