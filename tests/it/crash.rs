@@ -2,17 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::archival::{circle, eager};
+use crate::archival::circle;
 use crate::chance::{Chance, setting};
 use crate::count;
 use crate::database::Database;
-use crate::home::{Home, Process, TORN_TAIL};
-use crate::proxy::{Phase, Proxy};
+use crate::killer::{Stage, Victim, choose, somebody_dies};
+use crate::proxy::Phase;
 use crate::talk::{Agent, said};
 use crate::truths::{
     Logged, assert_archive, assert_chains, assert_log, assert_no_dead_chain, assert_vectors,
@@ -34,79 +33,12 @@ const WORDS_MAX: usize = 60;
 /// Rounds after which dead chains are waited for.
 const SWEEP_ROUNDS: u64 = 5;
 
-/// Who is killed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Victim {
-    Server,
-    Engine,
-    Both,
-}
-
 /// One call as the client knows it.
 struct Sent {
     key: String,
     tool: &'static str,
     arguments: Value,
     answer: Value,
-}
-
-/// The processes, and the phase in which they were last killed.
-struct Stage {
-    home: Home,
-    engine: Process,
-    server: Process,
-    writes: Arc<Proxy>,
-    hit: Arc<Mutex<Option<Phase>>>,
-}
-
-impl Stage {
-    async fn new() -> Stage {
-        let home = Home::new();
-        let engine = home.engine().await;
-        let writes = Arc::new(Proxy::start(&home.path("rw.sock"), &home.path("engine.sock")));
-        let server = start_server(&home, false).await;
-        Stage { home, engine, server, writes, hit: Arc::default() }
-    }
-
-    /// Arms the proxy: at this byte these processes die.
-    fn arm(&self, victim: Victim, phase: Phase, byte: u64, pause: Duration) {
-        let (engine, server) = (self.engine.clone(), self.server.clone());
-        let hit = Arc::clone(&self.hit);
-        let action = move |phase| {
-            if victim != Victim::Engine {
-                server.kill();
-            }
-            if victim != Victim::Server {
-                engine.kill();
-            }
-            *hit.lock().expect("a phase") = Some(phase);
-        };
-        self.writes.at_byte(phase, byte, pause, Box::new(action));
-    }
-
-    /// Starts again whatever is dead.
-    async fn revive(&mut self, stream: bool) {
-        if self.engine.ended().is_some() {
-            self.engine = self.home.engine().await;
-            self.engine.expect(TORN_TAIL);
-        }
-        if self.server.ended().is_some() {
-            self.server = start_server(&self.home, stream).await;
-        }
-    }
-}
-
-/// A server whose every write is a stream transaction, or only its evictions.
-async fn start_server(home: &Home, stream: bool) -> Process {
-    let mode = if stream { "stream" } else { "auto" };
-    let mut tuning = eager();
-    tuning.environment.push(("VCTX_STORE__WRITE_MODE".into(), mode.into()));
-    let server = home.server("vctx.sock", "rw.sock", "engine-ro.sock", &tuning).await;
-    // What a dead engine makes of calls and reads.
-    for text in ["call failed", "read failed", "a job failed"] {
-        server.expect(text);
-    }
-    server
 }
 
 /// A word that stands in the text of one call only.
@@ -371,17 +303,6 @@ impl Story {
     }
 }
 
-/// Waits until a process of the stage is gone.
-async fn somebody_dies(stage: &Stage) {
-    while stage.hit.lock().expect("a phase").is_none() {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    // The engine's death is for the server to survive; only a restart helps it.
-    while stage.engine.ended().is_none() && stage.server.ended().is_none() {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-}
-
 impl fmt::Display for Story {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: u64 = self.hits.values().sum();
@@ -409,23 +330,6 @@ impl Story {
         let share = hit as f64 / all as f64;
         share
     }
-}
-
-/// Where to kill: half between begin and commit, a quarter between commit and its reply, the rest anywhere else.
-fn choose(chance: &mut Chance, bytes: &BTreeMap<Phase, u64>) -> (Phase, u64, Duration) {
-    let phase = match chance.below(20) {
-        0..9 => Phase::BeginToCommit,
-        9..14 => Phase::CommitToReply,
-        14 => Phase::StatusAsked,
-        15..17 => Phase::OneRequestUnanswered,
-        17..19 => Phase::OneRequestSent,
-        _ => Phase::Outside,
-    };
-    let most = bytes.get(&phase).copied().unwrap_or(0);
-    // Half of the kills that fall upon waiting fall into the engine's work, before the first byte of its answer.
-    let waiting = matches!(phase, Phase::CommitToReply | Phase::OneRequestUnanswered);
-    let byte = if waiting && chance.below(2) == 0 { 0 } else { chance.below(most) };
-    (phase, byte, Duration::from_micros(chance.below(3_000)))
 }
 
 #[tokio::test(flavor = "multi_thread")]

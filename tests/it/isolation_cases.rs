@@ -183,6 +183,7 @@ fn tool_requests(tool: &str, path: &str, names: &Names) -> Vec<Asked> {
                     json!({"query_text": "lighthouse", "filter": {"source": names.source}, "heartbeat": true}),
                 ),
                 found(page),
+                loose(any(json!({"query_text": "lighthouse", "page_token": names.recall_token}))),
             ]
         }
         "ingest_archival" => {

@@ -12,6 +12,7 @@ mod features;
 mod home;
 mod isolation_cases;
 mod keeper;
+mod killer;
 mod line;
 mod model;
 mod proxy;

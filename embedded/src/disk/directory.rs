@@ -34,7 +34,10 @@ impl Directory {
             Ok(()) => Ok(Self { path, _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(Error::new(
                 Code::SystemError,
-                format!("another engine has {} open", path.display()),
+                format!(
+                    "another engine has {} open: end the process that runs it, or use another directory",
+                    path.display()
+                ),
             )),
             Err(TryLockError::Error(error)) => Err(failed("lock", &path, &error)),
         }
