@@ -114,7 +114,7 @@ mod tests {
         let whole: Whole = |_, _| Ok(Value::Null);
         let directory = home.path().join("view");
         let view = View::open(&directory, definition, &*store.snapshot(), whole).unwrap();
-        let most = crate::limits::VIEW_BATCH_ROWS as u64;
+        let most = VIEW_BATCH_ROWS as u64;
         rows(&store, 0..2 * most + 10);
         view.drain(&store, &|| false).unwrap();
         let begins = |number| [Key::PendingRow(VIEW, number).bytes(), vec![0]].concat();

@@ -15,8 +15,8 @@ use super::phrase::{Phrase, Place};
 use super::query::{Field, Part, Query, Selection, Tokens, stored};
 use super::score::{FieldStatistics, Scoring, Weight};
 use super::segments::{COLUMNS, Fields, failed, lengths_column};
-use crate::error::Result;
-use crate::limits::VIEW_SCORED_TERMS_MAX;
+use crate::error::{Code, Error, Result};
+use crate::limits::{VIEW_PHRASE_TERMS_MAX, VIEW_SCORED_TERMS_MAX};
 
 /// A found document.
 #[derive(Clone, Debug)]
@@ -296,12 +296,15 @@ impl Reader {
                     Tokens::One(token) => {
                         terms.insert(format!("{}{token}", selection.field));
                     }
-                    Tokens::Near(edits) => terms.extend(self.nearest(&selection, edits)?),
+                    Tokens::Near(edits) => {
+                        terms.extend(self.nearest(&selection, edits)?);
+                        few_enough(&terms)?;
+                    }
                     _ => {
                         for segment in self.segments() {
                             self.visit(segment, &selection, |term, _| {
                                 terms.insert(term.to_owned());
-                                Ok(())
+                                few_enough(&terms)
                             })?;
                         }
                     }
@@ -521,6 +524,15 @@ impl Hits {
         }
         Ok(Best { found, taken: 0, columns })
     }
+}
+
+/// 32 for more terms than may stand in one place of a phrase.
+fn few_enough(terms: &BTreeSet<String>) -> Result<()> {
+    if terms.len() <= VIEW_PHRASE_TERMS_MAX {
+        return Ok(());
+    }
+    let text = format!("more than {VIEW_PHRASE_TERMS_MAX} terms fit in one place of a PHRASE");
+    Err(Error::new(Code::ResourceLimit, text))
 }
 
 fn lengths(segment: &SegmentReader, field: &str) -> Result<Lengths> {
