@@ -333,6 +333,36 @@ fn a_place_of_a_phrase_has_room_for_so_many_terms() {
     assert_eq!(refused.code, Code::ResourceLimit, "{refused}");
 }
 
+/// What a loop over a view holds is free again behind it; what is kept of its rows is not.
+#[test]
+fn rows_kept_behind_a_loop_over_a_view_count() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = with_view(&home.path().join("engine"), NEVER_MS);
+    for number in 0..20 {
+        let other = "o".repeat(10_000);
+        insert(
+            &engine,
+            "c",
+            &format!(r#"{{"_key": "{number}", "text": "word", "other": "{other}"}}"#),
+        );
+    }
+    engine.commit_views().unwrap();
+    let run = |times: u32| {
+        let text = format!(
+            "FOR i IN 1..{times} FOR d IN v SEARCH ANALYZER(d.text == 'word', 'text_en') \
+             SORT BM25(d) DESC LIMIT 100000 COLLECT WITH COUNT INTO n RETURN n"
+        );
+        let options = QueryOptions { memory_limit: 2 << 20, ..QueryOptions::default() };
+        let query = Query { text, binds: Object::new(), options };
+        let declared = Declared { allow_implicit: true, ..Declared::default() };
+        let transaction = engine.begin(DATABASE, &declared, false).unwrap();
+        let database = engine.database(DATABASE).unwrap();
+        prepare(&database, &query).unwrap().run(&database, &transaction).map(|answer| answer.rows)
+    };
+    assert_eq!(run(2).unwrap(), [Value::Int(40)]);
+    assert_eq!(run(50).unwrap_err().code, Code::ResourceLimit);
+}
+
 #[test]
 fn views_that_are_made_at_once_can_all_be_searched() {
     const THREADS: usize = 8;
