@@ -75,7 +75,7 @@ struct Open {
 #[derive(Clone)]
 struct Columns([Column<u64>; 3]);
 
-/// All hits with their first score; the first `sorted` ones are in order, the best first.
+/// All hits with the score that sorts them, and all their scores where there are several; the first `sorted` ones are in order, the best first.
 struct Best {
     found: Vec<(f32, u32, DocId, Vec<f32>)>,
     taken: usize,
@@ -489,8 +489,10 @@ impl Hits {
         }
         rest[..count].sort_unstable_by(falling);
         best.taken += count;
-        let page = rest[..count].iter_mut().map(|(_, segment, doc, scores)| {
-            best.columns[*segment as usize].hit(*doc, std::mem::take(scores))
+        let page = rest[..count].iter_mut().map(|(score, segment, doc, scores)| {
+            let scores = std::mem::take(scores);
+            let scores = if scores.is_empty() { vec![*score] } else { scores };
+            best.columns[*segment as usize].hit(*doc, scores)
         });
         Ok(page.collect())
     }
@@ -500,9 +502,12 @@ impl Hits {
         scorer: usize,
         held: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Best> {
-        /// Hits between two reports.
+        /// Documents looked at between two reports.
         const STEP: usize = 4096;
-        let entry = size_of::<(f32, u32, DocId, Vec<f32>)>() + self.scorers * size_of::<f32>();
+        // A list of its own only for several scores: most queries have one, and many hits.
+        let list = if self.scorers > 1 { self.scorers * size_of::<f32>() } else { 0 };
+        let entry = size_of::<(f32, u32, DocId, Vec<f32>)>() + list;
+        let (mut looked, mut reported) = (0_usize, 0);
         let (mut found, mut columns) = (Vec::new(), Vec::new());
         for (number, segment) in self.reader.segments().iter().enumerate() {
             let own = Columns::of(segment)?;
@@ -512,11 +517,19 @@ impl Hits {
                 let collection = || own.0[1].first(doc).unwrap_or_default();
                 let wanted = self.collections.as_ref().is_none_or(|of| of.contains(&collection()));
                 if wanted && !segment.is_deleted(doc) {
-                    let scores: Vec<f32> = (0..self.scorers).map(|n| matcher.score(n)).collect();
-                    found.push((scores[scorer], number as u32, doc, scores));
-                    if found.len() % STEP == 0 {
-                        held(STEP * entry)?;
-                    }
+                    let (score, scores) = if self.scorers > 1 {
+                        let scores: Vec<f32> =
+                            (0..self.scorers).map(|n| matcher.score(n)).collect();
+                        (scores[scorer], scores)
+                    } else {
+                        (matcher.score(scorer), Vec::new())
+                    };
+                    found.push((score, number as u32, doc, scores));
+                }
+                looked += 1;
+                if looked.is_multiple_of(STEP) {
+                    held((found.len() - reported) * entry)?;
+                    reported = found.len();
                 }
                 matcher.advance();
             }
