@@ -28,11 +28,11 @@ pub const QUEUE_ROWS_MAX: u64 = WINDOW_TOKENS_MAX / 4;
 pub const BATCH_ROWS: u32 = 5_000;
 /// Batches of one query.
 pub const BATCHES_MAX: usize = 1_000;
-/// Messages one eviction transaction moves; a larger flush is made of several, each whole (EV-10).
+/// Messages one eviction transaction moves; a larger flush is made of several, each whole.
 pub const EVICT_ROWS_MAX: usize = 2_000;
 /// Bytes of message text one eviction transaction moves; far below the 128 MB of the requirement, since each row is written twice.
 pub const EVICT_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// `maxTransactionSize` sent with each stream transaction, in bytes (128 MB of EV-08).
+/// `maxTransactionSize` sent with each stream transaction, in bytes (the 128 MB of seed 002).
 pub const TRANSACTION_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// Parts of one eviction.
 pub const EVICT_PARTS_MAX: u32 = 64;
@@ -145,9 +145,9 @@ pub const DERIVED_MAX: usize = 512;
 pub const DIMENSION_MAX: u32 = 4_096;
 /// Largest component of a vector: the squares of any two sum up within a float of four bytes, which is what an index computes in.
 pub const COMPONENT_MAX: f64 = 1e15;
-/// `limit` of `search_archival`: default and largest (40: TL-12 of the requirements).
+/// `limit` of `search_archival`: default and largest (40: seed 002).
 pub const ARCHIVAL_LIMIT: (u64, u64) = (10, 40);
-/// Tokens of a page of `search_archival` (AR-06).
+/// Tokens of a page of `search_archival` (seed 002).
 pub const PAGE_TOKENS_MAX: u64 = 512;
 /// Tokens of a page that what is said of one passage may take beside its text.
 pub const PAGE_META_TOKENS_MAX: u64 = 256;
@@ -161,8 +161,8 @@ pub const N_PROBE_MAX: u32 = 32;
 pub const NEAR_FETCH: u64 = 8;
 /// Rows that the second, wider look takes.
 pub const NEAR_FETCH_MAX: u64 = 1_280;
-/// Length of the id of a spooled entry (a UUID), to know beforehand what a notice of it costs.
-pub const SPOOL_ID_BYTES: usize = 36;
+/// Length of the id of a spooled entry (a UUID), to know beforehand what a notice of it costs at most.
+pub const SPOOL_ID_BYTES: u64 = 36;
 /// Cells that a search looks into unless it or the database says otherwise (`defaultNProbe` of a new vector setting).
 pub const N_PROBE_DEFAULT: u32 = 8;
 /// Largest `max_chain_depth` an agent may have.
@@ -233,5 +233,5 @@ pub const SESSION_IDLE_MS: u64 = 900_000;
 pub const SESSIONS_TOLD_MAX: usize = 64;
 /// Longest time for that, in milliseconds.
 pub const SESSIONS_TOLD_MS: u64 = 3_000;
-/// Times a model is asked for one summary, the first one counted (SM-02: never a loop).
+/// Times a model is asked for one summary, the first one counted (never a loop).
 pub const SUMMARY_ATTEMPTS_MAX: usize = 3;

@@ -130,5 +130,5 @@ pub fn take(executor: &Executor, findings: &[Finding]) {
     }
 }
 
-/// The check whose outcome has a metric of its own (TM-05).
+/// The check whose outcome has a metric of its own.
 const VECTOR_CHECK: &str = "vector-flag";

@@ -4,7 +4,9 @@ use serde_json::{Map, Value, json};
 
 use crate::limits::{PAGE_CUT_TRIES_MAX, PAGE_META_TOKENS_MAX};
 use crate::memory::archive::{FoundPassage, Span};
+use crate::memory::page::plain;
 use crate::memory::tokens::TokenCounter;
+use crate::policy::preview;
 
 /// A passage, or a part of one that is larger than a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,7 +149,7 @@ pub fn gone(id: &str, changed: bool, similarity: f64) -> Value {
 }
 
 /// Everything but the text. What is said of a passage must leave room for it: where that is too much, its neighbours and all but the
-/// source and the owner are left out.
+/// source and the owner are left out, and a name of its document that takes as much itself is cut; its `id` is always whole.
 fn meta(counter: &dyn TokenCounter, passage: &FoundPassage) -> Map<String, Value> {
     let mut value = Map::new();
     value.insert("id".into(), id(&passage.key).into());
@@ -162,30 +164,27 @@ fn meta(counter: &dyn TokenCounter, passage: &FoundPassage) -> Map<String, Value
     if cost(&whole) <= PAGE_META_TOKENS_MAX {
         return whole;
     }
-    let short = |name: &str| {
-        let text = passage.provenance.get(name).and_then(Value::as_str);
-        text.filter(|text| counter.count(text) <= SHORT_TOKENS_MAX)
-    };
-    let kept: Map<String, Value> = ["source", "owner"]
-        .into_iter()
-        .filter_map(|name| Some((name.to_owned(), short(name)?.into())))
-        .collect();
-    value.insert("provenance_cut".into(), true.into());
-    let mut short = value.clone();
-    short.insert("provenance".into(), Value::Object(kept));
-    if cost(&short) <= PAGE_META_TOKENS_MAX {
-        return short;
+    if cost(&value) > PAGE_META_TOKENS_MAX {
+        value.insert("doc_id".into(), preview(counter, &passage.doc_id, SHORT_TOKENS_MAX).into());
+        value.insert("doc_id_cut".into(), true.into());
     }
-    let end = passage.doc_id.floor_char_boundary(passage.doc_id.len().min(SHORT_BYTES_MAX));
-    if end < passage.doc_id.len() {
-        value.insert("doc_id".into(), format!("{}…", &passage.doc_id[..end]).into());
+    value.insert("provenance_cut".into(), true.into());
+    value.insert("provenance".into(), json!({}));
+    for name in ["owner", "source"] {
+        let text = passage.provenance.get(name).and_then(Value::as_str);
+        let Some(text) = text.filter(|text| counter.count(text) <= SHORT_TOKENS_MAX) else {
+            continue;
+        };
+        let mut with = value.clone();
+        with["provenance"][name] = text.into();
+        if cost(&with) <= PAGE_META_TOKENS_MAX {
+            value = with;
+        }
     }
     value
 }
 
-/// Bytes of a document's name that are kept when even that is too much; its passage still has its id.
-const SHORT_BYTES_MAX: usize = 48;
-/// Tokens of a source or owner that is kept when a provenance is cut.
+/// Tokens of a source or owner that is kept when a provenance is cut, and of a document's name that is too long.
 const SHORT_TOKENS_MAX: u64 = 48;
 
 /// `_id` of a chunk.
@@ -195,7 +194,7 @@ pub fn id(key: &str) -> String {
 
 /// Six decimals: an index computes in floats of four bytes.
 fn rounded(similarity: f64) -> Value {
-    json!((similarity * 1e6).round() / 1e6)
+    plain((similarity * 1e6).round() / 1e6)
 }
 
 #[cfg(test)]

@@ -2,7 +2,10 @@
 
 use super::formula::Term;
 
-/// One sentence: what the term means when it is low or missing, and the next step.
+/// What to do about a term that lacks an input.
+pub(super) const NOTHING_COUNTED: &str = "nothing was counted for it yet: use what `lacks` names once, or ask for the agent's life (`--life`)";
+
+/// One sentence: what the term means when it is low, and the next step.
 pub fn advice(term: Term) -> &'static str {
     match term {
         Term::W => {

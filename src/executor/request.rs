@@ -5,8 +5,11 @@ use serde_json::{Map, Value};
 use crate::error::{Code, Error, Result};
 use crate::limits::KEY_BYTES_MAX;
 use crate::memory::receipt;
-use crate::policy::{Depends, Principal, Scope};
+use crate::policy::{Depends, Principal, Scope, admit};
 use crate::tools::Call;
+
+/// Hex digits of a key's hash in a log line.
+const KEY_HASH_DIGITS: usize = 16;
 
 /// A call with everything that stands around its arguments.
 #[derive(Clone, Debug)]
@@ -61,6 +64,15 @@ pub struct Reply {
 /// Hash of an agent's idempotency key: the record's document key.
 pub(super) fn replay_key(scope: &Scope, key: &str) -> String {
     receipt::sha256(&format!("{}\0{key}", scope.key()))
+}
+
+/// The beginning of the hash of the key that a call came with, as log lines tell it: enough to find its audit row, and no key.
+pub(super) fn key_hash(request: &CallRequest) -> Option<String> {
+    let key = request.key.as_deref()?;
+    let scope = admit(&request.principal, &request.agent).ok()?;
+    let mut hash = replay_key(&scope, key);
+    hash.truncate(KEY_HASH_DIGITS);
+    Some(hash)
 }
 
 /// Hash of what a call asks, whatever the order of its arguments.

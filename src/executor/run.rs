@@ -12,7 +12,9 @@ use super::cache::Cores;
 use super::envelope;
 use super::heartbeat;
 use super::measures::{Measures, Sample};
-use super::request::{CallRequest, Guard, Reply, check_guarded, key_of, replay_key, request_hash};
+use super::request::{
+    CallRequest, Guard, Reply, check_guarded, key_hash, key_of, replay_key, request_hash,
+};
 use super::turns::{Turn, Turns};
 use crate::clock::{self, Clock, iso8601};
 use crate::conveyance::{Path, Ratio};
@@ -175,7 +177,14 @@ impl Executor {
     pub async fn call(&self, request: &CallRequest) -> Result<Reply> {
         let begun = clock::now();
         let tool = request.call.name();
-        let span = tracing::info_span!("tool_call", tool, agent = request.agent, outcome = Empty);
+        let key_hash = key_hash(request);
+        let span = tracing::info_span!(
+            "tool_call",
+            tool,
+            agent = request.agent,
+            key_hash,
+            outcome = Empty
+        );
         let work = Box::pin(self.run(request, begun)).instrument(span.clone());
         let (outcome, trips) = counted(work).await;
         let took = begun.elapsed();
@@ -197,6 +206,7 @@ impl Executor {
                 tracing::error!(
                     tool,
                     agent = request.agent,
+                    key_hash,
                     code,
                     duration_ms,
                     trips,
@@ -207,6 +217,7 @@ impl Executor {
             _ => tracing::info!(
                 tool,
                 agent = request.agent,
+                key_hash,
                 code,
                 duration_ms,
                 trips,

@@ -58,7 +58,7 @@ impl Executor {
         }
     }
 
-    /// Shows how the vector index stands (TM-05). Without an answer the figures stay: the probes tell of a tier that is down.
+    /// Shows how the vector index stands. Without an answer the figures stay: the probes tell of a tier that is down.
     pub async fn show_vector_index(&self) {
         match store::vector_index(&self.ro).await {
             Ok(index) => {

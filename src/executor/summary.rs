@@ -13,7 +13,7 @@ use crate::meters;
 use crate::models::{Gateway, drift, local};
 use crate::policy::Line;
 
-/// Least similarity of a summary to its sources before a model is asked again (seed 002, summarisation drift; X-42).
+/// Least similarity of a summary to its sources before a model is asked again (seed 002, summarisation drift).
 const SIMILARITY_MIN: f64 = 0.85;
 /// Below this the summary is about something else: 90 % of the summaries of other conversations lie under it, with an embedder of hashed words.
 const SIMILARITY_ALARM: f64 = 0.45;

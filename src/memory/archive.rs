@@ -28,7 +28,7 @@ impl Metric {
     }
 }
 
-/// What all vectors of a database have in common: one vector index serves them, and it has one dimension and one metric (DM-17, DM-18).
+/// What all vectors of a database have in common: one vector index serves them, and it has one dimension and one metric.
 /// It is `vctx_meta/vector`, written with the first ingest and never changed by one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VectorSetting {

@@ -63,7 +63,7 @@ pub struct Core {
     pub archived: Archived,
 }
 
-/// 70/90/50 of the window, rounded down (TB-01).
+/// 70/90/50 of the window, rounded down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenBudget {
     /// From here on a pressure notice stands in the window.

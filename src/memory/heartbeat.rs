@@ -23,7 +23,7 @@ pub struct Heartbeat {
     pub ended: Option<EndedChain>,
 }
 
-/// Caps of a chain and of the rate of its beats (HB-03, HB-05, HB-06).
+/// Caps of a chain and of the rate of its beats (seed 002).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatLimits {
@@ -120,7 +120,7 @@ pub struct EndedChain {
     pub ended_ms: u64,
 }
 
-/// Why a chain ended (HB-04).
+/// Why a chain ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {

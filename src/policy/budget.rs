@@ -35,13 +35,13 @@ pub enum Pressure {
     Flush,
 }
 
-/// Thresholds of a window: 70, 90 and 50 of 100, rounded down (TB-01 of the requirements; MemGPT, arXiv 2310.08560, §2.2 for the idea).
+/// Thresholds of a window: 70, 90 and 50 of 100, rounded down (seed 002; MemGPT, arXiv 2310.08560, §2.2 for the idea).
 pub fn budget_for(window: u64) -> TokenBudget {
     let share = |percent: u64| window * percent / 100;
     TokenBudget { warning: share(70), flush: share(90), target: share(50), max: window }
 }
 
-/// Most tokens the rendered summary may take: 15 of 100, rounded down (TB-07).
+/// Most tokens the rendered summary may take: 15 of 100, rounded down (seed 002).
 pub fn summary_tokens_max(window: u64) -> u64 {
     window * 15 / 100
 }

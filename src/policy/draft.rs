@@ -298,7 +298,7 @@ impl<'a> Draft<'a> {
         outcome
     }
 
-    /// Something happened outside: a chain that runs ends here, and the next beat starts another (HB-11).
+    /// Something happened outside: a chain that runs ends here, and the next beat starts another.
     pub fn interrupt_chain(&mut self) {
         if let Some(chain) = heartbeat::interrupt(&mut self.after.heartbeat, self.around.unix_ms) {
             self.end_of_chain(chain);

@@ -3,7 +3,7 @@
 use crate::error::{Code, Error, Result};
 use crate::memory::core::Core;
 
-/// Most tokens that pinned blocks may take: 25 of 100, rounded down (TB-06).
+/// Most tokens that pinned blocks may take: 25 of 100, rounded down.
 pub fn pinned_tokens_max(window: u64) -> u64 {
     window * 25 / 100
 }

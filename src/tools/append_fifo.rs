@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::either::text_or_object;
 use super::spec::Step;
 use crate::error::{Error, Result};
 use crate::limits::{NAME_BYTES_MAX, TEXT_BYTES_MAX, TOOL_CALLS_MAX};
@@ -87,29 +88,12 @@ pub struct Function {
     pub arguments: String,
 }
 
-/// Written by hand so that a fault inside the parts names its place; serde's own form only says that nothing matched.
 impl<'de> Deserialize<'de> for Said {
     fn deserialize<D: serde::Deserializer<'de>>(
         deserializer: D,
     ) -> std::result::Result<Self, D::Error> {
-        struct Either;
-        impl<'de> serde::de::Visitor<'de> for Either {
-            type Value = Said;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a text, or an object with `content`")
-            }
-            fn visit_str<E>(self, text: &str) -> std::result::Result<Said, E> {
-                Ok(Said::Text(text.to_owned()))
-            }
-            fn visit_map<A: serde::de::MapAccess<'de>>(
-                self,
-                map: A,
-            ) -> std::result::Result<Said, A::Error> {
-                Parts::deserialize(serde::de::value::MapAccessDeserializer::new(map))
-                    .map(Said::Parts)
-            }
-        }
-        deserializer.deserialize_any(Either)
+        let expected = "a text, or an object with `content`";
+        text_or_object(deserializer, expected, |text| Ok(Self::Text(text.to_owned())), Self::Parts)
     }
 }
 

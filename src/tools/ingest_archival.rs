@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::append_fifo::own_flush;
+use super::either::text_or_object;
 use super::spec::Step;
 use crate::chunk::{self, LateChunking, Offered};
 use crate::clock::iso8601;
@@ -87,29 +88,12 @@ pub struct ChunkParts {
     pub provenance: Option<Map<String, Value>>,
 }
 
-/// Written by hand so that a fault inside the parts names its place.
 impl<'de> Deserialize<'de> for Chunk {
     fn deserialize<D: serde::Deserializer<'de>>(
         deserializer: D,
     ) -> std::result::Result<Self, D::Error> {
-        struct Either;
-        impl<'de> serde::de::Visitor<'de> for Either {
-            type Value = Chunk;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a text, or an object with `text`")
-            }
-            fn visit_str<E>(self, text: &str) -> std::result::Result<Chunk, E> {
-                Ok(Chunk::Text(text.to_owned()))
-            }
-            fn visit_map<A: serde::de::MapAccess<'de>>(
-                self,
-                map: A,
-            ) -> std::result::Result<Chunk, A::Error> {
-                ChunkParts::deserialize(serde::de::value::MapAccessDeserializer::new(map))
-                    .map(Chunk::Parts)
-            }
-        }
-        deserializer.deserialize_any(Either)
+        let expected = "a text, or an object with `text`";
+        text_or_object(deserializer, expected, |text| Ok(Self::Text(text.to_owned())), Self::Parts)
     }
 }
 

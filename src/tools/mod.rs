@@ -2,6 +2,7 @@
 
 mod append_fifo;
 mod bury_chain;
+mod either;
 mod evict_fifo;
 mod fetch_core;
 mod ingest_archival;

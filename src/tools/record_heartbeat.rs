@@ -1,10 +1,12 @@
 //! `record_heartbeat`: goes on with a chain of calls, or gives control back.
 
 use schemars::JsonSchema;
+use serde::de::IntoDeserializer as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::append_fifo::own_flush;
+use super::either::text_or_object;
 use super::spec::Step;
 use crate::error::{Code, Error, Result};
 use crate::memory::core::Core;
@@ -50,29 +52,13 @@ pub struct Noted {
     pub note: Option<String>,
 }
 
-/// Written by hand so that a fault names its place; serde's own form only says that nothing matched.
 impl<'de> Deserialize<'de> for State {
     fn deserialize<D: serde::Deserializer<'de>>(
         deserializer: D,
     ) -> std::result::Result<Self, D::Error> {
-        struct Either;
-        impl<'de> serde::de::Visitor<'de> for Either {
-            type Value = State;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("`continue`, `yield`, or an object with `status`")
-            }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> std::result::Result<State, E> {
-                Status::deserialize(serde::de::value::StrDeserializer::new(text)).map(State::Name)
-            }
-            fn visit_map<A: serde::de::MapAccess<'de>>(
-                self,
-                map: A,
-            ) -> std::result::Result<State, A::Error> {
-                Noted::deserialize(serde::de::value::MapAccessDeserializer::new(map))
-                    .map(State::Noted)
-            }
-        }
-        deserializer.deserialize_any(Either)
+        let expected = "`continue`, `yield`, or an object with `status`";
+        let named = |text: &str| Status::deserialize(text.into_deserializer()).map(Self::Name);
+        text_or_object(deserializer, expected, named, Self::Noted)
     }
 }
 

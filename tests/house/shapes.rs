@@ -24,6 +24,7 @@ const WRAPPED: &str = "search: tokens are compared inside ANALYZER";
 const IDENTITY: &str = "search: what is not text stands outside ANALYZER";
 const SCOPED: &str = "search: the scope is a part of SEARCH that always holds";
 const SCORED: &str = "search: a score belongs to a FOR with SEARCH";
+const SCORED_BY_TOKENS: &str = "search: what is scored names its analyzer in SEARCH";
 const BEST_FIRST: &str = "search: a score sorts DESC";
 const NO_WAIT: &str = "search: no waitForSync";
 
@@ -153,11 +154,11 @@ fn score(level: &[Statement], sort: Option<usize>, broken: &mut Broken) {
 
 /// The rules for a query level with a SEARCH or with a score.
 fn search(body: &Body, broken: &mut Broken) {
-    let mut found: Vec<&str> = Vec::new();
+    let mut found: Vec<(&str, bool)> = Vec::new();
     let mut scores: Vec<&str> = Vec::new();
     for statement in &body.statements {
         if let Statement::For { variable, search: Some(condition), .. } = statement {
-            found.push(variable);
+            found.push((variable, parts(condition).into_iter().any(names_an_analyzer)));
             condition_rules(condition, None, broken);
             if !conjuncts(condition).into_iter().any(is_scope) {
                 broken.insert(SCOPED);
@@ -174,10 +175,15 @@ fn search(body: &Body, broken: &mut Broken) {
         let is_score =
             |part: &Expr| SCORES.iter().find_map(|name| call(part, name)).map(<[Expr]>::to_vec);
         for arguments in expressions(statement).into_iter().flat_map(parts).filter_map(is_score) {
-            let of_search = |of: &Expr| matches!(of, Expr::Name(name) if found.contains(&&**name));
-            if !arguments.first().is_some_and(of_search) {
-                broken.insert(SCORED);
-            }
+            let of = match arguments.first() {
+                Some(Expr::Name(name)) => found.iter().find(|(variable, _)| *variable == &**name),
+                _ => None,
+            };
+            match of {
+                None => broken.insert(SCORED),
+                Some((_, false)) => broken.insert(SCORED_BY_TOKENS),
+                Some((_, true)) => false,
+            };
         }
         if let Statement::Let { name, value } = statement
             && is_score(value).is_some()
@@ -194,6 +200,17 @@ fn search(body: &Body, broken: &mut Broken) {
             }
         }
     }
+}
+
+/// A call that says by which analyzer texts are taken apart.
+fn names_an_analyzer(part: &Expr) -> bool {
+    let least = [("ANALYZER", 2), ("PHRASE", 3), ("TOKENS", 2)];
+    least.iter().any(|(name, least)| {
+        call(part, name).is_some_and(|arguments| {
+            let last = arguments.last();
+            arguments.len() >= *least && matches!(last, Some(Expr::Literal(Value::String(_))))
+        })
+    })
 }
 
 /// Looks through a condition of SEARCH, knowing the analyzer around it.
@@ -348,6 +365,10 @@ const BAD: &[(&str, &str)] = &[
     (SCOPED, r#"FOR d IN v SEARCH d.a == @scope OR PHRASE(d.t, @q, "text_en") RETURN d"#),
     (SCORED, r#"FOR d IN docs SORT BM25(d) DESC RETURN d"#),
     (
+        SCORED_BY_TOKENS,
+        r#"FOR d IN v SEARCH d.a == @scope AND d.t == @q LET s = BM25(d) SORT s DESC LIMIT 5 RETURN d"#,
+    ),
+    (
         BEST_FIRST,
         r#"FOR d IN v SEARCH d.a == @scope AND PHRASE(d.t, @q, "text_en") LET s = BM25(d) SORT s LIMIT 5 RETURN d"#,
     ),
@@ -379,6 +400,7 @@ fn every_forbidden_shape_is_refused_by_the_name_of_its_rule() {
         IDENTITY,
         SCOPED,
         SCORED,
+        SCORED_BY_TOKENS,
         BEST_FIRST,
         NO_WAIT,
     ];

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::count;
 use crate::database::Database;
 use crate::home::{Home, Tuning};
+use crate::one_transaction::Stage;
 use crate::talk::{Agent, key};
 use crate::wire::Answer;
 
@@ -569,6 +570,136 @@ async fn a_window_without_room_for_a_page_gets_none() {
     let body = search(&small, next).await.ok();
     assert_eq!(texts(&body["result"]), ["The tide turns at seven."]);
     drop(ada);
+}
+
+/// A small agent with one passage, its window filled until exactly so many tokens are free.
+async fn with_free(home: &Home, name: &str, free: u64) -> Agent {
+    let agent = Agent::create(home.wire("vctx.sock"), name, 1024, "").await;
+    ingest(&agent, &json!({"doc_id": "d", "chunks": ["The tide turns at seven."]}), "*").await.ok();
+    let empty = agent.state().await["tokens"]["free"].as_u64().expect("a number");
+    let frame = count::message(&json!({"role": "user", "content": ""}));
+    agent.append("user", count::words(empty - free - frame)).await;
+    assert_eq!(agent.state().await["tokens"]["free"], free);
+    agent
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_comes_with_512_tokens_free_and_not_with_511() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    for (name, free, pages) in [("just", 512, 1), ("short", 511, 0)] {
+        let agent = with_free(&home, name, free).await;
+        let body = search(&agent, json!({"query_text": "tide"})).await.ok();
+        let result = &body["result"];
+        assert_eq!(result["results"].as_array().map(Vec::len), Some(pages), "{free}: {body}");
+        assert_eq!(result.get("withheld").is_some(), pages == 0, "{free}: {body}");
+        assert!(body["tokens"]["occupancy"].as_u64() <= Some(1024));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_taken_in_between_two_pages_changes_none_of_them() {
+    let (_home, _server, _database, ada) = stage().await;
+    let chunks: Vec<String> =
+        (0..8).map(|n| format!("Wave {n} rolls in. {}", count::words(150))).collect();
+    ingest(&ada, &json!({"doc_id": "sea", "chunks": chunks}), "*").await.ok();
+    let mut asked = json!({"query_text": "the waves roll in", "limit": 8});
+    let ids = |found: &[Value]| -> Vec<Value> { found.iter().map(|r| r["id"].clone()).collect() };
+    let wanted = walk(&ada, asked.clone()).await;
+    assert_eq!(wanted.len(), 8, "no chunk of this test is cut");
+    let (mut found, mut pages) = (Vec::new(), 0);
+    loop {
+        let body = search(&ada, asked.clone()).await.ok();
+        found.extend(body["result"]["results"].as_array().expect("results").iter().cloned());
+        pages += 1;
+        assert!(pages <= 8, "the pages come to an end");
+        match body["result"]["next_page_token"].as_str() {
+            Some(token) => asked["page_token"] = token.into(),
+            None => break,
+        }
+        // It is nearer than anything that was found.
+        let nearer = json!({"doc_id": format!("n{pages}"), "chunks": ["the waves roll in"]});
+        ingest(&ada, &nearer, "*").await.ok();
+    }
+    assert!(pages >= 3, "{pages} pages");
+    assert_eq!(ids(&found), ids(&wanted));
+    let now = walk(&ada, json!({"query_text": "the waves roll in", "limit": 8})).await;
+    assert_eq!(now[0]["text"], "the waves roll in", "a new search finds what is new");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_index_is_asked_with_the_cells_of_the_call_or_the_stored_ones_and_its_score_stands() {
+    let stage = Stage::new(&eager()).await;
+    let ada = stage.agent("ada", 8192).await;
+    ingest(&ada, &circle("c", 0, 120, "cosine"), "*").await.ok();
+    index_becomes(&ada, "ready").await;
+    let database = stage.home.database();
+    let stored = database
+        .row("FOR v IN vctx_meta FILTER v._key == 'vector' RETURN v.defaultNProbe", json!({}))
+        .await;
+    // An attribute of the name of the score does not take its place.
+    let spoiled =
+        "FOR d IN archival_docs UPDATE d WITH { similarity: 99 } IN archival_docs RETURN 1";
+    assert_eq!(database.rows(spoiled, json!({})).await.len(), 120);
+    for (arguments, cells) in [
+        (json!({"query_vector": [1, 0], "limit": 1, "nProbe": 3}), json!(3)),
+        (json!({"query_vector": [1, 0], "limit": 1}), stored.clone()),
+    ] {
+        stage.reads.clear();
+        let body = search(&ada, arguments).await.ok();
+        let result = &body["result"];
+        assert_eq!((&result["plan"], &result["nProbe"]), (&json!("vector"), &cells), "{body}");
+        let similarity = result["results"][0]["similarity"].as_f64().expect("a score");
+        assert!((similarity - 1.0).abs() < 1e-6, "{body}");
+        assert!(result["results"][0].get("embedding").is_none());
+        let asked: Vec<Value> = stage
+            .reads
+            .record()
+            .iter()
+            .filter(|e| {
+                e.request["query"].as_str().is_some_and(|q| q.contains("APPROX_NEAR_COSINE"))
+            })
+            .map(|e| e.request["bindVars"]["n_probe"].clone())
+            .collect();
+        assert_eq!(asked, [cells]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_index_gives_the_nearest_in_both_metrics_and_filters_come_behind_it() {
+    for (metric, sign) in [("cosine", -1.0), ("l2", 1.0)] {
+        let home = Home::new();
+        let _server = home.serve_with("vctx.sock", &eager()).await;
+        let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
+        ingest(&ada, &circle("c", 0, 90, metric), "*").await.ok();
+        ingest(&ada, &circle("d", 90, 90, metric), "*").await.ok();
+        index_becomes(&ada, "ready").await;
+        let angle = 30.2_f64.to_radians();
+        let query = json!([angle.cos(), angle.sin()]);
+        let asked = json!({"query_vector": query, "limit": 5, "nProbe": 32});
+        let body = search(&ada, asked.clone()).await.ok();
+        let result = &body["result"];
+        assert_eq!((&result["plan"], &result["metric"]), (&json!("vector"), &json!(metric)));
+        let wanted: Vec<String> =
+            [30, 31, 29, 32, 28].iter().map(|n| format!("Bearing {n:03}. ")).collect();
+        let found = walk(&ada, asked.clone()).await;
+        let text = |r: &Value| r["text"].as_str().expect("a text").to_owned();
+        assert_eq!(found.iter().map(text).collect::<Vec<_>>(), wanted, "{metric}");
+        let scores: Vec<f64> =
+            found.iter().map(|r| r["similarity"].as_f64().expect("a score")).collect();
+        assert!(scores.windows(2).all(|pair| (pair[0] - pair[1]) * sign < 0.0), "{scores:?}");
+
+        // The nearest are all of the other document: the filter drops them, and the search goes on behind them.
+        let mut of_d = asked;
+        of_d["filter"] = json!({"source": "d"});
+        let body = search(&ada, of_d.clone()).await.ok();
+        let result = &body["result"];
+        let found = walk(&ada, of_d).await;
+        let wanted: Vec<String> = (90..95).map(|n| format!("Bearing {n:03}. ")).collect();
+        assert_eq!(found.iter().map(text).collect::<Vec<_>>(), wanted, "{metric}");
+        assert!(result["post_filter_dropped"].as_u64() > Some(0), "{body}");
+        assert_eq!(result["k_actual"], 5);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -255,6 +255,37 @@ async fn the_metrics_add_up() {
     assert!(help >= 12, "{help} metrics with help");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_one_line_that_leads_to_its_audit_row_and_holds_neither_key_nor_content() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "Be brief.").await;
+    let own = "a-key-of-the-caller";
+    let call = json!({"message": "The sloop has a brass compass.", "role": "user"});
+    ada.tool("append_fifo", &call, own, "*").await.ok();
+    ada.tool("append_fifo", &call, own, "stale").await.ok();
+    ada.tool("append_fifo", &call, "another-key", "stale").await.refused(412, "REVISION_STALE");
+    let query =
+        "FOR e IN memory_events FILTER e.details.tool == 'append_fifo' RETURN e.details.key_hash";
+    let hash = home.database_inside().row(query, json!({})).await;
+    let digits = &hash.as_str().expect("a hash")[..16];
+    assert!(server.stop().await.success());
+    let said = server.said();
+    let lines: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains(r#"call tool="append_fifo" agent="ada""#))
+        .collect();
+    assert_eq!(lines.len(), 3, "{lines:#?}");
+    let field = format!(" key_hash=\"{digits}\" ");
+    for (line, same, code) in [(0, true, "OK"), (1, true, "OK"), (2, false, "REVISION_STALE")] {
+        assert_eq!(lines[line].contains(&field), same, "{}", lines[line]);
+        assert!(lines[line].contains(&format!(" code=\"{code}\" ")), "{}", lines[line]);
+    }
+    for secret in [own, "another-key", "sloop", "Be brief"] {
+        assert!(!said.contains(secret), "{secret} is in the log");
+    }
+}
+
 fn mode(path: &Path) -> u32 {
     path.metadata().unwrap_or_else(|e| panic!("{}: {e}", path.display())).permissions().mode()
         & 0o777

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::count;
 use crate::home::Home;
 use crate::model::Model;
 use crate::talk::Agent;
@@ -66,6 +67,20 @@ async fn an_answer_that_stays_poor_is_kept_after_three_and_raises_the_alarm() {
     assert_eq!((&flush["drift_alarm"], &flush["alarm"]), (&json!(true), &json!("similarity")));
     assert_eq!(summarize["attempts"], 3);
     assert!(metrics.contains(r#"vctx_drift_alarms_total{why="similarity"} 1"#), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_too_long_is_cut_to_the_cap() {
+    let long = format!("{GOOD}\n").repeat(100);
+    assert!(count::text(&long) > 4096, "longer than the whole window");
+    let (state, _, summarize, asked, _) = evicted(Some(&[&long])).await;
+    assert_eq!((asked, &summarize["by"]), (1, &json!("model")));
+    let (tokens, content) = (
+        state["tokens"]["summary"].as_u64(),
+        state["summary"]["content"].as_str().expect("a text"),
+    );
+    assert!(tokens.is_some_and(|tokens| tokens > 0 && tokens <= 4096 * 15 / 100), "{state:#}");
+    assert!(content.starts_with("user: the sloop") && content.len() < long.len(), "{content}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

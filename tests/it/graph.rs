@@ -1,7 +1,7 @@
 //! The named graph of a memory, walked by somebody who knows nothing of the server: from an agent to what left its window, and from a
 //! passage to the message it came from.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::archival::{ingest, offer};
 use crate::home::Home;
@@ -38,4 +38,54 @@ async fn the_graph_leads_from_an_agent_to_its_log_and_from_a_passage_to_its_mess
           FILTER PARSE_IDENTIFIER(v._id).collection == 'core_memory'
           RETURN [v.agent_id, path.vertices[*]._id == [p._id, @start, v._id]]";
     assert_eq!(database.rows(owners, start).await, [json!(["ada", true])]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_citation_leads_from_an_agent_to_a_passage_and_every_way_goes_by_an_index() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let database = home.database_inside();
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
+    let answer = ada.append("assistant", "The tide turns at seven.").await;
+    ada.append("user", "Thanks.").await;
+    ingest(&ada, &offer("tides.md", json!({})), "*").await.ok();
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    let message = format!("messages/{}", answer["result"]["message_id"].as_str().expect("an id"));
+    let passage =
+        database.row("FOR d IN archival_docs FILTER d.index == 0 RETURN d._id", json!({})).await;
+    let edge = json!({"_from": message, "_to": passage});
+    let cited = database.call("POST", "/_api/gharial/g_mem/edge/cites", &edge).await;
+    assert!(cited.status == 201 || cited.status == 202, "{}", cited.text);
+    let passages = "FOR v, e, path IN 2 OUTBOUND 'core_memory/ada' GRAPH 'g_mem'
+        FILTER PARSE_IDENTIFIER(v._id).collection == 'archival_docs' RETURN [path.vertices[1]._id, v.text]";
+    assert_eq!(database.rows(passages, json!({})).await, [json!([message, "Low tide. "])]);
+
+    // In order of time, and from a message back to who logged it: each by an index and without a sort.
+    let explained = async |query: &str, binds: Value| -> Vec<Value> {
+        let body = json!({"query": query, "bindVars": binds});
+        let plan = database.call("POST", "/_api/explain", &body).await.ok();
+        plan["plan"]["nodes"].as_array().expect("nodes").clone()
+    };
+    for (query, of, index) in [
+        (
+            "FOR m IN messages FILTER m.agent_id == @of SORT m.created_at RETURN m._key",
+            "ada",
+            "messages_by_time",
+        ),
+        (
+            "FOR e IN recall_log FILTER e._from == @of SORT e.created_at RETURN e._to",
+            "core_memory/ada",
+            "recall_by_time",
+        ),
+        ("FOR e IN recall_log FILTER e._to == @of RETURN e._from", &message, "edge"),
+    ] {
+        let rows = database.rows(query, json!({"of": of})).await;
+        assert_eq!(rows.len(), if index == "edge" { 1 } else { 2 }, "{query}");
+        let nodes = explained(query, json!({"of": of})).await;
+        let used = nodes.iter().find(|node| node["type"] == "IndexNode").expect("an index");
+        assert_eq!(used["indexes"][0]["name"], index, "{query}");
+        for other in ["EnumerateCollectionNode", "SortNode"] {
+            assert!(nodes.iter().all(|node| node["type"] != other), "{other} in {query}");
+        }
+    }
 }

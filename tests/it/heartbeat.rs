@@ -440,7 +440,7 @@ async fn page_through(agent: &Agent, tool: &str, query: &Value, pause: Duration)
     panic!("a loop over {PAGES_MAX} pages has no end")
 }
 
-/// Drives loops over the pages of one search until each of the reasons ended one (AR-08, HB-11).
+/// Drives loops over the pages of one search until each of the reasons ended one.
 async fn loops_end(home: &Home, ada: &Agent, tool: &str, query: Value, pages: u64) {
     let unhurried =
         json!({"rps_limit": 64, "cooldown_ms": 0, "max_chain_depth": 1024, "floor_tokens": 0});

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::database::Database;
 use crate::home::{Home, Tuning};
 use crate::talk::{Agent, key};
 use crate::wire::Answer;
@@ -87,6 +88,79 @@ async fn what_the_tail_no_longer_holds_is_found_through_the_view() {
             assert_eq!(result["receipt"][part], message[part]);
         }
     }
+}
+
+/// Waits until the view itself shows so many entries.
+async fn view_shows(database: &Database, entries: usize) {
+    for _ in 0..LOOKS_MAX {
+        if database.rows("FOR e IN recall_view RETURN e._key", json!({})).await.len() == entries {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    panic!("the view never shows {entries} entries");
+}
+
+#[tokio::test]
+async fn a_phrase_ranks_above_its_words_scattered_before_and_after_the_view_has_it() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    // Short and full of both words, this is the best match of the words alone.
+    let scattered = "boat, boat, blue, blue";
+    let phrase =
+        "At dawn they took the blue boat across the bay to look for the old man and his dog";
+    store(&ada, &[phrase, scattered, "A red car", "A green door", "The tide"]).await;
+    let database = home.database_inside();
+    for in_view in [false, true] {
+        if in_view {
+            view_shows(&database, 5).await;
+        }
+        for (query, best) in [("\"blue boat\"", phrase), ("boat \"blue\"", scattered)] {
+            let found = search(&ada, &json!({"query": query, "rehydrate": false})).await;
+            assert_eq!(texts(&found).len(), 2, "{found}");
+            assert_eq!(texts(&found)[0], best, "{query}, in the view: {in_view}");
+        }
+    }
+    let view = database.call("GET", "/_api/view/recall_view/properties", &Value::Null).await.ok();
+    let fields = &view["links"]["recall_log"]["fields"];
+    assert_eq!(fields["payload"]["fields"]["content"]["analyzers"], json!(["text_en"]), "{view}");
+    assert_eq!(fields["_from"]["analyzers"], json!(["identity"]), "{view}");
+}
+
+#[tokio::test]
+async fn the_same_reading_call_twice_is_answered_byte_for_byte_the_same() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    let texts: Vec<String> =
+        (0..12).map(|n| format!("Lamp {n} of the quay, lamp of oil")).collect();
+    store(&ada, &texts.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    ada.done("store_core", &json!({"block_id": "human", "content": "Likes tea."})).await;
+    ada.done(
+        "ingest_archival",
+        &json!({"doc_id": "quay", "chunks": ["The quay has lamps.", "Oil burns."]}),
+    )
+    .await;
+    view_shows(&home.database_inside(), texts.len()).await;
+    let calls = [
+        ("search_recall", json!({"query": "lamp of oil", "limit": 20, "rehydrate": false})),
+        ("search_archival", json!({"query_text": "lamps on the quay"})),
+        ("fetch_core", json!({"block_id": "human"})),
+    ];
+    let version = ada.state().await["version"].clone();
+    for (tool, arguments) in &calls {
+        let path = format!("{}/tools/{tool}", ada.path());
+        let first = ada.wire.call("POST", &path, &[], arguments.to_string()).await;
+        let second = ada.again().wire.call("POST", &path, &[], arguments.to_string()).await;
+        assert_eq!(first.text, second.text, "{tool}");
+        let body = first.ok();
+        let results = body["result"]["results"].as_array().map(Vec::len);
+        let wanted = [("search_recall", 12), ("search_archival", 2)];
+        let wanted = wanted.iter().find(|(name, _)| name == tool).map(|(_, count)| *count);
+        assert_eq!(results, wanted, "{tool}: {body}");
+    }
+    assert_eq!(ada.state().await["version"], version, "nothing was written");
 }
 
 #[tokio::test]

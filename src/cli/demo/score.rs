@@ -7,7 +7,7 @@ use crate::cli::output::number;
 /// Broken limits told word by word; more of them say nothing new.
 const BROKEN_MAX: usize = 20;
 
-/// Share of the window a summary may take, in percent (requirement TB-07).
+/// Share of the window a summary may take, in percent (seed 002).
 const SUMMARY_PERCENT_MAX: u64 = 15;
 
 /// The limits, and what was seen against them.

@@ -84,7 +84,7 @@ impl Figures {
     fn end(&mut self, event: &Value) {
         let id = field(event, "/details/chain");
         let end = (
-            number(event, "/details/depth"),
+            number(event, "/details/chain_depth"),
             number(event, "/details/duration_ms"),
             field(event, "/details/reason"),
         );
@@ -166,8 +166,8 @@ mod tests {
             json!({"type": "flush", "ts": "t3", "details": {"evicted_count": 4}}),
             audit("t3", "append_fifo", 30),
             json!({"type": "hb_start", "ts": "t4", "details": {"chain": "c"}}),
-            json!({"type": "hb_end", "ts": "t5", "details": {"chain": "c", "depth": 3, "duration_ms": 9, "reason": "tokens"}}),
-            json!({"type": "hb_end", "ts": "t6", "details": {"chain": "before", "depth": 1, "duration_ms": 2, "reason": "depth"}}),
+            json!({"type": "hb_end", "ts": "t5", "details": {"chain": "c", "chain_depth": 3, "duration_ms": 9, "reason": "tokens"}}),
+            json!({"type": "hb_end", "ts": "t6", "details": {"chain": "before", "chain_depth": 1, "duration_ms": 2, "reason": "depth"}}),
             json!({"type": "error", "ts": "t7", "details": {"code": "PIN_LIMIT_EXCEEDED"}}),
             audit("t8", "search_recall", 44),
         ];
@@ -176,8 +176,8 @@ mod tests {
             figures.points.iter().map(|p| (p.occupancy(), p.evicts)).collect();
         assert_eq!(full, [(56, false), (46, true), (60, false)]);
         assert_eq!(figures.evictions[0], json!({"evicted_count": 4, "ts": "t3"}));
-        let ends: Vec<_> = figures.chains.iter().map(|c| c.ended.clone().unwrap().2).collect();
-        assert_eq!(ends, ["tokens", "depth"]);
+        let ends: Vec<_> = figures.chains.iter().map(|c| c.ended.clone().unwrap()).collect();
+        assert_eq!(ends, [(3, 9, "tokens".into()), (1, 2, "depth".into())]);
         assert_eq!(figures.writes, [("append_fifo".into(), 2), ("search_recall".into(), 1)]);
         assert_eq!((figures.searches(), figures.warnings, figures.errors.len()), (1, 1, 1));
     }

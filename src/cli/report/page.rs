@@ -165,10 +165,39 @@ fn conveyance(answer: Result<&Value, &str>) -> String {
         Ok(answer) => {
             let mut rows = Vec::new();
             leaves("", answer, &mut rows);
-            table(&["input", "value"], &rows, "")
+            let inputs = table(&["input", "value"], &rows, "");
+            format!(
+                "<p>C = (W·R·H / T) · Ctx^1.7 = <strong>{}</strong></p>{}<details><summary>every input</summary>{inputs}</details>",
+                answer["c"].as_f64().map_or("not to be told yet".to_owned(), |c| format!("{c:.4}")),
+                terms(answer)
+            )
         }
     };
     section("Conveyance", &body)
+}
+
+/// The terms as bars; T is a cost, where less is better.
+fn terms(answer: &Value) -> String {
+    const TERMS: [(&str, &str); 9] = [
+        ("W", "messages accounted for × searches that hit"),
+        ("R", "database requests answered"),
+        ("H", "heartbeat chains that ended by themselves"),
+        ("T", "time against what is allowed (less is better)"),
+        ("L", "chunks embedded late"),
+        ("I", "probes of the tiers that were answered"),
+        ("A", "flushes at their target without alarm"),
+        ("G", "guards green, writes audited"),
+        ("Ctx", "mean of L, I, A, G"),
+    ];
+    let row = |(name, about): (&str, &str)| {
+        let value = answer["terms"][name]["value"].as_f64();
+        let told = value.map_or("nothing counted".to_owned(), |v| format!("{v:.4}"));
+        let width = value.unwrap_or(0.0).clamp(0.0, 1.0) * 100.0;
+        format!(
+            "<tr><th>{name}</th><td>{told}</td><td><span class=\"bar\"><span style=\"width:{width:.1}%\"></span></span></td><td>{about}</td></tr>"
+        )
+    };
+    format!("<table>{}</table>", TERMS.map(row).concat())
 }
 
 /// Every number, text and flag of an answer with its path.
@@ -279,7 +308,7 @@ mod tests {
             json!({"agent": "<b>&", "context_window": 100, "chain": {"head": "ab", "length": 2}});
         let figures =
             Figures::of(&[json!({"type": "error", "ts": "t", "details": {"code": "<script>"}})]);
-        let answer = json!({"c": 0.5, "terms": {"W": {"value": null, "flags": ["x<y"]}}});
+        let answer = json!({"c": 0.5, "terms": {"W": {"value": null, "flags": ["x<y"]}, "R": {"value": 0.25}}});
         let html = page(&Content {
             state: &state,
             figures: &figures,
@@ -288,9 +317,15 @@ mod tests {
             left_out: None,
             made_at: "now",
         });
-        for part in
-            ["&lt;b&gt;&amp;", "&lt;script&gt;", "terms.W.flags.0", "x&lt;y", "does not answer"]
-        {
+        for part in [
+            "&lt;b&gt;&amp;",
+            "&lt;script&gt;",
+            "terms.W.flags.0",
+            "<strong>0.5000</strong>",
+            "width:25.0%",
+            "x&lt;y",
+            "does not answer",
+        ] {
             assert!(html.contains(part), "{part} in {html}");
         }
         for foreign in ["<script", "http://", "https://", "src=", "@import", "url("] {
