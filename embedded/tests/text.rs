@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use arango_embedded::error::Result;
+use arango_embedded::error::{Code, Result};
 use arango_embedded::query::{Query, QueryOptions, prepare};
 use arango_embedded::schema::{Collection, CollectionKind, KeyGenerator, KeyOptions, View};
 use arango_embedded::txn::{Declared, Transaction, WriteOptions};
@@ -313,6 +313,54 @@ fn a_view_follows_its_links_and_their_collections() {
     assert!(!definition.holds("c") && definition.holds("others"));
     engine.drop_view(DATABASE, "v").unwrap();
     assert_eq!(std::fs::read_dir(directory.join("views")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_place_of_a_phrase_has_room_for_so_many_terms() {
+    let most = arango_embedded::limits::VIEW_PHRASE_TERMS_MAX;
+    let home = tempfile::tempdir().unwrap();
+    let engine = with_view(&home.path().join("engine"), NEVER_MS);
+    let words: Vec<String> = (0..most).map(|n| format!("w{n}x")).collect();
+    insert(&engine, "c", &format!(r#"{{"_key": "a", "text": "{}"}}"#, words.join(" ")));
+    engine.commit_views().unwrap();
+    let phrase = "FOR d IN v SEARCH PHRASE(d.text, {STARTS_WITH: 'w'}, 0, {WILDCARD: 'w1%'}, 'text_en') RETURN d._key";
+    assert_eq!(keys(&engine, phrase), set(&["a"]));
+    insert(&engine, "c", r#"{"_key": "b", "text": "wonder"}"#);
+    engine.commit_views().unwrap();
+    let declared = Declared { allow_implicit: true, ..Declared::default() };
+    let transaction = engine.begin(DATABASE, &declared, false).unwrap();
+    let refused = rows_in(&engine, &transaction, phrase).unwrap_err();
+    assert_eq!(refused.code, Code::ResourceLimit, "{refused}");
+}
+
+/// What a loop over a view holds is free again behind it; what is kept of its rows is not.
+#[test]
+fn rows_kept_behind_a_loop_over_a_view_count() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = with_view(&home.path().join("engine"), NEVER_MS);
+    for number in 0..20 {
+        let other = "o".repeat(10_000);
+        insert(
+            &engine,
+            "c",
+            &format!(r#"{{"_key": "{number}", "text": "word", "other": "{other}"}}"#),
+        );
+    }
+    engine.commit_views().unwrap();
+    let run = |times: u32| {
+        let text = format!(
+            "FOR i IN 1..{times} FOR d IN v SEARCH ANALYZER(d.text == 'word', 'text_en') \
+             SORT BM25(d) DESC LIMIT 100000 COLLECT WITH COUNT INTO n RETURN n"
+        );
+        let options = QueryOptions { memory_limit: 2 << 20, ..QueryOptions::default() };
+        let query = Query { text, binds: Object::new(), options };
+        let declared = Declared { allow_implicit: true, ..Declared::default() };
+        let transaction = engine.begin(DATABASE, &declared, false).unwrap();
+        let database = engine.database(DATABASE).unwrap();
+        prepare(&database, &query).unwrap().run(&database, &transaction).map(|answer| answer.rows)
+    };
+    assert_eq!(run(2).unwrap(), [Value::Int(40)]);
+    assert_eq!(run(50).unwrap_err().code, Code::ResourceLimit);
 }
 
 #[test]

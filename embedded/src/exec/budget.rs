@@ -58,6 +58,11 @@ impl Budget {
         self.bytes = self.bytes.min(held);
     }
 
+    /// Gives so much back; what others took since stays counted.
+    pub fn let_go(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
     /// The most that was ever held.
     pub fn peak(&self) -> u64 {
         self.peak

@@ -27,15 +27,16 @@ impl<'q> Executor<'q> {
             let text = format!("invalid argument type in call to function '{name}()': {why}");
             Error::new(Code::QueryFunctionArgumentTypeMismatch, text)
         })?;
-        let held = self.budget.held();
+        let before = self.budget.held();
         let keep = near.filters.is_empty().then_some(most);
         let found = self.nearest(near, &Wanted { query: &query, probes, keep })?;
+        let held = self.budget.held() - before;
         let flow = if near.filters.is_empty() {
             self.send(pass, at, row, near, found)
         } else {
             self.send_filtered(pass, at, row, near, found, most)
         };
-        self.budget.release_to(held);
+        self.budget.let_go(held);
         flow
     }
 

@@ -138,7 +138,7 @@ impl<'q> Executor<'q> {
         let mut next = Some(start);
         while let Some(step) = next {
             if self.visit(&mut walk, step, pass, at, row)? == Flow::Enough {
-                self.let_go(walk.held);
+                self.budget.let_go(walk.held);
                 return Ok(Flow::Enough);
             }
             next = match walk.next() {
@@ -146,20 +146,15 @@ impl<'q> Executor<'q> {
                     if traversal.order == Order::DepthFirst {
                         // Its siblings' paths are gone by now; only the path to it stays.
                         walk.held -= ahead.bytes;
-                        self.let_go(ahead.bytes);
+                        self.budget.let_go(ahead.bytes);
                     }
                     Some(self.arrive(ahead)?)
                 }
                 None => None,
             };
         }
-        self.let_go(walk.held);
+        self.budget.let_go(walk.held);
         Ok(Flow::More)
-    }
-
-    /// What the walk held is free again; what was kept further down stays counted.
-    fn let_go(&mut self, held: u64) {
-        self.budget.release_to(self.budget.held().saturating_sub(held));
     }
 
     /// The start vertex: none, with warning 10, for a value that names no vertex; 1501 for a bind that cannot. One that is

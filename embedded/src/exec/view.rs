@@ -86,7 +86,7 @@ impl<'q> Executor<'q> {
         if wanted == 0 {
             return Ok(Flow::More);
         }
-        let held = self.budget.held();
+        let mut held = 0;
         let mut left = wanted;
         let mut last = f32::INFINITY;
         let mut batch = usize::try_from(wanted).unwrap_or(BATCH_MAX).clamp(FIRST_BATCH, BATCH_MAX);
@@ -94,16 +94,17 @@ impl<'q> Executor<'q> {
             let budget = &mut self.budget;
             let page = hits.next_best(scorer, batch, &mut |bytes| {
                 budget.look()?;
+                held += bytes as u64;
                 budget.hold(bytes)
             })?;
             if page.is_empty() {
-                self.budget.release_to(held);
+                self.budget.let_go(held);
                 return Ok(Flow::More);
             }
             for hit in page {
                 let score = hit.scores[scorer];
                 if left == 0 && score < last {
-                    self.budget.release_to(held);
+                    self.budget.let_go(held);
                     return Ok(Flow::More);
                 }
                 let Some(document) = self.load_hit(used, &hit)? else { continue };
@@ -112,6 +113,7 @@ impl<'q> Executor<'q> {
                     last = score;
                 }
                 if self.found(pass, at, row, used, &hit, document)? == Flow::Enough {
+                    self.budget.let_go(held);
                     return Ok(Flow::Enough);
                 }
             }

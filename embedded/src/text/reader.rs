@@ -15,8 +15,8 @@ use super::phrase::{Phrase, Place};
 use super::query::{Field, Part, Query, Selection, Tokens, stored};
 use super::score::{FieldStatistics, Scoring, Weight};
 use super::segments::{COLUMNS, Fields, failed, lengths_column};
-use crate::error::Result;
-use crate::limits::VIEW_SCORED_TERMS_MAX;
+use crate::error::{Code, Error, Result};
+use crate::limits::{VIEW_PHRASE_TERMS_MAX, VIEW_SCORED_TERMS_MAX};
 
 /// A found document.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ struct Open {
 #[derive(Clone)]
 struct Columns([Column<u64>; 3]);
 
-/// All hits with their first score; the first `sorted` ones are in order, the best first.
+/// All hits with the score that sorts them, and all their scores where there are several; the first `sorted` ones are in order, the best first.
 struct Best {
     found: Vec<(f32, u32, DocId, Vec<f32>)>,
     taken: usize,
@@ -296,12 +296,15 @@ impl Reader {
                     Tokens::One(token) => {
                         terms.insert(format!("{}{token}", selection.field));
                     }
-                    Tokens::Near(edits) => terms.extend(self.nearest(&selection, edits)?),
+                    Tokens::Near(edits) => {
+                        terms.extend(self.nearest(&selection, edits)?);
+                        few_enough(&terms)?;
+                    }
                     _ => {
                         for segment in self.segments() {
                             self.visit(segment, &selection, |term, _| {
                                 terms.insert(term.to_owned());
-                                Ok(())
+                                few_enough(&terms)
                             })?;
                         }
                     }
@@ -486,8 +489,10 @@ impl Hits {
         }
         rest[..count].sort_unstable_by(falling);
         best.taken += count;
-        let page = rest[..count].iter_mut().map(|(_, segment, doc, scores)| {
-            best.columns[*segment as usize].hit(*doc, std::mem::take(scores))
+        let page = rest[..count].iter_mut().map(|(score, segment, doc, scores)| {
+            let scores = std::mem::take(scores);
+            let scores = if scores.is_empty() { vec![*score] } else { scores };
+            best.columns[*segment as usize].hit(*doc, scores)
         });
         Ok(page.collect())
     }
@@ -497,9 +502,12 @@ impl Hits {
         scorer: usize,
         held: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Best> {
-        /// Hits between two reports.
+        /// Documents looked at between two reports.
         const STEP: usize = 4096;
-        let entry = size_of::<(f32, u32, DocId, Vec<f32>)>() + self.scorers * size_of::<f32>();
+        // A list of its own only for several scores: most queries have one, and many hits.
+        let list = if self.scorers > 1 { self.scorers * size_of::<f32>() } else { 0 };
+        let entry = size_of::<(f32, u32, DocId, Vec<f32>)>() + list;
+        let (mut looked, mut reported) = (0_usize, 0);
         let (mut found, mut columns) = (Vec::new(), Vec::new());
         for (number, segment) in self.reader.segments().iter().enumerate() {
             let own = Columns::of(segment)?;
@@ -509,11 +517,19 @@ impl Hits {
                 let collection = || own.0[1].first(doc).unwrap_or_default();
                 let wanted = self.collections.as_ref().is_none_or(|of| of.contains(&collection()));
                 if wanted && !segment.is_deleted(doc) {
-                    let scores: Vec<f32> = (0..self.scorers).map(|n| matcher.score(n)).collect();
-                    found.push((scores[scorer], number as u32, doc, scores));
-                    if found.len() % STEP == 0 {
-                        held(STEP * entry)?;
-                    }
+                    let (score, scores) = if self.scorers > 1 {
+                        let scores: Vec<f32> =
+                            (0..self.scorers).map(|n| matcher.score(n)).collect();
+                        (scores[scorer], scores)
+                    } else {
+                        (matcher.score(scorer), Vec::new())
+                    };
+                    found.push((score, number as u32, doc, scores));
+                }
+                looked += 1;
+                if looked.is_multiple_of(STEP) {
+                    held((found.len() - reported) * entry)?;
+                    reported = found.len();
                 }
                 matcher.advance();
             }
@@ -521,6 +537,15 @@ impl Hits {
         }
         Ok(Best { found, taken: 0, columns })
     }
+}
+
+/// 32 for more terms than may stand in one place of a phrase.
+fn few_enough(terms: &BTreeSet<String>) -> Result<()> {
+    if terms.len() <= VIEW_PHRASE_TERMS_MAX {
+        return Ok(());
+    }
+    let text = format!("more than {VIEW_PHRASE_TERMS_MAX} terms fit in one place of a PHRASE");
+    Err(Error::new(Code::ResourceLimit, text))
 }
 
 fn lengths(segment: &SegmentReader, field: &str) -> Result<Lengths> {
