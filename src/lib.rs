@@ -8,8 +8,9 @@
 //! 2. **Decode.** `server/http.rs` sheds what is too much (503), runs the call on a task of its own, reads the body up to a
 //!    limit, takes key and revision from headers or arguments, and decodes the rest once (`tools/spec.rs`).
 //! 3. **Admit.** `executor/run.rs` begins here. `policy/admit.rs` makes the `Scope`: nothing reads or writes without one.
-//!    `executor/request.rs` demands an idempotency key and a revision from every call that writes. (A reading tool now loads
-//!    the core, answers from it, and is done.)
+//!    `executor/request.rs` demands an idempotency key and a revision from every call that writes; searches and heartbeats
+//!    get a key when they bring none, and mean any revision. (A call that only reads now loads the core, asks and answers on
+//!    the socket for reads, and is done; a search that finds that it has a list to keep goes on as a write.)
 //! 4. **Take the turn.** `executor/turns.rs`: one write in flight for each agent on this server, in order of arrival.
 //! 5. **Load, or trust.** `executor/cache.rs` may have the core; it is a guess that the write will check. Otherwise
 //!    `store/core.rs` sends `aql/core_load.aql`: the core *and* the record of the key. A known key ends the call here with
@@ -18,9 +19,9 @@
 //!    caller's revision. Only a real change is 412.
 //! 7. **Think.** The tool's `step` (`tools/`) drafts the change; `policy/draft.rs` lets the budget have its say: notice,
 //!    eviction, refusal. No clock, socket or file.
-//! 8. **Ask,** if the step asks: `executor/answer.rs` fetches the queue (`store/message.rs`) or a summary (`models/`), and the
-//!    tool thinks again. While a model is asked the turn is given back. On a guess nothing is asked and no error is
-//!    believed: the core is loaded fresh first.
+//! 8. **Ask,** if the step asks: `executor/answer.rs` fetches the queue (`store/message.rs`), what a search found
+//!    (`store/recall.rs`, `store/archive.rs`), vectors or a summary (`models/`), and the tool thinks again. While a model is
+//!    asked the turn is given back. On a guess nothing is asked and no error is believed: the core is loaded fresh first.
 //! 9. **Apply.** `store/change.rs`: one request with `aql/core_change.aql`, or one stream transaction
 //!    (`store/transaction.rs`) when messages leave the queue, are counted anew, or the write mode says so. Revision and key
 //!    guard it; core, record, messages, edges, copies and events are written together or not at all.
@@ -40,7 +41,7 @@
 //! - [`meters`]: names and help of all metrics.
 //! - [`memory`]: plain values: core, message, event, change, receipt, and how each part is rendered.
 //! - [`policy`]: decisions: who may, what fits, what leaves the queue, what is stale.
-//! - [`chunk`]: the evidence that chunks were embedded late.
+//! - [`chunk`]: the evidence that chunks were embedded late, and the pages of passages.
 //! - [`context`]: the rendered window and its receipt.
 //! - [`conveyance`]: one number for what the memory carries, from plain counts.
 //! - [`models`]: counts tokens, makes summaries and vectors; answers and never decides.

@@ -161,8 +161,8 @@ pub const N_PROBE_MAX: u32 = 32;
 pub const NEAR_FETCH: u64 = 8;
 /// Rows that the second, wider look takes.
 pub const NEAR_FETCH_MAX: u64 = 1_280;
-/// Length of the id of a spooled entry (a UUID), to know beforehand what a notice of it costs.
-pub const SPOOL_ID_BYTES: usize = 36;
+/// Length of the id of a spooled entry (a UUID), to know beforehand what a notice of it costs at most.
+pub const SPOOL_ID_BYTES: u64 = 36;
 /// Cells that a search looks into unless it or the database says otherwise (`defaultNProbe` of a new vector setting).
 pub const N_PROBE_DEFAULT: u32 = 8;
 /// Largest `max_chain_depth` an agent may have.

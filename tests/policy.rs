@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use vctx::chunk;
 use vctx::clock::iso8601;
 use vctx::context::assemble;
 use vctx::error::{Code, Error};
-use vctx::ids::SeededIds;
+use vctx::ids::{SeededIds, SystemIds};
+use vctx::limits::PAGE_TOKENS_MAX;
+use vctx::memory::archive::FoundPassage;
 use vctx::memory::core::Core;
 use vctx::memory::event::{Event, EventType};
 use vctx::memory::message::{Kind, Message, Role};
@@ -15,11 +18,11 @@ use vctx::memory::page::Page;
 use vctx::memory::receipt;
 use vctx::memory::tokens::message_cost;
 use vctx::memory::{Encoding, TokenCounter};
-use vctx::models::local;
+use vctx::models::{Tiktoken, local};
 use vctx::policy::{
-    Actor, Answers, CopyOf, Depends, Draft, Entries, Finish, Flush, Hit, Intent, Principal,
-    Question, Scope, SummaryAnswer, Surroundings, Tail, admit, changed_since, merged,
-    pinned_tokens_max, summary_tokens_max, tokens,
+    Actor, Answers, CopyOf, Depends, Draft, Entries, Finish, Flush, Hit, Intent, Looked, NearPlan,
+    Nearest, Principal, Question, Scope, SummaryAnswer, Surroundings, Tail, VectorsAnswer, admit,
+    changed_since, merged, pinned_tokens_max, summary_tokens_max, tokens,
 };
 use vctx::tools::{Call, NewAgent, PatchAgent, PostEvent, Step, Tool, decode, decode_as, new_core};
 
@@ -651,7 +654,11 @@ fn any_call() -> impl Strategy<Value = (&'static str, Value)> {
             ("store_core", json!({"block_id": format!("b{id}"), "content": t, "policy": {"pinned": pinned, "mode": mode}}))
         }),
         1 => (0..900u64, any::<bool>()).prop_map(|(t, s)| ("evict_fifo", json!({"target_tokens": t, "summarize": s}))),
-        1 => words.prop_map(|t| ("write_recall", json!({"entries": [{"content": t}]}))),
+        1 => words.clone().prop_map(|t| ("write_recall", json!({"entries": [{"content": t}]}))),
+        2 => words.prop_map(|t| ("write_recall", json!({"entries": [{"content": format!("boat {t}")}]}))),
+        3 => (1..20u64, any::<bool>(), any::<bool>()).prop_map(|(limit, rehydrate, heartbeat)| {
+            ("search_recall", json!({"query": "boat", "limit": limit, "rehydrate": rehydrate, "heartbeat": heartbeat}))
+        }),
     ]
 }
 
@@ -667,6 +674,18 @@ proptest! {
         let mut appended = 0;
         for (tool, arguments) in calls {
             let before = world.core.clone();
+            if tool == "search_recall" {
+                let flushes = before.counters.flushes;
+                let growth = world.call(tool, arguments).unwrap();
+                let result = growth.get("result").and_then(Value::as_object).unwrap_or(&growth);
+                let grew = i128::from(tokens(&world.core).occupancy) - i128::from(tokens(&before).occupancy);
+                prop_assert_eq!(result["tokens_added"].as_i64().map(i128::from), Some(grew));
+                // A window that could not be emptied in time is emptied by whatever writes next.
+                if tokens(&before).occupancy < before.token_budget.flush {
+                    prop_assert_eq!(world.core.counters.flushes, flushes, "finding pushes nothing out");
+                }
+                continue;
+            }
             match world.call(tool, arguments) {
                 Ok(_) => appended += usize::from(matches!(tool, "append_fifo" | "write_recall")),
                 Err(error) => {
@@ -678,7 +697,8 @@ proptest! {
                 }
             }
         }
-        prop_assert_eq!(world.messages.len(), appended);
+        let copies = world.messages.iter().filter(|m| m.kind == Kind::Copy).count();
+        prop_assert_eq!(world.messages.len() - copies, appended);
         let (started, ended) = (world.count(EventType::HbStart), world.count(EventType::HbEnd));
         prop_assert_eq!(started, ended + usize::from(world.core.heartbeat.chain.is_some()));
     }
@@ -914,4 +934,104 @@ fn a_search_says_what_is_wrong_with_its_arguments() {
         let text = arguments.to_string();
         assert_eq!(world.call("search_recall", arguments).unwrap_err().code, code, "{text}");
     }
+}
+
+fn passage(doc_id: &str, chunk_id: &str, text: &str, provenance: &Value) -> FoundPassage {
+    serde_json::from_value(json!({"key": "9f86d081884c7d659a2feaa0c55ad015", "doc_id": doc_id, "chunk_id": chunk_id, "text": text,
+        "similarity": 0.123_456, "provenance": provenance, "chunk_links": {"previous": chunk_id, "next": chunk_id},
+        "offset": {"start": 1_234_567, "end": 2_345_678}, "freshness_ts": "2026-01-02T03:04:05.678Z", "revision": "r"}))
+    .unwrap()
+}
+
+#[test]
+fn no_page_is_larger_than_it_may_be_whatever_a_passage_is_called() {
+    let counter = Tiktoken::new(Encoding::O200kBase);
+    let rare = "\u{1EFFB}".repeat(64);
+    assert_eq!(rare.len(), 256, "as long as a doc_id may be");
+    let dotted = "qXzK".repeat(32);
+    let provenance = json!({"source": "\u{1EFFB}".repeat(12), "owner": "qXzK".repeat(12), "note": "n ".repeat(900)});
+    for (doc_id, chunk_id) in [(rare.as_str(), dotted.as_str()), (&rare, "0000"), ("d", &dotted)] {
+        for text in ["short", &"a word and another ".repeat(400), &"\u{13000}".repeat(900)] {
+            let rows = [passage(doc_id, chunk_id, text, &provenance)];
+            let pieces = chunk::pages(&counter, &rows, PAGE_TOKENS_MAX);
+            let mut whole = String::new();
+            for piece in &pieces {
+                let shown = chunk::shown(&counter, &rows[0], piece.start, piece.end);
+                whole.push_str(shown["text"].as_str().unwrap());
+                let cost = chunk::page_cost(&counter, std::slice::from_ref(&shown));
+                assert!(cost <= PAGE_TOKENS_MAX, "{cost}: {shown}");
+            }
+            assert_eq!(whole, text);
+        }
+    }
+}
+
+/// Counts the bytes that it is given to count.
+struct Weighing(std::sync::atomic::AtomicUsize);
+
+impl TokenCounter for Weighing {
+    fn encoding(&self) -> Encoding {
+        Encoding::O200kBase
+    }
+
+    fn count(&self, text: &str) -> u64 {
+        self.0.fetch_add(text.len(), std::sync::atomic::Ordering::Relaxed);
+        FourBytes.count(text)
+    }
+}
+
+#[test]
+fn cutting_large_passages_counts_each_of_their_bytes_a_few_times_only() {
+    let text = "Die Gezeiten kommen zweimal am Tag. ".repeat(1800);
+    let rows: Vec<FoundPassage> =
+        (0..40).map(|_| passage("d", "0000", &text, &json!({"owner": "a"}))).collect();
+    let counter = Weighing(Default::default());
+    let pieces = chunk::pages(&counter, &rows, PAGE_TOKENS_MAX);
+    assert!(pieces.len() > 40 * 32);
+    let (counted, given) = (counter.0.into_inner(), 40 * text.len());
+    assert!(counted < 20 * given, "{} times", counted / given);
+}
+
+#[test]
+fn a_page_that_is_spooled_never_pushes_anything_out() {
+    let counter = Tiktoken::new(Encoding::O200kBase);
+    let ids = SystemIds;
+    let call = decode(
+        Tool::SearchArchival,
+        json!({"query_vector": [1.0, 0.0]}).as_object().cloned().unwrap(),
+    )
+    .unwrap();
+    let setting = json!({"dimension": 2, "metric": "cosine", "embedding_version": "1", "model_id": "m", "defaultNProbe": 8, "created_at": ""});
+    let vectors = VectorsAnswer {
+        setting: Some(serde_json::from_value(setting).unwrap()),
+        index_ready: false,
+        exact_rows_max: 100,
+    };
+    let rows = vec![passage("d", "0000", &"a word ".repeat(200), &json!({"owner": "ada"}))];
+    let nearest = Nearest { plan: NearPlan::Exact, rows: Some(rows), looked: Looked::default() };
+    let answers = Answers { vectors: Some(vectors), nearest: Some(nearest), ..Answers::default() };
+    let mut spooled = 0;
+    for taken in 0..225 {
+        let mut world = World::new(1000, "Be kind.");
+        world.core.queue.tokens = 600 + taken;
+        world.core.queue.count = 1;
+        let around = Surroundings {
+            counter: &counter,
+            unix_ms: 5_000,
+            ids: &ids,
+            scope: &world.scope,
+            actor: &world.actor,
+            tool: call.name(),
+            key_hash: "k",
+        };
+        match call.step(around, &world.core, &answers).unwrap() {
+            Step::Write(change) => {
+                spooled += usize::from(change.spooled());
+                let now = tokens(&change.after);
+                assert!(now.occupancy < change.after.token_budget.flush, "{now:?}");
+            }
+            other => panic!("{taken}: {other:?}"),
+        }
+    }
+    assert!(spooled > 100, "{spooled}");
 }

@@ -201,9 +201,11 @@ impl Engine {
 
     /// Has the views of a database follow their definitions.
     pub(crate) fn define_views(&self, db: &str) -> Result<()> {
-        let database = self.catalog.database(db)?;
-        let definitions = definitions(&database);
-        self.resources.views.define(&*self.resources.store, database.id, definitions)
+        let number = self.catalog.database(db)?.id;
+        self.resources.views.define(&*self.resources.store, number, || {
+            let database = self.catalog.database(db).ok().filter(|now| now.id == number);
+            database.map_or_else(Vec::new, |database| definitions(&database))
+        })
     }
 
     /// Has dropped data cleared away in the background.

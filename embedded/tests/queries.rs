@@ -61,7 +61,10 @@ impl Session {
     }
 
     fn begin(&self) -> Transaction {
-        let declared = Declared { write: vec!["c".to_owned()], ..Declared::default() };
+        let database = self.engine.database(DATABASE).expect("a database");
+        let own = database.collections.values().filter(|collection| !collection.is_system);
+        let write = own.map(|collection| collection.name.clone()).collect();
+        let declared = Declared { write, ..Declared::default() };
         self.engine.begin(DATABASE, &declared, false).expect("a transaction")
     }
 
@@ -133,6 +136,36 @@ fn a_kept_plan_sees_new_indexes_other_binds_and_dropped_collections() {
         prepare(&database, &query).expect_err("no collection").code,
         Code::DataSourceNotFound
     );
+}
+
+/// Breadth first, each vertex with an edge ahead is held with all that is in it.
+#[test]
+fn the_vertices_that_a_traversal_holds_count() {
+    let session = Session::new();
+    let mut edges = Collection::clone(&session.engine.database(DATABASE).unwrap().collections["c"]);
+    (edges.name, edges.kind) = ("e".to_owned(), CollectionKind::Edge);
+    session.engine.create_collection(DATABASE, edges).unwrap();
+    let none = QueryOptions::default;
+    for text in [
+        r#"INSERT {_key: "root"} INTO c"#,
+        r#"INSERT {_key: "leaf"} INTO c"#,
+        r#"FOR i IN 1..200 INSERT {_key: CONCAT("m", i), text: REPEAT("t", 10000)} INTO c"#,
+        r#"FOR i IN 1..200 INSERT {_from: "c/root", _to: CONCAT("c/m", i)} INTO e"#,
+        r#"FOR i IN 1..200 INSERT {_from: CONCAT("c/m", i), _to: "c/leaf"} INTO e"#,
+    ] {
+        session.run_with(text, "{}", none()).unwrap();
+    }
+    let limit = || QueryOptions { memory_limit: 1 << 20, ..QueryOptions::default() };
+    let walk = |order| {
+        format!(
+            r#"FOR v IN 2..2 OUTBOUND "c/root" e OPTIONS {{order: "{order}"}} COLLECT WITH COUNT INTO n RETURN n"#
+        )
+    };
+    assert_eq!(session.code(&walk("bfs"), limit()), Code::ResourceLimit);
+    let deep = session.run_with(&walk("dfs"), "{}", limit()).unwrap();
+    assert_eq!(deep.rows, [Value::Int(200)]);
+    let wide = session.run_with(&walk("bfs"), "{}", none()).unwrap();
+    assert_eq!(wide.rows, [Value::Int(200)]);
 }
 
 #[test]

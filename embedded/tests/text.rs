@@ -211,6 +211,33 @@ fn segments_that_cannot_be_read_are_built_again() {
     assert_eq!(keys(&engine, ALL), set(&["a"]));
 }
 
+/// A file that the list of segments names is gone, or holds something else: the engine opens all the same.
+#[test]
+fn a_view_with_a_lost_or_damaged_file_is_built_again() {
+    for damage in [
+        (|file: &Path| std::fs::remove_file(file)) as fn(&Path) -> std::io::Result<()>,
+        |file: &Path| std::fs::write(file, "damaged ".repeat(100)),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join("engine");
+        let engine = with_view(&directory, NEVER_MS);
+        insert(&engine, "c", r#"{"_key": "a", "text": "one"}"#);
+        engine.commit_views().unwrap();
+        drop(engine);
+        let segments = std::fs::read_dir(directory.join("views")).unwrap().next().unwrap().unwrap();
+        let files = std::fs::read_dir(segments.path()).unwrap().map(|file| file.unwrap().path());
+        let terms = files.filter(|file| file.extension().is_some_and(|name| name == "term"));
+        let terms: Vec<_> = terms.collect();
+        assert!(!terms.is_empty());
+        terms.iter().for_each(|file| damage(file).unwrap());
+        let engine = open(&directory, NEVER_MS);
+        engine.commit_views().unwrap();
+        assert_eq!(keys(&engine, ALL), set(&["a"]));
+        let found = "FOR d IN v SEARCH ANALYZER(d.text == 'one', 'text_en') RETURN d._key";
+        assert_eq!(keys(&engine, found), set(&["a"]));
+    }
+}
+
 #[test]
 fn segments_of_another_state_of_the_store_are_built_again() {
     let home = tempfile::tempdir().unwrap();
@@ -286,6 +313,31 @@ fn a_view_follows_its_links_and_their_collections() {
     assert!(!definition.holds("c") && definition.holds("others"));
     engine.drop_view(DATABASE, "v").unwrap();
     assert_eq!(std::fs::read_dir(directory.join("views")).unwrap().count(), 0);
+}
+
+#[test]
+fn views_that_are_made_at_once_can_all_be_searched() {
+    const THREADS: usize = 8;
+    const EACH: usize = 12;
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("engine");
+    let engine = open(&directory, NEVER_MS);
+    collection(&engine, "c");
+    insert(&engine, "c", r#"{"_key": "a", "text": "Words"}"#);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let engine = &engine;
+            scope.spawn(move || {
+                for number in 0..EACH {
+                    view(engine, 0, &format!("v{thread}_{number}"), TEXT);
+                }
+            });
+        }
+    });
+    for (thread, number) in (0..THREADS).flat_map(|thread| (0..EACH).map(move |n| (thread, n))) {
+        let text = format!("FOR d IN v{thread}_{number} RETURN d._key");
+        assert_eq!(keys(&engine, &text), set(&["a"]), "{text}");
+    }
 }
 
 const WORDS: [&str; 8] = ["apple", "river", "stone", "cloud", "forest", "lamp", "music", "paper"];

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::limits::{PAGE_CUT_TRIES_MAX, PAGE_META_TOKENS_MAX};
 use crate::memory::archive::{FoundPassage, Span};
+use crate::memory::page::plain;
 use crate::memory::tokens::TokenCounter;
 
 /// A passage, or a part of one that is larger than a page.
@@ -195,7 +196,7 @@ pub fn id(key: &str) -> String {
 
 /// Six decimals: an index computes in floats of four bytes.
 fn rounded(similarity: f64) -> Value {
-    json!((similarity * 1e6).round() / 1e6)
+    plain((similarity * 1e6).round() / 1e6)
 }
 
 #[cfg(test)]

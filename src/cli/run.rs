@@ -26,6 +26,7 @@ First steps:
   vctx serve                                 start the server (nothing to configure)
   vctx agent create ada --window 8192        make an agent
   vctx tool append_fifo --agent ada --rev '*' --args '{\"message\": \"Hello\", \"role\": \"user\"}'
+  vctx tools                                 the nine tools; `vctx tool --help` has an example of each
   vctx state --agent ada                     how full the window is
   vctx verify --agent ada                    prove that nothing was lost or changed
   vctx report ada.html --agent ada           one page of figures for a reviewer

@@ -9,7 +9,7 @@ use crate::app;
 
 const EXAMPLES: &str = "\
 The endpoint comes from the environment: ARANGO_RW_UDS, ARANGO_USER, ARANGO_PASSWORD or ARANGO_PASSWORD_FILE, ARANGO_DB.
-A second run changes nothing.
+A second run changes nothing but, with --users, their passwords.
 
 Example:
   ARANGO_RW_UDS=/run/arangod/rw.sock ARANGO_USER=root ARANGO_PASSWORD_FILE=./password vctx setup";

@@ -10,12 +10,18 @@ use crate::client::Write;
 
 const EXAMPLES: &str = "\
 Examples:
-  vctx tool append_fifo --agent ada --rev '*' --args '{\"message\": \"Hello\", \"role\": \"user\"}'
-  vctx tool fetch_core  --agent ada --args '{\"block_id\": \"persona\"}'
-  vctx tool evict_fifo  --agent ada --rev '*' --args '{\"target_tokens\": 2000}'
-  vctx tool append_fifo --agent ada --rev '*' --args @message.json --key 7f3a   the key makes it safe to repeat
+  vctx tool store_core       --agent ada --rev '*' --args '{\"block_id\": \"human\", \"content\": \"Likes sailing.\"}'
+  vctx tool fetch_core       --agent ada --args '{\"block_id\": \"human\"}'
+  vctx tool append_fifo      --agent ada --rev '*' --args '{\"message\": \"Hello\", \"role\": \"user\"}'
+  vctx tool evict_fifo       --agent ada --rev '*' --args '{\"target_tokens\": 2000}'
+  vctx tool search_recall    --agent ada --args '{\"query\": \"blue boat\"}'
+  vctx tool write_recall     --agent ada --rev '*' --args '{\"entries\": [{\"content\": \"The boat lies at pier 4.\"}]}'
+  vctx tool search_archival  --agent ada --args '{\"query_text\": \"when does the ferry leave\"}'
+  vctx tool ingest_archival  --agent ada --rev '*' --args '{\"doc_id\": \"tides.md\", \"chunks\": [\"The ferry leaves at ebb.\"]}'
+  vctx tool record_heartbeat --agent ada --args '{\"state\": \"continue\"}'
+  vctx tool append_fifo      --agent ada --rev '*' --args @message.json --key 7f3a   the key makes it safe to repeat
 
-The schemas of all tools: vctx tools --format json-schema";
+Searches and record_heartbeat need no --rev. The schemas of all tools: vctx tools --format json-schema";
 
 /// Call a tool
 #[derive(Debug, Args)]
@@ -36,7 +42,7 @@ pub(crate) struct Tool {
     #[arg(long)]
     key: Option<String>,
 
-    /// Revision the call builds on; '*' accepts any
+    /// Revision the call builds on (of the document for ingest_archival); '*' accepts any
     #[arg(long, value_name = "REV")]
     rev: Option<String>,
 

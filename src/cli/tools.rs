@@ -25,6 +25,9 @@ enum Format {
     JsonSchema,
 }
 
+/// Characters of a first sentence; a longer one is cut.
+const FIRST_CHARS_MAX: usize = 150;
+
 /// Runs the command.
 pub(crate) async fn run(tools: Tools) -> Result<(), Failure> {
     let answer = tools.target.client().tools("json-schema").await?;
@@ -43,7 +46,7 @@ fn list(answer: &Value) -> String {
             let text = output::field(tool, "/description");
             let first =
                 text.split(". ").next().unwrap_or_default().trim_end_matches('.').to_string();
-            vec![output::field(tool, "/name"), output::cell(&first, 100)]
+            vec![output::field(tool, "/name"), output::cell(&first, FIRST_CHARS_MAX)]
         })
         .collect();
     output::table(&["tool", "what it does"], &[], &rows)

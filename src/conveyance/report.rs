@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::advice::{NOTHING_COUNTED, advice};
 use super::formula::{ALPHA, Score, TIME_FLOOR, Term, score};
-use super::inputs::{Inputs, Path, PathTime, Ratio};
+use super::inputs::{Inputs, Path, PathTime, Ratio, Why};
 
 /// What was looked at.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,7 +96,8 @@ fn way(time: &PathTime) -> Value {
         "of": if time.of_session { "session" } else { "server" }, "buckets": buckets})
 }
 
-/// The term that takes most from the score: a missing one first, else the lowest; a time cost of more than 1 counts as its inverse.
+/// The term to look at: the one that makes the score zero, else a missing one, else the lowest; a time cost of more than 1 counts as its
+/// inverse.
 fn weakest(inputs: &Inputs, found: &Score) -> Value {
     let values = inputs.terms();
     let worth = |term: Term| match term {
@@ -104,26 +105,33 @@ fn weakest(inputs: &Inputs, found: &Score) -> Value {
         other => values.get(other).unwrap_or(0.0),
     };
     let lowest = Term::ALL.into_iter().min_by(|a, b| worth(*a).total_cmp(&worth(*b)));
-    let Some(term) = found.missing.first().copied().or(lowest) else { return Value::Null };
-    if found.missing.is_empty() && worth(term) >= 1.0 {
+    let zero = inputs.zero.first().map(|why| match why {
+        Why::TierDown(_) => Term::I,
+        Why::NaiveChunking => Term::L,
+    });
+    let missing = found.missing.first().copied();
+    let Some(term) = zero.or(missing).or(lowest) else { return Value::Null };
+    if zero.is_none() && missing.is_none() && worth(term) >= 1.0 {
         return Value::Null;
     }
+    let advice = match zero {
+        None if missing.is_some() => NOTHING_COUNTED,
+        _ => advice(term),
+    };
     let slowest = inputs
         .times
         .iter()
         .filter_map(|time| Some((time.path, time.cost()?)))
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .map(|(path, _): (Path, f64)| path.text());
-    let missing = found.missing.contains(&term);
-    let advice = if missing { NOTHING_COUNTED } else { advice(term) };
-    json!({"term": term.text(), "missing": missing, "advice": advice,
+    json!({"term": term.text(), "missing": found.missing.contains(&term), "advice": advice,
         "slowest_path": slowest.filter(|_| term == Term::T)})
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::inputs::Tier;
     use super::super::inputs::tests::healthy;
-    use super::super::inputs::{Tier, Why};
     use super::*;
 
     fn told(inputs: &Inputs) -> Map<String, Value> {
@@ -156,7 +164,11 @@ mod tests {
         assert_eq!(report["c"], 0.0);
         assert_eq!(report["zero"], json!(["tier_down_archival", "naive_chunking"]));
         assert_eq!(report["missing"], json!([{"term": "H", "lacks": ["chains"]}]));
+        assert_eq!(report["weakest"]["term"], "I");
+        assert!(report["weakest"]["advice"].as_str().unwrap().contains("misses its probes"));
+        let report = told(&Inputs { chains: Ratio::default(), ..healthy() });
         assert_eq!(report["weakest"]["term"], "H");
+        assert_eq!(report["weakest"]["advice"], NOTHING_COUNTED);
     }
 
     #[test]

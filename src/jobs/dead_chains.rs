@@ -36,17 +36,19 @@ impl Job for DeadChains {
             // A dropped sender means that the program ends. What was only read may be cut off.
             _ = stop.wait_for(|stop| *stop) => return Ok(()),
         };
+        // One agent whose chain cannot be closed does not keep those behind it open.
+        let mut first_fault = Ok(());
         for dead in found {
             if *stopping.borrow() {
-                return Ok(());
+                break;
             }
             match self.executor.bury(&dead, &self.actor).await {
                 Ok(_) => {}
                 // The agent is busy with other writes, and the first of those has closed the chain.
                 Err(error) if matches!(error.code, Code::Conflict | Code::Overloaded) => {}
-                Err(error) => return Err(error),
+                Err(error) => first_fault = first_fault.and(Err(error)),
             }
         }
-        Ok(())
+        first_fault
     }
 }

@@ -20,7 +20,8 @@ use crate::tools::Tool;
 const INSTRUCTIONS: &str = "\
 A memory that outlives the conversation. Blocks of core memory stay in view: read them with fetch_core, keep facts, preferences and \
 plans there with store_core. Messages go into a queue with append_fifo; when the window fills, the oldest move to recall storage and \
-nothing is lost. Keep what may be needed later but not now with write_recall. Every answer says how full the window is and whether \
+nothing is lost: search_recall finds them by their words, and write_recall keeps there what may be needed later but not now. Documents \
+go into the archive with ingest_archival, and search_archival finds their passages. Every answer says how full the window is and whether \
 something was evicted. Key and revision of a call are kept for you. An error says what to do next.";
 
 struct Handler {

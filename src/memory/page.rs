@@ -1,6 +1,10 @@
 //! A stored result list that expires, so that its pages stay the same while the memory changes.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Whole scores below this are written as whole numbers.
+const WHOLE_MAX: f64 = 1e9;
 
 /// The document `pages/{handle}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,4 +37,25 @@ pub struct PageItem {
     pub offset: u64,
     /// How well it matches, as it was answered first.
     pub score: f64,
+}
+
+/// A score as a database gives it back: without a fraction where it has none, so that a replayed answer is the same text and costs
+/// the same tokens.
+pub fn plain(score: f64) -> Value {
+    let whole = score.fract() == 0.0 && score.abs() < WHOLE_MAX;
+    if whole { json!(score as i64) } else { json!(score) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_score_without_a_fraction_is_written_without_one() {
+        for (score, text) in
+            [(1.0, "1"), (-0.0, "0"), (0.25, "0.25"), (-3.0, "-3"), (2e9, "2000000000.0")]
+        {
+            assert_eq!(plain(score).to_string(), text);
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::memory::message::{Role, rendered};
 use crate::memory::receipt;
 use crate::memory::verify::{text_of, whole};
 
@@ -175,8 +176,7 @@ impl ReceiptCheck {
         );
         self.compare(Some(seq), "the item's id is not that of the message", text_of(row, "id"), id);
         let is_forgotten = row.get("content").is_none_or(Value::is_null);
-        let shown = |message: &Value| (text_of(message, "role"), text_of(message, "content"));
-        if !is_forgotten && shown(row) != shown(rendered) {
+        if !is_forgotten && as_shown(row).as_ref() != Some(rendered) {
             let what = "the prompt showed another text or role than the log has";
             self.compare(Some(seq), what, "the log's".into(), "another".into());
         }
@@ -221,6 +221,13 @@ impl ReceiptCheck {
             self.mismatches.push(Mismatch { seq, what: what.to_string(), expected, found });
         }
     }
+}
+
+/// The chat message that a row of the log stands for; none if its role is no role.
+fn as_shown(row: &Value) -> Option<Value> {
+    let role: Role = serde_json::from_value(row.get("role")?.clone()).ok()?;
+    let meta = row.get("meta").and_then(Value::as_object).cloned().unwrap_or_default();
+    Some(rendered(role, &text_of(row, "content"), &meta))
 }
 
 #[cfg(test)]
@@ -304,6 +311,26 @@ mod tests {
             ["the chain head is not the log's at length 8"]
         );
         assert_eq!(said(|_, m| m.truncate(7)).len(), 2);
+    }
+
+    /// A search put message 6 back into the window: the log has its text and mark, the prompt showed both.
+    #[test]
+    fn a_marked_copy_is_shown_under_its_mark() {
+        let mark = "[recalled: seq 2, user, 2026-01-01]\n";
+        let said = |prompt: &str| {
+            said(|a, m| {
+                m[5]["meta"] = json!({"recalled": {"seq": 2, "created_at": "2026-01-01"}});
+                m[5]["role"] = json!("user");
+                let content = format!("{prompt}{}", text_of(&m[5], "content"));
+                a["messages"][1] = json!({"role": "user", "content": content});
+                let digest = receipt::sha256(&receipt::canonical_json(&a["messages"]));
+                a["manifest"]["messages_digest"] = json!(digest);
+                let digest = receipt::sha256(&receipt::canonical_json(&a["manifest"]));
+                a["context_digest"] = json!(digest);
+            })
+        };
+        assert_eq!(said(mark), Vec::<String>::new());
+        assert_eq!(said(""), ["the prompt showed another text or role than the log has"]);
     }
 
     #[test]

@@ -144,7 +144,8 @@ async fn make_users(
         for (path, grant) in grants {
             system.call(Method::PUT, &path, Some(&json!({"grant": grant}))).await?;
         }
-        reports.push(SetupReport { what: format!("user {name}"), made });
+        let renewed = if made { "" } else { ", with the given password from now on" };
+        reports.push(SetupReport { what: format!("user {name}{renewed}"), made });
     }
     Ok(())
 }

@@ -381,8 +381,8 @@ fn spool(
     shown: &Shown,
     result: &mut Map<String, Value>,
 ) -> bool {
-    let expected = ["0".repeat(SPOOL_ID_BYTES)];
-    if draft.point_cost(&expected) > draft.room() {
+    // The id is not known yet; none costs more tokens than it has bytes.
+    if draft.point_cost(&[String::new()]) + SPOOL_ID_BYTES > draft.room() {
         return false;
     }
     let payload = Value::from(shown.results.clone()).to_string();

@@ -10,7 +10,7 @@ use crate::error::{Code, Error, Result};
 use crate::limits::{PREVIEW_TOKENS_MIN, RECALL_LIMIT};
 use crate::memory::core::Core;
 use crate::memory::message::Message;
-use crate::memory::page::{Page, PageItem};
+use crate::memory::page::{Page, PageItem, plain};
 use crate::memory::receipt;
 use crate::policy::{
     Answers, Draft, Entries, Finish, Hit, Intent, PageToken, Question, RecallQuery, Surroundings,
@@ -41,9 +41,6 @@ pub struct SearchRecall {
     #[serde(default)]
     pub page_token: Option<String>,
 }
-
-/// Whole scores below this are written as whole numbers.
-const WHOLE_MAX: f64 = 1e9;
 
 fn usual_limit() -> u64 {
     RECALL_LIMIT.0
@@ -278,12 +275,6 @@ impl List<'_> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         self.items.iter().skip(self.position).take(limit)
     }
-}
-
-/// A score as a database gives it back: without a fraction where it has none, so that a replayed answer is the same text.
-fn plain(score: f64) -> Value {
-    let whole = score.fract() == 0.0 && score.abs() < WHOLE_MAX;
-    if whole { json!(score as i64) } else { json!(score) }
 }
 
 fn result_of(message: &Message, score: f64, shown: &Shown, copied: Option<u64>) -> Value {

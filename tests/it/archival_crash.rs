@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::chance::{Chance, setting};
 use crate::home::{Home, Process, TORN_TAIL, Tuning};
 use crate::talk::Agent;
+use crate::truths::assert_archive;
 
 /// Rounds of a run; each kills somebody in the middle of an ingest.
 const ROUNDS: u64 = 8;
@@ -55,7 +56,7 @@ async fn a_document_is_never_half_taken_in() {
         engine.kill();
         server.kill();
         (engine, server) = start(&home).await;
-        check(&home, &ada).await;
+        assert_archive(&home.database()).await;
         // The same key finds out what became of it, or does it now.
         let ada = ada.again();
         let done = ada.tool("ingest_archival", &call, &key, "*").await.ok();
@@ -68,31 +69,6 @@ async fn a_document_is_never_half_taken_in() {
             )
             .await;
         assert_eq!(json!(texts), call["chunks"], "round {round}");
-        check(&home, &ada).await;
+        assert_archive(&home.database()).await;
     }
-}
-
-/// Each manifest counts its chunks, they carry its revision, their places are dense, and the core counts them all.
-async fn check(home: &Home, ada: &Agent) {
-    let database = home.database();
-    let documents = database
-        .rows(
-            "FOR m IN archival_manifests
-               LET chunks = (FOR d IN archival_docs FILTER d.agent_id == m.agent_id AND d.doc_id == m.doc_id SORT d.index RETURN d)
-               RETURN { chunks: m.chunks, there: LENGTH(chunks), revisions: UNIQUE(chunks[*].revision), revision: m.revision, places: chunks[*].index }",
-            json!({}),
-        )
-        .await;
-    let mut total = 0;
-    for document in &documents {
-        assert_eq!(document["chunks"], document["there"], "{document}");
-        assert_eq!(document["revisions"], json!([document["revision"]]));
-        let count = document["chunks"].as_u64().expect("a number");
-        assert_eq!(document["places"], json!((0..count).collect::<Vec<u64>>()));
-        total += count;
-    }
-    let all = database.row("RETURN LENGTH(archival_docs)", json!({})).await;
-    assert_eq!(all, total, "no chunk without a manifest");
-    let state = ada.again().state().await;
-    assert_eq!(state["archived"], json!({"documents": documents.len(), "chunks": total}));
 }

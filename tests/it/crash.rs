@@ -1,24 +1,38 @@
 //! Crashes: server, engine or both get SIGKILL at the n-th byte between them; after a restart and retries nothing is lost, doubled or half done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::archival::{circle, eager};
 use crate::chance::{Chance, setting};
 use crate::count;
-use crate::home::{Home, Process, TORN_TAIL, Tuning};
+use crate::database::Database;
+use crate::home::{Home, Process, TORN_TAIL};
 use crate::proxy::{Phase, Proxy};
 use crate::talk::{Agent, said};
+use crate::truths::{
+    Logged, assert_archive, assert_chains, assert_log, assert_no_dead_chain, assert_vectors,
+    assert_view,
+};
 
 /// Longest wait for one call, with a restart on the way.
 const CALL_MAX: Duration = Duration::from_secs(60);
 /// Pause before an unanswered call is sent again.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Calls after which a round must have met its byte.
-const CALLS_PER_ROUND_MAX: usize = 60;
+const CALLS_PER_ROUND_MAX: usize = 80;
+/// Calls that go through every tool that writes.
+const MIX: usize = 20;
+/// Documents that are taken in again and again.
+const DOCUMENTS: u64 = 3;
+/// Last words that are searched for through the server in the end.
+const WORDS_MAX: usize = 60;
+/// Rounds after which dead chains are waited for.
+const SWEEP_ROUNDS: u64 = 5;
 
 /// Who is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,7 +99,8 @@ impl Stage {
 /// A server whose every write is a stream transaction, or only its evictions.
 async fn start_server(home: &Home, stream: bool) -> Process {
     let mode = if stream { "stream" } else { "auto" };
-    let tuning = Tuning::variable("VCTX_STORE__WRITE_MODE", mode);
+    let mut tuning = eager();
+    tuning.environment.push(("VCTX_STORE__WRITE_MODE".into(), mode.into()));
     let server = home.server("vctx.sock", "rw.sock", "engine-ro.sock", &tuning).await;
     // What a dead engine makes of calls and reads.
     for text in ["call failed", "read failed", "a job failed"] {
@@ -94,19 +109,9 @@ async fn start_server(home: &Home, stream: bool) -> Process {
     server
 }
 
-/// The calls of one round: every tool that writes, and an eviction of what the round appended.
-fn calls(round: u64, at: usize) -> (&'static str, Value) {
-    let text = format!("round {round} call {at}: {} 🦀", count::words(12));
-    match at % 10 {
-        0..4 | 5..7 => ("append_fifo", json!({"message": text, "role": "user"})),
-        4 => ("store_core", json!({"block_id": "plan", "content": text})),
-        7 => ("write_recall", json!({"entries": [{"content": text}, {"content": "and more"}]})),
-        8 => ("evict_fifo", json!({"target_tokens": 200})),
-        _ => (
-            "append_fifo",
-            json!({"message": {"content": text, "name": "Mate"}, "role": "assistant"}),
-        ),
-    }
+/// A word that stands in the text of one call only.
+fn word(call: usize) -> String {
+    format!("mark{call}x")
 }
 
 /// The whole story: processes, the client's own log, and what was hit.
@@ -117,14 +122,60 @@ struct Story {
     hits: BTreeMap<(Phase, Victim), u64>,
     retried: u64,
     replayed: u64,
+    /// Whether the vector index was ever compared with the documents.
+    compared: bool,
 }
 
 impl Story {
     async fn begin() -> Story {
         let stage = Stage::new().await;
         let ada = Agent::create(stage.home.wire("vctx.sock"), "ada", 1024, "Be brief.").await;
+        // Chains end by depth soon and by duration while somebody is dead; nothing but an end holds a beat back.
+        let limits = json!({"heartbeat": {"rps_limit": 64, "cooldown_ms": 0, "floor_tokens": 0, "max_chain_depth": 3,
+            "max_chain_duration_ms": 400}});
+        let headers = [("idempotency-key", "limits"), ("if-match", "*")];
+        ada.wire.call("PATCH", &ada.path(), &headers, limits.to_string()).await.ok();
         let (log, hits) = (Vec::new(), BTreeMap::new());
-        Story { stage, ada, log, hits, retried: 0, replayed: 0 }
+        Story { stage, ada, log, hits, retried: 0, replayed: 0, compared: false }
+    }
+
+    /// The next call of a round: every tool that writes, pages that are walked, and evictions of what the round appended.
+    fn next(&self, round: u64, at: usize) -> (&'static str, Value) {
+        let call = self.log.len();
+        let text = format!("round {round} {}: {} 🦀", word(call), count::words(12));
+        match at % MIX {
+            0..4 | 5..7 | 14..16 => ("append_fifo", json!({"message": text, "role": "user"})),
+            4 => ("store_core", json!({"block_id": "plan", "content": text})),
+            7 => ("write_recall", json!({"entries": [{"content": text}, {"content": "and more"}]})),
+            8 | 17 => ("evict_fifo", json!({"target_tokens": 200})),
+            9 => (
+                "append_fifo",
+                json!({"message": {"content": text, "name": "Mate"}, "role": "assistant"}),
+            ),
+            10 => ("search_recall", json!({"query": "round", "limit": 2, "heartbeat": true})),
+            11 | 12 => ("search_recall", self.next_page("search_recall")),
+            13 | 16 => {
+                let from = u32::try_from(call * 7 % 300).expect("an angle");
+                let name = format!("d{}", (round + at as u64) % DOCUMENTS);
+                ("ingest_archival", circle(&name, from, 28 + from % 5, "cosine"))
+            }
+            18 => (
+                "search_archival",
+                json!({"query_vector": [0.6, 0.8], "limit": 40, "heartbeat": true}),
+            ),
+            _ => (
+                "record_heartbeat",
+                json!({"state": if round % 3 == 0 { "yield" } else { "continue" }}),
+            ),
+        }
+    }
+
+    /// The last search again, with the token for its next page if it had one.
+    fn next_page(&self, tool: &str) -> Value {
+        let last = self.log.iter().rev().find(|sent| sent.tool == tool).expect("a search");
+        let mut arguments = last.arguments.clone();
+        arguments["page_token"] = last.answer["result"]["next_page_token"].clone();
+        arguments
     }
 
     /// One call with one key until it is answered, restarting what died on the way.
@@ -157,16 +208,26 @@ impl Story {
         self.log.push(Sent { key, tool, arguments, answer });
     }
 
+    /// An ingest whose vectors were not made late, which leaves no chunk.
+    async fn refused(&self) {
+        let mut naive = circle("naive", 0, 30, "cosine");
+        naive["late_chunking"]["mode"] = "naive".into();
+        let key = format!("naive-{}", self.log.len());
+        let answer = self.ada.tool("ingest_archival", &naive, &key, "*").await;
+        answer.refused(422, "LATE_CHUNKING_REQUIRED");
+    }
+
     /// One round: calls until somebody was killed, then some more.
     async fn round(&mut self, round: u64, victim: Victim, stream: bool) {
         for at in 0..CALLS_PER_ROUND_MAX {
-            let (tool, arguments) = calls(round, at);
+            let (tool, arguments) = self.next(round, at);
             self.call(tool, arguments, stream).await;
             let hit = self.stage.hit.lock().expect("a phase").take();
             if let Some(phase) = hit {
                 *self.hits.entry((phase, victim)).or_default() += 1;
                 self.stage.revive(stream).await;
-                let (tool, arguments) = calls(round, at + 1);
+                self.refused().await;
+                let (tool, arguments) = self.next(round, at + 1);
                 self.call(tool, arguments, stream).await;
                 return;
             }
@@ -180,24 +241,98 @@ impl Story {
     /// The server's messages and the database's rows against the client's own log.
     async fn check(&mut self) {
         let messages = self.ada.messages().await;
-        assert_eq!(said(&messages), self.expected());
         let seqs: Vec<u64> = messages.iter().map(|m| m["seq"].as_u64().expect("a seq")).collect();
         assert_eq!(seqs, (1..=messages.len() as u64).collect::<Vec<_>>());
+        let of =
+            |kind: &str| messages.iter().filter(|m| m["kind"] == kind).cloned().collect::<Vec<_>>();
+        let (copies, spooled) = (of("copy"), of("spool"));
+        let own: Vec<Value> = messages
+            .iter()
+            .filter(|m| m["kind"] != "copy" && m["kind"] != "spool")
+            .cloned()
+            .collect();
+        assert_eq!(said(&own), self.expected());
+        assert_eq!(copies.len(), self.told("copy_seq"), "a copy for each that was told of");
+        assert!(copies.iter().all(|m| m["logged"] == false), "a copy was logged");
         let state = self.ada.state().await;
         let plan = self.log.iter().rev().find(|sent| sent.tool == "store_core");
         if let Some(plan) = plan {
             assert_eq!(state["blocks"][0]["content"], plan.arguments["content"]);
         }
+        let database = self.stage.home.database();
+        let logged = assert_log(&database, "ada").await;
+        let written = of("recall").len();
+        assert_eq!(logged, Logged { evicted: logged.evicted, written, spooled: spooled.len() });
+        let entries = self.log.iter().filter(|sent| sent.tool == "write_recall").count() * 2;
+        let spools = self.log.iter().filter_map(|sent| sent.answer["result"]["spooled"].as_array());
+        assert_eq!((written, spooled.len()), (entries, spools.map(Vec::len).sum()));
+        self.check_history(&database).await;
+        assert_archive(&database).await;
+        self.check_documents(&database).await;
+        self.compared |= assert_vectors(&database, &json!([0.6, 0.8])).await;
+        // The last words that were said: in the log or still in the queue.
+        let last: Vec<String> =
+            (self.log.len().saturating_sub(3)..self.log.len()).map(word).collect();
+        assert_view(&database, "ada", &last.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    }
+
+    /// One write for each call and for each chain that a server ended by itself, in one line.
+    async fn check_history(&self, database: &Database) {
+        let swept = assert_chains(database, "ada").await;
         let query =
             "LET audits = (FOR e IN memory_events FILTER e.agent_id == 'ada' AND e.type == 'audit'
               SORT e.details.version_after RETURN e.details.version_after)
             LET records = LENGTH(FOR r IN idempotency FILTER r.agent_id == 'ada' RETURN 1)
-            RETURN { audits, records }";
-        let row = self.stage.home.database().row(query, json!({})).await;
-        let version = state["version"].as_u64().expect("a version");
+            LET swept = LENGTH(FOR e IN memory_events FILTER e.agent_id == 'ada' AND e.type == 'hb_end' AND e.details.closed_by == 'sweep' RETURN 1)
+            RETURN { audits, records, swept, version: DOCUMENT('core_memory/ada').version }";
+        let row = database.row(query, json!({})).await;
+        let version = row["version"].as_u64().expect("a version");
+        let (later, calls) = (row["swept"].as_u64().expect("a number"), self.log.len() as u64);
+        assert!(later >= swept);
         assert_eq!(row["audits"], json!((1..=version).collect::<Vec<_>>()), "a linear history");
-        assert_eq!(row["records"], self.log.len(), "one record for each call");
-        assert_eq!(version, 1 + self.log.len() as u64, "one write for each call");
+        // Beside them the creation, which has no key, and the limits.
+        assert_eq!(row["records"], 1 + calls + later, "one record for each call");
+        assert_eq!(version, 2 + calls + later, "one write for each call");
+    }
+
+    /// Each document is what the last ingest of it said.
+    async fn check_documents(&self, database: &Database) {
+        for number in 0..DOCUMENTS {
+            let name = format!("d{number}");
+            let last = self.log.iter().rev().find(|s| s.arguments["doc_id"] == name.as_str());
+            let query =
+                "FOR d IN archival_docs FILTER d.doc_id == @name SORT d.index RETURN d.text";
+            let found = database.rows(query, json!({"name": name})).await;
+            assert_eq!(
+                json!(found),
+                last.map_or(json!([]), |s| s.arguments["chunks"].clone()),
+                "{name}"
+            );
+        }
+    }
+
+    /// Results of all searches of recall storage that brought back something under this name for the first time.
+    fn told(&self, name: &str) -> usize {
+        let answers = self.log.iter().filter(|sent| sent.tool == "search_recall");
+        let results =
+            answers.flat_map(|sent| sent.answer["result"]["results"].as_array().expect("results"));
+        results.filter_map(|r| r[name].as_u64()).collect::<BTreeSet<u64>>().len()
+    }
+
+    /// Every word that was ever said is found where it stands and nowhere else, by the view and by a search.
+    async fn check_words(&self) {
+        let words: Vec<String> = (0..self.log.len()).map(word).collect();
+        let database = self.stage.home.database();
+        assert_view(&database, "ada", &words.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        let logged =
+            "FOR e IN recall_log FILTER e._from == 'core_memory/ada' RETURN e.payload.content";
+        let logged = json!(database.rows(logged, json!({})).await).to_string();
+        for word in words.iter().rev().take(WORDS_MAX) {
+            let asked = json!({"query": word, "rehydrate": false});
+            let found = self.ada.done("search_recall", &asked).await["result"]["results"].clone();
+            let there = usize::from(logged.contains(word.as_str()));
+            assert_eq!(found.as_array().map(Vec::len), Some(there), "{word}: {found}");
+        }
     }
 
     fn expected(&self) -> Vec<(String, String)> {
@@ -305,8 +440,8 @@ async fn nothing_is_lost_doubled_or_half_done_whoever_is_killed_when() {
         story.stage.server.kill();
         story.stage.revive(stream).await;
         story.stage.writes.clear();
-        for at in 0..10 {
-            let (tool, arguments) = calls(0, at);
+        for at in 0..MIX {
+            let (tool, arguments) = story.next(0, at);
             story.call(tool, arguments, stream).await;
         }
         bytes.insert(stream, story.stage.writes.bytes());
@@ -333,10 +468,16 @@ async fn nothing_is_lost_doubled_or_half_done_whoever_is_killed_when() {
         story.round(round, victim, stream).await;
         story.check().await;
         story.stage.home.assert_verified("vctx.sock", "ada");
+        if round % SWEEP_ROUNDS == 0 {
+            assert_no_dead_chain(&story.stage.home.database()).await;
+        }
     }
 
+    assert_no_dead_chain(&story.stage.home.database()).await;
     story.check_replays().await;
     story.check().await;
+    story.check_words().await;
+    assert!(story.compared, "there was never a vector index");
     println!("{story}");
     let (inside, replying) =
         (story.share(&[Phase::BeginToCommit]), story.share(&[Phase::CommitToReply]));

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::archival::circle;
 use crate::count;
 use crate::home::Tuning;
 use crate::one_transaction::Stage;
 use crate::proxy::Fault;
 use crate::talk::{Agent, key, said};
+use crate::truths::{assert_archive, assert_chains, assert_log, assert_view};
 
 /// Times one call is sent with its key before the test gives up.
 const SENDS_MAX: usize = 40;
@@ -20,23 +22,93 @@ const REFUSAL: Duration = Duration::from_millis(300);
 async fn insist(agent: &Agent, tool: &str, arguments: &Value) -> Value {
     let key = key();
     for _ in 0..SENDS_MAX {
-        match agent.attempt(tool, arguments, &key, "*").await {
-            Ok(answer) if answer.status == 200 => return answer.body,
+        let _refused = match agent.attempt(tool, arguments, &key, "*").await {
+            Ok(answer) if answer.status == 200 => {
+                assert_replayed(agent, tool, arguments, &key, &answer.body).await;
+                return answer.body;
+            }
+            // So many conflicts that the server gave up: nothing was done.
+            Ok(answer) if answer.status == 409 => answer.refused(409, "CONFLICT"),
             Ok(answer) => {
-                assert_eq!(answer.status, 503, "not what a fault makes of a call: {}", answer.text)
+                assert_eq!(answer.status, 503, "not what a fault makes of a call: {}", answer.text);
+                answer.body
             }
             Err(lost) => panic!("the server itself must answer: {}", lost.0),
-        }
+        };
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     panic!("{tool} was never answered")
+}
+
+/// What was done under a key is answered again for it, whatever stands between server and database; nothing else was done.
+async fn assert_replayed(agent: &Agent, tool: &str, arguments: &Value, key: &str, done: &Value) {
+    let read = arguments["rehydrate"] == false;
+    let writes =
+        tool.starts_with("search") || tool == "record_heartbeat" || tool == "ingest_archival";
+    if !writes || read {
+        return;
+    }
+    for _ in 0..SENDS_MAX {
+        let answer = agent.attempt(tool, arguments, key, "*").await;
+        let answer = answer.unwrap_or_else(|lost| panic!("{tool} again: {}", lost.0));
+        if answer.status != 503 && answer.status != 409 {
+            let mut again = answer.ok();
+            assert_eq!(again["replayed"], true, "{tool}");
+            again["replayed"] = done["replayed"].clone();
+            assert_eq!(&again, done, "{tool}");
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{tool} is never answered again")
+}
+
+/// An agent whose chains end by depth or by what comes from outside, never by time.
+async fn unhurried(stage: &Stage, name: &str) -> Agent {
+    let agent = stage.agent(name, 1024).await;
+    let limits = json!({"heartbeat": {"rps_limit": 64, "cooldown_ms": 0, "floor_tokens": 0, "max_chain_depth": 2,
+        "max_chain_duration_ms": 3_600_000}});
+    let headers = [("idempotency-key", "limits"), ("if-match", "*")];
+    agent.wire.call("PATCH", &agent.path(), &headers, limits.to_string()).await.ok();
+    agent
+}
+
+/// What the archive, recall storage and the chain have to do with a turn.
+async fn remember(agent: &Agent, turn: usize) {
+    let document =
+        circle(&format!("d{}", turn % 2), u32::try_from(turn).expect("a turn"), 5, "cosine");
+    insist(agent, "ingest_archival", &document).await;
+    let near = json!({"query_vector": [1.0, 0.0], "limit": 2, "heartbeat": true});
+    let found = insist(agent, "search_archival", &near).await;
+    assert_ne!(found["result"]["k_actual"], 0, "what was taken in is found: {found}");
+    // What was said long enough ago to have left the window, page by page; the phrase stands above the word.
+    let query = format!("\"{} marks\" {}", word(turn - 6), word(turn - 7));
+    let mut asked = json!({"query": query, "limit": 1, "heartbeat": true});
+    for said in [turn - 6, turn - 7] {
+        let found = insist(agent, "search_recall", &asked).await["result"].take();
+        let results = found["results"].as_array().expect("results");
+        assert_eq!(results.len(), 1, "not what is there: {found}");
+        assert!(
+            results[0]["content"].as_str().is_some_and(|text| text.contains(&word(said))),
+            "{found}"
+        );
+        asked["page_token"] = found["next_page_token"].clone();
+    }
+    for state in ["continue", "continue", "continue", "yield"] {
+        insist(agent, "record_heartbeat", &json!({"state": state})).await;
+    }
+}
+
+/// A word of one turn.
+fn word(turn: usize) -> String {
+    format!("turn{turn}x")
 }
 
 /// A conversation that flushes a few times.
 async fn converse(agent: &Agent, mut meanwhile: impl AsyncFnMut(usize)) {
     for turn in 0..36 {
         meanwhile(turn).await;
-        let text = format!("Turn {turn}: {}", count::words(60));
+        let text = format!("{} marks {}", word(turn), count::words(60));
         insist(agent, "append_fifo", &json!({"message": text, "role": "user"})).await;
         if turn % 9 == 4 {
             let line = json!({"block_id": "plan", "content": format!("line {turn}"), "policy": {"mode": "append"}});
@@ -50,6 +122,7 @@ async fn converse(agent: &Agent, mut meanwhile: impl AsyncFnMut(usize)) {
                 &json!({"entries": [{"content": format!("note {turn}")}]}),
             )
             .await;
+            remember(agent, turn).await;
         }
     }
 }
@@ -76,6 +149,11 @@ async fn outcome(stage: &Stage, agent: &Agent) -> Value {
         .iter()
         .map(|b| json!([b["id"], b["content"]]))
         .collect();
+    let database = stage.home.database();
+    assert_log(&database, &agent.name).await;
+    assert_view(&database, &agent.name, &[]).await;
+    assert_chains(&database, &agent.name).await;
+    assert_archive(&database).await;
     let count =
         async |query: &str| stage.home.database().row(query, json!({"a": agent.name})).await;
     json!({
@@ -83,6 +161,10 @@ async fn outcome(stage: &Stage, agent: &Agent) -> Value {
         "summary": state["summary"]["content"], "counters": state["counters"], "version": state["version"],
         "head_seq": state["queue"]["head_seq"], "count": state["queue"]["count"],
         "audits": count("RETURN LENGTH(FOR e IN memory_events FILTER e.agent_id == @a AND e.type == 'audit' RETURN 1)").await,
+        "entries": count("RETURN LENGTH(FOR e IN recall_log FILTER e._from == CONCAT('core_memory/', @a) RETURN 1)").await,
+        "chunks": count("RETURN (FOR d IN archival_docs FILTER d.agent_id == @a SORT d.doc_id, d.index RETURN [d.doc_id, d.text])").await,
+        "chains": count("RETURN (FOR e IN memory_events FILTER e.agent_id == @a AND e.type == 'hb_end' SORT e.details.reason
+            COLLECT reason = e.details.reason WITH COUNT INTO number RETURN [reason, number])").await,
         "records": count("RETURN LENGTH(FOR r IN idempotency FILTER r.agent_id == @a RETURN 1)").await,
     })
 }
@@ -93,7 +175,7 @@ async fn a_conversation_through_any_fault_ends_as_it_does_without() {
     for text in ["call failed", "read failed", "a job failed"] {
         stage.server.expect(text);
     }
-    let clean = stage.agent("clean", 1024).await;
+    let clean = unhurried(&stage, "clean").await;
     converse(&clean, async |_| {}).await;
     let wanted = outcome(&stage, &clean).await;
     assert!(
@@ -108,12 +190,16 @@ async fn a_conversation_through_any_fault_ends_as_it_does_without() {
         ("cut-after", Fault::CutAfter),
         ("cut-inside", Fault::CutInside),
         ("garbage", Fault::Garbage),
+        ("busy", Fault::Busy),
+        ("conflict", Fault::Conflict),
     ];
     for (seed, (name, fault)) in classes.into_iter().enumerate() {
-        let agent = stage.agent(name, 1024).await;
+        let agent = unhurried(&stage, name).await;
         let seed = seed as u64;
         stage.writes.by_chance(&[fault], 5, 40, seed);
-        stage.reads.by_chance(&[fault], 5, 20, seed + 100);
+        // What reads meets no other writer.
+        let on_reads = if fault == Fault::Conflict { Fault::Delay } else { fault };
+        stage.reads.by_chance(&[on_reads], 5, 20, seed + 100);
         converse(&agent, async |_| {}).await;
         let (on_writes, on_reads) = (stage.writes.calm(), stage.reads.calm());
         assert_eq!(outcome(&stage, &agent).await, wanted, "after {name}");
@@ -129,7 +215,7 @@ async fn a_conversation_through_any_fault_ends_as_it_does_without() {
 
 /// The sockets vanish for a while, several times.
 async fn refused(stage: &Stage, wanted: &Value) {
-    let agent = stage.agent("refuse", 1024).await;
+    let agent = unhurried(stage, "refuse").await;
     converse(&agent, async |turn| {
         if turn % 12 == 6 {
             stage.writes.refuse();
@@ -142,8 +228,18 @@ async fn refused(stage: &Stage, wanted: &Value) {
                 reads.listen();
             };
             let plan = json!({"block_id": "plan"});
-            let ((), found) = tokio::join!(back, insist(&agent, "fetch_core", &plan));
+            let other = agent.again();
+            let asked = json!({"query": word(0), "rehydrate": false});
+            let search = async {
+                if turn > 12 { Some(insist(&other, "search_recall", &asked).await) } else { None }
+            };
+            let ((), found, searched) =
+                tokio::join!(back, insist(&agent, "fetch_core", &plan), search);
             assert_eq!(found["result"]["block_id"], "plan");
+            // What is there is not denied while nobody can look.
+            if let Some(searched) = searched {
+                assert_eq!(searched["result"]["total"], 1, "{searched}");
+            }
         }
     })
     .await;
@@ -152,11 +248,18 @@ async fn refused(stage: &Stage, wanted: &Value) {
 }
 
 async fn all_at_once(stage: &Stage, wanted: &Value) {
-    let agent = stage.agent("storm", 1024).await;
-    let faults =
-        [Fault::Delay, Fault::CutBefore, Fault::CutAfter, Fault::CutInside, Fault::Garbage];
-    stage.writes.by_chance(&faults, 3, 60, 42);
-    stage.reads.by_chance(&faults, 4, 30, 43);
+    let agent = unhurried(stage, "storm").await;
+    let faults = [
+        Fault::Conflict,
+        Fault::Busy,
+        Fault::Delay,
+        Fault::CutBefore,
+        Fault::CutAfter,
+        Fault::CutInside,
+        Fault::Garbage,
+    ];
+    stage.writes.by_chance(&faults, 3, 80, 42);
+    stage.reads.by_chance(&faults[1..], 4, 30, 43);
     converse(&agent, async |_| {}).await;
     let injected: BTreeMap<String, u64> = stage.writes.calm();
     stage.reads.calm();
@@ -213,4 +316,52 @@ async fn a_black_hole_is_left_after_a_while_and_the_call_is_done_once() {
         stage.home.assert_verified("vctx.sock", &agent.name);
         agent.append("user", "and on").await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_that_cannot_look_says_so_and_denies_nothing() {
+    let stage = Stage::new(&Tuning::default()).await;
+    for text in ["call failed", "read failed", "a job failed"] {
+        stage.server.expect(text);
+    }
+    let ada = stage.agent("ada", 4096).await;
+    ada.done("write_recall", &json!({"entries": [{"content": "An anchor of bronze"}]})).await;
+    ada.done("ingest_archival", &circle("d", 0, 5, "cosine")).await;
+    let recall = json!({"query": "anchor", "limit": 1});
+    let archive = json!({"query_vector": [1.0, 0.0], "limit": 2});
+    let view = "/_api/view/recall_view";
+    let database = stage.home.database();
+
+    // What answers on the socket for reads is no database.
+    stage.reads.by_chance(&[Fault::Garbage], 1, 1_000, 1);
+    let other = ada.again();
+    let (keys, both) = ([key(), key()], ["search_recall", "search_archival"]);
+    let answers = tokio::join!(
+        ada.tool(both[0], &recall, &keys[0], "*"),
+        other.tool(both[1], &archive, &keys[1], "*")
+    );
+    for (tool, answer) in both.into_iter().zip([answers.0, answers.1]) {
+        assert!(answer.status >= 500, "{tool}: {}", answer.text);
+        assert!(answer.body.get("result").is_none(), "{tool}: {}", answer.text);
+    }
+    stage.reads.calm();
+
+    // The view is gone, though the entry is still new enough to be found beside it.
+    let made = database.call("GET", &format!("{view}/properties"), &Value::Null).await.ok();
+    assert_eq!(made["type"], "arangosearch");
+    database.call("DELETE", view, &Value::Null).await.ok();
+    let answer = ada.tool("search_recall", &recall, "without", "*").await;
+    assert!(answer.status >= 500 && answer.body.get("result").is_none(), "{}", answer.text);
+    let definition: Value =
+        serde_json::from_str(include_str!("../../arango-setup/view.json")).expect("JSON");
+    database.call("POST", "/_api/view", &definition[0]).await.ok();
+
+    // The same key does it now.
+    let found = ada.tool("search_recall", &recall, "without", "*").await.ok();
+    assert_eq!((&found["replayed"], &found["result"]["total"]), (&json!(false), &json!(1)));
+    let found =
+        insist(&ada, "search_archival", &json!({"query_vector": [1.0, 0.0], "heartbeat": true}))
+            .await;
+    assert_eq!(found["result"]["k_actual"], 5);
+    assert_view(&database, "ada", &["anchor"]).await;
 }

@@ -212,12 +212,17 @@ pub(crate) fn command(tuning: &Tuning) -> Command {
             command
         }
     };
+    unconfigured(&mut command);
+    command
+}
+
+/// Takes away what the program would read from this environment as its configuration.
+pub(crate) fn unconfigured(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.as_bytes().starts_with(b"ARANGO_") || name.as_bytes().starts_with(b"VCTX_") {
             command.env_remove(name);
         }
     }
-    command
 }
 
 fn add_tuning(command: &mut Command, tuning: &Tuning) {

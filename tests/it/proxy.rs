@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
@@ -34,6 +34,21 @@ pub(crate) enum Fault {
     Garbage,
     /// The engine sees nothing and nobody answers.
     BlackHole,
+    /// The engine sees nothing; the answer is 503, as from a database that is starting or overloaded.
+    Busy,
+    /// The engine sees nothing of a query; the answer is 1200, as if another writer were faster. Other requests pass.
+    Conflict,
+}
+
+impl Fault {
+    /// Status, number and text of an answer that the proxy gives itself.
+    fn refusal(self) -> Option<(&'static str, u16, &'static str)> {
+        match self {
+            Fault::Busy => Some(("503 Service Unavailable", 503, "service unavailable")),
+            Fault::Conflict => Some(("409 Conflict", 1200, "write-write conflict")),
+            _ => None,
+        }
+    }
 }
 
 /// Where a call stands between the server and the engine, as far as the wire tells.
@@ -239,6 +254,19 @@ async fn connection(mut client: UnixStream, upstream: &Path, state: &Mutex<State
                 tokio::time::sleep(Duration::from_millis(40)).await;
                 None
             }
+            Some(fault) if fault.refusal().is_some() => {
+                let (status, number, text) = fault.refusal().expect("a refusal");
+                let body = json!({"error": true, "code": status[..3].parse::<u16>().expect("a status"), "errorNum": number,
+                    "errorMessage": text}).to_string();
+                let head = format!(
+                    "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+                    body.len()
+                );
+                if client.write_all(format!("{head}{body}").as_bytes()).await.is_err() {
+                    return;
+                }
+                continue;
+            }
             other => other,
         };
         // The last byte makes the request whole, so it is the first of what follows.
@@ -353,6 +381,7 @@ impl State {
             }
             _ => self.weather.as_mut().and_then(Weather::draw),
         };
+        let fault = fault.filter(|fault| *fault != Fault::Conflict || exchange.is_query());
         if let Some(fault) = fault {
             *self.injected.entry(format!("{fault:?}")).or_default() += 1;
         }

@@ -83,7 +83,7 @@ async fn a_call_takes_as_many_trips_as_the_golden_file_says() {
     ada.messages().await;
     line("a page of messages");
     ada.wire.get(&format!("{}/conveyance", ada.path())).await.ok();
-    line("the score of a session, beside a probe of each tier");
+    line("the score of a session, with a probe of each tier");
     ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
     line("evict_fifo, core fresh in the cache");
     let found = ada.done("search_recall", &json!({"query": "guarded"})).await;

@@ -48,6 +48,8 @@ struct Walk<'q> {
     met: HashSet<Arc<str>>,
     edges: u64,
     held: u64,
+    /// Whether nothing that lies ahead holds the current vertex yet.
+    unheld: bool,
 }
 
 impl Drop for Step {
@@ -131,6 +133,7 @@ impl<'q> Executor<'q> {
             met: HashSet::from([Arc::clone(&start.id)]),
             edges: 0,
             held: 0,
+            unheld: true,
         };
         let mut next = Some(start);
         while let Some(step) = next {
@@ -249,6 +252,7 @@ impl<'q> Executor<'q> {
             let message = format!("traversal deeper than {TRAVERSAL_DEPTH_MAX} edges");
             return Err(Error::new(Code::ResourceLimit, message));
         }
+        walk.unheld = true;
         for Followed { collection, direction } in &walk.traversal.edges {
             let collection = &*self.plan.collections[*collection].collection;
             match direction {
@@ -295,7 +299,10 @@ impl<'q> Executor<'q> {
                 if second && id == step.id || !walk.allows(step, &edge, &id) {
                     continue;
                 }
-                let bytes = edge.size_bytes() + id.len() + STEP_BYTES;
+                // The vertex stays as long as one of its edges lies ahead.
+                let held = std::mem::take(&mut walk.unheld);
+                let vertex = if held { step.vertex.size_bytes() } else { 0 };
+                let bytes = edge.size_bytes() + id.len() + STEP_BYTES + vertex;
                 self.budget.hold(bytes)?;
                 let bytes = bytes as u64;
                 walk.held += bytes;

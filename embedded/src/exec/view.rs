@@ -144,7 +144,8 @@ impl<'q> Executor<'q> {
     ) -> Result<Flow> {
         row[used.out] = document;
         for (scorer, score) in used.scorers.iter().zip(&hit.scores) {
-            row[scorer.out] = Value::Double(f64::from(*score));
+            // A boost beyond single precision leaves no number.
+            row[scorer.out] = Value::finite(f64::from(*score)).unwrap_or_default();
         }
         self.push(pass, at + 1, row)
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::link::Level;
 use super::terms::{Path, Type, token};
-use crate::limits::VIEW_DOCUMENT_TERMS_MAX;
+use crate::limits::{VIEW_DOCUMENT_TERM_BYTES_MAX, VIEW_DOCUMENT_TERMS_MAX};
 use crate::value::Value;
 
 /// Longest term that is held; a longer token is found by nothing.
@@ -23,6 +23,8 @@ pub(super) struct Entries {
     pub(super) cut: bool,
     places: BTreeMap<String, u32>,
     stored: BTreeSet<String>,
+    /// Bytes of the terms and of the fields.
+    bytes: usize,
 }
 
 impl Entries {
@@ -76,10 +78,21 @@ impl Entries {
     }
 
     fn once(&mut self, field: &str, token: &str) {
+        if !self.has_room(field.len() + token.len()) {
+            return;
+        }
         let term = format!("{field}{token}");
         if self.stored.insert(term.clone()) {
+            self.bytes += term.len();
             self.terms.push((term, 0));
         }
+    }
+
+    /// Whether the document may have one more term of so many bytes; it is cut from the first one on that it may not have.
+    fn has_room(&mut self, bytes: usize) -> bool {
+        self.cut |= self.terms.len() >= VIEW_DOCUMENT_TERMS_MAX
+            || self.bytes + bytes > VIEW_DOCUMENT_TERM_BYTES_MAX;
+        !self.cut
     }
 
     /// Adds the tokens of one value behind those that the field has already.
@@ -87,20 +100,28 @@ impl Entries {
         let mut place = self.places.get(field).map_or(0, |last| last + ITEM_GAP);
         let mut count = 0;
         for token in tokens {
-            if self.terms.len() >= VIEW_DOCUMENT_TERMS_MAX {
-                self.cut = true;
+            let bytes = field.len() + token.len();
+            if !self.has_room(bytes) {
                 break;
             }
-            if field.len() + token.len() <= TERM_BYTES_MAX {
+            if bytes <= TERM_BYTES_MAX {
+                self.bytes += bytes;
                 self.terms.push((format!("{field}{token}"), place));
             }
             place += 1;
             count += 1;
         }
-        if count > 0 {
-            *self.lengths.entry(field.to_owned()).or_default() += count;
-            self.places.insert(field.to_owned(), place);
+        if count == 0 {
+            return;
         }
+        match self.lengths.get_mut(field) {
+            Some(length) => *length += count,
+            None => {
+                self.bytes += field.len();
+                self.lengths.insert(field.to_owned(), count);
+            }
+        }
+        self.places.insert(field.to_owned(), place);
     }
 }
 
@@ -115,5 +136,27 @@ impl Stored {
             Type::Number => "numeric",
             Type::Stored => "any",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Database;
+    use crate::value::{Object, parse};
+
+    /// Each term begins with its path: a long path and many values are far more than the document itself.
+    #[test]
+    fn terms_of_a_document_have_a_bound_in_bytes() {
+        let link = parse(br#"{"includeAllFields": true, "storeValues": "id"}"#).unwrap();
+        let level = Level::of_link(&Database::default(), &link).unwrap();
+        let mut document = Object::new();
+        let name = "n".repeat(TERM_BYTES_MAX - 100);
+        document.push_new(name, Value::array((0..4000_i64).map(Value::Int).collect()));
+        document.push_new("behind", Value::from("it"));
+        let entries = Entries::of(&level, &Value::object(document));
+        let bytes: usize = entries.terms.iter().map(|(term, _)| term.len()).sum();
+        assert!(entries.cut);
+        assert!(bytes <= VIEW_DOCUMENT_TERM_BYTES_MAX, "{bytes} bytes of terms");
     }
 }

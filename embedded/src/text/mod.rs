@@ -6,6 +6,7 @@ mod entries;
 mod link;
 mod matcher;
 mod normal;
+mod pending;
 mod phrase;
 mod query;
 mod reader;

@@ -3,21 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use tantivy::{Index, IndexReader, IndexWriter};
 
 use super::definition::{Definition, Link};
 use super::entries::Entries;
+use super::pending::{Pending, position};
 use super::query::Query;
 use super::reader::{Hits, Known, Reader};
 use super::score::Scoring;
 use super::segments::{self, Entry, Fields, failed};
-use crate::encode::{Key, Mark, Record, Space, local_id_of_key, local_id_of_value, successor};
+use crate::encode::{Key, Record, Space, local_id_of_key, local_id_of_value, successor};
 use crate::error::{Code, Error, Result};
-use crate::limits::{
-    VIEW_BATCH_BYTES, VIEW_BATCH_ROWS, VIEW_DRAIN_BATCHES_MAX, VIEW_WRITER_IDLE_DRAINS,
-};
+use crate::limits::{VIEW_BATCH_BYTES, VIEW_DRAIN_BATCHES_MAX, VIEW_WRITER_IDLE_DRAINS};
 use crate::schema::Collection;
 use crate::storage::{Batch, Snapshot, Store};
 use crate::value::{Object, Value, parse};
@@ -33,6 +33,8 @@ pub(super) struct View {
     reader: IndexReader,
     known: Arc<Known>,
     writing: Mutex<Writing>,
+    /// Whether it was dropped: nothing is written any more.
+    gone: AtomicBool,
     whole: Whole,
 }
 
@@ -43,6 +45,8 @@ struct Writing {
     contents: Contents,
     /// Drains in a row that found nothing to do.
     idle: u32,
+    /// The group of commits at which there were no pending rows.
+    clean: Option<u64>,
 }
 
 /// What the segments say they hold.
@@ -54,14 +58,23 @@ struct Contents {
     links: BTreeMap<u64, String>,
 }
 
-/// Pending rows and the documents that they name.
-struct Pending {
-    keys: Vec<Vec<u8>>,
-    /// Collections by local number.
-    documents: BTreeMap<u64, u64>,
-    position: u64,
-    /// Whether there may be more rows.
-    more: bool,
+/// Segments that can be read.
+struct Opened {
+    index: Index,
+    fields: Fields,
+    reader: IndexReader,
+    contents: Contents,
+}
+
+impl Opened {
+    /// Opens or makes them; a file that is missing or damaged shows here, since the reader opens all of them.
+    fn open(directory: &Path) -> Result<Self> {
+        make(directory)?;
+        let (index, fields) = segments::open(directory)?;
+        let reader = segments::reader(&index)?;
+        let contents = Contents::read(&index)?;
+        Ok(Self { index, fields, reader, contents })
+    }
 }
 
 impl View {
@@ -74,17 +87,15 @@ impl View {
         whole: Whole,
     ) -> Result<Self> {
         let (name, view) = (definition.name.clone(), definition.view);
-        let (index, fields) = match make(directory).and_then(|()| segments::open(directory)) {
+        let Opened { index, fields, reader, contents } = match Opened::open(directory) {
             Ok(opened) => opened,
             Err(error) => {
                 tracing::warn!(view = name, %error, "the segments of a view are built again");
                 fs::remove_dir_all(directory).map_err(failed)?;
-                make(directory)?;
-                segments::open(directory)?
+                Opened::open(directory)?
             }
         };
-        let contents = Contents::read(&index)?;
-        let mut writing = Writing { writer: None, contents, idle: 0 };
+        let mut writing = Writing { contents, ..Writing::default() };
         if !writing.contents.belongs(view, snapshot)? {
             tracing::warn!(
                 view = name,
@@ -97,14 +108,16 @@ impl View {
             prepared.set_payload(&writing.contents.text());
             prepared.commit().map_err(failed)?;
             writing.writer = Some(writer);
+            reader.reload().map_err(failed)?;
         }
         Ok(Self {
-            reader: segments::reader(&index)?,
+            reader,
             definition: RwLock::new(Arc::new(definition)),
             index,
             fields,
             known: Arc::default(),
             writing: Mutex::new(writing),
+            gone: AtomicBool::new(false),
             whole,
         })
     }
@@ -137,13 +150,24 @@ impl View {
     /// Brings the segments up to all that is committed now; ends early when `stopped`.
     pub(super) fn drain(&self, store: &dyn Store, stopped: &dyn Fn() -> bool) -> Result<()> {
         let mut writing = self.lock()?;
-        let result = self.drain_with(&mut writing, store, stopped);
+        let stopped = || self.gone.load(Ordering::Acquire) || stopped();
+        if self.gone.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let result = self.drain_with(&mut writing, store, &stopped);
         if result.is_err() {
             // What the writer held is lost with it; the segments say what they hold.
             *writing = Writing::default();
             writing.contents = Contents::read(&self.index)?;
         }
         result
+    }
+
+    /// Ends all writing for good; a drain that is under way ends with its batch first.
+    pub(super) fn end(&self) -> Result<()> {
+        self.gone.store(true, Ordering::Release);
+        self.lock()?.writer = None;
+        Ok(())
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, Writing>> {
@@ -166,12 +190,25 @@ impl View {
                 return Ok(());
             }
         }
+        // The rows of one drain are read in one sweep, since the store has to pass over each that was dropped before. What
+        // lands behind the sweep is for the next one; all that was committed before it lies ahead.
+        let mut from = Key::Pending(definition.view).bytes();
         for _ in 0..VIEW_DRAIN_BATCHES_MAX {
-            let pending = Pending::read(definition.view, &*store.snapshot())?;
-            if pending.keys.is_empty() {
+            let snapshot = store.snapshot();
+            if writing.clean == Some(position(&*snapshot)?) {
                 writing.rest();
                 break;
             }
+            let begins = from == Key::Pending(definition.view).bytes();
+            let pending = Pending::read(definition.view, &from, &*snapshot)?;
+            let Some(last) = pending.keys.last() else {
+                if begins {
+                    writing.clean = Some(pending.position);
+                    writing.rest();
+                }
+                break;
+            };
+            from = [last, &[0][..]].concat();
             writing.idle = 0;
             let more = pending.more;
             self.take_in(writing, &definition, pending, store)?;
@@ -387,34 +424,6 @@ impl Contents {
         let taken_in = taken_in.map_or(Ok(0), |value| local_id_of_value(&value))?;
         Ok((taken_in..=position(snapshot)?).contains(&self.position))
     }
-}
-
-impl Pending {
-    fn read(view: u64, snapshot: &dyn Snapshot) -> Result<Self> {
-        let lower = Key::Pending(view).bytes();
-        let upper = successor(lower.clone()).expect("a view's number is below the last one");
-        let mut pending = Self {
-            keys: Vec::new(),
-            documents: BTreeMap::new(),
-            position: position(snapshot)?,
-            more: false,
-        };
-        for pair in snapshot.scan(Space::Indexes, &lower, &upper, false).take(VIEW_BATCH_ROWS) {
-            let (key, value) = pair?;
-            let damaged = || Error::new(Code::Internal, "a stored pending row is damaged");
-            let (collection, local) = value.split_first_chunk::<8>().ok_or_else(damaged)?;
-            pending.documents.insert(local_id_of_value(local)?, u64::from_be_bytes(*collection));
-            pending.keys.push(key.to_vec());
-        }
-        pending.more = pending.keys.len() == VIEW_BATCH_ROWS;
-        Ok(pending)
-    }
-}
-
-/// The number of the newest group of commits that a snapshot holds.
-fn position(snapshot: &dyn Snapshot) -> Result<u64> {
-    let mark = snapshot.get(Space::Meta, &Key::Mark.bytes())?;
-    Ok(mark.and_then(|bytes| Mark::read(&bytes)).unwrap_or_default().number)
 }
 
 fn make(directory: &Path) -> Result<()> {

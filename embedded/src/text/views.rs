@@ -35,15 +35,17 @@ impl Views {
         Self { directory, whole, open: RwLock::default(), changing: Mutex::default() }
     }
 
-    /// Makes these definitions of a database the ones that hold: opens new views, drops those that are gone.
+    /// Makes the definitions of a database the ones that hold: opens new views, drops those that are gone. They are asked
+    /// for while nobody else changes the views, so that older ones never come after newer ones.
     pub(crate) fn define(
         &self,
         store: &dyn Store,
         database: u64,
-        definitions: Vec<Definition>,
+        definitions: impl FnOnce() -> Vec<Definition>,
     ) -> Result<()> {
         let _changing =
             self.changing.lock().expect("a failed change leaves the views as they were");
+        let definitions = definitions();
         let wanted: BTreeSet<u64> = definitions.iter().map(|definition| definition.view).collect();
         for definition in definitions {
             let number = definition.view;
@@ -60,12 +62,16 @@ impl Views {
         self.open.write().expect("only moves inside").retain(|number, opened| {
             let stays = opened.database != database || wanted.contains(number);
             if !stays {
-                gone.push(*number);
+                gone.push((*number, opened.view.clone()));
             }
             stays
         });
-        for number in gone {
-            remove(&self.directory.join(number.to_string()))?;
+        for (number, view) in gone {
+            let removed =
+                view.end().and_then(|()| remove(&self.directory.join(number.to_string())));
+            if let Err(error) = removed {
+                tracing::warn!(view = number, %error, "the segments of a dropped view stay until the next start");
+            }
         }
         Ok(())
     }

@@ -22,8 +22,9 @@ use crate::machine;
 const AGENT: &str = "slo";
 /// Its window in tokens: wide, so that a page of results never meets its end.
 const WINDOW: u64 = 1_000_000;
-/// Entries of one `write_recall`, chunks of one `ingest_archival`.
-const BATCH: u64 = 256;
+/// Entries of one `write_recall`, and chunks of one `ingest_archival`: vectors make bodies long, and a body has its limit.
+const ENTRIES: u64 = 256;
+const CHUNKS: u64 = 100;
 /// Seeds of what is stored, of questions, and of what writers add.
 const STORED: u64 = 1;
 const ASKED: u64 = 2;
@@ -37,6 +38,8 @@ const KEPT_COMPONENTS_MAX: u64 = 800_000_000;
 const INDEX_WAIT: Duration = Duration::from_secs(900);
 /// Pause between two looks at it.
 const INDEX_LOOK: Duration = Duration::from_millis(500);
+/// Longest pause between seeding and load, in seconds.
+const SETTLE_S_MAX: u64 = 600;
 /// Lines of progress while seeding.
 const PROGRESS_LINES: u64 = 10;
 
@@ -157,14 +160,17 @@ impl<'a> Stage<'a> {
         let seeded = Instant::now();
         self.server.agent(AGENT)?.create(WINDOW)?;
         match self.scenario.kind {
-            Kind::Recall => self.seed(|agent, from, to| self.write_recall(agent, from, to))?,
+            Kind::Recall => {
+                self.seed(ENTRIES, |agent, from, to| self.write_recall(agent, from, to))?
+            }
             Kind::Archival => {
-                self.seed(|agent, from, to| self.ingest(agent, from, to))?;
+                self.seed(CHUNKS, |agent, from, to| self.ingest(agent, from, to))?;
                 self.wait_for_index()?;
             }
             Kind::CoreWrite => {}
         }
         let seeding = seeded.elapsed();
+        thread::sleep(Duration::from_secs(self.scenario.settle_s.min(SETTLE_S_MAX)));
         let mut findings = Vec::new();
         match self.scenario.kind {
             Kind::Archival => {
@@ -183,12 +189,16 @@ impl<'a> Stage<'a> {
     }
 
     /// Stores all rows in batches over the public API.
-    fn seed(&self, store: impl Fn(&mut Agent, u64, u64) -> Result<(), Fault>) -> Result<(), Fault> {
+    fn seed(
+        &self,
+        batch: u64,
+        store: impl Fn(&mut Agent, u64, u64) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         let mut agent = self.server.agent(AGENT)?;
         let step = (self.rows / PROGRESS_LINES).max(1);
         let (mut from, mut told) = (0, 0);
         while from < self.rows {
-            let to = (from + BATCH).min(self.rows);
+            let to = (from + batch).min(self.rows);
             store(&mut agent, from, to)?;
             if to / step > told {
                 told = to / step;
@@ -279,7 +289,7 @@ impl<'a> Stage<'a> {
             // A page holds as many as fit into it; the exact answer is taken as long.
             let question = self.questions.get(number);
             for at in exact(&stored, &question, found.len()) {
-                let (document, place) = (at as u64 / BATCH * BATCH, at as u64 % BATCH);
+                let (document, place) = (at as u64 / CHUNKS * CHUNKS, at as u64 % CHUNKS);
                 let name = (format!("doc-{document}"), format!("{place:04}"));
                 hits += usize::from(found.contains(&name));
             }

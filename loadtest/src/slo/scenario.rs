@@ -44,6 +44,9 @@ pub(crate) struct Scenario {
     pub(crate) senders: usize,
     /// Writes a second beside the load.
     pub(crate) writers_per_s: f64,
+    /// Pause between seeding and load, in seconds: a bulk load is no part of what is promised.
+    #[serde(default)]
+    pub(crate) settle_s: u64,
     /// Components of made vectors.
     #[serde(default)]
     pub(crate) dimension: usize,

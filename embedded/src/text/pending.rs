@@ -1,0 +1,138 @@
+//! What writers leave for a view: a row for each document that they changed, until its segments hold the change.
+
+use std::collections::BTreeMap;
+
+use crate::encode::{Key, Mark, Space, local_id_of_value, successor};
+use crate::error::{Code, Error, Result};
+use crate::limits::VIEW_BATCH_ROWS;
+use crate::storage::Snapshot;
+
+/// Pending rows and the documents that they name.
+pub(super) struct Pending {
+    /// Keys of the rows.
+    pub(super) keys: Vec<Vec<u8>>,
+    /// Collections by local number.
+    pub(super) documents: BTreeMap<u64, u64>,
+    /// The group of commits at which they were read.
+    pub(super) position: u64,
+    /// Whether there may be more rows.
+    pub(super) more: bool,
+}
+
+impl Pending {
+    /// The next rows with keys not below `from`.
+    pub(super) fn read(view: u64, from: &[u8], snapshot: &dyn Snapshot) -> Result<Self> {
+        let upper = successor(Key::Pending(view).bytes());
+        let upper = upper.expect("a view's number is below the last one");
+        let mut pending = Self {
+            keys: Vec::new(),
+            documents: BTreeMap::new(),
+            position: position(snapshot)?,
+            more: false,
+        };
+        for pair in snapshot.scan(Space::Indexes, from, &upper, false).take(VIEW_BATCH_ROWS) {
+            let (key, value) = pair?;
+            let damaged = || Error::new(Code::Internal, "a stored pending row is damaged");
+            let (collection, local) = value.split_first_chunk::<8>().ok_or_else(damaged)?;
+            pending.documents.insert(local_id_of_value(local)?, u64::from_be_bytes(*collection));
+            pending.keys.push(key.to_vec());
+        }
+        pending.more = pending.keys.len() == VIEW_BATCH_ROWS;
+        Ok(pending)
+    }
+}
+
+/// The number of the newest group of commits that a snapshot holds.
+pub(super) fn position(snapshot: &dyn Snapshot) -> Result<u64> {
+    let mark = snapshot.get(Space::Meta, &Key::Mark.bytes())?;
+    Ok(mark.and_then(|bytes| Mark::read(&bytes)).unwrap_or_default().number)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::super::definition::Definition;
+    use super::super::view::{View, Whole};
+    use super::*;
+    use crate::storage::{Batch, Bytes, FjallStore, Store};
+    use crate::value::Value;
+
+    type Pairs<'a> = Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + 'a>;
+
+    const VIEW: u64 = 7;
+
+    /// A store that notes where scans begin.
+    struct Watched {
+        store: FjallStore,
+        scans: Arc<Mutex<Vec<Vec<u8>>>>,
+    }
+
+    struct WatchedSnapshot(Arc<dyn Snapshot>, Arc<Mutex<Vec<Vec<u8>>>>);
+
+    impl Store for Watched {
+        fn snapshot(&self) -> Arc<dyn Snapshot> {
+            Arc::new(WatchedSnapshot(self.store.snapshot(), self.scans.clone()))
+        }
+
+        fn commit(&self, batch: Batch, sync: bool) -> Result<()> {
+            self.store.commit(batch, sync)
+        }
+    }
+
+    impl Snapshot for WatchedSnapshot {
+        fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+            self.0.get(space, key)
+        }
+
+        fn scan(&self, space: Space, lower: &[u8], upper: &[u8], backwards: bool) -> Pairs<'_> {
+            self.1.lock().unwrap().push(lower.to_vec());
+            self.0.scan(space, lower, upper, backwards)
+        }
+
+        fn is_latest(&self) -> bool {
+            self.0.is_latest()
+        }
+    }
+
+    fn rows(store: &dyn Store, numbers: std::ops::Range<u64>) {
+        let mut batch = Batch::default();
+        for number in numbers {
+            let value = [1_u64.to_be_bytes(), number.to_be_bytes()].concat();
+            batch.put(Space::Indexes, Key::PendingRow(VIEW, number).bytes(), value);
+        }
+        store.commit(batch, false).unwrap();
+    }
+
+    #[test]
+    fn a_drain_passes_over_no_row_twice_and_looks_for_none_where_nothing_was_committed() {
+        let home = tempfile::tempdir().unwrap();
+        let store = FjallStore::open(&home.path().join("store"), 1 << 20, false).unwrap();
+        let scans = Arc::new(Mutex::new(Vec::new()));
+        let store = Watched { store, scans: scans.clone() };
+        let definition = Definition { view: VIEW, name: "v".into(), links: Vec::new() };
+        let whole: Whole = |_, _| Ok(Value::Null);
+        let directory = home.path().join("view");
+        let view = View::open(&directory, definition, &*store.snapshot(), whole).unwrap();
+        let most = crate::limits::VIEW_BATCH_ROWS as u64;
+        rows(&store, 0..2 * most + 10);
+        view.drain(&store, &|| false).unwrap();
+        let begins = |number| [Key::PendingRow(VIEW, number).bytes(), vec![0]].concat();
+        let sweep = [Key::Pending(VIEW).bytes(), begins(most - 1), begins(2 * most - 1)];
+        assert_eq!(std::mem::take(&mut *scans.lock().unwrap()), sweep);
+        view.drain(&store, &|| false).unwrap();
+        assert_eq!(scans.lock().unwrap().len(), 1, "whether more was committed meanwhile");
+        view.drain(&store, &|| false).unwrap();
+        assert_eq!(scans.lock().unwrap().len(), 1, "nothing was committed");
+        // A row of a lower number than those before: its transaction was slow.
+        rows(&store, 5..6);
+        view.drain(&store, &|| false).unwrap();
+        assert_eq!(
+            Pending::read(VIEW, &Key::Pending(VIEW).bytes(), &*store.snapshot())
+                .unwrap()
+                .keys
+                .len(),
+            0
+        );
+    }
+}

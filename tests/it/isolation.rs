@@ -1,0 +1,318 @@
+//! Isolation: agents and tenants with the same words in everything; by no path, tool, token, key or id does one see anything of another.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::archival::{eager, index_becomes};
+use crate::home::{Home, Process, Tuning};
+use crate::isolation_cases::{Asked, Names, Own, requests};
+use crate::keeper::{Keeper, nobody, plant, rows, secrets};
+use crate::line::Line;
+use crate::talk::Agent;
+use crate::wire::Answer;
+
+/// What the list of a tenant's agents tells of each: names and figures, and the head of its chain, but no text.
+const LISTED: [&str; 8] =
+    ["_rev", "agent", "chain", "context_window", "encoding", "queue", "updated_at", "version"];
+
+/// Everybody, and the database behind them.
+struct Stage {
+    home: Home,
+    _engine: Process,
+    servers: Vec<Process>,
+    keepers: Vec<Keeper>,
+}
+
+/// Two agents of one tenant and one of another with the name of the first; one of them asks a server that compares one by one.
+async fn stage() -> Stage {
+    let home = Home::new();
+    let engine = home.engine().await;
+    let mut acme = eager();
+    acme.environment.push(("VCTX_SERVER__TENANT".into(), "acme".into()));
+    let mut servers = Vec::new();
+    for (socket, tuning) in
+        [("vctx.sock", eager()), ("exact.sock", Tuning::default()), ("acme.sock", acme)]
+    {
+        servers.push(home.server(socket, "engine.sock", "engine-ro.sock", &tuning).await);
+    }
+    let mut keepers = Vec::new();
+    for (socket, name, scope) in [
+        ("vctx.sock", "ada", "ada"),
+        ("exact.sock", "bob", "bob"),
+        ("acme.sock", "ada", "acme:ada"),
+    ] {
+        keepers.push(plant(&home, socket, name, scope).await);
+    }
+    keepers[1].metrics = "exact-metrics.sock";
+    index_becomes(&keepers[0].agent, "ready").await;
+    let database = home.database();
+    for keeper in &mut keepers {
+        let query = "FOR d IN archival_docs FILTER d.agent_id == @scope AND d.doc_id == @doc_id AND d.index == 3
+            RETURN d.embedding";
+        let binds = json!({"scope": keeper.scope, "doc_id": keeper.names.doc_id});
+        keeper.names.vector = database.row(query, binds).await;
+        keeper.names.revision = keeper.agent.revision().await;
+    }
+    Stage { home, _engine: engine, servers, keepers }
+}
+
+/// What an answer lets its reader know, with the names that were asked for taken out.
+fn told(answer: &Answer, names: &Names) -> Value {
+    let mut detail = answer.body["detail"].to_string();
+    for text in names.texts() {
+        detail = detail.replace(text, "?");
+    }
+    let result = &answer.body["result"];
+    let results = result["results"].as_array().into_iter().flatten();
+    let ids: Vec<&Value> = results.map(|r| &r["id"]).collect();
+    json!({"status": answer.status, "error": answer.code(), "field": answer.body["field"], "detail": detail, "found": ids,
+        "replayed": answer.body["replayed"], "plan": result["plan"], "k_actual": result["k_actual"], "total": result["total"],
+        "post_filter_dropped": result["post_filter_dropped"]})
+}
+
+/// Whole answer as bytes: status line, headers, body.
+fn everything(answer: &Answer) -> String {
+    let headers: String = answer
+        .headers
+        .iter()
+        .map(|(n, v)| format!("{n}: {}\n", String::from_utf8_lossy(v.as_bytes())))
+        .collect();
+    format!("{headers}\n{}", answer.text)
+}
+
+async fn send(keeper: &Keeper, asked: &Asked) -> Answer {
+    let headers: Vec<(&str, &str)> = asked.headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
+    keeper.agent.wire.call(asked.method, &asked.path, &headers, asked.body.clone()).await
+}
+
+/// Every method and path that a server lists, and a path for every tool that it lists.
+async fn listed(agent: &Agent) -> Vec<(String, String)> {
+    let described = agent.wire.get("/v1/openapi.json").await.ok();
+    let paths = described["paths"].as_object().expect("paths");
+    let operations = |(path, methods): (&String, &Value)| {
+        let methods: Vec<String> = methods.as_object().expect("methods").keys().cloned().collect();
+        methods.into_iter().map(|method| (method, path.clone())).collect::<Vec<_>>()
+    };
+    let all: Vec<(String, String)> = paths.iter().flat_map(operations).collect();
+    let tools = agent.wire.get("/v1/tools").await.ok();
+    for tool in tools["tools"].as_array().expect("tools") {
+        let path = format!("/v1/agents/{{agent}}/tools/{}", tool["name"].as_str().expect("a name"));
+        assert!(all.contains(&("post".into(), path.clone())), "{path} is not described");
+    }
+    all
+}
+
+/// One's own names lead somewhere, or this test would show nothing.
+fn assert_own(asked: &Asked, answer: &Answer) {
+    let Some(own) = asked.own else { return };
+    assert!(answer.status < 300, "{asked:?}: {}", answer.text);
+    let found = answer.body["result"]["results"].as_array().is_some_and(|list| !list.is_empty());
+    assert!(own != Own::Found || found, "{asked:?} finds nothing of one's own: {}", answer.text);
+    let replayed = answer.body["replayed"] == true;
+    assert!((own == Own::Replayed) == replayed, "{asked:?}: {}", answer.text);
+}
+
+/// Looks for everything that is somebody else's in an answer.
+struct Watch {
+    /// Of everybody but the asker.
+    secrets: Vec<String>,
+    words: Vec<String>,
+}
+
+impl Watch {
+    /// `sent`: what the asker said itself in this request may come back.
+    fn look(&self, asked: &str, sent: &str, answer: &str) {
+        for word in self.words.iter().filter(|word| !sent.contains(word.as_str())) {
+            assert!(!answer.contains(word.as_str()), "{asked} tells of {word}: {answer}");
+        }
+        for secret in &self.secrets {
+            let tells = answer.contains(secret.as_str()) && !sent.contains(secret.as_str());
+            assert!(!tells, "{asked} tells of {secret:?}: {answer}");
+        }
+    }
+}
+
+/// Everything that is listed, with everybody's names; gives the plans of the archive that answered.
+async fn drive(stage: &Stage, at: usize) -> BTreeSet<String> {
+    let (asker, database) = (&stage.keepers[at], stage.home.database());
+    let others: Vec<&Keeper> = stage.keepers.iter().filter(|k| k.scope != asker.scope).collect();
+    let mine = secrets(&rows(&database, asker.scope).await);
+    let (mut before, mut theirs) = (Vec::new(), BTreeSet::new());
+    for other in &others {
+        let there = rows(&database, other.scope).await;
+        assert!(there.values().all(|rows| !rows.is_empty()), "{} keeps too little", other.scope);
+        theirs.extend(secrets(&there));
+        before.push(there);
+    }
+    // A sentence without anybody's word may have been said by everybody, and everybody asks for what is nobody's.
+    theirs.retain(|text| !text.contains(' ') || text.contains("quox"));
+    theirs.retain(|text| !text.contains("quoxnobody"));
+    let words: Vec<String> = others.iter().map(|k| k.names.word.clone()).collect();
+    let watch = Watch { secrets: theirs.difference(&mine).cloned().collect(), words };
+    assert!(watch.secrets.len() > 500, "only {} secrets", watch.secrets.len());
+
+    let mut plans = BTreeSet::new();
+    for (method, path) in listed(&asker.agent).await {
+        let own = Names { revision: asker.agent.revision().await, ..asker.names.clone() };
+        for asked in requests(&method, &path, &asker.agent.name, &own) {
+            let answer = send(asker, &asked).await;
+            assert_own(&asked, &answer);
+            look(&watch, asker, &others, &asked, &answer);
+            plans.extend(answer.body["result"]["plan"].as_str().map(str::to_owned));
+        }
+        for other in &others {
+            let missing = nobody(&other.names);
+            let foreign = requests(&method, &path, &asker.agent.name, &other.names);
+            let nobodys = requests(&method, &path, &asker.agent.name, &missing);
+            for (asked, unknown) in foreign.into_iter().zip(nobodys) {
+                let (answer, control) = (send(asker, &asked).await, send(asker, &unknown).await);
+                look(&watch, asker, &others, &asked, &answer);
+                assert_ne!(answer.body["replayed"], true, "{asked:?}: {}", answer.text);
+                if asked.alike {
+                    let (answer, control) = (told(&answer, &other.names), told(&control, &missing));
+                    assert_eq!(answer, control, "{asked:?}: forbidden and missing differ");
+                }
+            }
+        }
+    }
+    asker.agent.done("record_heartbeat", &json!({"state": "yield"})).await;
+    for (other, before) in others.iter().zip(before) {
+        assert_eq!(rows(&database, other.scope).await, before, "{} was changed", other.scope);
+    }
+    let metrics = stage.home.wire(asker.metrics).get("/metrics").await;
+    assert_eq!(metrics.status, 200);
+    let of_all: Vec<&str> = stage.keepers.iter().map(|k| k.names.word.as_str()).collect();
+    assert!(of_all.iter().all(|word| !metrics.text.contains(word)), "metrics tell of a word");
+    plans
+}
+
+/// The list of agents of a tenant is for everybody of that tenant: names and figures, but no text.
+fn look(watch: &Watch, asker: &Keeper, others: &[&Keeper], asked: &Asked, answer: &Answer) {
+    let what = format!("{} asks {} {} {}", asker.scope, asked.method, asked.path, asked.body);
+    let headers: String =
+        asked.headers.iter().map(|(_, v)| v.as_str()).collect::<Vec<_>>().join("\n");
+    // A block that an asker names like one of somebody else is its own; its name stands in what is rendered from then on.
+    let adopted: Vec<&str> =
+        others.iter().flat_map(|k| [k.names.block_id.as_str(), k.names.doc_id.as_str()]).collect();
+    let mut shown = everything(answer);
+    for name in &adopted {
+        shown = shown.replace(name, "?");
+    }
+    let mut sent = format!("{headers}\n{}", asked.body);
+    if asked.path == "/v1/agents" {
+        let listed = answer.body["agents"].as_array().expect("agents").iter();
+        for row in listed {
+            let mut known: Vec<&str> =
+                row.as_object().expect("a row").keys().map(String::as_str).collect();
+            known.sort_unstable();
+            assert_eq!(known, LISTED, "what a tenant sees of each of its agents");
+            let tenant = asker.scope.split_once(':').map(|(tenant, _)| format!("{tenant}:"));
+            let scope =
+                format!("{}{}", tenant.unwrap_or_default(), row["agent"].as_str().expect("a name"));
+            assert!(
+                others.iter().chain([&asker]).any(|k| k.scope == scope),
+                "{scope} is of another tenant"
+            );
+            sent.push_str(&row.to_string());
+        }
+    }
+    watch.look(&what, &sent, &shown);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn by_no_path_tool_token_key_or_id_does_one_see_anything_of_another() {
+    let stage = stage().await;
+    let mut plans = BTreeSet::new();
+    for at in 0..stage.keepers.len() {
+        plans.extend(drive(&stage, at).await);
+    }
+    assert!(plans.contains("exact") && plans.contains("vector"), "{plans:?}");
+    for server in &stage.servers {
+        let said = server.said();
+        for keeper in &stage.keepers {
+            assert!(!said.contains(&format!("{} keeper", keeper.names.word)), "a text in a log");
+            assert!(!said.contains(&keeper.names.key), "a key in a log");
+        }
+    }
+    for (socket, agent) in [("vctx.sock", "ada"), ("exact.sock", "bob"), ("acme.sock", "ada")] {
+        stage.home.assert_verified(socket, agent);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_of_another_tenant_is_answered_like_one_that_is_not_there() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let tenant = Tuning::variable("VCTX_SERVER__TENANT", "acme");
+    let _acme = home.server("acme.sock", "engine.sock", "engine-ro.sock", &tenant).await;
+    let _plain =
+        home.server("vctx.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
+    let eve = plant(&home, "acme.sock", "eve", "acme:eve").await;
+    let database = home.database();
+    let before = rows(&database, "acme:eve").await;
+    let asker = Agent::at(home.wire("vctx.sock"), "eve");
+    let missing = nobody(&eve.names);
+    for (method, path) in listed(&asker).await {
+        // Whoever makes an agent of that name has one of their own.
+        if !path.contains("{agent}") || method == "put" {
+            continue;
+        }
+        for [theirs, nobodys] in
+            [["eve", "nobody"], ["acme:eve", "acme:nobody"], ["acme%3Aeve", "acme%3Anobody"]]
+        {
+            let foreign = requests(&method, &path, theirs, &eve.names);
+            let unknown = requests(&method, &path, nobodys, &missing);
+            for (asked, unknown) in foreign.into_iter().zip(unknown) {
+                let keeper = Keeper {
+                    agent: asker.again(),
+                    metrics: eve.metrics,
+                    scope: "eve",
+                    names: missing.clone(),
+                };
+                let (answer, control) =
+                    (send(&keeper, &asked).await, send(&keeper, &unknown).await);
+                assert!(answer.status >= 400, "{asked:?}: {}", answer.text);
+                let plain = |answer: &Answer, name: &str| {
+                    let mut told = told(answer, &eve.names);
+                    told["detail"] = told["detail"].to_string().replace(name, "?").into();
+                    told
+                };
+                assert_eq!(plain(&answer, "eve"), plain(&control, "nobody"), "{asked:?}");
+            }
+        }
+    }
+    assert_eq!(rows(&database, "acme:eve").await, before);
+    let list = asker.wire.get("/v1/agents").await.ok();
+    assert_eq!(list["agents"], json!([]));
+    let made = Agent::create(asker.wire.again(), "eve", 4096, "").await;
+    let fresh = format!("{} {}", made.state().await, made.context().await);
+    assert!(!fresh.contains(&eve.names.word), "{fresh}");
+    assert_eq!(rows(&database, "acme:eve").await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_of_mcp_reads_no_resource_of_another_agent() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    for name in ["ada", "bob"] {
+        plant(&home, "vctx.sock", name, if name == "ada" { "ada" } else { "bob" }).await;
+    }
+    let mut line = Line::initialized(&home, &["--agent", "ada"]).await;
+    let listed = line.ask("resources/list", json!({})).await["result"]["resources"].clone();
+    let listed = listed.as_array().expect("resources");
+    assert!(listed.len() >= 2, "{listed:?}");
+    for resource in listed {
+        let uri = resource["uri"].as_str().expect("a uri");
+        let own = line.ask("resources/read", json!({"uri": uri})).await.to_string();
+        assert!(own.contains("quoxada") && !own.contains("quoxbob"), "{uri}: {own}");
+        let mut ask = async |name: &str| {
+            let uri = uri.replace("/ada/", &format!("/{name}/"));
+            let answer = line.ask("resources/read", json!({"uri": uri})).await;
+            assert!(answer["error"].is_object(), "{answer}");
+            answer["error"].to_string().replace(name, "?")
+        };
+        assert_eq!(ask("bob").await, ask("nobody").await, "forbidden and missing differ");
+    }
+    line.leave().await;
+}

@@ -1,0 +1,207 @@
+//! What isolation sends: requests for each path and each tool that the server lists, made from names that are one's own, somebody else's or nobody's.
+
+use serde_json::{Value, json};
+
+use crate::talk::key;
+
+/// Names by which something of an agent could be asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    /// A word in everything that the agent keeps and in nothing else.
+    pub(crate) word: String,
+    pub(crate) block_id: String,
+    pub(crate) doc_id: String,
+    pub(crate) source: String,
+    pub(crate) message_id: String,
+    pub(crate) recall_token: String,
+    pub(crate) archival_token: String,
+    /// A key that the agent used for `append_fifo` with [`said_once`].
+    pub(crate) key: String,
+    pub(crate) revision: String,
+    pub(crate) document_revision: String,
+    /// The vector of one of its chunks.
+    pub(crate) vector: Value,
+}
+
+impl Names {
+    /// Every name, to be taken out of an answer that may say what it was asked.
+    pub(crate) fn texts(&self) -> Vec<&str> {
+        let mut all = vec![
+            self.recall_token.as_str(),
+            &self.archival_token,
+            &self.message_id,
+            &self.block_id,
+            &self.doc_id,
+            &self.source,
+            &self.key,
+            &self.document_revision,
+            &self.revision,
+            &self.word,
+        ];
+        // A name that holds another one goes first.
+        all.sort_by_key(|text| std::cmp::Reverse(text.len()));
+        all
+    }
+}
+
+/// One request, whose answer is compared by its status, code and list of results.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) method: &'static str,
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: String,
+    /// What must come of it if the names are the asker's own: a status, and whether something is found.
+    pub(crate) own: Option<Own>,
+    /// Whether somebody else's names must lead to the same answer as nobody's.
+    pub(crate) alike: bool,
+}
+
+/// What one's own name leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Own {
+    /// Success.
+    Done,
+    /// Success with at least one result.
+    Found,
+    /// An earlier answer.
+    Replayed,
+}
+
+fn read(path: impl Into<String>) -> Asked {
+    let (headers, body) = (vec![], String::new());
+    Asked { method: "GET", path: path.into(), headers, body, own: Some(Own::Done), alike: true }
+}
+
+fn write(method: &'static str, path: &str, body: &Value, key: &str, revision: &str) -> Asked {
+    let headers = vec![("idempotency-key", key.to_owned()), ("if-match", revision.to_owned())];
+    let own = Some(Own::Done);
+    Asked { method, path: path.into(), headers, body: body.to_string(), own, alike: true }
+}
+
+/// The message that everybody appended under a key of their own.
+pub(crate) fn said_once() -> Value {
+    json!({"message": "The harbour bell rings once.", "role": "user"})
+}
+
+/// Requests to a path that the server lists, for one agent. A path without a case here fails the test.
+pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -> Vec<Asked> {
+    let path = listed.replace("{agent}", agent);
+    let of_agent = listed.strip_prefix("/v1/agents/{agent}");
+    if let Some(tool) = of_agent.and_then(|rest| rest.strip_prefix("/tools/")) {
+        return tool_requests(tool, &path, names);
+    }
+    match (method, listed) {
+        ("get", "/v1/agents" | "/v1/tools" | "/healthz" | "/readyz") => vec![read(path)],
+        ("get", "/v1/agents/{agent}" | "/v1/agents/{agent}/context") => vec![read(path)],
+        ("get", "/v1/agents/{agent}/messages") => {
+            ["", "?from_seq=1&limit=1", "?from_seq=3", "?limit=1000"]
+                .map(|query| read(format!("{path}{query}")))
+                .into()
+        }
+        ("get", "/v1/agents/{agent}/events") => ["", "?from_ts=2000-01-01&limit=64", "?limit=1000"]
+            .map(|query| read(format!("{path}{query}")))
+            .into(),
+        ("get", "/v1/agents/{agent}/conveyance") => {
+            ["", "?of=life", "?of=session"].map(|query| read(format!("{path}{query}"))).into()
+        }
+        ("put", "/v1/agents/{agent}") => {
+            // It is there and described otherwise: refused, with nothing of anybody else.
+            let body = json!({"context_window": 4096, "system": names.word});
+            vec![Asked { own: None, ..write("PUT", &path, &body, &key(), "*") }]
+        }
+        ("patch", "/v1/agents/{agent}") => {
+            let body = json!({"heartbeat": {"cooldown_ms": 0}});
+            vec![
+                write("PATCH", &path, &body, &key(), "*"),
+                Asked { own: None, ..write("PATCH", &path, &body, &key(), &names.revision) },
+            ]
+        }
+        ("post", "/v1/agents/{agent}/events") => {
+            let body = json!({"class": "system", "content": "The tide turns."});
+            vec![
+                write("POST", &path, &body, &key(), "*"),
+                Asked { own: None, ..write("POST", &path, &body, &key(), &names.revision) },
+            ]
+        }
+        _ => panic!("{method} {listed} has no case in the test of isolation"),
+    }
+}
+
+/// Calls of one tool; a tool without a case here fails the test.
+fn tool_requests(tool: &str, path: &str, names: &Names) -> Vec<Asked> {
+    let any = |body: Value| write("POST", path, &body, &key(), "*");
+    let guarded = |body: Value| write("POST", path, &body, &key(), &names.revision);
+    let found = |body: Value| Asked { own: Some(Own::Found), ..any(body) };
+    // What is near to a text that nobody stored may be anything of the asker's.
+    let near = |body: Value| Asked { alike: false, ..found(body) };
+    let unlike = |asked: Asked| Asked { alike: false, ..asked };
+    let loose = |asked: Asked| Asked { own: None, ..asked };
+    let word = &names.word;
+    match tool {
+        "store_core" => vec![
+            loose(guarded(json!({"block_id": "plan", "content": "Sail at noon."}))),
+            // An agent may have a block of any name.
+            unlike(any(
+                json!({"block_id": names.block_id, "content": "Mine.", "policy": {"mode": "append"}}),
+            )),
+        ],
+        "fetch_core" => vec![any(json!({"block_id": names.block_id}))],
+        "append_fifo" => {
+            let once = write("POST", path, &said_once(), &names.key, "*");
+            vec![
+                Asked { own: Some(Own::Replayed), ..once },
+                loose(guarded(json!({"message": "The gulls are loud.", "role": "user"}))),
+            ]
+        }
+        "write_recall" => vec![
+            any(json!({"entries": [{"content": "The lighthouse keeper went home."}]})),
+            loose(guarded(json!({"entries": [{"content": "The gulls are gone."}]}))),
+        ],
+        "evict_fifo" => {
+            vec![any(json!({"target_tokens": 600})), loose(guarded(json!({"target_tokens": 600})))]
+        }
+        "search_recall" => vec![
+            found(json!({"query": word, "rehydrate": false})),
+            found(json!({"query": word, "limit": 3})),
+            found(json!({"query": format!("\"{word} keeper\""), "limit": 3, "heartbeat": true})),
+            found(
+                json!({"query": "lighthouse", "limit": 1, "rehydrate": false, "page_token": names.recall_token}),
+            ),
+            found(
+                json!({"query": "lighthouse", "limit": 2, "page_token": names.recall_token, "heartbeat": true}),
+            ),
+        ],
+        "search_archival" => {
+            let page = json!({"query_text": "lighthouse keeper", "limit": 40, "page_token": names.archival_token});
+            vec![
+                near(json!({"query_text": format!("{word} keeper of the lighthouse")})),
+                near(json!({"query_vector": names.vector, "limit": 40, "nProbe": 32})),
+                found(json!({"query_vector": names.vector, "filter": {"doc_id": names.doc_id}})),
+                found(json!({"query_text": "lighthouse", "filter": {"doc_id": names.doc_id}})),
+                found(
+                    json!({"query_text": "lighthouse", "filter": {"source": names.source}, "heartbeat": true}),
+                ),
+                found(page),
+            ]
+        }
+        "ingest_archival" => {
+            let made_of = |id: &str| json!({"doc_id": "made", "chunks": ["Made of a message."], "provenance": {"message_ids": [id]}});
+            let again = json!({"doc_id": names.doc_id, "chunks": ["Taken in again."]});
+            let by_revision = write("POST", path, &again, &key(), &names.document_revision);
+            let shared = json!({"doc_id": "shared", "chunks": ["The lighthouse keeper of all."]});
+            vec![
+                any(made_of(&names.message_id)),
+                loose(by_revision),
+                loose(write("POST", path, &shared, &key(), &names.document_revision)),
+                any(shared),
+            ]
+        }
+        "record_heartbeat" => vec![
+            any(json!({"state": {"status": "continue", "note": "page-1"}})),
+            any(json!({"state": "yield"})),
+            loose(guarded(json!({"state": "continue"}))),
+        ],
+        other => panic!("the tool {other} has no case in the test of isolation"),
+    }
+}

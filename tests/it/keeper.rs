@@ -1,0 +1,191 @@
+//! One who keeps a secret word in everything that an agent can keep, and all rows of an agent to look for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use crate::count;
+use crate::database::Database;
+use crate::home::Home;
+use crate::isolation_cases::{Names, said_once};
+use crate::talk::{Agent, key};
+
+/// Shortest text of a row that is looked for in answers, in bytes; shorter ones are words like "user".
+const SECRET_BYTES_MIN: usize = 12;
+/// Chunks of each agent, so that all together are enough for a vector index.
+const CHUNKS: usize = 30;
+/// Collections in which everybody has something after planting; the others hold what belongs to nobody.
+const OWNED: [&str; 9] = [
+    "archival_docs",
+    "archival_manifests",
+    "core_memory",
+    "core_versions",
+    "idempotency",
+    "memory_events",
+    "messages",
+    "pages",
+    "recall_log",
+];
+/// `derived_from` leads from chunks to messages and is looked at through both; nothing writes `cites`.
+const NOBODYS: [&str; 3] = ["cites", "derived_from", "vctx_meta"];
+
+/// One who keeps secrets and looks for those of others.
+pub(crate) struct Keeper {
+    pub(crate) agent: Agent,
+    pub(crate) metrics: &'static str,
+    /// Key of its core: the name, with the tenant before it if there is one.
+    pub(crate) scope: &'static str,
+    pub(crate) names: Names,
+}
+
+/// Everything that an agent may keep, with its word in it. Keys, blocks, documents and sentences are the same for everybody but
+/// for the word.
+pub(crate) async fn plant(home: &Home, socket: &str, name: &str, scope: &'static str) -> Keeper {
+    let word = format!("quox{}", scope.replace(':', ""));
+    let text = |sentence: &str| format!("{sentence} {word} keeper of the lighthouse.");
+    let system = text("You serve the");
+    let agent = Agent::create(home.wire(socket), name, 8192, &system).await;
+    let unhurried =
+        json!({"heartbeat": {"rps_limit": 64, "cooldown_ms": 0, "max_chain_depth": 1024}});
+    let labelled =
+        [("idempotency-key", "same-limits"), ("if-match", "*"), ("x-vctx-label", word.as_str())];
+    agent.wire.call("PATCH", &agent.path(), &labelled, unhurried.to_string()).await.ok();
+    let call = async |tool: &str, key: &str, arguments: Value| {
+        let done = agent.tool(tool, &arguments, key, "*").await.ok();
+        assert_eq!(done["replayed"], false, "{tool} of {scope}: somebody else has this key");
+        done
+    };
+    let block_id = format!("block-{word}");
+    for (key, block) in [("same-plan", "plan"), ("same-block", block_id.as_str())] {
+        call("store_core", key, json!({"block_id": block, "content": text("Meet the")})).await;
+    }
+    let said =
+        call("append_fifo", "same-said", json!({"message": text("I saw the"), "role": "user"}))
+            .await;
+    let private_key = format!("key-of-{word}");
+    call("append_fifo", &private_key, said_once()).await;
+    let event = json!({"class": "system", "name": word, "content": text("Letter of the")});
+    let headers = [("idempotency-key", "same-event"), ("if-match", "*")];
+    agent
+        .wire
+        .call("POST", &format!("{}/events", agent.path()), &headers, event.to_string())
+        .await
+        .ok();
+    for turn in 0..6 {
+        let message = text(&format!("Turn {turn} of the {}", count::words(20)));
+        call(
+            "append_fifo",
+            &format!("same-turn-{turn}"),
+            json!({"message": message, "role": "assistant"}),
+        )
+        .await;
+    }
+    call("evict_fifo", "same-evict", json!({"target_tokens": 0})).await;
+    let mut entries: Vec<Value> =
+        (0..6).map(|n| json!({"content": text(&format!("Note {n} of the"))})).collect();
+    entries.push(json!({"content": text(&"The ledger of the harbour is long. ".repeat(1_500))}));
+    call("write_recall", "same-notes", json!({"entries": entries})).await;
+    // The long one is spooled.
+    let ledger = call("search_recall", "same-ledger", json!({"query": "ledger", "limit": 1})).await;
+    assert_eq!(ledger["result"]["truncated"], true, "{ledger}");
+    let (doc_id, source) = (format!("doc-{word}"), format!("shelf-{word}"));
+    let chunks: Vec<String> =
+        (0..CHUNKS).map(|n| text(&format!("Passage {n} about the {}", count::words(10)))).collect();
+    let message_id = said["result"]["message_id"].as_str().expect("an id").to_owned();
+    let provenance = json!({"source": source, "message_ids": [message_id]});
+    let document = json!({"doc_id": doc_id, "chunks": chunks, "provenance": provenance});
+    let document = call("ingest_archival", "same-document", document).await;
+    let shared = json!({"doc_id": "shared", "chunks": [text("Everybody knows the")]});
+    call("ingest_archival", "same-shared", shared).await;
+    call("record_heartbeat", "same-beat", json!({"state": {"status": "continue", "note": word}}))
+        .await;
+    call("record_heartbeat", "same-yield", json!({"state": "yield"})).await;
+    let listed = json!({"query": "lighthouse", "limit": 1, "rehydrate": false});
+    let recall = call("search_recall", "same-search", listed).await;
+    let listed = json!({"query_text": "lighthouse keeper", "limit": 40});
+    let archival = call("search_archival", "same-passages", listed).await;
+    let token =
+        |done: &Value| done["result"]["next_page_token"].as_str().expect("a token").to_owned();
+    let names = Names {
+        block_id,
+        doc_id,
+        source,
+        message_id,
+        recall_token: token(&recall),
+        archival_token: token(&archival),
+        key: private_key,
+        revision: agent.revision().await,
+        document_revision: document["_rev"].as_str().expect("a revision").to_owned(),
+        vector: Value::Null,
+        word,
+    };
+    let metrics = if socket == "acme.sock" { "acme-metrics.sock" } else { "vctx-metrics.sock" };
+    Keeper { agent, metrics, scope, names }
+}
+
+/// Names of nobody, each in the form of one that is somebody's.
+pub(crate) fn nobody(like: &Names) -> Names {
+    let other = |text: &str| text.replace(&like.word, "quoxnobody");
+    let token = |text: &str| {
+        let (handle, rest) = text.split_once('.').expect("a token");
+        format!("{}.{rest}", "0".repeat(handle.len()))
+    };
+    let id = |text: &str| -> String {
+        text.chars().map(|c| if c.is_ascii_alphanumeric() { '0' } else { c }).collect()
+    };
+    Names {
+        word: "quoxnobody".into(),
+        block_id: other(&like.block_id),
+        doc_id: other(&like.doc_id),
+        source: other(&like.source),
+        message_id: id(&like.message_id),
+        recall_token: token(&like.recall_token),
+        archival_token: token(&like.archival_token),
+        key: key(),
+        revision: id(&like.revision),
+        document_revision: id(&like.document_revision),
+        vector: like.vector.clone(),
+    }
+}
+
+/// All rows of an agent, by collection; the list of collections is the database's own.
+pub(crate) async fn rows(database: &Database, scope: &str) -> BTreeMap<String, Vec<Value>> {
+    let listed = database.call("GET", "/_api/collection", &Value::Null).await.ok();
+    let names = listed["result"].as_array().expect("collections").iter();
+    let names = names.map(|c| c["name"].as_str().expect("a name")).filter(|n| !n.starts_with('_'));
+    let mut all = BTreeMap::new();
+    for name in names {
+        if NOBODYS.contains(&name) {
+            continue;
+        }
+        assert!(OWNED.contains(&name), "{name} is new: whose rows does it hold?");
+        let query = format!(
+            "FOR d IN {name} FILTER d.agent_id == @scope OR d._key == @scope OR d._from == @core
+               SORT d._key RETURN d"
+        );
+        let binds = json!({"scope": scope, "core": format!("core_memory/{scope}")});
+        all.insert(name.to_owned(), database.rows(&query, binds).await);
+    }
+    assert_eq!(all.keys().map(String::as_str).collect::<Vec<_>>(), OWNED);
+    all
+}
+
+/// Texts of some rows that are long enough to belong to one alone, and no times.
+pub(crate) fn secrets(rows: &BTreeMap<String, Vec<Value>>) -> BTreeSet<String> {
+    fn walk(value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::String(text) => {
+                let time = text.len() <= 24 && text.starts_with("20") && text.contains('T');
+                if text.len() >= SECRET_BYTES_MIN && !time {
+                    found.insert(text.clone());
+                }
+            }
+            Value::Array(all) => all.iter().for_each(|one| walk(one, found)),
+            Value::Object(all) => all.values().for_each(|one| walk(one, found)),
+            _ => {}
+        }
+    }
+    let mut found = BTreeSet::new();
+    rows.values().flatten().for_each(|row| walk(row, &mut found));
+    found
+}
