@@ -62,8 +62,10 @@ pub struct Conditions {
 pub struct Looked {
     /// Before filters.
     pub fetched: u64,
-    /// Dropped by them.
+    /// Dropped behind the index, other agents' with them: a figure of the server's, never told to an agent.
     pub dropped: u64,
+    /// The agent's own that its filters dropped.
+    pub own_dropped: u64,
     /// Looks that were too narrow.
     pub retries: u64,
 }
@@ -84,6 +86,8 @@ pub struct Nearest {
 pub struct NearRows {
     /// Rows before filters.
     pub fetched: u64,
+    /// Those of them that are the agent's.
+    pub own: u64,
     /// Those left.
     pub rows: Vec<FoundPassage>,
 }

@@ -206,10 +206,11 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &Near) -> Result<Nearest, Fau
 }
 
 fn looked_through(near: &Near, rows: Option<NearRows>) -> Nearest {
-    let found = rows.unwrap_or(NearRows { fetched: 0, rows: Vec::new() });
+    let found = rows.unwrap_or(NearRows { fetched: 0, own: 0, rows: Vec::new() });
     let looked = Looked {
         fetched: near.before.fetched + found.fetched,
         dropped: near.before.dropped + found.fetched.saturating_sub(found.rows.len() as u64),
+        own_dropped: near.before.own_dropped + found.own.saturating_sub(found.rows.len() as u64),
         ..near.before
     };
     Nearest { plan: near.plan, rows: Some(found.rows), looked }

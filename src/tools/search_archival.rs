@@ -256,7 +256,7 @@ impl SearchArchival {
         told.insert("plan".into(), found.plan.text().into());
         told.insert("metric".into(), json!(setting.metric));
         told.insert("k_actual".into(), rows.len().into());
-        told.insert("post_filter_dropped".into(), found.looked.dropped.into());
+        told.insert("post_filter_dropped".into(), found.looked.own_dropped.into());
         if let Plan::Vector { n_probe, .. } = found.plan {
             told.insert("nProbe".into(), n_probe.into());
         }

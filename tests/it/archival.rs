@@ -699,6 +699,13 @@ async fn the_index_gives_the_nearest_in_both_metrics_and_filters_come_behind_it(
         assert_eq!(found.iter().map(text).collect::<Vec<_>>(), wanted, "{metric}");
         assert!(result["post_filter_dropped"].as_u64() > Some(0), "{body}");
         assert_eq!(result["k_actual"], 5);
+
+        // Another agent's look meets the same vectors and is told of none of them.
+        let bob = Agent::create(ada.wire.again(), "bob", 8192, "").await;
+        ingest(&bob, &circle("b", 200, 1, metric), "*").await.ok();
+        let body = search(&bob, json!({"query_vector": query, "limit": 5})).await.ok();
+        let result = &body["result"];
+        assert_eq!((&result["k_actual"], &result["post_filter_dropped"]), (&json!(1), &json!(0)));
     }
 }
 
