@@ -201,9 +201,10 @@ impl Engine {
 
     /// Has the views of a database follow their definitions.
     pub(crate) fn define_views(&self, db: &str) -> Result<()> {
-        let database = self.catalog.database(db)?;
-        let definitions = definitions(&database);
-        self.resources.views.define(&*self.resources.store, database.id, definitions)
+        self.resources.views.define(&*self.resources.store, || {
+            let database = self.catalog.database(db)?;
+            Ok((database.id, definitions(&database)))
+        })
     }
 
     /// Has dropped data cleared away in the background.

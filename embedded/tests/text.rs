@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use arango_embedded::error::Result;
 use arango_embedded::query::{Query, QueryOptions, prepare};
-use arango_embedded::schema::{Collection, CollectionKind, KeyGenerator, KeyOptions, View};
+use arango_embedded::schema::{
+    Analyzer, Collection, CollectionKind, KeyGenerator, KeyOptions, View,
+};
 use arango_embedded::txn::{Declared, Transaction, WriteOptions};
 use arango_embedded::value::{Object, Value, parse};
 use arango_embedded::{Engine, Options};
@@ -286,6 +288,43 @@ fn a_view_follows_its_links_and_their_collections() {
     assert!(!definition.holds("c") && definition.holds("others"));
     engine.drop_view(DATABASE, "v").unwrap();
     assert_eq!(std::fs::read_dir(directory.join("views")).unwrap().count(), 0);
+}
+
+#[test]
+fn definitions_that_change_at_the_same_time_lose_no_view() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = open(&home.path().join("engine"), NEVER_MS);
+    collection(&engine, "c");
+    insert(&engine, "c", r#"{"_key": "a", "text": "Words"}"#);
+    for number in 0..20 {
+        view(&engine, 0, &format!("other{number}"), TEXT);
+    }
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut number = 0;
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                let analyzer = Analyzer {
+                    name: format!("mine{}", number % 3),
+                    kind: "identity".to_owned(),
+                    properties: Value::object(Object::new()),
+                    features: Vec::new(),
+                };
+                engine.put_analyzer(DATABASE, analyzer).unwrap();
+                number += 1;
+            }
+        });
+        let made = std::panic::AssertUnwindSafe(|| {
+            for _ in 0..60 {
+                view(&engine, 0, "v", TEXT);
+                assert_eq!(keys(&engine, ALL), set(&["a"]));
+                engine.drop_view(DATABASE, "v").unwrap();
+            }
+        });
+        let outcome = std::panic::catch_unwind(made);
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        outcome.unwrap();
+    });
 }
 
 const WORDS: [&str; 8] = ["apple", "river", "stone", "cloud", "forest", "lamp", "music", "paper"];

@@ -81,7 +81,7 @@ impl Engine {
             self.forget_view(&mut batch, view.id);
         }
         self.catalog.replace(&self.resources, name, None, batch)?;
-        self.resources.views.define(&*self.resources.store, database.id, Vec::new())?;
+        self.resources.views.define(&*self.resources.store, || Ok((database.id, Vec::new())))?;
         self.clear_leftovers_soon();
         Ok(())
     }

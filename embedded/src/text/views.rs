@@ -35,15 +35,17 @@ impl Views {
         Self { directory, whole, open: RwLock::default(), changing: Mutex::default() }
     }
 
-    /// Makes these definitions of a database the ones that hold: opens new views, drops those that are gone.
+    /// Makes the definitions of a database the ones that hold: opens new views, drops those that are gone. `now` answers the
+    /// number of the database and its definitions; it is asked while nobody else changes anything here, so that of two that
+    /// come together the later one holds.
     pub(crate) fn define(
         &self,
         store: &dyn Store,
-        database: u64,
-        definitions: Vec<Definition>,
+        now: impl FnOnce() -> Result<(u64, Vec<Definition>)>,
     ) -> Result<()> {
         let _changing =
             self.changing.lock().expect("a failed change leaves the views as they were");
+        let (database, definitions) = now()?;
         let wanted: BTreeSet<u64> = definitions.iter().map(|definition| definition.view).collect();
         for definition in definitions {
             let number = definition.view;
