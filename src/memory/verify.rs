@@ -29,6 +29,8 @@ pub enum FaultKind {
     EdgeMissing,
     /// The row is still in the queue, but is logged as evicted.
     EdgeEarly,
+    /// A copy is logged: what it stands for would be in recall storage twice.
+    EdgeDouble,
     /// `in_queue` does not say what `head_seq` says.
     InQueue,
     /// The time of creation does not rise with the sequence.
@@ -50,6 +52,7 @@ impl FaultKind {
             FaultKind::Chain => "chain",
             FaultKind::EdgeMissing => "edge_missing",
             FaultKind::EdgeEarly => "edge_early",
+            FaultKind::EdgeDouble => "edge_double",
             FaultKind::InQueue => "in_queue",
             FaultKind::Time => "time",
             FaultKind::ChainHead => "chain_head",
@@ -171,8 +174,8 @@ pub struct Verifier {
     queue_tokens: u64,
     batches: BTreeMap<u64, (String, u64)>,
     batch_of: BTreeMap<String, u64>,
-    /// Rows evicted beyond the head of the first state: right only if the head moved meanwhile.
-    early: Vec<(u64, Option<String>)>,
+    /// Rows gone beyond the head of the first state, and whether an edge tells so: right only if the head moved meanwhile.
+    early: Vec<(u64, Option<String>, bool)>,
     swapped: Vec<(u64, Value, String)>,
     faults: Vec<Fault>,
     faults_more: u64,
@@ -389,8 +392,15 @@ impl Verifier {
             let id = id.clone();
             self.fault(FaultKind::EdgeMissing, Some(seq), id, &what, wanted.into(), found);
         }
-        if inside && queued && batch.is_some() {
-            self.early.push((seq, id.clone()));
+        if kind == "copy" && (logged || batch.is_some()) {
+            let what = "a copy is logged, so what it stands for is in recall storage twice";
+            let (wanted, found) = ("no edge".to_owned(), "an edge".to_owned());
+            self.fault(FaultKind::EdgeDouble, Some(seq), id.clone(), what, wanted, found);
+        }
+        // A copy leaves without a trace but that it is gone.
+        let left = if turn { batch.is_some() } else { queued && in_queue == Some(false) };
+        if inside && left {
+            self.early.push((seq, id.clone(), turn));
         } else if in_queue != Some(queued && inside) {
             let what =
                 format!("the queue begins at {}, but in_queue says otherwise", self.core.head_seq);
@@ -444,21 +454,20 @@ impl Verifier {
     }
 
     fn evicted_too_early(&mut self, after: &Core) {
-        for (seq, id) in std::mem::take(&mut self.early) {
-            if seq >= after.head_seq {
-                let what = format!(
-                    "the queue begins at {}, yet the message is logged as evicted",
-                    after.head_seq
-                );
-                self.fault(
-                    FaultKind::EdgeEarly,
-                    Some(seq),
-                    id,
-                    &what,
-                    "no evicted_batch_id".into(),
-                    "an evicted_batch_id".into(),
-                );
+        for (seq, id, logged) in std::mem::take(&mut self.early) {
+            if seq < after.head_seq {
+                continue;
             }
+            let head = after.head_seq;
+            let (kind, what, wanted, found) = if logged {
+                let what =
+                    format!("the queue begins at {head}, yet the message is logged as evicted");
+                (FaultKind::EdgeEarly, what, "no evicted_batch_id", "an evicted_batch_id")
+            } else {
+                let what = format!("the queue begins at {head}, but in_queue says otherwise");
+                (FaultKind::InQueue, what, "true", "false")
+            };
+            self.fault(kind, Some(seq), id, &what, wanted.into(), found.into());
         }
     }
 

@@ -132,6 +132,42 @@ fn each_way_to_break_a_log_is_named_with_its_row() {
     );
 }
 
+/// The log of nine with its sixth row a copy, sealed anew.
+fn log_with_copy() -> (Value, Vec<Value>) {
+    let (mut state, mut messages) = log();
+    messages[5]["kind"] = json!("copy");
+    messages[5]["copy_of"] = json!("m1");
+    let mut chain = receipt::genesis("ada");
+    for message in &mut messages {
+        let salt = text_of(message, "salt");
+        let digest = receipt::digest(&salt, &receipt::canonical_message("ada", message));
+        chain = receipt::link(&chain, &digest);
+        message["digest"] = json!(digest);
+        message["chain"] = json!(chain);
+    }
+    state["chain"]["head"] = json!(chain);
+    (state, messages)
+}
+
+#[test]
+fn a_copy_may_leave_while_the_log_is_read_but_not_before_and_is_never_logged() {
+    let (state, mut messages) = log_with_copy();
+    assert!(report(&state, &messages, &state).holds());
+    messages[4]["evicted_batch_id"] = json!("b3");
+    messages[4]["in_queue"] = json!(false);
+    messages[5]["in_queue"] = json!(false);
+    let mut after = state.clone();
+    after["version"] = json!(10);
+    after["queue"]["head_seq"] = json!(7);
+    assert_eq!(report(&state, &messages, &after).faults, []);
+    let names = |found: &Report| found.faults.iter().map(|f| f.kind.name()).collect::<Vec<_>>();
+    after["queue"]["head_seq"] = json!(6);
+    assert_eq!(names(&report(&state, &messages, &after)), ["in_queue"]);
+    let (state, mut messages) = log_with_copy();
+    messages[5]["logged"] = json!(true);
+    assert_eq!(names(&report(&state, &messages, &state)), ["edge_double"]);
+}
+
 #[test]
 fn two_swapped_numbers_are_called_swapped() {
     let (state, mut messages) = log();
