@@ -333,6 +333,24 @@ fn a_place_of_a_phrase_has_room_for_so_many_terms() {
     assert_eq!(refused.code, Code::ResourceLimit, "{refused}");
 }
 
+/// A collection may go between a client's look and its definition.
+#[test]
+fn a_view_links_nothing_that_is_not_there() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = open(&home.path().join("engine"), NEVER_MS);
+    let mut properties = Object::new();
+    properties.push_new("links", parse(TEXT.as_bytes()).unwrap());
+    let view = View {
+        id: 0,
+        name: "v".to_owned(),
+        kind: "arangosearch".to_owned(),
+        properties: Value::object(properties),
+    };
+    let refused = engine.put_view(DATABASE, view).unwrap_err();
+    assert_eq!(refused.code, Code::DataSourceNotFound, "{refused}");
+    assert!(engine.database(DATABASE).unwrap().views.is_empty());
+}
+
 /// What a loop over a view holds is free again behind it; what is kept of its rows is not.
 #[test]
 fn rows_kept_behind_a_loop_over_a_view_count() {

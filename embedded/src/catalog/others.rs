@@ -12,7 +12,8 @@ use crate::text::check;
 use crate::value::Value;
 
 impl Engine {
-    /// Makes or replaces a view (number 0: a new one is given); 1207 if a collection has its name.
+    /// Makes or replaces a view (number 0: a new one is given); 1207 if a collection has its name, 1203 if one that it links
+    /// is not there.
     pub fn put_view(&self, db: &str, mut view: View) -> Result<Arc<View>> {
         names::check_data_source(&view.name, false)?;
         if view.id == 0 {
@@ -34,6 +35,13 @@ impl Engine {
                     Code::DuplicateName,
                     format!("duplicate name: {}", view.name),
                 ));
+            }
+            // One that is gone by now would be held again, without its documents, once another has its name.
+            if let Some(missing) =
+                view.linked().into_iter().find(|name| !database.collections.contains_key(name))
+            {
+                let text = format!("collection or view not found: {missing}");
+                return Err(Error::new(Code::DataSourceNotFound, text));
             }
             let key = Key::View(database.id, &view.name);
             batch.put(key.space(), key.bytes(), encode_value(&record::of_view(&view)));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::value::Value;
+use crate::value::{Object, Value};
 
 /// One database as the catalog knew it at one moment; a query plans against such a value.
 #[derive(Clone, Debug, Default)]
@@ -228,6 +228,17 @@ pub struct View {
 }
 
 impl View {
+    /// Names of the collections of which it holds documents.
+    pub fn linked(&self) -> Vec<String> {
+        let links = self.properties.attribute("links");
+        links
+            .as_object()
+            .into_iter()
+            .flat_map(Object::iter)
+            .map(|(name, _)| name.to_string())
+            .collect()
+    }
+
     /// Whether it holds documents of a collection.
     pub fn holds(&self, collection: &str) -> bool {
         let links = self.properties.attribute("links");
