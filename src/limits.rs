@@ -207,6 +207,8 @@ pub const MCP_PAUSE_MS: u64 = 100;
 pub const MCP_ANSWER_MS_MAX: u64 = CALL_MS_MAX + MODEL_MS_MAX;
 /// MCP calls of one client that run or wait for their turn.
 pub const MCP_CALLS_MAX: usize = 64;
+/// Blocks whose revision one MCP conversation remembers.
+pub const MCP_BLOCKS_MAX: usize = 1_024;
 /// Archived documents whose revision one MCP conversation remembers.
 pub const MCP_DOCUMENTS_MAX: usize = 4_096;
 /// Bytes of one current text that a model is shown after a conflict; a longer one is cut and says so.

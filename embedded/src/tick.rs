@@ -1,6 +1,7 @@
 //! The thread that has views take in what was committed, once in every interval.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -69,7 +70,11 @@ fn round(
         if failed.get(&number).is_some_and(|failed| Instant::now() < failed.again) {
             continue;
         }
-        match resources.views.drain_number(&*resources.store, number, &stopped) {
+        let drain = || resources.views.drain_number(&*resources.store, number, &stopped);
+        let drained = catch_unwind(AssertUnwindSafe(drain)).unwrap_or_else(|_| {
+            Err(Error::new(Code::Internal, "a commit of a view ended in a panic"))
+        });
+        match drained {
             Ok(()) => {
                 failed.remove(&number);
             }

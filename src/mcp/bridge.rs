@@ -13,8 +13,8 @@ use crate::client::{self, Client, Fault, NewAgent, Problem, Start, Write};
 use crate::clock;
 use crate::ids::{Ids as _, SystemIds};
 use crate::limits::{
-    MCP_ANSWER_MS_MAX, MCP_ATTEMPTS_MAX, MCP_ATTEMPTS_MS_MAX, MCP_CALLS_MAX, MCP_DOCUMENTS_MAX,
-    MCP_PAUSE_MS,
+    MCP_ANSWER_MS_MAX, MCP_ATTEMPTS_MAX, MCP_ATTEMPTS_MS_MAX, MCP_BLOCKS_MAX, MCP_CALLS_MAX,
+    MCP_DOCUMENTS_MAX, MCP_PAUSE_MS,
 };
 
 /// Whose memory, and where.
@@ -42,10 +42,14 @@ pub struct Bridge {
     places: Semaphore,
 }
 
-/// The revisions that this conversation saw last.
+/// The revisions that this conversation saw last. An answer about one thing says nothing of the others: what a block holds is
+/// known as of the answer that showed it, not of the newest one.
 #[derive(Default)]
 struct Seen {
     memory: Option<String>,
+    /// The first one, and that of the core as a resource: what is known of blocks that no answer was about.
+    core: Option<String>,
+    blocks: HashMap<String, String>,
     documents: HashMap<String, String>,
 }
 
@@ -129,12 +133,21 @@ impl Bridge {
             _ => None,
         }
         .map(str::to_owned);
+        let block = match shown.name {
+            "store_core" | "fetch_core" => arguments.get("block_id").and_then(Value::as_str),
+            _ => None,
+        }
+        .map(str::to_owned);
         outcome.built_on = match (shown.needs, &document) {
-            (Needs::MemoryRevision, _) => Some(self.memory_revision(&mut seen).await?),
-            (Needs::DocumentRevision, Some(id)) => {
-                Some(seen.documents.get(id).cloned().unwrap_or_else(|| "*".into()))
+            (Needs::MemoryRevision, _) => {
+                let newest = self.memory_revision(&mut seen).await?;
+                Some(block.as_ref().and_then(|id| seen.of_block(id)).unwrap_or(newest))
             }
-            (Needs::DocumentRevision, None) => Some("*".into()),
+            // A document that this conversation knows nothing of must be new: it is no silent overwrite then.
+            (Needs::DocumentRevision, Some(id)) => {
+                Some(seen.documents.get(id).cloned().unwrap_or_default())
+            }
+            (Needs::DocumentRevision, None) => Some(String::new()),
             (Needs::Nothing | Needs::Key | Needs::KeyAndAgent, _) => None,
         };
         let beats = arguments.get("heartbeat") == Some(&Value::Bool(true));
@@ -155,10 +168,18 @@ impl Bridge {
         match answer {
             Ok(answer) => {
                 seen.note(&answer, document.as_deref());
+                if let Some(id) = block {
+                    seen.note_block(&id, text(&answer, "_rev"));
+                }
                 Ok(answer)
             }
             Err(problem) if problem.code == "REVISION_STALE" => {
-                Err(self.stale(problem, &mut seen, document.as_deref()).await)
+                let trouble = self.stale(problem, &mut seen, document.as_deref()).await;
+                if let Some(id) = block.filter(|_| trouble.current.is_some()) {
+                    let shown = seen.memory.clone();
+                    seen.note_block(&id, shown);
+                }
+                Err(trouble)
             }
             Err(problem) => Err(problem.into()),
         }
@@ -177,12 +198,20 @@ impl Bridge {
         let revision = revision
             .ok_or_else(|| Problem::garbled("the state of the agent has no revision".into()))?;
         seen.memory = Some(revision.clone());
+        seen.core.get_or_insert_with(|| revision.clone());
         Ok(revision)
     }
 
     /// The agent's state; none when there is no such agent.
     pub(super) async fn state(&self) -> Result<Option<Value>, Problem> {
         found(self.patiently(|| self.client.state(&self.settings.agent)).await)
+    }
+
+    /// Takes note that all blocks were shown, as they are in this state.
+    pub(super) async fn shown(&self, state: &Value) {
+        let mut seen = self.seen.lock().await;
+        seen.blocks.clear();
+        seen.core = text(state, "_rev").or(seen.core.take());
     }
 
     /// The rendered window; none when there is no such agent.
@@ -283,9 +312,26 @@ impl Seen {
             None => text(answer, "_rev"),
         };
         self.memory = memory.or(self.memory.take());
+        if self.core.is_none() {
+            self.core.clone_from(&self.memory);
+        }
     }
 
-    /// A document whose revision is unknown is forgotten: the next call on it builds on any.
+    /// The revision as of which a block is known.
+    fn of_block(&self, id: &str) -> Option<String> {
+        self.blocks.get(id).or(self.core.as_ref()).cloned()
+    }
+
+    fn note_block(&mut self, id: &str, revision: Option<String>) {
+        let Some(revision) = revision else { return };
+        if self.blocks.len() >= MCP_BLOCKS_MAX && !self.blocks.contains_key(id) {
+            // What is forgotten counts as known since the beginning only: a call on it may be refused and shown the present text.
+            self.blocks.clear();
+        }
+        self.blocks.insert(id.to_owned(), revision);
+    }
+
+    /// A document whose revision is unknown is forgotten: the next call on it takes it for new.
     fn note_document(&mut self, id: &str, revision: Option<String>) {
         let Some(revision) = revision else {
             self.documents.remove(id);

@@ -46,9 +46,22 @@ pub(super) async fn read(
 ) -> Option<Result<ReadResourceResult, Problem>> {
     let agent = &bridge.settings.agent;
     let part = [Part::Core, Part::Context].into_iter().find(|part| uri(agent, part) == asked)?;
-    let value = match part {
-        Part::Core => bridge.state().await.map(|state| core(agent, state)),
-        Part::Context => bridge.window().await.map(|window| context(agent, window)),
+    let found = match part {
+        Part::Core => bridge.state().await,
+        Part::Context => bridge.window().await,
+    };
+    let value = match found {
+        Ok(found) => {
+            if let Some(shown) = &found {
+                // Both show every block.
+                bridge.shown(shown).await;
+            }
+            Ok(match part {
+                Part::Core => core(agent, found),
+                Part::Context => context(agent, found),
+            })
+        }
+        Err(problem) => Err(problem),
     };
     Some(value.map(|value| {
         let contents = ResourceContents::text(value.to_string(), asked).with_mime_type(JSON);

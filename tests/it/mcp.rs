@@ -273,7 +273,7 @@ async fn a_document_is_replaced_on_the_revision_that_this_client_saw() {
     Line::done(line.tool("append_fifo", arguments("append_fifo")).await);
     let document = arguments("ingest_archival");
     let first = line.tool("ingest_archival", document.clone()).await;
-    assert_eq!(first["_meta"]["vctx/built_on"], "*");
+    assert_eq!(first["_meta"]["vctx/built_on"], "", "unknown, so it must be new");
     let first = Line::done(first);
     let second = line.tool("ingest_archival", document.clone()).await;
     assert_eq!(second["_meta"]["vctx/built_on"], first["_rev"]);
@@ -288,6 +288,34 @@ async fn a_document_is_replaced_on_the_revision_that_this_client_saw() {
     Line::done(line.tool("ingest_archival", document).await);
     // The memory itself was only added to: what this client saw of it still holds.
     Line::done(line.tool("append_fifo", arguments("append_fifo")).await);
+    line.leave().await;
+
+    // Another conversation that knows nothing of the document does not overwrite it unseen.
+    let mut other = Line::initialized(&home, &["--agent", "ada"]).await;
+    let document = arguments("ingest_archival");
+    let refused = other.tool("ingest_archival", document.clone()).await;
+    Line::refused(&refused, "REVISION_STALE");
+    Line::done(other.tool("ingest_archival", document).await);
+    other.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_about_something_else_hides_no_change_of_a_block() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let mut line = Line::initialized(&home, &["--agent", "ada"]).await;
+    let block = |content: &str| json!({"block_id": "human", "content": content});
+    Line::done(line.tool("store_core", block("Likes tea.")).await);
+    let ada = Agent::at(home.wire("vctx.sock"), "ada");
+    ada.done("store_core", &block("Likes coffee.")).await;
+    // These answers carry newer revisions, and say nothing of the block.
+    Line::done(line.tool("append_fifo", arguments("append_fifo")).await);
+    Line::done(line.tool("search_recall", json!({"query": "harbour"})).await);
+    let told =
+        Line::refused(&line.tool("store_core", block("Likes milk.")).await, "REVISION_STALE");
+    assert!(told["current"]["blocks"]["human"].to_string().contains("Likes coffee."), "{told:#}");
+    // Now it was seen.
+    Line::done(line.tool("store_core", block("Likes milk.")).await);
     line.leave().await;
 }
 
