@@ -66,6 +66,8 @@ pub const DEFINITION_LOCK_WAIT_MS: u64 = 30_000;
 pub const TRAVERSAL_DEPTH_MAX: u64 = 10_000;
 /// Edges that one traversal may look at.
 pub const TRAVERSAL_EDGES_MAX: u64 = 100_000_000;
+/// Times a snapshot is taken again when a commit was on its way meanwhile, before it waits for the commit's end.
+pub const SNAPSHOT_TRIES_MAX: usize = 64;
 /// Stack of a thread that runs queries, in bytes: the deepest text that is parsed takes less than half of it in a build without
 /// optimisation (only what is touched takes memory).
 pub const QUERY_STACK_BYTES: usize = 16 << 20;

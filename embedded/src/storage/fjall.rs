@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use super::kv::{Batch, Bytes, Operation, Pairs, Snapshot, Store};
 use crate::encode::{Key, Mark, Space, local_id_of_value};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
-    CACHE_BYTES, JOURNAL_BYTES_MAX, OPEN_FILES_MAX, STORE_THREADS, SYNC_INTERVAL_MS,
+    CACHE_BYTES, JOURNAL_BYTES_MAX, OPEN_FILES_MAX, SNAPSHOT_TRIES_MAX, STORE_THREADS,
+    SYNC_INTERVAL_MS,
 };
 
 /// A fjall database with the engine's key spaces.
@@ -31,6 +32,12 @@ struct Shared {
     poison: Poison,
     /// Commits that are visible.
     commits: AtomicU64,
+    /// Held while a commit is applied; see [`Shared::snapshot`].
+    applying: Mutex<()>,
+    /// Commits that were begun and that have ended, and what was visible when the last one had ended.
+    begun: AtomicU64,
+    ended: AtomicU64,
+    settled: AtomicU64,
     /// Whether something was written since the last sync.
     unsynced: AtomicBool,
     /// Number of the newest group, and of the newest one that a sync covers.
@@ -65,12 +72,17 @@ impl FjallStore {
             spaces[Space::Meta as usize].get(Key::Mark.bytes()).map_err(|error| failed(&error))?;
         let mark = mark.and_then(|bytes| Mark::read(&bytes)).unwrap_or_default();
         let poison = Poison::default();
+        let visible = database.visible_seqno();
         let shared = Arc::new(Shared {
             database,
             spaces,
             group: Group::new(poison.clone()),
             poison,
             commits: AtomicU64::new(0),
+            applying: Mutex::new(()),
+            begun: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            settled: AtomicU64::new(visible),
             unsynced: AtomicBool::new(false),
             // Opening synced the journal.
             written: AtomicU64::new(mark.number),
@@ -99,7 +111,7 @@ impl Store for FjallStore {
     fn snapshot(&self) -> Arc<dyn Snapshot> {
         // Counted before the snapshot is taken: a commit in between makes it look old, never new.
         let commits = self.shared.commits.load(Ordering::Acquire);
-        let snapshot = self.shared.database.snapshot();
+        let snapshot = self.shared.snapshot();
         Arc::new(FjallSnapshot { shared: self.shared.clone(), snapshot, commits })
     }
 
@@ -109,6 +121,28 @@ impl Store for FjallStore {
 }
 
 impl Shared {
+    /// A snapshot that shows each commit whole or not at all. fjall numbers a flush or compaction like a commit, and what has a
+    /// lower number counts as visible from then on: also a commit that is being applied (lsm-tree 3.1, `upgrade_version`). So a
+    /// snapshot is kept only if no commit was on its way while it was taken, or nothing was published since the last one
+    /// ended; else it is taken again, in the end between two commits.
+    fn snapshot(&self) -> fjall::Snapshot {
+        for _ in 0..SNAPSHOT_TRIES_MAX {
+            let (ended, settled) =
+                (self.ended.load(Ordering::SeqCst), self.settled.load(Ordering::SeqCst));
+            let begun = self.begun.load(Ordering::SeqCst);
+            let before = self.database.visible_seqno();
+            let snapshot = self.database.snapshot();
+            let after = self.database.visible_seqno();
+            let alone = begun == ended && self.begun.load(Ordering::SeqCst) == begun;
+            if alone || (before == settled && after == settled) {
+                return snapshot;
+            }
+            std::hint::spin_loop();
+        }
+        let _between = self.applying.lock().unwrap_or_else(PoisonError::into_inner);
+        self.database.snapshot()
+    }
+
     /// One fjall batch and at most one sync for a whole group.
     fn write(&self, batches: Vec<Batch>, sync: bool) -> Result<()> {
         let mode = if sync && self.sync { PersistMode::SyncData } else { PersistMode::Buffer };
@@ -139,7 +173,14 @@ impl Shared {
         let number = self.written.load(Ordering::Acquire) + 1;
         let mark = Mark { number, synced: self.synced.load(Ordering::Acquire) };
         out.insert(&self.spaces[Space::Meta as usize], Key::Mark.bytes(), mark.write().as_slice());
-        out.commit().map_err(|error| failed(&error))?;
+        {
+            let _applying = self.applying.lock().unwrap_or_else(PoisonError::into_inner);
+            self.begun.fetch_add(1, Ordering::SeqCst);
+            let committed = out.commit();
+            self.settled.store(self.database.visible_seqno(), Ordering::SeqCst);
+            self.ended.fetch_add(1, Ordering::SeqCst);
+            committed.map_err(|error| failed(&error))?;
+        }
         self.written.store(number, Ordering::Release);
         if mode == PersistMode::SyncData {
             self.synced.fetch_max(number, Ordering::AcqRel);
