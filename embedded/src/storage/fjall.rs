@@ -270,3 +270,62 @@ fn refused(directory: &Path, error: &fjall::Error) -> Error {
     };
     Error::new(Code::SystemError, format!("open the store in {}: {reason}", directory.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// Keys that every commit writes in two trees, commits, and bytes of a tree's memory: so few that trees are flushed all the time.
+    const KEYS: u64 = 64;
+    const COMMITS: u64 = 4_000;
+    const MEMTABLE_BYTES: u64 = 64 << 10;
+
+    fn number(stored: Option<Bytes>) -> u64 {
+        stored.map_or(0, |value| u64::from_be_bytes(value[..8].try_into().expect("eight bytes")))
+    }
+
+    #[test]
+    fn a_snapshot_never_shows_half_of_a_commit_while_trees_are_flushed() {
+        let home = tempfile::tempdir().expect("a directory");
+        let store = FjallStore::open(&home.path().join("store"), MEMTABLE_BYTES, false);
+        let store = store.expect("a store");
+        let done = AtomicBool::new(false);
+        let looks = std::thread::scope(|scope| {
+            let (store, done) = (&store, &done);
+            let look = move || {
+                let mut looks = 0;
+                while !done.load(Ordering::Relaxed) {
+                    let snapshot = store.snapshot();
+                    let value = |space, key: u64| {
+                        number(snapshot.get(space, &key.to_be_bytes()).expect("an answer"))
+                    };
+                    // Every commit writes all keys of both trees: one number stands everywhere.
+                    let first = value(Space::Documents, 0);
+                    for key in 0..KEYS {
+                        for space in [Space::Documents, Space::Indexes] {
+                            assert_eq!(value(space, key), first, "key {key} in {space:?}");
+                        }
+                    }
+                    looks += 1;
+                }
+                looks
+            };
+            let readers = [scope.spawn(look), scope.spawn(look)];
+            for commit in 1..=COMMITS {
+                let mut batch = Batch::default();
+                for key in 0..KEYS {
+                    for space in [Space::Documents, Space::Indexes] {
+                        let value = [commit.to_be_bytes(); 8].concat();
+                        batch.put(space, key.to_be_bytes().to_vec(), value);
+                    }
+                }
+                store.commit(batch, false).expect("a commit");
+            }
+            done.store(true, Ordering::Relaxed);
+            readers.map(|reader| reader.join().expect("a reader")).iter().sum::<u64>()
+        });
+        assert!(looks > 0);
+    }
+}
