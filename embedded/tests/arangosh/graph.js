@@ -355,7 +355,6 @@ function generalGraph(database) {
     _drop(name, dropCollections = false) {
       ask('DELETE', `/_api/gharial/${encodeURIComponent(name)}?dropCollections=${Boolean(dropCollections)}`);
       database.forget();
-      return true;
     },
     _list() { return ask('GET', '/_api/gharial').graphs.map((graph) => graph.name || graph._key); },
     _listObjects() { return ask('GET', '/_api/gharial').graphs; },

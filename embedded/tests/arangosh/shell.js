@@ -61,7 +61,7 @@ template.join = (parts, separator = ' ') => {
 function makeShell({ socket, user = 'root', password = '', write = (text) => process.stdout.write(`${text}\n`) }) {
   const connection = new Connection(socket, user, password);
   const database = databaseWithProperties(connection);
-  const print = (...values) => write(values.map(printed).join(' '));
+  const print = (...values) => { write(values.map(printed).join(' ')); };
   const unit = jsunity(write);
 
   const internal = {
