@@ -181,6 +181,6 @@ pub(super) fn options(call: &Call<'_>) -> Result<Reply> {
 
 /// `GET /_api/key-generators`
 pub(super) fn key_generators() -> Reply {
-    let names = ["padded", "uuid", "autoincrement", "traditional"];
+    let names = ["upgrade", "padded", "uuid", "autoincrement", "traditional"];
     Reply::json(200, &object! { "keyGenerators" => texts(&names) })
 }

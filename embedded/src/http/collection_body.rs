@@ -160,12 +160,12 @@ pub(super) fn schema_of(collection: &Collection) -> Value {
     }
 }
 
-/// `keyOptions` as it is answered. The last value is not tracked apart from the keys, so that it is 0.
-pub(super) fn key_options_of(collection: &Collection) -> Value {
+/// `keyOptions` as it is answered; `last` is the last number that became a key since the start.
+pub(super) fn key_options_of(collection: &Collection, last: u64) -> Value {
     let options = &collection.key_options;
     let allow = options.allow_user_keys;
     let plain =
-        |kind: &str| object! { "allowUserKeys" => allow, "type" => kind, "lastValue" => 0_i64 };
+        |kind: &str| object! { "allowUserKeys" => allow, "type" => kind, "lastValue" => last };
     match options.generator {
         KeyGenerator::Traditional => plain("traditional"),
         KeyGenerator::Padded => plain("padded"),
@@ -175,7 +175,7 @@ pub(super) fn key_options_of(collection: &Collection) -> Value {
             "type" => "autoincrement",
             "offset" => options.offset,
             "increment" => options.increment,
-            "lastValue" => 0_i64,
+            "lastValue" => last,
         },
     }
 }

@@ -4,7 +4,7 @@ const { Token } = require('./shown');
 
 const REVISION = /^_[A-Za-z0-9_-]{8,11}$/;
 // Members whose number is measured, and so only has a type.
-const MEASURED = /^(executionTime|peakMemoryUsage|created|time|size|documentsSize|documentSize|runTime|started|memoryUsage|hash|queryHash|checksum|uptime|cacheUsage|cacheSize|startTime|expires|stamp|bytesTotal|bytesLimit|lastLogTick)$/;
+const MEASURED = /^(executionTime|peakMemoryUsage|created|time|size|documentsSize|documentSize|runTime|started|memoryUsage|hash|queryHash|checksum|uptime|cacheUsage|cacheSize|startTime|expires|stamp|bytesTotal|bytesLimit|lastLogTick|lastValue)$/;
 // Members that name a thing of one server.
 const OWN = /^(id|_key|_id|_from|_to|key|globallyUniqueId|objectId|tempObjectId|planId|cid|cuid|tick|revision|_rev|_oldRev|serverId|nextBatchId|startVertex|vertex|path|jwt)$/;
 // Costs of the optimiser, which the engine does not compute.

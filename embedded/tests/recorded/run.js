@@ -9,7 +9,8 @@ const { Comparison, sameShape, brief } = require('./compare');
 const { readShown, Token } = require('./shown');
 const { outOfScope } = require('./scope');
 
-// What every recorded session found on its server.
+// What every recorded session found on its server, and what the sessions before had left there.
+const LEFT_OVER = ['mycollection', 'animals', 'ignore'];
 const USERS = [['tester', false], ['admin', true]];
 
 function options(words) {
@@ -134,12 +135,13 @@ class Runner {
     for (const { user } of db.ask('GET', '/_api/user').result) if (user !== 'root') db._connection.plain('DELETE', `/_api/user/${encodeURIComponent(user)}`);
   }
 
-  prepare() {
+  prepare(kind) {
     const { db } = this;
     for (const [user, active] of USERS) db.ask('POST', '/_api/user', { user, passwd: '', active });
     db._create('demo').insert({ name: 'demo' });
     db._createView('demoView', 'arangosearch');
-    db._createView('myView', 'search-alias', {});
+    if (kind === 'HTTP') for (const name of LEFT_OVER) db._create(name);
+    if (kind === 'arangosh') db._createView('myView', 'search-alias', {});
     db.forget();
   }
 }
@@ -318,7 +320,7 @@ function main() {
   }
   for (const [kind, list] of Object.entries(byKind)) {
     runner.clean();
-    runner.prepare();
+    runner.prepare(kind);
     // By their place in the manual if the file tells it, else by name: names are numbered where order matters.
     list.sort((a, b) => (a.order - b.order) || (a.key < b.key ? -1 : 1));
     const later = [];
