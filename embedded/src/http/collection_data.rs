@@ -17,7 +17,7 @@ use super::reply::{Reply, object};
 pub(super) fn count(call: &Call<'_>, name: &str) -> Result<Reply> {
     let collection = call.permitted(name, Level::Read)?;
     let count = call.reading(&collection)?.count(&collection)?;
-    let body = properties_of(&collection, &object! { "count" => count });
+    let body = properties_of(call, &collection, &object! { "count" => count });
     Ok(located(call, Reply::ok(200, body)))
 }
 
@@ -33,7 +33,8 @@ pub(super) fn figures(call: &Call<'_>, name: &str) -> Result<Reply> {
         "cacheSize" => 0_i64,
         "cacheUsage" => 0_i64,
     };
-    let body = properties_of(&collection, &object! { "figures" => figures, "count" => count });
+    let body =
+        properties_of(call, &collection, &object! { "figures" => figures, "count" => count });
     Ok(located(call, Reply::ok(200, body)))
 }
 
@@ -67,7 +68,7 @@ pub(super) fn revision(call: &Call<'_>, name: &str) -> Result<Reply> {
     let mut rev = String::new();
     scan(&*call.reading(&collection)?, &collection, |document| newest(&mut rev, document))?;
     let rev = if rev.is_empty() { "0".to_owned() } else { rev };
-    let body = properties_of(&collection, &object! { "revision" => rev });
+    let body = properties_of(call, &collection, &object! { "revision" => rev });
     Ok(located(call, Reply::ok(200, body)))
 }
 
