@@ -63,6 +63,7 @@ codes! {
     HttpTooLarge = 413, 413, "payload too large";
     HttpUriTooLong = 414, 414, "uri too long";
     HttpServerError = 500, 500, "internal server error";
+    HttpServerNotImplemented = 501, 501, "not implemented";
     HttpCorruptedJson = 600, 400, "invalid JSON object";
     ReadOnly = 1004, 403, "read only";
     DuplicateIdentifier = 1005, 400, "duplicate identifier";

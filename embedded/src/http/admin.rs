@@ -160,9 +160,15 @@ pub(super) fn license() -> Reply {
     Reply::json(
         200,
         &object! {
-            "license" => LICENSE,
             "upgrading" => false,
-            "diskUsage" => object! { "limitReached" => false, "status" => "good" },
+            "diskUsage" => object! {
+                "bytesUsed" => 0_i64,
+                "bytesLimit" => 0_i64,
+                "limitReached" => false,
+                "secondsUntilReadOnly" => 0_i64,
+                "secondsUntilShutDown" => 0_i64,
+                "status" => "good",
+            },
         },
     )
 }

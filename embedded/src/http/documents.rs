@@ -363,7 +363,7 @@ fn many(
 }
 
 /// Errors of the transaction or the engine, not of one element.
-fn ends_everything(error: &Error) -> bool {
+pub(super) fn ends_everything(error: &Error) -> bool {
     let request_wide = [
         Code::ResourceLimit,
         Code::ReadOnly,

@@ -11,6 +11,7 @@ use super::auth::Level;
 use super::call::{Call, Work};
 use super::read_only;
 use super::reply::{Reply, object};
+use super::running::Ended;
 use super::server::Mode;
 
 /// The query of a body (1502 without one).
@@ -106,8 +107,12 @@ impl Ran {
 /// Runs a query: in the request's stream transaction, where a failed one is undone alone, or in its own.
 pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<Ran> {
     let started = Instant::now();
-    let prepared = prepare(call, query)?;
+    let mut prepared = prepare(call, query)?;
+    prepared.user = Some(call.caller.name().to_owned()).filter(|name| !name.is_empty());
+    prepared.kill = Some(std::sync::Arc::clone(&call.request.cancelled));
     let access = &prepared.access;
+    let writes = !access.write.is_empty() || !access.exclusive.is_empty();
+    let listed = call.front.running.list(call, query, writes);
     let declared = Declared {
         read: access.read.clone(),
         write: access.write.clone(),
@@ -119,7 +124,16 @@ pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<Ran> {
     let wait_for_sync = access.wait_for_sync;
     let work = call.work(&declared, wait_for_sync)?;
     let savepoint = work.savepoint();
-    let answer = prepared.run(&call.database, &work).inspect_err(|_| work.undo(savepoint))?;
+    let ran = prepared.run(&call.database, &work).inspect_err(|_| work.undo(savepoint));
+    listed.ended(&match &ran {
+        Ok(answer) => Ended {
+            peak_bytes: answer.stats.peak_memory_usage,
+            warnings: answer.warnings.len() as u64,
+            exit: 0,
+        },
+        Err(error) => Ended { exit: error.code.num(), ..Ended::default() },
+    });
+    let answer = ran?;
     let seconds = started.elapsed().as_secs_f64();
     Ok(Ran { answer, seconds, work, savepoint, wait_for_sync })
 }

@@ -15,11 +15,15 @@ use crate::error::{Code, Error, Result};
 
 use super::call::TRANSACTION_HEADER;
 use super::front::Front;
+use super::jobs::JOB_HEADER;
 use super::limits::{BODY_BYTES_MAX, BODY_WAIT, TARGET_BYTES_MAX};
 use super::pool::Lane;
 use super::reply::Reply;
 use super::request::Request;
 use super::routes;
+
+/// `true` or `store`: the answer comes later.
+const ASYNC_HEADER: &str = "x-arango-async";
 
 /// Answers one request; every failure becomes an answer, so that nothing here can fail.
 pub(super) async fn answer(
@@ -33,6 +37,9 @@ pub(super) async fn answer(
     Ok(match receive(&front, request).await {
         Ok((head, body, room)) => {
             let done = match Request::new(head.method, &head.uri, head.headers, body) {
+                Ok(request) if request.headers.contains_key(ASYNC_HEADER) => {
+                    Ok(later(&front, request, room).await)
+                }
                 Ok(request) => {
                     let (work, lane) = (Arc::clone(&front), lane(&request));
                     let answer = move || {
@@ -52,6 +59,39 @@ pub(super) async fn answer(
             response
         }
     })
+}
+
+/// Answers 202 once the caller is let in, and works afterwards; `store` keeps the answer as a job.
+async fn later(front: &Arc<Front>, request: Request, room: OwnedSemaphorePermit) -> Reply {
+    let stored = request.header(ASYNC_HEADER) == Some("store");
+    let (lane, request) = (lane(&request), Arc::new(request));
+    let (work, asked) = (Arc::clone(front), Arc::clone(&request));
+    let admit = move || {
+        let caller = routes::admit(&work, &asked)?;
+        let id = work.engine.next_id();
+        if stored {
+            work.jobs.begin(id, caller.name(), Arc::clone(&asked.cancelled))?;
+        }
+        Ok(id)
+    };
+    let id = match front.pool.run(Lane::Common, admit).await.and_then(|id| id) {
+        Ok(id) => id,
+        Err(error) => return Reply::error(&error),
+    };
+    let front = Arc::clone(front);
+    tokio::spawn(async move {
+        let work = Arc::clone(&front);
+        let answer = move || {
+            let _room = room;
+            routes::answer(&work, &request)
+        };
+        let reply = front.pool.run(lane, answer).await;
+        if stored {
+            front.jobs.finish(id, reply.unwrap_or_else(|error| Reply::error(&error)));
+        }
+    });
+    let reply = Reply::empty(202);
+    if stored { reply.header(JOB_HEADER, &id.to_string()) } else { reply }
 }
 
 /// Reads the whole request within the limits.
@@ -78,9 +118,6 @@ async fn receive(
         |value: &HeaderValue| value.as_bytes().starts_with(b"application/x-velocypack");
     if head.headers.get(CONTENT_TYPE).is_some_and(velocypack) {
         return Err(Error::unsupported("application/x-velocypack"));
-    }
-    if head.headers.contains_key("x-arango-async") {
-        return Err(Error::unsupported("x-arango-async"));
     }
     let room = front.pool.room(length)?;
     Ok((head, collect(body).await?, room))
