@@ -152,15 +152,15 @@ impl Engine {
         self.resources.clock.id()
     }
 
-    /// The highest numeric key of a collection that its generator knows of; after a restart only those that were given.
-    pub fn last_key(&self, collection: u64) -> u64 {
-        let known = self.resources.last_keys.lock().expect("only moves inside");
-        let stored = || {
-            let key = Key::LastKey(collection).bytes();
-            let value = self.resources.store.snapshot().get(Space::Meta, &key).ok()??;
-            local_id_of_value(&value).ok()
-        };
-        known.get(&collection).copied().or_else(stored).unwrap_or(0)
+    /// The last number that was made or given as a key of the collection; 0 without any.
+    pub fn last_key(&self, collection: u64) -> Result<u64> {
+        let last_keys = self.resources.last_keys.lock().expect("only moves inside");
+        if let Some(last) = last_keys.get(&collection) {
+            return Ok(*last);
+        }
+        let stored =
+            self.resources.store.snapshot().get(Space::Meta, &Key::LastKey(collection).bytes())?;
+        stored.map_or(Ok(0), |value| local_id_of_value(&value))
     }
 
     /// A revision above all before it, as it is shown.

@@ -152,7 +152,7 @@ pub(super) fn schema_of(collection: &Collection) -> Value {
     }
 }
 
-/// `keyOptions` as it is answered, with the last numeric key.
+/// `keyOptions` as it is answered; `last` is the last number that became a key since the start.
 pub(super) fn key_options_of(collection: &Collection, last: u64) -> Value {
     let options = &collection.key_options;
     let allow = options.allow_user_keys;

@@ -34,9 +34,9 @@ fn shown(call: &Call<'_>, collection: &Collection, index: &Index) -> Result<Valu
     all.insert("name", index.name.as_str().into());
     all.insert("sparse", index.sparse.into());
     all.insert("unique", index.unique.into());
+    // Not measured: 1 is what an index has while nothing repeats.
     let estimated = matches!(index.definition.attribute("estimates"), Value::Bool(true));
-    if index.unique || estimated {
-        // It is not measured: as of a collection in which every value is another.
+    if index.unique || index.kind == IndexKind::Edge || estimated {
         all.insert("selectivityEstimate", Value::Int(1));
     }
     if let Some((state, why)) = call.engine().training_state(index)? {
@@ -44,6 +44,11 @@ fn shown(call: &Call<'_>, collection: &Collection, index: &Index) -> Result<Valu
         all.insert("errorMessage", why.into());
     }
     Ok(Value::object(all))
+}
+
+/// Whether the definition asks for an estimate of how selective the index is.
+fn estimates(index: &Index) -> bool {
+    matches!(index.definition.attribute("estimates"), Value::Bool(true))
 }
 
 /// `GET /_api/index?collection=C`

@@ -1,15 +1,17 @@
 //! Statements: each becomes one node or a few, in the order of the text.
 
-use super::near;
 use super::compile::unknown_function;
+use super::near;
 use super::node::{Aggregate, Collect, Into, Node, Pipeline, Plan, Write, WriteKind};
 use super::rules;
 use super::scope::Builder;
 use crate::error::{Code, Error, Result};
 use crate::expr::{Expr, Register};
-use crate::schema::Database;
 use crate::functions::{function, refused};
-use crate::syntax::{self, Binary, Body, Key, Mentions, Name, Pattern, SortDirection, Source, Statement};
+use crate::schema::Database;
+use crate::syntax::{
+    self, Binary, Body, Key, Mentions, Name, Pattern, SortDirection, Source, Statement,
+};
 use crate::txn::OverwriteMode;
 use crate::value::{Object, Value};
 
@@ -92,9 +94,7 @@ impl Builder<'_> {
             Statement::Sort(keys) => {
                 let keys: Vec<(Expr, bool)> = keys
                     .iter()
-                    .map(|(key, direction)| {
-                        Ok((self.expression(key)?, self.descends(direction)?))
-                    })
+                    .map(|(key, direction)| Ok((self.expression(key)?, self.descends(direction)?)))
                     .collect::<Result<_>>()?;
                 let keys: Vec<_> =
                     keys.into_iter().filter(|(key, _)| !matches!(key, Expr::Const(_))).collect();

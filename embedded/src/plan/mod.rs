@@ -15,9 +15,9 @@ mod window;
 pub use build::plan;
 pub use explain::explain;
 pub use node::{
-    Aggregate, Bounds, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order, Pipeline, Place,
-    Plan, Quantity, ScorerKind, Search, SearchCall, Traversal, UniqueVertices, Used, UsedView,
-    ViewScorer, Window, Write, WriteKind,
+    Aggregate, Bounds, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order, Pipeline,
+    Place, Plan, Quantity, ScorerKind, Search, SearchCall, Traversal, UniqueVertices, Used,
+    UsedView, ViewScorer, Window, Write, WriteKind,
 };
 pub use rules::writes;
 pub use traversal::{invalid_start, names_no_vertex};
