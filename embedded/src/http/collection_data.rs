@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::schema::{Collection, IndexKind};
 use crate::txn::Transaction;
 use crate::value::{Object, Value, write_json};
@@ -145,6 +145,13 @@ pub(super) fn truncate(call: &Call<'_>, name: &str) -> Result<Reply> {
         call.engine().truncate(call.db(), &collection.name)?;
     }
     Ok(brief_reply(call, &collection))
+}
+
+/// `GET /_api/collection/C/shards` and `PUT …/responsibleShard`: a single server has none.
+pub(super) fn shards(call: &Call<'_>, name: &str) -> Result<Reply> {
+    call.permitted(name, Level::Read)?;
+    let message = "this operation is only supported on a coordinator";
+    Err(Error::new(Code::NotImplemented, message))
 }
 
 /// Calls that change nothing here: everything is always loaded, compacted and counted.

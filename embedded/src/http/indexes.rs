@@ -35,7 +35,8 @@ fn shown(call: &Call<'_>, collection: &Collection, index: &Index) -> Result<Valu
     all.insert("sparse", index.sparse.into());
     all.insert("unique", index.unique.into());
     // Not measured: 1 is what an index has while nothing repeats.
-    if index.unique || index.kind == IndexKind::Edge || estimates(index) {
+    let estimated = matches!(index.definition.attribute("estimates"), Value::Bool(true));
+    if index.unique || index.kind == IndexKind::Edge || estimated {
         all.insert("selectivityEstimate", Value::Int(1));
     }
     if let Some((state, why)) = call.engine().training_state(index)? {
