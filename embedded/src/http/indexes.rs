@@ -46,11 +46,6 @@ fn shown(call: &Call<'_>, collection: &Collection, index: &Index) -> Result<Valu
     Ok(Value::object(all))
 }
 
-/// Whether the definition asks for an estimate of how selective the index is.
-fn estimates(index: &Index) -> bool {
-    matches!(index.definition.attribute("estimates"), Value::Bool(true))
-}
-
 /// `GET /_api/index?collection=C`
 pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
     let collection = call.permitted(collection_name(call)?, Level::Read)?;
