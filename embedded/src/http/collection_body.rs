@@ -138,12 +138,7 @@ fn validation(given: &Value) -> Result<Option<Validation>> {
 /// `schema` as it is answered.
 pub(super) fn schema_of(collection: &Collection) -> Value {
     let Some(validation) = &collection.validation else { return Value::Null };
-    let level = match validation.level {
-        ValidationLevel::None => "none",
-        ValidationLevel::New => "new",
-        ValidationLevel::Moderate => "moderate",
-        ValidationLevel::Strict => "strict",
-    };
+    let level = validation.level.name();
     object! {
         "level" => level,
         "message" => validation.message.as_str(),

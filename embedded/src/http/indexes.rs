@@ -35,8 +35,7 @@ fn shown(call: &Call<'_>, collection: &Collection, index: &Index) -> Result<Valu
     all.insert("sparse", index.sparse.into());
     all.insert("unique", index.unique.into());
     // Not measured: 1 is what an index has while nothing repeats.
-    let estimated = matches!(index.definition.attribute("estimates"), Value::Bool(true));
-    if index.unique || index.kind == IndexKind::Edge || estimated {
+    if index.unique || index.kind == IndexKind::Edge || estimates(index) {
         all.insert("selectivityEstimate", Value::Int(1));
     }
     if let Some((state, why)) = call.engine().training_state(index)? {
