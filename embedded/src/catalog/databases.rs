@@ -42,8 +42,9 @@ impl Engine {
             ));
         }
         let options = if options.is_null() { record::no_options() } else { options };
+        let (id, release) = (self.next_id(), self.options().release);
         let mut database =
-            Database { id: self.next_id(), name: name.to_owned(), options, ..Database::default() };
+            Database { id, name: name.to_owned(), options, release, ..Database::default() };
         let mut batch = Batch::default();
         let key = Key::Database(database.id);
         batch.put(key.space(), key.bytes(), encode_value(&record::of_database(&database)));

@@ -12,7 +12,7 @@ mod vectors;
 mod write;
 
 pub(crate) use build::{build_index, clear_range, empty_collection};
-pub(crate) use training::{Trainer, Training, count_up_to, reset_vector_indexes};
+pub(crate) use training::{Trainer, Training, count_up_to, reset_vector_indexes, too_few};
 pub(crate) use ttl::Sweeper;
 pub(crate) use validate::check_rule;
 pub(crate) use vector_check::vector_faults;

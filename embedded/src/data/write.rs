@@ -1,6 +1,6 @@
 //! Insert, update, replace, remove: the document, its key, its revision and all its index entries in one overlay.
 
-use super::{keys, merge, validate};
+use super::{keys, merge, validate, vectors};
 use crate::encode::{Key, Record, Space, is_head, is_too_deep, local_id_of_value};
 use crate::error::{Code, Error, Result};
 use crate::index::{Entry, entries};
@@ -273,6 +273,8 @@ impl Transaction {
         o: &WriteOptions,
     ) -> Result<()> {
         let local = found.map_or_else(|| next.map_or(0, |next| next.revision), |found| found.local);
+        let document = next.map(|next| &next.document);
+        let document = vectors::Document { key, local, is_there: found.is_some(), next: document };
         let (mut changes, mut vectors) = (Vec::new(), Vec::new());
         for index in &collection.indexes {
             let old = found.and_then(|found| found.document.as_object());
@@ -281,8 +283,7 @@ impl Transaction {
                 .map_or(Ok(Vec::new()), |next| entries(collection, index, &next.document, local))?;
             self.check_unique(state, collection, index, &old, &new, o)?;
             changes.push((old, new));
-            let document = next.map(|next| &next.document);
-            vectors.extend(self.vector_change(state, index, document, local)?);
+            vectors.extend(self.vector_change(state, index, &document)?);
         }
         let record = next.map(|next| Record::write(next.revision, key, &next.document));
         if record.as_ref().is_some_and(|record| record.len() > DOCUMENT_BYTES_MAX) {

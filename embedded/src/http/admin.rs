@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Code, Error, Result};
-use crate::value::Value;
+use crate::value::{Object, Value};
 
 use super::auth::Caller;
 use super::call::Call;
@@ -12,8 +12,6 @@ use super::reply::{Reply, object};
 use super::request::Request;
 use super::server::Mode;
 
-/// The release whose answers this engine gives.
-pub const COMPATIBLE_VERSION: &str = "3.12.10";
 /// Version of the engine itself.
 const EMBEDDED_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Said wherever a licence is asked for.
@@ -50,10 +48,11 @@ fn mode_name(mode: Mode) -> &'static str {
 
 /// `GET /_api/version`
 pub(super) fn version(call: &Call<'_>) -> Result<Reply> {
+    let version = call.engine().options().release.to_string();
     let mut body = object! {
         "server" => "arango",
         "license" => LICENSE,
-        "version" => COMPATIBLE_VERSION,
+        "version" => version.as_str(),
     };
     let more = if call.request.flag("details") == Some(true) {
         object! {
@@ -61,13 +60,13 @@ pub(super) fn version(call: &Call<'_>) -> Result<Reply> {
                 "architecture" => "64bit",
                 "embedded" => EMBEDDED_VERSION,
                 "full-version-string" => format!(
-                    "ArangoDB {COMPATIBLE_VERSION} compatible, arango-embedded {EMBEDDED_VERSION}"
+                    "ArangoDB {version} compatible, arango-embedded {EMBEDDED_VERSION}"
                 ),
                 "license" => LICENSE,
                 "mode" => "server",
                 "platform" => std::env::consts::OS,
-                "role" => "SINGLE",
-                "server-version" => COMPATIBLE_VERSION,
+                "role" => call.engine().options().role.name(),
+                "server-version" => version.as_str(),
             },
         }
     } else {
@@ -123,7 +122,7 @@ pub(super) fn engine() -> Reply {
 /// `GET /_admin/status`
 pub(super) fn status(call: &Call<'_>) -> Reply {
     let server_info = object! {
-        "role" => "SINGLE",
+        "role" => call.engine().options().role.name(),
         "maintenance" => false,
         "readOnly" => call.front.mode == Mode::ReadOnly,
         "writeOpsEnabled" => call.front.mode == Mode::ReadWrite,
@@ -131,7 +130,7 @@ pub(super) fn status(call: &Call<'_>) -> Reply {
     };
     let body = object! {
         "server" => "arango",
-        "version" => COMPATIBLE_VERSION,
+        "version" => call.engine().options().release.to_string(),
         "pid" => i64::from(std::process::id()),
         "license" => LICENSE,
         "mode" => "server",
@@ -145,8 +144,27 @@ pub(super) fn status(call: &Call<'_>) -> Reply {
 }
 
 /// `GET /_admin/server/role`
-pub(super) fn role() -> Reply {
-    Reply::ok(200, object! { "errorNum" => 0_i64, "role" => "SINGLE", "mode" => "default" })
+pub(super) fn role(call: &Call<'_>) -> Reply {
+    let role = call.engine().options().role.name();
+    Reply::ok(200, object! { "errorNum" => 0_i64, "role" => role, "mode" => "default" })
+}
+
+/// `GET /_admin/options-public`, since 3.12.8; none of its options is one of this engine.
+pub(super) fn options_public(call: &Call<'_>) -> Result<Reply> {
+    if call.engine().options().release.options_public() {
+        return Ok(Reply::json(200, &object! {}));
+    }
+    Err(Error::new(Code::HttpNotFound, "unknown path '/_admin/options-public'"))
+}
+
+/// `GET /_api/cluster/endpoints`: where the coordinators are; only one of them answers it.
+pub(super) fn cluster_endpoints(call: &Call<'_>) -> Result<Reply> {
+    if !call.engine().options().role.is_coordinator() {
+        let message = "operation only available on coordinators";
+        return Err(Error::new(Code::NotImplemented, message));
+    }
+    let endpoint = object! { "endpoint" => "unix:///" };
+    Ok(Reply::ok(200, object! { "endpoints" => vec![endpoint] }))
 }
 
 /// `GET /_admin/time`
@@ -173,8 +191,11 @@ pub(super) fn options(call: &Call<'_>) -> Result<Reply> {
     match call.caller {
         Caller::User(..) => Err(Error::of(Code::Forbidden)),
         Caller::Server => {
-            let vector = call.engine().options().vector_index;
-            Ok(Reply::json(200, &object! { "vector-index" => vector }))
+            let options = call.engine().options();
+            let name = options.release.vector_option().trim_start_matches("--");
+            let mut all = Object::new();
+            all.push_new(name, options.vector_index.into());
+            Ok(Reply::json(200, &Value::object(all)))
         }
     }
 }

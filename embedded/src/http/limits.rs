@@ -45,8 +45,6 @@ pub(super) const CURSORS_MAX: usize = 1024;
 pub(super) const CURSOR_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// `batchSize` when the request names none (ArangoDB's default).
 pub(super) const BATCH_SIZE_DEFAULT: usize = 1000;
-/// `ttl` of a cursor in seconds when the request names none (single server's default).
-pub(super) const CURSOR_TTL_S: f64 = 30.0;
 /// Longest `ttl` of a cursor in seconds.
 pub(super) const CURSOR_TTL_S_MAX: f64 = 3600.0;
 

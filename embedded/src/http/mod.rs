@@ -31,6 +31,5 @@ mod user_calls;
 mod vector_body;
 mod views;
 
-pub use admin::COMPATIBLE_VERSION;
 pub use auth::{Auth, AuthSettings};
 pub use server::{Mode, serve};

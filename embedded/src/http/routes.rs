@@ -10,7 +10,7 @@ use super::auth::Level;
 use super::call::{Call, SYSTEM};
 use super::front::Front;
 use super::read_only;
-use super::reply::{Reply, object};
+use super::reply::Reply;
 use super::request::Request;
 use super::server::Mode;
 use super::{
@@ -104,13 +104,14 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("GET", ["_api", "version"]) => admin::version(call),
         ("GET", ["_api", "engine"]) => Ok(admin::engine()),
         ("GET", ["_admin", "status"]) => Ok(admin::status(call)),
-        ("GET", ["_admin", "server", "role"]) => Ok(admin::role()),
+        ("GET", ["_admin", "server", "role"]) => Ok(admin::role(call)),
         ("GET", ["_admin", "server", "mode"]) => Ok(admin::mode(call)),
         ("GET", ["_admin", "server", "id"]) => Err(Error::of(Code::HttpServerError)),
         ("GET", ["_admin", "time"]) => Ok(admin::time()),
         ("GET", ["_admin", "license"]) => Ok(admin::license()),
         ("GET", ["_admin", "options"]) => admin::options(call),
-        ("GET", ["_admin", "options-public"]) => Ok(Reply::json(200, &object! {})),
+        ("GET", ["_admin", "options-public"]) => admin::options_public(call),
+        ("GET", ["_api", "cluster", "endpoints"]) => admin::cluster_endpoints(call),
         ("GET", ["_api", "key-generators"]) => Ok(admin::key_generators()),
 
         ("GET", ["_api", "database"]) => databases::all(call),
