@@ -71,6 +71,7 @@ impl Session {
             validation: None,
             computed_values: Value::Null,
             cache_enabled: false,
+            sharding: None,
             indexes: Vec::new(),
         };
         self.engine.create_collection(DATABASE, collection).map(|_| ())

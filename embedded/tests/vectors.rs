@@ -51,6 +51,7 @@ fn make_collection(engine: &Engine) {
         validation: None,
         computed_values: Value::Null,
         cache_enabled: false,
+        sharding: None,
         indexes: vec![],
     };
     engine.create_collection(DATABASE, collection).expect("a collection");

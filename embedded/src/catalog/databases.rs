@@ -104,6 +104,7 @@ fn system_collection(id: u64, name: &str) -> Collection {
         validation: None,
         computed_values: Value::Null,
         cache_enabled: false,
+        sharding: None,
         indexes: vec![Arc::new(primary_index())],
     }
 }

@@ -84,7 +84,7 @@ pub(super) fn version(call: &Call<'_>) -> Result<Reply> {
 }
 
 /// The attributes of both objects.
-fn joined(first: &Value, second: &Value) -> Value {
+pub(super) fn joined(first: &Value, second: &Value) -> Value {
     let both = [first, second].into_iter().filter_map(Value::as_object);
     Value::object(both.flat_map(|o| o.iter()).map(|(n, v)| (n.clone(), v.clone())).collect())
 }
@@ -155,16 +155,6 @@ pub(super) fn options_public(call: &Call<'_>) -> Result<Reply> {
         return Ok(Reply::json(200, &object! {}));
     }
     Err(Error::new(Code::HttpNotFound, "unknown path '/_admin/options-public'"))
-}
-
-/// `GET /_api/cluster/endpoints`: where the coordinators are; only one of them answers it.
-pub(super) fn cluster_endpoints(call: &Call<'_>) -> Result<Reply> {
-    if !call.engine().options().role.is_coordinator() {
-        let message = "operation only available on coordinators";
-        return Err(Error::new(Code::NotImplemented, message));
-    }
-    let endpoint = object! { "endpoint" => "unix:///" };
-    Ok(Reply::ok(200, object! { "endpoints" => vec![endpoint] }))
 }
 
 /// `GET /_admin/time`

@@ -8,6 +8,7 @@ use crate::value::{Object, Value};
 
 use super::auth::Level;
 use super::call::Call;
+use super::cluster;
 use super::index_body;
 use super::reply::{Reply, object};
 
@@ -67,8 +68,8 @@ fn shown(
 
 /// The name under which the one shard of a collection is told: its own on a single server.
 fn shard_of(call: &Call<'_>, collection: &Collection) -> String {
-    if call.engine().options().role.is_coordinator() {
-        format!("s{}", collection.id)
+    if cluster::is_coordinator(call) {
+        cluster::shard_name(collection, 0)
     } else {
         collection.name.clone()
     }
@@ -119,6 +120,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     let body = Value::object(call.request.object()?);
     let release = call.database.release;
     let wanted = index_body::index(&body, call.engine().options().vector_index, release)?;
+    cluster::check_index(&collection, &wanted).map_err(|error| error.with_status(400))?;
     let (engine, db, name) = (call.engine(), call.db(), &collection.name);
     let in_background = index_body::flag(&body, "inBackground", false)?;
     // Before 3.12.9 the training belongs to the creation whatever is asked.

@@ -71,3 +71,11 @@ pub(super) const USERS_MAX: usize = 10_000;
 pub(super) const CREDENTIAL_BYTES_MAX: usize = 4096;
 /// Fields of one persistent index, and its `storedValues` (ArangoDB: 32).
 pub(super) const INDEX_FIELDS_MAX: usize = 32;
+/// Shards of one collection (`--cluster.max-number-of-shards` 1000).
+pub(super) const SHARDS_MAX: u32 = 1000;
+/// Shard keys of one collection (ArangoDB: 8).
+pub(super) const SHARD_KEYS_MAX: usize = 8;
+/// Faults that are ordered and have not come yet.
+pub(super) const FAULT_ORDERS_MAX: usize = 64;
+/// Times that one ordered fault comes.
+pub(super) const FAULT_TIMES_MAX: u64 = 10_000;

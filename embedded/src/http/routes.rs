@@ -14,8 +14,8 @@ use super::reply::Reply;
 use super::request::Request;
 use super::server::Mode;
 use super::{
-    admin, analyzers, collection_data, collections, cursor_calls, databases, documents, graph_data,
-    graphs, indexes, queries, transactions, user_calls, views,
+    admin, analyzers, cluster, collection_data, collections, cursor_calls, databases, documents,
+    faults, graph_data, graphs, indexes, queries, transactions, user_calls, views,
 };
 
 /// Where the web interface would be; drivers only look at the `Server` header of this answer.
@@ -66,7 +66,14 @@ const FAMILIES: [&str; 13] = [
 
 /// Answers a request; errors become their envelope.
 pub(super) fn answer(front: &Arc<Front>, request: &Request) -> Reply {
-    routed(front, request).unwrap_or_else(|error| Reply::error(&error))
+    let answer = match front.faults.of(request) {
+        Ok(None) => routed(front, request),
+        // What was done stays done; only its answer is another.
+        Ok(Some(fault)) if fault.after => routed(front, request).and_then(|_| Err(fault.error())),
+        Ok(Some(fault)) => Err(fault.error()),
+        Err(error) => Err(error),
+    };
+    answer.unwrap_or_else(|error| Reply::error(&error))
 }
 
 fn routed(front: &Front, request: &Request) -> Result<Reply> {
@@ -111,7 +118,9 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("GET", ["_admin", "license"]) => Ok(admin::license()),
         ("GET", ["_admin", "options"]) => admin::options(call),
         ("GET", ["_admin", "options-public"]) => admin::options_public(call),
-        ("GET", ["_api", "cluster", "endpoints"]) => admin::cluster_endpoints(call),
+        ("GET", ["_api", "cluster", "endpoints"]) => cluster::endpoints(call),
+        ("PUT", ["_admin", "embedded", "faults"]) => faults::order(call),
+        ("DELETE", ["_admin", "embedded", "faults"]) => faults::clear(call),
         ("GET", ["_api", "key-generators"]) => Ok(admin::key_generators()),
 
         ("GET", ["_api", "database"]) => databases::all(call),
@@ -141,6 +150,9 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("GET", ["_api", "collection", c, "properties"]) => collections::properties(call, c),
         ("PUT", ["_api", "collection", c, "properties"]) => collections::change(call, c),
         ("PUT", ["_api", "collection", c, "rename"]) => collections::rename(call, c),
+        ("GET", ["_api", "collection", c, "shards"]) => {
+            cluster::shards(call, &*call.permitted(c, Level::Read)?)
+        }
         ("GET", ["_api", "collection", c, "count"]) => collection_data::count(call, c),
         ("GET", ["_api", "collection", c, "figures"]) => collection_data::figures(call, c),
         ("GET", ["_api", "collection", c, "revision"]) => collection_data::revision(call, c),

@@ -311,6 +311,7 @@ fn need_inverted(collection: &Collection, index: &str) -> Result<()> {
 
 /// `PUT /_api/view/V/rename`: the new name stands before the old one goes.
 pub(super) fn rename(call: &Call<'_>, name: &str) -> Result<Reply> {
+    super::cluster::need_single(call, "renaming a view")?;
     call.need_database(Level::Write)?;
     let mut view = View::clone(&*find(call, name)?);
     let body = Value::object(call.request.object()?);

@@ -57,8 +57,42 @@ pub struct Collection {
     pub computed_values: Value,
     /// `cacheEnabled`, echoed.
     pub cache_enabled: bool,
+    /// How it is spread over a cluster; None on a single server.
+    pub sharding: Option<Sharding>,
     /// Indexes; the first is always the primary one, the second of an edge collection the edge index.
     pub indexes: Vec<Arc<Index>>,
+}
+
+/// How a coordinator says that a collection is spread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sharding {
+    /// `numberOfShards`
+    pub shards: u32,
+    /// `shardKeys`, with `:` where only a part of a value counts.
+    pub keys: Vec<String>,
+    /// `replicationFactor`
+    pub replication_factor: u32,
+    /// `writeConcern`
+    pub write_concern: u32,
+    /// `distributeShardsLike`
+    pub like: Option<String>,
+}
+
+impl Sharding {
+    /// Whether a document may not bring its own key: its shard does not follow from it (1466).
+    pub fn forbids_own_keys(&self) -> bool {
+        self.shards > 1 && self.keys != ["_key"]
+    }
+
+    /// Whether a document would lie in another shard (1469); a missing attribute is null.
+    pub fn differs(&self, old: &Value, new: &Object) -> bool {
+        let new = Value::object(new.clone());
+        self.keys.iter().filter(|key| *key != "_key").any(|key| {
+            let path = key.trim_matches(':').split('.');
+            let at = |value: &Value| path.clone().fold(value.clone(), |v, name| v.attribute(name));
+            !crate::value::equal(&at(old), &at(&new))
+        })
+    }
 }
 
 /// `keyOptions` of a collection.
