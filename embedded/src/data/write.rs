@@ -1,6 +1,6 @@
 //! Insert, update, replace, remove: the document, its key, its revision and all its index entries in one overlay.
 
-use super::{keys, merge, validate, vectors};
+use super::{computed, keys, merge, validate, vectors};
 use crate::encode::{Key, Record, Space, is_head, is_too_deep, local_id_of_value};
 use crate::error::{Code, Error, Result};
 use crate::index::{Entry, entries};
@@ -193,6 +193,7 @@ impl Transaction {
                 document.push_new(name.clone(), value.clone());
             }
         }
+        computed::compute(collection, &mut document, "insert")?;
         self.put(state, collection, key, None, Next { revision, document }, o)
     }
 
@@ -214,6 +215,7 @@ impl Transaction {
         for (name, value) in given.iter().filter(|(name, _)| !is_head(name)) {
             document.push_new(name.clone(), value.clone());
         }
+        computed::compute(collection, &mut document, "replace")?;
         self.put(state, collection, key, Some(found), Next { revision, document }, o)
     }
 
@@ -234,6 +236,7 @@ impl Transaction {
         let old = found.document.as_object().expect("a stored document is an object");
         let mut document = merge::patched(old, given, o.keep_null, o.merge_objects);
         document.insert("_rev", crate::txn::revision_text(revision).into());
+        computed::compute(collection, &mut document, "update")?;
         self.put(state, collection, key, Some(found), Next { revision, document }, o)
     }
 

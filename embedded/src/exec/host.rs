@@ -30,6 +30,16 @@ impl Host for Executor<'_> {
             DataCall::Tokens => self.tokens(arguments),
             DataCall::Database => Ok(self.database.name.as_str().into()),
             DataCall::User => Ok(self.user.map_or(Value::Null, Value::from)),
+            DataCall::Sleep => {
+                let seconds = arguments.first().and_then(Value::as_f64).unwrap_or(-1.0);
+                if seconds < 0.0 {
+                    let message = "invalid argument type in call to function 'SLEEP()'";
+                    self.warnings.raise(Code::QueryFunctionArgumentTypeMismatch, message)?;
+                } else {
+                    self.budget.sleep(seconds)?;
+                }
+                Ok(Value::Null)
+            }
             DataCall::Near(metric) => Err(Error::new(
                 Code::QueryVectorSearchNotApplied,
                 format!("{}() ran without a vector index", metric.function()),

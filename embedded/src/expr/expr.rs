@@ -118,6 +118,8 @@ pub enum DataCall {
     Database,
     /// `CURRENT_USER()`
     User,
+    /// `SLEEP(seconds)`
+    Sleep,
     /// `APPROX_NEAR_…()`; it never runs: the planner makes a node of it or refuses the query.
     Near(Metric),
 }

@@ -39,6 +39,7 @@ pub fn print(expr: &Expr, variables: &[String], binds: &[std::sync::Arc<str>]) -
         Expr::Data(DataCall::Tokens, arguments) => format!("TOKENS({})", list(arguments)),
         Expr::Data(DataCall::Database, _) => "CURRENT_DATABASE()".to_owned(),
         Expr::Data(DataCall::User, _) => "CURRENT_USER()".to_owned(),
+        Expr::Data(DataCall::Sleep, arguments) => format!("SLEEP({})", list(arguments)),
         Expr::Data(DataCall::Near(metric), arguments) => {
             format!("{}({})", metric.function(), list(arguments))
         }

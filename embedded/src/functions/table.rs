@@ -103,7 +103,6 @@ const REFUSED: &[&str] = &[
     "SOUNDEX",
     "CALL",
     "APPLY",
-    "SLEEP",
     "V8",
     "SCHEMA_GET",
     "SCHEMA_VALIDATE",

@@ -4,6 +4,7 @@ use crate::error::{Code, Error, Result};
 use crate::schema::{Collection, Database, Index, Sharding};
 use crate::value::{Object, Value};
 
+use super::auth::Level;
 use super::call::Call;
 use super::index_body::bad;
 use super::limits::{SHARD_KEYS_MAX, SHARDS_MAX};
@@ -25,21 +26,18 @@ pub(super) fn need_single(call: &Call<'_>, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// 1471 for what only a coordinator can tell.
-fn need_coordinator(call: &Call<'_>) -> Result<()> {
-    if is_coordinator(call) { Ok(()) } else { Err(Error::of(Code::ClusterOnlyOnCoordinator)) }
-}
-
 /// `GET /_api/cluster/endpoints`: where the coordinators are.
 pub(super) fn endpoints(call: &Call<'_>) -> Result<Reply> {
-    need_coordinator(call)?;
+    if !is_coordinator(call) {
+        return Err(super::server_calls::no_cluster());
+    }
     let endpoint = object! { "endpoint" => "unix://localhost" };
     Ok(Reply::ok(200, object! { "endpoints" => vec![endpoint] }))
 }
 
 /// `GET /_api/collection/C/shards`
-pub(super) fn shards(call: &Call<'_>, collection: &Collection) -> Result<Reply> {
-    need_coordinator(call)?;
+pub(super) fn shards(call: &Call<'_>, name: &str) -> Result<Reply> {
+    let collection = &*call.permitted(name, Level::Read)?;
     let number = collection.sharding.as_ref().map_or(1, |sharding| sharding.shards);
     let shards: Vec<Value> = (0..number).map(|at| shard_name(collection, at).into()).collect();
     let mut answer =

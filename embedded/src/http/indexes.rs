@@ -40,7 +40,9 @@ fn shown(
     all.insert("name", index.name.as_str().into());
     all.insert("sparse", index.sparse.into());
     all.insert("unique", index.unique.into());
-    if index.unique {
+    let estimated = matches!(index.definition.attribute("estimates"), Value::Bool(true));
+    if index.unique || estimated {
+        // It is not measured: as of a collection in which every value is another.
         all.insert("selectivityEstimate", Value::Int(1));
     }
     let release = call.database.release;

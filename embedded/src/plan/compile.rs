@@ -47,8 +47,10 @@ impl Builder<'_> {
                     Unary::Plus => Expr::Number(value),
                 }
             }
-            Ast::Binary(Binary::Match | Binary::NotMatch, ..) => {
-                return Err(Error::unsupported("matching regular expressions (=~, !~)"));
+            Ast::Binary(operator @ (Binary::Match | Binary::NotMatch), a, b) => {
+                let (a, b) = (syntax::Expr::clone(a), syntax::Expr::clone(b));
+                let test = self.call(&Name::from("REGEX_TEST"), &[a, b])?;
+                if *operator == Binary::Match { test } else { Expr::Not(Box::new(test)) }
             }
             Ast::Binary(operator, a, b) => Expr::Binary(
                 *operator,
@@ -192,8 +194,7 @@ impl Builder<'_> {
             if aggregate_needs_group(name) {
                 return Err(Error::unsupported(format!("function {name}() outside of AGGREGATE")));
             }
-            let message = format!("usage of unknown function '{name}()'");
-            return Err(Error::new(Code::QueryFunctionNameUnknown, message));
+            return Err(unknown_function(name));
         };
         check_arity(name, arguments.len(), function.min, function.max)?;
         Ok(Expr::Call(function, self.expressions(arguments)?))
@@ -208,6 +209,7 @@ impl Builder<'_> {
                 check_arity(name, arguments.len(), 0, 0)?;
                 return Ok(Some(Expr::Const(self.database.release.to_string().into())));
             }
+            "SLEEP" => (DataCall::Sleep, 1, 1),
             "BM25" | "TFIDF" => return self.scorer(name, arguments).map(Some),
             "TOKENS" => {
                 check_arity(name, arguments.len(), 2, 2)?;
@@ -288,6 +290,12 @@ impl Builder<'_> {
         self.read(collection)?;
         Ok(Expr::Data(DataCall::Count(collection), Vec::new()))
     }
+}
+
+/// Error 1540.
+pub(super) fn unknown_function(name: &str) -> Error {
+    let message = format!("usage of unknown function '{name}()'");
+    Error::new(Code::QueryFunctionNameUnknown, message)
 }
 
 /// The variable of inline conditions.
