@@ -232,6 +232,10 @@ impl Builder<'_> {
         let (call, min, max) = match name {
             "CURRENT_DATABASE" => (DataCall::Database, 0, 0),
             "CURRENT_USER" => (DataCall::User, 0, 0),
+            "VERSION" => {
+                check_arity(name, arguments.len(), 0, 0)?;
+                return Ok(Some(Expr::Const(self.database.release.to_string().into())));
+            }
             "SLEEP" => (DataCall::Sleep, 1, 1),
             "BM25" | "TFIDF" => return self.scorer(name, arguments).map(Some),
             "TOKENS" => {
@@ -247,7 +251,9 @@ impl Builder<'_> {
             "SHARD_ID" => (DataCall::ShardId, 2, 2),
             "APPROX_NEAR_COSINE" => (DataCall::Near(Metric::Cosine), 2, 3),
             "APPROX_NEAR_L2" => (DataCall::Near(Metric::L2), 2, 3),
-            "APPROX_NEAR_INNER_PRODUCT" => (DataCall::Near(Metric::InnerProduct), 2, 3),
+            "APPROX_NEAR_INNER_PRODUCT" if self.database.release.inner_product() => {
+                (DataCall::Near(Metric::InnerProduct), 2, 3)
+            }
             "COLLECTION_COUNT" => {
                 check_arity(name, arguments.len(), 1, 1)?;
                 let Some(collection) = self.collection_argument(&arguments[0])? else {
