@@ -6,6 +6,7 @@ use crate::Engine;
 
 use super::auth::Auth;
 use super::cursors::Cursors;
+use super::faults::Faults;
 use super::jobs::Jobs;
 use super::pool::Pool;
 use super::read_only::ReadStreams;
@@ -24,12 +25,15 @@ pub(super) struct Front {
     pub(super) settings: Settings,
     pub(super) pool: Pool,
     pub(super) read_streams: ReadStreams,
+    pub(super) faults: Faults,
 }
 
 impl Front {
     /// A front without cursors yet.
     pub(super) fn new(engine: Arc<Engine>, auth: Auth, mode: Mode) -> Self {
+        let faults = Faults::new(engine.options().faults);
         Self {
+            faults,
             engine,
             auth,
             mode,

@@ -45,8 +45,6 @@ pub(super) const CURSORS_MAX: usize = 1024;
 pub(super) const CURSOR_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// `batchSize` when the request names none (ArangoDB's default).
 pub(super) const BATCH_SIZE_DEFAULT: usize = 1000;
-/// `ttl` of a cursor in seconds when the request names none (single server's default).
-pub(super) const CURSOR_TTL_S: f64 = 30.0;
 /// Longest `ttl` of a cursor in seconds.
 pub(super) const CURSOR_TTL_S_MAX: f64 = 3600.0;
 
@@ -73,6 +71,14 @@ pub(super) const USERS_MAX: usize = 10_000;
 pub(super) const CREDENTIAL_BYTES_MAX: usize = 4096;
 /// Fields of one persistent index, and its `storedValues` (ArangoDB: 32).
 pub(super) const INDEX_FIELDS_MAX: usize = 32;
+/// Shards of one collection (`--cluster.max-number-of-shards` 1000).
+pub(super) const SHARDS_MAX: u32 = 1000;
+/// Shard keys of one collection (ArangoDB: 8).
+pub(super) const SHARD_KEYS_MAX: usize = 8;
+/// Faults that are ordered and have not come yet.
+pub(super) const FAULT_ORDERS_MAX: usize = 64;
+/// Times that one ordered fault comes.
+pub(super) const FAULT_TIMES_MAX: u64 = 10_000;
 /// Bytes of a refused document in the details of an import (arangod: 255).
 pub(super) const IMPORT_EXCERPT_BYTES: usize = 255;
 /// Jobs of `x-arango-async: store` that are at work or whose answers are kept, on one listener; one more is 503/21003.

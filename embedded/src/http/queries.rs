@@ -224,6 +224,7 @@ pub(super) fn explain(call: &Call<'_>) -> Result<Reply> {
     let body = Value::object(call.request.object()?);
     let query = query_of(&body)?;
     let prepared = prepare(call, &query)?;
+    call.engine().check_vectors_ready(&prepared.vector_indexes())?;
     let plan = prepared.explain();
     let all_plans = matches!(body.attribute("options").attribute("allPlans"), Value::Bool(true));
     let stats = object! {
