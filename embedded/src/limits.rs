@@ -32,6 +32,9 @@ pub const SYNC_INTERVAL_MS: u64 = 100;
 pub const REQUEST_WRITES_BYTES_MAX: u64 = 512 << 20;
 /// Milliseconds a request waits for a collection that another transaction holds exclusively (ArangoDB: 900 s).
 pub const COLLECTION_LOCK_WAIT_MS: u64 = 900_000;
+/// Milliseconds that a write of a request waits for another writer of the same key (ArangoDB:
+/// `--rocksdb.transaction-lock-timeout` 1000).
+pub const KEY_LOCK_WAIT_MS: u64 = 1_000;
 /// Milliseconds that commit and abort of a stream transaction wait for a running operation.
 pub const STREAM_FINISH_WAIT_MS: u64 = 3_000;
 /// Stream transactions open at once; each pins a snapshot.

@@ -48,8 +48,6 @@ pub(super) const BATCH_SIZE_DEFAULT: usize = 1000;
 /// Longest `ttl` of a cursor in seconds.
 pub(super) const CURSOR_TTL_S_MAX: f64 = 3600.0;
 
-/// How long a single document write waits for another writer of the same key before 409/1200.
-pub(super) const DOCUMENT_LOCK_WAIT_MS: u64 = 1000;
 /// Elements of a document array in one request.
 pub(super) const ARRAY_MAX: usize = 1_000_000;
 /// Documents read at once by a scan of the front (truncate in a transaction, checksum).
