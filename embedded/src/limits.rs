@@ -114,6 +114,10 @@ pub const VIEW_DOCUMENT_TERMS_MAX: usize = 1_000_000;
 pub const VIEW_DOCUMENT_TERM_BYTES_MAX: usize = 64 << 20;
 /// Terms of a range, prefix or pattern that add to scores, the most frequent ones; the others match alone (ArangoDB: 128).
 pub const VIEW_SCORED_TERMS_MAX: usize = 128;
+/// Rows that the query of an analyzer may hold.
+pub const ANALYZER_ROWS_MAX: usize = 100_000;
+/// Rows that the query of an analyzer may look at.
+pub const ANALYZER_STEPS_MAX: usize = 1_000_000;
 /// Terms that may stand in one place of a phrase (those of a prefix, a range or a pattern): each is read with its places.
 pub const VIEW_PHRASE_TERMS_MAX: usize = 10_000;
 /// Milliseconds between two commits of views (ArangoDB: `commitIntervalMsec` 1000).
