@@ -17,6 +17,7 @@ mod graphs;
 mod index_body;
 mod indexes;
 mod limits;
+mod own_threads;
 mod pool;
 mod queries;
 mod read_only;

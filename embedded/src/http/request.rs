@@ -1,5 +1,7 @@
 //! One request as the handlers see it: database, path segments, parameters, headers and body, all decoded.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 
@@ -95,7 +97,7 @@ impl Request {
             return Ok(Object::new());
         }
         match parse(&self.body)? {
-            Value::Object(object) => Ok((*object).clone()),
+            Value::Object(object) => Ok(Arc::unwrap_or_clone(object)),
             _ => Err(Error::new(Code::BadParameter, "expecting a JSON object as body")),
         }
     }

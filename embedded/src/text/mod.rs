@@ -1,6 +1,7 @@
 //! Text search: what the views of a database hold, how it is kept in segments, and how a SEARCH finds and scores it.
 
 mod analyzer;
+mod best;
 mod definition;
 mod entries;
 mod link;
