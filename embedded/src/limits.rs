@@ -18,8 +18,9 @@ pub const MEMTABLE_BYTES: u64 = 16 << 20;
 pub const JOURNAL_BYTES_MAX: u64 = 128 << 20;
 /// Open files of the store.
 pub const OPEN_FILES_MAX: usize = 400;
-/// Background threads of the store (flush and compaction).
-pub const STORE_THREADS: usize = 2;
+/// Background threads of the store (flush and compaction). Of several the first one hands each compaction back to the queue (fjall 3.1,
+/// `worker_tick`): it turns without a pause as long as the others are busy, and takes a whole processor from the requests.
+pub const STORE_THREADS: usize = 1;
 /// Transactions merged into one write of the journal.
 pub const GROUP_COMMITS_MAX: usize = 256;
 /// Bytes merged into one write of the journal (a single larger transaction is written alone).
@@ -71,6 +72,10 @@ pub const TRAVERSAL_DEPTH_MAX: u64 = 10_000;
 pub const TRAVERSAL_EDGES_MAX: u64 = 100_000_000;
 /// Times a snapshot is taken again when a commit was on its way meanwhile, before it waits for the commit's end.
 pub const SNAPSHOT_TRIES_MAX: usize = 64;
+/// Bytes of the bounds of frequent terms that a view keeps, some 80 for each thousand postings that a search walked.
+pub const VIEW_BOUNDS_BYTES_MAX: usize = 32 << 20;
+/// Bytes of lengths of fields that a view keeps, two for each document.
+pub const VIEW_LENGTHS_BYTES_MAX: usize = 256 << 20;
 /// Stack of a thread that runs queries, in bytes: the deepest text that is parsed takes less than half of it in a build without
 /// optimisation (only what is touched takes memory).
 pub const QUERY_STACK_BYTES: usize = 16 << 20;

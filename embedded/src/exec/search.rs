@@ -72,9 +72,9 @@ impl Executor<'_> {
     /// `TOKENS(text, analyzer)`: a list of tokens for a text, the same shape of lists for a list of texts.
     pub(super) fn tokens(&self, arguments: &[Value]) -> Result<Value> {
         let [given, rest @ ..] = arguments else { return Err(Error::of(Code::Internal)) };
-        let name = rest.first().map_or(Ok(IDENTITY), |name| {
-            name.as_str().ok_or_else(|| mistyped("TOKENS", name))
-        })?;
+        let name = rest
+            .first()
+            .map_or(Ok(IDENTITY), |name| name.as_str().ok_or_else(|| mistyped("TOKENS", name)))?;
         let analysis = text::find(self.database, name)?;
         match given {
             // Of an empty list there is one item without tokens.
@@ -329,7 +329,9 @@ fn tokens(analysis: &Analysis, given: &Value) -> Result<Value> {
         Value::String(text) => analysis.shown(text),
         Value::Array(items) => {
             let nested = |item: &Value| match item {
-                Value::Array(items) if items.is_empty() => Ok(vec![Value::array(Vec::new())].into()),
+                Value::Array(items) if items.is_empty() => {
+                    Ok(vec![Value::array(Vec::new())].into())
+                }
                 item => tokens(analysis, item),
             };
             Ok(Value::array(items.iter().map(nested).collect::<Result<_>>()?))

@@ -169,7 +169,9 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
         Some((_, known)) => {
             let text = "Name collision detected while registering an arangosearch analyzer.";
             let (new, old) = (answer.to_json(), shown(&full, &known).to_json());
-            return Err(bad(format!("{text} Current definition is: {new} Previous definition was: {old}")));
+            return Err(bad(format!(
+                "{text} Current definition is: {new} Previous definition was: {old}"
+            )));
         }
     };
     Ok(Reply::json(status, &answer))

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Connections served at once on one listener; more wait in the socket's backlog.
 pub(super) const CONNECTIONS_MAX: usize = 1024;
+/// Connections of one listener that have a thread and an event loop (some four descriptors) of their own; the others share one.
+pub(super) const CONNECTION_THREADS_MAX: usize = 64;
 /// Requests that do engine work at once; each occupies one blocking thread.
 pub(super) const WORKERS_MAX: usize = 128;
 /// Begins of stream transactions at once; they may wait long for locks, so they have their own threads.

@@ -2,6 +2,7 @@
 
 mod analyzer;
 mod aql;
+mod best;
 mod collation;
 mod definition;
 mod entries;
@@ -22,8 +23,8 @@ mod view;
 mod views;
 
 pub(crate) use analyzer::{Analysis, basic, built_in, check_kind, find};
-pub(crate) use properties::normalized;
 pub(crate) use definition::{check, definitions};
+pub(crate) use properties::normalized;
 pub(crate) use query::{Choice, Edits, Field, Part, Query};
 pub(crate) use reader::{Hit, Hits};
 pub(crate) use score::Scoring;
