@@ -22,6 +22,7 @@ mod index_body;
 mod indexes;
 mod jobs;
 mod limits;
+mod own_threads;
 mod pool;
 mod queries;
 mod read_only;

@@ -239,7 +239,7 @@ impl Builder<'_> {
             "SLEEP" => (DataCall::Sleep, 1, 1),
             "BM25" | "TFIDF" => return self.scorer(name, arguments).map(Some),
             "TOKENS" => {
-                check_arity(name, arguments.len(), 2, 2)?;
+                check_arity(name, arguments.len(), 1, 2)?;
                 let arguments = self.expressions(arguments)?;
                 return Ok(Some(Expr::Data(DataCall::Tokens, arguments)));
             }
