@@ -11,6 +11,7 @@ use super::cursors::Cursors;
 use super::faults::Faults;
 use super::jobs::Jobs;
 use super::own_threads::OwnThreads;
+use super::plan_cache::PlanCache;
 use super::pool::Pool;
 use super::read_only::ReadStreams;
 use super::running::Running;
@@ -25,6 +26,7 @@ pub(super) struct Front {
     pub(super) cursors: Cursors,
     pub(super) jobs: Jobs,
     pub(super) running: Running,
+    pub(super) plan_cache: PlanCache,
     pub(super) settings: Settings,
     pub(super) pool: Pool,
     pub(super) own_threads: OwnThreads,
@@ -46,6 +48,7 @@ impl Front {
             cursors: Cursors::new(),
             jobs: Jobs::default(),
             running: Running::default(),
+            plan_cache: PlanCache::default(),
             settings: Settings::default(),
             pool: Pool::new(),
             own_threads: OwnThreads::new(),

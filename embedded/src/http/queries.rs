@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::error::{Code, Error, Result};
-use crate::query::{self, Access, Answer, Prepared, Query, QueryOptions, Stats};
+use crate::query::{self, Access, Answer, Planned, Prepared, Query, QueryOptions, Stats};
 use crate::txn::Declared;
 use crate::value::{Object, Value};
 
@@ -87,6 +87,8 @@ pub(super) struct Ran {
     pub(super) answer: Answer,
     /// How long it took.
     pub(super) seconds: f64,
+    /// The plan it ran by.
+    pub(super) planned: Planned,
     /// How much of it went by before it ran.
     prepared_s: f64,
     /// How much of it had gone by when its transaction was there.
@@ -141,7 +143,8 @@ pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<Ran> {
     });
     let answer = ran?;
     let seconds = started.elapsed().as_secs_f64();
-    Ok(Ran { answer, seconds, prepared_s, ready_s, work, savepoint, wait_for_sync })
+    let planned = prepared.planned();
+    Ok(Ran { answer, seconds, planned, prepared_s, ready_s, work, savepoint, wait_for_sync })
 }
 
 /// `extra` of a cursor; `profile` is 0, 1 (or true) or 2.

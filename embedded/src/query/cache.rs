@@ -64,7 +64,7 @@ pub(super) fn keep(text: &str, plan: &Arc<Plan>) {
 
 /// A plan depends on the collections and views it uses, on the binds that shaped it and, with a traversal in it, on the named
 /// graphs; on nothing else. The catalog makes a new value of a collection whenever anything about it or its indexes changes.
-fn holds(plan: &Plan, database: &Database, binds: &Object) -> bool {
+pub(super) fn holds(plan: &Plan, database: &Database, binds: &Object) -> bool {
     plan.release == database.release
         && plan.collections.iter().all(|used| {
             let now = database.collections.get(&used.collection.name);

@@ -2,8 +2,10 @@
 
 mod cache;
 mod parsed;
+mod planned;
 mod prepared;
 
 pub use crate::exec::Stats;
 pub use parsed::parse_only;
+pub use planned::Planned;
 pub use prepared::{Access, Answer, Prepared, Query, QueryOptions, prepare};

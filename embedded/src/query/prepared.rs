@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::cache;
+use super::planned::Planned;
 use crate::error::{Code, Error, Result};
 use crate::exec::{Budget, Executor, Stats};
 use crate::functions::Warnings;
@@ -135,6 +136,11 @@ fn access(plan: &Plan) -> Access {
 }
 
 impl Prepared {
+    /// Its plan, to be remembered.
+    pub fn planned(&self) -> Planned {
+        Planned(Arc::clone(&self.plan))
+    }
+
     /// Runs the plan in a transaction. A failed run leaves its writes to the caller's savepoint.
     pub fn run(&self, database: &Database, transaction: &Transaction) -> Result<Answer> {
         let warnings = Warnings { fail: self.options.fail_on_warning, ..Warnings::default() };
