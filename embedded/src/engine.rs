@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::catalog::Catalog;
 use crate::data::Trainer;
 use crate::disk::Directory;
-use crate::encode::{Key, Space, local_id_of_key, successor};
+use crate::encode::{Key, Space, local_id_of_key, local_id_of_value, successor};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
     COLLECTION_LOCK_WAIT_MS, MEMTABLE_BYTES, REQUEST_WRITES_BYTES_MAX, SWEEP_INTERVAL_MS,
@@ -150,6 +150,17 @@ impl Engine {
     /// A number above all before it, server-wide: ids and traditional keys.
     pub fn next_id(&self) -> u64 {
         self.resources.clock.id()
+    }
+
+    /// The highest numeric key of a collection that its generator knows of; after a restart only those that were given.
+    pub fn last_key(&self, collection: u64) -> u64 {
+        let known = self.resources.last_keys.lock().expect("only moves inside");
+        let stored = || {
+            let key = Key::LastKey(collection).bytes();
+            let value = self.resources.store.snapshot().get(Space::Meta, &key).ok()??;
+            local_id_of_value(&value).ok()
+        };
+        known.get(&collection).copied().or_else(stored).unwrap_or(0)
     }
 
     /// A revision above all before it, as it is shown.

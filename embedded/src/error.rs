@@ -63,6 +63,7 @@ codes! {
     HttpTooLarge = 413, 413, "payload too large";
     HttpUriTooLong = 414, 414, "uri too long";
     HttpServerError = 500, 500, "internal server error";
+    HttpServerNotImplemented = 501, 501, "not implemented";
     HttpCorruptedJson = 600, 400, "invalid JSON object";
     ReadOnly = 1004, 403, "read only";
     DuplicateIdentifier = 1005, 400, "duplicate identifier";
@@ -97,6 +98,7 @@ codes! {
     QueryVariableNameUnknown = 1512, 400, "unknown variable";
     QueryTooManyCollections = 1522, 400, "too many collections/shards";
     QueryTooMuchNesting = 1524, 500, "too much nesting or too many objects";
+    QueryInvalidOptionsAttribute = 1539, 400, "invalid options attribute";
     QueryFunctionNameUnknown = 1540, 400, "usage of unknown function";
     QueryFunctionArgumentNumberMismatch = 1541, 400, "invalid number of arguments";
     QueryFunctionArgumentTypeMismatch = 1542, 400, "invalid argument type";
@@ -158,6 +160,7 @@ codes! {
     GraphEmpty = 1940, 400, "empty graph";
     GraphMustNotDropCollection = 1942, 500, "must not drop collection while part of graph";
     GraphReferencedVertexCollectionNotInGraph = 1947, 400, "referenced vertex collection not part of graph";
+    GraphNegativeEdgeWeight = 1948, 500, "negative edge weight found";
     GraphNoVertexCollection = 1949, 400, "vertex collection not part of graph";
     QueueFull = 21003, 503, "queue is full";
     QueueTimeRequirementViolated = 21004, 412, "queue time requirement violated";

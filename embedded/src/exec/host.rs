@@ -1,7 +1,6 @@
 //! What expressions ask of the run: subqueries, documents by id, counts, the session.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use super::executor::Executor;
 use crate::data::schema_fault;
@@ -50,7 +49,16 @@ impl Host for Executor<'_> {
                 (Value::String(_), _) => Err(bad("second parameter to SHARD_ID must be an object")),
                 _ => Err(bad("first parameter to SHARD_ID must be a string")),
             },
-            DataCall::Sleep => self.sleep(&arguments[0]),
+            DataCall::Sleep => {
+                let seconds = arguments.first().and_then(Value::as_f64).unwrap_or(-1.0);
+                if seconds < 0.0 {
+                    let message = "invalid argument type in call to function 'SLEEP()'";
+                    self.warnings.raise(Code::QueryFunctionArgumentTypeMismatch, message)?;
+                } else {
+                    self.budget.sleep(seconds)?;
+                }
+                Ok(Value::Null)
+            }
             DataCall::Near(metric) => Err(Error::new(
                 Code::QueryVectorSearchNotApplied,
                 format!("{}() ran without a vector index", metric.function()),
@@ -63,11 +71,6 @@ impl Host for Executor<'_> {
         }
     }
 }
-
-/// Longest SLEEP in seconds.
-const SLEEP_S_MAX: f64 = 86_400.0;
-/// Longest pause between two looks at deadline and kill.
-const SLEEP_STEP: Duration = Duration::from_millis(10);
 
 fn bad(text: impl Into<String>) -> Error {
     Error::new(Code::BadParameter, text)
@@ -138,26 +141,6 @@ impl Executor<'_> {
         Ok(Value::object(out))
     }
 
-    fn sleep(&mut self, seconds: &Value) -> Result<Value> {
-        let Some(seconds) = seconds.as_f64().filter(|s| *s >= 0.0) else {
-            let text = "invalid argument type in call to function 'SLEEP()'";
-            self.warnings.raise(Code::QueryFunctionArgumentTypeMismatch, text)?;
-            return Ok(Value::Null);
-        };
-        if seconds > SLEEP_S_MAX {
-            return Err(Error::new(Code::ResourceLimit, "SLEEP() of more than a day"));
-        }
-        let end = Instant::now() + Duration::from_secs_f64(seconds);
-        loop {
-            self.budget.look()?;
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(Value::Null);
-            }
-            std::thread::sleep(left.min(SLEEP_STEP));
-        }
-    }
-
     /// One document, or those of a list without the missing ones.
     fn documents(&self, collection: Option<&Arc<str>>, ids: &Value) -> Result<Value> {
         match ids {
@@ -188,12 +171,7 @@ impl Executor<'_> {
         if collection.is_some_and(|wanted| **wanted != *name) {
             return Ok(Value::Null);
         }
-        let Some(collection) = self.database.collections.get(name) else {
-            return Err(Error::new(
-                Code::DataSourceNotFound,
-                format!("collection or view not found: {name}"),
-            ));
-        };
+        let Some(collection) = self.database.collections.get(name) else { return Ok(Value::Null) };
         Ok(self.transaction.get(collection, key)?.unwrap_or_default())
     }
 }

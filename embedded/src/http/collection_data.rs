@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::schema::Collection;
 use crate::txn::Transaction;
 use crate::value::{Object, Value, write_json};
@@ -17,7 +17,7 @@ use super::reply::{Reply, object};
 pub(super) fn count(call: &Call<'_>, name: &str) -> Result<Reply> {
     let collection = call.permitted(name, Level::Read)?;
     let count = call.reading(&collection)?.count(&collection)?;
-    let body = properties_of(&collection, &object! { "count" => count });
+    let body = properties_of(call, &collection, &object! { "count" => count });
     Ok(located(call, Reply::ok(200, body)))
 }
 
@@ -33,7 +33,8 @@ pub(super) fn figures(call: &Call<'_>, name: &str) -> Result<Reply> {
         "cacheSize" => 0_i64,
         "cacheUsage" => 0_i64,
     };
-    let body = properties_of(&collection, &object! { "figures" => figures, "count" => count });
+    let body =
+        properties_of(call, &collection, &object! { "figures" => figures, "count" => count });
     Ok(located(call, Reply::ok(200, body)))
 }
 
@@ -67,7 +68,7 @@ pub(super) fn revision(call: &Call<'_>, name: &str) -> Result<Reply> {
     let mut rev = String::new();
     scan(&*call.reading(&collection)?, &collection, |document| newest(&mut rev, document))?;
     let rev = if rev.is_empty() { "0".to_owned() } else { rev };
-    let body = properties_of(&collection, &object! { "revision" => rev });
+    let body = properties_of(call, &collection, &object! { "revision" => rev });
     Ok(located(call, Reply::ok(200, body)))
 }
 
@@ -126,6 +127,13 @@ pub(super) fn truncate(call: &Call<'_>, name: &str) -> Result<Reply> {
         call.engine().truncate(call.db(), &collection.name)?;
     }
     Ok(brief_reply(call, &collection))
+}
+
+/// `GET /_api/collection/C/shards` and `PUT …/responsibleShard`: a single server has none.
+pub(super) fn shards(call: &Call<'_>, name: &str) -> Result<Reply> {
+    call.permitted(name, Level::Read)?;
+    let message = "this operation is only supported on a coordinator";
+    Err(Error::new(Code::NotImplemented, message))
 }
 
 /// Calls that change nothing here: everything is always loaded, compacted and counted.

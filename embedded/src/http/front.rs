@@ -6,9 +6,12 @@ use crate::Engine;
 
 use super::auth::Auth;
 use super::cursors::Cursors;
+use super::jobs::Jobs;
 use super::pool::Pool;
 use super::read_only::ReadStreams;
+use super::running::Running;
 use super::server::Mode;
+use super::server_calls::Settings;
 
 /// Engine, users, cursors and threads behind one listener.
 pub(super) struct Front {
@@ -16,6 +19,9 @@ pub(super) struct Front {
     pub(super) auth: Auth,
     pub(super) mode: Mode,
     pub(super) cursors: Cursors,
+    pub(super) jobs: Jobs,
+    pub(super) running: Running,
+    pub(super) settings: Settings,
     pub(super) pool: Pool,
     pub(super) read_streams: ReadStreams,
 }
@@ -28,6 +34,9 @@ impl Front {
             auth,
             mode,
             cursors: Cursors::new(),
+            jobs: Jobs::default(),
+            running: Running::default(),
+            settings: Settings::default(),
             pool: Pool::new(),
             read_streams: ReadStreams::default(),
         }

@@ -34,7 +34,9 @@ fn shown(call: &Call<'_>, collection: &Collection, index: &Index) -> Result<Valu
     all.insert("name", index.name.as_str().into());
     all.insert("sparse", index.sparse.into());
     all.insert("unique", index.unique.into());
-    if index.unique {
+    let estimated = matches!(index.definition.attribute("estimates"), Value::Bool(true));
+    if index.unique || estimated {
+        // It is not measured: as of a collection in which every value is another.
         all.insert("selectivityEstimate", Value::Int(1));
     }
     if let Some((state, why)) = call.engine().training_state(index)? {

@@ -73,3 +73,23 @@ pub(super) const USERS_MAX: usize = 10_000;
 pub(super) const CREDENTIAL_BYTES_MAX: usize = 4096;
 /// Fields of one persistent index, and its `storedValues` (ArangoDB: 32).
 pub(super) const INDEX_FIELDS_MAX: usize = 32;
+/// Bytes of a refused document in the details of an import (arangod: 255).
+pub(super) const IMPORT_EXCERPT_BYTES: usize = 255;
+/// Jobs of `x-arango-async: store` that are at work or whose answers are kept, on one listener; one more is 503/21003.
+pub(super) const JOBS_MAX: usize = 10_000;
+/// Bytes of all kept answers of jobs; one that does not fit is replaced by 500/32.
+pub(super) const JOB_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Jobs listed when the request does not say how many (ArangoDB's default).
+pub(super) const JOBS_LISTED: usize = 100;
+/// Queries at work that are listed; more run unlisted.
+pub(super) const QUERIES_LISTED_MAX: usize = 4096;
+/// Slow queries that are remembered for a database (ArangoDB's default of `maxSlowQueries`), and the most that can be asked for.
+pub(super) const SLOW_QUERIES: i64 = 64;
+/// Most slow queries that can be asked for.
+pub(super) const SLOW_QUERIES_MAX: i64 = 16_384;
+/// Bytes of a query's text that are remembered (ArangoDB's default of `maxQueryStringLength`).
+pub(super) const QUERY_TEXT_BYTES: i64 = 4096;
+/// Access tokens of one user (ArangoDB: no bound).
+pub(super) const TOKENS_MAX: usize = 256;
+/// Seconds that an access token is good for when nothing else is asked (a year).
+pub(super) const TOKEN_S: u64 = 31_536_000;

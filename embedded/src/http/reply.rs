@@ -94,6 +94,16 @@ impl Reply {
         }
     }
 
+    /// Bytes of the body.
+    pub(super) fn bytes(&self) -> usize {
+        self.body.len()
+    }
+
+    /// A text of another content type than JSON.
+    pub(super) fn text(status: u16, body: String) -> Self {
+        Self { status, headers: Vec::new(), body: body.into_bytes(), json: false }
+    }
+
     /// One more header; a value that HTTP cannot carry is left out (names are checked before they get here).
     #[must_use]
     pub(super) fn header(mut self, name: &'static str, value: &str) -> Self {

@@ -8,7 +8,7 @@ use crate::expr::{DataCall, Expansion, Expr, ObjectKey, Quantifier, Question, fo
 pub(super) use crate::functions::arity as check_arity;
 use crate::functions::{function, refused};
 use crate::schema::Metric;
-use crate::syntax::{self, Key, Name, Source, Unary};
+use crate::syntax::{self, Binary, Key, Name, Source, Unary};
 use crate::value::Value;
 
 impl Builder<'_> {
@@ -34,7 +34,12 @@ impl Builder<'_> {
             Ast::Index(base, index) => {
                 let base = Box::new(self.expression(base)?);
                 match self.expression(index)? {
-                    Expr::Const(Value::String(name)) => Expr::Attribute(base, name),
+                    // A text of a number may be a place in a list.
+                    Expr::Const(Value::String(name))
+                        if !name.starts_with(|c: char| c.is_ascii_digit()) =>
+                    {
+                        Expr::Attribute(base, name)
+                    }
                     index => Expr::Index(base, Box::new(index)),
                 }
             }
@@ -47,6 +52,11 @@ impl Builder<'_> {
                     Unary::Minus => Expr::Negate(value),
                     Unary::Plus => Expr::Number(value),
                 }
+            }
+            Ast::Binary(operator @ (Binary::Match | Binary::NotMatch), a, b) => {
+                let (a, b) = (syntax::Expr::clone(a), syntax::Expr::clone(b));
+                let test = self.call(&Name::from("REGEX_TEST"), &[a, b])?;
+                if *operator == Binary::Match { test } else { Expr::Not(Box::new(test)) }
             }
             Ast::Binary(operator, a, b) => Expr::Binary(
                 *operator,
@@ -85,7 +95,7 @@ impl Builder<'_> {
                 Expr::Subquery(self.plan.subqueries.len() - 1)
             }
         };
-        Ok(fold(compiled))
+        fold(compiled)
     }
 
     /// Several expressions, in order.
@@ -117,7 +127,7 @@ impl Builder<'_> {
             Key::Bind(bind) => path_of_bind(bind, &self.structural(bind)?)?,
             Key::Computed(_) => return Err(Error::of(Code::Internal)),
         };
-        Ok(names.into_iter().fold(base, |base, name| fold(Expr::Attribute(Box::new(base), name))))
+        names.into_iter().try_fold(base, |base, name| fold(Expr::Attribute(Box::new(base), name)))
     }
 
     fn object(&mut self, entries: &[(Key, syntax::Expr)]) -> Result<Vec<(ObjectKey, Expr)>> {
@@ -190,8 +200,7 @@ impl Builder<'_> {
             if aggregate_needs_group(name) {
                 return Err(Error::unsupported(format!("function {name}() outside of AGGREGATE")));
             }
-            let message = format!("usage of unknown function '{name}()'");
-            return Err(Error::new(Code::QueryFunctionNameUnknown, message));
+            return Err(unknown_function(name));
         };
         check_arity(name, arguments.len(), function.min, function.max)?;
         if &**name == "IS_SAME_COLLECTION" {
@@ -233,6 +242,7 @@ impl Builder<'_> {
         let (call, min, max) = match name {
             "CURRENT_DATABASE" => (DataCall::Database, 0, 0),
             "CURRENT_USER" => (DataCall::User, 0, 0),
+            "SLEEP" => (DataCall::Sleep, 1, 1),
             "BM25" | "TFIDF" => return self.scorer(name, arguments).map(Some),
             "TOKENS" => {
                 check_arity(name, arguments.len(), 2, 2)?;
@@ -245,7 +255,6 @@ impl Builder<'_> {
             "SCHEMA_GET" => (DataCall::SchemaGet, 1, 1),
             "SCHEMA_VALIDATE" => (DataCall::SchemaValidate, 2, 2),
             "SHARD_ID" => (DataCall::ShardId, 2, 2),
-            "SLEEP" => (DataCall::Sleep, 1, 1),
             "APPROX_NEAR_COSINE" => (DataCall::Near(Metric::Cosine), 2, 3),
             "APPROX_NEAR_L2" => (DataCall::Near(Metric::L2), 2, 3),
             "APPROX_NEAR_INNER_PRODUCT" => (DataCall::Near(Metric::InnerProduct), 2, 3),
@@ -324,6 +333,12 @@ impl Builder<'_> {
         self.read(collection)?;
         Ok(Expr::Data(DataCall::Count(collection), Vec::new()))
     }
+}
+
+/// Error 1540.
+pub(super) fn unknown_function(name: &str) -> Error {
+    let message = format!("usage of unknown function '{name}()'");
+    Error::new(Code::QueryFunctionNameUnknown, message)
 }
 
 /// The variable of inline conditions.

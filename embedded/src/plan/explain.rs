@@ -170,7 +170,7 @@ impl Printer<'_> {
                 out.insert("expression", self.text(value));
                 out.insert("distinct", Value::Bool(*distinct));
             }
-            Node::Gather => {}
+            Node::Window(_) | Node::Gather => {}
         }
         out
     }
@@ -296,6 +296,7 @@ fn traversal_options(traversal: &Traversal) -> Value {
     let order = match traversal.order {
         Order::DepthFirst => "dfs",
         Order::BreadthFirst => "bfs",
+        Order::Weighted => "weighted",
     };
     let unique_vertices = match traversal.unique_vertices {
         UniqueVertices::None => "none",

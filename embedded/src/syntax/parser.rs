@@ -1,8 +1,8 @@
 //! Recursive descent for statements, precedence climbing for expressions; every nesting is counted.
 
 use super::ast::{Binary, Body, Expansion, Expr, Key, Name, Quantifier, Source, Unary};
-use super::lexer::{syntax_error, tokens};
-use super::token::{Kind, Token, Word};
+use super::lexer::{fault, tokens};
+use super::token::{Kind, Token, Word, shown_sign};
 use crate::error::{Code, Error, Result};
 use crate::value::Value;
 
@@ -72,8 +72,12 @@ fn infix(kind: &Kind) -> Option<(u8, Binary)> {
 const TERNARY_POWER: u8 = 1;
 
 fn comparison(operator: Binary) -> bool {
-    use Binary::{Equal, Greater, GreaterEqual, In, Less, LessEqual, NotEqual, NotIn};
-    matches!(operator, Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual | In | NotIn)
+    use Binary::{
+        Equal, Greater, GreaterEqual, In, Less, LessEqual, Like, Match, NotEqual, NotIn, NotLike,
+        NotMatch,
+    };
+    let ordered = matches!(operator, Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual);
+    ordered || matches!(operator, In | NotIn | Like | NotLike | Match | NotMatch)
 }
 
 impl Parser<'_> {
@@ -129,7 +133,11 @@ impl Parser<'_> {
 
     /// Goes past a sign that must come now (1501).
     pub(super) fn expect_sign(&mut self, sign: &'static str) -> Result<()> {
-        if self.sign(sign) { Ok(()) } else { self.unexpected(&format!("expecting '{sign}'")) }
+        if self.sign(sign) {
+            Ok(())
+        } else {
+            self.unexpected(&format!("expecting {}", shown_sign(sign)))
+        }
     }
 
     /// Goes past a reserved word that must come now (1501).
@@ -137,24 +145,37 @@ impl Parser<'_> {
         if self.word(word) {
             Ok(())
         } else {
-            self.unexpected(&format!("expecting {}", format!("{word:?}").to_uppercase()))
+            self.unexpected(&format!("expecting {}", word.shown()))
         }
     }
 
     /// Error 1501 at the next token.
     pub(super) fn unexpected<T>(&self, wanted: &str) -> Result<T> {
         let token = &self.tokens[self.at];
+        let at_least = self.is_soft(0, "AT") && self.is_soft(1, "LEAST");
         let what = match &token.kind {
-            Kind::End => "end of query string".to_owned(),
-            Kind::Word(word) => format!("{} declaration", format!("{word:?}").to_uppercase()),
-            Kind::Name(_) | Kind::QuotedName(_) => "identifier".to_owned(),
-            Kind::Text(_) => "quoted string".to_owned(),
-            Kind::Number(_) => "number".to_owned(),
-            Kind::Bind(_) | Kind::CollectionBind(_) => "bind parameter".to_owned(),
-            Kind::Sign(sign) => format!("'{sign}'"),
+            Kind::End => "end of query string",
+            Kind::Word(word) => word.shown(),
+            _ if at_least => "at least modifier",
+            Kind::Name(_) | Kind::QuotedName(_) => "identifier",
+            Kind::Text(_) => "quoted string",
+            Kind::Number(Value::Double(_)) => "number",
+            Kind::Number(_) => "integer number",
+            Kind::Bind(_) => "bind parameter",
+            Kind::CollectionBind(_) => "bind data source parameter",
+            Kind::Sign(sign) => shown_sign(sign),
         };
         let comma = if wanted.is_empty() { "" } else { ", " };
-        Err(syntax_error(self.text, token.start, &format!("unexpected {what}{comma}{wanted}")))
+        Err(fault(
+            self.text,
+            token.start,
+            &format!("syntax error, unexpected {what}{comma}{wanted}"),
+        ))
+    }
+
+    /// Error 1501 with words of its own, at the next token.
+    pub(super) fn wrong<T>(&self, what: &str) -> Result<T> {
+        Err(fault(self.text, self.tokens[self.at].start, what))
     }
 
     /// A name.
@@ -177,6 +198,16 @@ impl Parser<'_> {
             return Ok(Source::Bind(name));
         }
         Ok(Source::Name(self.name()?))
+    }
+
+    /// The same where a value bind names a collection too (`WITH`, edge collections).
+    pub(super) fn source_or_value_bind(&mut self) -> Result<Source> {
+        if let Kind::Bind(name) = self.peek() {
+            let name = name.clone();
+            self.advance();
+            return Ok(Source::ValueBind(name));
+        }
+        self.source()
     }
 
     /// Sets the height of what was built over children up to `below` high; 1524 when too high.
@@ -253,7 +284,7 @@ impl Parser<'_> {
         if negated {
             return Ok(match self.peek_at(ahead + 1) {
                 Kind::Word(Word::In) if !self.no_in => Some((6, word, Binary::NotIn, ahead)),
-                Kind::Word(Word::Like) if word.is_none() => Some((5, None, Binary::NotLike, 0)),
+                Kind::Word(Word::Like) => Some((5, word, Binary::NotLike, ahead)),
                 _ => None,
             });
         }
@@ -274,9 +305,9 @@ impl Parser<'_> {
             Some(Word::None) => Some(Quantifier::None),
             Some(_) => {
                 let count = self.at_least_count()?;
-                let negated_in = *self.peek() == Kind::Word(Word::Not)
-                    && *self.peek_at(1) == Kind::Word(Word::In);
-                let good = negated_in || infix(self.peek()).is_some_and(|(_, o)| comparison(o));
+                let negated = *self.peek() == Kind::Word(Word::Not)
+                    && matches!(self.peek_at(1), Kind::Word(Word::In | Word::Like));
+                let good = negated || infix(self.peek()).is_some_and(|(_, o)| comparison(o));
                 if !good {
                     return self.unexpected("expecting a comparison operator");
                 }
@@ -297,7 +328,7 @@ impl Parser<'_> {
     /// Skips the operator's own tokens and says which it is.
     fn finish_operator(&mut self, seen: Binary, quantified: bool) -> Binary {
         let operator = if self.word(Word::Not) {
-            if seen == Binary::NotLike { Binary::NotLike } else { Binary::NotIn }
+            if *self.peek() == Kind::Word(Word::Like) { Binary::NotLike } else { Binary::NotIn }
         } else if quantified {
             infix(self.peek()).map_or(seen, |(_, operator)| operator)
         } else {
@@ -465,7 +496,8 @@ impl Parser<'_> {
         Ok(Some(value))
     }
 
-    fn primary(&mut self) -> Result<Expr> {
+    /// A constant, a name, a bind, a call, or something in brackets.
+    pub(super) fn primary(&mut self) -> Result<Expr> {
         self.height = 1;
         let literal = |p: &mut Self, value| {
             p.advance();
@@ -524,7 +556,7 @@ impl Parser<'_> {
                     break;
                 }
             }
-            items.push(if self.starts_statement() {
+            items.push(if close == ")" && self.starts_statement() {
                 Expr::Subquery(Box::new(self.body()?))
             } else {
                 self.expression()?
