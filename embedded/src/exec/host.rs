@@ -172,12 +172,7 @@ impl Executor<'_> {
         if collection.is_some_and(|wanted| **wanted != *name) {
             return Ok(Value::Null);
         }
-        let Some(collection) = self.database.collections.get(name) else {
-            return Err(Error::new(
-                Code::DataSourceNotFound,
-                format!("collection or view not found: {name}"),
-            ));
-        };
+        let Some(collection) = self.database.collections.get(name) else { return Ok(Value::Null) };
         Ok(self.transaction.get(collection, key)?.unwrap_or_default())
     }
 }

@@ -8,7 +8,7 @@ use crate::expr::{DataCall, Expansion, Expr, ObjectKey, Quantifier, Question, fo
 pub(super) use crate::functions::arity as check_arity;
 use crate::functions::{function, refused};
 use crate::schema::Metric;
-use crate::syntax::{self, Key, Name, Source, Unary};
+use crate::syntax::{self, Binary, Key, Name, Source, Unary};
 use crate::value::Value;
 
 impl Builder<'_> {
@@ -34,7 +34,12 @@ impl Builder<'_> {
             Ast::Index(base, index) => {
                 let base = Box::new(self.expression(base)?);
                 match self.expression(index)? {
-                    Expr::Const(Value::String(name)) => Expr::Attribute(base, name),
+                    // A text of a number may be a place in a list.
+                    Expr::Const(Value::String(name))
+                        if !name.starts_with(|c: char| c.is_ascii_digit()) =>
+                    {
+                        Expr::Attribute(base, name)
+                    }
                     index => Expr::Index(base, Box::new(index)),
                 }
             }
@@ -85,7 +90,7 @@ impl Builder<'_> {
                 Expr::Subquery(self.plan.subqueries.len() - 1)
             }
         };
-        Ok(fold(compiled))
+        fold(compiled)
     }
 
     /// Several expressions, in order.
@@ -117,7 +122,7 @@ impl Builder<'_> {
             Key::Bind(bind) => path_of_bind(bind, &self.structural(bind)?)?,
             Key::Computed(_) => return Err(Error::of(Code::Internal)),
         };
-        Ok(names.into_iter().fold(base, |base, name| fold(Expr::Attribute(Box::new(base), name))))
+        names.into_iter().try_fold(base, |base, name| fold(Expr::Attribute(Box::new(base), name)))
     }
 
     fn object(&mut self, entries: &[(Key, syntax::Expr)]) -> Result<Vec<(ObjectKey, Expr)>> {

@@ -7,6 +7,7 @@ mod graphs;
 mod permissions;
 mod queries;
 mod read_only;
+mod services;
 mod transactions;
 mod transport;
 mod vectors;
