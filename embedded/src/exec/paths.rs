@@ -121,21 +121,22 @@ impl<'q> Executor<'q> {
         if !self.is_there(&start)? || !self.is_there(&target)? {
             return Ok(Flow::More);
         }
-        let mut quest =
-            Quest {
-                traversal,
-                start,
-                target,
-                onwards: HashMap::new(),
-                backwards: HashMap::new(),
-                edges: 0,
-                held: 0,
-            };
+        let mut quest = Quest {
+            traversal,
+            start,
+            target,
+            onwards: HashMap::new(),
+            backwards: HashMap::new(),
+            edges: 0,
+            held: 0,
+        };
         let flow = match traversal.search {
             PathSearch::KPaths => self.k_paths(&mut quest, pass, at, row),
             PathSearch::AllShortest => self.all_shortest(&mut quest, pass, at, row),
             PathSearch::KShortest => self.k_shortest(&mut quest, pass, at, row),
-            PathSearch::Shortest | PathSearch::Traversal => self.shortest(&mut quest, pass, at, row),
+            PathSearch::Shortest | PathSearch::Traversal => {
+                self.shortest(&mut quest, pass, at, row)
+            }
         };
         self.budget.let_go(quest.held);
         flow
@@ -251,11 +252,8 @@ impl<'q> Executor<'q> {
             let (mut met, mut next) = (None, Vec::new());
             for here in std::mem::take(&mut sides[usize::from(back)].0) {
                 self.budget.row()?;
-                let hops = if back {
-                    self.hops_back(quest, &here)?
-                } else {
-                    self.hops(quest, &here)?
-                };
+                let hops =
+                    if back { self.hops_back(quest, &here)? } else { self.hops(quest, &here)? };
                 for hop in hops.iter() {
                     let leaves_start = if back { hop.to == *from } else { here == *from };
                     let banned = leaves_start && not_first.contains(edge_id(hop));
@@ -464,7 +462,10 @@ impl<'q> Executor<'q> {
     }
 
     /// Every path to the target whose steps are let through, depth first.
-    #[allow(clippy::too_many_arguments, reason = "the place of the node and the bounds of the walk")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the place of the node and the bounds of the walk"
+    )]
     fn walk(
         &mut self,
         quest: &mut Quest<'q>,

@@ -1,15 +1,17 @@
 //! Statements: each becomes one node or a few, in the order of the text.
 
-use super::near;
 use super::compile::unknown_function;
+use super::near;
 use super::node::{Aggregate, Collect, Into, Node, Pipeline, Plan, Write, WriteKind};
 use super::rules;
 use super::scope::Builder;
 use crate::error::{Code, Error, Result};
 use crate::expr::{Expr, Register};
-use crate::schema::Database;
 use crate::functions::{function, refused};
-use crate::syntax::{self, Binary, Body, Key, Mentions, Name, Pattern, SortDirection, Source, Statement};
+use crate::schema::Database;
+use crate::syntax::{
+    self, Binary, Body, Key, Mentions, Name, Pattern, SortDirection, Source, Statement,
+};
 use crate::txn::OverwriteMode;
 use crate::value::{Object, Value};
 
@@ -17,8 +19,15 @@ use crate::value::{Object, Value};
 const NODES_MAX: usize = 1000;
 
 /// Plans a query. Only binds that shape it are read: collections, attribute names, options.
-pub fn plan(body: &Body, database: &Database, binds: &Object) -> Result<Plan> {
-    let mut builder = Builder::new(database, binds);
+///
+/// Only rules that are `allowed` by name run.
+pub fn plan(
+    body: &Body,
+    database: &Database,
+    binds: &Object,
+    allowed: &dyn Fn(&str) -> bool,
+) -> Result<Plan> {
+    let mut builder = Builder::new(database, binds, allowed);
     for source in &body.with {
         let name = builder.source_name(source)?;
         let collection = builder.collection(&name)?;
@@ -52,7 +61,7 @@ impl Builder<'_> {
         self.variables.truncate(seen);
         self.level = outer;
         let mut pipeline = Pipeline { nodes, stages: Vec::new() };
-        rules::improve(&mut pipeline, &mut self.plan)?;
+        rules::improve(&mut pipeline, &mut self.plan, self.allowed)?;
         Ok(pipeline)
     }
 
@@ -92,9 +101,7 @@ impl Builder<'_> {
             Statement::Sort(keys) => {
                 let keys: Vec<(Expr, bool)> = keys
                     .iter()
-                    .map(|(key, direction)| {
-                        Ok((self.expression(key)?, self.descends(direction)?))
-                    })
+                    .map(|(key, direction)| Ok((self.expression(key)?, self.descends(direction)?)))
                     .collect::<Result<_>>()?;
                 let keys: Vec<_> =
                     keys.into_iter().filter(|(key, _)| !matches!(key, Expr::Const(_))).collect();
@@ -415,7 +422,7 @@ impl Builder<'_> {
         });
         nodes.push(Node::Return { value: Expr::Register(old), distinct: false });
         let mut lookup = Pipeline { nodes, stages: Vec::new() };
-        rules::improve(&mut lookup, &mut self.plan)?;
+        rules::improve(&mut lookup, &mut self.plan, self.allowed)?;
         self.forget_old_and_new();
         let insert = self.expression(&upsert.insert)?;
         self.declare_again("OLD", Expr::Register(old));

@@ -68,8 +68,7 @@ impl Builder<'_> {
         for name in &options.vertex_collections {
             self.collection(name)?;
         }
-        let of_paths =
-            !matches!(traversal.search, PathSearch::Traversal | PathSearch::Shortest);
+        let of_paths = !matches!(traversal.search, PathSearch::Traversal | PathSearch::Shortest);
         let [mut vertex, edge, mut path] = self.emitted(&traversal.variables)?;
         if of_paths {
             path = vertex.take();

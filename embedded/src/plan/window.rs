@@ -10,11 +10,7 @@ use crate::value::Value;
 
 impl Builder<'_> {
     /// The nodes of a `WINDOW`: over a range the rows are sorted by it first.
-    pub(super) fn window(
-        &mut self,
-        window: &syntax::Window,
-        nodes: &mut Vec<Node>,
-    ) -> Result<()> {
+    pub(super) fn window(&mut self, window: &syntax::Window, nodes: &mut Vec<Node>) -> Result<()> {
         let mut range = None;
         if let Some(written) = &window.range {
             let value = self.expression(written)?;

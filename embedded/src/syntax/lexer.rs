@@ -30,10 +30,7 @@ pub(super) fn fault(text: &str, at: usize, what: &str) -> Error {
     let near: String = text[at.min(text.len())..].chars().take(NEAR_CHARS_MAX).collect();
     let dots =
         if text[at.min(text.len())..].chars().nth(NEAR_CHARS_MAX).is_some() { "..." } else { "" };
-    Error::new(
-        Code::QueryParse,
-        format!("{what} near '{near}{dots}' at position {line}:{column}"),
-    )
+    Error::new(Code::QueryParse, format!("{what} near '{near}{dots}' at position {line}:{column}"))
 }
 
 /// How much of the text an error shows.

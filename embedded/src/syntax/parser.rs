@@ -162,7 +162,11 @@ impl Parser<'_> {
             Kind::Sign(sign) => shown_sign(sign),
         };
         let comma = if wanted.is_empty() { "" } else { ", " };
-        Err(fault(self.text, token.start, &format!("syntax error, unexpected {what}{comma}{wanted}")))
+        Err(fault(
+            self.text,
+            token.start,
+            &format!("syntax error, unexpected {what}{comma}{wanted}"),
+        ))
     }
 
     /// Error 1501 with words of its own, at the next token.

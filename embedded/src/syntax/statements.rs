@@ -91,9 +91,8 @@ impl Parser<'_> {
             Word::Filter => Statement::Filter(self.expression()?),
             Word::Return => {
                 let distinct = self.word(Word::Distinct);
-                let loops = |s: &Statement| {
-                    matches!(s, Statement::For { .. } | Statement::Traversal(_))
-                };
+                let loops =
+                    |s: &Statement| matches!(s, Statement::For { .. } | Statement::Traversal(_));
                 if distinct && !out.iter().any(loops) {
                     return self.wrong("cannot use DISTINCT modifier on top-level query element");
                 }
@@ -275,9 +274,8 @@ impl Parser<'_> {
             }
         }
         self.expect_word(Word::In)?;
-        let along = |p: &Self| {
-            matches!(p.peek(), Kind::Word(Word::Outbound | Word::Inbound | Word::Any))
-        };
+        let along =
+            |p: &Self| matches!(p.peek(), Kind::Word(Word::Outbound | Word::Inbound | Word::Any));
         let mut source = None;
         if !along(self) {
             let read = self.expression()?;
@@ -310,8 +308,7 @@ impl Parser<'_> {
             && !self.is_soft(0, "OPTIONS")
             && *self.peek_at(1) == Kind::Sign("{")
         {
-            let what =
-                format!("unexpected qualifier '{word}', expecting 'SEARCH' or 'OPTIONS'");
+            let what = format!("unexpected qualifier '{word}', expecting 'SEARCH' or 'OPTIONS'");
             return self.wrong(&what);
         }
         let options = self.options()?;
@@ -391,9 +388,7 @@ impl Parser<'_> {
     fn graph_name(&mut self) -> Result<Expr> {
         let name = match self.peek() {
             Kind::Text(name) => Expr::Literal(Value::String(name.clone())),
-            Kind::Name(name) | Kind::QuotedName(name) => {
-                Expr::Literal(Value::String(name.clone()))
-            }
+            Kind::Name(name) | Kind::QuotedName(name) => Expr::Literal(Value::String(name.clone())),
             Kind::Bind(name) => Expr::Bind(name.clone()),
             Kind::CollectionBind(name) => Expr::Bind(Name::from(format!("@{name}"))),
             _ => return self.unexpected(""),
@@ -510,9 +505,8 @@ impl Parser<'_> {
                 }
             }
         }
-        let empty = collect.keys.is_empty()
-            && collect.aggregates.is_empty()
-            && collect.count.is_none();
+        let empty =
+            collect.keys.is_empty() && collect.aggregates.is_empty() && collect.count.is_none();
         if empty {
             return self.unexpected("");
         }
@@ -537,9 +531,8 @@ impl Parser<'_> {
     fn check_bounds(&self, bounds: &Expr) -> Result<()> {
         let Expr::Object(entries) = bounds else { return self.unexpected("") };
         if entries.is_empty() {
-            return self.wrong(
-                "At least one WINDOW bound must be specified ('preceding'/'following')",
-            );
+            return self
+                .wrong("At least one WINDOW bound must be specified ('preceding'/'following')");
         }
         for (at, (key, _)) in entries.iter().enumerate() {
             let Key::Name(name) = key else { return self.unexpected("") };

@@ -121,13 +121,29 @@ fn faults_name_their_place() {
         ("FOR [v] IN ANY 'a/1' e RETURN v", Code::QueryParse, "Traversal does not support array"),
         ("FOR v IN 1..2 ANY SHORTEST_PATH a TO b e RETURN v", Code::QueryParse, "syntax error"),
         ("FOR p, q IN ANY K_PATHS a TO b e RETURN p", Code::QueryParse, "K_PATHS only has one"),
-        ("FOR p IN ANY K_PATHS a AS b e RETURN p", Code::QueryParse, "qualifier 'AS', expecting 'TO'"),
-        ("FOR x IN y WINDOW {} AGGREGATE a = SUM(x) RETURN a", Code::QueryParse, "At least one WINDOW"),
-        ("FOR x IN y WINDOW {up: 1} AGGREGATE a = SUM(x) RETURN a", Code::QueryParse, "attribute 'up'"),
+        (
+            "FOR p IN ANY K_PATHS a AS b e RETURN p",
+            Code::QueryParse,
+            "qualifier 'AS', expecting 'TO'",
+        ),
+        (
+            "FOR x IN y WINDOW {} AGGREGATE a = SUM(x) RETURN a",
+            Code::QueryParse,
+            "At least one WINDOW",
+        ),
+        (
+            "FOR x IN y WINDOW {up: 1} AGGREGATE a = SUM(x) RETURN a",
+            Code::QueryParse,
+            "attribute 'up'",
+        ),
         ("FOR x IN y COLLECT INTO g RETURN g", Code::QueryParse, "syntax error"),
         ("FOR x IN y COLLECT AGGREGATE a = 1 RETURN a", Code::QueryParse, "syntax error"),
         ("UPSERT x INSERT {} UPDATE {} IN c", Code::QueryParse, "unexpected identifier"),
-        ("INSERT {} INTO c SETTINGS {}", Code::QueryParse, "qualifier 'SETTINGS', expecting 'OPTIONS'"),
+        (
+            "INSERT {} INTO c SETTINGS {}",
+            Code::QueryParse,
+            "qualifier 'SETTINGS', expecting 'OPTIONS'",
+        ),
         ("INSERT {} INTO c OPTIONS 1", Code::QueryParse, "'OPTIONS' have to be an object"),
     ] {
         let error = parse(text).expect_err(text);

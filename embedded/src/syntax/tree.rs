@@ -87,11 +87,8 @@ impl Builder {
     }
 
     fn reference(&self, name: &str, id: u64, subquery: bool) -> Value {
-        let more = [
-            ("name", name.into()),
-            ("id", id.into()),
-            ("subqueryReference", subquery.into()),
-        ];
+        let more =
+            [("name", name.into()), ("id", id.into()), ("subqueryReference", subquery.into())];
         with("reference", more, Vec::new())
     }
 
@@ -274,11 +271,8 @@ impl Builder {
         let variable = self.variable(&found);
         self.push("for", vec![variable, source(&upsert.into), nothing()]);
         let search = self.expression(&upsert.search);
-        let condition = if upsert.filter {
-            search
-        } else {
-            node("example", vec![self.name(&found), search])
-        };
+        let condition =
+            if upsert.filter { search } else { node("example", vec![self.name(&found), search]) };
         self.push("filter", vec![condition]);
         self.push("limit", vec![constant(0_i64), constant(1_i64)]);
         let below = vec![self.name(&found)];
@@ -407,7 +401,8 @@ impl Builder {
             Expr::Binary(operator, a, b) => self.binary(*operator, a, b),
             Expr::Quantified(quantifier, operator, a, b) => {
                 let kind = format!("array {}", word(*operator));
-                let below = vec![self.expression(a), self.expression(b), self.quantifier(quantifier)];
+                let below =
+                    vec![self.expression(a), self.expression(b), self.quantifier(quantifier)];
                 if matches!(operator, Binary::In | Binary::NotIn) {
                     return with(&kind, [("sorted", false.into())], below);
                 }
@@ -472,9 +467,7 @@ impl Builder {
                     Binary::In | Binary::NotIn => {
                         with(word(operator), [("sorted", false.into())], below)
                     }
-                    Binary::Equal => {
-                        with(word(operator), [("excludesNull", false.into())], below)
-                    }
+                    Binary::Equal => with(word(operator), [("excludesNull", false.into())], below),
                     _ => node(word(operator), below),
                 }
             }
