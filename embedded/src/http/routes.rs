@@ -233,6 +233,7 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("DELETE", ["_api", "cursor", id]) => cursor_calls::remove(call, id),
         ("POST", ["_api", "explain"]) => queries::explain(call),
         ("POST", ["_api", "query"]) => queries::parse(call),
+        ("GET", ["_api", "query", "rules"]) => Ok(queries::rules()),
         ("GET", ["_api", "query", "current"]) => running::current(call),
         ("GET", ["_api", "query", "slow"]) => running::slow(call),
         ("DELETE", ["_api", "query", "slow"]) => running::clear_slow(call),

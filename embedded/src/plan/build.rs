@@ -19,8 +19,15 @@ use crate::value::{Object, Value};
 const NODES_MAX: usize = 1000;
 
 /// Plans a query. Only binds that shape it are read: collections, attribute names, options.
-pub fn plan(body: &Body, database: &Database, binds: &Object) -> Result<Plan> {
-    let mut builder = Builder::new(database, binds);
+///
+/// Only rules that are `allowed` by name run.
+pub fn plan(
+    body: &Body,
+    database: &Database,
+    binds: &Object,
+    allowed: &dyn Fn(&str) -> bool,
+) -> Result<Plan> {
+    let mut builder = Builder::new(database, binds, allowed);
     for source in &body.with {
         let name = builder.source_name(source)?;
         let collection = builder.collection(&name)?;
@@ -54,7 +61,7 @@ impl Builder<'_> {
         self.variables.truncate(seen);
         self.level = outer;
         let mut pipeline = Pipeline { nodes, stages: Vec::new() };
-        rules::improve(&mut pipeline, &mut self.plan)?;
+        rules::improve(&mut pipeline, &mut self.plan, self.allowed)?;
         Ok(pipeline)
     }
 
@@ -415,7 +422,7 @@ impl Builder<'_> {
         });
         nodes.push(Node::Return { value: Expr::Register(old), distinct: false });
         let mut lookup = Pipeline { nodes, stages: Vec::new() };
-        rules::improve(&mut lookup, &mut self.plan)?;
+        rules::improve(&mut lookup, &mut self.plan, self.allowed)?;
         self.forget_old_and_new();
         let insert = self.expression(&upsert.insert)?;
         self.declare_again("OLD", Expr::Register(old));

@@ -8,7 +8,7 @@ use crate::expr::{DataCall, Expansion, Expr, ObjectKey, Quantifier, Question, fo
 pub(super) use crate::functions::arity as check_arity;
 use crate::functions::{function, refused};
 use crate::schema::Metric;
-use crate::syntax::{self, Binary, Key, Name, Source, Unary};
+use crate::syntax::{self, Key, Name, Source, Unary};
 use crate::value::Value;
 
 impl Builder<'_> {

@@ -320,7 +320,8 @@ impl Printer<'_> {
     }
 }
 
-fn traversal_options(traversal: &Traversal) -> Value {
+/// `options` of a traversal.
+pub(super) fn traversal_options(traversal: &Traversal) -> Value {
     let order = match traversal.order {
         Order::DepthFirst => "dfs",
         Order::BreadthFirst => "bfs",

@@ -438,6 +438,21 @@ pub enum WriteKind {
     Upsert { lookup: Pipeline, insert: Expr, update: Expr, replace: bool },
 }
 
+impl Aggregate {
+    /// The server's name of it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Count => "LENGTH",
+            Self::Min => "MIN",
+            Self::Max => "MAX",
+            Self::Sum => "SUM",
+            Self::Average => "AVERAGE",
+            Self::OfList(name) => name,
+            Self::Push => "PUSH",
+        }
+    }
+}
+
 impl Node {
     /// ArangoDB's name of the node.
     pub fn type_name(&self) -> &'static str {
@@ -569,7 +584,8 @@ impl SearchCall {
 }
 
 impl Lookup {
-    fn expressions(&self) -> Vec<&Expr> {
+    /// What it looks for.
+    pub(super) fn expressions(&self) -> Vec<&Expr> {
         let bounds = [self.lower.as_ref(), self.upper.as_ref()]
             .into_iter()
             .flatten()
