@@ -21,8 +21,8 @@ use crate::storage::{Batch, Bytes, FjallStore, Store};
 use crate::text::{Views, definitions};
 use crate::tick::Ticker;
 use crate::txn::{
-    Beginning, Clock, CollectionLocks, Declared, Locks, Registry, Resources, Transaction, Vectors,
-    revision_text, whole,
+    Beginning, Clock, CollectionLocks, Declared, Locks, Registry, RegistrySettings, Resources,
+    Transaction, Vectors, revision_text, whole,
 };
 use crate::value::Value;
 
@@ -38,6 +38,9 @@ pub struct Options {
     pub stream_lock_wait_ms: u64,
     /// Bytes that one stream transaction may write (ArangoDB: 512 MiB).
     pub stream_size_bytes_max: u64,
+    /// Whether the commit of a stream transaction that has been idle too long is answered with success, although it is
+    /// aborted. arangod can do so when the commit comes just before its collector; clients are tested with it.
+    pub late_commit_lies: bool,
     /// Whether vector indexes may be made (ArangoDB: `--vector-index`).
     pub vector_index: bool,
     /// Release whose answers are given.
@@ -64,6 +67,7 @@ impl Default for Options {
             stream_idle_ms: 60_000,
             stream_lock_wait_ms: 8_000,
             stream_size_bytes_max: 512 << 20,
+            late_commit_lies: false,
             vector_index: false,
             release: Release::LATEST,
             role: Role::Single,
@@ -125,11 +129,12 @@ impl Engine {
         });
         let catalog = Arc::new(Catalog::load(&*snapshot, options.release)?);
         drop(snapshot);
-        let streams = Arc::new(Registry::new(
-            options.stream_idle_ms,
-            options.stream_lock_wait_ms,
-            options.stream_size_bytes_max,
-        ));
+        let streams = Arc::new(Registry::new(RegistrySettings {
+            idle_ms: options.stream_idle_ms,
+            lock_wait_ms: options.stream_lock_wait_ms,
+            size_bytes_max: options.stream_size_bytes_max,
+            late_commit_lies: options.late_commit_lies,
+        }));
         let mut engine = Self {
             resources,
             catalog,
@@ -165,15 +170,15 @@ impl Engine {
         self.resources.clock.id()
     }
 
-    /// The highest numeric key of a collection that its generator knows of; after a restart only those that were given.
-    pub fn last_key(&self, collection: u64) -> u64 {
-        let known = self.resources.last_keys.lock().expect("only moves inside");
-        let stored = || {
-            let key = Key::LastKey(collection).bytes();
-            let value = self.resources.store.snapshot().get(Space::Meta, &key).ok()??;
-            local_id_of_value(&value).ok()
-        };
-        known.get(&collection).copied().or_else(stored).unwrap_or(0)
+    /// The last number that was made or given as a key of the collection; 0 without any.
+    pub fn last_key(&self, collection: u64) -> Result<u64> {
+        let last_keys = self.resources.last_keys.lock().expect("only moves inside");
+        if let Some(last) = last_keys.get(&collection) {
+            return Ok(*last);
+        }
+        let stored =
+            self.resources.store.snapshot().get(Space::Meta, &Key::LastKey(collection).bytes())?;
+        stored.map_or(Ok(0), |value| local_id_of_value(&value))
     }
 
     /// A revision above all before it, as it is shown.

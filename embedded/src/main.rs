@@ -99,6 +99,15 @@ struct Serve {
     /// Milliseconds after which an unused stream transaction is aborted
     #[arg(long, value_name = "N", default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(1..=120_000))]
     stream_idle_ms: u64,
+
+    /// Milliseconds that an operation waits for another one of the same stream transaction
+    #[arg(long, value_name = "N", default_value_t = 8_000, value_parser = clap::value_parser!(u64).range(..=120_000))]
+    stream_lock_wait_ms: u64,
+
+    /// Answer the commit of a stream transaction that has been idle too long with success, although it is aborted: arangod
+    /// can do so, and clients are tested with it
+    #[arg(long)]
+    late_commit_lies: bool,
 }
 
 /// What ends the program, with its exit code and a sentence for the user.
@@ -132,6 +141,8 @@ fn run(settings: &Serve) -> Result<(), Failure> {
     let jwt_secret = settings.jwt_secret_file.as_deref().map(read_secret).transpose()?;
     let options = Options {
         stream_idle_ms: settings.stream_idle_ms,
+        stream_lock_wait_ms: settings.stream_lock_wait_ms,
+        late_commit_lies: settings.late_commit_lies,
         vector_index: settings.vector_index,
         release: settings.compat,
         role: settings.role,

@@ -157,12 +157,7 @@ fn to_sharding(value: &Value) -> Result<Option<Sharding>> {
 }
 
 fn of_validation(validation: &Validation) -> Value {
-    let level = match validation.level {
-        ValidationLevel::None => "none",
-        ValidationLevel::New => "new",
-        ValidationLevel::Moderate => "moderate",
-        ValidationLevel::Strict => "strict",
-    };
+    let level = validation.level.name();
     object([
         ("rule", validation.rule.clone()),
         ("level", level.into()),

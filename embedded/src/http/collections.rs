@@ -41,7 +41,11 @@ pub(super) fn unique_id(collection: &Collection) -> String {
 }
 
 /// The long form; `more` are attributes that only some answers have.
-pub(super) fn properties_of(call: &Call<'_>, collection: &Collection, more: &Value) -> Value {
+pub(super) fn properties_of(
+    call: &Call<'_>,
+    collection: &Collection,
+    more: &Value,
+) -> Result<Value> {
     let mut all = Object::with_capacity(24);
     if let Some(more) = more.as_object() {
         for (name, value) in more.iter() {
@@ -65,7 +69,7 @@ pub(super) fn properties_of(call: &Call<'_>, collection: &Collection, more: &Val
         "isSystem" => collection.is_system,
         "internalValidatorType" => 0_i64,
         "globallyUniqueId" => unique_id(collection),
-        "keyOptions" => body::key_options_of(collection, call.engine().last_key(collection.id)),
+        "keyOptions" => body::key_options_of(collection, call.engine().last_key(collection.id)?),
         "computedValues" => collection.computed_values.clone(),
         "objectId" => collection.id.to_string(),
     };
@@ -75,7 +79,7 @@ pub(super) fn properties_of(call: &Call<'_>, collection: &Collection, more: &Val
         }
     }
     cluster::show(collection, &mut all);
-    Value::object(all)
+    Ok(Value::object(all))
 }
 
 /// An answer below a collection carries where it was asked, as the server's does.
@@ -107,7 +111,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
         return Err(Error::of(Code::DuplicateName));
     }
     let made = call.engine().create_collection(call.db(), collection)?;
-    Ok(Reply::ok(200, properties_of(call, &made, &Value::Null)))
+    Ok(Reply::ok(200, properties_of(call, &made, &Value::Null)?))
 }
 
 /// `GET /_api/collection/C`
@@ -119,7 +123,7 @@ pub(super) fn brief(call: &Call<'_>, name: &str) -> Result<Reply> {
 /// `GET /_api/collection/C/properties`
 pub(super) fn properties(call: &Call<'_>, name: &str) -> Result<Reply> {
     let collection = call.permitted(name, Level::Read)?;
-    Ok(located(call, Reply::ok(200, properties_of(call, &collection, &Value::Null))))
+    Ok(located(call, Reply::ok(200, properties_of(call, &collection, &Value::Null)?)))
 }
 
 /// `PUT /_api/collection/C/properties`
@@ -132,7 +136,7 @@ pub(super) fn change(call: &Call<'_>, name: &str) -> Result<Reply> {
             cluster::change(collection, &given)?;
             body::change(collection, &given)
         })?;
-    Ok(located(call, Reply::ok(200, properties_of(call, &changed, &Value::Null))))
+    Ok(located(call, Reply::ok(200, properties_of(call, &changed, &Value::Null)?)))
 }
 
 /// `PUT /_api/collection/C/rename`

@@ -40,9 +40,8 @@ fn shown(
     all.insert("name", index.name.as_str().into());
     all.insert("sparse", index.sparse.into());
     all.insert("unique", index.unique.into());
-    let estimated = matches!(index.definition.attribute("estimates"), Value::Bool(true));
-    if index.unique || estimated {
-        // It is not measured: as of a collection in which every value is another.
+    // Not measured: 1 is what an index has while nothing repeats.
+    if index.unique || index.kind == IndexKind::Edge || estimates(index) {
         all.insert("selectivityEstimate", Value::Int(1));
     }
     let release = call.database.release;
@@ -66,6 +65,11 @@ fn shown(
         }
     }
     Ok(Value::object(all))
+}
+
+/// Whether the definition asks for an estimate of how selective the index is.
+fn estimates(index: &Index) -> bool {
+    matches!(index.definition.attribute("estimates"), Value::Bool(true))
 }
 
 /// The name under which the one shard of a collection is told: its own on a single server.

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Connections served at once on one listener; more wait in the socket's backlog.
 pub(super) const CONNECTIONS_MAX: usize = 1024;
+/// Connections of one listener that have a thread and an event loop (some four descriptors) of their own; the others share one.
+pub(super) const CONNECTION_THREADS_MAX: usize = 64;
 /// Requests that do engine work at once; each occupies one blocking thread.
 pub(super) const WORKERS_MAX: usize = 128;
 /// Begins of stream transactions at once; they may wait long for locks, so they have their own threads.
@@ -48,8 +50,6 @@ pub(super) const BATCH_SIZE_DEFAULT: usize = 1000;
 /// Longest `ttl` of a cursor in seconds.
 pub(super) const CURSOR_TTL_S_MAX: f64 = 3600.0;
 
-/// How long a single document write waits for another writer of the same key before 409/1200.
-pub(super) const DOCUMENT_LOCK_WAIT_MS: u64 = 1000;
 /// Elements of a document array in one request.
 pub(super) const ARRAY_MAX: usize = 1_000_000;
 /// Documents read at once by a scan of the front (truncate in a transaction, checksum).

@@ -23,7 +23,7 @@ pub(super) fn query_of(body: &Value) -> Result<Query> {
     };
     let binds = match body.attribute("bindVars") {
         Value::Null => Object::new(),
-        Value::Object(binds) => (*binds).clone(),
+        Value::Object(binds) => std::sync::Arc::unwrap_or_clone(binds),
         _ => return Err(Error::new(Code::BadParameter, "'bindVars' must be an object")),
     };
     let options = body.attribute("options");

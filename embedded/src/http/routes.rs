@@ -16,8 +16,8 @@ use super::request::Request;
 use super::server::Mode;
 use super::{
     admin, analyzers, cluster, collection_data, collections, cursor_calls, databases, documents,
-    faults, graph_data, graphs, import, indexes, jobs, queries, running, server_calls, tokens,
-    transactions, user_calls, views,
+    expected, faults, graph_data, graphs, import, indexes, jobs, queries, running, server_calls,
+    tokens, transactions, user_calls, views,
 };
 
 /// Where the web interface would be; drivers only look at the `Server` header of this answer.
@@ -205,6 +205,10 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
 
         ("POST", ["_api", "import"]) => import::import(call),
 
+        ("POST" | "PUT" | "PATCH" | "DELETE", ["_api", "document"]) => {
+            Err(documents::no_collection(call))
+        }
+        ("GET", ["_api", "document", c]) => Err(super::call::not_found(c)),
         ("POST", ["_api", "document", c]) => documents::insert(call, c),
         ("PUT", ["_api", "document", c]) => documents::replace_many(call, c),
         ("PATCH", ["_api", "document", c]) => documents::update_many(call, c),
@@ -240,7 +244,7 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("GET", ["_api", "transaction"]) => Ok(transactions::all(call)),
         ("GET", ["_api", "transaction", id]) => transactions::status(call, id),
         ("PUT", ["_api", "transaction", id]) => transactions::commit(call, id),
-        ("DELETE", ["_api", "transaction", "write"]) => transactions::abort_writing(call),
+        ("DELETE", ["_api", "transaction", "write"]) => Ok(transactions::abort_writing(call)),
         ("DELETE", ["_api", "transaction", id]) => transactions::abort(call, id),
         ("POST", ["_api", "transaction"]) => Err(Error::unsupported("JavaScript transactions")),
 
@@ -276,7 +280,7 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("DELETE", ["_api", "gharial", g, kind @ ("vertex" | "edge"), c, key]) => graph_data::remove(call, g, kind, c, key),
         ("GET", ["_api", "edges", c]) => graph_data::edges(call, c),
 
-        _ => Err(unknown(path)),
+        _ => Err(expected::expected(method, path).unwrap_or_else(|| unknown(path))),
     }
 }
 

@@ -83,8 +83,11 @@ pub fn prepare(database: &Database, query: &Query) -> Result<Prepared> {
         Some(plan) => plan,
         None => {
             let body = parse(&query.text).map_err(|error| in_aql(error, "while parsing"))?;
-            let made = plan(&body, database, &query.binds)
-                .map_err(|error| in_aql(error, "while parsing"))?;
+            let made = plan(&body, database, &query.binds).map_err(|error| match error.code {
+                // Collections are looked up behind the parser; the server says this without naming a phase.
+                Code::DataSourceNotFound => error,
+                _ => in_aql(error, "while parsing"),
+            })?;
             let made = Arc::new(made);
             cache::keep(&query.text, &made);
             made
