@@ -47,6 +47,7 @@ pub(super) fn improve(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<()> {
 /// What can only be said of the whole plan.
 pub(super) fn finish(plan: &mut Plan) -> Result<()> {
     plan.rules.sort_unstable();
+    use_vector_index::leave_out(plan);
     use_vector_index::check_none_left(plan)
 }
 
