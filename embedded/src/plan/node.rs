@@ -271,6 +271,8 @@ pub struct NearVector {
     pub filters: Vec<Expr>,
     /// Whether the index's stored values hold all that they ask for.
     pub covered: bool,
+    /// Attributes of the document that the query looks at, if it does not need the whole.
+    pub attributes: Option<Vec<String>>,
     /// Offset and count of the `LIMIT` behind it: so many documents are found.
     pub limit: (Expr, Expr),
 }

@@ -51,6 +51,7 @@ pub(super) fn improve(
 /// What can only be said of the whole plan.
 pub(super) fn finish(plan: &mut Plan) -> Result<()> {
     plan.rules.sort_unstable();
+    use_vector_index::leave_out(plan);
     use_vector_index::check_none_left(plan)
 }
 
