@@ -117,7 +117,7 @@ fn bent_requests_are_answered_or_cut_off_and_hurt_nobody_else() {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         let answer = String::from_utf8_lossy(&answer);
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 "), "{answer}");
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1."), "{answer}");
         assert!(!answer.contains("\"errorNum\":4,"), "{answer}");
     });
     assert_eq!(server.root().get("/_api/version").status, 200);
