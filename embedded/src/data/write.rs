@@ -1,11 +1,11 @@
 //! Insert, update, replace, remove: the document, its key, its revision and all its index entries in one overlay.
 
-use super::{keys, merge, validate};
+use super::{computed, keys, merge, validate, vectors};
 use crate::encode::{Key, Record, Space, is_head, is_too_deep, local_id_of_value};
 use crate::error::{Code, Error, Result};
 use crate::index::{Entry, entries};
 use crate::limits::DOCUMENT_BYTES_MAX;
-use crate::schema::{Collection, CollectionKind, Index};
+use crate::schema::{Collection, CollectionKind, Index, Sharding};
 use crate::storage::Snapshot;
 use crate::txn::{
     OverwriteMode, REVISIONS_DIFFER, State, Transaction, WriteOptions, Written, head, primary_key,
@@ -31,6 +31,10 @@ impl Transaction {
     pub fn insert(&self, c: &Collection, doc: &Value, o: &WriteOptions) -> Result<Written> {
         let collection = self.writable(c)?;
         let given = object_of(doc)?;
+        let sharding = collection.sharding.as_ref();
+        if sharding.is_some_and(Sharding::forbids_own_keys) && given.get("_key").is_some() {
+            return Err(Error::of(Code::ClusterMustNotSpecifyKey));
+        }
         let mut state = self.state()?;
         let key = keys::key_of(self.resources(), &mut state, collection, given)?;
         let found = self.find(&mut state, collection, &key, o)?;
@@ -193,6 +197,7 @@ impl Transaction {
                 document.push_new(name.clone(), value.clone());
             }
         }
+        computed::compute(collection, &mut document, "insert")?;
         self.put(state, collection, key, None, Next { revision, document }, o)
     }
 
@@ -214,6 +219,7 @@ impl Transaction {
         for (name, value) in given.iter().filter(|(name, _)| !is_head(name)) {
             document.push_new(name.clone(), value.clone());
         }
+        computed::compute(collection, &mut document, "replace")?;
         self.put(state, collection, key, Some(found), Next { revision, document }, o)
     }
 
@@ -234,6 +240,7 @@ impl Transaction {
         let old = found.document.as_object().expect("a stored document is an object");
         let mut document = merge::patched(old, given, o.keep_null, o.merge_objects);
         document.insert("_rev", crate::txn::revision_text(revision).into());
+        computed::compute(collection, &mut document, "update")?;
         self.put(state, collection, key, Some(found), Next { revision, document }, o)
     }
 
@@ -277,16 +284,23 @@ impl Transaction {
         o: &WriteOptions,
     ) -> Result<()> {
         let local = found.map_or_else(|| next.map_or(0, |next| next.revision), |found| found.local);
+        if let (Some(sharding), Some(found), Some(next)) = (&collection.sharding, found, next)
+            && sharding.differs(&found.document, &next.document)
+        {
+            return Err(Error::of(Code::ClusterMustNotChangeShardingAttributes));
+        }
+        let document = next.map(|next| &next.document);
+        let document = vectors::Document { key, local, is_there: found.is_some(), next: document };
         let (mut changes, mut vectors) = (Vec::new(), Vec::new());
         for index in &collection.indexes {
             let old = found.and_then(|found| found.document.as_object());
             let old = old.map_or(Ok(Vec::new()), |old| entries(collection, index, old, local))?;
             let new = next
                 .map_or(Ok(Vec::new()), |next| entries(collection, index, &next.document, local))?;
-            let document = next.map(|next| &next.document);
-            self.check_unique(state, (collection, index, key, document), &old, &new, o)?;
+            let shown = next.map(|next| &next.document);
+            self.check_unique(state, (collection, index, key, shown), &old, &new, o)?;
             changes.push((old, new));
-            vectors.extend(self.vector_change(state, index, document, local)?);
+            vectors.extend(self.vector_change(state, index, &document)?);
         }
         let record = next.map(|next| Record::write(next.revision, key, &next.document));
         if record.as_ref().is_some_and(|record| record.len() > DOCUMENT_BYTES_MAX) {

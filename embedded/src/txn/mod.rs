@@ -1,5 +1,6 @@
 //! Transactions: a snapshot, an overlay of own writes, locks where the first writer wins, and one commit.
 
+mod cells;
 mod clock;
 mod collection_locks;
 mod locks;
@@ -21,4 +22,4 @@ pub(crate) use registry::RegistrySettings;
 pub use registry::{Lent, Registry, StreamSettings};
 pub use transaction::Transaction;
 pub(crate) use transaction::{Beginning, Resources, State};
-pub(crate) use vectors::{InTraining, Vectors, Wanted, range, standing};
+pub(crate) use vectors::{InTraining, Vectors, Wanted, not_ready, range, standing};

@@ -73,6 +73,8 @@ pub struct Transaction {
 /// What changes while a transaction runs.
 pub(crate) struct State {
     pub(crate) snapshot: Arc<dyn Snapshot>,
+    /// The moment of vector lists that was noted before the snapshot was taken.
+    pub(super) seen: u64,
     pub(crate) overlay: Overlay,
     locks: Vec<LockKey>,
     held: Held,
@@ -126,7 +128,9 @@ impl Transaction {
                 *known = mode.max(*known);
             }
         }
+        let seen = resources.vectors.cells.moment();
         let state = State {
+            seen,
             snapshot: resources.store.snapshot(),
             overlay: Overlay::default(),
             locks: Vec::new(),
@@ -194,6 +198,7 @@ impl Transaction {
             return Ok(());
         }
         let ceilings = self.resources.clock.put_ceilings(&mut batch);
+        let _changing = self.resources.vectors.cells.changing(&batch);
         self.resources.store.commit(batch, wait_for_sync || state.sync)?;
         self.resources.clock.written(ceilings);
         Ok(())
@@ -284,12 +289,13 @@ impl Transaction {
         if state.snapshot.is_latest() {
             return Ok(true);
         }
+        let seen = self.resources.vectors.cells.moment();
         let newest = self.resources.store.snapshot();
         if !changed(&*state.snapshot, &*newest)? {
             return Ok(true);
         }
         if may_move && self.beginning.one_request && state.overlay.is_empty() {
-            state.snapshot = newest;
+            (state.snapshot, state.seen) = (newest, seen);
             return Ok(true);
         }
         Ok(false)
