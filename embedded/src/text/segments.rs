@@ -82,6 +82,12 @@ pub(super) fn open(directory: &Path) -> Result<(Index, Fields)> {
     if index.schema() != wanted {
         return Err(Error::new(Code::SystemError, "the segments have other fields"));
     }
+    // Readers trust what they read; a changed byte would give other rows.
+    let damaged = index.validate_checksum().map_err(failed)?;
+    if let Some(file) = damaged.iter().next() {
+        let text = format!("{} is damaged", directory.join(file).display());
+        return Err(Error::new(Code::SystemError, text));
+    }
     Ok((index, fields))
 }
 
