@@ -65,15 +65,11 @@ const TABLES: &[&[Function]] = &[
 
 /// Functions of the server that this engine refuses by name (501/9) instead of calling them unknown.
 const REFUSED: &[&str] = &[
-    "LEVENSHTEIN_MATCH",
-    "NGRAM_MATCH",
     "NGRAM_SIMILARITY",
     "NGRAM_POSITIONAL_SIMILARITY",
-    "OFFSET_INFO",
     "MINHASH",
     "MINHASH_COUNT",
     "MINHASH_ERROR",
-    "MINHASH_MATCH",
     "GEO_POINT",
     "GEO_MULTIPOINT",
     "GEO_POLYGON",

@@ -55,6 +55,13 @@ pub(super) fn need(call: &Call<'_>, name: &str) -> Result<()> {
     find(call, name)?.map(|_| ()).ok_or_else(|| bad(format!("unknown analyzer '{name}'")))
 }
 
+/// The features of an analyzer; 400/10 if there is none of that name.
+pub(super) fn features_of(call: &Call<'_>, name: &str) -> Result<Value> {
+    let found = find(call, name)?.ok_or_else(|| bad(format!("unknown analyzer '{name}'")))?;
+    let features = found.1.features.iter().map(|feature| Value::from(feature.as_str()));
+    Ok(features.collect::<Vec<_>>().into())
+}
+
 /// Names under `analyzers` and `analyzer` at any depth.
 pub(super) fn named_in(level: &Value) -> Vec<String> {
     let mut names = Vec::new();
@@ -169,7 +176,9 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
         Some((_, known)) => {
             let text = "Name collision detected while registering an arangosearch analyzer.";
             let (new, old) = (answer.to_json(), shown(&full, &known).to_json());
-            return Err(bad(format!("{text} Current definition is: {new} Previous definition was: {old}")));
+            return Err(bad(format!(
+                "{text} Current definition is: {new} Previous definition was: {old}"
+            )));
         }
     };
     Ok(Reply::json(status, &answer))

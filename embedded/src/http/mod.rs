@@ -29,6 +29,7 @@ mod threads;
 mod transactions;
 mod user_calls;
 mod vector_body;
+mod view_body;
 mod views;
 
 pub use admin::COMPATIBLE_VERSION;

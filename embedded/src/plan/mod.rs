@@ -16,7 +16,7 @@ pub use explain::explain;
 pub use node::{
     Aggregate, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order, Pipeline, Place,
     Plan, Quantity, ScorerKind, Search, SearchCall, Traversal, UniqueVertices, Used, UsedView,
-    ViewScorer, Write, WriteKind,
+    ViewScorer, ViewSource, Write, WriteKind,
 };
 pub use rules::writes;
 pub use traversal::{invalid_start, names_no_vertex};

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::terms;
 use crate::error::{Code, Error, Result};
-use crate::expr::{self, DataCall, Expansion, Expr, Host, ObjectKey, Question, Register, Row, eval};
+use crate::expr::{
+    self, DataCall, Expansion, Expr, Host, ObjectKey, Question, Register, Row, eval,
+};
 use crate::functions::{Warnings, function, refused};
 use crate::limits::{ANALYZER_ROWS_MAX, ANALYZER_STEPS_MAX};
 use crate::syntax::{self, Binary, Body, Key, Name, Statement, Unary, parse};
@@ -77,7 +79,12 @@ impl Program {
 
     /// The tokens of a text; none if the query fails, as on the server.
     pub(super) fn values(&self, text: &str) -> Vec<Value> {
-        let mut run = Run { program: self, warnings: Warnings::default(), steps: 0, binds: [Value::from(text)] };
+        let mut run = Run {
+            program: self,
+            warnings: Warnings::default(),
+            steps: 0,
+            binds: [Value::from(text)],
+        };
         let mut row = vec![Value::Null; self.registers];
         let rows = run.steps(&self.root, &mut row).unwrap_or_else(|error| {
             tracing::debug!(%error, "the query of an analyzer failed");
@@ -317,9 +324,7 @@ impl Maker {
             Ast::Binary(Binary::Match | Binary::NotMatch, ..) => {
                 return Err(Error::unsupported("=~ in the query of an analyzer"));
             }
-            Ast::Binary(operator, a, b) => {
-                Expr::Binary(*operator, self.boxed(a)?, self.boxed(b)?)
-            }
+            Ast::Binary(operator, a, b) => Expr::Binary(*operator, self.boxed(a)?, self.boxed(b)?),
             Ast::Quantified(quantifier, operator, a, b) => {
                 let quantifier = Box::new(self.quantifier(quantifier)?);
                 Expr::Quantified(quantifier, *operator, self.boxed(a)?, self.boxed(b)?)

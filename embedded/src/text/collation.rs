@@ -28,7 +28,9 @@ impl Collation {
             None if ROOT.contains(&language) => return Ok(Self { behind_z: "" }),
             None => {}
         }
-        Err(Error::unsupported(format!("the order of the locale '{locale}' in a collation analyzer")))
+        Err(Error::unsupported(format!(
+            "the order of the locale '{locale}' in a collation analyzer"
+        )))
     }
 
     /// A key; the order of the bytes of two keys is the order of their texts.

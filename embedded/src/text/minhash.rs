@@ -103,13 +103,15 @@ fn long(s: &[u8]) -> u64 {
     let f = eight(s, 24).wrapping_mul(9);
     let g = eight(s, length - 8);
     let h = eight(s, length - 16).wrapping_mul(factor);
-    let u = a.wrapping_add(g).rotate_right(43).wrapping_add(
-        b.rotate_right(30).wrapping_add(c).wrapping_mul(9),
-    );
+    let u = a
+        .wrapping_add(g)
+        .rotate_right(43)
+        .wrapping_add(b.rotate_right(30).wrapping_add(c).wrapping_mul(9));
     let v = (a.wrapping_add(g) ^ d).wrapping_add(f).wrapping_add(1);
     let w = u.wrapping_add(v).wrapping_mul(factor).swap_bytes().wrapping_add(h);
     let x = e.wrapping_add(f).rotate_right(42).wrapping_add(c);
-    let y = v.wrapping_add(w).wrapping_mul(factor).swap_bytes().wrapping_add(g).wrapping_mul(factor);
+    let y =
+        v.wrapping_add(w).wrapping_mul(factor).swap_bytes().wrapping_add(g).wrapping_mul(factor);
     let z = e.wrapping_add(f).wrapping_add(c);
     let a = x.wrapping_add(z).wrapping_mul(factor).wrapping_add(y).swap_bytes().wrapping_add(b);
     let b = mixed(z.wrapping_add(a).wrapping_mul(factor).wrapping_add(d).wrapping_add(h))

@@ -36,14 +36,16 @@ fn normalized_at(kind: &str, given: &Value, depth: usize) -> Result<Value> {
             p.flag("hex", Some(false));
             let is_hex = given.attribute("hex").is_true();
             p.checked("stopwords", |list| {
-                let fits = |word: &Value| word.as_str().is_some_and(|w| !is_hex || hex_bytes(w).is_some());
+                let fits =
+                    |word: &Value| word.as_str().is_some_and(|w| !is_hex || hex_bytes(w).is_some());
                 list.as_array().is_some_and(|words| words.iter().all(fits))
             });
         }
         "collation" => p.locale(),
         "pipeline" => {
             let list = given.attribute("pipeline");
-            let parts = list.as_array().filter(|parts| !parts.is_empty() && parts.len() <= PARTS_MAX);
+            let parts =
+                list.as_array().filter(|parts| !parts.is_empty() && parts.len() <= PARTS_MAX);
             let Some(parts) = parts else { return Err(rejected("pipeline")) };
             let parts = parts.iter().map(|part| inner(part, depth)).collect::<Result<Vec<_>>>()?;
             p.kept.push_new("pipeline", parts.into());
@@ -110,7 +112,9 @@ fn ngram(p: &mut Properties<'_>) {
     for name in ["min", "max"] {
         p.number(name, 0..=u32::MAX as usize, None);
     }
-    let kept = |p: &Properties<'_>, name: &str| p.kept.get(name).and_then(Value::as_f64).unwrap_or(0.0) as i64;
+    let kept = |p: &Properties<'_>, name: &str| {
+        p.kept.get(name).and_then(Value::as_f64).unwrap_or(0.0) as i64
+    };
     let min = kept(p, "min").max(1);
     let max = kept(p, "max").max(min);
     p.kept.insert("min", min.into());
@@ -127,7 +131,10 @@ fn text(p: &mut Properties<'_>) {
     let words = |list: &Value| {
         list.as_array().is_some_and(|words| words.iter().all(|word| word.as_str().is_some()))
     };
-    for (name, fits) in [("stopwords", words as fn(&Value) -> bool), ("stopwordsPath", |path| path.as_str().is_some())] {
+    for (name, fits) in [
+        ("stopwords", words as fn(&Value) -> bool),
+        ("stopwordsPath", |path| path.as_str().is_some()),
+    ] {
         if !p.given.attribute(name).is_null() {
             p.checked(name, fits);
         }
@@ -157,9 +164,8 @@ fn text(p: &mut Properties<'_>) {
 fn delimiters(list: &Value) -> bool {
     let Some(list) = list.as_array() else { return false };
     let texts: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
-    let overlap = (0..texts.len()).any(|a| {
-        (0..texts.len()).any(|b| a != b && texts[b].starts_with(texts[a]))
-    });
+    let overlap = (0..texts.len())
+        .any(|a| (0..texts.len()).any(|b| a != b && texts[b].starts_with(texts[a])));
     texts.len() == list.len() && !overlap
 }
 
@@ -211,7 +217,12 @@ impl Properties<'_> {
         self.keep(name, value);
     }
 
-    fn number(&mut self, name: &'static str, bounds: std::ops::RangeInclusive<usize>, default: Option<usize>) {
+    fn number(
+        &mut self,
+        name: &'static str,
+        bounds: std::ops::RangeInclusive<usize>,
+        default: Option<usize>,
+    ) {
         let found = match self.given.attribute(name) {
             Value::Null => default,
             _ => number(self.given, name).filter(|number| bounds.contains(number)),
@@ -258,7 +269,8 @@ impl Properties<'_> {
 /// A number from 0 of an attribute.
 pub(super) fn number(of: &Value, name: &str) -> Option<usize> {
     let number = of.attribute(name).as_f64()?;
-    (number >= 0.0 && number.fract() == 0.0 && number <= f64::from(u32::MAX)).then_some(number as usize)
+    (number >= 0.0 && number.fract() == 0.0 && number <= f64::from(u32::MAX))
+        .then_some(number as usize)
 }
 
 /// Bytes written as two hex digits each.

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tantivy::columnar::Column;
 use tantivy::index::{InvertedIndexReader, SegmentId};
@@ -11,6 +11,7 @@ use tantivy::schema::IndexRecordOption;
 use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED};
 
 use super::matcher::{All, Enough, Every, Lengths, Matcher, Not, Set, Term};
+use super::ngram::Ngrams;
 use super::phrase::{Phrase, Place};
 use super::query::{Field, Part, Query, Selection, Tokens, stored};
 use super::score::{FieldStatistics, Scoring, Weight};
@@ -37,11 +38,16 @@ pub(crate) type Page = Vec<Hit>;
 /// What is known of fields, by segment; segments do not change.
 pub(super) type Known = Mutex<HashMap<(SegmentId, String), FieldStatistics>>;
 
-/// The segments of a view at one moment.
-pub(super) struct Reader {
+/// The segments of one store at one moment, and what is known of them.
+pub(super) struct Piece {
     pub(super) searcher: Searcher,
-    pub(super) fields: Fields,
     pub(super) known: Arc<Known>,
+}
+
+/// The segments of a view at one moment; those of a `search-alias` view are parts of several indexes.
+pub(super) struct Reader {
+    pieces: Vec<Piece>,
+    fields: Fields,
 }
 
 /// A condition with its terms looked up and weighed.
@@ -50,6 +56,7 @@ enum Prepared {
     Nothing,
     Terms { selection: Selection, weights: BTreeMap<String, Arc<[Weight]>>, others: bool },
     Phrase { field: String, places: Vec<(u32, Vec<String>)>, weights: Arc<[Weight]> },
+    Ngram { field: String, terms: Vec<String>, least: usize, weights: Arc<[Weight]> },
     Every(Vec<Self>),
     Enough(usize, Vec<Self>),
     Not(Box<Self>),
@@ -70,6 +77,7 @@ pub(crate) struct Hits {
 struct Open {
     matcher: Box<dyn Matcher>,
     columns: Columns,
+    segment: SegmentReader,
 }
 
 #[derive(Clone)]
@@ -83,6 +91,11 @@ struct Best {
 }
 
 impl Reader {
+    /// Of some stores.
+    pub(super) fn new(pieces: Vec<Piece>, fields: Fields) -> Self {
+        Self { pieces, fields }
+    }
+
     /// Looks for a condition; documents of other collections than those asked for are left out.
     pub(super) fn search(
         self,
@@ -103,8 +116,8 @@ impl Reader {
         })
     }
 
-    fn segments(&self) -> &[SegmentReader] {
-        self.searcher.segment_readers()
+    fn segments(&self) -> impl Iterator<Item = &SegmentReader> {
+        self.pieces.iter().flat_map(|piece| piece.searcher.segment_readers())
     }
 
     fn prepare(&self, query: &Query, scorings: &[Scoring], boost: f32) -> Result<Prepared> {
@@ -124,6 +137,9 @@ impl Reader {
             Query::Prefix(field, prefix) => {
                 self.terms(field.selection(Tokens::Prefix(prefix.clone())), scorings, boost)?
             }
+            Query::Like(field, pattern) if field.analysis.is_wildcard() => {
+                self.terms(field.wholes(Tokens::Like(pattern.clone())), &[], boost)?
+            }
             Query::Like(field, pattern) => {
                 self.terms(field.selection(Tokens::Like(pattern.clone())), scorings, boost)?
             }
@@ -132,6 +148,9 @@ impl Reader {
             }
             Query::Exists(path, what) => self.terms(stored(path, what), scorings, boost)?,
             Query::Phrase(field, parts) => self.phrase(field, parts, scorings, boost)?,
+            Query::Ngram(field, tokens, share) => {
+                self.ngram(field, tokens, *share, scorings, boost)?
+            }
             Query::And(queries) => Prepared::Every(all(queries)?),
             Query::AtLeast(least, queries) => Prepared::Enough(*least, all(queries)?),
             Query::Not(query) => Prepared::Not(Box::new(self.prepare(query, &[], boost)?)),
@@ -189,19 +208,22 @@ impl Reader {
 
     fn statistics(&self, field: &str) -> Result<FieldStatistics> {
         let mut sum = FieldStatistics::default();
-        for segment in self.segments() {
-            let key = (segment.segment_id(), field.to_owned());
-            let known = self.known.lock().expect("only looked up inside").get(&key).copied();
-            let found = match known {
-                Some(found) => found,
-                None => {
-                    let found = lengths(segment, field)?.map_or_else(Default::default, counted);
-                    self.known.lock().expect("only looked up inside").insert(key, found);
-                    found
-                }
-            };
-            sum.documents += found.documents;
-            sum.tokens += found.tokens;
+        for piece in &self.pieces {
+            let all = || piece.known.lock().unwrap_or_else(PoisonError::into_inner);
+            for segment in piece.searcher.segment_readers() {
+                let key = (segment.segment_id(), field.to_owned());
+                let known = all().get(&key).copied();
+                let found = match known {
+                    Some(found) => found,
+                    None => {
+                        let found = lengths(segment, field)?.map_or_else(Default::default, counted);
+                        all().insert(key, found);
+                        found
+                    }
+                };
+                sum.documents += found.documents;
+                sum.tokens += found.tokens;
+            }
         }
         Ok(sum)
     }
@@ -286,7 +308,7 @@ impl Reader {
             return Ok(Prepared::Nothing);
         }
         let mut places = Vec::new();
-        let mut offset = 0;
+        let mut offset = 0_i64;
         for (at, part) in parts.iter().enumerate() {
             offset += if at == 0 { 0 } else { part.gap + 1 };
             let mut terms = BTreeSet::new();
@@ -312,10 +334,37 @@ impl Reader {
             }
             places.push((offset, terms.into_iter().collect::<Vec<_>>()));
         }
+        // A part may stand before those that the text names first.
+        let first = places.iter().map(|(offset, _)| *offset).min().unwrap_or(0);
+        let from_first = |(offset, terms): (i64, Vec<String>)| {
+            (u32::try_from(offset - first).unwrap_or(u32::MAX), terms)
+        };
+        let places: Vec<(u32, Vec<String>)> = places.into_iter().map(from_first).collect();
         let selection = field.selection(Tokens::One(String::new()));
         let terms: Vec<&String> = places.iter().flat_map(|(_, terms)| terms).collect();
         let weights = self.weights(&selection, &terms, scorings, boost)?;
         Ok(Prepared::Phrase { field: selection.field, places, weights })
+    }
+
+    /// Documents with so large a share of the tokens, in their order.
+    fn ngram(
+        &self,
+        field: &Field,
+        tokens: &[String],
+        share: f32,
+        scorings: &[Scoring],
+        boost: f32,
+    ) -> Result<Prepared> {
+        if !field.analysis.position || !field.analysis.frequency || tokens.is_empty() {
+            return Ok(Prepared::Nothing);
+        }
+        let selection = field.selection(Tokens::One(String::new()));
+        let terms: Vec<String> =
+            tokens.iter().map(|token| format!("{}{token}", selection.field)).collect();
+        let all: Vec<&String> = terms.iter().collect();
+        let weights = self.weights(&selection, &all, scorings, boost)?;
+        let least = super::ngram::least(tokens.len(), share);
+        Ok(Prepared::Ngram { field: selection.field, terms, least, weights })
     }
 
     fn matcher(&self, prepared: &Prepared, segment: &SegmentReader) -> Result<Box<dyn Matcher>> {
@@ -337,6 +386,29 @@ impl Reader {
             }
             Prepared::Phrase { field, places, weights } => {
                 self.phrase_matcher(segment, field, places, weights)?
+            }
+            Prepared::Ngram { field, terms, least, weights } => {
+                let inverted = self.inverted(segment)?;
+                let postings = |term: &String| -> Result<_> {
+                    let found = inverted.terms().get(term).map_err(failed)?;
+                    let option = IndexRecordOption::WithFreqsAndPositions;
+                    let read = |info| inverted.read_postings_from_terminfo(&info, option);
+                    found.map(read).transpose().map_err(failed)
+                };
+                let mut found = BTreeMap::new();
+                for (place, term) in terms.iter().enumerate() {
+                    if !found.contains_key(term)
+                        && let Some(postings) = postings(term)?
+                    {
+                        found.insert(term.clone(), (postings, Vec::new()));
+                    }
+                    if let Some((_, places)) = found.get_mut(term) {
+                        places.push(place);
+                    }
+                }
+                let found = found.into_values().collect();
+                let lengths = lengths(segment, field)?;
+                Box::new(Ngrams::new(found, terms.len(), *least, lengths, weights.clone()))
             }
         })
     }
@@ -441,13 +513,12 @@ impl Hits {
                 }
                 continue;
             };
-            let segment = self.reader.searcher.segment_reader(self.segment as u32 - 1);
             let doc = open.matcher.doc();
             if doc == TERMINATED {
                 self.open = None;
                 continue;
             }
-            if !segment.is_deleted(doc) {
+            if !open.segment.is_deleted(doc) {
                 let scores = (0..self.scorers).map(|scorer| open.matcher.score(scorer));
                 let hit = open.columns.hit(doc, scores.collect());
                 if self.collections.as_ref().is_none_or(|of| of.contains(&hit.collection)) {
@@ -460,9 +531,10 @@ impl Hits {
     }
 
     fn open_next(&mut self) -> Result<bool> {
-        let Some(segment) = self.reader.segments().get(self.segment) else { return Ok(false) };
+        let Some(segment) = self.reader.segments().nth(self.segment) else { return Ok(false) };
         let matcher = self.reader.matcher(&self.prepared, segment)?;
-        self.open = Some(Open { matcher, columns: Columns::of(segment)? });
+        let columns = Columns::of(segment)?;
+        self.open = Some(Open { matcher, columns, segment: segment.clone() });
         self.segment += 1;
         Ok(true)
     }
@@ -509,7 +581,7 @@ impl Hits {
         let entry = size_of::<(f32, u32, DocId, Vec<f32>)>() + list;
         let (mut looked, mut reported) = (0_usize, 0);
         let (mut found, mut columns) = (Vec::new(), Vec::new());
-        for (number, segment) in self.reader.segments().iter().enumerate() {
+        for (number, segment) in self.reader.segments().enumerate() {
             let own = Columns::of(segment)?;
             let mut matcher = self.reader.matcher(&self.prepared, segment)?;
             while matcher.doc() != TERMINATED {

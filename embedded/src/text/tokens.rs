@@ -349,15 +349,19 @@ pub(super) fn is_unreadable(text: &str) -> bool {
 
 /// Blanks as a segmentation knows them; line breaks are none.
 fn is_blank(c: char) -> bool {
-    matches!(c, '\t' | ' ' | '\u{85}' | '\u{A0}' | '\u{1680}' | '\u{2000}'..='\u{200A}'
-        | '\u{2028}' | '\u{2029}' | '\u{202F}' | '\u{205F}' | '\u{3000}')
+    matches!(
+        c,
+        '\t' | ' ' | '\u{85}' | '\u{A0}' | '\u{1680}' | '\u{2000}'
+            ..='\u{200A}' | '\u{2028}' | '\u{2029}' | '\u{202F}' | '\u{205F}' | '\u{3000}'
+    )
 }
 
 /// Marks the beginning and the end of a text in the pieces of a wildcard analyzer.
 const EDGE_MARK: char = '\u{FFFD}';
 
 fn wildcard(whole: &Token, size: usize, out: &mut Tokens) {
-    let text: Vec<char> = [EDGE_MARK].into_iter().chain(whole.text.chars()).chain([EDGE_MARK]).collect();
+    let text: Vec<char> =
+        [EDGE_MARK].into_iter().chain(whole.text.chars()).chain([EDGE_MARK]).collect();
     for from in 0..text.len() - 1 {
         let to = text.len().min(from + size);
         let piece: String = text[from..to].iter().collect();
