@@ -13,6 +13,11 @@ const ROWS_PER_LOOK: u32 = 256;
 /// Longest run time that is counted, in seconds.
 const RUNTIME_S_MAX: f64 = 1e9;
 
+/// Longest `SLEEP()` in seconds.
+const SLEEP_S_MAX: f64 = 3600.0;
+/// Time between two looks of a `SLEEP()`.
+const SLEEP_STEP: Duration = Duration::from_millis(5);
+
 /// Counts what a query holds and how long it runs.
 #[derive(Debug)]
 pub struct Budget {
@@ -75,6 +80,19 @@ impl Budget {
             self.look()?;
         }
         Ok(())
+    }
+
+    /// Does nothing for so many seconds (at most `SLEEP_S_MAX`), and looks at the clock meanwhile.
+    pub fn sleep(&self, seconds: f64) -> Result<()> {
+        let end = Instant::now() + Duration::from_secs_f64(seconds.min(SLEEP_S_MAX));
+        loop {
+            self.look()?;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(SLEEP_STEP));
+        }
     }
 
     /// 1500 when the time is over or somebody killed the query.

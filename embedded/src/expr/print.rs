@@ -45,6 +45,16 @@ pub fn print(expr: &Expr, variables: &[String], binds: &[std::sync::Arc<str>]) -
         Expr::Data(DataCall::LevenshteinMatch, arguments) => {
             format!("LEVENSHTEIN_MATCH({})", list(arguments))
         }
+        Expr::Data(DataCall::CountOf, arguments) => {
+            format!("COLLECTION_COUNT({})", list(arguments))
+        }
+        Expr::Data(DataCall::Collections, _) => "COLLECTIONS()".to_owned(),
+        Expr::Data(DataCall::SchemaGet, arguments) => format!("SCHEMA_GET({})", list(arguments)),
+        Expr::Data(DataCall::SchemaValidate, arguments) => {
+            format!("SCHEMA_VALIDATE({})", list(arguments))
+        }
+        Expr::Data(DataCall::ShardId, arguments) => format!("SHARD_ID({})", list(arguments)),
+        Expr::Data(DataCall::Sleep, arguments) => format!("SLEEP({})", list(arguments)),
         Expr::Data(DataCall::Database, _) => "CURRENT_DATABASE()".to_owned(),
         Expr::Data(DataCall::User, _) => "CURRENT_USER()".to_owned(),
         Expr::Data(DataCall::Near(metric), arguments) => {

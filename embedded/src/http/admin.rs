@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Code, Error, Result};
-use crate::value::Value;
+use crate::value::{Object, Value};
 
 use super::auth::Caller;
 use super::call::Call;
@@ -12,8 +12,6 @@ use super::reply::{Reply, object};
 use super::request::Request;
 use super::server::Mode;
 
-/// The release whose answers this engine gives.
-pub const COMPATIBLE_VERSION: &str = "3.12.10";
 /// Version of the engine itself.
 const EMBEDDED_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Said wherever a licence is asked for.
@@ -50,26 +48,14 @@ fn mode_name(mode: Mode) -> &'static str {
 
 /// `GET /_api/version`
 pub(super) fn version(call: &Call<'_>) -> Result<Reply> {
+    let version = call.engine().options().release.to_string();
     let mut body = object! {
         "server" => "arango",
         "license" => LICENSE,
-        "version" => COMPATIBLE_VERSION,
+        "version" => version.as_str(),
     };
     let more = if call.request.flag("details") == Some(true) {
-        object! {
-            "details" => object! {
-                "architecture" => "64bit",
-                "embedded" => EMBEDDED_VERSION,
-                "full-version-string" => format!(
-                    "ArangoDB {COMPATIBLE_VERSION} compatible, arango-embedded {EMBEDDED_VERSION}"
-                ),
-                "license" => LICENSE,
-                "mode" => "server",
-                "platform" => std::env::consts::OS,
-                "role" => "SINGLE",
-                "server-version" => COMPATIBLE_VERSION,
-            },
-        }
+        object! { "details" => details(call) }
     } else {
         object! {}
     };
@@ -84,8 +70,85 @@ pub(super) fn version(call: &Call<'_>) -> Result<Reply> {
     Ok(Reply::json(200, &body))
 }
 
+/// Names of arangod's details that have no meaning here; they are all texts there.
+const NO_DETAIL: [&str; 45] = [
+    "arm",
+    "asan",
+    "assertions",
+    "avx",
+    "avx2",
+    "boost-version",
+    "build-date",
+    "build-id",
+    "build-repository",
+    "compiler",
+    "coverage",
+    "cplusplus",
+    "curl-version",
+    "debug",
+    "endianness",
+    "enterprise-build-repository",
+    "enterprise-version",
+    "failure-tests",
+    "faiss",
+    "fd-client-event-handler",
+    "fd-setsize",
+    "host",
+    "icu-version",
+    "ipo",
+    "iresearch-version",
+    "jemalloc",
+    "libunwind",
+    "maintainer-mode",
+    "memory-profiler",
+    "ndebug",
+    "openmp",
+    "openssl-version-compile-time",
+    "openssl-version-run-time",
+    "optimization-flags",
+    "pic",
+    "pie",
+    "reactor-type",
+    "replication2-enabled",
+    "rocksdb-version",
+    "sse42",
+    "tsan",
+    "unaligned-access",
+    "v8-version",
+    "vpack-version",
+    "zlib-version",
+];
+
+/// `details` of the version: what arangod has and this engine has not is `none`.
+fn details(call: &Call<'_>) -> Value {
+    let version = call.engine().options().release.to_string();
+    let mut details: Object =
+        NO_DETAIL.iter().map(|name| ((*name).into(), "none".into())).collect();
+    let own = [
+        ("architecture", "64bit".to_owned()),
+        ("embedded", EMBEDDED_VERSION.to_owned()),
+        ("endianness", "little".to_owned()),
+        (
+            "full-version-string",
+            format!("ArangoDB {version} compatible, arango-embedded {EMBEDDED_VERSION}"),
+        ),
+        ("license", LICENSE.to_owned()),
+        ("mode", "server".to_owned()),
+        ("platform", std::env::consts::OS.to_owned()),
+        ("role", call.engine().options().role.name().to_owned()),
+        ("server-version", version),
+        ("sizeof int", "4".to_owned()),
+        ("sizeof long", "8".to_owned()),
+        ("sizeof void*", "8".to_owned()),
+    ];
+    for (name, text) in own {
+        details.insert(name, text.into());
+    }
+    Value::object(details)
+}
+
 /// The attributes of both objects.
-fn joined(first: &Value, second: &Value) -> Value {
+pub(super) fn joined(first: &Value, second: &Value) -> Value {
     let both = [first, second].into_iter().filter_map(Value::as_object);
     Value::object(both.flat_map(|o| o.iter()).map(|(n, v)| (n.clone(), v.clone())).collect())
 }
@@ -123,7 +186,7 @@ pub(super) fn engine() -> Reply {
 /// `GET /_admin/status`
 pub(super) fn status(call: &Call<'_>) -> Reply {
     let server_info = object! {
-        "role" => "SINGLE",
+        "role" => call.engine().options().role.name(),
         "maintenance" => false,
         "readOnly" => call.front.mode == Mode::ReadOnly,
         "writeOpsEnabled" => call.front.mode == Mode::ReadWrite,
@@ -131,7 +194,7 @@ pub(super) fn status(call: &Call<'_>) -> Reply {
     };
     let body = object! {
         "server" => "arango",
-        "version" => COMPATIBLE_VERSION,
+        "version" => call.engine().options().release.to_string(),
         "pid" => i64::from(std::process::id()),
         "license" => LICENSE,
         "mode" => "server",
@@ -145,8 +208,17 @@ pub(super) fn status(call: &Call<'_>) -> Reply {
 }
 
 /// `GET /_admin/server/role`
-pub(super) fn role() -> Reply {
-    Reply::ok(200, object! { "errorNum" => 0_i64, "role" => "SINGLE", "mode" => "default" })
+pub(super) fn role(call: &Call<'_>) -> Reply {
+    let role = call.engine().options().role.name();
+    Reply::ok(200, object! { "role" => role, "mode" => "default" })
+}
+
+/// `GET /_admin/options-public`, since 3.12.8; none of its options is one of this engine.
+pub(super) fn options_public(call: &Call<'_>) -> Result<Reply> {
+    if call.engine().options().release.options_public() {
+        return Ok(Reply::json(200, &object! {}));
+    }
+    Err(Error::new(Code::HttpNotFound, "unknown path '/_admin/options-public'"))
 }
 
 /// `GET /_admin/time`
@@ -160,9 +232,15 @@ pub(super) fn license() -> Reply {
     Reply::json(
         200,
         &object! {
-            "license" => LICENSE,
             "upgrading" => false,
-            "diskUsage" => object! { "limitReached" => false, "status" => "good" },
+            "diskUsage" => object! {
+                "bytesUsed" => 0_i64,
+                "bytesLimit" => 0_i64,
+                "limitReached" => false,
+                "secondsUntilReadOnly" => 0_i64,
+                "secondsUntilShutDown" => 0_i64,
+                "status" => "good",
+            },
         },
     )
 }
@@ -173,14 +251,17 @@ pub(super) fn options(call: &Call<'_>) -> Result<Reply> {
     match call.caller {
         Caller::User(..) => Err(Error::of(Code::Forbidden)),
         Caller::Server => {
-            let vector = call.engine().options().vector_index;
-            Ok(Reply::json(200, &object! { "vector-index" => vector }))
+            let options = call.engine().options();
+            let name = options.release.vector_option().trim_start_matches("--");
+            let mut all = Object::new();
+            all.push_new(name, options.vector_index.into());
+            Ok(Reply::json(200, &Value::object(all)))
         }
     }
 }
 
 /// `GET /_api/key-generators`
 pub(super) fn key_generators() -> Reply {
-    let names = ["padded", "uuid", "autoincrement", "traditional"];
+    let names = ["upgrade", "padded", "uuid", "autoincrement", "traditional"];
     Reply::json(200, &object! { "keyGenerators" => texts(&names) })
 }

@@ -1,5 +1,6 @@
 //! Index definitions out of request bodies, with ArangoDB's defaults filled in.
 
+use crate::compat::Release;
 use crate::error::{Code, Error, Result};
 use crate::limits::NAME_BYTES_MAX;
 use crate::schema::{Index, IndexKind};
@@ -15,15 +16,16 @@ pub(super) fn bad(message: impl Into<String>) -> Error {
 }
 
 /// A new index as `POST /_api/index` asks for it; its number and a missing name are given later.
-pub(super) fn index(body: &Value, vector_index: bool) -> Result<Index> {
+pub(super) fn index(body: &Value, vector_index: bool, release: Release) -> Result<Index> {
     let kind = body.text_of("type").ok_or_else(|| bad("invalid index type"))?;
     match kind {
         // The old names of the sorted index do the same.
         "persistent" | "hash" | "skiplist" => persistent(body, kind),
         "ttl" => ttl(body),
-        "inverted" => inverted(body),
-        "vector" => vector_body::index(body, vector_index),
-        "geo" | "fulltext" | "mdi" | "mdi-prefixed" | "zkd" => listed_only(body, kind),
+        "inverted" => inverted(body, release),
+        "vector" => vector_body::index(body, vector_index, release),
+        "geo" | "fulltext" => listed_only(body, kind),
+        "mdi" | "mdi-prefixed" | "zkd" => multi_dimensional(body, kind),
         "primary" | "edge" => Err(bad(format!("an index of type {kind} cannot be created"))),
         _ => Err(bad("invalid index type")),
     }
@@ -66,15 +68,19 @@ pub(super) fn flag(body: &Value, name: &str, default: bool) -> Result<bool> {
 
 /// `fields` as texts, between 1 and `most`, each once.
 pub(super) fn fields(body: &Value, most: usize) -> Result<Vec<String>> {
-    let list = body.attribute("fields");
-    let list = list.as_array().ok_or_else(|| bad("'fields' must be a list of attribute names"))?;
+    attribute_names(body, "fields", most)
+}
+
+fn attribute_names(body: &Value, what: &str, most: usize) -> Result<Vec<String>> {
+    let list = body.attribute(what);
+    let wrong = || bad(format!("'{what}' must be a list of attribute names"));
+    let list = list.as_array().ok_or_else(wrong)?;
     if list.is_empty() || list.len() > most {
-        return Err(bad(format!("'fields' must name 1 to {most} attributes")));
+        return Err(bad(format!("'{what}' must name 1 to {most} attributes")));
     }
     let mut names: Vec<String> = Vec::with_capacity(list.len());
     for field in list {
-        let field =
-            field.as_str().ok_or_else(|| bad("'fields' must be a list of attribute names"))?;
+        let field = field.as_str().ok_or_else(wrong)?;
         if field.is_empty() || field.split('.').any(str::is_empty) {
             return Err(Error::of(Code::AttributeParserFailed));
         }
@@ -146,57 +152,69 @@ fn ttl(body: &Value) -> Result<Index> {
     build(body, IndexKind::Ttl, paths(&fields), false, true, definition)
 }
 
-/// Kinds that are kept and listed but used by no query; one that would have to hold something unique is refused.
-fn listed_only(body: &Value, kind: &str) -> Result<Index> {
-    if flag(body, "unique", false)? {
-        return Err(Error::unsupported(format_args!("a unique index of type {kind}")));
+/// A sorted index over numbers: what arangod keeps as a curve through space is kept in the order of its fields.
+fn multi_dimensional(body: &Value, kind: &str) -> Result<Index> {
+    if body.text_of("fieldValueTypes") != Some("double") {
+        return Err(bad("'fieldValueTypes' must be \"double\""));
     }
+    let (unique, sparse) = (flag(body, "unique", false)?, flag(body, "sparse", false)?);
     let fields = fields(body, INDEX_FIELDS_MAX)?;
-    let mut sparse = flag(body, "sparse", false)?;
-    let definition = match kind {
-        "geo" => {
-            sparse = true;
-            object! {
-                "estimates" => false,
-                "fields" => texts(&fields),
-                "geoJson" => flag(body, "geoJson", false)?,
-                "legacyPolygons" => flag(body, "legacyPolygons", false)?,
-                "bestIndexedLevel" => 17_i64,
-                "worstIndexedLevel" => 4_i64,
-                "maxNumCoverCells" => 8_i64,
-                "type" => kind,
-            }
-        }
-        "fulltext" => {
-            sparse = true;
-            let least = match body.attribute("minLength") {
-                Value::Null => Value::Int(2),
-                Value::Int(least) if least > 0 => Value::Int(least),
-                _ => return Err(bad("'minLength' must be a whole number from 1")),
-            };
-            object! {
-                "estimates" => false,
-                "fields" => texts(&fields),
-                "minLength" => least,
-                "type" => kind,
-            }
-        }
-        _ => {
-            if body.text_of("fieldValueTypes") != Some("double") {
-                return Err(bad("'fieldValueTypes' must be \"double\""));
-            }
-            object! {
-                "estimates" => false,
-                "fieldValueTypes" => "double",
-                "fields" => texts(&fields),
-                "type" => kind,
-            }
-        }
+    let prefix = if kind == "mdi-prefixed" {
+        attribute_names(body, "prefixFields", INDEX_FIELDS_MAX)?
+    } else {
+        Vec::new()
     };
-    build(body, IndexKind::DefinitionOnly(kind.to_owned()), Vec::new(), false, sparse, definition)
+    if prefix.iter().chain(&fields).any(|field| field.contains("[*]") || field == "_id") {
+        return Err(bad(format!("an index of type {kind} takes plain attributes")));
+    }
+    if prefix.iter().any(|field| fields.contains(field)) {
+        return Err(bad("duplicate attribute name in index fields list"));
+    }
+    let mut definition = Object::new();
+    definition
+        .push_new("estimates", (kind == "mdi-prefixed" && flag(body, "estimates", true)?).into());
+    definition.push_new("fieldValueTypes", "double".into());
+    definition.push_new("fields", texts(&fields));
+    if kind == "mdi-prefixed" {
+        definition.push_new("prefixFields", texts(&prefix));
+    }
+    definition.push_new("type", kind.into());
+    if let Some(stored) = stored_values(body)? {
+        definition.push_new("storedValues", stored);
+    }
+    let all: Vec<String> = prefix.into_iter().chain(fields).collect();
+    build(body, IndexKind::Persistent, paths(&all), unique, sparse, Value::object(definition))
 }
 
-fn inverted(body: &Value) -> Result<Index> {
+/// Kinds that are kept and listed but used by no query.
+fn listed_only(body: &Value, kind: &str) -> Result<Index> {
+    if flag(body, "unique", false)? {
+        return Err(bad(format!("an index of type {kind} cannot be unique")));
+    }
+    let most = if kind == "geo" { 2 } else { 1 };
+    let fields = fields(body, most)?;
+    let definition = if kind == "geo" {
+        object! {
+            "fields" => texts(&fields),
+            "geoJson" => flag(body, "geoJson", false)?,
+            "legacyPolygons" => flag(body, "legacyPolygons", false)?,
+            "bestIndexedLevel" => 17_i64,
+            "worstIndexedLevel" => 4_i64,
+            "maxNumCoverCells" => 8_i64,
+            "type" => kind,
+        }
+    } else {
+        let least = match body.attribute("minLength") {
+            Value::Null => Value::Int(2),
+            Value::Int(least) if least > 0 => Value::Int(least),
+            _ => return Err(bad("'minLength' must be a whole number from 1")),
+        };
+        object! { "fields" => texts(&fields), "minLength" => least, "type" => kind }
+    };
+    build(body, IndexKind::DefinitionOnly(kind.to_owned()), Vec::new(), false, true, definition)
+}
+
+fn inverted(body: &Value, release: Release) -> Result<Index> {
     let all = flag(body, "includeAllFields", false)?;
     let given = body.attribute("fields");
     let list = match given.as_array() {
@@ -221,7 +239,7 @@ fn inverted(body: &Value) -> Result<Index> {
         value if value.as_f64().is_some_and(|number| number >= 0.0) => Ok(value),
         _ => Err(bad(format!("'{name}' must be a number from 0"))),
     };
-    let or = |name: &str, default: Value, read: fn(&Value) -> Result<Value>| match body
+    let or = |name: &str, default: Value, read: &dyn Fn(&Value) -> Result<Value>| match body
         .attribute(name)
     {
         Value::Null => Ok(default),
@@ -238,21 +256,24 @@ fn inverted(body: &Value) -> Result<Index> {
     definition.push_new("analyzer", analyzer);
     definition.push_new("cleanupIntervalStep", number("cleanupIntervalStep", 2)?);
     definition.push_new("commitIntervalMsec", number("commitIntervalMsec", 1000)?);
-    definition.push_new("consolidationIntervalMsec", number("consolidationIntervalMsec", 5000)?);
-    let policy = view_body::consolidation_policy();
+    definition.push_new(
+        "consolidationIntervalMsec",
+        number("consolidationIntervalMsec", release.consolidation_interval_ms())?,
+    );
+    let policy = view_body::consolidation_policy(release);
     definition.push_new(
         "consolidationPolicy",
-        or("consolidationPolicy", policy, view_body::consolidation)?,
+        or("consolidationPolicy", policy, &|given| view_body::consolidation(given, release))?,
     );
     if let Some(features) = features(body)? {
         definition.push_new("features", features);
     }
     definition.push_new("fields", fields.into());
     definition.push_new("includeAllFields", all.into());
-    definition.push_new("optimizeTopK", or("optimizeTopK", none(), view_body::top_k)?);
-    definition.push_new("primarySort", or("primarySort", sort, view_body::index_sort)?);
+    definition.push_new("optimizeTopK", or("optimizeTopK", none(), &view_body::top_k)?);
+    definition.push_new("primarySort", or("primarySort", sort, &view_body::index_sort)?);
     definition.push_new("searchField", search.into());
-    definition.push_new("storedValues", or("storedValues", none(), view_body::stored_values)?);
+    definition.push_new("storedValues", or("storedValues", none(), &view_body::stored_values)?);
     definition.push_new("trackListPositions", flag(body, "trackListPositions", false)?.into());
     definition.push_new("type", "inverted".into());
     definition.push_new("version", Value::Int(1));
@@ -365,12 +386,21 @@ mod tests {
             (r#"{"type":"persistent","fields":["a"],"name":"1"}"#, 1208),
             (r#"{"type":"ttl","fields":["a","b"],"expireAfter":1}"#, 10),
             (r#"{"type":"ttl","fields":["a"]}"#, 10),
-            (r#"{"type":"mdi","fields":["a"],"fieldValueTypes":"double","unique":true}"#, 9),
+            (r#"{"type":"mdi","fields":["a"],"fieldValueTypes":"double","unique":true}"#, 0),
+            (r#"{"type":"zkd","fields":["a"],"fieldValueTypes":"integer"}"#, 10),
+            (r#"{"type":"mdi-prefixed","fields":["a"],"fieldValueTypes":"double"}"#, 10),
+            (
+                r#"{"type":"mdi-prefixed","fields":["a"],"prefixFields":["p"],"fieldValueTypes":"double"}"#,
+                0,
+            ),
+            (r#"{"type":"geo","fields":["a","b","c"]}"#, 10),
+            (r#"{"type":"fulltext","fields":["a"],"unique":true}"#, 10),
             (r#"{"type":"primary","fields":["_key"]}"#, 10),
         ];
         for (text, expected) in table {
             let body = parse(text.as_bytes()).expect(text);
-            let num = index(&body, false).map_or_else(|error| error.code.num(), |_| 0);
+            let num =
+                index(&body, false, Release::LATEST).map_or_else(|error| error.code.num(), |_| 0);
             assert_eq!(num, expected, "{text}");
         }
     }

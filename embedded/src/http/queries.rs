@@ -11,6 +11,7 @@ use super::auth::Level;
 use super::call::{Call, Work};
 use super::read_only;
 use super::reply::{Reply, object};
+use super::running::Ended;
 use super::server::Mode;
 
 /// The query of a body (1502 without one).
@@ -22,7 +23,7 @@ pub(super) fn query_of(body: &Value) -> Result<Query> {
     };
     let binds = match body.attribute("bindVars") {
         Value::Null => Object::new(),
-        Value::Object(binds) => (*binds).clone(),
+        Value::Object(binds) => std::sync::Arc::unwrap_or_clone(binds),
         _ => return Err(Error::new(Code::BadParameter, "'bindVars' must be an object")),
     };
     let options = body.attribute("options");
@@ -86,6 +87,10 @@ pub(super) struct Ran {
     pub(super) answer: Answer,
     /// How long it took.
     pub(super) seconds: f64,
+    /// How much of it went by before it ran.
+    prepared_s: f64,
+    /// How much of it had gone by when its transaction was there.
+    ready_s: f64,
     work: Work,
     savepoint: usize,
     wait_for_sync: bool,
@@ -106,8 +111,13 @@ impl Ran {
 /// Runs a query: in the request's stream transaction, where a failed one is undone alone, or in its own.
 pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<Ran> {
     let started = Instant::now();
-    let prepared = prepare(call, query)?;
+    let mut prepared = prepare(call, query)?;
+    prepared.user = Some(call.caller.name().to_owned()).filter(|name| !name.is_empty());
+    prepared.kill = Some(std::sync::Arc::clone(&call.request.cancelled));
+    let prepared_s = started.elapsed().as_secs_f64();
     let access = &prepared.access;
+    let writes = !access.write.is_empty() || !access.exclusive.is_empty();
+    let listed = call.front.running.list(call, query, writes);
     let declared = Declared {
         read: access.read.clone(),
         write: access.write.clone(),
@@ -118,18 +128,61 @@ pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<Ran> {
     };
     let wait_for_sync = access.wait_for_sync;
     let work = call.work(&declared, wait_for_sync)?;
+    let ready_s = started.elapsed().as_secs_f64();
     let savepoint = work.savepoint();
-    let answer = prepared.run(&call.database, &work).inspect_err(|_| work.undo(savepoint))?;
+    let ran = prepared.run(&call.database, &work).inspect_err(|_| work.undo(savepoint));
+    listed.ended(&match &ran {
+        Ok(answer) => Ended {
+            peak_bytes: answer.stats.peak_memory_usage,
+            warnings: answer.warnings.len() as u64,
+            exit: 0,
+        },
+        Err(error) => Ended { exit: error.code.num(), ..Ended::default() },
+    });
+    let answer = ran?;
     let seconds = started.elapsed().as_secs_f64();
-    Ok(Ran { answer, seconds, work, savepoint, wait_for_sync })
+    Ok(Ran { answer, seconds, prepared_s, ready_s, work, savepoint, wait_for_sync })
 }
 
-/// `extra` of a cursor.
-pub(super) fn extra(answer: &Answer, seconds: f64) -> Value {
-    object! {
-        "warnings" => warnings(&answer.warnings),
-        "stats" => stats(&answer.stats, seconds),
+/// `extra` of a cursor; `profile` is 0, 1 (or true) or 2.
+pub(super) fn extra(ran: &Ran, profile: &Value) -> Value {
+    let mut extra = Object::with_capacity(4);
+    extra.push_new("warnings", warnings(&ran.answer.warnings).into());
+    let level = match profile {
+        Value::Bool(true) => 1.0,
+        other => other.as_f64().unwrap_or(0.0),
+    };
+    if level >= 1.0 {
+        extra.push_new("profile", phases(ran));
     }
+    extra.push_new("stats", stats(&ran.answer.stats, ran.seconds));
+    Value::object(extra)
+}
+
+/// How long a query was at what, in seconds; all that comes before its run is told as one phase.
+fn phases(ran: &Ran) -> Value {
+    let mut phases = Object::with_capacity(9);
+    let names = [
+        "initializing",
+        "parsing",
+        "optimizing ast",
+        "loading collections",
+        "instantiating plan",
+        "optimizing plan",
+        "instantiating executors",
+        "executing",
+        "finalizing",
+    ];
+    for name in names {
+        let seconds = match name {
+            "parsing" => ran.prepared_s,
+            "initializing" => ran.ready_s - ran.prepared_s,
+            "executing" => ran.seconds - ran.ready_s,
+            _ => 0.0,
+        };
+        phases.push_new(name, Value::Double(seconds));
+    }
+    Value::object(phases)
 }
 
 fn warnings(warnings: &[(u32, String)]) -> Vec<Value> {
@@ -171,6 +224,7 @@ pub(super) fn explain(call: &Call<'_>) -> Result<Reply> {
     let body = Value::object(call.request.object()?);
     let query = query_of(&body)?;
     let prepared = prepare(call, &query)?;
+    call.engine().check_vectors_ready(&prepared.vector_indexes())?;
     let plan = prepared.explain();
     let all_plans = matches!(body.attribute("options").attribute("allPlans"), Value::Bool(true));
     let stats = object! {

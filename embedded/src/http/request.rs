@@ -1,5 +1,8 @@
 //! One request as the handlers see it: database, path segments, parameters, headers and body, all decoded.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 
@@ -20,6 +23,8 @@ pub(super) struct Request {
     pub(super) path: Vec<String>,
     /// Headers as they came.
     pub(super) headers: HeaderMap,
+    /// Set by somebody else, it ends the queries of the request.
+    pub(super) cancelled: Arc<AtomicBool>,
     parameters: Vec<(String, String)>,
     body: Bytes,
 }
@@ -51,7 +56,8 @@ impl Request {
                 Ok((percent_decode(name, true)?, percent_decode(value, true)?))
             })
             .collect::<Result<Vec<_>>>()?;
-        Ok(Self { method, database, path, headers, parameters, body })
+        let cancelled = Arc::default();
+        Ok(Self { method, database, path, headers, cancelled, parameters, body })
     }
 
     /// The path as borrowed segments, for matching.
@@ -62,6 +68,11 @@ impl Request {
     /// The last value of a URL parameter.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().rev().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+    }
+
+    /// All URL parameters.
+    pub(super) fn parameters(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// A boolean URL parameter as arangod reads it: `true`, `yes`, `on`, `y`, `1`; anything else is false.
@@ -81,6 +92,11 @@ impl Request {
         !self.body.is_empty()
     }
 
+    /// The body as it came.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.body
+    }
+
     /// The body as JSON; an empty one is 400/600.
     pub(super) fn body(&self) -> Result<Value> {
         if self.body.is_empty() {
@@ -95,7 +111,7 @@ impl Request {
             return Ok(Object::new());
         }
         match parse(&self.body)? {
-            Value::Object(object) => Ok((*object).clone()),
+            Value::Object(object) => Ok(Arc::unwrap_or_clone(object)),
             _ => Err(Error::new(Code::BadParameter, "expecting a JSON object as body")),
         }
     }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use http::Method;
 
 use crate::error::{Code, Error, Result};
+use crate::value::Value;
 
-use super::auth::Level;
+use super::auth::{Caller, Level};
 use super::call::{Call, SYSTEM};
 use super::front::Front;
 use super::read_only;
@@ -14,15 +15,16 @@ use super::reply::{Reply, object};
 use super::request::Request;
 use super::server::Mode;
 use super::{
-    admin, analyzers, collection_data, collections, cursor_calls, databases, documents, graph_data,
-    graphs, indexes, queries, transactions, user_calls, views,
+    admin, analyzers, cluster, collection_data, collections, cursor_calls, databases, documents,
+    expected, faults, graph_data, graphs, import, indexes, jobs, queries, running, server_calls,
+    tokens, transactions, user_calls, views,
 };
 
 /// Where the web interface would be; drivers only look at the `Server` header of this answer.
 const FRONT_PAGE: &str = "/_db/_system/_admin/aardvark/index.html";
 
 /// Parts of ArangoDB's API that this engine does not have.
-const UNSUPPORTED: [&str; 22] = [
+const UNSUPPORTED: [&str; 17] = [
     "agency",
     "aqlfunction",
     "batch",
@@ -31,15 +33,10 @@ const UNSUPPORTED: [&str; 22] = [
     "dump",
     "foxx",
     "hot-backup",
-    "import",
-    "job",
     "pregel",
-    "query-cache",
     "query-plan-cache",
     "replication",
     "simple",
-    "tasks",
-    "token",
     "traversal",
     "ttl",
     "upload",
@@ -48,7 +45,9 @@ const UNSUPPORTED: [&str; 22] = [
 ];
 
 /// Paths of which at least one method is answered; another method is 405.
-const FAMILIES: [&str; 13] = [
+const FAMILIES: [&str; 15] = [
+    "import",
+    "tasks",
     "version",
     "engine",
     "database",
@@ -66,7 +65,14 @@ const FAMILIES: [&str; 13] = [
 
 /// Answers a request; errors become their envelope.
 pub(super) fn answer(front: &Arc<Front>, request: &Request) -> Reply {
-    routed(front, request).unwrap_or_else(|error| Reply::error(&error))
+    let answer = match front.faults.of(request) {
+        Ok(None) => routed(front, request),
+        // What was done stays done; only its answer is another.
+        Ok(Some(fault)) if fault.after => routed(front, request).and_then(|_| Err(fault.error())),
+        Ok(Some(fault)) => Err(fault.error()),
+        Err(error) => Err(error),
+    };
+    answer.unwrap_or_else(|error| Reply::error(&error))
 }
 
 fn routed(front: &Front, request: &Request) -> Result<Reply> {
@@ -79,6 +85,18 @@ fn routed(front: &Front, request: &Request) -> Result<Reply> {
         ("GET", ["_admin", "server", "availability"]) => return Ok(admin::availability(front)),
         _ => {}
     }
+    let caller = admit(front, request)?;
+    let database = front.engine.database(&request.database)?;
+    let call = Call { front, request, caller, database };
+    if front.mode == Mode::ReadOnly {
+        read_only::check(request)?;
+    }
+    dispatch(&call, method, path.as_slice())
+}
+
+/// Who calls, if the database is open to the caller (401/11) and there (1228).
+pub(super) fn admit(front: &Front, request: &Request) -> Result<Caller> {
+    let path = request.segments();
     let caller = front.auth.identify(request.header("authorization"))?;
     let database = front.engine.database(&request.database);
     if caller.database(&request.database) == Level::None {
@@ -91,11 +109,7 @@ fn routed(front: &Front, request: &Request) -> Result<Reply> {
             return Err(Error::new(Code::Forbidden, message).with_status(401));
         }
     }
-    let call = Call { front, request, caller, database: database? };
-    if front.mode == Mode::ReadOnly {
-        read_only::check(request)?;
-    }
-    dispatch(&call, method, path.as_slice())
+    database.map(|_| caller)
 }
 
 #[rustfmt::skip]
@@ -104,14 +118,52 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("GET", ["_api", "version"]) => admin::version(call),
         ("GET", ["_api", "engine"]) => Ok(admin::engine()),
         ("GET", ["_admin", "status"]) => Ok(admin::status(call)),
-        ("GET", ["_admin", "server", "role"]) => Ok(admin::role()),
+        ("GET", ["_admin", "server", "role"]) => Ok(admin::role(call)),
         ("GET", ["_admin", "server", "mode"]) => Ok(admin::mode(call)),
         ("GET", ["_admin", "server", "id"]) => Err(Error::of(Code::HttpServerError)),
         ("GET", ["_admin", "time"]) => Ok(admin::time()),
         ("GET", ["_admin", "license"]) => Ok(admin::license()),
         ("GET", ["_admin", "options"]) => admin::options(call),
-        ("GET", ["_admin", "options-public"]) => Ok(Reply::json(200, &object! {})),
+        ("GET", ["_admin", "options-public"]) => admin::options_public(call),
+        ("GET", ["_api", "cluster", "endpoints"]) => cluster::endpoints(call),
+        ("PUT", ["_admin", "embedded", "faults"]) => faults::order(call),
+        ("DELETE", ["_admin", "embedded", "faults"]) => faults::clear(call),
         ("GET", ["_api", "key-generators"]) => Ok(admin::key_generators()),
+
+        ("GET", ["_admin", "echo"]) | ("POST", ["_admin", "echo"]) => Ok(server_calls::echo(call)),
+        ("GET", ["_admin", "statistics"]) => Ok(server_calls::statistics(call)),
+        ("GET", ["_admin", "statistics-description"]) => Ok(server_calls::statistics_description()),
+        ("GET", ["_admin", "metrics"]) | ("GET", ["_admin", "metrics", "v2"]) => Ok(server_calls::metrics(call)),
+        ("GET", ["_admin", "log", "entries"]) => server_calls::log_entries(call),
+        ("GET", ["_admin", "log"]) => server_calls::log(call),
+        ("DELETE", ["_admin", "log"]) => server_calls::clear_log(call),
+        ("GET" | "PUT" | "DELETE", ["_admin", "log", "level"]) => server_calls::log_levels(call),
+        ("GET" | "PUT", ["_admin", "log", "structured"]) => server_calls::log_parameters(call),
+        ("GET", ["_admin", "database", "target-version"]) => Ok(server_calls::target_version(call)),
+        ("GET" | "POST", ["_admin", "routing", "reload"]) => Ok(Reply::ok(200, object! {})),
+        ("GET", ["_admin", "support-info"]) => server_calls::support_info(call),
+        ("PUT", ["_admin", "server", "mode"]) => server_calls::set_mode(call),
+        ("GET", ["_admin", "server", "api-calls"]) => server_calls::recording(call, "calls"),
+        ("GET", ["_admin", "server", "aql-queries"]) => server_calls::recording(call, "queries"),
+        ("GET" | "POST", ["_admin", "server", "tls"]) => server_calls::tls(call),
+        ("GET", ["_admin", "options-description"]) => server_calls::options_description(call),
+        ("PUT", ["_admin", "compact"]) => server_calls::compact(call),
+        ("GET", ["_api", "endpoint"]) => server_calls::endpoints(call),
+
+        ("GET", ["_api", "tasks"]) => Ok(Reply::json(200, &Vec::<Value>::new().into())),
+        ("GET" | "DELETE", ["_api", "tasks", _]) => Err(Error::of(Code::TaskNotFound)),
+        ("POST" | "PUT", ["_api", "tasks", ..]) => Err(Error::unsupported("/_api/tasks")),
+
+        ("GET", ["_api", "job", what]) => jobs::get(call, what),
+        ("PUT", ["_api", "job", id]) => jobs::fetch(call, id),
+        ("PUT", ["_api", "job", id, "cancel"]) => jobs::cancel(call, id),
+        ("DELETE", ["_api", "job", what]) => jobs::remove(call, what),
+        ("GET" | "PUT" | "DELETE", ["_api", "job", ..]) => Err(Error::of(Code::HttpBadParameter)),
+
+        (_, ["_api", "token", ..]) if !call.database.release.access_tokens() => Err(unknown(path)),
+        ("GET", ["_api", "token", name]) => tokens::all(call, name),
+        ("POST", ["_api", "token", name]) => tokens::create(call, name),
+        ("DELETE", ["_api", "token", name, id]) => tokens::remove(call, name, id),
 
         ("GET", ["_api", "database"]) => databases::all(call),
         ("GET", ["_api", "database", "user"]) => databases::accessible(call),
@@ -139,6 +191,9 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("DELETE", ["_api", "collection", c]) => collections::remove(call, c),
         ("GET", ["_api", "collection", c, "properties"]) => collections::properties(call, c),
         ("PUT", ["_api", "collection", c, "properties"]) => collections::change(call, c),
+        ("GET", ["_api", "collection", c, "shards"]) if cluster::is_coordinator(call) => cluster::shards(call, c),
+        ("GET", ["_api", "collection", c, "shards"]) => collection_data::shards(call, c),
+        ("PUT", ["_api", "collection", c, "responsibleShard"]) => collection_data::shards(call, c),
         ("PUT", ["_api", "collection", c, "rename"]) => collections::rename(call, c),
         ("GET", ["_api", "collection", c, "count"]) => collection_data::count(call, c),
         ("GET", ["_api", "collection", c, "figures"]) => collection_data::figures(call, c),
@@ -148,6 +203,12 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("PUT", ["_api", "collection", c, action @ ("load" | "unload" | "compact" | "recalculateCount"
             | "loadIndexesIntoMemory")]) => collection_data::nothing(call, c, action),
 
+        ("POST", ["_api", "import"]) => import::import(call),
+
+        ("POST" | "PUT" | "PATCH" | "DELETE", ["_api", "document"]) => {
+            Err(documents::no_collection(call))
+        }
+        ("GET", ["_api", "document", c]) => Err(super::call::not_found(c)),
         ("POST", ["_api", "document", c]) => documents::insert(call, c),
         ("PUT", ["_api", "document", c]) => documents::replace_many(call, c),
         ("PATCH", ["_api", "document", c]) => documents::update_many(call, c),
@@ -168,12 +229,22 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("DELETE", ["_api", "cursor", id]) => cursor_calls::remove(call, id),
         ("POST", ["_api", "explain"]) => queries::explain(call),
         ("POST", ["_api", "query"]) => queries::parse(call),
+        ("GET", ["_api", "query", "current"]) => running::current(call),
+        ("GET", ["_api", "query", "slow"]) => running::slow(call),
+        ("DELETE", ["_api", "query", "slow"]) => running::clear_slow(call),
+        ("GET", ["_api", "query", "properties"]) => Ok(running::properties(call)),
+        ("PUT", ["_api", "query", "properties"]) => running::change(call),
+        ("DELETE", ["_api", "query", id]) => running::kill(call, id),
+        ("GET", ["_api", "query-cache", "properties"]) => Ok(server_calls::cache_properties(call)),
+        ("PUT", ["_api", "query-cache", "properties"]) => server_calls::change_cache(call),
+        ("GET", ["_api", "query-cache", "entries"]) => Ok(Reply::json(200, &Vec::<Value>::new().into())),
+        ("DELETE", ["_api", "query-cache"]) => Ok(Reply::ok(200, object! {})),
 
         ("POST", ["_api", "transaction", "begin"]) => transactions::begin(call),
         ("GET", ["_api", "transaction"]) => Ok(transactions::all(call)),
         ("GET", ["_api", "transaction", id]) => transactions::status(call, id),
         ("PUT", ["_api", "transaction", id]) => transactions::commit(call, id),
-        ("DELETE", ["_api", "transaction", "write"]) => transactions::abort_writing(call),
+        ("DELETE", ["_api", "transaction", "write"]) => Ok(transactions::abort_writing(call)),
         ("DELETE", ["_api", "transaction", id]) => transactions::abort(call, id),
         ("POST", ["_api", "transaction"]) => Err(Error::unsupported("JavaScript transactions")),
 
@@ -209,7 +280,7 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("DELETE", ["_api", "gharial", g, kind @ ("vertex" | "edge"), c, key]) => graph_data::remove(call, g, kind, c, key),
         ("GET", ["_api", "edges", c]) => graph_data::edges(call, c),
 
-        _ => Err(unknown(path)),
+        _ => Err(expected::expected(method, path).unwrap_or_else(|| unknown(path))),
     }
 }
 

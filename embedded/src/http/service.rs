@@ -1,12 +1,14 @@
 //! One request on its way from the wire to a handler and back.
 
 use std::convert::Infallible;
+use std::io::Read;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use flate2::read::{GzDecoder, ZlibDecoder};
 use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{Method, Response};
+use http::{HeaderMap, Method, Response};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
 use tokio::sync::OwnedSemaphorePermit;
@@ -15,11 +17,15 @@ use crate::error::{Code, Error, Result};
 
 use super::call::TRANSACTION_HEADER;
 use super::front::Front;
+use super::jobs::JOB_HEADER;
 use super::limits::{BODY_BYTES_MAX, BODY_WAIT, TARGET_BYTES_MAX};
 use super::pool::Lane;
 use super::reply::Reply;
 use super::request::Request;
 use super::routes;
+
+/// `true` or `store`: the answer comes later.
+const ASYNC_HEADER: &str = "x-arango-async";
 
 /// Answers one request; every failure becomes an answer, so that nothing here can fail.
 pub(super) async fn answer(
@@ -32,7 +38,13 @@ pub(super) async fn answer(
     }
     Ok(match receive(&front, request).await {
         Ok((head, body, room)) => {
-            let done = match Request::new(head.method, &head.uri, head.headers, body) {
+            let whole = body_of(&head.headers, body);
+            let request =
+                whole.and_then(|body| Request::new(head.method, &head.uri, head.headers, body));
+            let done = match request {
+                Ok(request) if request.headers.contains_key(ASYNC_HEADER) => {
+                    Ok(later(&front, request, room).await)
+                }
                 Ok(request) => {
                     let (work, lane) = (Arc::clone(&front), lane(&request));
                     let answer = move || {
@@ -54,6 +66,40 @@ pub(super) async fn answer(
     })
 }
 
+/// Answers 202 once the caller is let in, and works afterwards; `store` keeps the answer as a job.
+async fn later(front: &Arc<Front>, request: Request, room: OwnedSemaphorePermit) -> Reply {
+    let stored = request.header(ASYNC_HEADER) == Some("store");
+    let (lane, request) = (lane(&request), Arc::new(request));
+    let (work, asked) = (Arc::clone(front), Arc::clone(&request));
+    let admit = move || {
+        let caller = routes::admit(&work, &asked)?;
+        let id = work.engine.next_id();
+        if stored {
+            work.jobs.begin(id, caller.name(), Arc::clone(&asked.cancelled))?;
+        }
+        Ok(id)
+    };
+    let id = match front.pool.run(Lane::Common, admit).await.and_then(|id| id) {
+        Ok(id) => id,
+        Err(error) => return Reply::error(&error),
+    };
+    let front = Arc::clone(front);
+    // On the listener's event loop: this one may end with its connection.
+    front.events.clone().spawn(async move {
+        let work = Arc::clone(&front);
+        let answer = move || {
+            let _room = room;
+            routes::answer(&work, &request)
+        };
+        let reply = front.pool.run(lane, answer).await;
+        if stored {
+            front.jobs.finish(id, reply.unwrap_or_else(|error| Reply::error(&error)));
+        }
+    });
+    let reply = Reply::empty(202);
+    if stored { reply.header(JOB_HEADER, &id.to_string()) } else { reply }
+}
+
 /// Reads the whole request within the limits.
 async fn receive(
     front: &Front,
@@ -71,19 +117,28 @@ async fn receive(
     if length > BODY_BYTES_MAX {
         return Err(Error::of(Code::HttpTooLarge));
     }
-    if head.headers.contains_key(CONTENT_ENCODING) {
-        return Err(Error::unsupported("compressed request bodies"));
-    }
     let velocypack =
         |value: &HeaderValue| value.as_bytes().starts_with(b"application/x-velocypack");
     if head.headers.get(CONTENT_TYPE).is_some_and(velocypack) {
         return Err(Error::unsupported("application/x-velocypack"));
     }
-    if head.headers.contains_key("x-arango-async") {
-        return Err(Error::unsupported("x-arango-async"));
-    }
     let room = front.pool.room(length)?;
     Ok((head, collect(body).await?, room))
+}
+
+/// The body as it was before its compression; what is longer than a body may be is 413.
+fn body_of(headers: &HeaderMap, body: Bytes) -> Result<Bytes> {
+    let Some(encoding) = headers.get(CONTENT_ENCODING) else { return Ok(body) };
+    let mut whole = Vec::new();
+    let most = BODY_BYTES_MAX as u64 + 1;
+    let read = match encoding.as_bytes() {
+        b"identity" => return Ok(body),
+        b"gzip" => GzDecoder::new(&body[..]).take(most).read_to_end(&mut whole),
+        b"deflate" => ZlibDecoder::new(&body[..]).take(most).read_to_end(&mut whole),
+        _ => return Err(Error::unsupported("this content-encoding of a request")),
+    };
+    read.map_err(|_| Error::new(Code::HttpBadParameter, "the body cannot be decompressed"))?;
+    if whole.len() > BODY_BYTES_MAX { Err(Error::of(Code::HttpTooLarge)) } else { Ok(whole.into()) }
 }
 
 async fn collect(body: Incoming) -> Result<Bytes> {

@@ -1,5 +1,6 @@
 //! What views and inverted indexes are made of: sort orders, stored values, consolidation, checked and as they are answered.
 
+use crate::compat::{Consolidation, Release};
 use crate::error::{Code, Error, Result};
 use crate::value::{Object, Value};
 
@@ -12,18 +13,32 @@ fn bad(name: &str) -> Error {
     Error::new(Code::BadParameter, format!("error parsing '{name}' of a view or inverted index"))
 }
 
-/// `consolidationPolicy` of 3.12.10.
-pub(super) fn consolidation_policy() -> Value {
-    object! {
-        "type" => "tier",
-        "segmentsBytesMax" => 8_589_934_592_i64,
-        "maxSkewThreshold" => Value::Double(0.4),
-        "minDeletionRatio" => Value::Double(0.5),
+/// `consolidationPolicy` of a release.
+pub(super) fn consolidation_policy(release: Release) -> Value {
+    let segments = |min: i64, max: i64, bytes_max: i64, bytes_floor: i64| {
+        object! {
+            "type" => "tier",
+            "segmentsMin" => min,
+            "segmentsMax" => max,
+            "segmentsBytesMax" => bytes_max,
+            "segmentsBytesFloor" => bytes_floor,
+            "minScore" => 0_i64,
+        }
+    };
+    match release.consolidation() {
+        Consolidation::Segments => segments(1, 10, 5 << 30, 2 << 20),
+        Consolidation::ManySegments => segments(50, 200, 8 << 30, 24 << 20),
+        Consolidation::Skew => object! {
+            "type" => "tier",
+            "segmentsBytesMax" => 8_589_934_592_i64,
+            "maxSkewThreshold" => Value::Double(0.4),
+            "minDeletionRatio" => Value::Double(0.5),
+        },
     }
 }
 
 /// A policy with the defaults of its type; names of other releases are left out.
-pub(super) fn consolidation(given: &Value) -> Result<Value> {
+pub(super) fn consolidation(given: &Value, release: Release) -> Result<Value> {
     let fault = || bad("consolidationPolicy");
     let object = given.as_object().ok_or_else(fault)?;
     let kind = match object.get("type") {
@@ -31,7 +46,7 @@ pub(super) fn consolidation(given: &Value) -> Result<Value> {
         Some(kind) => kind.as_str().ok_or_else(fault)?,
     };
     let mut policy = match kind {
-        "tier" => consolidation_policy().as_object().cloned().unwrap_or_default(),
+        "tier" => consolidation_policy(release).as_object().cloned().unwrap_or_default(),
         "bytes_accum" => {
             let mut policy = Object::new();
             policy.push_new("type", "bytes_accum".into());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::compat::Release;
 use crate::error::{Code, Error, Result};
 use crate::schema::View;
 use crate::text::{IndexField, index_fields};
@@ -37,13 +38,13 @@ pub(super) enum Change {
     Replace,
 }
 
-fn defaults() -> Value {
+fn defaults(release: Release) -> Value {
     let none = || Value::array(Vec::new());
     object! {
         "cleanupIntervalStep" => 2_i64,
         "commitIntervalMsec" => 1000_i64,
-        "consolidationIntervalMsec" => 5000_i64,
-        "consolidationPolicy" => view_body::consolidation_policy(),
+        "consolidationIntervalMsec" => release.consolidation_interval_ms(),
+        "consolidationPolicy" => view_body::consolidation_policy(release),
         "optimizeTopK" => none(),
         "primarySort" => none(),
         "primarySortCompression" => "lz4",
@@ -136,7 +137,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     }
     let kind = body.text_of("type").unwrap_or_default();
     let properties = match kind {
-        "arangosearch" => arangosearch(call, &defaults(), &body, true)?,
+        "arangosearch" => arangosearch(call, &defaults(call.database.release), &body, true)?,
         "search-alias" => object! { "indexes" => alias(call, Vec::new(), &body)? },
         _ => return Err(bad("'type' must be arangosearch or search-alias")),
     };
@@ -161,7 +162,7 @@ pub(super) fn change(call: &Call<'_>, name: &str, change: Change) -> Result<Repl
         } else {
             let base = match change {
                 Change::Patch => view.properties.clone(),
-                Change::Replace => with_immutable(&view.properties),
+                Change::Replace => with_immutable(&view.properties, call.database.release),
             };
             arangosearch(call, &base, &body, false)?
         };
@@ -177,8 +178,8 @@ pub(super) fn change(call: &Call<'_>, name: &str, change: Change) -> Result<Repl
 }
 
 /// The defaults, but what cannot change as it is.
-fn with_immutable(current: &Value) -> Value {
-    let all = defaults();
+fn with_immutable(current: &Value, release: Release) -> Value {
+    let all = defaults(release);
     let all = all.as_object().into_iter().flat_map(Object::iter).map(|(name, default)| {
         let value =
             if IMMUTABLE.contains(&&**name) { current.attribute(name) } else { default.clone() };
@@ -202,7 +203,10 @@ fn arangosearch(call: &Call<'_>, base: &Value, body: &Value, is_new: bool) -> Re
             ("links", Some(links)) => all.insert("links", changed_links(call, &links, given)?),
             (name, Some(_)) if !is_new && IMMUTABLE.contains(&name) => {}
             ("consolidationPolicy", Some(_)) => {
-                all.insert("consolidationPolicy", view_body::consolidation(given)?);
+                all.insert(
+                    "consolidationPolicy",
+                    view_body::consolidation(given, call.database.release)?,
+                );
             }
             ("primarySort", Some(_)) => all.insert("primarySort", view_body::primary_sort(given)?),
             ("storedValues", Some(_)) => {
@@ -259,11 +263,12 @@ fn link_of(call: &Call<'_>, given: &Value) -> Result<Value> {
     if given.as_object().is_none() {
         return Err(bad("a link must be an object"));
     }
+    check_analyzers(call, given)?;
+    let given = &with_plain_analyzers(call, given);
     let or = |name: &str, default: Value| match given.attribute(name) {
         Value::Null => default,
         value => value,
     };
-    check_analyzers(call, given)?;
     let mut link = Object::new();
     link.push_new("analyzers", or("analyzers", vec![Value::from("identity")].into()));
     link.push_new("fields", or("fields", object! {}));
@@ -276,6 +281,34 @@ fn link_of(call: &Call<'_>, given: &Value) -> Result<Value> {
         }
     }
     Ok(Value::object(link))
+}
+
+/// A level with each analyzer once, by the name it has in this database, at any depth.
+fn with_plain_analyzers(call: &Call<'_>, level: &Value) -> Value {
+    let Some(object) = level.as_object() else { return level.clone() };
+    let entries = object.iter().map(|(name, value)| {
+        let value = match (&**name, value) {
+            ("analyzers", Value::Array(names)) => {
+                let mut plain: Vec<Value> = Vec::new();
+                for name in names.iter().filter_map(Value::as_str) {
+                    let name = analyzers::plain_name(call, name);
+                    if !plain.iter().any(|known| known.as_str() == Some(&name)) {
+                        plain.push(name.into());
+                    }
+                }
+                plain.into()
+            }
+            ("fields", Value::Object(fields)) => {
+                let fields = fields.iter();
+                let fields =
+                    fields.map(|(name, field)| (name.clone(), with_plain_analyzers(call, field)));
+                Value::object(fields.collect())
+            }
+            (_, value) => value.clone(),
+        };
+        (name.clone(), value)
+    });
+    Value::object(entries.collect())
 }
 
 /// Every analyzer named at any depth of `fields` must exist.
@@ -387,6 +420,7 @@ fn check_together(call: &Call<'_>, list: &[(String, String)]) -> Result<()> {
 
 /// `PUT /_api/view/V/rename`
 pub(super) fn rename(call: &Call<'_>, name: &str) -> Result<Reply> {
+    super::cluster::need_single(call, "renaming a view")?;
     call.need_database(Level::Write)?;
     let view = find(call, name)?;
     need_linked(call, &view)?;

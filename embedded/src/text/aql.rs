@@ -9,7 +9,7 @@ use crate::expr::{
 };
 use crate::functions::{Warnings, function, refused};
 use crate::limits::{ANALYZER_ROWS_MAX, ANALYZER_STEPS_MAX};
-use crate::syntax::{self, Binary, Body, Key, Name, Statement, Unary, parse};
+use crate::syntax::{self, Binary, Body, Key, Name, SortDirection, Statement, Unary, parse};
 use crate::value::{Value, compare};
 
 /// The parameter's name.
@@ -249,7 +249,18 @@ impl Maker {
             }
             Statement::Filter(condition) => Step::Filter(self.expression(condition)?),
             Statement::Sort(keys) => {
-                let keys = keys.iter().map(|(key, falling)| Ok((self.expression(key)?, *falling)));
+                let keys = keys.iter().map(|(key, direction)| {
+                    let falling = match direction {
+                        SortDirection::Ascending => false,
+                        SortDirection::Descending => true,
+                        SortDirection::Given(_) => {
+                            return Err(Error::unsupported(
+                                "a computed sort direction in an analyzer of type aql",
+                            ));
+                        }
+                    };
+                    Ok((self.expression(key)?, falling))
+                });
                 Step::Sort(keys.collect::<Result<_>>()?)
             }
             Statement::Limit { offset, count } => {

@@ -22,6 +22,8 @@ pub(super) struct Entries {
     pub(super) lengths: BTreeMap<String, u64>,
     /// Whether it had more terms than a document may have.
     pub(super) cut: bool,
+    /// Whether it has any value that the view holds; a view knows nothing of a document without one.
+    pub(super) any: bool,
     places: BTreeMap<String, u32>,
     stored: BTreeSet<String>,
     /// Bytes of the terms and of the fields.
@@ -69,6 +71,7 @@ impl Entries {
             Value::String(text) => self.text(level, path, text),
             Value::Null | Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Double(_) => {
                 let kind = Type::of(value).expect("these four have a type");
+                self.any = true;
                 let field = path.typed(kind);
                 self.add(&field, [(token(value), 1)]);
                 self.stored(level, path, Stored::of(kind));
@@ -81,6 +84,7 @@ impl Entries {
         for (name, inner) in level.missing(value) {
             let path = path.with(name);
             if inner.absent {
+                self.any = true;
                 self.add(&path.typed(Type::Null), [(token(&Value::Null), 1)]);
                 self.stored(inner, &path, Stored::of(Type::Null));
             }
@@ -91,6 +95,7 @@ impl Entries {
     }
 
     fn text(&mut self, level: &Level, path: &Path, text: &str) {
+        self.any |= !level.analyzers.is_empty();
         for analysis in &level.analyzers {
             let field = match analysis.returns {
                 Returns::Text => path.analyzed(analysis),

@@ -2,6 +2,7 @@
 
 mod analyzer;
 mod aql;
+mod best;
 mod collation;
 mod definition;
 mod entries;

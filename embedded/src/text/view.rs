@@ -305,6 +305,9 @@ impl View {
                 "a document has more terms than a view holds of one; the rest is not found"
             );
         }
+        if !entries.any {
+            return Ok(());
+        }
         let entry = Entry { collection: link.collection.id, local, revision, entries };
         self.fields.add(self.writer(writing)?, entry)
     }
@@ -358,10 +361,7 @@ impl View {
         let searcher = self.reader.searcher();
         let segments: BTreeSet<_> =
             searcher.segment_readers().iter().map(|segment| segment.segment_id()).collect();
-        self.known
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|(segment, _), _| segments.contains(segment));
+        self.known.keep_only(&segments);
         tracing::debug!(
             view,
             documents = searcher.num_docs(),

@@ -1,5 +1,6 @@
 //! Who calls, and what they may do: passwords, tokens, users and their grants.
 
+mod access;
 mod digest;
 mod front_door;
 mod grants;
@@ -8,6 +9,7 @@ mod users;
 
 pub use front_door::{Auth, AuthSettings};
 
+pub(super) use access::AccessToken;
 pub(super) use front_door::Caller;
 pub(super) use grants::{ANY, Level};
 pub(super) use users::User;

@@ -7,8 +7,9 @@ use crate::Engine;
 use crate::error::{Code, Error, Result};
 use crate::value::{Object, Value};
 
-use super::super::limits::{CREDENTIAL_BYTES_MAX, USERS_MAX};
+use super::super::limits::{CREDENTIAL_BYTES_MAX, TOKENS_MAX, USERS_MAX};
 use super::super::reply::object;
+use super::access::AccessToken;
 use super::digest::Password;
 use super::grants::{Grants, Level};
 
@@ -25,6 +26,8 @@ pub(in super::super) struct User {
     pub(in super::super) extra: Value,
     /// What the user may do.
     pub(in super::super) grants: Grants,
+    /// What may stand for the password.
+    pub(in super::super) tokens: Vec<AccessToken>,
 }
 
 impl User {
@@ -34,7 +37,7 @@ impl User {
             return Err(Error::new(Code::BadParameter, "password is too long"));
         }
         let password = Password::new(password)?;
-        Ok(Self { password, active, extra, grants: Grants::default() })
+        Ok(Self { password, active, extra, grants: Grants::default(), tokens: Vec::new() })
     }
 
     /// Changes the password.
@@ -49,6 +52,7 @@ impl User {
             "active" => self.active,
             "extra" => self.extra.clone(),
             "grants" => self.grants.to_value(),
+            "tokens" => self.tokens.iter().map(AccessToken::to_value).collect::<Vec<_>>(),
         }
     }
 
@@ -58,6 +62,13 @@ impl User {
             active: matches!(value.attribute("active"), Value::Bool(true)),
             extra: value.attribute("extra"),
             grants: Grants::from_value(&value.attribute("grants"))?,
+            // Users of before there were tokens have none.
+            tokens: match value.attribute("tokens") {
+                Value::Null => Vec::new(),
+                tokens => {
+                    tokens.as_array()?.iter().map(AccessToken::from_value).collect::<Option<_>>()?
+                }
+            },
         })
     }
 }
@@ -152,6 +163,47 @@ impl Users {
         self.edit(name, |user| {
             user.grants.set(database, collection, level);
             Ok(())
+        })
+        .map(|_| ())
+    }
+
+    /// A new access token and its text; 1207 if the user has one of that name, 10 without a name.
+    pub(in super::super) fn add_token(
+        &self,
+        user: &str,
+        name: &str,
+        valid_until: Option<u64>,
+    ) -> Result<(AccessToken, String)> {
+        if name.is_empty() || name.len() > CREDENTIAL_BYTES_MAX {
+            return Err(Error::new(Code::BadParameter, "an access token needs a name"));
+        }
+        let mut made = None;
+        self.change(|table| {
+            let known = table.get(user).ok_or_else(|| Error::of(Code::UserNotFound))?;
+            let mut changed = User::clone(known);
+            let tokens = &mut changed.tokens;
+            if tokens.iter().any(|token| token.name == name) {
+                return Err(Error::of(Code::DuplicateName));
+            }
+            if tokens.len() >= TOKENS_MAX {
+                return Err(Error::new(Code::ResourceLimit, "too many access tokens"));
+            }
+            let id = tokens.iter().map(|token| token.id).max().unwrap_or(0) + 1;
+            let (token, text) = AccessToken::new(user, id, name, valid_until)?;
+            tokens.push(token.clone());
+            table.insert(user.to_owned(), Arc::new(changed));
+            made = Some((token, text));
+            Ok(())
+        })?;
+        Ok(made.expect("made by the change"))
+    }
+
+    /// Removes an access token (404).
+    pub(in super::super) fn remove_token(&self, user: &str, id: u64) -> Result<()> {
+        self.edit(user, |user| {
+            let before = user.tokens.len();
+            user.tokens.retain(|token| token.id != id);
+            if user.tokens.len() < before { Ok(()) } else { Err(Error::of(Code::HttpNotFound)) }
         })
         .map(|_| ())
     }
