@@ -20,7 +20,7 @@ pub use explain::explain;
 pub use node::{
     Aggregate, Bounds, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order, Pipeline,
     Place, Plan, Quantity, ScorerKind, Search, SearchCall, Traversal, UniqueVertices, Used,
-    UsedView, ViewScorer, Window, Write, WriteKind,
+    UsedView, ViewScorer, ViewSource, Window, Write, WriteKind,
 };
 pub use rule_names::RULES;
 pub use rules::writes;
