@@ -38,6 +38,38 @@ pub fn fold(expr: Expr) -> Result<Expr> {
     }
 }
 
+/// Raises what the constant parts of an expression would warn of.
+pub fn warn_of(expr: &Expr, warnings: &mut Warnings) -> Result<()> {
+    let mut parts = Vec::new();
+    expr.walk(&mut |part| {
+        if foldable(part) {
+            parts.push(part);
+        }
+    });
+    for part in parts {
+        let kept = std::mem::take(&mut warnings.kept);
+        let mut host = NoHost(Warnings { kept, max: warnings.max, fail: warnings.fail });
+        let seen = eval(part, &mut Vec::new(), &[], &mut host);
+        warnings.kept = host.0.kept;
+        // An error comes when the query runs; a warning that counts as one comes now.
+        if let Err(error) = seen
+            && warnings.fail
+        {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// The value of an expression of constants and binds; none for a range, which is never made whole, and for an error.
+pub fn known(expr: &Expr, binds: &[Value]) -> Option<Value> {
+    if matches!(expr, Expr::Binary(Binary::Range, ..)) || !expr.is_free() {
+        return None;
+    }
+    let mut host = NoHost(Warnings { max: 0, ..Warnings::default() });
+    eval(expr, &mut Vec::new(), binds, &mut host).ok()
+}
+
 fn foldable(expr: &Expr) -> bool {
     let constant = |e: &Expr| matches!(e, Expr::Const(_));
     match expr {

@@ -26,16 +26,6 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     let is_stream = flag(body.attribute("options").attribute("stream"));
     let with_count = flag(body.attribute("count")) && !is_stream;
     let mut ran = queries::run(call, &query)?;
-    let mut plan_key = None;
-    if flag(body.attribute("options").attribute("usePlanCache")) {
-        match call.front.plan_cache.used(call, &query, &ran.planned) {
-            Ok(key) => plan_key = key,
-            Err(error) => {
-                ran.undo();
-                return Err(error);
-            }
-        }
-    }
     let cursor = Cursor {
         owner: call.caller.name().to_owned(),
         database: call.db().to_owned(),
@@ -50,7 +40,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     let batch = cursor.batch(1);
     if cursor.fits_one_batch() {
         ran.finish()?;
-        return Ok(reply(201, None, batch, plan_key));
+        return Ok(reply(201, None, batch));
     }
     // A result that cannot be kept must not have changed anything.
     let id = call.engine().next_id();
@@ -62,7 +52,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
         call.front.cursors.remove(id, call.db(), call.caller.name())?;
         return Err(error);
     }
-    Ok(reply(201, Some(id), batch, plan_key))
+    Ok(reply(201, Some(id), batch))
 }
 
 fn batch_size(body: &Value) -> Result<usize> {
@@ -84,7 +74,7 @@ pub(super) fn next(call: &Call<'_>, id: &str, batch: Option<&str>) -> Result<Rep
         drop(call.engine().streams().lend(stream, call.db(), call.caller.name())?);
     }
     let batch = call.front.cursors.fetch(number, call.db(), call.caller.name(), wanted)?;
-    Ok(reply(200, Some(number), batch, None))
+    Ok(reply(200, Some(number), batch))
 }
 
 /// `DELETE /_api/cursor/ID`
@@ -97,7 +87,7 @@ fn cursor_id(text: &str) -> Result<u64> {
     text.parse().map_err(|_| Error::of(Code::CursorNotFound))
 }
 
-fn reply(status: u16, id: Option<u64>, batch: Batch, plan_key: Option<String>) -> Reply {
+fn reply(status: u16, id: Option<u64>, batch: Batch) -> Reply {
     let mut body = Object::with_capacity(9);
     body.push_new("result", batch.rows.into());
     body.push_new("hasMore", batch.next_batch.is_some().into());
@@ -108,9 +98,6 @@ fn reply(status: u16, id: Option<u64>, batch: Batch, plan_key: Option<String>) -
         body.push_new("count", Value::from(count as u64));
     }
     body.push_new("cached", Value::Bool(false));
-    if let Some(key) = plan_key {
-        body.push_new("planCacheKey", key.into());
-    }
     body.push_new("extra", batch.extra);
     if let Some(next) = batch.next_batch {
         body.push_new("nextBatchId", next.to_string().into());

@@ -11,7 +11,6 @@ use super::cursors::Cursors;
 use super::faults::Faults;
 use super::jobs::Jobs;
 use super::own_threads::OwnThreads;
-use super::plan_cache::PlanCache;
 use super::pool::Pool;
 use super::read_only::ReadStreams;
 use super::running::Running;
@@ -26,7 +25,6 @@ pub(super) struct Front {
     pub(super) cursors: Cursors,
     pub(super) jobs: Jobs,
     pub(super) running: Running,
-    pub(super) plan_cache: PlanCache,
     pub(super) settings: Settings,
     pub(super) pool: Pool,
     pub(super) own_threads: OwnThreads,
@@ -48,7 +46,6 @@ impl Front {
             cursors: Cursors::new(),
             jobs: Jobs::default(),
             running: Running::default(),
-            plan_cache: PlanCache::default(),
             settings: Settings::default(),
             pool: Pool::new(),
             own_threads: OwnThreads::new(),

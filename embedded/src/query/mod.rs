@@ -2,10 +2,8 @@
 
 mod cache;
 mod parsed;
-mod planned;
 mod prepared;
 
 pub use crate::exec::Stats;
 pub use parsed::parse_only;
-pub use planned::Planned;
 pub use prepared::{Access, Answer, Prepared, Query, QueryOptions, prepare};
