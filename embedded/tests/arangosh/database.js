@@ -298,7 +298,7 @@ function databaseWithProperties(connection) {
     has(target, property) { return property in target; },
     // `db.name = undefined` forgets, as scripts do after a rename.
     set(target, property, value) {
-      if (value === undefined) target.known.delete(property);
+      if (value === undefined && !(property in target)) target.known.delete(property);
       else target[property] = value;
       return true;
     },

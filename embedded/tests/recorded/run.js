@@ -134,6 +134,10 @@ class Runner {
     try {
       return run();
     } catch (error) {
+      if (error.errorNum === 11 && this.secret && !/xpError/.test(code)) {
+        this.authorize('_users');
+        return run();
+      }
       const missing = /^collection or view not found: (\w+)$/.exec(error.errorMessage || '');
       if (!missing || /xpError/.test(code)) throw error;
       const made = this.db._create(missing[1]);
