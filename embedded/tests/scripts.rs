@@ -71,6 +71,7 @@ impl Session {
             validation: None,
             computed_values: Value::Null,
             cache_enabled: false,
+            sharding: None,
             indexes: Vec::new(),
         };
         self.engine.create_collection(DATABASE, collection).map(|_| ())
@@ -208,7 +209,7 @@ impl Session {
             writeln!(out, "{}", masked(row).to_json()).expect("a string takes all");
         }
         for (code, message) in &answer.warnings {
-            writeln!(out, "warning {code}: {message}").expect("a string takes all");
+            writeln!(out, "warning {}: {message}", code.num()).expect("a string takes all");
         }
         if kind == "stats" || kind == "count" {
             let s = &answer.stats;
@@ -259,7 +260,7 @@ fn plan_text(plan: &Value) -> String {
                 .expect("a string takes all");
         } else if let Some(index) = node.attribute("index").text_of("name") {
             let text = |name: &str| node.attribute(name).to_json();
-            let (query, filters) = (text("queryPoint"), text("filterExpression"));
+            let (query, filters) = (text("inVariable"), text("filterExpression"));
             write!(out, " {index} {query} {} {filters}", text("searchParameters"))
                 .expect("a string takes all");
         } else if let Some(expression) = node.text_of("expression") {

@@ -49,16 +49,7 @@ impl Host for Executor<'_> {
                 (Value::String(_), _) => Err(bad("second parameter to SHARD_ID must be an object")),
                 _ => Err(bad("first parameter to SHARD_ID must be a string")),
             },
-            DataCall::Sleep => {
-                let seconds = arguments.first().and_then(Value::as_f64).unwrap_or(-1.0);
-                if seconds < 0.0 {
-                    let message = "invalid argument type in call to function 'SLEEP()'";
-                    self.warnings.raise(Code::QueryFunctionArgumentTypeMismatch, message)?;
-                } else {
-                    self.budget.sleep(seconds)?;
-                }
-                Ok(Value::Null)
-            }
+            DataCall::Sleep => self.sleep(&arguments[0]),
             DataCall::Near(metric) => Err(Error::new(
                 Code::QueryVectorSearchNotApplied,
                 format!("{}() ran without a vector index", metric.function()),
@@ -139,6 +130,16 @@ impl Executor<'_> {
             out.insert("errorMessage", fault.into());
         }
         Ok(Value::object(out))
+    }
+
+    fn sleep(&mut self, seconds: &Value) -> Result<Value> {
+        let Some(seconds) = seconds.as_f64().filter(|s| *s >= 0.0) else {
+            let text = "invalid argument type in call to function 'SLEEP()'";
+            self.warnings.raise(Code::QueryFunctionArgumentTypeMismatch, text)?;
+            return Ok(Value::Null);
+        };
+        self.budget.sleep(seconds)?;
+        Ok(Value::Null)
     }
 
     /// One document, or those of a list without the missing ones.

@@ -23,7 +23,7 @@ pub(super) fn query_of(body: &Value) -> Result<Query> {
     };
     let binds = match body.attribute("bindVars") {
         Value::Null => Object::new(),
-        Value::Object(binds) => (*binds).clone(),
+        Value::Object(binds) => std::sync::Arc::unwrap_or_clone(binds),
         _ => return Err(Error::new(Code::BadParameter, "'bindVars' must be an object")),
     };
     let options = body.attribute("options");
@@ -185,9 +185,9 @@ fn phases(ran: &Ran) -> Value {
     Value::object(phases)
 }
 
-fn warnings(warnings: &[(u32, String)]) -> Vec<Value> {
-    let shown = |(code, message): &(u32, String)| {
-        object! { "code" => i64::from(*code), "message" => message.as_str() }
+fn warnings(warnings: &[(Code, String)]) -> Vec<Value> {
+    let shown = |(code, message): &(Code, String)| {
+        object! { "code" => i64::from(code.num()), "message" => message.as_str() }
     };
     warnings.iter().map(shown).collect()
 }
@@ -224,6 +224,7 @@ pub(super) fn explain(call: &Call<'_>) -> Result<Reply> {
     let body = Value::object(call.request.object()?);
     let query = query_of(&body)?;
     let prepared = prepare(call, &query)?;
+    call.engine().check_vectors_ready(&prepared.vector_indexes())?;
     let plan = prepared.explain();
     let all_plans = matches!(body.attribute("options").attribute("allPlans"), Value::Bool(true));
     let stats = object! {
@@ -242,7 +243,7 @@ pub(super) fn explain(call: &Call<'_>) -> Result<Reply> {
         answer.push_new("plan", plan);
         answer.push_new("cacheable", cacheable.into());
     }
-    answer.push_new("warnings", Vec::<Value>::new().into());
+    answer.push_new("warnings", warnings(prepared.warnings()).into());
     answer.push_new("stats", stats);
     Ok(Reply::ok(200, Value::object(answer)))
 }

@@ -46,7 +46,7 @@ impl Builder<'_> {
     pub(super) fn body(&mut self, body: &Body) -> Result<Pipeline> {
         let seen = self.variables.len();
         let outer = std::mem::replace(&mut self.level, seen);
-        near::check_text(body)?;
+        near::check_text(body, self.database.release)?;
         let mut nodes = Vec::new();
         for statement in &body.statements {
             self.statement(statement, &mut nodes)?;

@@ -95,7 +95,7 @@ impl Builder<'_> {
                 Expr::Subquery(self.plan.subqueries.len() - 1)
             }
         };
-        fold(compiled)
+        fold(compiled, &mut self.plan.warnings)
     }
 
     /// Several expressions, in order.
@@ -127,7 +127,9 @@ impl Builder<'_> {
             Key::Bind(bind) => path_of_bind(bind, &self.structural(bind)?)?,
             Key::Computed(_) => return Err(Error::of(Code::Internal)),
         };
-        names.into_iter().try_fold(base, |base, name| fold(Expr::Attribute(Box::new(base), name)))
+        names.into_iter().try_fold(base, |base, name| {
+            fold(Expr::Attribute(Box::new(base), name), &mut self.plan.warnings)
+        })
     }
 
     fn object(&mut self, entries: &[(Key, syntax::Expr)]) -> Result<Vec<(ObjectKey, Expr)>> {
@@ -242,10 +244,14 @@ impl Builder<'_> {
         let (call, min, max) = match name {
             "CURRENT_DATABASE" => (DataCall::Database, 0, 0),
             "CURRENT_USER" => (DataCall::User, 0, 0),
+            "VERSION" => {
+                check_arity(name, arguments.len(), 0, 0)?;
+                return Ok(Some(Expr::Const(self.database.release.to_string().into())));
+            }
             "SLEEP" => (DataCall::Sleep, 1, 1),
             "BM25" | "TFIDF" => return self.scorer(name, arguments).map(Some),
             "TOKENS" => {
-                check_arity(name, arguments.len(), 2, 2)?;
+                check_arity(name, arguments.len(), 1, 2)?;
                 let arguments = self.expressions(arguments)?;
                 return Ok(Some(Expr::Data(DataCall::Tokens, arguments)));
             }
@@ -257,7 +263,9 @@ impl Builder<'_> {
             "SHARD_ID" => (DataCall::ShardId, 2, 2),
             "APPROX_NEAR_COSINE" => (DataCall::Near(Metric::Cosine), 2, 3),
             "APPROX_NEAR_L2" => (DataCall::Near(Metric::L2), 2, 3),
-            "APPROX_NEAR_INNER_PRODUCT" => (DataCall::Near(Metric::InnerProduct), 2, 3),
+            "APPROX_NEAR_INNER_PRODUCT" if self.database.release.inner_product() => {
+                (DataCall::Near(Metric::InnerProduct), 2, 3)
+            }
             "COLLECTION_COUNT" => {
                 check_arity(name, arguments.len(), 1, 1)?;
                 let Some(collection) = self.collection_argument(&arguments[0])? else {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::compat::Release;
 use crate::error::Code;
 use crate::expr::{Expr, Register};
 use crate::schema::{Collection, Graph, Index, VectorParams, View};
@@ -37,8 +38,22 @@ pub struct Plan {
     pub rules: Vec<&'static str>,
     /// Whether a write waits for the disk.
     pub wait_for_sync: bool,
+    /// The release whose rules it was made by.
+    pub release: Release,
     /// What is to be said of the text each time it runs.
     pub warnings: Vec<(Code, String)>,
+}
+
+impl Plan {
+    /// The vector indexes it asks.
+    pub fn vector_indexes(&self) -> Vec<&Index> {
+        let nodes = [&self.root].into_iter().chain(&self.subqueries).flat_map(|p| &p.nodes);
+        let asked = nodes.filter_map(|node| match node {
+            Node::EnumerateNearVector(near) => Some(&*near.index),
+            _ => None,
+        });
+        asked.collect()
+    }
 }
 
 /// A collection and what the query does with it.
@@ -254,6 +269,8 @@ pub struct NearVector {
     pub options: Option<Expr>,
     /// Which documents count.
     pub filters: Vec<Expr>,
+    /// Whether the index's stored values hold all that they ask for.
+    pub covered: bool,
     /// Offset and count of the `LIMIT` behind it: so many documents are found.
     pub limit: (Expr, Expr),
 }
