@@ -40,6 +40,15 @@ pub fn fold(expr: Expr, warnings: &mut Vec<(Code, String)>) -> Result<Expr> {
     }
 }
 
+/// The value of an expression of constants and binds; none for a range, which is never made whole, and for an error.
+pub fn known(expr: &Expr, binds: &[Value]) -> Option<Value> {
+    if matches!(expr, Expr::Binary(Binary::Range, ..)) || !expr.is_free() {
+        return None;
+    }
+    let mut host = NoHost(Warnings { max: 0, ..Warnings::default() });
+    eval(expr, &mut Vec::new(), binds, &mut host).ok()
+}
+
 fn foldable(expr: &Expr) -> bool {
     let constant = |e: &Expr| matches!(e, Expr::Const(_));
     match expr {

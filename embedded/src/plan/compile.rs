@@ -8,7 +8,7 @@ use crate::expr::{DataCall, Expansion, Expr, ObjectKey, Quantifier, Question, fo
 pub(super) use crate::functions::arity as check_arity;
 use crate::functions::{function, refused};
 use crate::schema::Metric;
-use crate::syntax::{self, Binary, Key, Name, Source, Unary};
+use crate::syntax::{self, Key, Name, Source, Unary};
 use crate::value::Value;
 
 impl Builder<'_> {
@@ -52,11 +52,6 @@ impl Builder<'_> {
                     Unary::Minus => Expr::Negate(value),
                     Unary::Plus => Expr::Number(value),
                 }
-            }
-            Ast::Binary(operator @ (Binary::Match | Binary::NotMatch), a, b) => {
-                let (a, b) = (syntax::Expr::clone(a), syntax::Expr::clone(b));
-                let test = self.call(&Name::from("REGEX_TEST"), &[a, b])?;
-                if *operator == Binary::Match { test } else { Expr::Not(Box::new(test)) }
             }
             Ast::Binary(operator, a, b) => Expr::Binary(
                 *operator,
@@ -250,6 +245,16 @@ impl Builder<'_> {
             }
             "SLEEP" => (DataCall::Sleep, 1, 1),
             "BM25" | "TFIDF" => return self.scorer(name, arguments).map(Some),
+            "OFFSET_INFO" => return self.offset_info(arguments).map(Some),
+            // Outside of a SEARCH these two are their first argument.
+            "ANALYZER" | "BOOST" => {
+                check_arity(name, arguments.len(), 2, 2)?;
+                return self.expression(&arguments[0]).map(Some);
+            }
+            "MIN_MATCH" => (DataCall::MinMatch, 2, usize::MAX),
+            "NGRAM_MATCH" => (DataCall::NgramMatch, 3, 4),
+            "MINHASH_MATCH" => (DataCall::MinhashMatch, 4, 4),
+            "LEVENSHTEIN_MATCH" => (DataCall::LevenshteinMatch, 3, 6),
             "TOKENS" => {
                 check_arity(name, arguments.len(), 1, 2)?;
                 let arguments = self.expressions(arguments)?;
