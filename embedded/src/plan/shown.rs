@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use super::expr_tree::{ExprTree, attribute_path};
 use super::node::{
-    Aggregate, Bounds, Collect, Into, Lookup, Node, Pipeline, Plan, Traversal, Window, Write,
-    WriteKind,
+    Aggregate, Bounds, Collect, Into, Lookup, Node, Pipeline, Plan, Traversal, ViewSource, Window,
+    Write, WriteKind,
 };
 use super::rule_names::place_of;
 use crate::expr::{Expr, Register, known};
@@ -435,7 +435,9 @@ impl Printer<'_> {
             && (lookup.index.unique || lookup.index.kind == IndexKind::Primary);
         let found = if complete { documents.min(1.0) } else { documents };
         // The conditions had variables before the index took them over.
-        (0..lookup.expressions().len()).for_each(|_| drop(self.made()));
+        for _ in lookup.expressions() {
+            self.made();
+        }
         let (items, searched) = (self.items, documents.max(1.0).log2());
         self.items *= found;
         let mut more = Object::new();
@@ -470,6 +472,37 @@ impl Printer<'_> {
             self.rule("use-indexes");
             self.rule("remove-filter-covered-by-index");
             self.rule("remove-unnecessary-calculations-2");
+        }
+    }
+
+    /// Documents that a view finds, or an inverted index, which is shown as the index it is.
+    fn view(&mut self, view: usize, out: Register) {
+        let used = &self.showing.plan.views[view];
+        self.items *= LIST_ITEMS;
+        self.cost += self.items;
+        let variable = self.variable(out);
+        match &used.source {
+            ViewSource::View(view) => {
+                self.rule("handle-arangosearch-views");
+                let scorers = used.scorers.iter().map(|scorer| self.variable(scorer.out));
+                let more = filled([
+                    ("database", Value::Null),
+                    ("view", view.name.as_str().into()),
+                    ("outVariable", variable),
+                    ("scorers", Value::array(scorers.collect())),
+                    ("volatility", 0_i64.into()),
+                ]);
+                self.node("EnumerateViewNode", more, false);
+            }
+            ViewSource::Index(index) => {
+                self.rule("use-indexes");
+                let mut more = filled([
+                    ("outVariable", variable),
+                    ("indexes", Value::array(vec![described(index)])),
+                ]);
+                self.of_collection(used.collections[0], &mut more);
+                self.node("IndexNode", more, false);
+            }
         }
     }
 
@@ -624,21 +657,7 @@ impl Printer<'_> {
             Node::Collect(collect) => self.collect(collect),
             Node::Window(window) => self.window(window),
             Node::Traversal(traversal) => self.traversal(traversal),
-            Node::EnumerateView { view, out } => {
-                let used = &self.showing.plan.views[*view];
-                self.rule("handle-arangosearch-views");
-                self.items *= LIST_ITEMS;
-                self.cost += self.items;
-                let scorers = used.scorers.iter().map(|scorer| self.variable(scorer.out));
-                let more = filled([
-                    ("database", Value::Null),
-                    ("view", used.view.name.as_str().into()),
-                    ("outVariable", self.variable(*out)),
-                    ("scorers", Value::array(scorers.collect())),
-                    ("volatility", 0_i64.into()),
-                ]);
-                self.node("EnumerateViewNode", more, false);
-            }
+            Node::EnumerateView { view, out, .. } => self.view(*view, *out),
             Node::EnumerateNearVector(near) => {
                 let (offset, count) = (self.whole(&near.limit.0), self.whole(&near.limit.1));
                 let wanted = offset.unwrap_or_default() + count.unwrap_or_default();

@@ -296,6 +296,12 @@ function databaseWithProperties(connection) {
       return target._collection(property) || target._view(property) || undefined;
     },
     has(target, property) { return property in target; },
+    // `db.name = undefined` forgets, as scripts do after a rename.
+    set(target, property, value) {
+      if (value === undefined) target.known.delete(property);
+      else target[property] = value;
+      return true;
+    },
   });
 }
 
