@@ -245,7 +245,7 @@ impl Session {
             writeln!(out, "{}", masked(row).to_json()).expect("a string takes all");
         }
         for (code, message) in &answer.warnings {
-            writeln!(out, "warning {code}: {message}").expect("a string takes all");
+            writeln!(out, "warning {}: {message}", code.num()).expect("a string takes all");
         }
         if kind == "stats" || kind == "count" {
             let s = &answer.stats;

@@ -1,4 +1,4 @@
-//! Constant folding: an expression over constants becomes its value, unless it would warn or fail.
+//! Constant folding: an expression over constants becomes its value; its warnings are told once.
 
 use super::eval::{Host, eval};
 use super::expr::{DataCall, Expr, ObjectKey, Quantifier};
@@ -10,8 +10,9 @@ use crate::value::Value;
 /// Values that folding may make, in bytes; larger ones are better made when they are needed.
 const FOLDED_BYTES_MAX: usize = 64 * 1024;
 
-/// Folds the top of an expression whose parts are folded already; a call that fails with constants fails here.
-pub fn fold(expr: Expr) -> Result<Expr> {
+/// Folds the top of an expression whose parts are folded already, and notes its warnings. A call that fails with
+/// constants fails here.
+pub fn fold(expr: Expr, warnings: &mut Vec<(Code, String)>) -> Result<Expr> {
     if let Expr::Ternary(condition, yes, no) = expr {
         return Ok(match (*condition, yes) {
             (Expr::Const(value), Some(yes)) => *if value.is_true() { yes } else { no },
@@ -30,35 +31,13 @@ pub fn fold(expr: Expr) -> Result<Expr> {
     }
     let mut host = NoHost(Warnings::default());
     match eval(&expr, &mut Vec::new(), &[], &mut host) {
-        Ok(value) if host.0.kept.is_empty() && value.size_bytes() <= FOLDED_BYTES_MAX => {
+        Ok(value) if value.size_bytes() <= FOLDED_BYTES_MAX => {
+            warnings.append(&mut host.0.kept);
             Ok(Expr::Const(value))
         }
         Err(error) if matches!(expr, Expr::Call(..)) => Err(error),
         _ => Ok(expr),
     }
-}
-
-/// Raises what the constant parts of an expression would warn of.
-pub fn warn_of(expr: &Expr, warnings: &mut Warnings) -> Result<()> {
-    let mut parts = Vec::new();
-    expr.walk(&mut |part| {
-        if foldable(part) {
-            parts.push(part);
-        }
-    });
-    for part in parts {
-        let kept = std::mem::take(&mut warnings.kept);
-        let mut host = NoHost(Warnings { kept, max: warnings.max, fail: warnings.fail });
-        let seen = eval(part, &mut Vec::new(), &[], &mut host);
-        warnings.kept = host.0.kept;
-        // An error comes when the query runs; a warning that counts as one comes now.
-        if let Err(error) = seen
-            && warnings.fail
-        {
-            return Err(error);
-        }
-    }
-    Ok(())
 }
 
 /// The value of an expression of constants and binds; none for a range, which is never made whole, and for an error.
@@ -94,7 +73,7 @@ fn foldable(expr: &Expr) -> bool {
     }
 }
 
-/// Constants need no host; what warns is left for the run.
+/// Constants need no host.
 struct NoHost(Warnings);
 
 impl Host for NoHost {

@@ -195,9 +195,9 @@ fn phases(ran: &Ran) -> Value {
     Value::object(phases)
 }
 
-fn warnings(warnings: &[(u32, String)]) -> Vec<Value> {
-    let shown = |(code, message): &(u32, String)| {
-        object! { "code" => i64::from(*code), "message" => message.as_str() }
+fn warnings(warnings: &[(Code, String)]) -> Vec<Value> {
+    let shown = |(code, message): &(Code, String)| {
+        object! { "code" => i64::from(code.num()), "message" => message.as_str() }
     };
     warnings.iter().map(shown).collect()
 }

@@ -90,7 +90,7 @@ impl Builder<'_> {
                 Expr::Subquery(self.plan.subqueries.len() - 1)
             }
         };
-        fold(compiled)
+        fold(compiled, &mut self.plan.warnings)
     }
 
     /// Several expressions, in order.
@@ -122,7 +122,9 @@ impl Builder<'_> {
             Key::Bind(bind) => path_of_bind(bind, &self.structural(bind)?)?,
             Key::Computed(_) => return Err(Error::of(Code::Internal)),
         };
-        names.into_iter().try_fold(base, |base, name| fold(Expr::Attribute(Box::new(base), name)))
+        names.into_iter().try_fold(base, |base, name| {
+            fold(Expr::Attribute(Box::new(base), name), &mut self.plan.warnings)
+        })
     }
 
     fn object(&mut self, entries: &[(Key, syntax::Expr)]) -> Result<Vec<(ObjectKey, Expr)>> {

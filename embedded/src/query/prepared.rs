@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::cache;
 use crate::error::{Code, Error, Result};
 use crate::exec::{Budget, Executor, Stats};
-use crate::expr::{Expr, warn_of};
+use crate::expr::Expr;
 use crate::functions::Warnings;
 use crate::plan::{Plan, RULES, Showing, explain, plan, shown};
 use crate::schema::{Database, Index};
@@ -64,8 +64,8 @@ pub struct Answer {
     pub rows: Vec<Value>,
     /// Counters.
     pub stats: Stats,
-    /// `code` and `message` of warnings.
-    pub warnings: Vec<(u32, String)>,
+    /// Warnings with their texts.
+    pub warnings: Vec<(Code, String)>,
 }
 
 /// A parsed and planned query, ready to run any number of times with the binds it was prepared with.
@@ -216,18 +216,12 @@ impl Prepared {
     }
 
     /// What the plan has to say before it runs: warnings of the text and of its constants.
-    pub fn warnings(&self) -> Result<Vec<(u32, String)>> {
+    pub fn warnings(&self) -> Result<Vec<(Code, String)>> {
         let max = self.options.max_warning_count.unwrap_or(Warnings::default().max);
         let mut warnings =
             Warnings { fail: self.options.fail_on_warning, max, ..Warnings::default() };
         for (code, message) in &self.plan.warnings {
             warnings.raise(*code, message.as_str())?;
-        }
-        let pipelines = std::iter::once(&self.plan.root).chain(&self.plan.subqueries);
-        for node in pipelines.flat_map(|pipeline| &pipeline.nodes) {
-            for expression in node.expressions() {
-                warn_of(expression, &mut warnings)?;
-            }
         }
         Ok(warnings.kept)
     }
