@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::catalog::Catalog;
 use crate::data::Trainer;
 use crate::disk::Directory;
-use crate::encode::{Key, Space, local_id_of_key, successor};
+use crate::encode::{Key, Space, local_id_of_key, local_id_of_value, successor};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
     COLLECTION_LOCK_WAIT_MS, MEMTABLE_BYTES, REQUEST_WRITES_BYTES_MAX, SWEEP_INTERVAL_MS,
@@ -150,6 +150,17 @@ impl Engine {
     /// A number above all before it, server-wide: ids and traditional keys.
     pub fn next_id(&self) -> u64 {
         self.resources.clock.id()
+    }
+
+    /// The last number that was made or given as a key of the collection; 0 without any.
+    pub fn last_key(&self, collection: u64) -> Result<u64> {
+        let last_keys = self.resources.last_keys.lock().expect("only moves inside");
+        if let Some(last) = last_keys.get(&collection) {
+            return Ok(*last);
+        }
+        let stored =
+            self.resources.store.snapshot().get(Space::Meta, &Key::LastKey(collection).bytes())?;
+        stored.map_or(Ok(0), |value| local_id_of_value(&value))
     }
 
     /// A revision above all before it, as it is shown.

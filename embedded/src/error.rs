@@ -102,7 +102,7 @@ codes! {
     QueryFunctionNameUnknown = 1540, 400, "usage of unknown function";
     QueryFunctionArgumentNumberMismatch = 1541, 400, "invalid number of arguments";
     QueryFunctionArgumentTypeMismatch = 1542, 400, "invalid argument type";
-    QueryInvalidRegex = 1543, 400, "invalid regex";
+    QueryInvalidRegex = 1543, 400, "invalid regex value";
     QueryBindParametersInvalid = 1550, 400, "invalid structure of bind parameters";
     QueryBindParameterMissing = 1551, 400, "no value specified for declared bind parameter";
     QueryBindParameterUndeclared = 1552, 400, "bind parameter was not declared in the query";
@@ -126,6 +126,8 @@ codes! {
     QueryAccessAfterModification = 1579, 400, "access after data-modification";
     QueryNotEligibleForPlanCaching = 1584, 500, "query not eligible for plan caching";
     QueryNotFound = 1591, 404, "query not found";
+    QueryUserAssert = 1593, 500, "assertion failed";
+    QueryUserWarn = 1594, 500, "warning of the query";
     CursorNotFound = 1600, 404, "cursor not found";
     CursorBusy = 1601, 409, "cursor is busy";
     ValidationFailed = 1620, 400, "schema validation failed";

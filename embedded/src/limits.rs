@@ -115,3 +115,5 @@ pub const VIEW_COMMIT_MS: u64 = 1_000;
 pub const VIEW_RETRY_MS_MAX: u64 = 60_000;
 /// Ticks without work after which a view lets its writer go.
 pub const VIEW_WRITER_IDLE_DRAINS: u32 = 60;
+/// Computed values of one collection (ArangoDB: no bound).
+pub const COMPUTED_VALUES_MAX: usize = 256;

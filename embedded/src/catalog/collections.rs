@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::indexes::range_of;
 use super::state::collection as find;
 use super::{names, record};
-use crate::data::{check_rule, empty_collection, reset_vector_indexes};
+use crate::data::{check_rule, computed_values, empty_collection, reset_vector_indexes};
 use crate::encode::{Key, encode_value};
 use crate::engine::Engine;
 use crate::error::{Code, Error, Result};
@@ -211,10 +211,7 @@ fn relink(database: &mut Database, batch: &mut Batch, name: &str, new: Option<&s
 }
 
 fn check_properties(collection: &Collection) -> Result<()> {
-    let computed = &collection.computed_values;
-    if !computed.is_null() && !computed.as_array().is_some_and(<[_]>::is_empty) {
-        return Err(Error::unsupported("computedValues"));
-    }
+    computed_values(&collection.computed_values)?;
     collection.validation.as_ref().map_or(Ok(()), |validation| check_rule(&validation.rule))
 }
 

@@ -130,12 +130,7 @@ pub(super) fn to_collection(value: &Value) -> Result<Collection> {
 }
 
 fn of_validation(validation: &Validation) -> Value {
-    let level = match validation.level {
-        ValidationLevel::None => "none",
-        ValidationLevel::New => "new",
-        ValidationLevel::Moderate => "moderate",
-        ValidationLevel::Strict => "strict",
-    };
+    let level = validation.level.name();
     object([
         ("rule", validation.rule.clone()),
         ("level", level.into()),

@@ -69,7 +69,10 @@ fn generate(resources: &Resources, state: &mut State, collection: &Collection) -
     let last = last_key(&mut last_keys, state, collection.id)?;
     let next = match options.generator {
         KeyGenerator::Autoincrement => next_step(*last, options.offset, options.increment.max(1)),
-        _ if least > *last => return Ok(least.to_string()),
+        _ if least > *last => {
+            *last = least; // for `lastValue`; the server-wide counter keeps it rising, so that it is not stored
+            return Ok(least.to_string());
+        }
         _ => last.checked_add(1),
     };
     let next = next.ok_or_else(|| Error::new(Code::Internal, "the collection is out of keys"))?;

@@ -1,6 +1,7 @@
 //! A document and all its index entries, written together.
 
 mod build;
+mod computed;
 mod date;
 mod keys;
 mod merge;
@@ -12,7 +13,8 @@ mod vectors;
 mod write;
 
 pub(crate) use build::{build_index, clear_range, empty_collection};
+pub(crate) use computed::computed_values;
 pub(crate) use training::{Trainer, Training, count_up_to, reset_vector_indexes};
 pub(crate) use ttl::Sweeper;
-pub(crate) use validate::check_rule;
+pub(crate) use validate::{check_rule, schema_fault};
 pub(crate) use vector_check::vector_faults;

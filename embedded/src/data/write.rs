@@ -1,6 +1,6 @@
 //! Insert, update, replace, remove: the document, its key, its revision and all its index entries in one overlay.
 
-use super::{keys, merge, validate};
+use super::{computed, keys, merge, validate};
 use crate::encode::{Key, Record, Space, is_head, is_too_deep, local_id_of_value};
 use crate::error::{Code, Error, Result};
 use crate::index::{Entry, entries};
@@ -189,6 +189,7 @@ impl Transaction {
                 document.push_new(name.clone(), value.clone());
             }
         }
+        computed::compute(collection, &mut document, "insert")?;
         self.put(state, collection, key, None, Next { revision, document }, o)
     }
 
@@ -210,6 +211,7 @@ impl Transaction {
         for (name, value) in given.iter().filter(|(name, _)| !is_head(name)) {
             document.push_new(name.clone(), value.clone());
         }
+        computed::compute(collection, &mut document, "replace")?;
         self.put(state, collection, key, Some(found), Next { revision, document }, o)
     }
 
@@ -230,6 +232,7 @@ impl Transaction {
         let old = found.document.as_object().expect("a stored document is an object");
         let mut document = merge::patched(old, given, o.keep_null, o.merge_objects);
         document.insert("_rev", crate::txn::revision_text(revision).into());
+        computed::compute(collection, &mut document, "update")?;
         self.put(state, collection, key, Some(found), Next { revision, document }, o)
     }
 

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Code, Error, Result};
-use crate::value::Value;
+use crate::value::{Object, Value};
 
 use super::auth::Caller;
 use super::call::Call;
@@ -56,20 +56,7 @@ pub(super) fn version(call: &Call<'_>) -> Result<Reply> {
         "version" => COMPATIBLE_VERSION,
     };
     let more = if call.request.flag("details") == Some(true) {
-        object! {
-            "details" => object! {
-                "architecture" => "64bit",
-                "embedded" => EMBEDDED_VERSION,
-                "full-version-string" => format!(
-                    "ArangoDB {COMPATIBLE_VERSION} compatible, arango-embedded {EMBEDDED_VERSION}"
-                ),
-                "license" => LICENSE,
-                "mode" => "server",
-                "platform" => std::env::consts::OS,
-                "role" => "SINGLE",
-                "server-version" => COMPATIBLE_VERSION,
-            },
-        }
+        object! { "details" => details() }
     } else {
         object! {}
     };
@@ -82,6 +69,82 @@ pub(super) fn version(call: &Call<'_>) -> Result<Reply> {
         body = joined(&body, &part);
     }
     Ok(Reply::json(200, &body))
+}
+
+/// Names of arangod's details that have no meaning here; they are all texts there.
+const NO_DETAIL: [&str; 45] = [
+    "arm",
+    "asan",
+    "assertions",
+    "avx",
+    "avx2",
+    "boost-version",
+    "build-date",
+    "build-id",
+    "build-repository",
+    "compiler",
+    "coverage",
+    "cplusplus",
+    "curl-version",
+    "debug",
+    "endianness",
+    "enterprise-build-repository",
+    "enterprise-version",
+    "failure-tests",
+    "faiss",
+    "fd-client-event-handler",
+    "fd-setsize",
+    "host",
+    "icu-version",
+    "ipo",
+    "iresearch-version",
+    "jemalloc",
+    "libunwind",
+    "maintainer-mode",
+    "memory-profiler",
+    "ndebug",
+    "openmp",
+    "openssl-version-compile-time",
+    "openssl-version-run-time",
+    "optimization-flags",
+    "pic",
+    "pie",
+    "reactor-type",
+    "replication2-enabled",
+    "rocksdb-version",
+    "sse42",
+    "tsan",
+    "unaligned-access",
+    "v8-version",
+    "vpack-version",
+    "zlib-version",
+];
+
+/// `details` of the version: what arangod has and this engine has not is `none`.
+fn details() -> Value {
+    let mut details: Object =
+        NO_DETAIL.iter().map(|name| ((*name).into(), "none".into())).collect();
+    let own = [
+        ("architecture", "64bit".to_owned()),
+        ("embedded", EMBEDDED_VERSION.to_owned()),
+        ("endianness", "little".to_owned()),
+        (
+            "full-version-string",
+            format!("ArangoDB {COMPATIBLE_VERSION} compatible, arango-embedded {EMBEDDED_VERSION}"),
+        ),
+        ("license", LICENSE.to_owned()),
+        ("mode", "server".to_owned()),
+        ("platform", std::env::consts::OS.to_owned()),
+        ("role", "SINGLE".to_owned()),
+        ("server-version", COMPATIBLE_VERSION.to_owned()),
+        ("sizeof int", "4".to_owned()),
+        ("sizeof long", "8".to_owned()),
+        ("sizeof void*", "8".to_owned()),
+    ];
+    for (name, text) in own {
+        details.insert(name, text.into());
+    }
+    Value::object(details)
 }
 
 /// The attributes of both objects.
@@ -146,7 +209,7 @@ pub(super) fn status(call: &Call<'_>) -> Reply {
 
 /// `GET /_admin/server/role`
 pub(super) fn role() -> Reply {
-    Reply::ok(200, object! { "errorNum" => 0_i64, "role" => "SINGLE", "mode" => "default" })
+    Reply::ok(200, object! { "role" => "SINGLE", "mode" => "default" })
 }
 
 /// `GET /_admin/time`
@@ -187,6 +250,6 @@ pub(super) fn options(call: &Call<'_>) -> Result<Reply> {
 
 /// `GET /_api/key-generators`
 pub(super) fn key_generators() -> Reply {
-    let names = ["padded", "uuid", "autoincrement", "traditional"];
+    let names = ["upgrade", "padded", "uuid", "autoincrement", "traditional"];
     Reply::json(200, &object! { "keyGenerators" => texts(&names) })
 }

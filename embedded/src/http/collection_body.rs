@@ -1,5 +1,6 @@
 //! Collections between JSON and their definition.
 
+use crate::data::computed_values;
 use crate::error::{Code, Error, Result};
 use crate::limits::NAME_BYTES_MAX;
 use crate::schema::{
@@ -134,24 +135,10 @@ fn validation(given: &Value) -> Result<Option<Validation>> {
     Ok(Some(Validation { rule, level, message }))
 }
 
-/// Computed values need the expression evaluator at each write; none are taken until they are computed.
-fn computed_values(given: &Value) -> Result<Value> {
-    match given {
-        Value::Null => Ok(Value::Null),
-        Value::Array(list) if list.is_empty() => Ok(Value::Null),
-        _ => Err(Error::unsupported("computedValues")),
-    }
-}
-
 /// `schema` as it is answered.
 pub(super) fn schema_of(collection: &Collection) -> Value {
     let Some(validation) = &collection.validation else { return Value::Null };
-    let level = match validation.level {
-        ValidationLevel::None => "none",
-        ValidationLevel::New => "new",
-        ValidationLevel::Moderate => "moderate",
-        ValidationLevel::Strict => "strict",
-    };
+    let level = validation.level.name();
     object! {
         "level" => level,
         "message" => validation.message.as_str(),
@@ -160,12 +147,12 @@ pub(super) fn schema_of(collection: &Collection) -> Value {
     }
 }
 
-/// `keyOptions` as it is answered. The last value is not tracked apart from the keys, so that it is 0.
-pub(super) fn key_options_of(collection: &Collection) -> Value {
+/// `keyOptions` as it is answered; `last` is the last number that became a key since the start.
+pub(super) fn key_options_of(collection: &Collection, last: u64) -> Value {
     let options = &collection.key_options;
     let allow = options.allow_user_keys;
     let plain =
-        |kind: &str| object! { "allowUserKeys" => allow, "type" => kind, "lastValue" => 0_i64 };
+        |kind: &str| object! { "allowUserKeys" => allow, "type" => kind, "lastValue" => last };
     match options.generator {
         KeyGenerator::Traditional => plain("traditional"),
         KeyGenerator::Padded => plain("padded"),
@@ -175,7 +162,7 @@ pub(super) fn key_options_of(collection: &Collection) -> Value {
             "type" => "autoincrement",
             "offset" => options.offset,
             "increment" => options.increment,
-            "lastValue" => 0_i64,
+            "lastValue" => last,
         },
     }
 }
@@ -202,7 +189,7 @@ mod tests {
             (r#"{"name":"c","keyOptions":{"type":"autoincrement","increment":0}}"#, 10),
             (r#"{"name":"c","schema":{"rule":{},"level":"sometimes"}}"#, 1621),
             (r#"{"name":"c","schema":{"level":"new"}}"#, 1621),
-            (r#"{"name":"c","computedValues":[{"name":"x"}]}"#, 9),
+            (r#"{"name":"c","computedValues":[{"name":"x"}]}"#, 10),
         ];
         for (text, expected) in table {
             let body = parse(text.as_bytes()).expect(text);

@@ -36,7 +36,11 @@ pub(super) fn unique_id(collection: &Collection) -> String {
 }
 
 /// The long form; `more` are attributes that only some answers have.
-pub(super) fn properties_of(collection: &Collection, more: &Value) -> Value {
+pub(super) fn properties_of(
+    call: &Call<'_>,
+    collection: &Collection,
+    more: &Value,
+) -> Result<Value> {
     let mut all = Object::with_capacity(24);
     if let Some(more) = more.as_object() {
         for (name, value) in more.iter() {
@@ -60,7 +64,7 @@ pub(super) fn properties_of(collection: &Collection, more: &Value) -> Value {
         "isSystem" => collection.is_system,
         "internalValidatorType" => 0_i64,
         "globallyUniqueId" => unique_id(collection),
-        "keyOptions" => body::key_options_of(collection),
+        "keyOptions" => body::key_options_of(collection, call.engine().last_key(collection.id)?),
         "computedValues" => collection.computed_values.clone(),
         "objectId" => collection.id.to_string(),
     };
@@ -69,7 +73,7 @@ pub(super) fn properties_of(collection: &Collection, more: &Value) -> Value {
             all.insert(name.clone(), value.clone());
         }
     }
-    Value::object(all)
+    Ok(Value::object(all))
 }
 
 /// An answer below a collection carries where it was asked, as the server's does.
@@ -100,7 +104,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
         return Err(Error::of(Code::DuplicateName));
     }
     let made = call.engine().create_collection(call.db(), collection)?;
-    Ok(Reply::ok(200, properties_of(&made, &Value::Null)))
+    Ok(Reply::ok(200, properties_of(call, &made, &Value::Null)?))
 }
 
 /// `GET /_api/collection/C`
@@ -112,7 +116,7 @@ pub(super) fn brief(call: &Call<'_>, name: &str) -> Result<Reply> {
 /// `GET /_api/collection/C/properties`
 pub(super) fn properties(call: &Call<'_>, name: &str) -> Result<Reply> {
     let collection = call.permitted(name, Level::Read)?;
-    Ok(located(call, Reply::ok(200, properties_of(&collection, &Value::Null))))
+    Ok(located(call, Reply::ok(200, properties_of(call, &collection, &Value::Null)?)))
 }
 
 /// `PUT /_api/collection/C/properties`
@@ -124,7 +128,7 @@ pub(super) fn change(call: &Call<'_>, name: &str) -> Result<Reply> {
         call.engine().change_collection(call.db(), &collection.name, &mut |collection| {
             body::change(collection, &given)
         })?;
-    Ok(located(call, Reply::ok(200, properties_of(&changed, &Value::Null))))
+    Ok(located(call, Reply::ok(200, properties_of(call, &changed, &Value::Null)?)))
 }
 
 /// `PUT /_api/collection/C/rename`

@@ -20,7 +20,9 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     let ttl = queries::number(&body, "ttl")?.filter(|s| *s > 0.0).unwrap_or(CURSOR_TTL_S);
     let flag = |value: Value| matches!(value, Value::Bool(true));
     let allow_retry = flag(body.attribute("options").attribute("allowRetry"));
-    let with_count = flag(body.attribute("count"));
+    // A streaming query does not know how many rows it has.
+    let is_stream = flag(body.attribute("options").attribute("stream"));
+    let with_count = flag(body.attribute("count")) && !is_stream;
     let mut ran = queries::run(call, &query)?;
     let cursor = Cursor {
         owner: call.caller.name().to_owned(),
@@ -31,7 +33,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
         ttl: Duration::from_secs_f64(ttl.min(CURSOR_TTL_S_MAX)),
         allow_retry,
         with_count,
-        extra: queries::extra(&ran.answer, ran.seconds),
+        extra: queries::extra(&ran, &body.attribute("options").attribute("profile")),
     };
     let batch = cursor.batch(1);
     if cursor.fits_one_batch() {

@@ -108,11 +108,13 @@ pub(super) fn described(collection: &str, written: &Written, wish: &Wish) -> Val
     if let (Some(old_rev), false) = (&written.old_rev, is_removal) {
         answer.push_new("_oldRev", old_rev.as_str().into());
     }
-    if wish.return_old && !written.old.is_null() {
+    // What `overwriteMode: ignore` left alone is neither shown old nor new (tests of python-arango).
+    let left_alone = !written.executed && written.new.is_null();
+    if wish.return_old && !written.old.is_null() && !left_alone {
         answer.push_new("old", written.old.clone());
     }
-    if wish.return_new && !is_removal {
-        answer.push_new("new", if written.executed { written.new.clone() } else { Value::Null });
+    if wish.return_new && !is_removal && !left_alone {
+        answer.push_new("new", written.new.clone());
     }
     Value::object(answer)
 }
@@ -345,7 +347,7 @@ fn many(
             Err(error) => {
                 work.rollback_to(savepoint);
                 failures.add(&error);
-                answers.push(failed(&error, synced == 201));
+                answers.push(failed(&error, false));
             }
         }
     }

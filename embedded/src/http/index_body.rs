@@ -23,7 +23,8 @@ pub(super) fn index(body: &Value, vector_index: bool) -> Result<Index> {
         "ttl" => ttl(body),
         "inverted" => inverted(body),
         "vector" => vector_body::index(body, vector_index),
-        "geo" | "fulltext" | "mdi" | "mdi-prefixed" | "zkd" => listed_only(body, kind),
+        "geo" | "fulltext" => listed_only(body, kind),
+        "mdi" | "mdi-prefixed" | "zkd" => multi_dimensional(body, kind),
         "primary" | "edge" => Err(bad(format!("an index of type {kind} cannot be created"))),
         _ => Err(bad("invalid index type")),
     }
@@ -66,15 +67,19 @@ pub(super) fn flag(body: &Value, name: &str, default: bool) -> Result<bool> {
 
 /// `fields` as texts, between 1 and `most`, each once.
 pub(super) fn fields(body: &Value, most: usize) -> Result<Vec<String>> {
-    let list = body.attribute("fields");
-    let list = list.as_array().ok_or_else(|| bad("'fields' must be a list of attribute names"))?;
+    attribute_names(body, "fields", most)
+}
+
+fn attribute_names(body: &Value, what: &str, most: usize) -> Result<Vec<String>> {
+    let list = body.attribute(what);
+    let wrong = || bad(format!("'{what}' must be a list of attribute names"));
+    let list = list.as_array().ok_or_else(wrong)?;
     if list.is_empty() || list.len() > most {
-        return Err(bad(format!("'fields' must name 1 to {most} attributes")));
+        return Err(bad(format!("'{what}' must name 1 to {most} attributes")));
     }
     let mut names: Vec<String> = Vec::with_capacity(list.len());
     for field in list {
-        let field =
-            field.as_str().ok_or_else(|| bad("'fields' must be a list of attribute names"))?;
+        let field = field.as_str().ok_or_else(wrong)?;
         if field.is_empty() || field.split('.').any(str::is_empty) {
             return Err(Error::of(Code::AttributeParserFailed));
         }
@@ -146,54 +151,66 @@ fn ttl(body: &Value) -> Result<Index> {
     build(body, IndexKind::Ttl, paths(&fields), false, true, definition)
 }
 
-/// Kinds that are kept and listed but used by no query; one that would have to hold something unique is refused.
+/// A sorted index over numbers: what arangod keeps as a curve through space is kept in the order of its fields.
+fn multi_dimensional(body: &Value, kind: &str) -> Result<Index> {
+    if body.text_of("fieldValueTypes") != Some("double") {
+        return Err(bad("'fieldValueTypes' must be \"double\""));
+    }
+    let (unique, sparse) = (flag(body, "unique", false)?, flag(body, "sparse", false)?);
+    let fields = fields(body, INDEX_FIELDS_MAX)?;
+    let prefix = if kind == "mdi-prefixed" {
+        attribute_names(body, "prefixFields", INDEX_FIELDS_MAX)?
+    } else {
+        Vec::new()
+    };
+    if prefix.iter().chain(&fields).any(|field| field.contains("[*]") || field == "_id") {
+        return Err(bad(format!("an index of type {kind} takes plain attributes")));
+    }
+    if prefix.iter().any(|field| fields.contains(field)) {
+        return Err(bad("duplicate attribute name in index fields list"));
+    }
+    let mut definition = Object::new();
+    definition
+        .push_new("estimates", (kind == "mdi-prefixed" && flag(body, "estimates", true)?).into());
+    definition.push_new("fieldValueTypes", "double".into());
+    definition.push_new("fields", texts(&fields));
+    if kind == "mdi-prefixed" {
+        definition.push_new("prefixFields", texts(&prefix));
+    }
+    definition.push_new("type", kind.into());
+    if let Some(stored) = stored_values(body)? {
+        definition.push_new("storedValues", stored);
+    }
+    let all: Vec<String> = prefix.into_iter().chain(fields).collect();
+    build(body, IndexKind::Persistent, paths(&all), unique, sparse, Value::object(definition))
+}
+
+/// Kinds that are kept and listed but used by no query.
 fn listed_only(body: &Value, kind: &str) -> Result<Index> {
     if flag(body, "unique", false)? {
-        return Err(Error::unsupported(format_args!("a unique index of type {kind}")));
+        return Err(bad(format!("an index of type {kind} cannot be unique")));
     }
-    let fields = fields(body, INDEX_FIELDS_MAX)?;
-    let mut sparse = flag(body, "sparse", false)?;
-    let definition = match kind {
-        "geo" => {
-            sparse = true;
-            object! {
-                "estimates" => false,
-                "fields" => texts(&fields),
-                "geoJson" => flag(body, "geoJson", false)?,
-                "legacyPolygons" => flag(body, "legacyPolygons", false)?,
-                "bestIndexedLevel" => 17_i64,
-                "worstIndexedLevel" => 4_i64,
-                "maxNumCoverCells" => 8_i64,
-                "type" => kind,
-            }
+    let most = if kind == "geo" { 2 } else { 1 };
+    let fields = fields(body, most)?;
+    let definition = if kind == "geo" {
+        object! {
+            "fields" => texts(&fields),
+            "geoJson" => flag(body, "geoJson", false)?,
+            "legacyPolygons" => flag(body, "legacyPolygons", false)?,
+            "bestIndexedLevel" => 17_i64,
+            "worstIndexedLevel" => 4_i64,
+            "maxNumCoverCells" => 8_i64,
+            "type" => kind,
         }
-        "fulltext" => {
-            sparse = true;
-            let least = match body.attribute("minLength") {
-                Value::Null => Value::Int(2),
-                Value::Int(least) if least > 0 => Value::Int(least),
-                _ => return Err(bad("'minLength' must be a whole number from 1")),
-            };
-            object! {
-                "estimates" => false,
-                "fields" => texts(&fields),
-                "minLength" => least,
-                "type" => kind,
-            }
-        }
-        _ => {
-            if body.text_of("fieldValueTypes") != Some("double") {
-                return Err(bad("'fieldValueTypes' must be \"double\""));
-            }
-            object! {
-                "estimates" => false,
-                "fieldValueTypes" => "double",
-                "fields" => texts(&fields),
-                "type" => kind,
-            }
-        }
+    } else {
+        let least = match body.attribute("minLength") {
+            Value::Null => Value::Int(2),
+            Value::Int(least) if least > 0 => Value::Int(least),
+            _ => return Err(bad("'minLength' must be a whole number from 1")),
+        };
+        object! { "fields" => texts(&fields), "minLength" => least, "type" => kind }
     };
-    build(body, IndexKind::DefinitionOnly(kind.to_owned()), Vec::new(), false, sparse, definition)
+    build(body, IndexKind::DefinitionOnly(kind.to_owned()), Vec::new(), false, true, definition)
 }
 
 fn inverted(body: &Value) -> Result<Index> {
@@ -264,7 +281,15 @@ mod tests {
             (r#"{"type":"persistent","fields":["a"],"name":"1"}"#, 1208),
             (r#"{"type":"ttl","fields":["a","b"],"expireAfter":1}"#, 10),
             (r#"{"type":"ttl","fields":["a"]}"#, 10),
-            (r#"{"type":"mdi","fields":["a"],"fieldValueTypes":"double","unique":true}"#, 9),
+            (r#"{"type":"mdi","fields":["a"],"fieldValueTypes":"double","unique":true}"#, 0),
+            (r#"{"type":"zkd","fields":["a"],"fieldValueTypes":"integer"}"#, 10),
+            (r#"{"type":"mdi-prefixed","fields":["a"],"fieldValueTypes":"double"}"#, 10),
+            (
+                r#"{"type":"mdi-prefixed","fields":["a"],"prefixFields":["p"],"fieldValueTypes":"double"}"#,
+                0,
+            ),
+            (r#"{"type":"geo","fields":["a","b","c"]}"#, 10),
+            (r#"{"type":"fulltext","fields":["a"],"unique":true}"#, 10),
             (r#"{"type":"primary","fields":["_key"]}"#, 10),
         ];
         for (text, expected) in table {

@@ -34,7 +34,8 @@ fn shown(call: &Call<'_>, collection: &Collection, index: &Index) -> Result<Valu
     all.insert("name", index.name.as_str().into());
     all.insert("sparse", index.sparse.into());
     all.insert("unique", index.unique.into());
-    if index.unique {
+    // Not measured: 1 is what an index has while nothing repeats.
+    if index.unique || index.kind == IndexKind::Edge || estimates(index) {
         all.insert("selectivityEstimate", Value::Int(1));
     }
     if let Some((state, why)) = call.engine().training_state(index)? {
@@ -42,6 +43,11 @@ fn shown(call: &Call<'_>, collection: &Collection, index: &Index) -> Result<Valu
         all.insert("errorMessage", why.into());
     }
     Ok(Value::object(all))
+}
+
+/// Whether the definition asks for an estimate of how selective the index is.
+fn estimates(index: &Index) -> bool {
+    matches!(index.definition.attribute("estimates"), Value::Bool(true))
 }
 
 /// `GET /_api/index?collection=C`

@@ -11,6 +11,7 @@ mod cursor_calls;
 mod cursors;
 mod databases;
 mod documents;
+mod expected;
 mod front;
 mod graph_data;
 mod graphs;

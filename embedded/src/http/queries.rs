@@ -97,6 +97,10 @@ pub(super) struct Ran {
     pub(super) answer: Answer,
     /// How long it took.
     pub(super) seconds: f64,
+    /// How much of it went by before it ran.
+    prepared_s: f64,
+    /// How much of it had gone by when its transaction was there.
+    ready_s: f64,
     work: Work,
     savepoint: usize,
     wait_for_sync: bool,
@@ -120,6 +124,7 @@ pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<Ran> {
     let mut prepared = prepare(call, query)?;
     prepared.user = Some(call.caller.name().to_owned()).filter(|name| !name.is_empty());
     prepared.kill = Some(std::sync::Arc::clone(&call.request.cancelled));
+    let prepared_s = started.elapsed().as_secs_f64();
     let access = &prepared.access;
     let writes = !access.write.is_empty() || !access.exclusive.is_empty();
     let listed = call.front.running.list(call, query, writes);
@@ -133,6 +138,7 @@ pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<Ran> {
     };
     let wait_for_sync = access.wait_for_sync;
     let work = call.work(&declared, wait_for_sync)?;
+    let ready_s = started.elapsed().as_secs_f64();
     let savepoint = work.savepoint();
     let ran = prepared.run(&call.database, &work).inspect_err(|_| work.undo(savepoint));
     listed.ended(&match &ran {
@@ -145,15 +151,48 @@ pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<Ran> {
     });
     let answer = ran?;
     let seconds = started.elapsed().as_secs_f64();
-    Ok(Ran { answer, seconds, work, savepoint, wait_for_sync })
+    Ok(Ran { answer, seconds, prepared_s, ready_s, work, savepoint, wait_for_sync })
 }
 
-/// `extra` of a cursor.
-pub(super) fn extra(answer: &Answer, seconds: f64) -> Value {
-    object! {
-        "warnings" => warnings(&answer.warnings),
-        "stats" => stats(&answer.stats, seconds),
+/// `extra` of a cursor; `profile` is 0, 1 (or true) or 2.
+pub(super) fn extra(ran: &Ran, profile: &Value) -> Value {
+    let mut extra = Object::with_capacity(4);
+    extra.push_new("warnings", warnings(&ran.answer.warnings).into());
+    let level = match profile {
+        Value::Bool(true) => 1.0,
+        other => other.as_f64().unwrap_or(0.0),
+    };
+    if level >= 1.0 {
+        extra.push_new("profile", phases(ran));
     }
+    extra.push_new("stats", stats(&ran.answer.stats, ran.seconds));
+    Value::object(extra)
+}
+
+/// How long a query was at what, in seconds; all that comes before its run is told as one phase.
+fn phases(ran: &Ran) -> Value {
+    let mut phases = Object::with_capacity(9);
+    let names = [
+        "initializing",
+        "parsing",
+        "optimizing ast",
+        "loading collections",
+        "instantiating plan",
+        "optimizing plan",
+        "instantiating executors",
+        "executing",
+        "finalizing",
+    ];
+    for name in names {
+        let seconds = match name {
+            "parsing" => ran.prepared_s,
+            "initializing" => ran.ready_s - ran.prepared_s,
+            "executing" => ran.seconds - ran.ready_s,
+            _ => 0.0,
+        };
+        phases.push_new(name, Value::Double(seconds));
+    }
+    Value::object(phases)
 }
 
 fn warnings(warnings: &[(u32, String)]) -> Vec<Value> {
@@ -174,8 +213,8 @@ pub(super) fn stats(stats: &Stats, seconds: f64) -> Value {
     put("scannedFull", stats.scanned_full);
     put("scannedIndex", stats.scanned_index);
     put("searchParallelism", 1);
-    put("cursorsCreated", 0);
-    put("cursorsRearmed", 0);
+    put("cursorsCreated", stats.cursors_created);
+    put("cursorsRearmed", stats.cursors_rearmed);
     put("cacheHits", 0);
     put("cacheMisses", 0);
     put("filtered", stats.filtered);

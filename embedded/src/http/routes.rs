@@ -15,9 +15,9 @@ use super::reply::{Reply, object};
 use super::request::Request;
 use super::server::Mode;
 use super::{
-    admin, analyzers, collection_data, collections, cursor_calls, databases, documents, graph_data,
-    graphs, import, indexes, jobs, queries, running, server_calls, tokens, transactions,
-    user_calls, views,
+    admin, analyzers, collection_data, collections, cursor_calls, databases, documents, expected,
+    graph_data, graphs, import, indexes, jobs, queries, running, server_calls, tokens,
+    transactions, user_calls, views,
 };
 
 /// Where the web interface would be; drivers only look at the `Server` header of this answer.
@@ -266,7 +266,7 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("DELETE", ["_api", "gharial", g, kind @ ("vertex" | "edge"), c, key]) => graph_data::remove(call, g, kind, c, key),
         ("GET", ["_api", "edges", c]) => graph_data::edges(call, c),
 
-        _ => Err(unknown(path)),
+        _ => Err(expected::expected(method, path).unwrap_or_else(|| unknown(path))),
     }
 }
 

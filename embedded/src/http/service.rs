@@ -1,12 +1,14 @@
 //! One request on its way from the wire to a handler and back.
 
 use std::convert::Infallible;
+use std::io::Read;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use flate2::read::{GzDecoder, ZlibDecoder};
 use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{Method, Response};
+use http::{HeaderMap, Method, Response};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
 use tokio::sync::OwnedSemaphorePermit;
@@ -36,7 +38,10 @@ pub(super) async fn answer(
     }
     Ok(match receive(&front, request).await {
         Ok((head, body, room)) => {
-            let done = match Request::new(head.method, &head.uri, head.headers, body) {
+            let whole = body_of(&head.headers, body);
+            let request =
+                whole.and_then(|body| Request::new(head.method, &head.uri, head.headers, body));
+            let done = match request {
                 Ok(request) if request.headers.contains_key(ASYNC_HEADER) => {
                     Ok(later(&front, request, room).await)
                 }
@@ -111,9 +116,6 @@ async fn receive(
     if length > BODY_BYTES_MAX {
         return Err(Error::of(Code::HttpTooLarge));
     }
-    if head.headers.contains_key(CONTENT_ENCODING) {
-        return Err(Error::unsupported("compressed request bodies"));
-    }
     let velocypack =
         |value: &HeaderValue| value.as_bytes().starts_with(b"application/x-velocypack");
     if head.headers.get(CONTENT_TYPE).is_some_and(velocypack) {
@@ -121,6 +123,21 @@ async fn receive(
     }
     let room = front.pool.room(length)?;
     Ok((head, collect(body).await?, room))
+}
+
+/// The body as it was before its compression; what is longer than a body may be is 413.
+fn body_of(headers: &HeaderMap, body: Bytes) -> Result<Bytes> {
+    let Some(encoding) = headers.get(CONTENT_ENCODING) else { return Ok(body) };
+    let mut whole = Vec::new();
+    let most = BODY_BYTES_MAX as u64 + 1;
+    let read = match encoding.as_bytes() {
+        b"identity" => return Ok(body),
+        b"gzip" => GzDecoder::new(&body[..]).take(most).read_to_end(&mut whole),
+        b"deflate" => ZlibDecoder::new(&body[..]).take(most).read_to_end(&mut whole),
+        _ => return Err(Error::unsupported("this content-encoding of a request")),
+    };
+    read.map_err(|_| Error::new(Code::HttpBadParameter, "the body cannot be decompressed"))?;
+    if whole.len() > BODY_BYTES_MAX { Err(Error::of(Code::HttpTooLarge)) } else { Ok(whole.into()) }
 }
 
 async fn collect(body: Incoming) -> Result<Bytes> {

@@ -4,7 +4,7 @@ use crate::error::{Code, Error, Result};
 use crate::value::{Object, Value};
 
 use super::auth::{ANY, Level, User};
-use super::call::Call;
+use super::call::{Call, SYSTEM};
 use super::reply::{Reply, object};
 
 /// As a user is answered.
@@ -106,11 +106,24 @@ pub(super) fn update(call: &Call<'_>, name: &str) -> Result<Reply> {
         }
         user.active = change.active.unwrap_or(user.active);
         if let Some(extra) = &change.extra {
-            user.extra = extra.clone();
+            user.extra = merged(&user.extra, extra);
         }
         Ok(())
     })?;
     Ok(Reply::ok(200, shown(name, &user)))
+}
+
+/// The attributes of both, those of `new` where both have them, at any depth.
+fn merged(old: &Value, new: &Value) -> Value {
+    let (Some(before), Some(after)) = (old.as_object(), new.as_object()) else {
+        return new.clone();
+    };
+    let mut all = before.clone();
+    for (name, value) in after.iter() {
+        let value = before.get(name).map_or_else(|| value.clone(), |old| merged(old, value));
+        all.insert(name.clone(), value);
+    }
+    Value::object(all)
 }
 
 /// `DELETE /_api/user/U`
@@ -170,6 +183,15 @@ pub(super) fn level(
     Ok(Reply::result(200, level.name().into()))
 }
 
+/// `root` stays the administrator of `_system` (403/11).
+fn keep_root(name: &str, database: &str, collection: Option<&str>) -> Result<()> {
+    if name == "root" && database == SYSTEM && collection.is_none_or(|name| name == ANY) {
+        let message = "Cannot lower access level of 'root' to _system";
+        return Err(Error::new(Code::Forbidden, message));
+    }
+    Ok(())
+}
+
 /// `PUT /_api/user/U/database/DB[/COLL]`
 pub(super) fn grant(
     call: &Call<'_>,
@@ -189,6 +211,13 @@ pub(super) fn grant(
             return Err(super::call::not_found(collection));
         }
     }
+    if collection.is_some_and(|name| name.starts_with('_')) {
+        let message = "Cannot set rights for system collections";
+        return Err(Error::new(Code::BadParameter, message));
+    }
+    if level != Level::Write {
+        keep_root(name, database, collection)?;
+    }
     call.front.auth.users().grant(name, database, collection, Some(level))?;
     let place = match collection {
         None => database.to_owned(),
@@ -205,6 +234,7 @@ pub(super) fn revoke(
     collection: Option<&str>,
 ) -> Result<Reply> {
     call.need_admin()?;
+    keep_root(name, database, collection)?;
     call.front.auth.users().grant(name, database, collection, None)?;
     Ok(Reply::ok(202, object! {}))
 }

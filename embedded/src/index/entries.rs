@@ -46,8 +46,16 @@ pub(crate) fn entries(
 fn sorted_entries(index: &Index, document: &Object, local: u64) -> Result<Vec<Entry>> {
     let head = if index.unique { Key::Unique(index.id) } else { Key::Sorted(index.id) };
     let mut keys = vec![head.bytes()];
+    let of_numbers = index.definition.text_of("fieldValueTypes").is_some();
     for path in &index.fields {
         let values = field_values(document, path);
+        if of_numbers
+            && is_number_field(index, path)
+            && !values.iter().all(|v| v.as_f64().is_some() || (index.sparse && v.is_null()))
+        {
+            let text = format!("an index of type mdi takes numbers, in '{}'", path.join("."));
+            return Err(Error::new(Code::QueryInvalidArithmeticValue, text));
+        }
         if index.sparse && values.iter().any(Value::is_null) {
             return Ok(Vec::new());
         }
@@ -63,6 +71,13 @@ fn sorted_entries(index: &Index, document: &Object, local: u64) -> Result<Vec<En
     entries.sort();
     entries.dedup();
     Ok(entries)
+}
+
+/// Whether a field of a multi-dimensional index has to be a number (those of its prefix have not).
+fn is_number_field(index: &Index, path: &[String]) -> bool {
+    let fields = index.definition.attribute("fields");
+    let name = path.join(".");
+    fields.as_array().is_some_and(|fields| fields.iter().any(|field| field.as_str() == Some(&name)))
 }
 
 fn extended(keys: &[Vec<u8>], values: &[Value]) -> Vec<Vec<u8>> {

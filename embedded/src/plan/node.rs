@@ -35,6 +35,8 @@ pub struct Plan {
     pub structural: Vec<(String, Value)>,
     /// Rules that changed something.
     pub rules: Vec<&'static str>,
+    /// Variables of loops whose index holds all that is used of their documents.
+    pub covered: Vec<Register>,
     /// Whether a write waits for the disk.
     pub wait_for_sync: bool,
     /// What is to be said of the text each time it runs.
@@ -567,6 +569,20 @@ impl SearchCall {
 }
 
 impl Lookup {
+    /// All of an index.
+    pub(super) fn whole(index: Arc<Index>) -> Self {
+        Self {
+            index,
+            field: 0,
+            by_id: false,
+            equals: Vec::new(),
+            one_of: None,
+            lower: None,
+            upper: None,
+            backwards: false,
+        }
+    }
+
     /// What it looks for.
     pub(super) fn expressions(&self) -> Vec<&Expr> {
         let bounds = [self.lower.as_ref(), self.upper.as_ref()]

@@ -1,5 +1,6 @@
 //! Preparing a query and running it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -8,7 +9,7 @@ use crate::error::{Code, Error, Result};
 use crate::exec::{Budget, Executor, Stats};
 use crate::expr::{Expr, warn_of};
 use crate::functions::Warnings;
-use crate::plan::{Plan, RULES, Showing, explain, plan, shown};
+use crate::plan::{Node, Plan, RULES, Showing, explain, plan_by, shown, trail};
 use crate::schema::Database;
 use crate::syntax::parse;
 use crate::txn::Transaction;
@@ -93,7 +94,7 @@ pub fn prepare(database: &Database, query: &Query) -> Result<Prepared> {
         None => {
             let body = parse(&query.text).map_err(|error| in_aql(error, "while parsing"))?;
             let allowed = |rule: &str| allows(&query.options.rules, rule);
-            let made = plan(&body, database, &query.binds, &allowed)
+            let made = plan_by(&body, database, &query.binds, &allowed)
                 .map_err(|error| in_aql(error, "while parsing"))?;
             let made = Arc::new(made);
             if query.options.rules.is_empty() {
@@ -173,13 +174,22 @@ impl Prepared {
             full_count: self.options.full_count,
             warnings: Warnings { max, ..warnings },
             stats: Stats::default(),
+            running: None,
+            cursors: BTreeSet::new(),
             budget: Budget::new(
                 self.options.memory_limit,
                 self.options.max_runtime_s,
                 self.kill.clone(),
             ),
         };
-        let rows = executor.run().map_err(|error| in_aql(error, "while executing"))?;
+        let rows = executor.run();
+        let running = executor.running;
+        let rows = rows.map_err(|mut error| {
+            if let Some(node) = running.filter(|_| error.code != Code::QueryKilled) {
+                error.message.push_str(&self.trail(node));
+            }
+            in_aql(error, "while executing")
+        })?;
         Ok(Answer { rows, stats: executor.stats, warnings: executor.warnings.kept })
     }
 
@@ -195,6 +205,12 @@ impl Prepared {
         let allowed = |rule: &str| allows(&self.options.rules, rule);
         let (plan, binds) = (&*self.plan, self.binds.as_slice());
         Ok(shown(&Showing { plan, binds, documents: &documents, allowed: &allowed }))
+    }
+
+    fn trail(&self, failing: &Node) -> String {
+        let allowed = |rule: &str| allows(&self.options.rules, rule);
+        let (plan, binds) = (&*self.plan, self.binds.as_slice());
+        trail(&Showing { plan, binds, documents: &[], allowed: &allowed }, failing)
     }
 
     /// How many of the rules ran, and how many were switched off.
@@ -233,7 +249,9 @@ impl Prepared {
 
 /// The message as the server words it for queries.
 pub(super) fn in_aql(mut error: Error, phase: &str) -> Error {
-    if !error.message.starts_with("AQL: ") {
+    // The name of a collection is looked up before there is a query.
+    let unknown = error.code == Code::DataSourceNotFound && phase == "while parsing";
+    if !unknown && !error.message.starts_with("AQL: ") {
         error.message = format!("AQL: {} ({phase})", error.message);
     }
     error

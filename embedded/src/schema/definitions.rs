@@ -108,6 +108,18 @@ pub enum ValidationLevel {
     Strict,
 }
 
+impl ValidationLevel {
+    /// ArangoDB's word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::New => "new",
+            Self::Moderate => "moderate",
+            Self::Strict => "strict",
+        }
+    }
+}
+
 /// An index of a collection.
 #[derive(Clone, Debug)]
 pub struct Index {

@@ -63,7 +63,7 @@ impl AccessToken {
         let valid_until = until.unwrap_or(created_at + TOKEN_S);
         let secret = hex(&random::<24>()?);
         let mut inner = Vec::new();
-        let whom = object! { "u" => user, "e" => valid_until, "c" => created_at, "s" => secret };
+        let whom = object! { "e" => valid_until, "c" => created_at, "u" => user, "r" => secret };
         write_json(&whom, &mut inner);
         let text = format!("{PREFIX}{}", hex(&inner));
         let token = Self {

@@ -177,19 +177,25 @@ impl Users {
         if name.is_empty() || name.len() > CREDENTIAL_BYTES_MAX {
             return Err(Error::new(Code::BadParameter, "an access token needs a name"));
         }
-        let id = self.engine.next_id();
-        let (token, text) = AccessToken::new(user, id, name, valid_until)?;
-        self.edit(user, |user| {
-            if user.tokens.iter().any(|token| token.name == name) {
+        let mut made = None;
+        self.change(|table| {
+            let known = table.get(user).ok_or_else(|| Error::of(Code::UserNotFound))?;
+            let mut changed = User::clone(known);
+            let tokens = &mut changed.tokens;
+            if tokens.iter().any(|token| token.name == name) {
                 return Err(Error::of(Code::DuplicateName));
             }
-            if user.tokens.len() >= TOKENS_MAX {
+            if tokens.len() >= TOKENS_MAX {
                 return Err(Error::new(Code::ResourceLimit, "too many access tokens"));
             }
-            user.tokens.push(token.clone());
+            let id = tokens.iter().map(|token| token.id).max().unwrap_or(0) + 1;
+            let (token, text) = AccessToken::new(user, id, name, valid_until)?;
+            tokens.push(token.clone());
+            table.insert(user.to_owned(), Arc::new(changed));
+            made = Some((token, text));
             Ok(())
         })?;
-        Ok((token, text))
+        Ok(made.expect("made by the change"))
     }
 
     /// Removes an access token (404).
