@@ -7,6 +7,7 @@ use crate::Engine;
 use super::auth::Auth;
 use super::cursors::Cursors;
 use super::jobs::Jobs;
+use super::plan_cache::PlanCache;
 use super::pool::Pool;
 use super::read_only::ReadStreams;
 use super::running::Running;
@@ -23,6 +24,7 @@ pub(super) struct Front {
     pub(super) running: Running,
     pub(super) settings: Settings,
     pub(super) pool: Pool,
+    pub(super) plans: PlanCache,
     pub(super) read_streams: ReadStreams,
 }
 
@@ -38,6 +40,7 @@ impl Front {
             running: Running::default(),
             settings: Settings::default(),
             pool: Pool::new(),
+            plans: PlanCache::default(),
             read_streams: ReadStreams::default(),
         }
     }

@@ -20,6 +20,7 @@ mod index_body;
 mod indexes;
 mod jobs;
 mod limits;
+mod plan_cache;
 mod pool;
 mod queries;
 mod read_only;

@@ -35,6 +35,8 @@ pub struct Plan {
     pub structural: Vec<(String, Value)>,
     /// Rules that changed something.
     pub rules: Vec<&'static str>,
+    /// Whether an edge collection stands behind a bind.
+    pub bound_edges: bool,
     /// Variables of loops whose index holds all that is used of their documents.
     pub covered: Vec<Register>,
     /// Whether a write waits for the disk.

@@ -313,7 +313,7 @@ impl<'a> Printer<'a> {
         let mut at = 0;
         while at < nodes.len() {
             let node = &nodes[at];
-            let first = at;
+            let (first, shown_before) = (at, self.nodes.len());
             at += 1;
             if let (Node::EnumerateList { source, .. }, true) = (node, early.is_some()) {
                 // What it goes through is known first.
@@ -350,7 +350,15 @@ impl<'a> Printer<'a> {
                 nodes[first..at].iter().any(|node| std::ptr::eq(node, failing))
             });
             if failing {
-                self.failed = Some(self.nodes.len());
+                // An expression fails where it is calculated.
+                let calculates = matches!(node, Node::Filter(_) | Node::Return { .. });
+                let is_calculation =
+                    |shown: &Value| shown.text_of("type") == Some("CalculationNode");
+                let calculation = self.nodes[shown_before..].iter().position(is_calculation);
+                self.failed = Some(match calculation.filter(|_| calculates) {
+                    Some(at) => shown_before + at + 1,
+                    None => self.nodes.len(),
+                });
             }
         }
         returned

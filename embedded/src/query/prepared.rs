@@ -9,8 +9,8 @@ use crate::error::{Code, Error, Result};
 use crate::exec::{Budget, Executor, Stats};
 use crate::expr::{Expr, warn_of};
 use crate::functions::Warnings;
-use crate::plan::{Node, Plan, RULES, Showing, explain, plan_by, shown, trail};
-use crate::schema::Database;
+use crate::plan::{Node, Plan, RULES, Showing, WriteKind, explain, plan_by, shown, trail};
+use crate::schema::{Collection, Database};
 use crate::syntax::parse;
 use crate::txn::Transaction;
 use crate::value::{Object, Value};
@@ -43,6 +43,8 @@ pub struct QueryOptions {
     pub rules: Vec<String>,
     /// Whether the plan has to be fit for the server's plan cache (1584), and is listed there.
     pub use_plan_cache: bool,
+    /// 2 shows the plan with the answer.
+    pub profile: u8,
 }
 
 /// What a query needs to be let in: filled by `prepare`, before any data is touched.
@@ -205,6 +207,33 @@ impl Prepared {
         let allowed = |rule: &str| allows(&self.options.rules, rule);
         let (plan, binds) = (&*self.plan, self.binds.as_slice());
         Ok(shown(&Showing { plan, binds, documents: &documents, allowed: &allowed }))
+    }
+
+    /// The collections of the plan, as they were when it was made.
+    pub fn collections(&self) -> Vec<Arc<Collection>> {
+        self.plan.collections.iter().map(|used| Arc::clone(&used.collection)).collect()
+    }
+
+    /// 1584 unless the plan is the same for all values of value binds, and has nothing to say.
+    pub fn may_share(&self) -> Result<()> {
+        let pipelines = std::iter::once(&self.plan.root).chain(&self.plan.subqueries);
+        let unfit = |node: &Node| match node {
+            Node::Limit { offset, count } => {
+                [offset, count].into_iter().any(|number| !matches!(number, Expr::Const(_)))
+            }
+            Node::Write(write) => matches!(write.kind, WriteKind::Upsert { .. }),
+            _ => false,
+        };
+        let shaped = self.plan.structural.iter().any(|(name, _)| !name.starts_with('@'));
+        if shaped
+            || self.plan.bound_edges
+            || !self.options.rules.is_empty()
+            || !self.plan.warnings.is_empty()
+            || pipelines.flat_map(|pipeline| &pipeline.nodes).any(unfit)
+        {
+            return Err(Error::of(Code::QueryNotEligibleForPlanCaching));
+        }
+        Ok(())
     }
 
     fn trail(&self, failing: &Node) -> String {
