@@ -217,7 +217,7 @@ impl Session {
                 "error {} {}: {}\n",
                 error.status(),
                 error.code.num(),
-                error.message.replace('\n', " ")
+                without_nodes(&error.message.replace('\n', " "))
             )
         })
     }
@@ -278,6 +278,14 @@ fn masked(value: &Value) -> Value {
 }
 
 /// Node types with what they read, and the rules.
+/// A message without the nodes that the error went through: their numbers would change with every rule.
+fn without_nodes(message: &str) -> String {
+    match (message.find(" [node #"), message.rfind("] (while")) {
+        (Some(from), Some(to)) => format!("{}{}", &message[..from], &message[to + 1..]),
+        _ => message.to_owned(),
+    }
+}
+
 fn plan_text(plan: &Value) -> String {
     let mut out = String::new();
     for node in plan.attribute("nodes").as_array().expect("nodes") {

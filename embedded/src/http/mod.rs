@@ -23,6 +23,7 @@ mod indexes;
 mod jobs;
 mod limits;
 mod own_threads;
+mod plan_cache;
 mod pool;
 mod queries;
 mod read_only;

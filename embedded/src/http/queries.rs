@@ -45,6 +45,7 @@ fn options_of(body: &Value, options: &Value) -> Result<QueryOptions> {
         memory_limit: memory_limit.unwrap_or(0.0) as u64,
         rules: rules_of(options),
         use_plan_cache: flag("usePlanCache"),
+        profile: options.attribute("profile").as_f64().unwrap_or(0.0) as u8,
     })
 }
 
@@ -101,6 +102,9 @@ pub(super) struct Ran {
     prepared_s: f64,
     /// How much of it had gone by when its transaction was there.
     ready_s: f64,
+    /// Key of the shared plan that was used, if one was.
+    pub(super) shared: Option<String>,
+    plan: Option<Value>,
     work: Work,
     savepoint: usize,
     wait_for_sync: bool,
@@ -124,6 +128,12 @@ pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<Ran> {
     let mut prepared = prepare(call, query)?;
     prepared.user = Some(call.caller.name().to_owned()).filter(|name| !name.is_empty());
     prepared.kill = Some(std::sync::Arc::clone(&call.request.cancelled));
+    let shared = if query.options.use_plan_cache {
+        prepared.may_share()?;
+        call.front.plans.visit(&call.database, query, &prepared)
+    } else {
+        None
+    };
     let prepared_s = started.elapsed().as_secs_f64();
     let access = &prepared.access;
     let writes = !access.write.is_empty() || !access.exclusive.is_empty();
@@ -151,7 +161,8 @@ pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<Ran> {
     });
     let answer = ran?;
     let seconds = started.elapsed().as_secs_f64();
-    Ok(Ran { answer, seconds, prepared_s, ready_s, work, savepoint, wait_for_sync })
+    let plan = if query.options.profile >= 2 { Some(prepared.shown(&work)?) } else { None };
+    Ok(Ran { answer, seconds, prepared_s, ready_s, shared, plan, work, savepoint, wait_for_sync })
 }
 
 /// `extra` of a cursor; `profile` is 0, 1 (or true) or 2.
@@ -166,6 +177,9 @@ pub(super) fn extra(ran: &Ran, profile: &Value) -> Value {
         extra.push_new("profile", phases(ran));
     }
     extra.push_new("stats", stats(&ran.answer.stats, ran.seconds));
+    if let Some(plan) = &ran.plan {
+        extra.push_new("plan", plan.clone());
+    }
     Value::object(extra)
 }
 
@@ -213,8 +227,8 @@ pub(super) fn stats(stats: &Stats, seconds: f64) -> Value {
     put("scannedFull", stats.scanned_full);
     put("scannedIndex", stats.scanned_index);
     put("searchParallelism", 1);
-    put("cursorsCreated", 0);
-    put("cursorsRearmed", 0);
+    put("cursorsCreated", stats.cursors_created);
+    put("cursorsRearmed", stats.cursors_rearmed);
     put("cacheHits", 0);
     put("cacheMisses", 0);
     put("filtered", stats.filtered);

@@ -5,6 +5,7 @@ use super::near;
 use super::node::{Aggregate, Collect, Into, Node, Pipeline, Plan, Write, WriteKind};
 use super::rules;
 use super::scope::Builder;
+use super::uses;
 use crate::error::{Code, Error, Result};
 use crate::expr::{Expr, Register};
 use crate::functions::{function, refused};
@@ -19,9 +20,12 @@ use crate::value::{Object, Value};
 const NODES_MAX: usize = 1000;
 
 /// Plans a query. Only binds that shape it are read: collections, attribute names, options.
-///
-/// Only rules that are `allowed` by name run.
-pub fn plan(
+pub fn plan(body: &Body, database: &Database, binds: &Object) -> Result<Plan> {
+    plan_by(body, database, binds, &|_| true)
+}
+
+/// The same with only those rules that are `allowed` by name.
+pub fn plan_by(
     body: &Body,
     database: &Database,
     binds: &Object,
@@ -45,6 +49,9 @@ pub fn plan(
         ));
     }
     rules::finish(&mut plan)?;
+    if allowed("reduce-extraction-to-projection") {
+        uses::note_covered(&mut plan);
+    }
     Ok(plan)
 }
 

@@ -13,9 +13,10 @@ mod scope;
 mod search;
 mod shown;
 mod traversal;
+mod uses;
 mod window;
 
-pub use build::plan;
+pub use build::{plan, plan_by};
 pub use explain::explain;
 pub use node::{
     Aggregate, Bounds, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order, Pipeline,
@@ -24,6 +25,6 @@ pub use node::{
 };
 pub use rule_names::RULES;
 pub use rules::writes;
-pub use shown::{Showing, shown};
+pub use shown::{Showing, shown, trail};
 pub use traversal::{invalid_start, names_no_vertex};
 pub use window::shifted;

@@ -37,6 +37,10 @@ pub struct Plan {
     pub structural: Vec<(String, Value)>,
     /// Rules that changed something.
     pub rules: Vec<&'static str>,
+    /// Whether an edge collection stands behind a bind.
+    pub bound_edges: bool,
+    /// Variables of loops whose index holds all that is used of their documents.
+    pub covered: Vec<Register>,
     /// Whether a write waits for the disk.
     pub wait_for_sync: bool,
     /// The release whose rules it was made by.
@@ -609,6 +613,20 @@ impl SearchCall {
 }
 
 impl Lookup {
+    /// All of an index.
+    pub(super) fn whole(index: Arc<Index>) -> Self {
+        Self {
+            index,
+            field: 0,
+            by_id: false,
+            equals: Vec::new(),
+            one_of: None,
+            lower: None,
+            upper: None,
+            backwards: false,
+        }
+    }
+
     /// What it looks for.
     pub(super) fn expressions(&self) -> Vec<&Expr> {
         let bounds = [self.lower.as_ref(), self.upper.as_ref()]

@@ -11,6 +11,7 @@ use super::node::{
     Write, WriteKind,
 };
 use super::rule_names::place_of;
+use super::uses::{PROJECTIONS_MAX, Used, attributes};
 use crate::expr::{Expr, Register, known};
 use crate::schema::{Index, IndexKind};
 use crate::syntax::{Binary, Direction, Name, PathSearch};
@@ -18,8 +19,6 @@ use crate::value::{Object, Value};
 
 /// Items that a list is thought to have when it is not known (the server's number).
 const LIST_ITEMS: f64 = 100.0;
-/// Attributes of a document that are read apart from it at most (`maxProjections`).
-const PROJECTIONS_MAX: usize = 5;
 
 /// What a plan is shown with.
 pub struct Showing<'a> {
@@ -35,33 +34,29 @@ pub struct Showing<'a> {
 
 /// `plan` of `/_api/explain`.
 pub fn shown(showing: &Showing<'_>) -> Value {
-    let plan = showing.plan;
-    let variables = plan.variables.iter().enumerate();
-    let named = |(id, name): (usize, &String)| {
-        let name = if name.is_empty() { id.to_string() } else { name.clone() };
-        Variable { name, full: false, constant: None }
-    };
-    let mut printer = Printer {
-        showing,
-        nodes: Vec::new(),
-        rules: Vec::new(),
-        variables: variables.map(named).collect(),
-        projected: HashMap::new(),
-        subqueries: HashMap::new(),
-        cost: 1.0,
-        items: 1.0,
-        prefetched: 0,
-        early: None,
-        listed: None,
-        prefetch: (showing.allowed)("async-prefetch")
-            && plan.subqueries.is_empty()
-            && !plan.collections.iter().any(|used| used.write),
-    };
+    let mut printer = Printer::new(showing);
     let mut start = Object::new();
     start.insert("bindParameterVariables", Value::object(Object::new()));
     printer.node("SingletonNode", start, false);
-    printer.pipeline(&plan.root, true);
+    printer.pipeline(&showing.plan.root, true);
     printer.finish()
+}
+
+/// The nodes that an error of `failing` goes through, as the server lists them in its message.
+pub fn trail(showing: &Showing<'_>, failing: &Node) -> String {
+    let mut printer = Printer::new(showing);
+    printer.failing = Some(failing);
+    printer.node("SingletonNode", Object::new(), false);
+    printer.pipeline(&showing.plan.root, true);
+    let Some(first) = printer.failed else { return String::new() };
+    let mut out = String::new();
+    for (at, node) in printer.nodes.iter().enumerate().skip(first - 1) {
+        let kind = node.text_of("type").unwrap_or_default();
+        // A sort asks for all rows by a call of its own.
+        let times = if kind == "SortNode" && at + 1 > first { 2 } else { 1 };
+        (0..times).for_each(|_| out.push_str(&format!(" [node #{}: {kind}]", at + 1)));
+    }
+    out
 }
 
 struct Variable {
@@ -88,6 +83,9 @@ struct Printer<'a> {
     listed: Option<usize>,
     /// The variable of what is returned, where it was known before the first loop.
     early: Option<usize>,
+    /// The node that failed, and the number that it is shown by.
+    failing: Option<&'a Node>,
+    failed: Option<usize>,
 }
 
 fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
@@ -107,7 +105,34 @@ fn number(x: f64) -> Value {
     if x.fract() == 0.0 && x.abs() < 9e15 { Value::Int(x as i64) } else { Value::Double(x) }
 }
 
-impl Printer<'_> {
+impl<'a> Printer<'a> {
+    fn new(showing: &'a Showing<'a>) -> Self {
+        let plan = showing.plan;
+        let variables = plan.variables.iter().enumerate();
+        let named = |(id, name): (usize, &String)| {
+            let name = if name.is_empty() { id.to_string() } else { name.clone() };
+            Variable { name, full: false, constant: None }
+        };
+        Printer {
+            showing,
+            nodes: Vec::new(),
+            rules: Vec::new(),
+            variables: variables.map(named).collect(),
+            projected: HashMap::new(),
+            subqueries: HashMap::new(),
+            cost: 1.0,
+            items: 1.0,
+            prefetched: 0,
+            early: None,
+            listed: None,
+            failing: None,
+            failed: None,
+            prefetch: (showing.allowed)("async-prefetch")
+                && plan.subqueries.is_empty()
+                && !plan.collections.iter().any(|used| used.write),
+        }
+    }
+
     fn finish(mut self) -> Value {
         let plan = self.showing.plan;
         let engine_rules: Vec<&'static str> = plan.rules.clone();
@@ -288,6 +313,7 @@ impl Printer<'_> {
         let mut at = 0;
         while at < nodes.len() {
             let node = &nodes[at];
+            let (first, shown_before) = (at, self.nodes.len());
             at += 1;
             if let (Node::EnumerateList { source, .. }, true) = (node, early.is_some()) {
                 // What it goes through is known first.
@@ -320,6 +346,20 @@ impl Printer<'_> {
                 Node::Return { value, distinct } => returned = self.returned(value, *distinct, top),
                 other => self.other(other),
             }
+            let failing = self.failing.is_some_and(|failing| {
+                nodes[first..at].iter().any(|node| std::ptr::eq(node, failing))
+            });
+            if failing {
+                // An expression fails where it is calculated.
+                let calculates = matches!(node, Node::Filter(_) | Node::Return { .. });
+                let is_calculation =
+                    |shown: &Value| shown.text_of("type") == Some("CalculationNode");
+                let calculation = self.nodes[shown_before..].iter().position(is_calculation);
+                self.failed = Some(match calculation.filter(|_| calculates) {
+                    Some(at) => shown_before + at + 1,
+                    None => self.nodes.len(),
+                });
+            }
         }
         returned
     }
@@ -330,47 +370,35 @@ impl Printer<'_> {
     }
 
     /// Filters right behind a loop that need nothing but its documents run inside it.
-    fn filters_beside(&self, nodes: &[Node], at: &mut usize, out: Register) -> Vec<Expr> {
+    fn filters_beside<'n>(
+        &self,
+        nodes: &'n [Node],
+        at: &mut usize,
+        out: Register,
+    ) -> Vec<&'n Expr> {
         let mut filters = Vec::new();
         while let Some(Node::Filter(condition)) = nodes.get(*at) {
             let own = condition.is_pure() && condition.registers().iter().all(|r| *r == out);
             if !own || !(self.showing.allowed)("move-filters-into-enumerate") {
                 break;
             }
-            filters.push(condition.clone());
+            filters.push(condition);
             *at += 1;
         }
         filters
-    }
-
-    /// The attributes by which the documents of a loop are used everywhere but in its own filters; none if they are used whole.
-    fn attributes(&self, out: Register, beside: &[Expr]) -> Option<Vec<Vec<String>>> {
-        let plan = self.showing.plan;
-        let mut used = Used { out, whole: false, paths: Vec::new() };
-        let pipelines = std::iter::once(&plan.root).chain(&plan.subqueries);
-        for node in pipelines.flat_map(|pipeline| &pipeline.nodes) {
-            for expression in node.expressions() {
-                if !matches!(node, Node::Filter(condition) if beside.iter().any(|b| same(b, condition)))
-                {
-                    used.read(expression);
-                }
-            }
-            used.whole |= matches!(node, Node::EnumerateView { .. });
-        }
-        (!used.whole && used.paths.len() <= PROJECTIONS_MAX).then_some(used.paths)
     }
 
     fn document_node(
         &mut self,
         collection: usize,
         out: Register,
-        filters: &[Expr],
+        filters: &[&Expr],
         more: &mut Object,
     ) -> Option<Vec<Vec<String>>> {
-        let mut of_filters = Used { out, whole: false, paths: Vec::new() };
+        let mut of_filters = Used::new(out);
         filters.iter().for_each(|filter| of_filters.read(filter));
         let optimizes = (self.showing.allowed)("reduce-extraction-to-projection");
-        let attributes = self.attributes(out, filters).filter(|_| optimizes);
+        let attributes = attributes(self.showing.plan, out, filters).filter(|_| optimizes);
         let produces = attributes.as_ref().is_none_or(|paths| !paths.is_empty());
         let projections = attributes.clone().unwrap_or_default();
         self.variables[out].full = attributes.is_none() || !produces;
@@ -418,17 +446,25 @@ impl Printer<'_> {
         self.showing.documents.get(collection).copied().unwrap_or_default() as f64
     }
 
-    fn scan(&mut self, collection: usize, out: Register, filters: &[Expr]) {
+    fn scan(&mut self, collection: usize, out: Register, filters: &[&Expr]) {
         let documents = self.documents(collection);
         self.cost += self.items * documents + 1.0;
         self.items *= documents;
+        let primary = self.showing.plan.collections[collection].collection.indexes.first();
+        if let (true, Some(primary)) = (self.showing.plan.covered.contains(&out), primary) {
+            let lookup = Lookup::whole(std::sync::Arc::clone(primary));
+            self.cost -= self.items + 1.0;
+            self.items /= documents.max(1.0);
+            self.index(collection, out, &lookup, filters);
+            return;
+        }
         let hint = [("forced", false.into()), ("lookahead", 1_i64.into()), ("type", "none".into())];
         let mut more = filled([("random", false.into()), ("indexHint", object(hint))]);
         self.document_node(collection, out, filters, &mut more);
         self.node("EnumerateCollectionNode", more, true);
     }
 
-    fn index(&mut self, collection: usize, out: Register, lookup: &Lookup, filters: &[Expr]) {
+    fn index(&mut self, collection: usize, out: Register, lookup: &Lookup, filters: &[&Expr]) {
         let documents = self.documents(collection);
         let complete = !lookup.equals.is_empty()
             && lookup.equals.len() == lookup.index.fields.len().max(1)
@@ -673,7 +709,8 @@ impl Printer<'_> {
                     ("limit", wanted.into()),
                     ("index", described(&near.index)),
                 ]);
-                if let Some(filter) = conjunction(&near.filters) {
+                let filters: Vec<&Expr> = near.filters.iter().collect();
+                if let Some(filter) = conjunction(&filters) {
                     more.insert("filterExpression", self.tree(&filter));
                 }
                 self.of_collection(near.collection, &mut more);
@@ -915,37 +952,6 @@ impl Printer<'_> {
     }
 }
 
-/// What of a document is used.
-struct Used {
-    out: Register,
-    whole: bool,
-    paths: Vec<Vec<String>>,
-}
-
-impl Used {
-    fn read(&mut self, expr: &Expr) {
-        let mut inside = 0;
-        let (out, paths, whole) = (self.out, &mut self.paths, &mut self.whole);
-        expr.walk(&mut |e| {
-            if inside > 0 {
-                // Below a path that is counted already.
-                inside -= 1;
-                return;
-            }
-            match (e, attribute_path(e)) {
-                (_, Some((register, path))) if register == out => {
-                    inside = path.len();
-                    if !paths.contains(&path) {
-                        paths.push(path);
-                    }
-                }
-                (Expr::Register(register), _) if *register == out => *whole = true,
-                _ => {}
-            }
-        });
-    }
-}
-
 fn is_loop(node: &Node) -> bool {
     matches!(
         node,
@@ -957,12 +963,11 @@ fn is_loop(node: &Node) -> bool {
     )
 }
 
-fn same(a: &Expr, b: &Expr) -> bool {
-    format!("{a:?}") == format!("{b:?}")
-}
-
-fn conjunction(filters: &[Expr]) -> Option<Expr> {
-    filters.iter().cloned().reduce(|a, b| Expr::Binary(Binary::And, Box::new(a), Box::new(b)))
+fn conjunction(filters: &[&Expr]) -> Option<Expr> {
+    filters
+        .iter()
+        .map(|filter| Expr::clone(filter))
+        .reduce(|a, b| Expr::Binary(Binary::And, Box::new(a), Box::new(b)))
 }
 
 fn names(path: &[String]) -> Value {

@@ -1,5 +1,6 @@
 //! Preparing a query and running it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -8,8 +9,8 @@ use crate::error::{Code, Error, Result};
 use crate::exec::{Budget, Executor, Stats};
 use crate::expr::Expr;
 use crate::functions::Warnings;
-use crate::plan::{Plan, RULES, Showing, explain, plan, shown};
-use crate::schema::{Database, Index};
+use crate::plan::{Node, Plan, RULES, Showing, WriteKind, explain, plan_by, shown, trail};
+use crate::schema::{Collection, Database, Index};
 use crate::syntax::parse;
 use crate::txn::Transaction;
 use crate::value::{Object, Value};
@@ -42,6 +43,8 @@ pub struct QueryOptions {
     pub rules: Vec<String>,
     /// Whether the plan has to be fit for the server's plan cache (1584), and is listed there.
     pub use_plan_cache: bool,
+    /// 2 shows the plan with the answer.
+    pub profile: u8,
 }
 
 /// What a query needs to be let in: filled by `prepare`, before any data is touched.
@@ -93,7 +96,7 @@ pub fn prepare(database: &Database, query: &Query) -> Result<Prepared> {
         None => {
             let body = parse(&query.text).map_err(|error| in_aql(error, "while parsing"))?;
             let allowed = |rule: &str| allows(&query.options.rules, rule);
-            let made = plan(&body, database, &query.binds, &allowed).map_err(|error| {
+            let made = plan_by(&body, database, &query.binds, &allowed).map_err(|error| {
                 match error.code {
                     // Collections are looked up behind the parser; the server says this without naming a phase.
                     Code::DataSourceNotFound => error,
@@ -178,13 +181,22 @@ impl Prepared {
             full_count: self.options.full_count,
             warnings: Warnings { max, ..warnings },
             stats: Stats::default(),
+            running: None,
+            cursors: BTreeSet::new(),
             budget: Budget::new(
                 self.options.memory_limit,
                 self.options.max_runtime_s,
                 self.kill.clone(),
             ),
         };
-        let rows = executor.run().map_err(|error| in_aql(error, "while executing"))?;
+        let rows = executor.run();
+        let running = executor.running;
+        let rows = rows.map_err(|mut error| {
+            if let Some(node) = running.filter(|_| error.code != Code::QueryKilled) {
+                error.message.push_str(&self.trail(node));
+            }
+            in_aql(error, "while executing")
+        })?;
         Ok(Answer { rows, stats: executor.stats, warnings: executor.warnings.kept })
     }
 
@@ -205,6 +217,39 @@ impl Prepared {
         let allowed = |rule: &str| allows(&self.options.rules, rule);
         let (plan, binds) = (&*self.plan, self.binds.as_slice());
         Ok(shown(&Showing { plan, binds, documents: &documents, allowed: &allowed }))
+    }
+
+    /// The collections of the plan, as they were when it was made.
+    pub fn collections(&self) -> Vec<Arc<Collection>> {
+        self.plan.collections.iter().map(|used| Arc::clone(&used.collection)).collect()
+    }
+
+    /// 1584 unless the plan is the same for all values of value binds, and has nothing to say.
+    pub fn may_share(&self) -> Result<()> {
+        let pipelines = std::iter::once(&self.plan.root).chain(&self.plan.subqueries);
+        let unfit = |node: &Node| match node {
+            Node::Limit { offset, count } => {
+                [offset, count].into_iter().any(|number| !matches!(number, Expr::Const(_)))
+            }
+            Node::Write(write) => matches!(write.kind, WriteKind::Upsert { .. }),
+            _ => false,
+        };
+        let shaped = self.plan.structural.iter().any(|(name, _)| !name.starts_with('@'));
+        if shaped
+            || self.plan.bound_edges
+            || !self.options.rules.is_empty()
+            || !self.plan.warnings.is_empty()
+            || pipelines.flat_map(|pipeline| &pipeline.nodes).any(unfit)
+        {
+            return Err(Error::of(Code::QueryNotEligibleForPlanCaching));
+        }
+        Ok(())
+    }
+
+    fn trail(&self, failing: &Node) -> String {
+        let allowed = |rule: &str| allows(&self.options.rules, rule);
+        let (plan, binds) = (&*self.plan, self.binds.as_slice());
+        trail(&Showing { plan, binds, documents: &[], allowed: &allowed }, failing)
     }
 
     /// How many of the rules ran, and how many were switched off.
@@ -237,7 +282,9 @@ impl Prepared {
 
 /// The message as the server words it for queries.
 pub(super) fn in_aql(mut error: Error, phase: &str) -> Error {
-    if !error.message.starts_with("AQL: ") {
+    // The name of a collection is looked up before there is a query.
+    let unknown = error.code == Code::DataSourceNotFound && phase == "while parsing";
+    if !unknown && !error.message.starts_with("AQL: ") {
         error.message = format!("AQL: {} ({phase})", error.message);
     }
     error

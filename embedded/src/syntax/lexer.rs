@@ -129,7 +129,11 @@ impl Lexer<'_> {
         if !good_start {
             return self.fail(start, "syntax error, unexpected invalid token");
         }
-        let name = Arc::from(self.name());
+        let name = self.name();
+        if name.bytes().all(|b| b == b'_') {
+            return self.fail(start, "syntax error, unexpected invalid token");
+        }
+        let name = Arc::from(name);
         Ok(if collection { Kind::CollectionBind(name) } else { Kind::Bind(name) })
     }
 
