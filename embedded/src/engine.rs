@@ -8,20 +8,21 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::catalog::Catalog;
+use crate::compat::{Release, Role};
 use crate::data::Trainer;
 use crate::disk::Directory;
 use crate::encode::{Key, Space, local_id_of_key, local_id_of_value, successor};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
     COLLECTION_LOCK_WAIT_MS, MEMTABLE_BYTES, REQUEST_WRITES_BYTES_MAX, SWEEP_INTERVAL_MS,
-    TTL_INTERVAL_MS, VECTOR_INTERVAL_MS, VIEW_COMMIT_MS,
+    TTL_INTERVAL_MS, VECTOR_CACHE_BYTES, VECTOR_INTERVAL_MS, VIEW_COMMIT_MS,
 };
 use crate::storage::{Batch, Bytes, FjallStore, Store};
 use crate::text::{Views, definitions};
 use crate::tick::Ticker;
 use crate::txn::{
-    Beginning, Clock, CollectionLocks, Declared, Locks, Registry, Resources, Transaction, Vectors,
-    revision_text, whole,
+    Beginning, Clock, CollectionLocks, Declared, Locks, Registry, RegistrySettings, Resources,
+    Transaction, Vectors, revision_text, whole,
 };
 use crate::value::Value;
 
@@ -37,8 +38,19 @@ pub struct Options {
     pub stream_lock_wait_ms: u64,
     /// Bytes that one stream transaction may write (ArangoDB: 512 MiB).
     pub stream_size_bytes_max: u64,
+    /// Whether the commit of a stream transaction that has been idle too long is answered with success, although it is
+    /// aborted. arangod can do so when the commit comes just before its collector; clients are tested with it.
+    pub late_commit_lies: bool,
     /// Whether vector indexes may be made (ArangoDB: `--vector-index`).
     pub vector_index: bool,
+    /// Release whose answers are given.
+    pub release: Release,
+    /// The part of a deployment that is played.
+    pub role: Role,
+    /// Whether requests may ask for a fault with the header `x-arango-embedded-fault`, for tests of clients.
+    pub faults: bool,
+    /// Bytes of vectors that all vector indexes together keep in memory.
+    pub vector_cache_bytes: u64,
     /// Milliseconds between two rounds of the TTL sweeper (ArangoDB: 30 s).
     pub ttl_interval_ms: u64,
     /// Milliseconds between two commits of views (ArangoDB: `commitIntervalMsec`, 1000).
@@ -55,7 +67,12 @@ impl Default for Options {
             stream_idle_ms: 60_000,
             stream_lock_wait_ms: 8_000,
             stream_size_bytes_max: 512 << 20,
+            late_commit_lies: false,
             vector_index: false,
+            release: Release::LATEST,
+            role: Role::Single,
+            faults: false,
+            vector_cache_bytes: VECTOR_CACHE_BYTES,
             ttl_interval_ms: TTL_INTERVAL_MS,
             view_commit_ms: VIEW_COMMIT_MS,
             memtable_bytes: MEMTABLE_BYTES,
@@ -108,15 +125,16 @@ impl Engine {
             views: Views::new(directory.views(), whole),
             collection_locks: Arc::new(CollectionLocks::default()),
             last_keys: Mutex::default(),
-            vectors: Vectors::default(),
+            vectors: Vectors::new(options.vector_cache_bytes),
         });
-        let catalog = Arc::new(Catalog::load(&*snapshot)?);
+        let catalog = Arc::new(Catalog::load(&*snapshot, options.release)?);
         drop(snapshot);
-        let streams = Arc::new(Registry::new(
-            options.stream_idle_ms,
-            options.stream_lock_wait_ms,
-            options.stream_size_bytes_max,
-        ));
+        let streams = Arc::new(Registry::new(RegistrySettings {
+            idle_ms: options.stream_idle_ms,
+            lock_wait_ms: options.stream_lock_wait_ms,
+            size_bytes_max: options.stream_size_bytes_max,
+            late_commit_lies: options.late_commit_lies,
+        }));
         let mut engine = Self {
             resources,
             catalog,
@@ -152,15 +170,15 @@ impl Engine {
         self.resources.clock.id()
     }
 
-    /// The highest numeric key of a collection that its generator knows of; after a restart only those that were given.
-    pub fn last_key(&self, collection: u64) -> u64 {
-        let known = self.resources.last_keys.lock().expect("only moves inside");
-        let stored = || {
-            let key = Key::LastKey(collection).bytes();
-            let value = self.resources.store.snapshot().get(Space::Meta, &key).ok()??;
-            local_id_of_value(&value).ok()
-        };
-        known.get(&collection).copied().or_else(stored).unwrap_or(0)
+    /// The last number that was made or given as a key of the collection; 0 without any.
+    pub fn last_key(&self, collection: u64) -> Result<u64> {
+        let last_keys = self.resources.last_keys.lock().expect("only moves inside");
+        if let Some(last) = last_keys.get(&collection) {
+            return Ok(*last);
+        }
+        let stored =
+            self.resources.store.snapshot().get(Space::Meta, &Key::LastKey(collection).bytes())?;
+        stored.map_or(Ok(0), |value| local_id_of_value(&value))
     }
 
     /// A revision above all before it, as it is shown.

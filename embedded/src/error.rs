@@ -56,6 +56,7 @@ codes! {
     ShuttingDown = 30, 503, "shutdown in progress";
     OnlyEnterprise = 31, 501, "only enterprise version";
     ResourceLimit = 32, 500, "resource limit exceeded";
+    StartingUp = 38, 503, "starting up";
     HttpUnauthorized = 401, 401, "unauthorized";
     HttpBadParameter = 400, 400, "bad parameter";
     HttpNotFound = 404, 404, "not found";
@@ -89,6 +90,16 @@ codes! {
     DatabaseNameInvalid = 1229, 400, "database name invalid";
     UseSystemDatabase = 1230, 403, "operation only allowed in system database";
     InvalidEdgeAttribute = 1233, 400, "edge attribute missing or invalid";
+    ReplicationWriteConcernNotFulfilled = 1429, 503, "write concern not fulfilled";
+    ClusterTimeout = 1457, 500, "timeout in cluster operation";
+    ClusterMustNotSpecifyKey = 1466, 400, "must not specify _key for this collection";
+    ClusterMustNotChangeShardingAttributes = 1469, 400, "must not change sharding attributes";
+    ClusterUnsupported = 1470, 501, "operation unsupported in cluster";
+    ClusterBackendUnavailable = 1478, 503, "A cluster backend which was required for the operation could not be reached";
+    ClusterUnknownDistributeShardsLike = 1486, 500, "unknown prototype for distributeShardsLike";
+    ClusterChainOfDistributeShardsLike = 1485, 500, "chain of distributeShardsLike references";
+    ClusterLeadershipChallengeOngoing = 1495, 503, "leadership challenge is ongoing";
+    ClusterNotLeader = 1496, 503, "not a leader";
     QueryKilled = 1500, 410, "query killed";
     QueryParse = 1501, 400, "syntax error";
     QueryEmpty = 1502, 400, "query is empty";
@@ -98,10 +109,11 @@ codes! {
     QueryVariableNameUnknown = 1512, 400, "unknown variable";
     QueryTooManyCollections = 1522, 400, "too many collections/shards";
     QueryTooMuchNesting = 1524, 500, "too much nesting or too many objects";
+    QueryInvalidOptionsAttribute = 1539, 400, "invalid options attribute";
     QueryFunctionNameUnknown = 1540, 400, "usage of unknown function";
     QueryFunctionArgumentNumberMismatch = 1541, 400, "invalid number of arguments";
     QueryFunctionArgumentTypeMismatch = 1542, 400, "invalid argument type";
-    QueryInvalidRegex = 1543, 400, "invalid regex";
+    QueryInvalidRegex = 1543, 400, "invalid regex value";
     QueryBindParametersInvalid = 1550, 400, "invalid structure of bind parameters";
     QueryBindParameterMissing = 1551, 400, "no value specified for declared bind parameter";
     QueryBindParameterUndeclared = 1552, 400, "bind parameter was not declared in the query";
@@ -124,6 +136,8 @@ codes! {
     QueryDisallowedDynamicCall = 1578, 400, "disallowed dynamic call";
     QueryAccessAfterModification = 1579, 400, "access after data-modification";
     QueryNotFound = 1591, 404, "query not found";
+    QueryUserAssert = 1593, 500, "assertion failed";
+    QueryUserWarn = 1594, 500, "warning of the query";
     CursorNotFound = 1600, 404, "cursor not found";
     CursorBusy = 1601, 409, "cursor is busy";
     ValidationFailed = 1620, 400, "schema validation failed";
@@ -157,6 +171,7 @@ codes! {
     GraphEmpty = 1940, 400, "empty graph";
     GraphMustNotDropCollection = 1942, 500, "must not drop collection while part of graph";
     GraphReferencedVertexCollectionNotInGraph = 1947, 400, "referenced vertex collection not part of graph";
+    GraphNegativeEdgeWeight = 1948, 500, "negative edge weight found";
     GraphNoVertexCollection = 1949, 400, "vertex collection not part of graph";
     QueueFull = 21003, 503, "queue is full";
     QueueTimeRequirementViolated = 21004, 412, "queue time requirement violated";

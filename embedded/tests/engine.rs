@@ -29,6 +29,7 @@ fn collection(name: &str, kind: CollectionKind) -> Collection {
         validation: None,
         computed_values: Value::Null,
         cache_enabled: false,
+        sharding: None,
         indexes: vec![],
     }
 }

@@ -71,6 +71,7 @@ impl Session {
             validation: None,
             computed_values: Value::Null,
             cache_enabled: false,
+            sharding: None,
             indexes: Vec::new(),
         };
         self.engine.create_collection(DATABASE, collection).map(|_| ())
@@ -259,7 +260,7 @@ fn plan_text(plan: &Value) -> String {
                 .expect("a string takes all");
         } else if let Some(index) = node.attribute("index").text_of("name") {
             let text = |name: &str| node.attribute(name).to_json();
-            let (query, filters) = (text("queryPoint"), text("filterExpression"));
+            let (query, filters) = (text("inVariable"), text("filterExpression"));
             write!(out, " {index} {query} {} {filters}", text("searchParameters"))
                 .expect("a string takes all");
         } else if let Some(expression) = node.text_of("expression") {

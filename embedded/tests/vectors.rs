@@ -51,6 +51,7 @@ fn make_collection(engine: &Engine) {
         validation: None,
         computed_values: Value::Null,
         cache_enabled: false,
+        sharding: None,
         indexes: vec![],
     };
     engine.create_collection(DATABASE, collection).expect("a collection");
@@ -144,7 +145,7 @@ fn state(engine: &Engine) -> &'static str {
     let database = engine.database(DATABASE).expect("a database");
     let indexes = &database.collections["c"].indexes;
     let index = indexes.iter().find(|index| index.name == "near").expect("the index");
-    engine.training_state(index).expect("a state").expect("a vector index").0
+    engine.training(index).expect("a state").expect("a vector index").state
 }
 
 fn wait_until_ready(engine: &Engine) {

@@ -14,7 +14,7 @@ use crate::store::{Admin, Fault, FaultKind};
 /// What was looked at and what was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// `version`, `vector-flag`, `uds`, `auth`, `modes`.
+    /// `version`, `one-shard`, `vector-flag`, `uds`, `auth`, `modes`.
     pub check: &'static str,
     /// Whether the server may serve.
     pub passed: bool,
@@ -63,13 +63,28 @@ pub async fn check_database(
         .await
         .map(|(_, a)| Admin::field(&a, "role"))?;
     let profile = match role.as_str() {
-        _ if embedded => Profile::Embedded,
         "COORDINATOR" => Profile::Cluster,
+        _ if embedded => Profile::Embedded,
         _ => Profile::Single,
     };
+    if role == "COORDINATOR" {
+        findings.push(check_one_shard(db).await?);
+    }
     findings.push(check_auth(db).await?);
     findings.push(check_vector(db, vector_recorded).await?);
     Ok((profile, findings))
+}
+
+/// What is wrong with a database of a cluster that is not OneShard; no guard says it, since only a request sees it.
+const SPREAD: &str = "the database is spread over DB-Servers, so no transaction is atomic: make it OneShard (options.sharding single) and restore into it";
+
+/// In a cluster a stream transaction is atomic on one DB-Server only, so all collections must lie on one (manual, OneShard).
+async fn check_one_shard(db: &Admin) -> Result<Finding, Fault> {
+    let (_, current) = db.call(Method::GET, "_api/database/current", None).await?;
+    Ok(match current["result"]["sharding"].as_str() {
+        Some("single") => finding("one-shard", true, "the database is OneShard"),
+        _ => finding("one-shard", false, SPREAD),
+    })
 }
 
 fn parsed(version: &str) -> Option<(u64, u64, u64)> {

@@ -6,7 +6,7 @@ use arangors::client::ClientExt as _;
 use arangors::{AqlQuery, Database, GenericConnection};
 use http::{Method, Request};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::endpoint::Endpoint;
 use super::fault::{Fault, FaultKind};
@@ -265,12 +265,5 @@ impl Admin {
             .get(name)
             .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
             .unwrap_or_default()
-    }
-
-    /// An object with one attribute, for small bodies.
-    pub fn body(name: &str, value: impl Into<Value>) -> Value {
-        let mut map = Map::new();
-        map.insert(name.into(), value.into());
-        Value::Object(map)
     }
 }

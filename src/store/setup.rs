@@ -42,10 +42,9 @@ pub async fn set_up(
 ) -> Result<Vec<SetupReport>, Fault> {
     let mut reports = Vec::new();
     let system = Admin::connect(endpoint, admin, "_system").await?;
-    let made = accept(
-        system.call(Method::POST, "/_api/database", Some(&Admin::body("name", database))).await,
-        &[1207],
-    )?;
+    // In a cluster all of it lies on one DB-Server; a single server takes the option and has no use for it.
+    let body = json!({"name": database, "options": {"sharding": "single"}});
+    let made = accept(system.call(Method::POST, "/_api/database", Some(&body)).await, &[1207])?;
     reports.push(SetupReport { what: format!("database {database}"), made });
     let db = Admin::connect(endpoint, admin, database).await?;
     let found = version_or_none(&db).await?;

@@ -11,6 +11,7 @@ use vctx::meters;
 use crate::chance::Chance;
 use crate::count;
 use crate::home::{Home, TORN_TAIL, Tuning};
+use crate::outside::needs_an_engine_of_its_own;
 use crate::talk::{Agent, key};
 
 const SECOND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/second/conveyance.py");
@@ -168,6 +169,9 @@ async fn every_count_is_what_happened() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_engine_is_zero_within_one_probe_and_a_started_one_is_not() {
+    if needs_an_engine_of_its_own("stops it") {
+        return;
+    }
     let home = Home::new();
     let engine = home.engine().await;
     let tuning = Tuning::variable("VCTX_CONVEYANCE__PROBE_MS", "500");

@@ -11,6 +11,7 @@ use crate::chance::{Chance, setting};
 use crate::count;
 use crate::database::Database;
 use crate::killer::{Stage, Victim, choose, somebody_dies};
+use crate::outside::outside;
 use crate::proxy::Phase;
 use crate::talk::{Agent, said};
 use crate::truths::{
@@ -360,7 +361,9 @@ async fn nothing_is_lost_doubled_or_half_done_whoever_is_killed_when() {
             story.stage.server.kill();
             story.stage.revive(stream).await;
         }
-        let victim = [Victim::Server, Victim::Engine, Victim::Both][(round % 3) as usize];
+        // A database server that runs already is not ours to kill.
+        let turn = if outside().is_some() { 0 } else { round % 3 };
+        let victim = [Victim::Server, Victim::Engine, Victim::Both][turn as usize];
         let (mut phase, mut byte, pause) = choose(&mut chance, &bytes[&stream]);
         if !bytes[&stream].contains_key(&phase) {
             // Where all is streamed, no write is one request.
@@ -393,7 +396,9 @@ async fn nothing_is_lost_doubled_or_half_done_whoever_is_killed_when() {
     assert!(inside >= 0.3, "only {inside:.2} between begin and commit");
     assert!(replying >= 0.1, "only {replying:.2} between commit and reply");
     let open = story.stage.home.database().open_transactions().await;
-    assert!(open.len() <= 1, "{open:?}");
+    // Those of killed servers go with an engine that restarts; on one that runs on, they wait for their idle time.
+    let left_max = if outside().is_some() { rounds as usize } else { 1 };
+    assert!(open.len() <= left_max, "{open:?}");
 }
 
 /// Rounds change their way of writing in blocks of five.

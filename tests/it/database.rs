@@ -11,26 +11,32 @@ use crate::wire::{Answer, Wire};
 /// A client of the database itself.
 pub(crate) struct Database {
     wire: Wire,
+    pub(crate) name: String,
     authorization: String,
 }
 
 impl Database {
-    pub(crate) fn new(socket: &Path, user: &str, password: &str) -> Database {
+    pub(crate) fn new(socket: &Path, name: &str, user: &str, password: &str) -> Database {
         let authorization = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
-        Database { wire: Wire::new(socket), authorization }
+        Database { wire: Wire::new(socket), name: name.into(), authorization }
     }
 
     /// Makes the database itself, and nothing in it.
     pub(crate) async fn make(&self) {
-        let headers = [("authorization", self.authorization.as_str())];
-        let body = json!({"name": "vctx"}).to_string();
-        let made = self.wire.call("POST", "/_api/database", &headers, body).await;
+        let made = self.system("POST", "/_api/database", &json!({"name": self.name})).await;
         assert_eq!(made.status, 201, "{}", made.text);
     }
 
-    /// A request below `/_db/vctx`.
+    /// A request to the database `_system`: users, databases.
+    pub(crate) async fn system(&self, method: &str, path: &str, body: &Value) -> Answer {
+        let headers = [("authorization", self.authorization.as_str())];
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.wire.call(method, path, &headers, body).await
+    }
+
+    /// A request below `/_db/NAME`.
     pub(crate) async fn call(&self, method: &str, path: &str, body: &Value) -> Answer {
-        let path = format!("/_db/vctx{path}");
+        let path = format!("/_db/{}{path}", self.name);
         let headers =
             [("authorization", self.authorization.as_str()), ("content-type", "application/json")];
         let body = if body.is_null() { String::new() } else { body.to_string() };
@@ -40,7 +46,14 @@ impl Database {
     /// The same inside a stream transaction.
     pub(crate) async fn inside(&self, id: &str, method: &str, path: &str, body: &Value) -> Answer {
         let headers = [("authorization", self.authorization.as_str()), ("x-arango-trx-id", id)];
-        self.wire.call(method, &format!("/_db/vctx{path}"), &headers, body.to_string()).await
+        self.wire
+            .call(method, &format!("/_db/{}{path}", self.name), &headers, body.to_string())
+            .await
+    }
+
+    /// The beginning of a request below `/_db/NAME`, as it stands in its first line.
+    pub(crate) fn line(&self, method: &str, path: &str) -> String {
+        format!("{method} /_db/{}{path}", self.name)
     }
 
     /// All rows of a query; tests ask for few enough to come in one batch.

@@ -9,6 +9,7 @@ use arango_embedded::{Engine, Options};
 
 use crate::count;
 use crate::home::{Home, PASSWORD, Process, Tuning};
+use crate::outside::needs_an_engine_of_its_own;
 use crate::strace::{self, Call};
 use crate::talk::Agent;
 
@@ -87,6 +88,9 @@ async fn append_some(home: &Home, window: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_of_the_server_comes_after_the_sync() {
+    if needs_an_engine_of_its_own("traces its system calls") {
+        return;
+    }
     if !strace::can_trace() {
         println!("skipped: processes cannot be traced here");
         return;
@@ -128,6 +132,9 @@ async fn judged_engine(sync: bool) -> Verdict {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_of_the_engine_comes_after_the_sync_and_a_missing_sync_shows() {
+    if needs_an_engine_of_its_own("traces its system calls") {
+        return;
+    }
     if !strace::can_trace() {
         println!("skipped: processes cannot be traced here");
         return;

@@ -278,7 +278,7 @@ async fn a_lost_answer_to_a_commit_is_neither_lost_nor_doubled() {
             ada.append("user", format!("{turn}: {}", count::words(20))).await;
         }
         let before = ada.state().await["version"].as_u64().expect("a version");
-        let transaction = "PUT /_db/vctx/_api/transaction/";
+        let transaction = &stage.home.database().line("PUT", "/_api/transaction/");
         stage.writes.next(transaction, fault);
         insist(&ada, "evict_fifo", &json!({"target_tokens": 100})).await;
         assert_eq!(stage.writes.calm().len(), 1, "the commit met the fault");
@@ -300,7 +300,8 @@ async fn a_black_hole_is_left_after_a_while_and_the_call_is_done_once() {
         }
     }
     // One for a write in one request, one for a commit, both at the same time.
-    stage.writes.next("POST /_db/vctx/_api/cursor", Fault::BlackHole);
+    let cursor = stage.home.database().line("POST", "/_api/cursor");
+    stage.writes.next(&cursor, Fault::BlackHole);
     let append = json!({"message": "into the dark", "role": "user"});
     let dark = insist(&ada, "append_fifo", &append);
     let evict = async {

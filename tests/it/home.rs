@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -12,6 +13,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::database::Database;
+use crate::outside::{Outside, outside};
 use crate::proxy::{Proxy, shapes_file};
 use crate::wire::Wire;
 
@@ -28,9 +30,22 @@ pub(crate) const TORN_TAIL: &str = "an unfinished write at the end of the journa
 /// Password of the database's root in every test.
 pub(crate) const PASSWORD: &str = "it-root";
 
-/// A directory with short paths, gone at the end.
+/// Name of the database on an engine of the test's own.
+const DATABASE: &str = "vctx";
+
+/// A directory with short paths, gone at the end; on a server that runs already with a database of its own, gone too.
 pub(crate) struct Home {
     dir: TempDir,
+    database: String,
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let Some(outside) = outside() else { return };
+        if let Err(fault) = outside.drop_database(&self.database) {
+            eprintln!("the database {} was left behind: {fault}", self.database);
+        }
+    }
 }
 
 /// How a server is started beside its sockets.
@@ -57,7 +72,8 @@ impl Home {
         let short = stated.as_os_str().as_bytes().len() <= DIRECTORY_BYTES_MAX;
         let parent = if short { stated } else { PathBuf::from("/tmp") };
         let dir = tempfile::Builder::new().prefix("v.").tempdir_in(parent).expect("a directory");
-        Home { dir }
+        let database = outside().map_or_else(|| DATABASE.into(), |_| Outside::fresh_database());
+        Home { dir, database }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -74,6 +90,7 @@ impl Home {
         let mut command = command(tuning);
         command.args(["serve", "--socket"]).arg(self.path(socket));
         command.arg("--data-dir").arg(self.path("data"));
+        self.add_outside(&mut command);
         add_tuning(&mut command, tuning);
         let process = Process::start(self, "serve", command);
         process.ready(&[], Some(&self.path(socket))).await;
@@ -87,6 +104,20 @@ impl Home {
 
     /// The same, tuned.
     pub(crate) async fn engine_with(&self, tuning: &Tuning) -> Process {
+        if let Some(outside) = outside() {
+            for (name, target) in
+                [("engine.sock", &outside.writes), ("engine-ro.sock", &outside.reads)]
+            {
+                // One that stands there is from before a restart.
+                drop(fs::remove_file(self.path(name)));
+                symlink(target, self.path(name)).expect("a link to the socket");
+            }
+            // It stands for the server that runs already: it may be read and dropped; who means to kill it asks first
+            // (`needs_an_engine_of_its_own`).
+            let mut nothing = Command::new("sleep");
+            nothing.arg("86400");
+            return Process::start(self, "engine", nothing);
+        }
         let mut command = command(tuning);
         command.args(["engine", "--socket"]).arg(self.path("engine.sock"));
         command.arg("--ro-socket").arg(self.path("engine-ro.sock"));
@@ -128,7 +159,7 @@ impl Home {
         command.args(["serve", "--socket"]).arg(self.path(socket));
         command.arg("--data-dir").arg(self.path("server"));
         command.env("ARANGO_RW_UDS", self.path(rw)).env("ARANGO_RO_UDS", self.path(ro));
-        command.env("ARANGO_USER", "root").env("ARANGO_PASSWORD", PASSWORD);
+        self.add_database(&mut command);
         // Two servers may share the directory, so each has a metrics socket of its own.
         let metrics = self.path(&socket.replace(".sock", "-metrics.sock"));
         command.env("VCTX_SERVER__METRICS_SOCKET", metrics);
@@ -160,15 +191,44 @@ impl Home {
         Some((names, proxies))
     }
 
+    /// Name, user and password of the database, as a server takes them from its environment.
+    pub(crate) fn add_database(&self, command: &mut Command) {
+        let (user, password) = root();
+        command.env("ARANGO_DB", &self.database);
+        command.env("ARANGO_USER", user).env("ARANGO_PASSWORD", password);
+    }
+
+    /// Lets a server that would start an engine use the one that runs already, if there is one.
+    pub(crate) fn add_outside(&self, command: &mut Command) {
+        if let Some(outside) = outside() {
+            command.env("ARANGO_RW_UDS", &outside.writes).env("ARANGO_RO_UDS", &outside.reads);
+            self.add_database(command);
+        }
+    }
+
+    /// The database as somebody sees it, on an engine that was started alone.
+    pub(crate) fn database_as(&self, user: &str, password: &str) -> Database {
+        Database::new(&self.path("engine.sock"), &self.database, user, password)
+    }
+
     /// The database of an engine that was started alone.
     pub(crate) fn database(&self) -> Database {
-        Database::new(&self.path("engine.sock"), "root", PASSWORD)
+        let (user, password) = root();
+        self.database_as(user, password)
     }
 
     /// The database inside a `serve` process.
     pub(crate) fn database_inside(&self) -> Database {
+        if let Some(outside) = outside() {
+            return Database::new(
+                &outside.writes,
+                &self.database,
+                &outside.user,
+                &outside.password,
+            );
+        }
         let password = fs::read_to_string(self.path("data/root.password")).expect("a password");
-        Database::new(&self.path("data/arangod.sock"), "root", password.trim())
+        Database::new(&self.path("data/arangod.sock"), &self.database, "root", password.trim())
     }
 
     /// A client of a server in this directory.
@@ -200,6 +260,11 @@ impl Home {
         let (code, report) = self.verify(socket, agent);
         assert_eq!(code, 0, "vctx verify refuses {agent}: {report:#}");
     }
+}
+
+/// Name and password of the user who may do everything.
+fn root() -> (&'static str, &'static str) {
+    outside().map_or(("root", PASSWORD), |outside| (&outside.user, &outside.password))
 }
 
 /// The program, with nothing of this environment that it would take as its configuration.

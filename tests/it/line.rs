@@ -36,6 +36,7 @@ impl Line {
         let mut program = command(tuning);
         program.arg("mcp").arg("--socket").arg(home.path(SOCKET));
         program.arg("--data-dir").arg(home.path("data")).args(arguments);
+        home.add_outside(&mut program);
         for (name, value) in &tuning.environment {
             program.env(name, value);
         }

@@ -15,6 +15,7 @@ mod keeper;
 mod killer;
 mod line;
 mod model;
+mod outside;
 mod proxy;
 mod shape;
 mod strace;

@@ -465,13 +465,10 @@ async fn the_official_python_sdk_drives_every_tool() {
     let home = Home::new();
     let servers = Servers::of(&home);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/drive.py");
-    let output = Command::new(&python)
-        .arg(script)
-        .arg(PROGRAM)
-        .arg(home.path("vctx.sock"))
-        .arg(home.path("data"))
-        .output()
-        .unwrap_or_else(|e| panic!("{}: {e}", python.display()));
+    let mut drive = Command::new(&python);
+    drive.arg(script).arg(PROGRAM).arg(home.path("vctx.sock")).arg(home.path("data"));
+    home.add_outside(&mut drive);
+    let output = drive.output().unwrap_or_else(|e| panic!("{}: {e}", python.display()));
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
     let wire = home.wire("vctx.sock");

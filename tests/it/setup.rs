@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 
 use crate::database::Database;
-use crate::home::{Home, PASSWORD, PROGRAM, Tuning};
+use crate::home::{Home, PROGRAM, Tuning};
 use crate::talk::Agent;
 
 /// What `arango-setup/` held in schema version 1.
@@ -21,7 +21,7 @@ const USER_PASSWORD: &str = "a password of its own";
 pub(crate) fn setup(home: &Home, address: &str) -> Output {
     let mut command = Command::new(PROGRAM);
     command.args(["setup", "--users", "--json"]).env("ARANGO_RW_UDS", address);
-    command.env("ARANGO_USER", "root").env("ARANGO_PASSWORD", PASSWORD);
+    home.add_database(&mut command);
     command.env("ARANGO_RW_PASSWORD", USER_PASSWORD).env("ARANGO_RO_PASSWORD", USER_PASSWORD);
     command.current_dir(home.path("")).output().expect("the program runs")
 }
@@ -87,9 +87,8 @@ async fn the_users_of_setup_do_their_work_and_no_more() {
     ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
     home.assert_verified("vctx.sock", "ada");
 
-    let socket = home.path("engine.sock");
-    let writer = Database::new(&socket, "vctx_rw", USER_PASSWORD);
-    let reader = Database::new(&socket, "vctx_ro", USER_PASSWORD);
+    let writer = home.database_as("vctx_rw", USER_PASSWORD);
+    let reader = home.database_as("vctx_ro", USER_PASSWORD);
     let collection = json!({"name": "mine"});
     for (who, method, path, body) in [
         (&writer, "POST", "/_api/collection", &collection),

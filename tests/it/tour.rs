@@ -198,15 +198,15 @@ async fn flush(ada: &Agent) {
 
 /// Evictions whose commit, or whose query, is lost on the way.
 async fn trouble(tour: &Tour, ada: &Agent) {
-    for (path, fault) in [
-        ("PUT /_db/vctx/_api/transaction/", Fault::CutBefore),
-        ("PUT /_db/vctx/_api/transaction/", Fault::CutAfter),
-        ("POST /_db/vctx/_api/cursor", Fault::CutBefore),
+    for (method, path, fault) in [
+        ("PUT", "/_api/transaction/", Fault::CutBefore),
+        ("PUT", "/_api/transaction/", Fault::CutAfter),
+        ("POST", "/_api/cursor", Fault::CutBefore),
     ] {
         for turn in 0..8 {
             ada.append("user", format!("Turn {turn}: {}", count::words(20))).await;
         }
-        tour.writes.next(path, fault);
+        tour.writes.next(&tour.home.database().line(method, path), fault);
         let key = key();
         for _ in 0..20 {
             let call = json!({"target_tokens": 0});

@@ -117,7 +117,10 @@ impl Engine {
             locked_outside: true,
         };
         empty_collection(|| self.begin_with(db, &declared, beginning), &collection)?;
-        reset_vector_indexes(&self.resources, &collection)
+        if self.options().release.untrained_vectors() {
+            reset_vector_indexes(&self.resources, &collection)?;
+        }
+        Ok(())
     }
 
     /// Writes a collection's definition and makes it known.

@@ -13,8 +13,20 @@ use crate::storage::Batch;
 use crate::value::Value;
 
 /// System collections of each database, and those of `_system` alone.
-const SYSTEM_COLLECTIONS: [&str; 2] = ["_analyzers", "_graphs"];
-const SERVER_COLLECTIONS: [&str; 1] = ["_users"];
+const SERVER_COLLECTIONS: [&str; 4] = ["_users", "_statistics", "_statistics15", "_statisticsRaw"];
+const SYSTEM_COLLECTIONS: [&str; 8] = [
+    "_graphs",
+    "_analyzers",
+    "_aqlfunctions",
+    "_queues",
+    "_jobs",
+    "_apps",
+    "_appbundles",
+    "_frontend",
+];
+/// Ids that `_system` and its collections have on every new server (recorded from 3.12.10); others begin above.
+const SYSTEM_DATABASE_ID: u64 = 1;
+const SYSTEM_COLLECTION_IDS_FROM: u64 = 3;
 
 impl Engine {
     /// A database by name, as it is now; 1228.
@@ -42,14 +54,19 @@ impl Engine {
             ));
         }
         let options = if options.is_null() { record::no_options() } else { options };
+        let system = name == "_system";
+        let id = if system { SYSTEM_DATABASE_ID } else { self.next_id() };
+        let release = self.options().release;
         let mut database =
-            Database { id: self.next_id(), name: name.to_owned(), options, ..Database::default() };
+            Database { id, name: name.to_owned(), options, release, ..Database::default() };
         let mut batch = Batch::default();
         let key = Key::Database(database.id);
         batch.put(key.space(), key.bytes(), encode_value(&record::of_database(&database)));
-        let server: &[&str] = if name == "_system" { &SERVER_COLLECTIONS } else { &[] };
-        for name in SYSTEM_COLLECTIONS.iter().chain(server) {
-            let collection = system_collection(self.next_id(), name);
+        let server: &[&str] = if system { &SERVER_COLLECTIONS } else { &[] };
+        for (name, fixed) in
+            server.iter().chain(&SYSTEM_COLLECTIONS).zip(SYSTEM_COLLECTION_IDS_FROM..)
+        {
+            let collection = system_collection(if system { fixed } else { self.next_id() }, name);
             let key = Key::Collection(database.id, collection.id);
             batch.put(key.space(), key.bytes(), encode_value(&record::of_collection(&collection)));
             database.collections.insert(collection.name.clone(), Arc::new(collection));
@@ -103,6 +120,7 @@ fn system_collection(id: u64, name: &str) -> Collection {
         validation: None,
         computed_values: Value::Null,
         cache_enabled: false,
+        sharding: None,
         indexes: vec![Arc::new(primary_index())],
     }
 }

@@ -253,6 +253,7 @@ mod tests {
             validation: None,
             computed_values: computed_values(&json(definitions))?,
             cache_enabled: false,
+            sharding: None,
             indexes: Vec::new(),
         })
     }

@@ -69,9 +69,8 @@ fn generate(resources: &Resources, state: &mut State, collection: &Collection) -
     let last = last_key(&mut last_keys, state, collection.id)?;
     let next = match options.generator {
         KeyGenerator::Autoincrement => next_step(*last, options.offset, options.increment.max(1)),
-        // The clock remembers it; here it is only to be told.
         _ if least > *last => {
-            *last = least;
+            *last = least; // for `lastValue`; the server-wide counter keeps it rising, so that it is not stored
             return Ok(least.to_string());
         }
         _ => last.checked_add(1),

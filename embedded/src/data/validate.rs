@@ -34,6 +34,15 @@ pub(super) fn check(collection: &Collection, old: Option<&Object>, new: &Object)
     Err(Error::new(Code::ValidationFailed, message))
 }
 
+/// What a schema (`rule`, `message`) says against a document; none if it is good.
+pub(crate) fn schema_fault(schema: &Value, document: &Object) -> Result<Option<String>> {
+    let rule = schema.attribute("rule");
+    check_rule(&rule)?;
+    let message = schema.text_of("message").unwrap_or_default();
+    let text = if message.is_empty() { Code::ValidationFailed.text() } else { message };
+    Ok((!is_valid(&rule, &without_system(document))).then(|| text.to_owned()))
+}
+
 /// Refuses (1621) a schema with anything that `check` would not look at.
 pub(crate) fn check_rule(rule: &Value) -> Result<()> {
     let Some(object) = rule.as_object() else { return Err(bad("a schema is an object")) };

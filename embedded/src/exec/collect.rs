@@ -25,7 +25,8 @@ struct Group {
 }
 
 /// Progress of an aggregate.
-enum State {
+#[derive(Clone)]
+pub(super) enum State {
     Count(i64),
     Extreme(Option<Value>),
     Sum { integers: Option<i64>, sum: f64, numbers: i64, seen: bool, bad: bool },
@@ -115,7 +116,8 @@ impl<'q> Groups<'q> {
 }
 
 impl State {
-    fn of(kind: Aggregate) -> Self {
+    /// Nothing added yet.
+    pub(super) fn of(kind: Aggregate) -> Self {
         match kind {
             Aggregate::Count => Self::Count(0),
             Aggregate::Min | Aggregate::Max => Self::Extreme(None),
@@ -126,7 +128,8 @@ impl State {
         }
     }
 
-    fn add(&mut self, kind: Aggregate, value: Value) {
+    /// Adds a value.
+    pub(super) fn add(&mut self, kind: Aggregate, value: Value) {
         match self {
             Self::Count(n) => *n += 1,
             Self::Extreme(best) => {
@@ -157,7 +160,8 @@ impl State {
         }
     }
 
-    fn finish(self, kind: Aggregate, executor: &mut Executor<'_>) -> Result<Value> {
+    /// What has come together.
+    pub(super) fn finish(self, kind: Aggregate, executor: &mut Executor<'_>) -> Result<Value> {
         Ok(match self {
             Self::Count(n) => Value::Int(n),
             Self::Extreme(best) => best.unwrap_or_default(),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::budget::Budget;
 use super::gather::{Gathered, row_bytes};
+use super::window::Windowed;
 use crate::error::{Code, Error, Result};
 use crate::expr::{Expr, Row, eval, truth};
 use crate::functions::Warnings;
@@ -82,6 +83,9 @@ impl<'q> Executor<'q> {
     /// Runs the query and answers its rows.
     pub fn run(&mut self) -> Result<Vec<Value>> {
         self.budget.look()?;
+        for (code, message) in &self.plan.warnings {
+            self.warnings.raise(*code, message.as_str())?;
+        }
         let mut row = vec![Value::Null; self.plan.variables.len()];
         let counting =
             self.plan.root.nodes.iter().rposition(|node| matches!(node, Node::Limit { .. }));
@@ -150,7 +154,7 @@ impl<'q> Executor<'q> {
             Some(Node::Sort(keys)) => {
                 let keep = match nodes.get(end) {
                     Some(Node::Limit { offset, count }) if !counting => {
-                        let skip = self.limit_number(offset, row)?;
+                        let skip = self.limit_offset(offset, row)?;
                         usize::try_from(skip.saturating_add(self.limit_number(count, row)?)).ok()
                     }
                     _ => None,
@@ -158,6 +162,7 @@ impl<'q> Executor<'q> {
                 Gathered::sorted(keys, keep)
             }
             Some(Node::Collect(collect)) => Gathered::groups(collect),
+            Some(Node::Window(window)) => Gathered::Windowed(Windowed::new(window)),
             Some(Node::Gather) => Gathered::Rows(Vec::new()),
             _ => Gathered::Nothing,
         })
@@ -195,7 +200,7 @@ impl<'q> Executor<'q> {
                 }
                 Node::Calculation { value, out } => row[*out] = eval(value, row, self.binds, self)?,
                 Node::Limit { offset, count } => return self.limit(pass, at, row, offset, count),
-                Node::Sort(_) | Node::Collect(_) | Node::Gather => {
+                Node::Sort(_) | Node::Collect(_) | Node::Window(_) | Node::Gather => {
                     let mut gathered = std::mem::replace(&mut pass.gathered, Gathered::Nothing);
                     let added = gathered.add(self, row);
                     pass.gathered = gathered;
@@ -266,11 +271,21 @@ impl<'q> Executor<'q> {
             Value::Int(n) if n >= 0 => Ok(n.unsigned_abs()),
             Value::UInt(n) => Ok(n),
             Value::Double(x) if x >= 0.0 => Ok(x as u64),
-            other => {
-                let message = format!("number out of range for LIMIT: {}", other.to_json());
+            _ => {
+                let message = "LIMIT count value is not a number or out of range";
                 Err(Error::new(Code::QueryNumberOutOfRange, message))
             }
         }
+    }
+
+    fn limit_offset(&mut self, expr: &Expr, row: &mut Row) -> Result<u64> {
+        if eval(expr, row, self.binds, self)?.is_null() {
+            return Ok(0);
+        }
+        self.limit_number(expr, row).map_err(|mut error| {
+            error.message = error.message.replacen("count", "offset", 1);
+            error
+        })
     }
 
     fn limit(
@@ -286,7 +301,7 @@ impl<'q> Executor<'q> {
             self.stats.full_count = Some(self.stats.full_count.unwrap_or(0) + 1);
         }
         if pass.limits[at].is_none() {
-            let skip = self.limit_number(offset, row)?;
+            let skip = self.limit_offset(offset, row)?;
             let take = self.limit_number(count, row)?;
             let drain = counting || pass.nodes[..at].iter().any(|node| writes(node, self.plan));
             pass.limits[at] = Some(Limit { skip, take, drain });

@@ -2,6 +2,7 @@
 
 use super::collect::Groups;
 use super::executor::Executor;
+use super::window::Windowed;
 use crate::error::Result;
 use crate::expr::{Expr, Row, eval};
 use crate::plan::Collect;
@@ -20,6 +21,8 @@ pub(super) enum Gathered<'q> {
     Sorted { keys: &'q [(Expr, bool)], keep: Option<usize>, rows: Vec<(Vec<Value>, Row)> },
     /// Groups.
     Groups(Groups<'q>),
+    /// Rows with what the aggregates of a window take of them.
+    Windowed(Windowed<'q>),
 }
 
 impl<'q> Gathered<'q> {
@@ -58,6 +61,7 @@ impl<'q> Gathered<'q> {
                 }
             }
             Self::Groups(groups) => groups.add(executor, row)?,
+            Self::Windowed(windowed) => windowed.add(executor, row)?,
         }
         Ok(())
     }
@@ -72,6 +76,7 @@ impl<'q> Gathered<'q> {
                 Some(rows.into_iter().map(|(_, row)| row).collect())
             }
             Self::Groups(groups) => Some(groups.finish(executor, row)?),
+            Self::Windowed(windowed) => Some(windowed.finish(executor)?),
         })
     }
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use super::executor::Executor;
+use crate::data::schema_fault;
 use crate::error::{Code, Error, Result};
 use crate::expr::{DataCall, Host, Row};
 use crate::functions::Warnings;
-use crate::value::Value;
+use crate::schema::Collection;
+use crate::value::{Object, Value};
 
 impl Host for Executor<'_> {
     fn warnings(&mut self) -> &mut Warnings {
@@ -30,16 +32,24 @@ impl Host for Executor<'_> {
             DataCall::Tokens => self.tokens(arguments),
             DataCall::Database => Ok(self.database.name.as_str().into()),
             DataCall::User => Ok(self.user.map_or(Value::Null, Value::from)),
-            DataCall::Sleep => {
-                let seconds = arguments.first().and_then(Value::as_f64).unwrap_or(-1.0);
-                if seconds < 0.0 {
-                    let message = "invalid argument type in call to function 'SLEEP()'";
-                    self.warnings.raise(Code::QueryFunctionArgumentTypeMismatch, message)?;
-                } else {
-                    self.budget.sleep(seconds)?;
-                }
-                Ok(Value::Null)
+            DataCall::CountOf => {
+                let Some(name) = arguments[0].as_str() else {
+                    return Err(mistyped("COLLECTION_COUNT"));
+                };
+                Ok(Value::from(self.transaction.count(self.named(name)?)?))
             }
+            DataCall::Collections => Ok(self.collections()),
+            DataCall::SchemaGet => self.schema(&arguments[0]),
+            DataCall::SchemaValidate => self.validated(&arguments[0], &arguments[1]),
+            DataCall::ShardId => match (&arguments[0], &arguments[1]) {
+                (Value::String(name), Value::Object(_)) => {
+                    self.named(name)?;
+                    Ok(arguments[0].clone())
+                }
+                (Value::String(_), _) => Err(bad("second parameter to SHARD_ID must be an object")),
+                _ => Err(bad("first parameter to SHARD_ID must be a string")),
+            },
+            DataCall::Sleep => self.sleep(&arguments[0]),
             DataCall::Near(metric) => Err(Error::new(
                 Code::QueryVectorSearchNotApplied,
                 format!("{}() ran without a vector index", metric.function()),
@@ -53,7 +63,85 @@ impl Host for Executor<'_> {
     }
 }
 
+fn bad(text: impl Into<String>) -> Error {
+    Error::new(Code::BadParameter, text)
+}
+
+fn mistyped(name: &str) -> Error {
+    let text = format!("invalid argument type in call to function '{name}()'");
+    Error::new(Code::QueryFunctionArgumentTypeMismatch, text)
+}
+
 impl Executor<'_> {
+    /// A collection of the database, or 1203.
+    fn named(&self, name: &str) -> Result<&Arc<Collection>> {
+        self.database.collections.get(name).ok_or_else(|| {
+            let text = format!("collection or view not found: {name}");
+            Error::new(Code::DataSourceNotFound, text)
+        })
+    }
+
+    /// Number and name of each collection.
+    fn collections(&self) -> Value {
+        let entry = |collection: &Arc<Collection>| {
+            let mut out = Object::new();
+            out.insert("_id", collection.id.to_string().into());
+            out.insert("name", collection.name.as_str().into());
+            Value::object(out)
+        };
+        Value::array(self.database.collections.values().map(entry).collect())
+    }
+
+    /// Rule, level and message of a collection's schema; null if it has none.
+    fn schema(&self, collection: &Value) -> Result<Value> {
+        let text = collection.as_str().or_else(|| collection.text_of("_id")).unwrap_or_default();
+        let name = text.split('/').next().unwrap_or_default();
+        if name.is_empty() {
+            return Err(bad("could not extract collection name from parameters"));
+        }
+        let Some(validation) = &self.named(name)?.validation else { return Ok(Value::Null) };
+        let mut out = Object::new();
+        out.insert("level", validation.level.name().into());
+        out.insert("message", validation.message.as_str().into());
+        out.insert("rule", validation.rule.clone());
+        out.insert("type", "json".into());
+        Ok(Value::object(out))
+    }
+
+    /// Whether a document fulfils a schema, and what it says if not.
+    fn validated(&mut self, document: &Value, schema: &Value) -> Result<Value> {
+        let Some(object) = document.as_object() else {
+            let text = "in function 'SCHEMA_VALIDATE()': expecting document object";
+            self.warnings.raise(Code::QueryFunctionArgumentTypeMismatch, text)?;
+            return Ok(Value::Null);
+        };
+        let mut out = Object::new();
+        let fault = match schema {
+            Value::Null => None,
+            Value::Object(rules) if rules.is_empty() => None,
+            Value::Object(_) => schema_fault(schema, object)?,
+            other => {
+                let text = format!("second parameter is not a schema object: {}", other.to_json());
+                return Err(bad(text));
+            }
+        };
+        out.insert("valid", Value::Bool(fault.is_none()));
+        if let Some(fault) = fault {
+            out.insert("errorMessage", fault.into());
+        }
+        Ok(Value::object(out))
+    }
+
+    fn sleep(&mut self, seconds: &Value) -> Result<Value> {
+        let Some(seconds) = seconds.as_f64().filter(|s| *s >= 0.0) else {
+            let text = "invalid argument type in call to function 'SLEEP()'";
+            self.warnings.raise(Code::QueryFunctionArgumentTypeMismatch, text)?;
+            return Ok(Value::Null);
+        };
+        self.budget.sleep(seconds)?;
+        Ok(Value::Null)
+    }
+
     /// One document, or those of a list without the missing ones.
     fn documents(&self, collection: Option<&Arc<str>>, ids: &Value) -> Result<Value> {
         match ids {

@@ -7,10 +7,12 @@ mod gather;
 mod host;
 mod modify;
 mod near;
+mod paths;
 mod search;
 mod source;
 mod traverse;
 mod view;
+mod window;
 
 pub use budget::{Budget, QUERY_BYTES_MAX};
 pub use executor::{Executor, Stats};

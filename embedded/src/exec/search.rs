@@ -71,9 +71,16 @@ impl Executor<'_> {
 
     /// `TOKENS(text, analyzer)`: a list of tokens for a text, the same shape of lists for a list of texts.
     pub(super) fn tokens(&self, arguments: &[Value]) -> Result<Value> {
-        let [given, name] = arguments else { return Err(Error::of(Code::Internal)) };
-        let name = name.as_str().ok_or_else(|| mistyped("TOKENS", name))?;
-        tokens(&*text::find(self.database, name)?, given)
+        let [given, rest @ ..] = arguments else { return Err(Error::of(Code::Internal)) };
+        let name = rest
+            .first()
+            .map_or(Ok(IDENTITY), |name| name.as_str().ok_or_else(|| mistyped("TOKENS", name)))?;
+        let analysis = text::find(self.database, name)?;
+        match given {
+            // Of an empty list there is one item without tokens.
+            Value::Array(items) if items.is_empty() => Ok(vec![Value::array(Vec::new())].into()),
+            given => tokens(&analysis, given),
+        }
     }
 
     fn queries(&mut self, parts: &[Search], row: &mut Row) -> Result<Vec<Query>> {
@@ -319,16 +326,17 @@ fn edits(arguments: &[Value]) -> Result<Edits> {
 
 fn tokens(analysis: &Analysis, given: &Value) -> Result<Value> {
     match given {
-        Value::String(text) => {
-            Ok(Value::array(analysis.tokens(text).into_iter().map(Value::from).collect()))
-        }
+        Value::String(text) => analysis.shown(text),
         Value::Array(items) => {
-            let items = items.iter().map(|item| tokens(analysis, item));
-            Ok(Value::array(items.collect::<Result<_>>()?))
+            let nested = |item: &Value| match item {
+                Value::Array(items) if items.is_empty() => {
+                    Ok(vec![Value::array(Vec::new())].into())
+                }
+                item => tokens(analysis, item),
+            };
+            Ok(Value::array(items.iter().map(nested).collect::<Result<_>>()?))
         }
-        other => {
-            Err(Error::unsupported(format!("TOKENS() of a value of type {}", other.type_name())))
-        }
+        other => text::basic(other).ok_or_else(|| mistyped("TOKENS", other)),
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! What lies ahead is taken from the front (breadth first) or from the back (depth first).
 
-use std::collections::{HashSet, VecDeque};
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::executor::{Executor, Flow, Pass};
@@ -11,17 +12,17 @@ use crate::expr::{Expr, Row, eval};
 use crate::limits::{TRAVERSAL_DEPTH_MAX, TRAVERSAL_EDGES_MAX};
 use crate::plan::{Followed, Order, Traversal, UniqueVertices, invalid_start, names_no_vertex};
 use crate::schema::{Collection, IndexKind};
-use crate::syntax::Direction;
+use crate::syntax::{Direction, Name, PathSearch};
 use crate::txn::IndexRange;
 use crate::value::{Object, Value};
 
 /// Edges read at once.
-const EDGES_BATCH: usize = 256;
+pub(super) const EDGES_BATCH: usize = 256;
 /// Bytes that a step or a place ahead takes beside its values.
 const STEP_BYTES: usize = 128;
 /// Fields of the edge index, with the attribute at the other end of the edge.
-const OUTWARDS: (usize, &str) = (0, "_to");
-const INWARDS: (usize, &str) = (1, "_from");
+pub(super) const OUTWARDS: (usize, &str) = (0, "_to");
+pub(super) const INWARDS: (usize, &str) = (1, "_from");
 
 /// A vertex that was reached, and how.
 struct Step {
@@ -30,6 +31,7 @@ struct Step {
     id: Arc<str>,
     vertex: Value,
     depth: u64,
+    weight: f64,
 }
 
 /// A vertex not yet visited.
@@ -38,12 +40,41 @@ struct Ahead {
     edge: Value,
     id: Arc<str>,
     bytes: u64,
+    /// What the path weighs, and the number of the place: of two paths alike the earlier one goes first.
+    weight: f64,
+    number: u64,
+}
+
+/// The lightest place ahead is the greatest.
+struct Light(Ahead);
+
+impl PartialEq for Light {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Light {}
+
+impl PartialOrd for Light {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Light {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let lighter = other.0.weight.total_cmp(&self.0.weight);
+        lighter.then_with(|| other.0.number.cmp(&self.0.number))
+    }
 }
 
 /// The state of one traversal.
 struct Walk<'q> {
     traversal: &'q Traversal,
     ahead: VecDeque<Ahead>,
+    /// The same by weight.
+    queue: BinaryHeap<Light>,
     /// Vertices met so far, when each may be met once only.
     met: HashSet<Arc<str>>,
     edges: u64,
@@ -70,6 +101,9 @@ impl Step {
 
     /// `{vertices, edges, weights}`; without the order `weighted` each edge weighs 1.
     fn path(&self) -> Value {
+        let mut weights: Vec<Value> =
+            self.back().map(|step| Value::finite(step.weight).unwrap_or_default()).collect();
+        weights.reverse();
         let mut vertices: Vec<Value> = self.back().map(|step| step.vertex.clone()).collect();
         let mut edges: Vec<Value> = self
             .back()
@@ -81,7 +115,7 @@ impl Step {
         let mut path = Object::with_capacity(3);
         path.push_new("vertices", Value::array(vertices));
         path.push_new("edges", Value::array(edges));
-        path.push_new("weights", Value::array((0..=self.depth).map(Value::from).collect()));
+        path.push_new("weights", Value::array(weights));
         Value::object(path)
     }
 }
@@ -91,6 +125,19 @@ impl Walk<'_> {
         match self.traversal.order {
             Order::BreadthFirst => self.ahead.pop_front(),
             Order::DepthFirst => self.ahead.pop_back(),
+            Order::Weighted => self.queue.pop().map(|light| light.0),
+        }
+    }
+
+    /// The next place, without those of the order `weighted` that a lighter path has been to.
+    fn next_new(&mut self) -> Option<Ahead> {
+        let once = self.traversal.order == Order::Weighted
+            && self.traversal.unique_vertices == UniqueVertices::Global;
+        loop {
+            let ahead = self.next()?;
+            if !once || self.met.insert(Arc::clone(&ahead.id)) {
+                return Some(ahead);
+            }
         }
     }
 
@@ -112,9 +159,21 @@ impl Walk<'_> {
         match self.traversal.unique_vertices {
             UniqueVertices::None => true,
             UniqueVertices::Path => step.back().all(|step| step.id != *id),
+            // The lightest path to a vertex is known when it is its turn.
+            UniqueVertices::Global if self.traversal.order == Order::Weighted => {
+                !self.met.contains(id)
+            }
             UniqueVertices::Global => self.met.insert(Arc::clone(id)),
         }
     }
+}
+
+/// What an edge weighs: 1 where nothing is weighed; 1948 for less than nothing.
+pub(super) fn weight_of(edge: &Value, weight: Option<&(Name, f64)>) -> Result<f64> {
+    let Some((attribute, default)) = weight else { return Ok(1.0) };
+    let given = edge.attribute(attribute);
+    let weight = if given.is_number() { given.as_f64() } else { None }.unwrap_or(*default);
+    if weight < 0.0 { Err(Error::of(Code::GraphNegativeEdgeWeight)) } else { Ok(weight) }
 }
 
 impl<'q> Executor<'q> {
@@ -126,10 +185,14 @@ impl<'q> Executor<'q> {
         row: &mut Row,
         traversal: &'q Traversal,
     ) -> Result<Flow> {
+        if traversal.search != PathSearch::Traversal {
+            return self.find_paths(pass, at, row, traversal);
+        }
         let Some(start) = self.start(traversal, row)? else { return Ok(Flow::More) };
         let mut walk = Walk {
             traversal,
             ahead: VecDeque::new(),
+            queue: BinaryHeap::new(),
             met: HashSet::from([Arc::clone(&start.id)]),
             edges: 0,
             held: 0,
@@ -141,7 +204,7 @@ impl<'q> Executor<'q> {
                 self.budget.let_go(walk.held);
                 return Ok(Flow::Enough);
             }
-            next = match walk.next() {
+            next = match walk.next_new() {
                 Some(ahead) => {
                     if traversal.order == Order::DepthFirst {
                         // Its siblings' paths are gone by now; only the path to it stays.
@@ -160,48 +223,61 @@ impl<'q> Executor<'q> {
     /// The start vertex: none, with warning 10, for a value that names no vertex; 1501 for a bind that cannot. One that is
     /// not there is null, silently: its edges are followed all the same.
     fn start(&mut self, traversal: &'q Traversal, row: &mut Row) -> Result<Option<Arc<Step>>> {
-        let value = eval(&traversal.start, row, self.binds, self)?;
-        if matches!(traversal.start, Expr::Bind(_)) && names_no_vertex(&value) {
+        let Some(id) = self.end_of(&traversal.start, row)? else { return Ok(None) };
+        let Some((collection, key)) = id.split_once('/') else { return Ok(None) };
+        let Some(collection) = self.database.collections.get(collection) else { return Ok(None) };
+        self.stats.scanned_index += 1;
+        let vertex = self.transaction.get(collection, key)?.unwrap_or_default();
+        let id = Arc::clone(&id);
+        let edge = Value::Null;
+        Ok(Some(Arc::new(Step { parent: None, edge, id, vertex, depth: 0, weight: 0.0 })))
+    }
+
+    /// The id of a start or target vertex; none, with a warning, for what cannot be one.
+    pub(super) fn end_of(&mut self, end: &'q Expr, row: &mut Row) -> Result<Option<Arc<str>>> {
+        let value = eval(end, row, self.binds, self)?;
+        if matches!(end, Expr::Bind(_)) && names_no_vertex(&value) {
             return Err(invalid_start());
         }
         let id = match &value {
             Value::Object(object) => object.get("_id").cloned().unwrap_or_default(),
             other => other.clone(),
         };
-        let Value::String(id) = id else { return self.bad_start() };
-        let Some((collection, key)) = id.split_once('/') else { return self.bad_start() };
-        let Some(collection) = self.database.collections.get(collection) else { return Ok(None) };
-        self.stats.scanned_index += 1;
-        let vertex = self.transaction.get(collection, key)?.unwrap_or_default();
-        let id = Arc::clone(&id);
-        Ok(Some(Arc::new(Step { parent: None, edge: Value::Null, id, vertex, depth: 0 })))
-    }
-
-    fn bad_start(&mut self) -> Result<Option<Arc<Step>>> {
-        let message = "invalid start of a traversal: only an id or an object with _id will do";
-        self.warnings.raise(Code::BadParameter, message)?;
-        Ok(None)
+        match id {
+            Value::String(id) if id.contains('/') => Ok(Some(id)),
+            _ => {
+                let message =
+                    "Invalid input for traversal: Only id strings or objects with _id are allowed";
+                self.warnings.raise(Code::BadParameter, message)?;
+                Ok(None)
+            }
+        }
     }
 
     /// Reads the vertex at the end of an edge; one that is not there is null, with warning 1202.
     fn arrive(&mut self, ahead: Ahead) -> Result<Arc<Step>> {
-        let Ahead { from, edge, id, .. } = ahead;
-        let (name, key) = id.split_once('/').unwrap_or((&id, ""));
+        let Ahead { from, edge, id, weight, .. } = ahead;
+        let vertex = self.vertex_of(&id)?;
+        let depth = from.depth + 1;
+        Ok(Arc::new(Step { parent: Some(from), edge, id, vertex, depth, weight }))
+    }
+
+    /// A vertex by its id; one that is not there is null, with warning 1202.
+    pub(super) fn vertex_of(&mut self, id: &str) -> Result<Value> {
+        let (name, key) = id.split_once('/').unwrap_or((id, ""));
         let Some(collection) = self.database.collections.get(name) else {
             let message = format!("collection not known to traversal: '{name}'");
             return Err(Error::new(Code::DataSourceNotFound, message));
         };
         self.stats.scanned_index += 1;
-        let vertex = match self.transaction.get(collection, key)? {
-            Some(vertex) => vertex,
+        match self.transaction.get(collection, key)? {
+            Some(vertex) => Ok(vertex),
             None => {
                 let message = format!("vertex '{id}' not found");
                 self.warnings.raise(Code::DocumentNotFound, message)?;
-                Value::Null
+                Ok(Value::Null)
             }
-        };
-        let depth = from.depth + 1;
-        Ok(Arc::new(Step { parent: Some(from), edge, id, vertex, depth }))
+        }
     }
 
     /// Emits a vertex and puts what lies behind it ahead.
@@ -301,7 +377,13 @@ impl<'q> Executor<'q> {
                 self.budget.hold(bytes)?;
                 let bytes = bytes as u64;
                 walk.held += bytes;
-                walk.ahead.push_back(Ahead { from: Arc::clone(step), edge, id, bytes });
+                let weight = step.weight + weight_of(&edge, walk.traversal.weight.as_ref())?;
+                let (from, number) = (Arc::clone(step), walk.edges);
+                let ahead = Ahead { from, edge, id, bytes, weight, number };
+                match walk.traversal.order {
+                    Order::Weighted => walk.queue.push(Light(ahead)),
+                    _ => walk.ahead.push_back(ahead),
+                }
             }
         }
     }

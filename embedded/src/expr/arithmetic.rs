@@ -1,15 +1,20 @@
-//! AQL's arithmetic: operands are cast to numbers, integers stay exact while they fit, a bad result is null.
+//! AQL's arithmetic: operands are cast to numbers; constants stay exact integers while they fit, all else are doubles.
 
 use crate::error::{Code, Result};
 use crate::functions::Warnings;
 use crate::syntax::Binary;
 use crate::value::Value;
 
-/// `a operator b` for the five operators.
+/// From here on a double is no longer every integer.
+const EXACT_MAX: u64 = 1 << 53;
+
+/// `a operator b` for the five operators. `constant`: both operands are known before the query runs, where the server
+/// calculates with integers and warns of what is too large.
 pub(super) fn arithmetic(
     operator: Binary,
     a: &Value,
     b: &Value,
+    constant: bool,
     warnings: &mut Warnings,
 ) -> Result<Value> {
     let (left, right) = (number(a), number(b));
@@ -21,7 +26,8 @@ pub(super) fn arithmetic(
             Binary::Modulo => x.checked_rem(*y),
             _ => None,
         };
-        if let Some(exact) = exact {
+        let small = |i: i64| constant || i.unsigned_abs() < EXACT_MAX;
+        if let Some(exact) = exact.filter(|i| small(*i) && small(*x) && small(*y)) {
             return Ok(Value::Int(exact));
         }
     }
@@ -31,38 +37,47 @@ pub(super) fn arithmetic(
         Binary::Subtract => x - y,
         Binary::Multiply => x * y,
         Binary::Divide | Binary::Modulo if y == 0.0 => {
-            warnings.raise(Code::QueryDivisionByZero, Code::QueryDivisionByZero.text())?;
-            return Ok(Value::Null);
+            let text = Code::QueryDivisionByZero.text();
+            return once(
+                warnings,
+                Code::QueryDivisionByZero,
+                match constant {
+                    true => text.to_owned(),
+                    false => format!("in function '{operator}()': {text}"),
+                },
+            );
         }
         Binary::Divide => x / y,
         _ => x % y,
     };
-    finite(result, warnings)
+    match Value::finite(result) {
+        None if constant => {
+            let text = Code::QueryNumberOutOfRange.text().to_owned();
+            once(warnings, Code::QueryNumberOutOfRange, text)
+        }
+        value => Ok(value.unwrap_or_default()),
+    }
+}
+
+/// Null with a warning, which is not told twice in a row.
+fn once(warnings: &mut Warnings, code: Code, text: String) -> Result<Value> {
+    let told = (code.num(), text);
+    if warnings.kept.last() != Some(&told) {
+        warnings.raise(code, told.1)?;
+    }
+    Ok(Value::Null)
 }
 
 /// `-a`
-pub(super) fn negate(value: &Value, warnings: &mut Warnings) -> Result<Value> {
+pub(super) fn negate(value: &Value) -> Value {
     match number(value) {
-        Value::Int(i) if i != i64::MIN => Ok(Value::Int(-i)),
-        Value::UInt(u) if u == i64::MIN.unsigned_abs() => Ok(Value::Int(i64::MIN)),
-        other => finite(-other.as_f64().unwrap_or(0.0), warnings),
+        Value::Int(i) if i != i64::MIN => Value::Int(-i),
+        Value::UInt(u) if u == i64::MIN.unsigned_abs() => Value::Int(i64::MIN),
+        other => Value::finite(-other.as_f64().unwrap_or(0.0)).unwrap_or_default(),
     }
 }
 
 /// The cast to number; what is no number is 0.
 pub(super) fn number(value: &Value) -> Value {
     value.to_number().unwrap_or(Value::Int(0))
-}
-
-fn finite(x: f64, warnings: &mut Warnings) -> Result<Value> {
-    match Value::finite(x) {
-        Some(value) => Ok(value),
-        None => {
-            warnings.raise(
-                Code::QueryInvalidArithmeticValue,
-                Code::QueryInvalidArithmeticValue.text(),
-            )?;
-            Ok(Value::Null)
-        }
-    }
 }

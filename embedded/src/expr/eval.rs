@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::arithmetic::{arithmetic, negate, number};
 use super::expr::{DataCall, Expansion, Expr, ObjectKey, Quantifier, Question};
 use crate::error::{Code, Error, Result};
-use crate::functions::{Call, Warnings, like};
+use crate::functions::{Call, Warnings, like, matches_regex};
 use crate::syntax::Binary;
-use crate::value::{Object, Value, compare, equal};
+use crate::value::{Object, Value, compare, equal, leading_integer};
 
 /// One value for each register of a query.
 pub type Row = Vec<Value>;
@@ -31,9 +31,9 @@ pub fn eval(expr: &Expr, row: &mut Row, binds: &[Value], host: &mut dyn Host) ->
         return Ok(value.clone());
     }
     if let Expr::Binary(operator, a, b) = expr
-        && let (Some(a), Some(b)) = (place(a, row, binds), place(b, row, binds))
+        && let (Some(x), Some(y)) = (place(a, row, binds), place(b, row, binds))
     {
-        return binary(*operator, a, b, host);
+        return binary(*operator, x, y, is_constant(a) && is_constant(b), host);
     }
     let mut run = |e: &Expr| eval(e, row, binds, host);
     Ok(match expr {
@@ -50,10 +50,7 @@ pub fn eval(expr: &Expr, row: &mut Row, binds: &[Value], host: &mut dyn Host) ->
         Expr::Array(items) => Value::array(items.iter().map(run).collect::<Result<_>>()?),
         Expr::Object(entries) => object(entries, row, binds, host)?,
         Expr::Not(value) => Value::Bool(!truth(value, row, binds, host)?),
-        Expr::Negate(value) => {
-            let value = run(value)?;
-            negate(&value, host.warnings())?
-        }
+        Expr::Negate(value) => negate(&run(value)?),
         Expr::Number(value) => number(&run(value)?),
         Expr::Binary(Binary::And, a, b) => {
             let left = run(a)?;
@@ -65,16 +62,17 @@ pub fn eval(expr: &Expr, row: &mut Row, binds: &[Value], host: &mut dyn Host) ->
         }
         Expr::Binary(operator, a, b) => {
             let (a, b) = (run(a)?, run(b)?);
-            binary(*operator, &a, &b, host)?
+            binary(*operator, &a, &b, false, host)?
         }
         Expr::Quantified(quantifier, operator, a, b) => {
             let (a, b) = (run(a)?, run(b)?);
             let items = a.as_array().unwrap_or_default().to_vec();
             let mut found = 0;
             for item in &items {
-                found += i64::from(binary(*operator, item, &b, host)?.is_true());
+                found += i64::from(binary(*operator, item, &b, false, host)?.is_true());
             }
-            let is_list = a.as_array().is_some();
+            let is_set = matches!(operator, Binary::In | Binary::NotIn);
+            let is_list = a.as_array().is_some() && (!is_set || b.as_array().is_some());
             Value::Bool(
                 is_list && fulfilled(quantifier, found, items.len() as i64, row, binds, host)?,
             )
@@ -132,24 +130,26 @@ fn place<'a>(expr: &'a Expr, row: &'a Row, binds: &'a [Value]) -> Option<&'a Val
     }
 }
 
-/// `base[index]`: a number into a list, a text into an object.
+/// Whether the value is known before the query runs.
+fn is_constant(expr: &Expr) -> bool {
+    matches!(expr, Expr::Const(_) | Expr::Bind(_))
+}
+
+/// `base[index]`: a number or a text of one into a list, a text or a number into an object.
 fn indexed(base: &Value, index: &Value) -> Value {
-    match base {
-        Value::Array(items) => {
-            let Some(number) = index.to_number().filter(|_| !index.is_null()) else {
-                return Value::Null;
-            };
-            let at = number.to_i64();
+    match (base, index) {
+        (Value::Array(_), Value::String(text)) if leading_integer(text).is_none() => Value::Null,
+        (Value::Array(items), index) if index.is_number() || index.as_str().is_some() => {
+            let at = index.to_i64();
             let at = if at < 0 { at + items.len() as i64 } else { at };
             usize::try_from(at).ok().and_then(|at| items.get(at)).cloned().unwrap_or_default()
         }
-        Value::Object(object) => match index {
-            Value::String(name) => object.get(name).cloned().unwrap_or_default(),
-            number if number.is_number() => {
-                object.get(&number.to_text()).cloned().unwrap_or_default()
-            }
-            _ => Value::Null,
-        },
+        (Value::Object(object), Value::String(name)) => {
+            object.get(name).cloned().unwrap_or_default()
+        }
+        (Value::Object(object), number) if number.is_number() => {
+            object.get(&number.to_i64().to_string()).cloned().unwrap_or_default()
+        }
         _ => Value::Null,
     }
 }
@@ -171,7 +171,13 @@ fn object(
     Ok(Value::object(out))
 }
 
-fn binary(operator: Binary, a: &Value, b: &Value, host: &mut dyn Host) -> Result<Value> {
+fn binary(
+    operator: Binary,
+    a: &Value,
+    b: &Value,
+    constant: bool,
+    host: &mut dyn Host,
+) -> Result<Value> {
     let truth = match operator {
         Binary::Equal => equal(a, b),
         Binary::NotEqual => !equal(a, b),
@@ -179,30 +185,26 @@ fn binary(operator: Binary, a: &Value, b: &Value, host: &mut dyn Host) -> Result
         Binary::LessEqual => compare(a, b).is_le(),
         Binary::Greater => compare(a, b).is_gt(),
         Binary::GreaterEqual => compare(a, b).is_ge(),
-        Binary::In => contains(a, b, host)?,
-        Binary::NotIn => b.as_array().is_none() || !contains(a, b, host)?,
+        // Nothing is in, and nothing is out of, what is no list.
+        Binary::In => contains(a, b) == Some(true),
+        Binary::NotIn => contains(a, b) == Some(false),
         Binary::Like => like(&a.to_text(), &b.to_text(), false),
         Binary::NotLike => !like(&a.to_text(), &b.to_text(), false),
-        Binary::Match | Binary::NotMatch => {
-            return Err(Error::unsupported("matching regular expressions"));
-        }
+        Binary::Match => return matches_regex(a, b, host.warnings()),
+        Binary::NotMatch => !matches_regex(a, b, host.warnings())?.is_true(),
         Binary::Range => return range(a, b),
         Binary::And => return Ok(if a.is_true() { b.clone() } else { a.clone() }),
         Binary::Or => return Ok(if a.is_true() { a.clone() } else { b.clone() }),
         Binary::Add | Binary::Subtract | Binary::Multiply | Binary::Divide | Binary::Modulo => {
-            return arithmetic(operator, a, b, host.warnings());
+            return arithmetic(operator, a, b, constant, host.warnings());
         }
     };
     Ok(Value::Bool(truth))
 }
 
-/// `a IN b`; false with a warning if `b` is no list.
-fn contains(a: &Value, b: &Value, host: &mut dyn Host) -> Result<bool> {
-    if let Some(items) = b.as_array() {
-        return Ok(items.iter().any(|item| equal(item, a)));
-    }
-    host.warnings().raise(Code::QueryArrayExpected, Code::QueryArrayExpected.text())?;
-    Ok(false)
+/// Whether `b` holds `a`, if it is a list.
+fn contains(a: &Value, b: &Value) -> Option<bool> {
+    b.as_array().map(|items| items.iter().any(|item| equal(item, a)))
 }
 
 fn range(a: &Value, b: &Value) -> Result<Value> {

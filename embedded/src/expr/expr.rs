@@ -118,6 +118,16 @@ pub enum DataCall {
     Database,
     /// `CURRENT_USER()`
     User,
+    /// `COLLECTION_COUNT(name)` of a computed name
+    CountOf,
+    /// `COLLECTIONS()`
+    Collections,
+    /// `SCHEMA_GET(collection)`
+    SchemaGet,
+    /// `SCHEMA_VALIDATE(document, schema)`
+    SchemaValidate,
+    /// `SHARD_ID(collection, keys)`
+    ShardId,
     /// `SLEEP(seconds)`
     Sleep,
     /// `APPROX_NEAR_…()`; it never runs: the planner makes a node of it or refuses the query.

@@ -37,9 +37,18 @@ pub fn print(expr: &Expr, variables: &[String], binds: &[std::sync::Arc<str>]) -
         Expr::Data(DataCall::Document, arguments) => format!("DOCUMENT({})", list(arguments)),
         Expr::Data(DataCall::Count(number), _) => format!("COLLECTION_COUNT(#{number})"),
         Expr::Data(DataCall::Tokens, arguments) => format!("TOKENS({})", list(arguments)),
+        Expr::Data(DataCall::CountOf, arguments) => {
+            format!("COLLECTION_COUNT({})", list(arguments))
+        }
+        Expr::Data(DataCall::Collections, _) => "COLLECTIONS()".to_owned(),
+        Expr::Data(DataCall::SchemaGet, arguments) => format!("SCHEMA_GET({})", list(arguments)),
+        Expr::Data(DataCall::SchemaValidate, arguments) => {
+            format!("SCHEMA_VALIDATE({})", list(arguments))
+        }
+        Expr::Data(DataCall::ShardId, arguments) => format!("SHARD_ID({})", list(arguments)),
+        Expr::Data(DataCall::Sleep, arguments) => format!("SLEEP({})", list(arguments)),
         Expr::Data(DataCall::Database, _) => "CURRENT_DATABASE()".to_owned(),
         Expr::Data(DataCall::User, _) => "CURRENT_USER()".to_owned(),
-        Expr::Data(DataCall::Sleep, arguments) => format!("SLEEP({})", list(arguments)),
         Expr::Data(DataCall::Near(metric), arguments) => {
             format!("{}({})", metric.function(), list(arguments))
         }

@@ -35,18 +35,12 @@ pub(super) const TABLE: &[Function] = &[
         |c, a| lists(c, a, |l| unique(&l.concat())),
         "all lists in one, each value once",
     ),
-    pure(
-        "INTERSECTION",
-        2,
-        MANY,
-        |c, a| lists(c, a, |l| occurring(l, |n, all| n == all)),
-        "values of all lists",
-    ),
+    pure("INTERSECTION", 2, MANY, |c, a| lists(c, a, intersection), "values of all lists"),
     pure(
         "OUTERSECTION",
         2,
         MANY,
-        |c, a| lists(c, a, |l| occurring(l, |n, _| n == 1)),
+        |c, a| lists(c, a, |l| occurring(l, |n, _| n + 1, 1)),
         "values of one list only",
     ),
     pure("MINUS", 2, MANY, |c, a| lists(c, a, minus), "values of the first list that no other has"),
@@ -78,20 +72,30 @@ fn lists(call: &mut Call<'_>, a: &[Value], run: fn(&[&[Value]]) -> Vec<Value>) -
     let lists: Option<Vec<&[Value]>> = a.iter().map(Value::as_array).collect();
     match lists {
         Some(lists) => Ok(Value::array(run(&lists))),
-        None => call.mistyped(),
+        None if matches!(call.name, "UNION" | "UNION_DISTINCT" | "MINUS") => call.mistyped(),
+        None => call.no_list(),
     }
 }
 
-fn append(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let (mut out, more) = match (&a[0], &a[1]) {
-        (Value::Null, Value::Array(_)) => return Ok(a[1].clone()),
-        (Value::Array(_), Value::Null) => return Ok(a[0].clone()),
-        (Value::Array(l), Value::Array(r)) => (l.to_vec(), r.to_vec()),
-        (Value::Array(l), r) => (l.to_vec(), vec![r.clone()]),
-        _ => return call.mistyped(),
+/// What is no list in front does not count; nothing to append leaves the first argument as it is.
+fn append(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let once = a.get(2).is_some_and(Value::is_true);
+    let (list, more) = (&a[0], &a[1]);
+    let nothing = match more {
+        Value::Null => list.is_null() || list.as_array().is_some(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
     };
-    out.extend(more);
-    Ok(Value::array(if a.get(2).is_some_and(Value::is_true) { unique(&out) } else { out }))
+    if nothing && (!once || list.is_null() && !more.is_null()) {
+        return Ok(list.clone());
+    }
+    let mut out = list.as_array().unwrap_or_default().to_vec();
+    match more {
+        Value::Null => {}
+        Value::Array(items) => out.extend_from_slice(items),
+        one => out.push(one.clone()),
+    }
+    Ok(Value::array(if once { unique(&out) } else { out }))
 }
 
 fn push(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
@@ -155,12 +159,12 @@ pub(super) fn item(items: &[Value], at: i64) -> Value {
 fn pick(call: &mut Call<'_>, a: &[Value], at: i64) -> Result<Value> {
     match &a[0] {
         Value::Array(items) => Ok(item(items, at)),
-        _ => call.mistyped(),
+        _ => call.no_list(),
     }
 }
 
 fn nth(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let Some(items) = a[0].as_array() else { return call.mistyped() };
+    let Some(items) = a[0].as_array() else { return call.no_list() };
     let at = a[1].to_i64();
     Ok(if at < 0 { Value::Null } else { item(items, at) })
 }
@@ -180,19 +184,19 @@ fn reverse(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     match &a[0] {
         Value::Array(items) => Ok(Value::array(items.iter().rev().cloned().collect())),
         Value::String(s) => Ok(s.chars().rev().collect::<String>().into()),
-        _ => call.mistyped(),
+        _ => call.no_list(),
     }
 }
 
 fn sorted(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let Some(items) = a[0].as_array() else { return call.mistyped() };
+    let Some(items) = a[0].as_array() else { return call.no_list() };
     let mut out = items.to_vec();
     out.sort_by(compare);
     Ok(Value::array(out))
 }
 
 fn sorted_unique(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let Some(items) = a[0].as_array() else { return call.mistyped() };
+    let Some(items) = a[0].as_array() else { return call.no_list() };
     let mut out = items.to_vec();
     out.sort_by(compare);
     out.dedup();
@@ -202,30 +206,48 @@ fn sorted_unique(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
 fn count_distinct(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     match a[0].as_array() {
         Some(items) => Ok(count(unique(items).len())),
-        None => call.mistyped(),
+        None => call.no_list(),
     }
 }
 
-/// Values by the number of lists that hold them.
-fn occurring(lists: &[&[Value]], wanted: fn(usize, usize) -> bool) -> Vec<Value> {
-    let mut seen: BTreeMap<Ordered, usize> = BTreeMap::new();
-    for list in lists {
-        for value in unique(list) {
-            *seen.entry(Ordered(value)).or_default() += 1;
+/// Each value of the lists with what `seen` makes of its occurrences, the last one found first (the server's order).
+fn occurring(lists: &[&[Value]], seen: fn(usize, usize) -> usize, wanted: usize) -> Vec<Value> {
+    let mut found: BTreeMap<Ordered, (usize, usize)> = BTreeMap::new();
+    for (number, list) in lists.iter().enumerate() {
+        for value in *list {
+            let place = found.len();
+            let entry = found.entry(Ordered(value.clone())).or_insert((place, 0));
+            entry.1 = seen(entry.1, number);
         }
     }
-    seen.into_iter().filter(|(_, n)| wanted(*n, lists.len())).map(|(v, _)| v.0).collect()
+    let mut kept: Vec<(usize, Value)> = found
+        .into_iter()
+        .filter(|(_, (_, n))| *n == wanted)
+        .map(|(value, (place, _))| (place, value.0))
+        .collect();
+    kept.sort_by_key(|(place, _)| std::cmp::Reverse(*place));
+    kept.into_iter().map(|(_, value)| value).collect()
+}
+
+/// How many lists from the first on hold a value without a gap.
+fn in_a_row(before: usize, list: usize) -> usize {
+    if before >= list { list + 1 } else { before }
+}
+
+fn intersection(lists: &[&[Value]]) -> Vec<Value> {
+    occurring(lists, in_a_row, lists.len())
 }
 
 fn minus(lists: &[&[Value]]) -> Vec<Value> {
     let without: std::collections::BTreeSet<Ordered> =
         lists[1..].iter().flat_map(|l| l.iter().cloned()).map(Ordered).collect();
-    unique(lists[0]).into_iter().filter(|v| !without.contains(&Ordered(v.clone()))).collect()
+    let kept = unique(lists[0]);
+    kept.into_iter().rev().filter(|v| !without.contains(&Ordered(v.clone()))).collect()
 }
 
 fn flatten(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let Some(items) = a[0].as_array() else { return call.mistyped() };
-    let depth = a.get(1).filter(|v| !v.is_null()).map_or(1, Value::to_i64).max(1);
+    let Some(items) = a[0].as_array() else { return call.no_list() };
+    let depth = a.get(1).map_or(1.0, Value::to_f64).max(1.0) as i64;
     Ok(Value::array(flat(items, depth)))
 }
 
@@ -242,7 +264,7 @@ pub(crate) fn flat(items: &[Value], depth: i64) -> Vec<Value> {
 }
 
 fn find(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let Some(items) = a[0].as_array() else { return call.mistyped() };
+    let Some(items) = a[0].as_array() else { return call.no_list() };
     let at = items.iter().position(|v| *v == a[1]);
     if a.get(2).is_some_and(Value::is_true) {
         return Ok(at.map_or(Value::Int(-1), count));
@@ -262,35 +284,40 @@ fn remove_value(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
 }
 
 fn remove_values(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let Some(mut items) = list_or_null(&a[0]) else { return call.mistyped() };
     if a[1].is_null() {
-        return Ok(Value::array(items));
+        return Ok(a[0].clone());
     }
-    let Some(without) = a[1].as_array() else { return call.mistyped() };
+    let (Some(mut items), Some(without)) = (list_or_null(&a[0]), a[1].as_array()) else {
+        return if a[0].is_null() { Ok(Value::array(Vec::new())) } else { call.mistyped() };
+    };
     items.retain(|v| !without.contains(v));
     Ok(Value::array(items))
 }
 
 fn remove_nth(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let Some(mut items) = list_or_null(&a[0]) else { return call.mistyped() };
-    let at = a[1].to_i64();
-    let at = if at < 0 { at + items.len() as i64 } else { at };
-    if let Ok(at) = usize::try_from(at)
-        && at < items.len()
-    {
-        items.remove(at);
+    let (at, length) = (a[1].to_f64(), items.len() as f64);
+    if (-length..length).contains(&at) {
+        items.remove((if at < 0.0 { at + length } else { at }) as usize);
     }
     Ok(Value::array(items))
 }
 
 fn replace_nth(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let Some(mut items) = list_or_null(&a[0]) else { return call.mistyped() };
+    let Some(items) = a[0].as_array() else { return call.mistyped() };
+    if a[1].is_null() {
+        return Err(call.fails());
+    }
     let at = a[1].to_i64();
     let at = if at < 0 { (at + items.len() as i64).max(0) } else { at };
     let at = usize::try_from(at).unwrap_or(usize::MAX);
-    if at > items.len() && a.len() < 4 || at > items.len().max(FILL_ITEMS_MAX) {
-        return call.mistyped();
+    if at > items.len() && a.len() < 4 {
+        return Err(call.fails());
     }
+    if at > items.len().max(FILL_ITEMS_MAX) {
+        return Err(Error::of(Code::ResourceLimit));
+    }
+    let mut items = items.to_vec();
     while items.len() <= at {
         items.push(a.get(3).cloned().unwrap_or_default());
     }
@@ -305,31 +332,41 @@ fn interleave(lists: &[&[Value]]) -> Vec<Value> {
 
 fn jaccard(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let (Some(left), Some(right)) = (a[0].as_array(), a[1].as_array()) else {
-        return call.mistyped();
+        return call.no_list();
     };
-    let both = occurring(&[left, right], |n, all| n == all).len();
+    let both = intersection(&[left, right]).len();
     let any = unique(&[left, right].concat()).len();
     if any == 0 {
         return Ok(Value::Int(1));
     }
-    call.number(both as f64 / any as f64)
+    super::call::number(both as f64 / any as f64)
 }
 
 fn range(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let (from, to) = (a[0].to_f64(), a[1].to_f64());
-    let default = if from <= to { 1.0 } else { -1.0 };
-    let step = a.get(2).filter(|v| !v.is_null()).map_or(default, Value::to_f64);
-    if step == 0.0 || (to - from) * step < 0.0 {
+    let Some(step) = a.get(2).filter(|v| !v.is_null()).map(Value::to_f64) else {
+        let (from, to) = (a[0].to_i64(), a[1].to_i64());
+        if to.abs_diff(from) as f64 >= RANGE_ITEMS_MAX {
+            return Err(Error::new(Code::ResourceLimit, "range too large"));
+        }
+        let line = from.min(to)..=from.max(to);
+        return Ok(Value::array(if from <= to {
+            line.map(Value::Int).collect()
+        } else {
+            line.rev().map(Value::Int).collect()
+        }));
+    };
+    let (mut at, to) = (a[0].to_f64(), a[1].to_f64());
+    if step == 0.0 || (to - at) * step < 0.0 {
         return call.mistyped();
     }
-    let steps = ((to - from) / step + 1e-9).floor();
-    if steps >= RANGE_ITEMS_MAX {
+    if (to - at) / step >= RANGE_ITEMS_MAX {
         return Err(Error::new(Code::ResourceLimit, "range too large"));
     }
-    Ok(Value::array((0..=steps as i64).map(|i| whole(from + step * i as f64)).collect()))
-}
-
-/// Integers as integers.
-fn whole(x: f64) -> Value {
-    if x.fract() == 0.0 && x.abs() < 9e15 { Value::Int(x as i64) } else { Value::Double(x) }
+    let mut out = Vec::new();
+    // Added up like this, with the last digits that come of it.
+    while if step < 0.0 { at >= to } else { at <= to } {
+        out.push(Value::finite(at).unwrap_or_default());
+        at += step;
+    }
+    Ok(Value::array(out))
 }

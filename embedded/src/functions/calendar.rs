@@ -18,12 +18,13 @@ pub(super) struct Moment {
     pub millisecond: i64,
 }
 
-/// Days since 1970-01-01 of a date (algorithm: Howard Hinnant, "chrono-compatible low-level date algorithms").
+/// Days since 1970-01-01 of a date; a month or day out of its bounds is counted on (algorithm: Howard Hinnant, "chrono-compatible low-level date algorithms").
 pub(super) fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let shifted = if month > 2 { month - 3 } else { month + 9 };
+    let day_of_year = (153 * shifted + 2) / 5 + day - 1;
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
@@ -105,10 +106,10 @@ impl Moment {
     }
 }
 
-/// Reads a number of at most `most` digits from the front.
+/// Reads digits from the front, between `least` and `most` of them.
 fn digits(text: &mut &str, least: usize, most: usize) -> Option<i64> {
-    let length = text.bytes().take(most).take_while(u8::is_ascii_digit).count();
-    if length < least {
+    let length = text.bytes().take_while(u8::is_ascii_digit).count();
+    if !(least..=most).contains(&length) {
         return None;
     }
     let (number, rest) = text.split_at(length);
@@ -126,16 +127,20 @@ fn eat(text: &mut &str, wanted: &[char]) -> bool {
     }
 }
 
-/// Milliseconds of an ISO text: a date, optionally `T` or space and a time, optionally `Z` or an offset.
+/// One or two digits from the front, at most `most`.
+fn two(text: &mut &str, most: i64) -> Option<i64> {
+    digits(text, 1, 2).filter(|n| *n <= most)
+}
+
+/// Milliseconds of an ISO text: a date, optionally `T` or space and a time, optionally `Z` or an offset. As on the server
+/// any month may have 31 days, and the year any number of digits up to 9999.
 pub(super) fn parse(text: &str) -> Option<i64> {
-    let mut rest = text.trim();
-    let negative = eat(&mut rest, &['-']);
-    if !negative {
-        eat(&mut rest, &['+']);
-    }
-    let year = digits(&mut rest, 4, 6)?;
+    let space = [' ', '\t', '\r', '\n'];
+    let mut rest = text.trim_start_matches(space).trim_end_matches(space);
+    eat(&mut rest, &['+']);
+    let zeros = rest.bytes().take_while(|b| *b == b'0').count();
     let mut moment = Moment {
-        year: if negative { -year } else { year },
+        year: digits(&mut rest, 1, zeros.max(1) + 4).filter(|year| *year <= 9999)?,
         month: 1,
         day: 1,
         hour: 0,
@@ -144,36 +149,26 @@ pub(super) fn parse(text: &str) -> Option<i64> {
         millisecond: 0,
     };
     if eat(&mut rest, &['-']) {
-        moment.month = digits(&mut rest, 1, 2)?;
+        moment.month = two(&mut rest, 12).filter(|n| *n > 0)?;
         if eat(&mut rest, &['-']) {
-            moment.day = digits(&mut rest, 1, 2)?;
+            moment.day = two(&mut rest, 31).filter(|n| *n > 0)?;
         }
     }
-    let mut offset_ms = 0;
-    if eat(&mut rest, &['T', 't', ' ']) {
-        moment.hour = digits(&mut rest, 1, 2)?;
+    if eat(&mut rest, &['T', ' ']) {
+        moment.hour = two(&mut rest, 23)?;
         if !eat(&mut rest, &[':']) {
             return None;
         }
-        moment.minute = digits(&mut rest, 1, 2)?;
+        moment.minute = two(&mut rest, 59)?;
         if eat(&mut rest, &[':']) {
-            moment.second = digits(&mut rest, 1, 2)?;
-            if eat(&mut rest, &['.', ',']) {
+            moment.second = two(&mut rest, 59)?;
+            if eat(&mut rest, &['.']) {
                 moment.millisecond = fraction_ms(&mut rest)?;
             }
         }
-        offset_ms = offset(&mut rest)?;
-    } else {
-        eat(&mut rest, &['Z', 'z']);
     }
-    let good = rest.is_empty()
-        && (1..=12).contains(&moment.month)
-        && (1..=days_in_month(moment.year, moment.month)).contains(&moment.day)
-        && moment.hour < 24
-        && moment.minute < 60
-        && moment.second < 60;
-    let ms = moment.ms() - offset_ms;
-    (good && (MS_MIN..=MS_MAX).contains(&ms)).then_some(ms)
+    let ms = moment.ms() - offset(&mut rest)?;
+    (rest.is_empty() && (MS_MIN..=MS_MAX).contains(&ms)).then_some(ms)
 }
 
 fn fraction_ms(rest: &mut &str) -> Option<i64> {
@@ -186,16 +181,21 @@ fn fraction_ms(rest: &mut &str) -> Option<i64> {
     format!("{number:0<3}")[..3].parse().ok()
 }
 
+/// `Z`, or hours and minutes with a sign; nothing is 0.
 fn offset(rest: &mut &str) -> Option<i64> {
-    if eat(rest, &['Z', 'z']) || rest.is_empty() {
-        return Some(0);
-    }
-    let sign = if eat(rest, &['-']) { -1 } else { i64::from(eat(rest, &['+'])) };
-    if sign == 0 {
+    let sign = match rest.chars().next() {
+        Some('+') => 1,
+        Some('-') => -1,
+        _ => {
+            eat(rest, &['Z', 'z']);
+            return Some(0);
+        }
+    };
+    *rest = &rest[1..];
+    let hours = two(rest, 23)?;
+    if !eat(rest, &[':']) {
         return None;
     }
-    let hours = digits(rest, 1, 2)?;
-    eat(rest, &[':']);
-    let minutes = if rest.is_empty() { 0 } else { digits(rest, 1, 2)? };
+    let minutes = two(rest, 59)?;
     Some(sign * (hours * 3_600_000 + minutes * 60_000))
 }

@@ -1,26 +1,27 @@
-//! Dates: milliseconds or ISO texts in, UTC throughout; other time zones are refused by name.
+//! Dates: milliseconds or ISO texts in, UTC unless a time zone is named.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use jiff::tz::TimeZone;
+
 use super::Call;
-use super::calendar::{DAY_MS, MS_MAX, MS_MIN, Moment, days_in_month, is_leap, parse};
+use super::calendar::{MS_MAX, MS_MIN, Moment, days_in_month, is_leap, parse};
 use super::table::{Function, live, pure};
-use crate::error::{Error, Result};
+use super::zone::{about, is_utc, names, to_local, to_utc, zone};
+use crate::error::Result;
 use crate::value::{Object, Value};
 
 macro_rules! part {
-    ($name:literal, $f:expr, $help:literal) => {
+    ($name:literal, $most:literal, $f:expr, $help:literal) => {
         pure(
             $name,
             1,
-            2,
+            $most,
             |c, a| {
-                zone(a.get(1))?;
                 let f: fn(Moment) -> Value = $f;
-                match ms_of(&a[0]) {
-                    Some(ms) => Ok(f(Moment::of(ms))),
-                    None => c.bad_date(),
-                }
+                let Some(ms) = time(c, &a[0])? else { return Ok(Value::Null) };
+                let Some(ms) = localized(c, a.get(1), ms)? else { return Ok(Value::Null) };
+                Ok(f(Moment::of(ms)))
             },
             $help,
         )
@@ -32,21 +33,22 @@ pub(super) const TABLE: &[Function] = &[
     live("DATE_NOW", 0, 0, |_, _| Ok(Value::Int(now_ms())), "milliseconds since 1970"),
     pure("DATE_TIMESTAMP", 1, 7, timestamp, "milliseconds since 1970 of a date"),
     pure("DATE_ISO8601", 1, 7, iso8601, "a date as ISO text"),
-    part!("DATE_YEAR", |m| Value::Int(m.year), "year"),
-    part!("DATE_MONTH", |m| Value::Int(m.month), "month from 1"),
-    part!("DATE_DAY", |m| Value::Int(m.day), "day of the month"),
-    part!("DATE_HOUR", |m| Value::Int(m.hour), "hour"),
-    part!("DATE_MINUTE", |m| Value::Int(m.minute), "minute"),
-    part!("DATE_SECOND", |m| Value::Int(m.second), "second"),
-    part!("DATE_MILLISECOND", |m| Value::Int(m.millisecond), "millisecond"),
-    part!("DATE_DAYOFWEEK", |m| Value::Int(m.day_of_week()), "day of the week from Sunday, 0"),
-    part!("DATE_DAYOFYEAR", |m| Value::Int(m.day_of_year()), "day of the year from 1"),
-    part!("DATE_ISOWEEK", |m| Value::Int(m.iso_week().0), "ISO week"),
-    part!("DATE_ISOWEEKYEAR", iso_week_year, "ISO week and its year"),
-    part!("DATE_QUARTER", |m| Value::Int((m.month + 2) / 3), "quarter from 1"),
-    part!("DATE_LEAPYEAR", |m| Value::Bool(is_leap(m.year)), "whether its year has 366 days"),
+    part!("DATE_YEAR", 2, |m| Value::Int(m.year), "year"),
+    part!("DATE_MONTH", 2, |m| Value::Int(m.month), "month from 1"),
+    part!("DATE_DAY", 2, |m| Value::Int(m.day), "day of the month"),
+    part!("DATE_HOUR", 2, |m| Value::Int(m.hour), "hour"),
+    part!("DATE_MINUTE", 2, |m| Value::Int(m.minute), "minute"),
+    part!("DATE_SECOND", 1, |m| Value::Int(m.second), "second"),
+    part!("DATE_MILLISECOND", 1, |m| Value::Int(m.millisecond), "millisecond"),
+    part!("DATE_DAYOFWEEK", 2, |m| Value::Int(m.day_of_week()), "day of the week from Sunday, 0"),
+    part!("DATE_DAYOFYEAR", 2, |m| Value::Int(m.day_of_year()), "day of the year from 1"),
+    part!("DATE_ISOWEEK", 2, |m| Value::Int(m.iso_week().0), "ISO week"),
+    part!("DATE_ISOWEEKYEAR", 2, iso_week_year, "ISO week and its year"),
+    part!("DATE_QUARTER", 2, |m| Value::Int((m.month + 2) / 3), "quarter from 1"),
+    part!("DATE_LEAPYEAR", 2, |m| Value::Bool(is_leap(m.year)), "whether its year has 366 days"),
     part!(
         "DATE_DAYS_IN_MONTH",
+        2,
         |m| Value::Int(days_in_month(m.year, m.month)),
         "days of its month"
     ),
@@ -57,6 +59,10 @@ pub(super) const TABLE: &[Function] = &[
     pure("DATE_TRUNC", 2, 3, truncate, "start of a unit"),
     pure("DATE_ROUND", 3, 4, round, "start of a slot of some units"),
     pure("DATE_FORMAT", 2, 3, format_date, "a date as text by placeholders"),
+    pure("DATE_UTCTOLOCAL", 2, 3, utc_to_local, "a date as local time"),
+    pure("DATE_LOCALTOUTC", 2, 3, local_to_utc, "a local time as a date"),
+    pure("DATE_TIMEZONE", 0, 0, |_, _| Ok("Etc/UTC".into()), "time zone of the server"),
+    pure("DATE_TIMEZONES", 0, 0, |_, _| Ok(Value::array(names())), "names of all time zones"),
 ];
 
 /// Now, in milliseconds since 1970.
@@ -64,71 +70,87 @@ fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
 }
 
-/// Milliseconds of a number or a text.
-fn ms_of(value: &Value) -> Option<i64> {
-    match value {
+/// Milliseconds of a number or a text; none after a warning.
+fn time(call: &mut Call<'_>, value: &Value) -> Result<Option<i64>> {
+    let ms = match value {
         Value::String(s) => parse(s),
         v if v.is_number() => Some(v.to_i64()).filter(|ms| (MS_MIN..=MS_MAX).contains(ms)),
-        _ => None,
+        _ => {
+            call.mistyped()?;
+            return Ok(None);
+        }
+    };
+    if ms.is_none() {
+        call.bad_date()?;
     }
+    Ok(ms)
 }
 
-/// A time zone argument may only say UTC.
-fn zone(value: Option<&Value>) -> Result<()> {
+/// The zone that an argument names; none after a warning.
+fn zoned(call: &mut Call<'_>, value: &Value) -> Result<Option<TimeZone>> {
     match value {
-        None | Some(Value::Null) => Ok(()),
-        Some(v) if matches!(v.as_str(), Some("UTC" | "Etc/UTC" | "GMT" | "Z")) => Ok(()),
-        Some(v) => Err(Error::unsupported(format!("time zone {}", v.to_json()))),
-    }
-}
-
-/// One argument is a date; three to seven are its parts.
-fn date_argument(a: &[Value]) -> Option<i64> {
-    match a {
-        [one] => ms_of(one),
-        [_, _] => None,
-        parts => {
-            let parts: Option<Vec<i64>> = parts
-                .iter()
-                .map(|v| {
-                    (v.is_number() || v.as_str().is_some_and(|s| s.parse::<i64>().is_ok()))
-                        .then(|| v.to_i64())
-                })
-                .collect();
-            let parts = parts?;
-            let at = |i: usize| parts.get(i).copied().unwrap_or(0);
-            let (year, month, day) = (at(0), at(1), at(2));
-            let good = (0..=9999).contains(&year)
-                && (1..=12).contains(&month)
-                && (1..=31).contains(&day)
-                && (0..24).contains(&at(3))
-                && (0..60).contains(&at(4))
-                && (0..60).contains(&at(5))
-                && (0..1000).contains(&at(6));
-            let moment = Moment {
-                year,
-                month,
-                day,
-                hour: at(3),
-                minute: at(4),
-                second: at(5),
-                millisecond: at(6),
-            };
-            good.then(|| moment.ms())
+        Value::String(name) => zone(name).map(Some),
+        _ => {
+            call.mistyped()?;
+            Ok(None)
         }
     }
 }
 
+/// Milliseconds of the local time in a zone, if one is named; none after a warning.
+fn localized(call: &mut Call<'_>, name: Option<&Value>, ms: i64) -> Result<Option<i64>> {
+    let Some(name) = name else { return Ok(Some(ms)) };
+    Ok(zoned(call, name)?.map(|zone| to_local(&zone, ms)))
+}
+
+/// One argument is a date; three to seven are its parts, which are counted on where they run over.
+fn date_argument(call: &mut Call<'_>, a: &[Value]) -> Result<Option<i64>> {
+    if let [one] = a {
+        return time(call, one);
+    }
+    if a.len() < 3 || !a.iter().all(|v| v.is_number() || v.as_str().is_some()) {
+        call.mistyped()?;
+        return Ok(None);
+    }
+    let at = |i: usize| a.get(i).map_or(0, Value::to_i64);
+    let moment = Moment {
+        year: at(0),
+        month: at(1),
+        day: at(2),
+        hour: at(3),
+        minute: at(4),
+        second: at(5),
+        millisecond: at(6).min(999),
+    };
+    let parts = [at(1), at(2), at(3), at(4), at(5), at(6)];
+    let good =
+        (0..=9999).contains(&moment.year) && parts.iter().all(|n| (0..=PART_MAX).contains(n));
+    if !good {
+        call.bad_date()?;
+    }
+    Ok(good.then(|| moment.ms()))
+}
+
+/// Largest part of a date; more would leave the calendar anyway.
+const PART_MAX: i64 = 1 << 40;
+
 fn timestamp(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    date_argument(a).map_or_else(|| call.bad_date(), |ms| Ok(Value::Int(ms)))
+    Ok(date_argument(call, a)?.map_or(Value::Null, Value::Int))
 }
 
 fn iso8601(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    date_argument(a).map_or_else(|| call.bad_date(), |ms| Ok(iso(ms)))
+    match date_argument(call, a)? {
+        Some(ms) => iso(call, ms),
+        None => Ok(Value::Null),
+    }
 }
 
-fn iso(ms: i64) -> Value {
-    Moment::of(ms).iso().into()
+/// A date as text; null with a warning outside of the years 0 to 9999.
+fn iso(call: &mut Call<'_>, ms: i64) -> Result<Value> {
+    if (MS_MIN..=MS_MAX).contains(&ms) {
+        return Ok(Moment::of(ms).iso().into());
+    }
+    call.bad_date()
 }
 
 fn iso_week_year(moment: Moment) -> Value {
@@ -182,37 +204,35 @@ impl Unit {
     }
 }
 
+/// A date moved by an amount of a unit; the rest of a year is counted in months, the rest of a month in 30ths.
 fn add(ms: i64, amount: f64, unit: Unit) -> Option<i64> {
-    let months = match unit {
-        Unit::Year => amount.trunc() * 12.0,
-        Unit::Month => amount.trunc(),
-        _ => {
-            let moved = ms as f64 + (amount * unit.ms()).trunc();
-            return Some(moved as i64).filter(|ms| (MS_MIN..=MS_MAX).contains(ms));
+    let (months, rest) = match unit {
+        Unit::Year => {
+            let months = amount.fract() * 12.0;
+            (amount.trunc() * 12.0 + months.trunc(), months.fract() * 30.0 * Unit::Day.ms())
         }
+        Unit::Month => (amount.trunc(), amount.fract() * 30.0 * Unit::Day.ms()),
+        _ => (0.0, amount * unit.ms()),
     };
-    let mut moment = Moment::of(ms);
-    let month =
-        moment.year.checked_mul(12)?.checked_add(moment.month - 1)?.checked_add(months as i64)?;
-    if !(-12..=120_000).contains(&month) {
+    if months.abs() > PART_MAX as f64 || rest.abs() > MS_MAX as f64 * 4.0 {
         return None;
     }
+    let mut moment = Moment::of(ms);
+    let month = moment.year * 12 + moment.month - 1 + months as i64;
     (moment.year, moment.month) = (month.div_euclid(12), month.rem_euclid(12) + 1);
-    Some(moment.ms()).filter(|ms| (MS_MIN..=MS_MAX).contains(ms))
+    Some(moment.ms() + rest as i64)
 }
 
-/// `P1Y2M3W4DT5H6M7.8S` as amounts.
+/// `P1Y2M3W4DT5H6M7.8S` as amounts: each once, in this order; only seconds have a fraction.
 fn duration(text: &str) -> Option<Vec<(f64, Unit)>> {
-    let mut rest = text.strip_prefix('P')?;
-    let mut in_time = false;
-    let mut out = Vec::new();
+    let (mut rest, mut in_time) = (text.strip_prefix('P').filter(|rest| !rest.is_empty())?, false);
+    let mut out: Vec<(f64, Unit)> = Vec::new();
     while !rest.is_empty() {
-        if let Some(behind) = rest.strip_prefix('T') {
+        if let Some(behind) = rest.strip_prefix('T').filter(|_| !in_time) {
             (rest, in_time) = (behind, true);
             continue;
         }
-        let length = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let amount: f64 = rest[..length].parse().ok()?;
+        let length = rest.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | ','))?;
         let unit = match (rest.as_bytes()[length], in_time) {
             (b'Y', false) => Unit::Year,
             (b'M', false) => Unit::Month,
@@ -223,25 +243,45 @@ fn duration(text: &str) -> Option<Vec<(f64, Unit)>> {
             (b'S', true) => Unit::Second,
             _ => return None,
         };
+        let (whole, fraction) =
+            rest[..length].split_once(['.', ',']).unwrap_or((&rest[..length], "0"));
+        let good = fraction == "0" || unit == Unit::Second && (1..=3).contains(&fraction.len());
+        if !good
+            || fraction.contains(['.', ','])
+            || out.last().is_some_and(|(_, last)| *last >= unit)
+        {
+            return None;
+        }
+        let amount: f64 = whole.parse::<u32>().ok()?.into();
         out.push((amount, unit));
+        out.push((format!("{fraction:0<3}").parse().ok()?, Unit::Millisecond));
+        if unit != Unit::Second {
+            out.pop();
+        }
         rest = &rest[length + 1..];
     }
-    (!out.is_empty()).then_some(out)
+    Some(out)
 }
 
 fn shift(call: &mut Call<'_>, a: &[Value], sign: i64) -> Result<Value> {
-    let Some(mut ms) = ms_of(&a[0]) else { return call.bad_date() };
+    let Some(mut ms) = time(call, &a[0])? else { return Ok(Value::Null) };
+    let zone = match (&a[1], a) {
+        (Value::String(_), [_, _, name]) | (_, [_, _, _, name]) => {
+            let Some(zone) = zoned(call, name)? else { return Ok(Value::Null) };
+            ms = to_local(&zone, ms);
+            Some(zone)
+        }
+        _ => None,
+    };
     let steps = match (&a[1], a.get(2)) {
-        (Value::String(text), _) => {
-            zone(a.get(2))?;
-            let Some(steps) = duration(text) else { return call.bad_date() };
-            steps
-        }
-        (amount, Some(unit)) if amount.is_number() => {
-            zone(a.get(3))?;
-            let Some(unit) = Unit::of(unit) else { return call.bad_date() };
-            vec![(amount.to_f64(), unit)]
-        }
+        (Value::String(text), _) if a.len() < 4 => match duration(text) {
+            Some(steps) => steps,
+            None => return call.bad_date(),
+        },
+        (amount, Some(unit @ Value::String(_))) if amount.is_number() => match Unit::of(unit) {
+            Some(unit) => vec![(amount.to_f64(), unit)],
+            None => return call.bad_date(),
+        },
         _ => return call.mistyped(),
     };
     for (amount, unit) in steps {
@@ -250,92 +290,159 @@ fn shift(call: &mut Call<'_>, a: &[Value], sign: i64) -> Result<Value> {
             None => return call.bad_date(),
         }
     }
-    Ok(iso(ms))
+    back(call, zone.as_ref(), ms)
+}
+
+/// A local time as a date, or the date as it is without a zone.
+fn back(call: &mut Call<'_>, zone: Option<&TimeZone>, ms: i64) -> Result<Value> {
+    match zone {
+        Some(zone) if (MS_MIN..=MS_MAX).contains(&ms) => iso(call, to_utc(zone, ms)?),
+        _ => iso(call, ms),
+    }
+}
+
+/// Moves two dates into the zones of the arguments; one zone is that of both.
+fn both_local(
+    call: &mut Call<'_>,
+    zones: &[Value],
+    dates: (i64, i64),
+) -> Result<Option<(i64, i64)>> {
+    let left = localized(call, zones.first(), dates.0)?;
+    let right = localized(call, zones.get(1).or(zones.first()), dates.1)?;
+    Ok(left.zip(right))
 }
 
 fn difference(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let (Some(from), Some(to)) = (ms_of(&a[0]), ms_of(&a[1])) else { return call.bad_date() };
-    let Some(unit) = Unit::of(&a[2]) else { return call.bad_date() };
-    let as_float = match a.get(3) {
-        Some(Value::Bool(flag)) => *flag,
-        other => {
-            zone(other)?;
-            false
-        }
-    };
-    for zones in a.iter().skip(4) {
-        zone(Some(zones))?;
+    let Some(from) = time(call, &a[0])? else { return Ok(Value::Null) };
+    let Some(to) = time(call, &a[1])? else { return Ok(Value::Null) };
+    if a[2].as_str().is_none() {
+        return call.mistyped();
     }
+    let (as_float, zones) = match a.get(3) {
+        Some(Value::Bool(flag)) => (*flag, &a[4..]),
+        Some(_) => (false, &a[3..]),
+        None => (false, &a[3..]),
+    };
+    let Some((from, to)) = both_local(call, zones, (from, to))? else { return Ok(Value::Null) };
+    let Some(unit) = Unit::of(&a[2]) else { return call.bad_date() };
     let amount = (to - from) as f64 / unit.ms();
-    if as_float { call.number(amount) } else { Ok(Value::Int(amount.round() as i64)) }
+    if as_float { super::call::number(amount) } else { Ok(Value::Int(amount.round() as i64)) }
 }
 
 fn compare(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let (Some(left), Some(right)) = (ms_of(&a[0]), ms_of(&a[1])) else { return call.bad_date() };
-    let Some(first) = Unit::of(&a[2]) else { return call.bad_date() };
-    let last = match a.get(3) {
-        Some(v) => match Unit::of(v) {
-            Some(unit) => unit,
-            None => return call.bad_date(),
-        },
-        None => first,
+    let Some(left) = time(call, &a[0])? else { return Ok(Value::Null) };
+    let Some(right) = time(call, &a[1])? else { return Ok(Value::Null) };
+    let Some(first) = Unit::of(&a[2]) else { return call.mistyped() };
+    let (last, zones) = match a.get(3).and_then(Unit::of) {
+        Some(unit) => (unit, &a[4..]),
+        None => (first, &a[3..]),
+    };
+    if zones.len() > 2 {
+        return call.mistyped();
+    }
+    let Some((left, right)) = both_local(call, zones, (left, right))? else {
+        return Ok(Value::Null);
     };
     let (left, right) = (Moment::of(left), Moment::of(right));
-    let within = |unit: Unit| first <= unit && unit <= last;
-    let agree = |unit: Unit, l: i64, r: i64| !within(unit) || l == r;
+    let agree = |unit: Unit, l: i64, r: i64| !(first <= unit && unit <= last) || l == r;
+    // From a week on nothing is compared.
     Ok(Value::Bool(
-        agree(Unit::Year, left.year, right.year)
-            && agree(Unit::Month, left.month, right.month)
-            && (first != Unit::Week || left.iso_week().0 == right.iso_week().0)
-            && agree(Unit::Day, left.day, right.day)
-            && agree(Unit::Hour, left.hour, right.hour)
-            && agree(Unit::Minute, left.minute, right.minute)
-            && agree(Unit::Second, left.second, right.second)
-            && agree(Unit::Millisecond, left.millisecond, right.millisecond),
+        first == Unit::Week
+            || agree(Unit::Year, left.year, right.year)
+                && agree(Unit::Month, left.month, right.month)
+                && agree(Unit::Day, left.day, right.day)
+                && agree(Unit::Hour, left.hour, right.hour)
+                && agree(Unit::Minute, left.minute, right.minute)
+                && agree(Unit::Second, left.second, right.second)
+                && agree(Unit::Millisecond, left.millisecond, right.millisecond),
     ))
 }
 
 fn truncate(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    zone(a.get(2))?;
-    let Some(ms) = ms_of(&a[0]) else { return call.bad_date() };
-    let Some(unit) = Unit::of(&a[1]) else { return call.bad_date() };
+    let Some(mut ms) = time(call, &a[0])? else { return Ok(Value::Null) };
+    if a[1].as_str().is_none() {
+        return call.mistyped();
+    }
+    let zone = match a.get(2) {
+        Some(name) => match zoned(call, name)? {
+            Some(zone) => Some(zone),
+            None => return Ok(Value::Null),
+        },
+        None => None,
+    };
+    ms = zone.as_ref().map_or(ms, |zone| to_local(zone, ms));
+    let unit = match Unit::of(&a[1]) {
+        None | Some(Unit::Week) => return call.bad_date(),
+        Some(unit) => unit,
+    };
     let mut m = Moment::of(ms);
-    if unit == Unit::Week {
-        let day = ms.div_euclid(DAY_MS);
-        return Ok(iso((day - (m.day_of_week() + 6) % 7) * DAY_MS));
-    }
-    if unit < Unit::Month {
-        m.month = 1;
-    }
-    if unit < Unit::Day {
-        m.day = 1;
-    }
-    if unit < Unit::Hour {
-        m.hour = 0;
-    }
-    if unit < Unit::Minute {
-        m.minute = 0;
-    }
-    if unit < Unit::Second {
-        m.second = 0;
-    }
-    if unit < Unit::Millisecond {
-        m.millisecond = 0;
-    }
-    Ok(iso(m.ms()))
+    let cut = |part: &mut i64, of: Unit, least: i64| {
+        if unit < of {
+            *part = least;
+        }
+    };
+    cut(&mut m.month, Unit::Month, 1);
+    cut(&mut m.day, Unit::Day, 1);
+    cut(&mut m.hour, Unit::Hour, 0);
+    cut(&mut m.minute, Unit::Minute, 0);
+    cut(&mut m.second, Unit::Second, 0);
+    cut(&mut m.millisecond, Unit::Millisecond, 0);
+    back(call, zone.as_ref(), m.ms())
 }
 
 fn round(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    zone(a.get(3))?;
-    let Some(ms) = ms_of(&a[0]) else { return call.bad_date() };
-    let (Some(amount), Some(unit)) = (a[1].as_f64(), Unit::of(&a[2])) else {
-        return call.bad_date();
-    };
-    let slot = (amount * unit.ms()) as i64;
-    if unit < Unit::Day || slot <= 0 {
-        return call.bad_date();
+    let Some(mut ms) = time(call, &a[0])? else { return Ok(Value::Null) };
+    if !a[1].is_number() || a[2].as_str().is_none() {
+        return call.mistyped();
     }
-    Ok(iso(ms.div_euclid(slot) * slot))
+    let zone = match a.get(3) {
+        Some(name) => match zoned(call, name)? {
+            Some(zone) => Some(zone),
+            None => return Ok(Value::Null),
+        },
+        None => None,
+    };
+    ms = zone.as_ref().map_or(ms, |zone| to_local(zone, ms));
+    let plain = a[2].as_str().is_some_and(|name| name.bytes().all(|b| b.is_ascii_lowercase()));
+    let unit = Unit::of(&a[2]).filter(|unit| *unit >= Unit::Day && plain);
+    let slot = unit.and_then(|unit| (unit.ms() as i64).checked_mul(a[1].to_i64()));
+    let Some(slot) = slot.filter(|slot| *slot > 0) else { return call.mistyped() };
+    // Towards 1970.
+    back(call, zone.as_ref(), ms / slot * slot)
+}
+
+/// Whether the third argument asks for an object; none after a warning.
+fn detailed(call: &mut Call<'_>, a: &[Value]) -> Result<Option<bool>> {
+    match a.get(2) {
+        None => Ok(Some(false)),
+        Some(Value::Bool(flag)) => Ok(Some(*flag)),
+        Some(_) => {
+            call.mistyped()?;
+            Ok(None)
+        }
+    }
+}
+
+fn utc_to_local(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let Some(ms) = time(call, &a[0])? else { return Ok(Value::Null) };
+    let Some(name) = a[1].as_str() else { return call.mistyped() };
+    let Some(detailed) = detailed(call, a)? else { return Ok(Value::Null) };
+    let zone = zone(name)?;
+    let text = match iso(call, to_local(&zone, ms))? {
+        Value::String(text) if !is_utc(&zone, ms) => text.trim_end_matches('Z').into(),
+        text => text,
+    };
+    Ok(if detailed { about("local", text, &zone, ms) } else { text })
+}
+
+fn local_to_utc(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let Some(ms) = time(call, &a[0])? else { return Ok(Value::Null) };
+    let Some(name) = a[1].as_str() else { return call.mistyped() };
+    let Some(detailed) = detailed(call, a)? else { return Ok(Value::Null) };
+    let zone = zone(name)?;
+    let ms = to_utc(&zone, ms)?;
+    let text = iso(call, ms)?;
+    Ok(if detailed { about("utc", text, &zone, ms) } else { text })
 }
 
 const MONTHS: [&str; 12] = [
@@ -362,20 +469,19 @@ const PLACEHOLDERS: &[&str] = &[
 ];
 
 fn format_date(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    zone(a.get(2))?;
-    let Some(ms) = ms_of(&a[0]) else { return call.bad_date() };
+    let Some(ms) = time(call, &a[0])? else { return Ok(Value::Null) };
     let Some(format) = a[1].as_str() else { return call.mistyped() };
+    let Some(ms) = localized(call, a.get(2), ms)? else { return Ok(Value::Null) };
     let moment = Moment::of(ms);
     let mut out = String::new();
     let mut rest = format;
     while let Some(at) = rest.find('%') {
         out.push_str(&rest[..at]);
         rest = &rest[at + 1..];
+        // A percent sign before anything else goes away.
         if let Some(name) = PLACEHOLDERS.iter().find(|p| rest.starts_with(**p)) {
             out.push_str(&placeholder(name, ms, &moment));
             rest = &rest[name.len()..];
-        } else {
-            out.push('%');
         }
     }
     out.push_str(rest);
@@ -385,7 +491,11 @@ fn format_date(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
 fn placeholder(name: &str, ms: i64, m: &Moment) -> String {
     match name {
         "yyyyyy" => format!("{}{:06}", if m.year < 0 { '-' } else { '+' }, m.year.abs()),
-        "yyyy" => format!("{:04}", m.year),
+        // The server's padding stops one year early.
+        "yyyy" => match m.year {
+            9 | 99 | 999 => format!("{:03}", m.year),
+            year => format!("{year:04}"),
+        },
         "yy" => format!("{:02}", m.year.rem_euclid(100)),
         "y" => m.year.to_string(),
         "mmmm" => MONTHS[(m.month - 1) as usize].to_owned(),

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use super::Call;
-use super::array::item;
 use super::string::count;
 use super::table::{Function, MANY, pure};
-use crate::error::{Code, Result};
+use crate::error::Result;
 use crate::value::{Object, Value, compare};
 
 /// The functions of this file.
@@ -71,24 +70,31 @@ fn entries(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     Ok(Value::array(object.iter().map(pair).collect()))
 }
 
-fn has(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let Some(object) = a[0].as_object() else {
-        call.mistyped()?;
-        return Ok(Value::Bool(false));
-    };
+fn has(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let Some(object) = a[0].as_object() else { return Ok(Value::Bool(false)) };
     Ok(Value::Bool(object.get(&a[1].to_text()).is_some()))
 }
 
 fn select(call: &mut Call<'_>, a: &[Value], keep: bool, deep: bool) -> Result<Value> {
     let Some(object) = a[0].as_object() else { return call.mistyped() };
-    let names: Vec<&str> = a[1..]
-        .iter()
-        .flat_map(|v| match v {
-            Value::Array(items) => items.as_slice(),
-            one => std::slice::from_ref(one),
-        })
-        .filter_map(Value::as_str)
-        .collect();
+    let mut names = Vec::new();
+    for argument in &a[1..] {
+        match argument {
+            Value::Array(items) => {
+                for item in items.iter() {
+                    match item {
+                        Value::String(_) => names.push(item.to_text()),
+                        _ => call.mistyped().map(drop)?,
+                    }
+                }
+            }
+            Value::String(_) | Value::Int(_) | Value::UInt(_) | Value::Double(_) => {
+                names.push(argument.to_text());
+            }
+            _ => {}
+        }
+    }
+    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
     Ok(Value::object(selected(object, &names, keep, deep)))
 }
 
@@ -156,12 +162,18 @@ fn zip(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
 }
 
 fn value_at(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let Some(path) = a[1].as_array() else { return call.mistyped() };
+    let (Value::Object(_), Some(path)) = (&a[0], a[1].as_array()) else { return call.mistyped() };
+    if path.is_empty() {
+        return Ok(Value::Null);
+    }
     let mut at = a[0].clone();
     for step in path {
         at = match (&at, step) {
             (Value::Object(_), Value::String(name)) => at.attribute(name),
-            (Value::Array(items), step) if step.is_number() => item(items, step.to_i64()),
+            (Value::Array(items), step) if step.is_number() => {
+                let place = usize::try_from(step.to_i64()).ok();
+                place.and_then(|place| items.get(place)).cloned().unwrap_or_default()
+            }
             _ => return Ok(Value::Null),
         };
     }
@@ -204,8 +216,7 @@ fn id_parts(value: &Value) -> Option<(String, String)> {
         other => other.as_str()?.to_owned(),
     };
     let (collection, key) = text.split_once('/')?;
-    let good = !collection.is_empty() && !key.is_empty() && !key.contains('/');
-    good.then(|| (collection.to_owned(), key.to_owned()))
+    (!key.contains('/')).then(|| (collection.to_owned(), key.to_owned()))
 }
 
 fn parse_identifier(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
@@ -219,7 +230,7 @@ fn parse_identifier(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
 fn parse_key(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     match id_parts(&a[0]) {
         Some((_, key)) => Ok(key.into()),
-        None => call.warn(Code::QueryFunctionArgumentTypeMismatch, "invalid document identifier"),
+        None => call.mistyped(),
     }
 }
 

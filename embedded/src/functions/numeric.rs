@@ -1,9 +1,9 @@
 //! Numbers and vectors.
 
 use super::Call;
-use super::string::count;
+use super::call::number;
 use super::table::{Function, live, pure};
-use crate::error::Result;
+use crate::error::{Code, Result};
 use crate::value::Value;
 
 macro_rules! double {
@@ -12,9 +12,9 @@ macro_rules! double {
             $name,
             1,
             1,
-            |c, a| {
+            |_, a| {
                 let f: fn(f64) -> f64 = $f;
-                c.number(f(a[0].to_f64()))
+                number(f(a[0].to_f64()))
             },
             $help,
         )
@@ -23,10 +23,10 @@ macro_rules! double {
 
 /// The functions of this file.
 pub(super) const TABLE: &[Function] = &[
-    pure("ABS", 1, 1, abs, "without sign"),
-    pure("CEIL", 1, 1, |c, a| integral(c, a, f64::ceil), "next integer above"),
-    pure("FLOOR", 1, 1, |c, a| integral(c, a, f64::floor), "next integer below"),
-    pure("ROUND", 1, 1, |c, a| integral(c, a, |x| (x + 0.5).floor()), "nearest integer, halves up"),
+    double!("ABS", f64::abs, "without sign"),
+    double!("CEIL", f64::ceil, "next integer above"),
+    double!("FLOOR", f64::floor, "next integer below"),
+    double!("ROUND", |x| (x + 0.5).floor(), "nearest integer, halves up"),
     double!("SQRT", f64::sqrt, "square root"),
     double!("EXP", f64::exp, "e to the power"),
     double!("EXP2", f64::exp2, "2 to the power"),
@@ -39,22 +39,13 @@ pub(super) const TABLE: &[Function] = &[
     double!("ASIN", f64::asin, "arc sine"),
     double!("ACOS", f64::acos, "arc cosine"),
     double!("ATAN", f64::atan, "arc tangent"),
-    double!("DEGREES", f64::to_degrees, "radians in degrees"),
-    double!("RADIANS", f64::to_radians, "degrees in radians"),
-    pure("POW", 2, 2, |c, a| c.number(a[0].to_f64().powf(a[1].to_f64())), "power"),
-    pure("ATAN2", 2, 2, |c, a| c.number(a[0].to_f64().atan2(a[1].to_f64())), "angle of a point"),
+    double!("DEGREES", |x| x * (180.0 / std::f64::consts::PI), "radians in degrees"),
+    double!("RADIANS", |x| x * (std::f64::consts::PI / 180.0), "degrees in radians"),
+    pure("POW", 2, 2, |_, a| number(a[0].to_f64().powf(a[1].to_f64())), "power"),
+    pure("ATAN2", 2, 2, |_, a| number(a[0].to_f64().atan2(a[1].to_f64())), "angle of a point"),
     pure("PI", 0, 0, |_, _| Ok(Value::Double(std::f64::consts::PI)), "pi"),
-    live(
-        "RAND",
-        0,
-        0,
-        |c, _| c.number(super::misc::random() as f64 / 2f64.powi(64)),
-        "random number from 0 to 1",
-    ),
-    pure("BIT_AND", 1, 2, |c, a| bits(c, a, |x, y| x & y), "bits in all"),
-    pure("BIT_OR", 1, 2, |c, a| bits(c, a, |x, y| x | y), "bits in any"),
-    pure("BIT_XOR", 1, 2, |c, a| bits(c, a, |x, y| x ^ y), "bits in an odd number"),
-    pure("BIT_POPCOUNT", 1, 1, bit_popcount, "number of bits set"),
+    live("RAND", 0, 0, rand, "random number from 0 to 1"),
+    live("RANDOM", 0, 0, rand, "random number from 0 to 1"),
     pure(
         "COSINE_SIMILARITY",
         2,
@@ -82,66 +73,30 @@ pub(super) const TABLE: &[Function] = &[
     pure("IN_RANGE", 5, 5, in_range, "whether a value lies between two others"),
 ];
 
-/// Largest value of the bit functions (32 bits, as the server has it).
-const BITS_MAX: i64 = u32::MAX as i64;
-
-fn abs(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    match a[0].to_number() {
-        Some(Value::Int(i)) => Ok(Value::from(i.unsigned_abs())),
-        _ => call.number(a[0].to_f64().abs()),
-    }
-}
-
-fn integral(call: &mut Call<'_>, a: &[Value], round: fn(f64) -> f64) -> Result<Value> {
-    match a[0].to_number() {
-        Some(exact @ (Value::Int(_) | Value::UInt(_))) => Ok(exact),
-        _ => call.number(round(a[0].to_f64())),
-    }
-}
-
-fn bits(call: &mut Call<'_>, a: &[Value], join: fn(i64, i64) -> i64) -> Result<Value> {
-    let items = match a {
-        [Value::Array(items)] => items.as_slice(),
-        _ => a,
-    };
-    let mut out: Option<i64> = None;
-    for item in items.iter().filter(|v| !v.is_null()) {
-        let n = item.to_i64();
-        if !item.is_number() || !(0..=BITS_MAX).contains(&n) {
-            return call.mistyped();
-        }
-        out = Some(out.map_or(n, |o| join(o, n)));
-    }
-    Ok(out.map_or(Value::Null, Value::Int))
-}
-
-fn bit_popcount(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let n = a[0].to_i64();
-    if !a[0].is_number() || !(0..=BITS_MAX).contains(&n) {
-        return call.mistyped();
-    }
-    Ok(count(n.count_ones() as usize))
+fn rand(_: &mut Call<'_>, _: &[Value]) -> Result<Value> {
+    number(super::misc::random() as f64 / 2f64.powi(64))
 }
 
 fn vector(value: &Value) -> Option<Vec<f64>> {
     value.as_array()?.iter().map(Value::as_f64).collect()
 }
 
-type Measure = fn(&[f64], &[f64]) -> f64;
+/// A measure of two vectors; none where it is not defined.
+type Measure = fn(&[f64], &[f64]) -> Option<f64>;
 
 /// A measure of two vectors, or of one and each of a list.
 fn vectors(call: &mut Call<'_>, a: &[Value], measure: Measure) -> Result<Value> {
-    let many =
-        |v: &Value| v.as_array().is_some_and(|l| l.first().is_some_and(|x| x.as_array().is_some()));
-    let (one, list) = match (many(&a[0]), many(&a[1])) {
-        (false, false) => return pair(call, &a[0], &a[1], measure),
-        (false, true) => (&a[0], &a[1]),
-        (true, false) => (&a[1], &a[0]),
-        (true, true) => return call.mistyped(),
+    let (Some([left, ..]), Some([right, ..])) = (a[0].as_array(), a[1].as_array()) else {
+        return call.mistyped();
+    };
+    let (list, one) = match (left.as_array(), right.as_array()) {
+        (None, None) => return pair(call, &a[0], &a[1], measure),
+        (Some(_), _) => (&a[0], &a[1]),
+        (None, Some(_)) => (&a[1], &a[0]),
     };
     let mut out = Vec::new();
-    for other in list.as_array().unwrap_or_default() {
-        let value = pair(call, one, other, measure)?;
+    for row in list.as_array().unwrap_or_default() {
+        let value = pair(call, row, one, measure)?;
         if value.is_null() {
             return Ok(Value::Null);
         }
@@ -152,7 +107,10 @@ fn vectors(call: &mut Call<'_>, a: &[Value], measure: Measure) -> Result<Value> 
 
 fn pair(call: &mut Call<'_>, x: &Value, y: &Value, measure: Measure) -> Result<Value> {
     match (vector(x), vector(y)) {
-        (Some(x), Some(y)) if x.len() == y.len() => call.number(measure(&x, &y)),
+        (Some(x), Some(y)) if x.len() == y.len() => match measure(&x, &y) {
+            Some(found) => number(found),
+            None => call.caution(Code::QueryInvalidArithmeticValue),
+        },
         _ => call.mistyped(),
     }
 }
@@ -161,17 +119,17 @@ fn dot(x: &[f64], y: &[f64]) -> f64 {
     x.iter().zip(y).map(|(a, b)| a * b).sum()
 }
 
-fn cosine(x: &[f64], y: &[f64]) -> f64 {
-    let size = (dot(x, x) * dot(y, y)).sqrt();
-    (dot(x, y) / size).clamp(-1.0, 1.0)
+fn cosine(x: &[f64], y: &[f64]) -> Option<f64> {
+    let size = dot(x, x).sqrt() * dot(y, y).sqrt();
+    (size != 0.0).then(|| (dot(x, y) / size).clamp(-1.0, 1.0))
 }
 
-fn manhattan(x: &[f64], y: &[f64]) -> f64 {
-    x.iter().zip(y).map(|(a, b)| (a - b).abs()).sum()
+fn manhattan(x: &[f64], y: &[f64]) -> Option<f64> {
+    Some(x.iter().zip(y).map(|(a, b)| (a - b).abs()).sum())
 }
 
-fn euclid(x: &[f64], y: &[f64]) -> f64 {
-    x.iter().zip(y).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
+fn euclid(x: &[f64], y: &[f64]) -> Option<f64> {
+    Some(x.iter().zip(y).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt())
 }
 
 fn gauss(distance: f64, scale: f64, at_scale: f64) -> f64 {
@@ -194,21 +152,19 @@ fn decay(call: &mut Call<'_>, a: &[Value], shape: fn(f64, f64, f64) -> f64) -> R
     let Some([origin, scale, offset, at_scale]) = numbers.as_deref() else {
         return call.mistyped();
     };
-    if *scale <= 0.0 || *offset < 0.0 || *at_scale <= 0.0 || *at_scale >= 1.0 {
+    if a[0].as_array().is_none() && !a[0].is_number() {
         return call.mistyped();
     }
+    if *scale <= 0.0 || *offset < 0.0 || *at_scale <= 0.0 || *at_scale >= 1.0 {
+        return call.caution(Code::QueryNumberOutOfRange);
+    }
     let one = |x: f64| shape(((x - origin).abs() - offset).max(0.0), *scale, *at_scale);
-    match &a[0] {
-        Value::Array(items) => {
-            let Some(items) = items.iter().map(Value::as_f64).collect::<Option<Vec<f64>>>() else {
-                return call.mistyped();
-            };
-            Ok(Value::array(items.into_iter().filter_map(|x| Value::finite(one(x))).collect()))
-        }
-        other => match other.as_f64() {
-            Some(x) => call.number(one(x)),
-            None => call.mistyped(),
-        },
+    match (a[0].as_f64(), vector(&a[0])) {
+        (Some(x), _) => number(one(x)),
+        (None, Some(items)) => Ok(Value::array(
+            items.into_iter().map(|x| Value::finite(one(x)).unwrap_or_default()).collect(),
+        )),
+        (None, None) => call.mistyped(),
     }
 }
 

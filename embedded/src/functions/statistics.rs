@@ -1,6 +1,7 @@
 //! Sums, extremes and spreads of lists; null items do not count.
 
 use super::Call;
+use super::call::number;
 use super::table::{Function, pure};
 use crate::error::{Code, Result};
 use crate::value::{Value, compare};
@@ -9,58 +10,34 @@ use crate::value::{Value, compare};
 pub(super) const TABLE: &[Function] = &[
     pure("MIN", 1, 1, |c, a| extreme(c, a, false), "smallest item"),
     pure("MAX", 1, 1, |c, a| extreme(c, a, true), "largest item"),
-    pure("SUM", 1, 1, |c, a| over(c, a, |n| Some(sum(n))), "sum of the items"),
-    pure(
-        "PRODUCT",
-        1,
-        1,
-        |c, a| over(c, a, |n| Some(n.iter().map(Value::to_f64).product())),
-        "product of the items",
-    ),
-    pure("AVERAGE", 1, 1, |c, a| over(c, a, mean), "arithmetic mean"),
-    pure("AVG", 1, 1, |c, a| over(c, a, mean), "arithmetic mean"),
-    pure("MEDIAN", 1, 1, |c, a| over(c, a, |n| percentile_of(n, 50.0, true)), "middle item"),
+    pure("SUM", 1, 1, |c, a| total(c, a, |n| n.iter().sum()), "sum of the items"),
+    pure("PRODUCT", 1, 1, |c, a| total(c, a, |n| n.iter().product()), "product of the items"),
+    pure("AVERAGE", 1, 1, average, "arithmetic mean"),
+    pure("AVG", 1, 1, average, "arithmetic mean"),
+    pure("MEDIAN", 1, 1, |c, a| spread(c, a, median), "middle item"),
     pure("PERCENTILE", 2, 3, percentile, "item below which a part of the list lies"),
-    pure(
-        "VARIANCE_POPULATION",
-        1,
-        1,
-        |c, a| over(c, a, |n| variance(n, 0)),
-        "mean squared deviation",
-    ),
-    pure("VARIANCE", 1, 1, |c, a| over(c, a, |n| variance(n, 0)), "mean squared deviation"),
-    pure(
-        "VARIANCE_SAMPLE",
-        1,
-        1,
-        |c, a| over(c, a, |n| variance(n, 1)),
-        "squared deviation of a sample",
-    ),
+    pure("VARIANCE_POPULATION", 1, 1, |c, a| spread(c, a, variance), "mean squared deviation"),
+    pure("VARIANCE", 1, 1, |c, a| spread(c, a, variance), "mean squared deviation"),
+    pure("VARIANCE_SAMPLE", 1, 1, |c, a| spread(c, a, sample), "squared deviation of a sample"),
     pure(
         "STDDEV_POPULATION",
         1,
         1,
-        |c, a| over(c, a, |n| variance(n, 0).map(f64::sqrt)),
+        |c, a| spread(c, a, |n| variance(n).map(f64::sqrt)),
         "standard deviation",
     ),
-    pure(
-        "STDDEV",
-        1,
-        1,
-        |c, a| over(c, a, |n| variance(n, 0).map(f64::sqrt)),
-        "standard deviation",
-    ),
+    pure("STDDEV", 1, 1, |c, a| spread(c, a, |n| variance(n).map(f64::sqrt)), "standard deviation"),
     pure(
         "STDDEV_SAMPLE",
         1,
         1,
-        |c, a| over(c, a, |n| variance(n, 1).map(f64::sqrt)),
+        |c, a| spread(c, a, |n| sample(n).map(f64::sqrt)),
         "deviation of a sample",
     ),
 ];
 
 fn extreme(call: &mut Call<'_>, a: &[Value], largest: bool) -> Result<Value> {
-    let Some(items) = a[0].as_array() else { return call.mistyped() };
+    let Some(items) = a[0].as_array() else { return call.no_list() };
     let items = items.iter().filter(|v| !v.is_null());
     let found = if largest {
         items.max_by(|x, y| compare(x, y))
@@ -70,83 +47,90 @@ fn extreme(call: &mut Call<'_>, a: &[Value], largest: bool) -> Result<Value> {
     Ok(found.cloned().unwrap_or_default())
 }
 
-/// Runs over the items that are not null; anything but numbers gives null and warning 1561.
-fn over(call: &mut Call<'_>, a: &[Value], run: fn(&[Value]) -> Option<f64>) -> Result<Value> {
-    let Some(items) = a[0].as_array() else { return call.mistyped() };
-    let numbers: Vec<Value> = items.iter().filter(|v| !v.is_null()).cloned().collect();
-    if !numbers.iter().all(Value::is_number) {
-        return call
-            .warn(Code::QueryInvalidArithmeticValue, Code::QueryInvalidArithmeticValue.text());
+/// The items that are not null; none if one of them is no number.
+fn numbers(items: &[Value]) -> Option<Vec<f64>> {
+    items.iter().filter(|v| !v.is_null()).map(Value::as_f64).collect()
+}
+
+/// Anything but numbers gives null without a word; what has no end counts as 0.
+fn total(call: &mut Call<'_>, a: &[Value], run: fn(&[f64]) -> f64) -> Result<Value> {
+    let Some(items) = a[0].as_array() else { return call.no_list() };
+    Ok(numbers(items).map_or(Value::Null, |n| Value::finite(run(&n)).unwrap_or(Value::Int(0))))
+}
+
+fn average(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    match a[0].as_array().and_then(numbers) {
+        Some(items) => number(items.iter().sum::<f64>() / items.len() as f64),
+        None => call.no_list(),
     }
-    match run(&numbers) {
-        Some(x) => call.number(x),
-        None => Ok(Value::Null),
+}
+
+/// Runs over the items in order; anything but numbers gives null and warning 1561.
+fn spread(call: &mut Call<'_>, a: &[Value], run: fn(&[f64]) -> Option<f64>) -> Result<Value> {
+    let Some(items) = a[0].as_array() else { return call.no_list() };
+    match numbers(items) {
+        Some(items) => run(&items).map_or(Ok(Value::Null), number),
+        None => call.caution(Code::QueryInvalidArithmeticValue),
     }
 }
 
-fn sum(numbers: &[Value]) -> f64 {
-    numbers.iter().map(Value::to_f64).sum()
-}
-
-fn mean(numbers: &[Value]) -> Option<f64> {
-    (!numbers.is_empty()).then(|| sum(numbers) / numbers.len() as f64)
-}
-
-/// `less` is 1 for a sample.
-fn variance(numbers: &[Value], less: usize) -> Option<f64> {
-    let mean = mean(numbers)?;
-    if numbers.len() <= less {
-        return None;
+/// Sum of the squared deviations from the mean, item by item (Welford's method, whose last digits the server shows).
+fn deviations(numbers: &[f64]) -> f64 {
+    let (mut mean, mut sum) = (0.0, 0.0);
+    for (at, x) in numbers.iter().enumerate() {
+        let delta = x - mean;
+        mean += delta / (at + 1) as f64;
+        sum += delta * (x - mean);
     }
-    let squares: f64 = numbers.iter().map(|v| (v.to_f64() - mean).powi(2)).sum();
-    Some(squares / (numbers.len() - less) as f64)
+    sum
 }
 
-fn percentile_of(numbers: &[Value], percent: f64, interpolate: bool) -> Option<f64> {
-    let mut line: Vec<f64> = numbers.iter().map(Value::to_f64).collect();
+fn variance(numbers: &[f64]) -> Option<f64> {
+    (!numbers.is_empty()).then(|| deviations(numbers) / numbers.len() as f64)
+}
+
+fn sample(numbers: &[f64]) -> Option<f64> {
+    (numbers.len() > 1).then(|| deviations(numbers) / (numbers.len() - 1) as f64)
+}
+
+fn line(numbers: &[f64]) -> Vec<f64> {
+    let mut line = numbers.to_vec();
     line.sort_by(f64::total_cmp);
-    let length = line.len() as f64;
-    if line.is_empty() {
-        return None;
-    }
-    if percent == 50.0 && interpolate {
-        let middle = line.len() / 2;
-        return Some(if line.len() % 2 == 1 {
-            line[middle]
-        } else {
-            f64::midpoint(line[middle - 1], line[middle])
-        });
-    }
-    if !interpolate {
-        let at = (percent / 100.0 * length).ceil() as usize;
-        return Some(line[at.clamp(1, line.len()) - 1]);
-    }
-    let at = percent * (length + 1.0) / 100.0;
-    let below = at.floor() as usize;
-    if below < 1 {
-        return Some(line[0]);
-    }
-    if below >= line.len() {
-        return line.last().copied();
-    }
-    Some(line[below - 1] + (at - at.floor()) * (line[below] - line[below - 1]))
+    line
 }
 
+fn median(numbers: &[f64]) -> Option<f64> {
+    let line = line(numbers);
+    let middle = line.len() / 2;
+    let upper = line.get(middle)?;
+    Some(if line.len() % 2 == 1 { *upper } else { (line[middle - 1] + upper) / 2.0 })
+}
+
+/// Nearest rank, or the line between neighbours, from 0 to 100 percent (as 3.12.6 and later have it).
 fn percentile(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let interpolate = a.get(2).and_then(Value::as_str) == Some("interpolation");
-    let (Some(items), Some(percent)) = (a[0].as_array(), a[1].as_f64()) else {
+    let Some(items) = a[0].as_array() else { return call.no_list() };
+    let Some(percent) = a[1].as_f64().filter(|p| (0.0..=100.0).contains(p)) else {
         return call.mistyped();
     };
-    if !(percent > 0.0 && percent <= 100.0) {
-        return call.mistyped();
-    }
-    let numbers: Vec<Value> = items.iter().filter(|v| !v.is_null()).cloned().collect();
-    if !numbers.iter().all(Value::is_number) {
-        return call
-            .warn(Code::QueryInvalidArithmeticValue, Code::QueryInvalidArithmeticValue.text());
-    }
-    match percentile_of(&numbers, percent, interpolate) {
-        Some(x) => call.number(x),
-        None => Ok(Value::Null),
-    }
+    let interpolate = match a.get(2).map(Value::as_str) {
+        None | Some(Some("rank")) => false,
+        Some(Some("interpolation")) => true,
+        Some(_) => return call.mistyped(),
+    };
+    let Some(items) = numbers(items) else {
+        return call.caution(Code::QueryInvalidArithmeticValue);
+    };
+    let line = line(&items);
+    let (Some(first), Some(last)) = (line.first(), line.last()) else { return Ok(Value::Null) };
+    let length = line.len() as f64;
+    let at = percent * (if interpolate { length + 1.0 } else { length }) / 100.0;
+    let below = if interpolate { at.floor() } else { at.ceil() };
+    number(if below >= length {
+        *last
+    } else if below <= 0.0 {
+        *first
+    } else {
+        let low = line[below as usize - 1];
+        if interpolate { (at - below) * (line[below as usize] - low) + low } else { low }
+    })
 }

@@ -1,7 +1,6 @@
 //! Text functions; positions and lengths count Unicode code points.
 
 use base64::Engine as _;
-use sha2::Digest;
 
 use super::Call;
 use super::table::{Function, MANY, live, pure};
@@ -32,10 +31,18 @@ pub(super) const TABLE: &[Function] = &[
     pure("STARTS_WITH", 2, 3, starts_with, "whether a text begins with another"),
     pure("FIND_FIRST", 2, 4, find_first, "first position of a text"),
     pure("FIND_LAST", 2, 4, find_last, "last position of a text"),
-    pure("SPLIT", 1, 3, split, "parts between separators"),
     pure("SUBSTITUTE", 2, 4, substitute, "with texts replaced"),
     pure("LIKE", 2, 3, like_function, "whether a pattern of % and _ matches"),
     pure("REPEAT", 2, 3, repeat, "the same text several times"),
+    pure("LEVENSHTEIN_MATCH", 3, 6, levenshtein_match, "whether two texts are near"),
+    pure("NGRAM_SIMILARITY", 3, 3, |c, a| ngrams(c, a, false), "part of the n-grams in a text"),
+    pure(
+        "NGRAM_POSITIONAL_SIMILARITY",
+        3,
+        3,
+        |c, a| ngrams(c, a, true),
+        "likeness of the n-grams of two texts",
+    ),
     pure("LEVENSHTEIN_DISTANCE", 2, 2, levenshtein, "edit distance with transpositions"),
     pure("JSON_STRINGIFY", 1, 1, |_, a| Ok(a[0].to_json().into()), "as JSON text"),
     pure("JSON_PARSE", 1, 1, json_parse, "a JSON text as a value"),
@@ -49,27 +56,14 @@ pub(super) const TABLE: &[Function] = &[
     pure("TO_HEX", 1, 1, |_, a| Ok(hex(a[0].to_text().as_bytes()).into()), "as hex digits"),
     pure("TO_CHAR", 1, 1, to_char, "the character of a code point"),
     pure("ENCODE_URI_COMPONENT", 1, 1, encode_uri, "percent-encoded"),
-    pure(
-        "SHA256",
-        1,
-        1,
-        |_, a| Ok(hex(&sha2::Sha256::digest(a[0].to_text().as_bytes())).into()),
-        "SHA-256 in hex",
-    ),
-    pure(
-        "SHA512",
-        1,
-        1,
-        |_, a| Ok(hex(&sha2::Sha512::digest(a[0].to_text().as_bytes())).into()),
-        "SHA-512 in hex",
-    ),
-    pure("FNV64", 1, 1, fnv64, "FNV-1A 64 in hex"),
     live("RANDOM_TOKEN", 1, 1, random_token, "random letters and digits"),
     live("UUID", 0, 0, |_, _| Ok(super::misc::uuid().into()), "a random UUID"),
 ];
 
 /// Longest text a function may make, in bytes.
 const TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Longest text REPEAT makes, in bytes (the server's limit).
+const REPEAT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Longest text LEVENSHTEIN_DISTANCE takes, in characters.
 const LEVENSHTEIN_CHARS_MAX: usize = 4096;
 /// Longest RANDOM_TOKEN (the server's limit).
@@ -80,7 +74,8 @@ pub(super) fn count(n: usize) -> Value {
     Value::from(n as u64)
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes as hex digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
@@ -116,16 +111,19 @@ fn substring(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     Ok(text.chars().skip(start).take(end - start).collect::<String>().into())
 }
 
+/// A part by bytes, widened by some characters on either side; null with a warning if it cuts a character.
 fn substring_bytes(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    if a.len() > 3 {
-        return Err(Error::unsupported("SUBSTRING_BYTES() with left or right"));
-    }
-    let text = a[0].to_text();
+    let Some(text) = a[0].as_str() else { return call.caution(Code::BadParameter) };
     let (start, end) = window(text.len(), a[1].to_i64(), a.get(2).map(Value::to_i64));
-    match text.get(start..end) {
-        Some(part) => Ok(part.into()),
-        None => call.mistyped(),
+    if !text.is_char_boundary(start) || !text.is_char_boundary(end) {
+        return call.caution(Code::BadParameter);
     }
+    let wider = |at: usize| usize::try_from(a.get(at).map_or(0, Value::to_i64)).unwrap_or(0);
+    let left = wider(3);
+    let right = if a.len() > 4 { wider(4) } else { left };
+    let before = text[..start].char_indices().rev().take(left).last().map_or(start, |(at, _)| at);
+    let behind: usize = text[end..].chars().take(right).map(char::len_utf8).sum();
+    Ok(text[before..end + behind].into())
 }
 
 fn left(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
@@ -140,12 +138,9 @@ fn right(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     Ok(text.chars().skip(skip).collect::<String>().into())
 }
 
-fn trimmed(a: &[Value], start: bool, end: bool) -> Value {
-    let text = a[0].to_text();
-    let chars = match a.get(1) {
-        Some(Value::String(s)) => s.to_string(),
-        _ => " \t\r\n".to_owned(),
-    };
+fn trimmed(text: &Value, chars: Option<&Value>, start: bool, end: bool) -> Value {
+    let text = text.to_text();
+    let chars = chars.map_or_else(|| " \t\r\n".into(), Value::to_text);
     let mut part: &str = &text;
     if start {
         part = part.trim_start_matches(|c| chars.contains(c));
@@ -158,26 +153,25 @@ fn trimmed(a: &[Value], start: bool, end: bool) -> Value {
 
 fn trim(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let kind = a.get(1).filter(|v| v.is_number()).map_or(0, Value::to_i64);
-    Ok(trimmed(a, kind != 2, kind != 1))
+    let chars = a.get(1).filter(|v| v.as_str().is_some());
+    Ok(trimmed(&a[0], chars, kind != 2, kind != 1))
 }
 
 fn ltrim(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    Ok(trimmed(a, true, false))
+    Ok(trimmed(&a[0], a.get(1), true, false))
 }
 
 fn rtrim(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    Ok(trimmed(a, false, true))
-}
-
-fn position(text: &str, byte: Option<usize>) -> Value {
-    byte.map_or(Value::Int(-1), |at| count(text[..at].chars().count()))
+    Ok(trimmed(&a[0], a.get(1), false, true))
 }
 
 fn contains(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let (text, search) = (a[0].to_text(), a[1].to_text());
     let found = if search.is_empty() { None } else { text.find(&*search) };
     if a.get(2).is_some_and(Value::is_true) {
-        return Ok(position(&text, found));
+        // The server goes there in steps of the width of the first character, so these are bytes, more or less.
+        let width = text.chars().next().map_or(1, char::len_utf8);
+        return Ok(found.map_or(Value::Int(-1), |at| count(at.next_multiple_of(width))));
     }
     Ok(Value::Bool(found.is_some()))
 }
@@ -209,44 +203,25 @@ fn searched(a: &[Value]) -> Option<(String, usize)> {
 
 fn find_first(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let Some((part, before)) = searched(a) else { return Ok(Value::Int(-1)) };
-    let at = part.find(&*a[1].to_text()).map(|at| count(before + part[..at].chars().count()));
+    let search = a[1].to_text();
+    if search.is_empty() {
+        return Ok(Value::Int(a.get(2).map_or(0, Value::to_i64)));
+    }
+    let at = part.find(&*search).map(|at| count(before + part[..at].chars().count()));
     Ok(at.unwrap_or(Value::Int(-1)))
 }
 
 fn find_last(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let Some((part, before)) = searched(a) else { return Ok(Value::Int(-1)) };
-    let at = part.rfind(&*a[1].to_text()).map(|at| count(before + part[..at].chars().count()));
+    let search = a[1].to_text();
+    if search.is_empty() {
+        return Ok(match a.get(3).filter(|v| !v.is_null()) {
+            Some(end) => Value::Int(end.to_i64().saturating_add(1)),
+            None => count(a[0].to_text().chars().count()),
+        });
+    }
+    let at = part.rfind(&*search).map(|at| count(before + part[..at].chars().count()));
     Ok(at.unwrap_or(Value::Int(-1)))
-}
-
-fn split(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let text = a[0].to_text();
-    let Some(separator) = a.get(1) else { return Ok(Value::array(vec![text.into_owned().into()])) };
-    let limit = match a.get(2) {
-        Some(v) if !v.is_null() => v.to_i64(),
-        _ => i64::MAX,
-    };
-    if limit < 0 {
-        return call.mistyped();
-    }
-    let separators: Vec<String> = match separator {
-        Value::Null => return Ok(Value::array(vec![text.into_owned().into()])),
-        Value::Array(items) => items.iter().map(|v| v.to_text().into_owned()).collect(),
-        other => vec![other.to_text().into_owned()],
-    };
-    let mut parts = Vec::new();
-    let mut rest: &str = &text;
-    if separators.iter().any(String::is_empty) {
-        parts = rest.chars().map(|c| Value::from(c.to_string())).collect();
-    } else {
-        while let Some((at, found)) = first_of(rest, separators.iter().map(String::as_str)) {
-            parts.push(Value::from(&rest[..at]));
-            rest = &rest[at + separators[found].len()..];
-        }
-        parts.push(Value::from(rest));
-    }
-    parts.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    Ok(Value::array(parts))
 }
 
 /// The earliest of several texts: byte position and which one.
@@ -258,27 +233,42 @@ fn first_of<'a>(text: &str, needles: impl Iterator<Item = &'a str>) -> Option<(u
         .min()
 }
 
-fn substitute(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let text = a[0].to_text();
-    let owned = |v: &Value| v.to_text().into_owned();
-    let (pairs, limit): (Vec<(String, String)>, Option<&Value>) = match (&a[1], a.get(2)) {
-        (Value::Object(map), limit) => {
-            (map.iter().map(|(k, v)| (k.to_string(), owned(v))).collect(), limit)
-        }
-        (Value::Array(from), Some(Value::Array(to))) => {
-            let to = |i: usize| to.get(i).map_or_else(String::new, owned);
-            (from.iter().enumerate().map(|(i, f)| (owned(f), to(i))).collect(), a.get(3))
-        }
-        (Value::Array(from), to) => {
-            let to = to.map_or_else(String::new, owned);
-            (from.iter().map(|f| (owned(f), to.clone())).collect(), a.get(3))
-        }
-        (from, to) => (vec![(owned(from), to.map_or_else(String::new, owned))], a.get(3)),
+/// What to look for and what to put there instead; none if a text is missing.
+fn replacements(a: &[Value]) -> Option<(Vec<(String, String)>, Option<&Value>)> {
+    let text = |v: &Value| v.as_str().map(str::to_owned);
+    let new = |v: &Value| if v.is_null() { Some(String::new()) } else { text(v) };
+    if let Value::Object(map) = &a[1] {
+        let pairs = map.iter().map(|(k, v)| Some((k.to_string(), new(v)?)));
+        return Some((pairs.collect::<Option<_>>()?, a.get(2)));
+    }
+    let from: Vec<String> = match &a[1] {
+        Value::Array(items) => items.iter().map(text).collect::<Option<_>>()?,
+        one => vec![text(one)?],
     };
-    let mut left = limit.filter(|v| !v.is_null()).map_or(i64::MAX, Value::to_i64);
+    let to: Vec<String> = match a.get(2) {
+        None => Vec::new(),
+        Some(Value::Array(items)) => items.iter().map(new).collect::<Option<_>>()?,
+        Some(Value::String(one)) => vec![one.to_string(); from.len()],
+        Some(_) => return None,
+    };
+    let to = to.into_iter().chain(std::iter::repeat(String::new()));
+    Some((from.into_iter().zip(to).collect(), a.get(3)))
+}
+
+fn substitute(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    if a.len() > 3 && a[1].as_object().is_some() {
+        let text = "invalid number of arguments for function 'SUBSTITUTE()', expected number of arguments: minimum: 2, maximum: 4";
+        return call.warn(Code::QueryFunctionArgumentNumberMismatch, text);
+    }
+    let Some((pairs, limit)) = replacements(a) else { return call.mistyped() };
+    let text = a[0].to_text();
+    let mut left = match limit.map_or(-1, Value::to_i64) {
+        few if few < -1 => 0,
+        limit => limit,
+    };
     let mut out = String::new();
     let mut rest: &str = &text;
-    while left > 0 {
+    while left != 0 {
         let Some((at, which)) = first_of(rest, pairs.iter().map(|(from, _)| from.as_str())) else {
             break;
         };
@@ -310,8 +300,9 @@ pub fn like(text: &str, pattern: &str, ignore_case: bool) -> bool {
         parts.push(match c {
             '%' => Part::Any,
             '_' => Part::One,
-            '\\' => match chars.next_if(|n| matches!(n, '%' | '_' | '\\')) {
+            '\\' => match chars.next_if(|n| "%_\\?+[(){}^$|.*".contains(*n)) {
                 Some(escaped) => Part::Is(escaped),
+                None if chars.peek().is_none() => continue,
                 None => Part::Is('\\'),
             },
             other => Part::Is(other),
@@ -348,19 +339,29 @@ fn repeat(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let Ok(times) = usize::try_from(a[1].to_i64()) else { return call.mistyped() };
     let (text, separator) =
         (a[0].to_text(), a.get(2).map_or_else(Default::default, Value::to_text));
-    if (text.len() + separator.len()).saturating_mul(times) > TEXT_BYTES_MAX
-        || times > TEXT_BYTES_MAX
+    let length = text.len().saturating_mul(times);
+    if (length + separator.len()).max(separator.len().saturating_mul(times)) > REPEAT_BYTES_MAX
+        || times > REPEAT_BYTES_MAX
     {
-        return Err(Error::of(Code::ResourceLimit));
+        let text = "Output string of AQL REPEAT function was limited to 16MB.";
+        return call.explain(Code::ResourceLimit, text);
     }
     Ok(vec![&*text; times].join(&separator).into())
 }
 
 fn levenshtein(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let left: Vec<char> = a[0].to_text().chars().collect();
-    let right: Vec<char> = a[1].to_text().chars().collect();
+    match distance(&a[0].to_text(), &a[1].to_text(), true) {
+        Some(distance) => Ok(count(distance)),
+        None => call.mistyped(),
+    }
+}
+
+/// Edits from one text to another; none for texts too long.
+fn distance(left: &str, right: &str, transpositions: bool) -> Option<usize> {
+    let left: Vec<char> = left.chars().collect();
+    let right: Vec<char> = right.chars().collect();
     if left.len().max(right.len()) > LEVENSHTEIN_CHARS_MAX {
-        return call.mistyped();
+        return None;
     }
     let width = right.len() + 1;
     let mut before: Vec<usize> = vec![0; width];
@@ -370,15 +371,86 @@ fn levenshtein(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
         for j in 1..width {
             let differs = usize::from(left[i - 1] != right[j - 1]);
             row[j] = (above[j] + 1).min(row[j - 1] + 1).min(above[j - 1] + differs);
-            let swapped =
-                i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1];
+            let swapped = transpositions
+                && i > 1
+                && j > 1
+                && left[i - 1] == right[j - 2]
+                && left[i - 2] == right[j - 1];
             if swapped {
                 row[j] = row[j].min(before[j - 2] + 1);
             }
         }
         before = std::mem::replace(&mut above, row);
     }
-    Ok(count(above[right.len()]))
+    Some(above[right.len()])
+}
+
+/// Largest distance that LEVENSHTEIN_MATCH takes without transpositions (the server's limit).
+const MATCH_DISTANCE_MAX: i64 = 4;
+
+/// `LEVENSHTEIN_MATCH(text, target, distance, transpositions, …)` outside of SEARCH.
+fn levenshtein_match(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+    let transpositions = match a.get(3) {
+        None => true,
+        Some(Value::Bool(flag)) => *flag,
+        Some(_) => return call.mistyped(),
+    };
+    let most = a[2].to_i64();
+    if !a[2].is_number() || most < 0 || !transpositions && most > MATCH_DISTANCE_MAX {
+        return call.mistyped();
+    }
+    let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+    match distance(&text(&a[0]), &text(&a[1]), transpositions) {
+        Some(distance) => Ok(Value::Bool(distance as i64 <= most)),
+        None => call.mistyped(),
+    }
+}
+
+/// Largest product of the lengths of two texts whose n-grams are compared.
+const NGRAM_PAIRS_MAX: usize = 64 << 20;
+
+/// Similarity of two texts by their n-grams (G. Kondrak, "N-gram similarity and distance"), in single precision.
+/// `positional`: n-grams may be alike in part, and the longer text counts; else the target counts.
+fn ngrams(call: &mut Call<'_>, a: &[Value], positional: bool) -> Result<Value> {
+    let (Some(text), Some(target), true) = (a[0].as_str(), a[1].as_str(), a[2].is_number()) else {
+        return call.mistyped();
+    };
+    let Some(size) = usize::try_from(a[2].to_i64()).ok().filter(|size| *size > 0) else {
+        return call.explain(Code::BadParameter, "Invalid ngram size. Should be 1 or greater");
+    };
+    let mut text: Vec<char> = text.chars().collect();
+    let mut target: Vec<char> = target.chars().collect();
+    if positional && target.len() > text.len() {
+        std::mem::swap(&mut text, &mut target);
+    }
+    if text.len().saturating_mul(target.len()) > NGRAM_PAIRS_MAX {
+        return Err(Error::of(Code::ResourceLimit));
+    }
+    let alike = |x: &[char], y: &[char]| x.iter().zip(y).filter(|(x, y)| x == y).count() as f32;
+    let found = if text.len().min(target.len()) < size {
+        match (positional, text.is_empty()) {
+            (true, true) => 1.0,
+            (true, false) => alike(&text, &target) / text.len() as f32,
+            (false, _) => f32::from(u8::from(text == target)),
+        }
+    } else {
+        let mut best = vec![0_f32; text.len() - size + 2];
+        let mut corner = 0.0;
+        for one in target.windows(size) {
+            for (at, other) in text.windows(size).enumerate() {
+                let same = match alike(one, other) {
+                    part if positional => part / size as f32,
+                    part => f32::from(u8::from(part as usize == size)),
+                };
+                let above = best[at + 1];
+                best[at + 1] = best[at].max(above).max(corner + same);
+                corner = above;
+            }
+        }
+        let all = if positional { text.len() } else { target.len() } - size + 1;
+        best.last().map_or(0.0, |last| last / all as f32)
+    };
+    super::call::number(f64::from(found))
 }
 
 fn json_parse(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
@@ -391,8 +463,8 @@ fn json_parse(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
 
 fn to_char(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     match u32::try_from(a[0].to_i64()).ok().and_then(char::from_u32) {
-        Some(c) => Ok(c.to_string().into()),
-        None => call.mistyped(),
+        Some(c) if a[0].is_number() => Ok(c.to_string().into()),
+        _ => call.mistyped(),
     }
 }
 
@@ -408,19 +480,11 @@ fn encode_uri(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     Ok(out.into())
 }
 
-fn fnv64(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for byte in a[0].to_text().bytes() {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    Ok(format!("{hash:X}").into())
-}
-
 fn random_token(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     let length = a[0].to_i64();
     if !(0..=TOKEN_CHARS_MAX).contains(&length) {
-        return call.mistyped();
+        return Err(call.fails());
     }
     let token = (0..length)
         .map(|_| char::from(LETTERS[(super::misc::random() % LETTERS.len() as u64) as usize]));

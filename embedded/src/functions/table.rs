@@ -3,8 +3,11 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use super::{Call, array, date, document, misc, numeric, statistics, string, type_check};
-use crate::error::Result;
+use super::{
+    Call, array, bits, date, document, geo, hash, misc, numeric, regex, statistics, string,
+    type_check,
+};
+use crate::error::{Code, Error, Result};
 use crate::value::Value;
 
 /// One function of the table.
@@ -54,9 +57,13 @@ pub(super) const fn live(
 /// All rooms' tables.
 const TABLES: &[&[Function]] = &[
     string::TABLE,
+    regex::TABLE,
+    hash::TABLE,
     array::TABLE,
     document::TABLE,
     numeric::TABLE,
+    bits::TABLE,
+    geo::TABLE,
     statistics::TABLE,
     date::TABLE,
     type_check::TABLE,
@@ -65,58 +72,44 @@ const TABLES: &[&[Function]] = &[
 
 /// Functions of the server that this engine refuses by name (501/9) instead of calling them unknown.
 const REFUSED: &[&str] = &[
-    "LEVENSHTEIN_MATCH",
     "NGRAM_MATCH",
-    "NGRAM_SIMILARITY",
-    "NGRAM_POSITIONAL_SIMILARITY",
     "OFFSET_INFO",
-    "MINHASH",
-    "MINHASH_COUNT",
-    "MINHASH_ERROR",
     "MINHASH_MATCH",
-    "GEO_POINT",
-    "GEO_MULTIPOINT",
-    "GEO_POLYGON",
-    "GEO_MULTIPOLYGON",
-    "GEO_LINESTRING",
-    "GEO_MULTILINESTRING",
-    "GEO_DISTANCE",
-    "GEO_CONTAINS",
-    "GEO_INTERSECTS",
-    "GEO_EQUALS",
-    "GEO_AREA",
-    "GEO_IN_RANGE",
-    "DISTANCE",
-    "IS_IN_POLYGON",
     "NEAR",
     "WITHIN",
     "WITHIN_RECTANGLE",
     "FULLTEXT",
-    "REGEX_TEST",
-    "REGEX_MATCHES",
-    "REGEX_SPLIT",
-    "REGEX_REPLACE",
-    "MD5",
-    "SHA1",
-    "CRC32",
-    "HASH",
-    "SOUNDEX",
-    "CALL",
-    "APPLY",
     "V8",
+];
+
+/// Functions that the host answers; the plan has them, not the table.
+pub(super) const DATA: &[&str] = &[
+    "COLLECTION_COUNT",
+    "COLLECTIONS",
+    "CURRENT_DATABASE",
+    "CURRENT_USER",
+    "DOCUMENT",
     "SCHEMA_GET",
     "SCHEMA_VALIDATE",
-    "DATE_UTCTOLOCAL",
-    "DATE_LOCALTOUTC",
-    "DATE_TIMEZONE",
-    "DATE_TIMEZONES",
-    "EDGES",
-    "NEIGHBORS",
     "SHARD_ID",
-    "DECODE_REV",
-    "COLLECTIONS",
-    "IS_SAME_COLLECTION",
+    "SLEEP",
+    "TOKENS",
 ];
+
+/// Most arguments of a call, as the server tells it.
+const ARGUMENTS_MAX: usize = 65_536;
+
+/// Error 1541 unless a number of arguments is within bounds.
+pub fn arity(name: &str, given: usize, min: usize, max: usize) -> Result<()> {
+    if (min..=max).contains(&given) {
+        return Ok(());
+    }
+    let most = max.min(ARGUMENTS_MAX);
+    let message = format!(
+        "invalid number of arguments for function '{name}()', expected number of arguments: minimum: {min}, maximum: {most}"
+    );
+    Err(Error::new(Code::QueryFunctionArgumentNumberMismatch, message))
+}
 
 /// The function of this name (in capitals).
 pub fn function(name: &str) -> Option<&'static Function> {

@@ -47,7 +47,7 @@ pub(super) const TABLE: &[Function] = &[
     pure("IPV4_FROM_NUMBER", 1, 1, ipv4_from_number, "a number as an IPv4 address"),
     pure("TYPENAME", 1, 1, |_, a| Ok(a[0].type_name().into()), "name of the type"),
     pure("TO_BOOL", 1, 1, |_, a| Ok(Value::Bool(a[0].is_true())), "as true or false"),
-    pure("TO_NUMBER", 1, 1, |_, a| Ok(a[0].to_number().unwrap_or(Value::Int(0))), "as a number"),
+    pure("TO_NUMBER", 1, 1, |_, a| super::call::number(a[0].to_f64()), "as a number"),
     pure("TO_STRING", 1, 1, |_, a| Ok(text(&a[0])), "as a text"),
     pure("TO_ARRAY", 1, 1, |_, a| Ok(to_array(&a[0])), "as a list"),
     pure("TO_LIST", 1, 1, |_, a| Ok(to_array(&a[0])), "as a list"),

@@ -56,6 +56,7 @@ pub(super) fn new_collection(body: &Value) -> Result<Collection> {
         validation: validation(&body.attribute("schema"))?,
         computed_values: computed_values(&body.attribute("computedValues"))?,
         cache_enabled: flag(body, "cacheEnabled")?.unwrap_or(false),
+        sharding: None,
         indexes: Vec::new(),
     })
 }
@@ -138,12 +139,7 @@ fn validation(given: &Value) -> Result<Option<Validation>> {
 /// `schema` as it is answered.
 pub(super) fn schema_of(collection: &Collection) -> Value {
     let Some(validation) = &collection.validation else { return Value::Null };
-    let level = match validation.level {
-        ValidationLevel::None => "none",
-        ValidationLevel::New => "new",
-        ValidationLevel::Moderate => "moderate",
-        ValidationLevel::Strict => "strict",
-    };
+    let level = validation.level.name();
     object! {
         "level" => level,
         "message" => validation.message.as_str(),
@@ -152,7 +148,7 @@ pub(super) fn schema_of(collection: &Collection) -> Value {
     }
 }
 
-/// `keyOptions` as it is answered, with the last numeric key.
+/// `keyOptions` as it is answered; `last` is the last number that became a key since the start.
 pub(super) fn key_options_of(collection: &Collection, last: u64) -> Value {
     let options = &collection.key_options;
     let allow = options.allow_user_keys;

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use crate::error::{Code, Error, Result};
-use crate::schema::Collection;
+use crate::schema::{Collection, IndexKind};
 use crate::txn::Transaction;
 use crate::value::{Object, Value, write_json};
 
@@ -17,7 +17,7 @@ use super::reply::{Reply, object};
 pub(super) fn count(call: &Call<'_>, name: &str) -> Result<Reply> {
     let collection = call.permitted(name, Level::Read)?;
     let count = call.reading(&collection)?.count(&collection)?;
-    let body = properties_of(call, &collection, &object! { "count" => count });
+    let body = properties_of(call, &collection, &object! { "count" => count })?;
     Ok(located(call, Reply::ok(200, body)))
 }
 
@@ -26,16 +26,34 @@ pub(super) fn figures(call: &Call<'_>, name: &str) -> Result<Reply> {
     let collection = call.permitted(name, Level::Read)?;
     let count = call.reading(&collection)?.count(&collection)?;
     let indexes = object! { "count" => collection.indexes.len() as u64, "size" => 0_i64 };
-    let figures = object! {
+    let mut figures = object! {
         "indexes" => indexes,
         "documentsSize" => 0_i64,
         "cacheInUse" => false,
         "cacheSize" => 0_i64,
         "cacheUsage" => 0_i64,
     };
+    if call.request.flag("details") == Some(true) {
+        figures = with_engine(&figures, &collection, count);
+    }
     let body =
-        properties_of(call, &collection, &object! { "figures" => figures, "count" => count });
+        properties_of(call, &collection, &object! { "figures" => figures, "count" => count })?;
     Ok(located(call, Reply::ok(200, body)))
+}
+
+/// `details=true`: what the engine holds for the collection, index by index.
+fn with_engine(figures: &Value, collection: &Collection, count: u64) -> Value {
+    let indexes = collection.indexes.iter().map(|index| {
+        let kind = index.definition.text_of("type").unwrap_or(match index.kind {
+            IndexKind::Primary => "primary",
+            _ => "edge",
+        });
+        object! { "type" => kind, "id" => index.id, "count" => count }
+    });
+    let indexes: Vec<Value> = indexes.collect();
+    let mut all: Object = figures.as_object().cloned().unwrap_or_default();
+    all.insert("engine", object! { "documents" => count, "indexes" => indexes });
+    Value::object(all)
 }
 
 /// Hands every document to `each`.
@@ -68,7 +86,7 @@ pub(super) fn revision(call: &Call<'_>, name: &str) -> Result<Reply> {
     let mut rev = String::new();
     scan(&*call.reading(&collection)?, &collection, |document| newest(&mut rev, document))?;
     let rev = if rev.is_empty() { "0".to_owned() } else { rev };
-    let body = properties_of(call, &collection, &object! { "revision" => rev });
+    let body = properties_of(call, &collection, &object! { "revision" => rev })?;
     Ok(located(call, Reply::ok(200, body)))
 }
 

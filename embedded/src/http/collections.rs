@@ -6,12 +6,13 @@ use crate::value::{Object, Value};
 
 use super::auth::Level;
 use super::call::Call;
+use super::cluster;
 use super::collection_body as body;
 use super::reply::{Reply, object};
 use super::request::percent_encode;
 
 /// The short form of a collection.
-fn brief_of(collection: &Collection) -> Value {
+pub(super) fn brief_of(collection: &Collection) -> Value {
     object! {
         "id" => collection.id.to_string(),
         "name" => collection.name.as_str(),
@@ -32,11 +33,19 @@ pub(super) fn kind_number(kind: CollectionKind) -> i64 {
 
 /// `globallyUniqueId`.
 pub(super) fn unique_id(collection: &Collection) -> String {
-    if collection.is_system { collection.name.clone() } else { format!("h0/{}", collection.id) }
+    match &collection.sharding {
+        _ if collection.is_system => collection.name.clone(),
+        Some(_) => format!("c{}/", collection.id),
+        None => format!("h0/{}", collection.id),
+    }
 }
 
 /// The long form; `more` are attributes that only some answers have.
-pub(super) fn properties_of(call: &Call<'_>, collection: &Collection, more: &Value) -> Value {
+pub(super) fn properties_of(
+    call: &Call<'_>,
+    collection: &Collection,
+    more: &Value,
+) -> Result<Value> {
     let mut all = Object::with_capacity(24);
     if let Some(more) = more.as_object() {
         for (name, value) in more.iter() {
@@ -60,7 +69,7 @@ pub(super) fn properties_of(call: &Call<'_>, collection: &Collection, more: &Val
         "isSystem" => collection.is_system,
         "internalValidatorType" => 0_i64,
         "globallyUniqueId" => unique_id(collection),
-        "keyOptions" => body::key_options_of(collection, call.engine().last_key(collection.id)),
+        "keyOptions" => body::key_options_of(collection, call.engine().last_key(collection.id)?),
         "computedValues" => collection.computed_values.clone(),
         "objectId" => collection.id.to_string(),
     };
@@ -69,7 +78,8 @@ pub(super) fn properties_of(call: &Call<'_>, collection: &Collection, more: &Val
             all.insert(name.clone(), value.clone());
         }
     }
-    Value::object(all)
+    cluster::show(collection, &mut all);
+    Ok(Value::object(all))
 }
 
 /// An answer below a collection carries where it was asked, as the server's does.
@@ -95,12 +105,13 @@ pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
 pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     call.need_database(Level::Write)?;
     let given = Value::object(call.request.object()?);
-    let collection = body::new_collection(&given)?;
+    let mut collection = body::new_collection(&given)?;
+    collection.sharding = cluster::sharding(call, &given)?;
     if call.database.views.contains_key(&collection.name) {
         return Err(Error::of(Code::DuplicateName));
     }
     let made = call.engine().create_collection(call.db(), collection)?;
-    Ok(Reply::ok(200, properties_of(call, &made, &Value::Null)))
+    Ok(Reply::ok(200, properties_of(call, &made, &Value::Null)?))
 }
 
 /// `GET /_api/collection/C`
@@ -112,7 +123,7 @@ pub(super) fn brief(call: &Call<'_>, name: &str) -> Result<Reply> {
 /// `GET /_api/collection/C/properties`
 pub(super) fn properties(call: &Call<'_>, name: &str) -> Result<Reply> {
     let collection = call.permitted(name, Level::Read)?;
-    Ok(located(call, Reply::ok(200, properties_of(call, &collection, &Value::Null))))
+    Ok(located(call, Reply::ok(200, properties_of(call, &collection, &Value::Null)?)))
 }
 
 /// `PUT /_api/collection/C/properties`
@@ -122,13 +133,15 @@ pub(super) fn change(call: &Call<'_>, name: &str) -> Result<Reply> {
     let given = Value::object(call.request.object()?);
     let changed =
         call.engine().change_collection(call.db(), &collection.name, &mut |collection| {
+            cluster::change(collection, &given)?;
             body::change(collection, &given)
         })?;
-    Ok(located(call, Reply::ok(200, properties_of(call, &changed, &Value::Null))))
+    Ok(located(call, Reply::ok(200, properties_of(call, &changed, &Value::Null)?)))
 }
 
 /// `PUT /_api/collection/C/rename`
 pub(super) fn rename(call: &Call<'_>, name: &str) -> Result<Reply> {
+    cluster::need_single(call, "renaming a collection")?;
     call.need_database(Level::Write)?;
     let collection = call.permitted(name, Level::Write)?;
     let given = Value::object(call.request.object()?);

@@ -203,8 +203,9 @@ fn put(call: &Call<'_>, graph: &Graph) -> Result<()> {
 
 fn make_collection(call: &Call<'_>, name: &str, kind: CollectionKind) -> Result<()> {
     let number = if kind == CollectionKind::Edge { 3_i64 } else { 2 };
-    let collection =
-        collection_body::new_collection(&object! { "name" => name, "type" => number })?;
+    let given = object! { "name" => name, "type" => number };
+    let mut collection = collection_body::new_collection(&given)?;
+    collection.sharding = super::cluster::sharding(call, &given)?;
     match call.engine().create_collection(call.db(), collection) {
         // A collection that is both an edge and a vertex collection, or one that somebody else made just now.
         Err(error) if error.code == Code::DuplicateName => Ok(()),

@@ -1,5 +1,6 @@
 //! Index definitions out of request bodies, with ArangoDB's defaults filled in.
 
+use crate::compat::Release;
 use crate::error::{Code, Error, Result};
 use crate::limits::NAME_BYTES_MAX;
 use crate::schema::{Index, IndexKind};
@@ -15,14 +16,14 @@ pub(super) fn bad(message: impl Into<String>) -> Error {
 }
 
 /// A new index as `POST /_api/index` asks for it; its number and a missing name are given later.
-pub(super) fn index(body: &Value, vector_index: bool) -> Result<Index> {
+pub(super) fn index(body: &Value, vector_index: bool, release: Release) -> Result<Index> {
     let kind = body.text_of("type").ok_or_else(|| bad("invalid index type"))?;
     match kind {
         // The old names of the sorted index do the same.
         "persistent" | "hash" | "skiplist" => persistent(body, kind),
         "ttl" => ttl(body),
-        "inverted" => inverted(body),
-        "vector" => vector_body::index(body, vector_index),
+        "inverted" => inverted(body, release),
+        "vector" => vector_body::index(body, vector_index, release),
         "geo" | "fulltext" => listed_only(body, kind),
         "mdi" | "mdi-prefixed" | "zkd" => multi_dimensional(body, kind),
         "primary" | "edge" => Err(bad(format!("an index of type {kind} cannot be created"))),
@@ -213,7 +214,7 @@ fn listed_only(body: &Value, kind: &str) -> Result<Index> {
     build(body, IndexKind::DefinitionOnly(kind.to_owned()), Vec::new(), false, true, definition)
 }
 
-fn inverted(body: &Value) -> Result<Index> {
+fn inverted(body: &Value, release: Release) -> Result<Index> {
     let list = body.attribute("fields");
     let list = list.as_array().filter(|list| {
         !list.is_empty() || matches!(body.attribute("includeAllFields"), Value::Bool(true))
@@ -229,8 +230,8 @@ fn inverted(body: &Value) -> Result<Index> {
         "analyzer" => or("analyzer", "identity".into()),
         "cleanupIntervalStep" => or("cleanupIntervalStep", Value::Int(2)),
         "commitIntervalMsec" => or("commitIntervalMsec", Value::Int(1000)),
-        "consolidationIntervalMsec" => or("consolidationIntervalMsec", Value::Int(5000)),
-        "consolidationPolicy" => or("consolidationPolicy", super::views::consolidation_policy()),
+        "consolidationIntervalMsec" => or("consolidationIntervalMsec", Value::Int(release.consolidation_interval_ms())),
+        "consolidationPolicy" => or("consolidationPolicy", super::views::consolidation_policy(release)),
         "features" => or("features", vec![Value::from("frequency"), Value::from("norm")].into()),
         "fields" => fields,
         "includeAllFields" => flag(body, "includeAllFields", false)?,
@@ -294,7 +295,8 @@ mod tests {
         ];
         for (text, expected) in table {
             let body = parse(text.as_bytes()).expect(text);
-            let num = index(&body, false).map_or_else(|error| error.code.num(), |_| 0);
+            let num =
+                index(&body, false, Release::LATEST).map_or_else(|error| error.code.num(), |_| 0);
             assert_eq!(num, expected, "{text}");
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::compat::{Consolidation, Release};
 use crate::error::{Code, Error, Result};
 use crate::schema::{Collection, IndexKind, View};
 use crate::value::{Object, Value};
@@ -33,23 +34,37 @@ pub(super) enum Change {
     Replace,
 }
 
-/// `consolidationPolicy` of 3.12.10.
-pub(super) fn consolidation_policy() -> Value {
-    object! {
-        "type" => "tier",
-        "segmentsBytesMax" => 8_589_934_592_i64,
-        "maxSkewThreshold" => Value::Double(0.4),
-        "minDeletionRatio" => Value::Double(0.5),
+/// `consolidationPolicy` of a release.
+pub(super) fn consolidation_policy(release: Release) -> Value {
+    let segments = |min: i64, max: i64, bytes_max: i64, bytes_floor: i64| {
+        object! {
+            "type" => "tier",
+            "segmentsMin" => min,
+            "segmentsMax" => max,
+            "segmentsBytesMax" => bytes_max,
+            "segmentsBytesFloor" => bytes_floor,
+            "minScore" => 0_i64,
+        }
+    };
+    match release.consolidation() {
+        Consolidation::Segments => segments(1, 10, 5 << 30, 2 << 20),
+        Consolidation::ManySegments => segments(50, 200, 8 << 30, 24 << 20),
+        Consolidation::Skew => object! {
+            "type" => "tier",
+            "segmentsBytesMax" => 8_589_934_592_i64,
+            "maxSkewThreshold" => Value::Double(0.4),
+            "minDeletionRatio" => Value::Double(0.5),
+        },
     }
 }
 
-fn defaults() -> Value {
+fn defaults(release: Release) -> Value {
     let none = || Value::array(Vec::new());
     object! {
         "cleanupIntervalStep" => 2_i64,
         "commitIntervalMsec" => 1000_i64,
-        "consolidationIntervalMsec" => 5000_i64,
-        "consolidationPolicy" => consolidation_policy(),
+        "consolidationIntervalMsec" => release.consolidation_interval_ms(),
+        "consolidationPolicy" => consolidation_policy(release),
         "optimizeTopK" => none(),
         "primarySort" => none(),
         "primarySortCompression" => "lz4",
@@ -142,7 +157,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     }
     let kind = body.text_of("type").unwrap_or_default();
     let properties = match kind {
-        "arangosearch" => arangosearch(call, &defaults(), &body, true)?,
+        "arangosearch" => arangosearch(call, &defaults(call.database.release), &body, true)?,
         "search-alias" => object! { "indexes" => alias(call, &[], &body)? },
         _ => return Err(bad("'type' must be arangosearch or search-alias")),
     };
@@ -164,7 +179,7 @@ pub(super) fn change(call: &Call<'_>, name: &str, change: Change) -> Result<Repl
     } else {
         let base = match change {
             Change::Patch => view.properties.clone(),
-            Change::Replace => with_immutable(&view.properties),
+            Change::Replace => with_immutable(&view.properties, call.database.release),
         };
         arangosearch(call, &base, &body, false)?
     };
@@ -174,8 +189,8 @@ pub(super) fn change(call: &Call<'_>, name: &str, change: Change) -> Result<Repl
 }
 
 /// The defaults, but what cannot change as it is.
-fn with_immutable(current: &Value) -> Value {
-    let all = defaults();
+fn with_immutable(current: &Value, release: Release) -> Value {
+    let all = defaults(release);
     let all = all.as_object().into_iter().flat_map(Object::iter).map(|(name, default)| {
         let value =
             if IMMUTABLE.contains(&&**name) { current.attribute(name) } else { default.clone() };
@@ -296,6 +311,7 @@ fn need_inverted(collection: &Collection, index: &str) -> Result<()> {
 
 /// `PUT /_api/view/V/rename`: the new name stands before the old one goes.
 pub(super) fn rename(call: &Call<'_>, name: &str) -> Result<Reply> {
+    super::cluster::need_single(call, "renaming a view")?;
     call.need_database(Level::Write)?;
     let mut view = View::clone(&*find(call, name)?);
     let body = Value::object(call.request.object()?);

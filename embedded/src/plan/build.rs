@@ -1,13 +1,18 @@
 //! Statements: each becomes one node or a few, in the order of the text.
 
+use super::compile::unknown_function;
 use super::near;
 use super::node::{Aggregate, Collect, Into, Node, Pipeline, Plan, Write, WriteKind};
 use super::rules;
 use super::scope::Builder;
 use crate::error::{Code, Error, Result};
 use crate::expr::{Expr, Register};
+use crate::functions::{function, refused};
 use crate::schema::Database;
-use crate::syntax::{self, Binary, Body, Key, Name, Source, Statement};
+use crate::syntax::{
+    self, Binary, Body, Key, Mentions, Name, Pattern, SortDirection, Source, Statement,
+};
+use crate::txn::OverwriteMode;
 use crate::value::{Object, Value};
 
 /// Nodes of one query (rows are pushed through them on the stack).
@@ -41,7 +46,7 @@ impl Builder<'_> {
     pub(super) fn body(&mut self, body: &Body) -> Result<Pipeline> {
         let seen = self.variables.len();
         let outer = std::mem::replace(&mut self.level, seen);
-        near::check_text(body)?;
+        near::check_text(body, self.database.release)?;
         let mut nodes = Vec::new();
         for statement in &body.statements {
             self.statement(statement, &mut nodes)?;
@@ -63,7 +68,7 @@ impl Builder<'_> {
                 let node = self.traversal(traversal)?;
                 nodes.push(node);
             }
-            Statement::Window(_) => return Err(Error::unsupported("WINDOW")),
+            Statement::Window(window) => self.window(window, nodes)?,
             Statement::Filter(condition) => {
                 let condition = self.expression(condition)?;
                 conjuncts(condition, nodes);
@@ -77,10 +82,19 @@ impl Builder<'_> {
                     nodes.push(Node::Calculation { value, out });
                 }
             }
+            Statement::Destructure { pattern, value } => {
+                let mut value = self.expression(value)?;
+                if !is_cheap(&value) {
+                    let out = self.register("")?;
+                    nodes.push(Node::Calculation { value, out });
+                    value = Expr::Register(out);
+                }
+                self.destructure(pattern, value)?;
+            }
             Statement::Sort(keys) => {
                 let keys: Vec<(Expr, bool)> = keys
                     .iter()
-                    .map(|(key, descending)| Ok((self.expression(key)?, *descending)))
+                    .map(|(key, direction)| Ok((self.expression(key)?, self.descends(direction)?)))
                     .collect::<Result<_>>()?;
                 let keys: Vec<_> =
                     keys.into_iter().filter(|(key, _)| !matches!(key, Expr::Const(_))).collect();
@@ -156,7 +170,7 @@ impl Builder<'_> {
                 return Err(Error::new(Code::QueryParse, message));
             }
             self.read(collection)?;
-            let out = self.declare_new(variable)?;
+            let out = self.declare_item(variable)?;
             return Ok(Node::EnumerateCollection { collection, out, hint });
         }
         if search.is_some() {
@@ -164,7 +178,7 @@ impl Builder<'_> {
             return Err(Error::new(Code::QueryParse, message));
         }
         let source = self.expression(source)?;
-        let out = self.declare_new(variable)?;
+        let out = self.declare_item(variable)?;
         Ok(Node::EnumerateList { source, out })
     }
 
@@ -173,9 +187,45 @@ impl Builder<'_> {
         if compiled.is_free() {
             return Ok(compiled);
         }
-        let message =
-            format!("syntax error, LIMIT needs a number known at compile time, not {expr}");
-        Err(Error::new(Code::QueryParse, message))
+        let message = "LIMIT offset/count values must be constant numeric values";
+        Err(Error::new(Code::QueryNumberOutOfRange, message))
+    }
+
+    fn descends(&mut self, direction: &SortDirection) -> Result<bool> {
+        let given = match direction {
+            SortDirection::Ascending => return Ok(false),
+            SortDirection::Descending => return Ok(true),
+            SortDirection::Given(value) => self.constant(value)?,
+        };
+        Ok(match given {
+            Expr::Const(Value::String(word)) if word.eq_ignore_ascii_case("asc") => false,
+            Expr::Const(Value::String(word)) if word.eq_ignore_ascii_case("desc") => true,
+            Expr::Const(value) => !value.is_true(),
+            _ => false,
+        })
+    }
+
+    /// Variables for the parts of a value; they are read where it lies.
+    fn destructure(&mut self, pattern: &Pattern, value: Expr) -> Result<()> {
+        match pattern {
+            Pattern::Hole => {}
+            Pattern::Name(name) => self.declare(name, value)?,
+            Pattern::Array(items) => {
+                for (at, item) in items.iter().enumerate() {
+                    // What is no list has no items.
+                    let index = Expr::Const(Value::from(at as u64));
+                    let part = Expr::Index(Box::new(value.clone()), Box::new(index));
+                    self.destructure(item, part)?;
+                }
+            }
+            Pattern::Object(items) => {
+                for (name, item) in items.iter().flatten() {
+                    let part = Expr::Attribute(Box::new(value.clone()), Name::clone(name));
+                    self.destructure(item, part)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn collect(&mut self, collect: &syntax::Collect) -> Result<Node> {
@@ -184,6 +234,7 @@ impl Builder<'_> {
             keys.push((self.expression(value)?, self.register(name)?));
         }
         let mut aggregates = Vec::new();
+        self.own_names(collect)?;
         for (name, value) in &collect.aggregates {
             let (kind, value) = self.aggregate(value)?;
             aggregates.push((kind, value, self.register(name)?));
@@ -199,6 +250,12 @@ impl Builder<'_> {
             None => None,
         };
         let count = collect.count.as_ref().map(|name| self.register(name)).transpose()?;
+        let options = self.options(collect.options.as_ref())?;
+        self.known_options(
+            &options,
+            "COLLECT",
+            &["method", "disableIndex", "aggregateIntoExpressionOnDBServers"],
+        );
         self.variables.truncate(self.level);
         let key_names =
             collect.keys.iter().map(|(name, _)| name).zip(keys.iter().map(|(_, out)| *out));
@@ -216,26 +273,73 @@ impl Builder<'_> {
         Ok(Node::Collect(Box::new(Collect { keys, aggregates, into, count })))
     }
 
+    /// 1511 for a name that is taken, 1512 where the `COLLECT` uses what it only makes.
+    fn own_names(&self, collect: &syntax::Collect) -> Result<()> {
+        let mut made: Vec<&Name> = Vec::new();
+        let uses = |value: &syntax::Expr, name: &Name| {
+            let mut mentions = Mentions::default();
+            mentions.value(value);
+            mentions.collections.contains(&**name)
+        };
+        let wrong = |message: String| Err(Error::new(Code::QueryVariableNameUnknown, message));
+        for (name, _) in &collect.keys {
+            self.check_new(name)?;
+            made.push(name);
+        }
+        let keys = made.len();
+        for (name, value) in &collect.aggregates {
+            self.check_new(name)?;
+            made.push(name);
+            if let Some(name) = made[..keys].iter().find(|name| uses(value, name)) {
+                let what = "in AGGREGATE expression";
+                return wrong(format!("use of unknown variable '{name}' {what}"));
+            }
+            if let Some(name) = made[keys..].iter().find(|name| uses(value, name)) {
+                return wrong(format!("use of COLLECT variable '{name}' inside same COLLECT"));
+            }
+        }
+        if let Some((_, Some(value))) = &collect.into
+            && let Some(name) = made.iter().find(|name| uses(value, name))
+        {
+            let what = "inside same COLLECT's expression";
+            return wrong(format!("use of COLLECT variable '{name}' {what}"));
+        }
+        if let Some(name) = collect.keep.iter().find(|name| made.contains(name)) {
+            let what = "inside same COLLECT's expression";
+            return wrong(format!("use of COLLECT variable '{name}' {what}"));
+        }
+        let into = collect.into.as_ref().map(|(name, _)| name);
+        into.into_iter().chain(&collect.count).try_for_each(|name| self.check_new(name))
+    }
+
     /// The variables of this level that `INTO` puts into each row of a group.
     fn kept_variables(&self, keep: &[Name]) -> Result<Vec<(Name, Expr)>> {
         let own = &self.variables[self.level..];
         if keep.is_empty() {
-            return Ok(own.to_vec());
+            return Ok(own.iter().filter(|(name, _)| !is_hidden(name)).cloned().collect());
         }
         keep.iter()
             .map(|name| {
                 own.iter().find(|(n, _)| n == name).cloned().ok_or_else(|| {
                     let message = format!("use of unknown variable '{name}' for KEEP");
-                    Error::new(Code::QueryVariableNameUnknown, message)
+                    Error::new(Code::QueryParse, message)
                 })
             })
             .collect()
     }
 
-    fn aggregate(&mut self, value: &syntax::Expr) -> Result<(Aggregate, Expr)> {
-        let bad = || Error::of(Code::QueryInvalidAggregateExpression);
-        let syntax::Expr::Call(name, arguments) = value else { return Err(bad()) };
-        let kind = aggregate_of(name).ok_or_else(bad)?;
+    /// An aggregate and its argument; 1574 for any other call.
+    pub(super) fn aggregate(&mut self, value: &syntax::Expr) -> Result<(Aggregate, Expr)> {
+        let bad = |what| Error::new(Code::QueryInvalidAggregateExpression, what);
+        let syntax::Expr::Call(name, arguments) = value else {
+            return Err(bad("aggregate expression must be a function call"));
+        };
+        let Some(kind) = aggregate_of(name) else {
+            if function(name).is_none() && !refused(name) {
+                return Err(unknown_function(name));
+            }
+            return Err(bad("unknown aggregate function used"));
+        };
         let value = match (kind, arguments.as_slice()) {
             (_, [one]) => self.expression(one)?,
             (Aggregate::Count, []) => Expr::Const(Value::Null),
@@ -253,7 +357,14 @@ impl Builder<'_> {
         options: Option<&syntax::Expr>,
         kind: WriteKind,
     ) -> Result<Node> {
-        let options = self.modification(options, matches!(kind, WriteKind::Insert { .. }))?;
+        let word = match &kind {
+            WriteKind::Insert { .. } => "INSERT",
+            WriteKind::Change { replace: false, .. } => "UPDATE",
+            WriteKind::Change { replace: true, .. } => "REPLACE",
+            WriteKind::Remove { .. } => "REMOVE",
+            WriteKind::Upsert { .. } => "UPSERT",
+        };
+        let options = self.modification(options, word)?;
         let name = self.source_name(into)?;
         let collection = self.collection(&name)?;
         self.write(collection, options.exclusive)?;
@@ -263,7 +374,11 @@ impl Builder<'_> {
         if !matches!(kind, WriteKind::Remove { .. }) {
             self.declare_again("NEW", Expr::Register(new));
         }
-        self.declare_again("OLD", Expr::Register(old));
+        let replaces =
+            matches!(options.write.overwrite, OverwriteMode::Replace | OverwriteMode::Update);
+        if !matches!(kind, WriteKind::Insert { .. }) || replaces {
+            self.declare_again("OLD", Expr::Register(old));
+        }
         let (write, ignore_errors) = (options.write, options.ignore_errors);
         Ok(Node::Write(Box::new(Write {
             collection,
@@ -286,7 +401,7 @@ impl Builder<'_> {
     }
 
     fn upsert(&mut self, upsert: &syntax::Upsert) -> Result<Node> {
-        let options = self.modification(upsert.options.as_ref(), false)?;
+        let options = self.modification(upsert.options.as_ref(), "UPSERT")?;
         let name = self.source_name(&upsert.into)?;
         let collection = self.collection(&name)?;
         self.read(collection)?;
@@ -334,33 +449,81 @@ impl Builder<'_> {
             conjuncts(condition, nodes);
             return Ok(());
         }
-        let syntax::Expr::Object(entries) = &upsert.search else {
-            let message = "syntax error, UPSERT needs an object literal to search for";
-            return Err(Error::new(Code::QueryParse, message));
+        let bound;
+        let example = match &upsert.search {
+            syntax::Expr::Bind(bind) => {
+                bound = syntax::Expr::Literal(self.structural(bind)?);
+                &bound
+            }
+            written => written,
         };
-        for (key, value) in entries {
-            let name = match key {
-                Key::Name(name) => Name::clone(name),
-                Key::Bind(bind) => match self.structural(bind)? {
-                    Value::String(name) => name,
-                    _ => return Err(Error::of(Code::QueryBindParameterType)),
-                },
-                Key::Computed(_) => {
-                    let message =
-                        "syntax error, UPSERT search may not have computed attribute names";
-                    return Err(Error::new(Code::QueryParse, message));
+        let place = Expr::Register(found);
+        self.upsert_example(example, &place, nodes)
+    }
+
+    /// One condition for each attribute of the example; an object in it stands for its attributes.
+    fn upsert_example(
+        &mut self,
+        example: &syntax::Expr,
+        place: &Expr,
+        nodes: &mut Vec<Node>,
+    ) -> Result<()> {
+        let below = |name: &Name| Expr::Attribute(Box::new(place.clone()), Name::clone(name));
+        match example {
+            syntax::Expr::Object(entries) => {
+                for (key, value) in entries {
+                    let name = match key {
+                        Key::Name(name) => Name::clone(name),
+                        Key::Bind(bind) => match self.structural(bind)? {
+                            Value::String(name) => name,
+                            _ => return Err(Error::of(Code::QueryBindParameterType)),
+                        },
+                        Key::Computed(_) => {
+                            let message =
+                                "expecting object literal with literal attribute names in example";
+                            return Err(Error::new(Code::QueryParse, message));
+                        }
+                    };
+                    self.upsert_part(value, below(&name), nodes)?;
                 }
-            };
-            let attribute = Expr::Attribute(Box::new(Expr::Register(found)), name);
-            let value = self.expression(value)?;
-            nodes.push(Node::Filter(Expr::Binary(
-                Binary::Equal,
-                Box::new(attribute),
-                Box::new(value),
-            )));
+            }
+            syntax::Expr::Literal(Value::Object(object)) => {
+                for (name, value) in object.iter() {
+                    let value = syntax::Expr::Literal(value.clone());
+                    self.upsert_part(&value, below(name), nodes)?;
+                }
+            }
+            _ => {
+                let message = "expecting object literal for UPSERT lookup parameter";
+                return Err(Error::new(Code::QueryParse, message));
+            }
         }
         Ok(())
     }
+
+    fn upsert_part(
+        &mut self,
+        value: &syntax::Expr,
+        place: Expr,
+        nodes: &mut Vec<Node>,
+    ) -> Result<()> {
+        let nested = match value {
+            syntax::Expr::Object(entries) => !entries.is_empty(),
+            syntax::Expr::Literal(Value::Object(object)) => !object.is_empty(),
+            _ => false,
+        };
+        if nested {
+            return self.upsert_example(value, &place, nodes);
+        }
+        let value = self.expression(value)?;
+        nodes.push(Node::Filter(Expr::Binary(Binary::Equal, Box::new(place), Box::new(value))));
+        Ok(())
+    }
+}
+
+/// Whether nobody can write the name.
+fn is_hidden(name: &str) -> bool {
+    name.starts_with('[')
 }
 
 /// One filter for each part of a conjunction, so that each can move on its own.
@@ -380,6 +543,7 @@ fn is_cheap(value: &Expr) -> bool {
     match value {
         Expr::Const(_) | Expr::Bind(_) | Expr::Register(_) => true,
         Expr::Attribute(base, _) => is_cheap(base),
+        Expr::Index(base, index) => is_cheap(base) && matches!(**index, Expr::Const(_)),
         _ => false,
     }
 }

@@ -5,9 +5,10 @@ use super::scope::Builder;
 use super::search::outside_of_search;
 use crate::error::{Code, Error, Result};
 use crate::expr::{DataCall, Expansion, Expr, ObjectKey, Quantifier, Question, fold};
+pub(super) use crate::functions::arity as check_arity;
 use crate::functions::{function, refused};
 use crate::schema::Metric;
-use crate::syntax::{self, Binary, Key, Name, Source, Unary};
+use crate::syntax::{self, Key, Name, Source, Unary};
 use crate::value::Value;
 
 impl Builder<'_> {
@@ -46,9 +47,6 @@ impl Builder<'_> {
                     Unary::Minus => Expr::Negate(value),
                     Unary::Plus => Expr::Number(value),
                 }
-            }
-            Ast::Binary(Binary::Match | Binary::NotMatch, ..) => {
-                return Err(Error::unsupported("matching regular expressions (=~, !~)"));
             }
             Ast::Binary(operator, a, b) => Expr::Binary(
                 *operator,
@@ -192,11 +190,41 @@ impl Builder<'_> {
             if aggregate_needs_group(name) {
                 return Err(Error::unsupported(format!("function {name}() outside of AGGREGATE")));
             }
-            let message = format!("usage of unknown function '{name}()'");
-            return Err(Error::new(Code::QueryFunctionNameUnknown, message));
+            return Err(unknown_function(name));
         };
         check_arity(name, arguments.len(), function.min, function.max)?;
+        if &**name == "IS_SAME_COLLECTION" {
+            let arguments = arguments.iter().map(|argument| self.collection_or_value(argument));
+            return Ok(Expr::Call(function, arguments.collect::<Result<_>>()?));
+        }
         Ok(Expr::Call(function, self.expressions(arguments)?))
+    }
+
+    /// The name of a collection that an argument names directly, else its value.
+    fn collection_or_value(&mut self, argument: &syntax::Expr) -> Result<Expr> {
+        match self.collection_argument(argument)? {
+            Some(name) => {
+                if !matches!(argument, syntax::Expr::Literal(_)) {
+                    self.collection(&name)?;
+                }
+                Ok(Expr::Const(Value::String(name)))
+            }
+            None => self.expression(argument),
+        }
+    }
+
+    /// `CALL("NAME", …)` and `APPLY("NAME", […])` as the calls that they are.
+    fn dynamic_call(&mut self, name: &str, arguments: &[syntax::Expr]) -> Result<Option<Expr>> {
+        let Some(syntax::Expr::Literal(Value::String(callee))) = arguments.first() else {
+            return Ok(None);
+        };
+        let callee = Name::from(callee.to_uppercase());
+        match (name, &arguments[1..]) {
+            ("CALL", inner) => self.call(&callee, inner).map(Some),
+            ("APPLY", []) => self.call(&callee, &[]).map(Some),
+            ("APPLY", [syntax::Expr::Array(inner)]) => self.call(&callee, inner).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Functions that read data or the session.
@@ -204,21 +232,34 @@ impl Builder<'_> {
         let (call, min, max) = match name {
             "CURRENT_DATABASE" => (DataCall::Database, 0, 0),
             "CURRENT_USER" => (DataCall::User, 0, 0),
+            "VERSION" => {
+                check_arity(name, arguments.len(), 0, 0)?;
+                return Ok(Some(Expr::Const(self.database.release.to_string().into())));
+            }
             "SLEEP" => (DataCall::Sleep, 1, 1),
             "BM25" | "TFIDF" => return self.scorer(name, arguments).map(Some),
             "TOKENS" => {
-                check_arity(name, arguments.len(), 2, 2)?;
+                check_arity(name, arguments.len(), 1, 2)?;
                 let arguments = self.expressions(arguments)?;
                 return Ok(Some(Expr::Data(DataCall::Tokens, arguments)));
             }
             "DOCUMENT" => (DataCall::Document, 1, 2),
+            "CALL" | "APPLY" => return self.dynamic_call(name, arguments),
+            "COLLECTIONS" => (DataCall::Collections, 0, 0),
+            "SCHEMA_GET" => (DataCall::SchemaGet, 1, 1),
+            "SCHEMA_VALIDATE" => (DataCall::SchemaValidate, 2, 2),
+            "SHARD_ID" => (DataCall::ShardId, 2, 2),
             "APPROX_NEAR_COSINE" => (DataCall::Near(Metric::Cosine), 2, 3),
             "APPROX_NEAR_L2" => (DataCall::Near(Metric::L2), 2, 3),
-            "APPROX_NEAR_INNER_PRODUCT" => (DataCall::Near(Metric::InnerProduct), 2, 3),
+            "APPROX_NEAR_INNER_PRODUCT" if self.database.release.inner_product() => {
+                (DataCall::Near(Metric::InnerProduct), 2, 3)
+            }
             "COLLECTION_COUNT" => {
                 check_arity(name, arguments.len(), 1, 1)?;
                 let Some(collection) = self.collection_argument(&arguments[0])? else {
-                    return Err(Error::unsupported("COLLECTION_COUNT() of a computed name"));
+                    self.read_anything("COLLECTION_COUNT()")?;
+                    let arguments = self.expressions(arguments)?;
+                    return Ok(Some(Expr::Data(DataCall::CountOf, arguments)));
                 };
                 return self.count(&collection).map(Some);
             }
@@ -235,6 +276,11 @@ impl Builder<'_> {
             _ => return Ok(None),
         };
         check_arity(name, arguments.len(), min, max)?;
+        if matches!(call, DataCall::SchemaGet | DataCall::ShardId) {
+            let mut compiled = vec![self.collection_or_value(&arguments[0])?];
+            compiled.extend(self.expressions(&arguments[1..])?);
+            return Ok(Some(Expr::Data(call, compiled)));
+        }
         if call != DataCall::Document {
             return Ok(Some(Expr::Data(call, self.expressions(arguments)?)));
         }
@@ -285,26 +331,16 @@ impl Builder<'_> {
     }
 }
 
+/// Error 1540.
+pub(super) fn unknown_function(name: &str) -> Error {
+    let message = format!("usage of unknown function '{name}()'");
+    Error::new(Code::QueryFunctionNameUnknown, message)
+}
+
 /// The variable of inline conditions.
 pub(super) const CURRENT: &str = "CURRENT";
 /// No name of the text can be this one.
 const ELEMENT: &str = "[*]";
-
-pub(super) fn check_arity(name: &str, given: usize, min: usize, max: usize) -> Result<()> {
-    if (min..=max).contains(&given) {
-        return Ok(());
-    }
-    let message = if max == usize::MAX {
-        format!(
-            "invalid number of arguments for function '{name}()', expected number of arguments: minimum: {min}, maximum: any"
-        )
-    } else {
-        format!(
-            "invalid number of arguments for function '{name}()', expected number of arguments: minimum: {min}, maximum: {max}"
-        )
-    };
-    Err(Error::new(Code::QueryFunctionArgumentNumberMismatch, message))
-}
 
 fn bad_bind(name: &str) -> Error {
     let message = format!("bind parameter '{name}' has an invalid value or type");

@@ -70,9 +70,26 @@ impl Printer<'_> {
                 self.pipeline(lookup);
                 self.node("SubqueryEndNode", Object::new());
             }
+            if let Node::EnumerateNearVector(near) = node {
+                self.query_point(near);
+            }
             if !matches!(node, Node::Gather) {
                 self.node(node.type_name(), self.details(node));
             }
+            if matches!(node, Node::EnumerateNearVector(_))
+                && !self.plan.release.vector_projections()
+            {
+                self.node("MaterializeNode", Object::new());
+            }
+        }
+    }
+
+    /// The query vector is computed by a node of its own, unless it is a variable.
+    fn query_point(&mut self, near: &NearVector) {
+        if !matches!(near.vector, Expr::Register(_)) {
+            let mut out = Object::new();
+            out.insert("expression", self.text(&near.vector));
+            self.node("CalculationNode", out);
         }
     }
 
@@ -170,7 +187,7 @@ impl Printer<'_> {
                 out.insert("expression", self.text(value));
                 out.insert("distinct", Value::Bool(*distinct));
             }
-            Node::Gather => {}
+            Node::Window(_) | Node::Gather => {}
         }
         out
     }
@@ -182,15 +199,26 @@ impl Printer<'_> {
         );
         out.insert("outVariable", self.variable(near.out));
         out.insert("distanceOutVariable", self.variable(near.similarity));
-        out.insert("index", described(&near.index));
-        out.insert("queryPoint", self.text(&near.vector));
-        let default = || object([("nProbe", u64::from(near.params.default_probes).into())]);
-        let options = near.options.as_ref().map_or_else(default, |options| self.text(options));
+        out.insert("inVariable", self.text(&near.vector));
+        out.insert("index", vector_index(&near.index));
+        let none = || Value::object(Object::new());
+        let options = near.options.as_ref().map_or_else(none, |options| self.constant(options));
         out.insert("searchParameters", options);
-        out.insert("offset", self.text(&near.limit.0));
-        out.insert("limit", self.text(&near.limit.1));
-        let filters = near.filters.iter().map(|filter| self.text(filter));
-        out.insert("filterExpression", Value::array(filters.collect()));
+        out.insert("offset", self.constant(&near.limit.0));
+        out.insert("limit", self.constant(&near.limit.1));
+        out.insert("isCoveredByStoredValues", Value::Bool(near.covered));
+        let filters: Vec<Value> = near.filters.iter().map(|filter| self.text(filter)).collect();
+        if !filters.is_empty() {
+            out.insert("filterExpression", filters.into());
+        }
+    }
+
+    /// A value that the text gives, else the text of an expression.
+    fn constant(&self, expr: &Expr) -> Value {
+        match expr {
+            Expr::Const(value) => value.clone(),
+            other => self.text(other),
+        }
     }
 
     fn traversal(&self, traversal: &Traversal) -> Object {
@@ -296,6 +324,7 @@ fn traversal_options(traversal: &Traversal) -> Value {
     let order = match traversal.order {
         Order::DepthFirst => "dfs",
         Order::BreadthFirst => "bfs",
+        Order::Weighted => "weighted",
     };
     let unique_vertices = match traversal.unique_vertices {
         UniqueVertices::None => "none",
@@ -311,6 +340,19 @@ fn traversal_options(traversal: &Traversal) -> Value {
         ("uniqueEdges", if traversal.unique_edges { "path" } else { "none" }.into()),
         ("vertexCollections", Value::array(only)),
     ])
+}
+
+/// A vector index with its parameters, as its collection lists it.
+fn vector_index(index: &Index) -> Value {
+    let mut out = described(index).as_object().cloned().unwrap_or_default();
+    out.insert("id", index.id.to_string().into());
+    for name in ["params", "storedValues"] {
+        let value = index.definition.attribute(name);
+        if !value.is_null() {
+            out.insert(name, value);
+        }
+    }
+    Value::object(out)
 }
 
 fn described(index: &Index) -> Value {

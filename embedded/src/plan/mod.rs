@@ -10,13 +10,15 @@ mod rules;
 mod scope;
 mod search;
 mod traversal;
+mod window;
 
 pub use build::plan;
 pub use explain::explain;
 pub use node::{
-    Aggregate, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order, Pipeline, Place,
-    Plan, Quantity, ScorerKind, Search, SearchCall, Traversal, UniqueVertices, Used, UsedView,
-    ViewScorer, Write, WriteKind,
+    Aggregate, Bounds, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order, Pipeline,
+    Place, Plan, Quantity, ScorerKind, Search, SearchCall, Traversal, UniqueVertices, Used,
+    UsedView, ViewScorer, Window, Write, WriteKind,
 };
 pub use rules::writes;
 pub use traversal::{invalid_start, names_no_vertex};
+pub use window::shifted;

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::compat::Release;
+use crate::error::Code;
 use crate::expr::{Expr, Register};
 use crate::schema::{Collection, Graph, Index, VectorParams, View};
-use crate::syntax::{Binary, Direction, Name};
+use crate::syntax::{Binary, Direction, Name, PathSearch};
 use crate::txn::WriteOptions;
 use crate::value::Value;
 
@@ -36,6 +38,22 @@ pub struct Plan {
     pub rules: Vec<&'static str>,
     /// Whether a write waits for the disk.
     pub wait_for_sync: bool,
+    /// The release whose rules it was made by.
+    pub release: Release,
+    /// What is to be said of the text each time it runs.
+    pub warnings: Vec<(Code, String)>,
+}
+
+impl Plan {
+    /// The vector indexes it asks.
+    pub fn vector_indexes(&self) -> Vec<&Index> {
+        let nodes = [&self.root].into_iter().chain(&self.subqueries).flat_map(|p| &p.nodes);
+        let asked = nodes.filter_map(|node| match node {
+            Node::EnumerateNearVector(near) => Some(&*near.index),
+            _ => None,
+        });
+        asked.collect()
+    }
 }
 
 /// A collection and what the query does with it.
@@ -190,6 +208,8 @@ pub enum Node {
     Limit { offset: Expr, count: Expr },
     /// Groups.
     Collect(Box<Collect>),
+    /// Aggregates over the rows around each row.
+    Window(Box<Window>),
     /// All rows gathered before the first write, so that no scan sees what it causes.
     Gather,
     /// A modification.
@@ -249,6 +269,8 @@ pub struct NearVector {
     pub options: Option<Expr>,
     /// Which documents count.
     pub filters: Vec<Expr>,
+    /// Whether the index's stored values hold all that they ask for.
+    pub covered: bool,
     /// Offset and count of the `LIMIT` behind it: so many documents are found.
     pub limit: (Expr, Expr),
 }
@@ -256,8 +278,14 @@ pub struct NearVector {
 /// `FOR v, e, p IN min..max OUTBOUND start …`
 #[derive(Debug)]
 pub struct Traversal {
+    /// A traversal, or a search for paths.
+    pub search: PathSearch,
     /// An id or a document.
     pub start: Expr,
+    /// The other end of a path search.
+    pub target: Option<Expr>,
+    /// What an edge weighs: the attribute that says it, and what counts where that is no number.
+    pub weight: Option<(Name, f64)>,
     /// Edges on the way to the first vertex that is emitted.
     pub min: u64,
     /// Edges on the way to the last one.
@@ -302,6 +330,8 @@ pub enum Order {
     DepthFirst,
     /// `bfs`
     BreadthFirst,
+    /// `weighted`: the lightest path
+    Weighted,
 }
 
 /// `uniqueVertices` of a traversal.
@@ -326,6 +356,28 @@ pub struct Collect {
     pub into: Option<(Into, Register)>,
     /// The number of rows of a group.
     pub count: Option<Register>,
+}
+
+/// `WINDOW`
+#[derive(Debug)]
+pub struct Window {
+    /// The value whose nearness counts, if it is not that of the rows.
+    pub range: Option<Expr>,
+    /// How far the window reaches.
+    pub bounds: Bounds,
+    /// Aggregates.
+    pub aggregates: Vec<(Aggregate, Expr, Register)>,
+}
+
+/// How far a `WINDOW` reaches to both sides of a row.
+#[derive(Clone, Debug)]
+pub enum Bounds {
+    /// Rows before and behind it.
+    Rows(u64, u64),
+    /// Numbers less and more.
+    Numbers(f64, f64),
+    /// ISO 8601 durations before and behind it.
+    Durations(Option<Name>, Option<Name>),
 }
 
 /// What `INTO` keeps of a row.
@@ -395,12 +447,17 @@ impl Node {
             Self::EnumerateNearVector(_) => "EnumerateNearVectorNode",
             Self::EnumerateView { .. } => "EnumerateViewNode",
             Self::EnumerateList { .. } => "EnumerateListNode",
-            Self::Traversal(_) => "TraversalNode",
+            Self::Traversal(traversal) => match traversal.search {
+                PathSearch::Traversal => "TraversalNode",
+                PathSearch::Shortest => "ShortestPathNode",
+                _ => "EnumeratePathsNode",
+            },
             Self::Filter(_) => "FilterNode",
             Self::Calculation { .. } => "CalculationNode",
             Self::Sort(_) => "SortNode",
             Self::Limit { .. } => "LimitNode",
             Self::Collect(_) => "CollectNode",
+            Self::Window(_) => "WindowNode",
             Self::Gather => "MaterializeNode",
             Self::Write(write) => match &write.kind {
                 WriteKind::Insert { .. } => "InsertNode",
@@ -415,7 +472,7 @@ impl Node {
 
     /// Whether the node needs all rows before it passes one on.
     pub fn gathers(&self) -> bool {
-        matches!(self, Self::Sort(_) | Self::Collect(_) | Self::Gather)
+        matches!(self, Self::Sort(_) | Self::Collect(_) | Self::Window(_) | Self::Gather)
     }
 
     /// The expressions in it.
@@ -437,7 +494,8 @@ impl Node {
             | Self::Return { value, .. } => vec![value],
             Self::Traversal(traversal) => {
                 let prune = traversal.prune.as_ref().map(|(condition, _)| condition);
-                [Some(&traversal.start), prune].into_iter().flatten().collect()
+                let ends = [Some(&traversal.start), traversal.target.as_ref(), prune];
+                ends.into_iter().flatten().collect()
             }
             Self::Sort(keys) => keys.iter().map(|(key, _)| key).collect(),
             Self::Limit { offset, count } => vec![offset, count],
@@ -453,6 +511,10 @@ impl Node {
                     None => {}
                 }
                 out
+            }
+            Self::Window(window) => {
+                let aggregates = window.aggregates.iter().map(|(_, value, _)| value);
+                window.range.iter().chain(aggregates).collect()
             }
             Self::Write(write) => match &write.kind {
                 WriteKind::Insert { document } => vec![document],

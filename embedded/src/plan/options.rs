@@ -17,6 +17,34 @@ pub(super) struct Modification {
     pub hint: Hint,
 }
 
+/// What `OPTIONS` of a loop over a collection may say.
+const LOOP_OPTIONS: &[&str] = &[
+    "indexHint",
+    "forceIndexHint",
+    "disableIndex",
+    "maxProjections",
+    "useCache",
+    "lookahead",
+    "waitForSync",
+];
+/// What `OPTIONS` of a modification may say.
+const MODIFICATION_OPTIONS: &[&str] = &[
+    "waitForSync",
+    "skipDocumentValidation",
+    "ignoreErrors",
+    "keepNull",
+    "mergeObjects",
+    "exclusive",
+    "overwrite",
+    "overwriteMode",
+    "ignoreRevs",
+    "refillIndexCaches",
+    "versionAttribute",
+];
+/// What `OPTIONS` of an `UPSERT` may say beside those.
+const UPSERT_OPTIONS: &[&str] =
+    &["indexHint", "forceIndexHint", "disableIndex", "useCache", "readOwnWrites"];
+
 impl Builder<'_> {
     /// An object of constants and binds; 1575 for anything else.
     pub(super) fn options(&mut self, options: Option<&syntax::Expr>) -> Result<Value> {
@@ -24,7 +52,10 @@ impl Builder<'_> {
         match self.constant(options) {
             Ok(Expr::Const(value)) => Ok(value),
             Err(error) if bind_fault(error.code) => Err(error),
-            _ => Err(Error::of(Code::QueryCompileTimeOptions)),
+            _ => {
+                let message = "'OPTIONS' have to be known at query compile time";
+                Err(Error::new(Code::QueryCompileTimeOptions, message))
+            }
         }
     }
 
@@ -38,9 +69,39 @@ impl Builder<'_> {
         compiled
     }
 
+    /// A warning for each option that the statement does not know.
+    pub(super) fn known_options(&mut self, given: &Value, word: &str, known: &[&str]) {
+        let Value::Object(given) = given else { return };
+        for (name, _) in given.iter() {
+            let upsert = word == "UPSERT" && UPSERT_OPTIONS.contains(&&**name);
+            if !upsert && !known.contains(&&**name) {
+                let message =
+                    format!("usage of unknown OPTIONS attribute '{name}' in {word} statement");
+                self.warn(Code::QueryInvalidOptionsAttribute, message);
+            }
+        }
+    }
+
+    /// A warning for an option with a value that it cannot have.
+    fn invalid_option(&mut self, given: &Value, name: &str, word: &str) {
+        let value = given.attribute(name).to_json();
+        let message = format!(
+            "usage of invalid value {value} in OPTIONS attribute '{name}' in {word} statement"
+        );
+        self.warn(Code::QueryInvalidOptionsAttribute, message);
+    }
+
     /// The index hints in the `OPTIONS` of a `FOR`.
     pub(super) fn hint(&mut self, options: Option<&syntax::Expr>) -> Result<Hint> {
         let options = self.options(options)?;
+        self.known_options(&options, "FOR", LOOP_OPTIONS);
+        let flags = ["forceIndexHint", "disableIndex", "useCache"];
+        for name in flags {
+            let value = options.attribute(name);
+            if !value.is_null() && !matches!(value, Value::Bool(_)) {
+                self.invalid_option(&options, name, "FOR");
+            }
+        }
         Ok(hint_of(&options))
     }
 
@@ -53,14 +114,17 @@ impl Builder<'_> {
     pub(super) fn modification(
         &mut self,
         options: Option<&syntax::Expr>,
-        insert: bool,
+        word: &'static str,
     ) -> Result<Modification> {
+        let insert = word == "INSERT";
         let given = self.options(options)?;
+        self.known_options(&given, word, MODIFICATION_OPTIONS);
         let flag = |name: &str, default: bool| match given.attribute(name) {
             Value::Null => default,
             value => value.is_true(),
         };
         let mut write = WriteOptions {
+            lock_wait_ms: crate::limits::KEY_LOCK_WAIT_MS,
             ignore_revs: flag("ignoreRevs", true),
             keep_null: flag("keepNull", true),
             merge_objects: flag("mergeObjects", true),
@@ -73,9 +137,9 @@ impl Builder<'_> {
                 Some("replace") => OverwriteMode::Replace,
                 Some("update") => OverwriteMode::Update,
                 Some("conflict") => OverwriteMode::Conflict,
-                Some(other) => {
-                    let message = format!("unknown overwriteMode '{other}'");
-                    return Err(Error::new(Code::BadParameter, message));
+                Some(_) => {
+                    self.invalid_option(&given, "overwriteMode", word);
+                    OverwriteMode::Conflict
                 }
                 None if flag("overwrite", false) => OverwriteMode::Replace,
                 None => OverwriteMode::Conflict,
@@ -102,6 +166,6 @@ fn hint_of(options: &Value) -> Hint {
         Value::Array(names) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         _ => Vec::new(),
     };
-    let set = |name: &str| options.attribute(name).is_true();
+    let set = |name: &str| matches!(options.attribute(name), Value::Bool(true));
     Hint { names, force: set("forceIndexHint"), disable: set("disableIndex") }
 }

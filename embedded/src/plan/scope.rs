@@ -35,7 +35,7 @@ impl<'a> Builder<'a> {
         Self {
             database,
             given,
-            plan: Plan::default(),
+            plan: Plan { release: database.release, ..Plan::default() },
             variables: Vec::new(),
             level: 0,
             binds_as_constants: false,
@@ -57,11 +57,17 @@ impl<'a> Builder<'a> {
 
     /// Brings a variable into sight; 1511 if its name is taken.
     pub(super) fn declare(&mut self, name: &Name, value: Expr) -> Result<()> {
+        self.check_new(name)?;
+        self.variables.push((Name::clone(name), value));
+        Ok(())
+    }
+
+    /// 1511 if a name is taken.
+    pub(super) fn check_new(&self, name: &Name) -> Result<()> {
         if self.variables.iter().any(|(n, _)| n == name) {
             let message = format!("variable '{name}' is assigned multiple times");
             return Err(Error::new(Code::QueryVariableRedeclared, message));
         }
-        self.variables.push((Name::clone(name), value));
         Ok(())
     }
 
@@ -69,6 +75,16 @@ impl<'a> Builder<'a> {
     pub(super) fn declare_new(&mut self, name: &Name) -> Result<Register> {
         let register = self.register(name)?;
         self.declare(name, Expr::Register(register))?;
+        Ok(register)
+    }
+
+    /// The same for the variable of a loop whose items are taken apart: several loops may have one.
+    pub(super) fn declare_item(&mut self, name: &Name) -> Result<Register> {
+        if !name.starts_with('[') {
+            return self.declare_new(name);
+        }
+        let register = self.register(name)?;
+        self.declare_again(name, Expr::Register(register));
         Ok(register)
     }
 
@@ -105,14 +121,24 @@ impl<'a> Builder<'a> {
     pub(super) fn source_name(&mut self, source: &Source) -> Result<Name> {
         match source {
             Source::Name(name) => Ok(Name::clone(name)),
-            Source::Bind(bind) => match self.structural(&format!("@{bind}"))? {
-                Value::String(name) => Ok(name),
-                _ => {
-                    let message = format!("bind parameter '@{bind}' has an invalid value or type");
-                    Err(Error::new(Code::QueryBindParameterType, message))
-                }
-            },
+            Source::Bind(bind) => self.bound_name(&format!("@{bind}")),
+            Source::ValueBind(bind) => self.bound_name(bind),
         }
+    }
+
+    fn bound_name(&mut self, bind: &str) -> Result<Name> {
+        match self.structural(bind)? {
+            Value::String(name) if !name.is_empty() => Ok(name),
+            _ => {
+                let message = format!("bind parameter '{bind}' has an invalid value or type");
+                Err(Error::new(Code::QueryBindParameterType, message))
+            }
+        }
+    }
+
+    /// Notes a warning about the text.
+    pub(super) fn warn(&mut self, code: Code, message: String) {
+        self.plan.warnings.push((code, message));
     }
 
     /// The number of a collection in the plan; 1203 if there is none of that name, 501 for a view.

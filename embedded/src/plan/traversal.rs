@@ -19,7 +19,27 @@ struct TraversalOptions {
     unique_edges: bool,
     edge_collections: Vec<Name>,
     vertex_collections: Vec<Name>,
+    weight: Option<(Name, f64)>,
 }
+
+/// What `OPTIONS` of a traversal may say.
+const TRAVERSAL_OPTIONS: &[&str] = &[
+    "bfs",
+    "order",
+    "mode",
+    "uniqueVertices",
+    "uniqueEdges",
+    "edgeCollections",
+    "vertexCollections",
+    "defaultWeight",
+    "weightAttribute",
+    "parallelism",
+    "maxProjections",
+    "useCache",
+    "indexHint",
+];
+/// What `OPTIONS` of a path search may say.
+const PATH_OPTIONS: &[&str] = &["weightAttribute", "defaultWeight", "algorithm", "useCache"];
 
 /// Edge collections, and the vertex collections that are known to lie behind them.
 #[derive(Default)]
@@ -29,18 +49,16 @@ struct Reach {
 }
 
 impl Builder<'_> {
-    /// The node of a traversal; 501 for the path searches.
+    /// The node of a traversal or a path search.
     pub(super) fn traversal(&mut self, traversal: &syntax::Traversal) -> Result<Node> {
-        if traversal.search != PathSearch::Traversal {
-            return Err(Error::unsupported(traversal.search));
-        }
         self.read_anything("traversal")?;
         let (min, max) = self.depth(traversal.depth.as_ref())?;
-        let start = self.expression(&traversal.start)?;
-        if matches!(&start, Expr::Const(value) if names_no_vertex(value)) {
-            return Err(invalid_start());
-        }
-        let options = self.traversal_options(traversal.options.as_ref())?;
+        let start = self.vertex(&traversal.start)?;
+        let target = traversal.target.as_ref().map(|target| self.vertex(target)).transpose()?;
+        let options = match traversal.search {
+            PathSearch::Traversal => self.traversal_options(traversal.options.as_ref())?,
+            _ => self.path_options(traversal.options.as_ref())?,
+        };
         let graph = traversal.graph.as_ref().map(|name| self.graph(name)).transpose()?;
         let reach = match &graph {
             Some(graph) => self.graph_reach(graph, traversal.direction, &options)?,
@@ -50,16 +68,28 @@ impl Builder<'_> {
         for name in &options.vertex_collections {
             self.collection(name)?;
         }
-        let [vertex, edge, path] = self.emitted(&traversal.variables)?;
+        let of_paths = !matches!(traversal.search, PathSearch::Traversal | PathSearch::Shortest);
+        let [mut vertex, edge, mut path] = self.emitted(&traversal.variables)?;
+        if of_paths {
+            path = vertex.take();
+            vertex = Some(self.register("")?);
+        }
         let prune = match &traversal.prune {
             Some((name, condition)) => {
                 let condition = self.expression(condition)?;
+                if !condition.subqueries().is_empty() {
+                    let message = "PRUNE condition must not use a subquery";
+                    return Err(Error::new(Code::QueryParse, message));
+                }
                 Some((condition, name.as_ref().map(|name| self.declare_new(name)).transpose()?))
             }
             None => None,
         };
         Ok(Node::Traversal(Box::new(Traversal {
+            search: traversal.search,
             start,
+            target,
+            weight: options.weight,
             min,
             max,
             graph: graph.map(|graph| Name::from(graph.name.as_str())),
@@ -74,6 +104,15 @@ impl Builder<'_> {
             edge,
             path,
         })))
+    }
+
+    /// A start or target; 1501 for one that cannot be a vertex.
+    fn vertex(&mut self, vertex: &syntax::Expr) -> Result<Expr> {
+        let vertex = self.expression(vertex)?;
+        if matches!(&vertex, Expr::Const(value) if names_no_vertex(value)) {
+            return Err(invalid_start());
+        }
+        Ok(vertex)
     }
 
     fn emitted(&mut self, names: &[Name]) -> Result<[Option<usize>; 3]> {
@@ -110,8 +149,7 @@ impl Builder<'_> {
 
     fn graph(&mut self, name: &syntax::Expr) -> Result<Arc<Graph>> {
         let Some(Value::String(name)) = self.known(name)? else {
-            let message = "syntax error, GRAPH needs the name of a graph";
-            return Err(Error::new(Code::QueryParse, message));
+            return Err(Error::of(Code::QueryBindParameterType));
         };
         let missing = || Error::new(Code::GraphNotFound, format!("graph '{name}' not found"));
         self.database.graphs.get(&*name).cloned().ok_or_else(missing)
@@ -197,25 +235,37 @@ impl Builder<'_> {
 
     fn traversal_options(&mut self, options: Option<&syntax::Expr>) -> Result<TraversalOptions> {
         let given = self.options(options)?;
-        let order = match given.text_of("order").map(str::to_lowercase).as_deref() {
+        self.known_options(&given, "TRAVERSAL", TRAVERSAL_OPTIONS);
+        let weight = weight(&given);
+        let named = given.text_of("order").or_else(|| given.text_of("mode"));
+        let order = match named.map(str::to_lowercase).as_deref() {
             None if given.attribute("bfs").is_true() => Order::BreadthFirst,
             None | Some("dfs") => Order::DepthFirst,
             Some("bfs") => Order::BreadthFirst,
-            Some("weighted") => return Err(Error::unsupported("a traversal with order weighted")),
-            Some(other) => return Err(bad(format!("unknown order '{other}' of a traversal"))),
+            Some("weighted") => Order::Weighted,
+            Some(_) => return Err(bad("mode: unknown mode")),
         };
-        let unique_vertices = match given.text_of("uniqueVertices") {
-            None | Some("none") => UniqueVertices::None,
+        let lower = |name: &str| given.text_of(name).map(str::to_lowercase);
+        let unique_vertices = match lower("uniqueVertices").as_deref() {
             Some("path") => UniqueVertices::Path,
-            Some("global") if order == Order::BreadthFirst => UniqueVertices::Global,
-            Some("global") => return Err(bad("uniqueVertices 'global' needs the order 'bfs'")),
-            Some(other) => return Err(bad(format!("unknown uniqueVertices '{other}'"))),
+            Some("global") if order == Order::DepthFirst => {
+                return Err(bad(
+                    "uniqueVertices: 'global' is only supported, with mode: bfs | weighted due \
+                     to otherwise unpredictable results.",
+                ));
+            }
+            Some("global") => UniqueVertices::Global,
+            _ => UniqueVertices::None,
         };
-        let unique_edges = match given.text_of("uniqueEdges") {
-            None | Some("path") => true,
+        let unique_edges = match lower("uniqueEdges").as_deref() {
             Some("none") => false,
-            Some("global") => return Err(bad("uniqueEdges 'global' is not possible")),
-            Some(other) => return Err(bad(format!("unknown uniqueEdges '{other}'"))),
+            Some("global") => {
+                return Err(bad(
+                    "uniqueEdges: 'global' is not supported, due to otherwise unpredictable \
+                     results. Use 'path' or 'none' instead",
+                ));
+            }
+            _ => true,
         };
         Ok(TraversalOptions {
             order,
@@ -223,6 +273,21 @@ impl Builder<'_> {
             unique_edges,
             edge_collections: names_of(&given, "edgeCollections")?,
             vertex_collections: names_of(&given, "vertexCollections")?,
+            weight: if order == Order::Weighted { Some(weight) } else { None },
+        })
+    }
+
+    fn path_options(&mut self, options: Option<&syntax::Expr>) -> Result<TraversalOptions> {
+        let given = self.options(options)?;
+        self.known_options(&given, "SHORTEST_PATH", PATH_OPTIONS);
+        let weighs = !given.attribute("weightAttribute").is_null();
+        Ok(TraversalOptions {
+            order: Order::BreadthFirst,
+            unique_vertices: UniqueVertices::Path,
+            unique_edges: true,
+            edge_collections: Vec::new(),
+            vertex_collections: Vec::new(),
+            weight: weighs.then(|| weight(&given)),
         })
     }
 
@@ -242,6 +307,13 @@ impl TraversalOptions {
     }
 }
 
+fn weight(options: &Value) -> (Name, f64) {
+    let attribute = options.text_of("weightAttribute").unwrap_or_default();
+    let default = options.attribute("defaultWeight");
+    let default = if default.is_number() { default.as_f64() } else { None };
+    (Name::from(attribute), default.unwrap_or(1.0))
+}
+
 /// A name, or a list of names.
 fn names_of(options: &Value, attribute: &str) -> Result<Vec<Name>> {
     let given = options.attribute(attribute);
@@ -252,7 +324,9 @@ fn names_of(options: &Value, attribute: &str) -> Result<Vec<Name>> {
     };
     let name = |item: &Value| match item {
         Value::String(name) => Ok(Name::clone(name)),
-        _ => Err(bad(format!("{attribute} needs names of collections"))),
+        _ => Err(bad(
+            "collection restrictions option must be either a string or an array of collection names",
+        )),
     };
     items.iter().map(name).collect()
 }
@@ -268,7 +342,7 @@ pub fn names_no_vertex(value: &Value) -> bool {
 
 /// Error 1501 for such a start.
 pub fn invalid_start() -> Error {
-    let message = "invalid start vertex: it must be an id or an object with _id";
+    let message = "invalid start vertex. Must either be an _id string or an object with _id.";
     Error::new(Code::QueryParse, message)
 }
 

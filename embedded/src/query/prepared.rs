@@ -8,7 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::exec::{Budget, Executor, Stats};
 use crate::functions::Warnings;
 use crate::plan::{Plan, explain, plan};
-use crate::schema::Database;
+use crate::schema::{Database, Index};
 use crate::syntax::parse;
 use crate::txn::Transaction;
 use crate::value::{Object, Value};
@@ -83,8 +83,11 @@ pub fn prepare(database: &Database, query: &Query) -> Result<Prepared> {
         Some(plan) => plan,
         None => {
             let body = parse(&query.text).map_err(|error| in_aql(error, "while parsing"))?;
-            let made = plan(&body, database, &query.binds)
-                .map_err(|error| in_aql(error, "while parsing"))?;
+            let made = plan(&body, database, &query.binds).map_err(|error| match error.code {
+                // Collections are looked up behind the parser; the server says this without naming a phase.
+                Code::DataSourceNotFound => error,
+                _ => in_aql(error, "while parsing"),
+            })?;
             let made = Arc::new(made);
             cache::keep(&query.text, &made);
             made
@@ -153,6 +156,11 @@ impl Prepared {
         };
         let rows = executor.run().map_err(|error| in_aql(error, "while executing"))?;
         Ok(Answer { rows, stats: executor.stats, warnings: executor.warnings.kept })
+    }
+
+    /// The vector indexes it asks.
+    pub fn vector_indexes(&self) -> Vec<&Index> {
+        self.plan.vector_indexes()
     }
 
     /// `plan` of `/_api/explain`: nodes with real type names, rules, collections, variables.

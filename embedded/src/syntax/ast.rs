@@ -23,6 +23,21 @@ pub enum Source {
     Name(Name),
     /// `@@name`
     Bind(Name),
+    /// `@name`
+    ValueBind(Name),
+}
+
+impl PathSearch {
+    /// The word of the text; none for a traversal.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Traversal => "",
+            Self::Shortest => "SHORTEST_PATH",
+            Self::AllShortest => "ALL_SHORTEST_PATHS",
+            Self::KShortest => "K_SHORTEST_PATHS",
+            Self::KPaths => "K_PATHS",
+        }
+    }
 }
 
 /// One statement.
@@ -36,8 +51,10 @@ pub enum Statement {
     Filter(Expr),
     /// `LET name = value`
     Let { name: Name, value: Expr },
-    /// `SORT`; true is descending.
-    Sort(Vec<(Expr, bool)>),
+    /// `LET [a, b] = value`, and what `FOR [a, b] IN …` takes its item apart with.
+    Destructure { pattern: Pattern, value: Expr },
+    /// `SORT`
+    Sort(Vec<(Expr, SortDirection)>),
     /// `LIMIT [offset,] count`
     Limit { offset: Option<Expr>, count: Expr },
     /// `COLLECT`
@@ -54,6 +71,30 @@ pub enum Statement {
     Remove { key: Expr, from: Source, options: Option<Expr> },
     /// `UPSERT`
     Upsert(Box<Upsert>),
+}
+
+/// The direction of a sort key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SortDirection {
+    /// `ASC`, or nothing.
+    Ascending,
+    /// `DESC`
+    Descending,
+    /// A constant or a bind: `"desc"` or a false value turn the order around.
+    Given(Box<Expr>),
+}
+
+/// What a value is taken apart into.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pattern {
+    /// Left out: `[, b]`
+    Hole,
+    /// A variable.
+    Name(Name),
+    /// `[a, b]`
+    Array(Vec<Pattern>),
+    /// `{a, b: c}`: attributes and what they become; none is left out.
+    Object(Vec<Option<(Name, Pattern)>>),
 }
 
 /// `COLLECT` in all its forms.
@@ -271,4 +312,18 @@ pub enum Expr {
     Group(Box<Expr>),
     /// `(FOR …)`
     Subquery(Box<Body>),
+}
+
+impl Pattern {
+    /// Calls `visit` for each variable in it.
+    pub fn names(&self, visit: &mut dyn FnMut(&Name)) {
+        match self {
+            Self::Hole => {}
+            Self::Name(name) => visit(name),
+            Self::Array(items) => items.iter().for_each(|item| item.names(visit)),
+            Self::Object(items) => {
+                items.iter().flatten().for_each(|(_, item)| item.names(visit));
+            }
+        }
+    }
 }

@@ -23,17 +23,14 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>> {
 }
 
 /// Error 1501 at a byte offset: `what near '…' at position L:C` (line from 1, column from 1, in characters).
-pub(super) fn syntax_error(text: &str, at: usize, what: &str) -> Error {
+pub(super) fn fault(text: &str, at: usize, what: &str) -> Error {
     let before = &text[..at.min(text.len())];
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
     let near: String = text[at.min(text.len())..].chars().take(NEAR_CHARS_MAX).collect();
     let dots =
         if text[at.min(text.len())..].chars().nth(NEAR_CHARS_MAX).is_some() { "..." } else { "" };
-    Error::new(
-        Code::QueryParse,
-        format!("syntax error, {what} near '{near}{dots}' at position {line}:{column}"),
-    )
+    Error::new(Code::QueryParse, format!("{what} near '{near}{dots}' at position {line}:{column}"))
 }
 
 /// How much of the text an error shows.
@@ -58,7 +55,7 @@ impl Lexer<'_> {
     }
 
     fn fail<T>(&self, at: usize, what: &str) -> Result<T> {
-        Err(syntax_error(self.text, at, what))
+        Err(fault(self.text, at, what))
     }
 
     fn skip_space(&mut self) -> Result<()> {
@@ -87,7 +84,7 @@ impl Lexer<'_> {
             '`' | '´' => {
                 let name = self.quoted(first, "identifier")?;
                 if name.is_empty() {
-                    return self.fail(start, "unexpected empty identifier");
+                    return self.fail(start, "syntax error, unexpected empty identifier");
                 }
                 Ok(Kind::QuotedName(name))
             }
@@ -106,7 +103,7 @@ impl Lexer<'_> {
                     self.at += sign.len();
                     Ok(Kind::Sign(sign))
                 }
-                None => self.fail(start, "unexpected character"),
+                None => self.fail(start, "syntax error, unexpected invalid token"),
             },
         }
     }
@@ -130,7 +127,7 @@ impl Lexer<'_> {
         }
         let good_start = self.peek().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_');
         if !good_start {
-            return self.fail(start, "unexpected bind parameter without a name");
+            return self.fail(start, "syntax error, unexpected invalid token");
         }
         let name = Arc::from(self.name());
         Ok(if collection { Kind::CollectionBind(name) } else { Kind::Bind(name) })
@@ -153,7 +150,7 @@ impl Lexer<'_> {
         }
         let whole = self.digits(u8::is_ascii_digit);
         if whole > 1 && self.text.as_bytes()[start] == b'0' {
-            return self.fail(start, "unexpected number with leading zero");
+            return self.fail(start, "syntax error, unexpected integer number with leading zero");
         }
         // `1..5` is a range, not a number with a point.
         if self.peek() == Some(b'.') && self.byte(1).is_some_and(|b| b.is_ascii_digit()) {
@@ -168,7 +165,7 @@ impl Lexer<'_> {
             }
         }
         if self.peek().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_') {
-            return self.fail(self.at, "unexpected identifier behind a number");
+            return self.fail(self.at, "syntax error, unexpected identifier");
         }
         match parse_number(&self.text[start..self.at]) {
             Some(value) => Ok(Kind::Number(value)),

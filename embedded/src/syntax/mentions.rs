@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::ast::{Body, Expr, Key, Name, Quantifier, Source, Statement};
+use super::ast::{Body, Expr, Key, Name, Quantifier, SortDirection, Source, Statement};
 
 /// Names met in a query.
 #[derive(Debug, Default)]
 pub struct Mentions {
     /// Collections by name (those behind binds are not known).
     pub collections: BTreeSet<String>,
-    /// Bind parameters as keys of `bindVars`.
-    pub binds: BTreeSet<String>,
+    /// Bind parameters as keys of `bindVars`, in the order of the text.
+    pub binds: Vec<String>,
     scope: Vec<Name>,
 }
 
@@ -23,14 +23,28 @@ impl Mentions {
         self.scope.truncate(seen);
     }
 
+    /// Reads an expression by itself.
+    pub fn value(&mut self, value: &Expr) {
+        self.expr(value);
+    }
+
     fn source(&mut self, source: &Source) {
         match source {
             Source::Name(name) => {
                 self.collections.insert(name.to_string());
             }
             Source::Bind(name) => {
-                self.binds.insert(format!("@{name}"));
+                self.bind(format!("@{name}"));
             }
+            Source::ValueBind(name) => {
+                self.bind(name.to_string());
+            }
+        }
+    }
+
+    fn bind(&mut self, name: String) {
+        if !self.binds.contains(&name) {
+            self.binds.push(name);
         }
     }
 
@@ -72,7 +86,18 @@ impl Mentions {
                 self.expr(value);
                 self.scope.push(name.clone());
             }
-            Statement::Sort(keys) => keys.iter().for_each(|(key, _)| self.expr(key)),
+            Statement::Destructure { pattern, value } => {
+                self.expr(value);
+                pattern.names(&mut |name| self.scope.push(name.clone()));
+            }
+            Statement::Sort(keys) => {
+                for (key, direction) in keys {
+                    self.expr(key);
+                    if let SortDirection::Given(value) = direction {
+                        self.expr(value);
+                    }
+                }
+            }
             Statement::Limit { offset, count } => {
                 self.some(offset);
                 self.expr(count);
@@ -116,7 +141,7 @@ impl Mentions {
         match key {
             Key::Name(_) => {}
             Key::Bind(name) => {
-                self.binds.insert(name.to_string());
+                self.bind(name.to_string());
             }
             Key::Computed(value) => self.expr(value),
         }
@@ -133,10 +158,10 @@ impl Mentions {
                 }
             }
             Expr::Bind(name) => {
-                self.binds.insert(name.to_string());
+                self.bind(name.to_string());
             }
             Expr::CollectionBind(name) => {
-                self.binds.insert(format!("@{name}"));
+                self.bind(format!("@{name}"));
             }
             Expr::Attribute(base, key) => {
                 self.expr(base);

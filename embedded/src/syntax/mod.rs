@@ -7,11 +7,13 @@ mod parser;
 mod print;
 mod statements;
 mod token;
+mod tree;
 
 pub use ast::*;
 pub use mentions::Mentions;
 pub use parser::{QUERY_BYTES_MAX, parse};
 pub use print::print;
+pub use tree::tree;
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
 //! Recursive descent for statements, precedence climbing for expressions; every nesting is counted.
 
 use super::ast::{Binary, Body, Expansion, Expr, Key, Name, Quantifier, Source, Unary};
-use super::lexer::{syntax_error, tokens};
-use super::token::{Kind, Token, Word};
+use super::lexer::{fault, tokens};
+use super::token::{Kind, Token, Word, shown_sign};
 use crate::error::{Code, Error, Result};
 use crate::value::Value;
 
@@ -129,7 +129,11 @@ impl Parser<'_> {
 
     /// Goes past a sign that must come now (1501).
     pub(super) fn expect_sign(&mut self, sign: &'static str) -> Result<()> {
-        if self.sign(sign) { Ok(()) } else { self.unexpected(&format!("expecting '{sign}'")) }
+        if self.sign(sign) {
+            Ok(())
+        } else {
+            self.unexpected(&format!("expecting {}", shown_sign(sign)))
+        }
     }
 
     /// Goes past a reserved word that must come now (1501).
@@ -137,24 +141,37 @@ impl Parser<'_> {
         if self.word(word) {
             Ok(())
         } else {
-            self.unexpected(&format!("expecting {}", format!("{word:?}").to_uppercase()))
+            self.unexpected(&format!("expecting {}", word.shown()))
         }
     }
 
     /// Error 1501 at the next token.
     pub(super) fn unexpected<T>(&self, wanted: &str) -> Result<T> {
         let token = &self.tokens[self.at];
+        let at_least = self.is_soft(0, "AT") && self.is_soft(1, "LEAST");
         let what = match &token.kind {
-            Kind::End => "end of query string".to_owned(),
-            Kind::Word(word) => format!("{} declaration", format!("{word:?}").to_uppercase()),
-            Kind::Name(_) | Kind::QuotedName(_) => "identifier".to_owned(),
-            Kind::Text(_) => "quoted string".to_owned(),
-            Kind::Number(_) => "number".to_owned(),
-            Kind::Bind(_) | Kind::CollectionBind(_) => "bind parameter".to_owned(),
-            Kind::Sign(sign) => format!("'{sign}'"),
+            Kind::End => "end of query string",
+            Kind::Word(word) => word.shown(),
+            _ if at_least => "at least modifier",
+            Kind::Name(_) | Kind::QuotedName(_) => "identifier",
+            Kind::Text(_) => "quoted string",
+            Kind::Number(Value::Double(_)) => "number",
+            Kind::Number(_) => "integer number",
+            Kind::Bind(_) => "bind parameter",
+            Kind::CollectionBind(_) => "bind data source parameter",
+            Kind::Sign(sign) => shown_sign(sign),
         };
         let comma = if wanted.is_empty() { "" } else { ", " };
-        Err(syntax_error(self.text, token.start, &format!("unexpected {what}{comma}{wanted}")))
+        Err(fault(
+            self.text,
+            token.start,
+            &format!("syntax error, unexpected {what}{comma}{wanted}"),
+        ))
+    }
+
+    /// Error 1501 with words of its own, at the next token.
+    pub(super) fn wrong<T>(&self, what: &str) -> Result<T> {
+        Err(fault(self.text, self.tokens[self.at].start, what))
     }
 
     /// A name.
@@ -177,6 +194,16 @@ impl Parser<'_> {
             return Ok(Source::Bind(name));
         }
         Ok(Source::Name(self.name()?))
+    }
+
+    /// The same where a value bind names a collection too (`WITH`, edge collections).
+    pub(super) fn source_or_value_bind(&mut self) -> Result<Source> {
+        if let Kind::Bind(name) = self.peek() {
+            let name = name.clone();
+            self.advance();
+            return Ok(Source::ValueBind(name));
+        }
+        self.source()
     }
 
     /// Sets the height of what was built over children up to `below` high; 1524 when too high.
@@ -465,7 +492,8 @@ impl Parser<'_> {
         Ok(Some(value))
     }
 
-    fn primary(&mut self) -> Result<Expr> {
+    /// A constant, a name, a bind, a call, or something in brackets.
+    pub(super) fn primary(&mut self) -> Result<Expr> {
         self.height = 1;
         let literal = |p: &mut Self, value| {
             p.advance();
@@ -524,7 +552,7 @@ impl Parser<'_> {
                     break;
                 }
             }
-            items.push(if self.starts_statement() {
+            items.push(if close == ")" && self.starts_statement() {
                 Expr::Subquery(Box::new(self.body()?))
             } else {
                 self.expression()?

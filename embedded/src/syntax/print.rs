@@ -3,8 +3,8 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::ast::{
-    Binary, Body, Collect, Direction, Expr, Key, PathSearch, Quantifier, Source, Statement,
-    Traversal, Unary,
+    Binary, Body, Collect, Direction, Expr, Key, PathSearch, Pattern, Quantifier, SortDirection,
+    Source, Statement, Traversal, Unary,
 };
 use super::token::Word;
 
@@ -61,6 +61,32 @@ impl Display for Source {
         match self {
             Self::Name(name) => write!(f, "{}", Named(name)),
             Self::Bind(name) => write!(f, "@@{name}"),
+            Self::ValueBind(name) => write!(f, "@{name}"),
+        }
+    }
+}
+
+impl Display for Pattern {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hole => Ok(()),
+            Self::Name(name) => write!(f, "{}", Named(name)),
+            // A comma behind each keeps the last hole.
+            Self::Array(items) => {
+                f.write_str("[")?;
+                items.iter().try_for_each(|item| write!(f, "{item}, "))?;
+                f.write_str("]")
+            }
+            Self::Object(items) => {
+                f.write_str("{")?;
+                for item in items {
+                    match item {
+                        Some((name, pattern)) => write!(f, "{}: {pattern}, ", Named(name))?,
+                        None => f.write_str(", ")?,
+                    }
+                }
+                f.write_str("}")
+            }
         }
     }
 }
@@ -90,11 +116,16 @@ impl Display for Statement {
             Self::Traversal(traversal) => write!(f, "{traversal}"),
             Self::Filter(condition) => write!(f, "FILTER {condition}"),
             Self::Let { name, value } => write!(f, "LET {} = {value}", Named(name)),
+            Self::Destructure { pattern, value } => write!(f, "LET {pattern} = {value}"),
             Self::Sort(keys) => {
                 f.write_str("SORT ")?;
-                for (i, (key, descending)) in keys.iter().enumerate() {
-                    let comma = if i > 0 { ", " } else { "" };
-                    write!(f, "{comma}{key}{}", if *descending { " DESC" } else { "" })?;
+                for (i, (key, direction)) in keys.iter().enumerate() {
+                    write!(f, "{}{key}", if i > 0 { ", " } else { "" })?;
+                    match direction {
+                        SortDirection::Ascending => {}
+                        SortDirection::Descending => f.write_str(" DESC")?,
+                        SortDirection::Given(value) => write!(f, " {value}")?,
+                    }
                 }
                 Ok(())
             }
@@ -185,10 +216,7 @@ impl Display for PathSearch {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Traversal => "graph traversal",
-            Self::Shortest => "SHORTEST_PATH",
-            Self::AllShortest => "ALL_SHORTEST_PATHS",
-            Self::KShortest => "K_SHORTEST_PATHS",
-            Self::KPaths => "K_PATHS",
+            search => search.word(),
         })
     }
 }

@@ -1,11 +1,16 @@
 //! Statements: what follows FOR, COLLECT, INSERT and their like.
 
 use super::ast::{
-    Body, Collect, Direction, Expr, Name, PathSearch, Source, Statement, Traversal, Upsert, Window,
+    Body, Collect, Direction, Expr, Key, Name, PathSearch, Pattern, SortDirection, Source,
+    Statement, Traversal, Upsert, Window,
 };
 use super::parser::Parser;
 use super::token::{Kind, Word};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
+use crate::value::Value;
+
+/// The variable of a loop whose items are taken apart; nobody can write its name.
+const ITEM: &str = "[]";
 
 impl Parser<'_> {
     /// A whole query with its `WITH`.
@@ -13,7 +18,7 @@ impl Parser<'_> {
         let mut with = Vec::new();
         if self.word(Word::With) {
             loop {
-                with.push(self.source()?);
+                with.push(self.source_or_value_bind()?);
                 self.sign(",");
                 if self.starts_statement() {
                     break;
@@ -81,11 +86,16 @@ impl Parser<'_> {
         let Kind::Word(word) = *self.peek() else { return self.unexpected("") };
         self.advance();
         let statement = match word {
-            Word::For => self.for_loop()?,
+            Word::For => return self.for_loop(out).map(|()| false),
             Word::Let => return self.lets(out).map(|()| false),
             Word::Filter => Statement::Filter(self.expression()?),
             Word::Return => {
                 let distinct = self.word(Word::Distinct);
+                let loops =
+                    |s: &Statement| matches!(s, Statement::For { .. } | Statement::Traversal(_));
+                if distinct && !out.iter().any(loops) {
+                    return self.wrong("cannot use DISTINCT modifier on top-level query element");
+                }
                 out.push(Statement::Return { distinct, value: self.expression()? });
                 return Ok(true);
             }
@@ -132,6 +142,11 @@ impl Parser<'_> {
 
     fn into(&mut self) -> Result<Source> {
         if self.word(Word::In) || self.word(Word::Into) {
+            if let Kind::Text(name) = self.peek() {
+                let name = name.clone();
+                self.advance();
+                return Ok(Source::Name(name));
+            }
             return self.source();
         }
         self.unexpected("expecting IN or INTO")
@@ -139,9 +154,18 @@ impl Parser<'_> {
 
     fn options(&mut self) -> Result<Option<Expr>> {
         if !self.is_soft(0, "OPTIONS") {
+            if let Kind::Name(word) = self.peek()
+                && *self.peek_at(1) == Kind::Sign("{")
+            {
+                return self.wrong(&format!("unexpected qualifier '{word}', expecting 'OPTIONS'"));
+            }
             return Ok(None);
         }
         self.advance();
+        if *self.peek() != Kind::Sign("{") {
+            self.expression()?;
+            return self.wrong("'OPTIONS' have to be an object");
+        }
         let height = self.height;
         let options = self.object()?;
         self.height = self.height.max(height);
@@ -151,18 +175,65 @@ impl Parser<'_> {
     fn lets(&mut self, out: &mut Vec<Statement>) -> Result<()> {
         let mut height = 0;
         loop {
-            if matches!(self.peek(), Kind::Sign("[" | "{")) {
-                return Err(Error::unsupported("LET destructuring"));
-            }
-            let name = self.name()?;
+            let pattern = self.pattern(0)?;
             self.expect_sign("=")?;
-            out.push(Statement::Let { name, value: self.expression()? });
+            let value = self.expression()?;
+            out.push(match pattern {
+                Pattern::Name(name) => Statement::Let { name, value },
+                pattern => Statement::Destructure { pattern, value },
+            });
             height = height.max(self.height);
             if !self.sign(",") {
                 self.height = height;
                 return Ok(());
             }
         }
+    }
+
+    /// A name, or what a value is taken apart into.
+    fn pattern(&mut self, depth: usize) -> Result<Pattern> {
+        if depth > super::parser::EXPRESSION_DEPTH_MAX {
+            return Err(Error::of(Code::QueryTooMuchNesting));
+        }
+        if self.sign("[") {
+            let mut items = Vec::new();
+            while !self.sign("]") {
+                let hole = matches!(self.peek(), Kind::Sign(","));
+                items.push(if hole { Pattern::Hole } else { self.pattern(depth + 1)? });
+                if !self.sign(",") {
+                    self.expect_sign("]")?;
+                    break;
+                }
+            }
+            return Ok(Pattern::Array(items));
+        }
+        if self.sign("{") {
+            let mut items = Vec::new();
+            while !self.sign("}") {
+                let hole = matches!(self.peek(), Kind::Sign(","));
+                items.push(if hole { None } else { Some(self.attribute_pattern(depth)?) });
+                if !self.sign(",") {
+                    self.expect_sign("}")?;
+                    break;
+                }
+            }
+            return Ok(Pattern::Object(items));
+        }
+        Ok(Pattern::Name(self.name()?))
+    }
+
+    fn attribute_pattern(&mut self, depth: usize) -> Result<(Name, Pattern)> {
+        let name = match self.peek() {
+            Kind::Text(name) if *self.peek_at(1) == Kind::Sign(":") => {
+                let name = name.clone();
+                self.advance();
+                name
+            }
+            _ => self.name()?,
+        };
+        let pattern =
+            if self.sign(":") { self.pattern(depth + 1)? } else { Pattern::Name(name.clone()) };
+        Ok((name, pattern))
     }
 
     fn direction(&mut self) -> Option<Direction> {
@@ -188,44 +259,91 @@ impl Parser<'_> {
         search
     }
 
-    fn for_loop(&mut self) -> Result<Statement> {
-        let mut variables = vec![self.name()?];
-        while self.sign(",") {
+    fn for_loop(&mut self, out: &mut Vec<Statement>) -> Result<()> {
+        let apart = match self.peek() {
+            Kind::Sign("[" | "{") => Some(self.pattern(0)?),
+            _ => None,
+        };
+        let mut variables = Vec::new();
+        if apart.is_some() {
+            variables.push(Name::from(ITEM));
+        } else {
             variables.push(self.name()?);
+            while self.sign(",") {
+                variables.push(self.name()?);
+            }
         }
         self.expect_word(Word::In)?;
-        let depth = if matches!(self.peek(), Kind::Word(Word::Outbound | Word::Inbound | Word::Any))
-        {
-            None
-        } else {
-            let source = self.expression()?;
-            if !matches!(self.peek(), Kind::Word(Word::Outbound | Word::Inbound | Word::Any)) {
-                return self.plain_for(variables, source);
+        let along =
+            |p: &Self| matches!(p.peek(), Kind::Word(Word::Outbound | Word::Inbound | Word::Any));
+        let mut source = None;
+        if !along(self) {
+            let read = self.expression()?;
+            if !along(self) {
+                return self.plain_for(variables, read, apart, out);
             }
-            Some(source)
-        };
-        self.traversal(variables, depth)
+            source = Some(read);
+        }
+        out.push(self.traversal(variables, source, apart.is_some())?);
+        Ok(())
     }
 
-    fn plain_for(&mut self, mut variables: Vec<Name>, source: Expr) -> Result<Statement> {
+    fn plain_for(
+        &mut self,
+        mut variables: Vec<Name>,
+        source: Expr,
+        apart: Option<Pattern>,
+        out: &mut Vec<Statement>,
+    ) -> Result<()> {
         if variables.len() > 1 {
-            return self.unexpected("expecting OUTBOUND or INBOUND or ANY");
+            return self
+                .wrong("Collections and views FOR loops only allow a single return variable");
         }
         let Some(variable) = variables.pop() else { return self.unexpected("") };
         let search = if self.soft("SEARCH") { Some(self.expression()?) } else { None };
-        Ok(Statement::For { variable, source, search, options: self.options()? })
+        if search.is_some() && apart.is_some() {
+            return self.wrong("SEARCH condition is incompatible with destructuring");
+        }
+        if let Kind::Name(word) = self.peek()
+            && !self.is_soft(0, "OPTIONS")
+            && *self.peek_at(1) == Kind::Sign("{")
+        {
+            let what = format!("unexpected qualifier '{word}', expecting 'SEARCH' or 'OPTIONS'");
+            return self.wrong(&what);
+        }
+        let options = self.options()?;
+        out.push(Statement::For { variable, source, search, options });
+        if let Some(pattern) = apart {
+            out.push(Statement::Destructure { pattern, value: Expr::Name(Name::from(ITEM)) });
+        }
+        Ok(())
     }
 
-    fn traversal(&mut self, variables: Vec<Name>, depth: Option<Expr>) -> Result<Statement> {
-        if variables.len() > 3 {
-            return self.unexpected("expecting at most three variables");
-        }
+    fn traversal(
+        &mut self,
+        variables: Vec<Name>,
+        depth: Option<Expr>,
+        apart: bool,
+    ) -> Result<Statement> {
         let Some(direction) = self.direction() else { return self.unexpected("") };
         let search = self.path_search();
+        let (most, what) = match search {
+            PathSearch::Traversal => (3, "Traversals only have one, two or three return variables"),
+            PathSearch::Shortest => (2, "SHORTEST_PATH must have one or two return variables"),
+            PathSearch::KShortest => (1, "K_SHORTEST_PATHS only has one return variable"),
+            PathSearch::AllShortest => (1, "ALL_SHORTEST_PATHS only has one return variable"),
+            PathSearch::KPaths => (1, "K_PATHS only has one return variable"),
+        };
+        if !matches!(search, PathSearch::Traversal | PathSearch::KPaths) && depth.is_some() {
+            return self.unexpected("");
+        }
         let start = self.expression()?;
         let target = if search != PathSearch::Traversal {
             if !self.soft("TO") {
-                return self.unexpected("expecting TO");
+                if let Kind::Name(word) = self.peek() {
+                    return self.wrong(&format!("unexpected qualifier '{word}', expecting 'TO'"));
+                }
+                return self.unexpected("expecting identifier");
             }
             Some(self.expression()?)
         } else {
@@ -233,18 +351,26 @@ impl Parser<'_> {
         };
         let mut edges = Vec::new();
         let graph = if self.word(Word::Graph) {
-            Some(self.expression()?)
+            Some(self.graph_name()?)
         } else {
             loop {
                 let own = self.direction();
-                edges.push((own, self.source()?));
+                edges.push((own, self.source_or_value_bind()?));
                 if !self.sign(",") {
                     break None;
                 }
             }
         };
-        let prune = if self.soft("PRUNE") { Some(self.prune()?) } else { None };
+        let prunes = search == PathSearch::Traversal && self.soft("PRUNE");
+        let prune = if prunes { Some(self.prune()?) } else { None };
         let options = self.options()?;
+        if apart {
+            let what = if search == PathSearch::Traversal { "Traversal" } else { search.word() };
+            return self.wrong(&format!("{what} does not support array/object destructuring"));
+        }
+        if variables.len() > most {
+            return self.wrong(what);
+        }
         Ok(Statement::Traversal(Box::new(Traversal {
             variables,
             search,
@@ -257,6 +383,18 @@ impl Parser<'_> {
             prune,
             options,
         })))
+    }
+
+    fn graph_name(&mut self) -> Result<Expr> {
+        let name = match self.peek() {
+            Kind::Text(name) => Expr::Literal(Value::String(name.clone())),
+            Kind::Name(name) | Kind::QuotedName(name) => Expr::Literal(Value::String(name.clone())),
+            Kind::Bind(name) => Expr::Bind(name.clone()),
+            Kind::CollectionBind(name) => Expr::Bind(Name::from(format!("@{name}"))),
+            _ => return self.unexpected(""),
+        };
+        self.advance();
+        Ok(name)
     }
 
     fn prune(&mut self) -> Result<(Option<Name>, Expr)> {
@@ -278,16 +416,36 @@ impl Parser<'_> {
         loop {
             let key = self.expression()?;
             height = height.max(self.height);
-            let descending = self.word(Word::Desc);
-            if !descending {
-                self.word(Word::Asc);
-            }
-            keys.push((key, descending));
+            let direction = self.sort_direction()?;
+            keys.push((key, direction));
             if !self.sign(",") {
                 self.height = height;
                 return Ok(Statement::Sort(keys));
             }
         }
+    }
+
+    fn sort_direction(&mut self) -> Result<SortDirection> {
+        if self.word(Word::Desc) {
+            return Ok(SortDirection::Descending);
+        }
+        if self.word(Word::Asc) {
+            return Ok(SortDirection::Ascending);
+        }
+        let given = matches!(
+            self.peek(),
+            Kind::Text(_)
+                | Kind::Number(_)
+                | Kind::Bind(_)
+                | Kind::Word(Word::Null | Word::True | Word::False)
+        );
+        if !given {
+            return Ok(SortDirection::Ascending);
+        }
+        let height = self.height;
+        let value = self.primary()?;
+        self.height = self.height.max(height);
+        Ok(SortDirection::Given(Box::new(value)))
     }
 
     /// `name = expression, …` up to something else.
@@ -306,6 +464,15 @@ impl Parser<'_> {
         }
     }
 
+    /// The same where each expression has to be a call.
+    fn aggregates(&mut self) -> Result<Vec<(Name, Expr)>> {
+        let calls = self.assignments()?;
+        if calls.iter().all(|(_, value)| matches!(value, Expr::Call(..))) {
+            return Ok(calls);
+        }
+        self.unexpected("")
+    }
+
     fn collect(&mut self) -> Result<Statement> {
         self.height = 1;
         let mut collect = Collect::default();
@@ -315,7 +482,7 @@ impl Parser<'_> {
             collect.keys = self.assignments()?;
         }
         if self.word(Word::Aggregate) {
-            collect.aggregates = self.assignments()?;
+            collect.aggregates = self.aggregates()?;
         }
         if self.word(Word::With) {
             if !self.soft("COUNT") {
@@ -338,12 +505,10 @@ impl Parser<'_> {
                 }
             }
         }
-        let empty = collect.keys.is_empty()
-            && collect.aggregates.is_empty()
-            && collect.into.is_none()
-            && collect.count.is_none();
+        let empty =
+            collect.keys.is_empty() && collect.aggregates.is_empty() && collect.count.is_none();
         if empty {
-            return self.unexpected("expecting identifier or AGGREGATE or WITH COUNT");
+            return self.unexpected("");
         }
         collect.options = self.options()?;
         Ok(Statement::Collect(Box::new(collect)))
@@ -357,14 +522,41 @@ impl Parser<'_> {
             self.expect_word(Word::With)?;
             (Some(range), self.object()?)
         };
+        self.check_bounds(&bounds)?;
         self.expect_word(Word::Aggregate)?;
-        let aggregates = self.assignments()?;
+        let aggregates = self.aggregates()?;
         Ok(Statement::Window(Box::new(Window { range, bounds, aggregates })))
+    }
+
+    fn check_bounds(&self, bounds: &Expr) -> Result<()> {
+        let Expr::Object(entries) = bounds else { return self.unexpected("") };
+        if entries.is_empty() {
+            return self
+                .wrong("At least one WINDOW bound must be specified ('preceding'/'following')");
+        }
+        for (at, (key, _)) in entries.iter().enumerate() {
+            let Key::Name(name) = key else { return self.unexpected("") };
+            if !matches!(&**name, "preceding" | "following") {
+                return self.wrong(&format!(
+                    "Invalid WINDOW attribute '{name}'; only \"preceding\" and \"following\" are supported"
+                ));
+            }
+            if entries[..at].iter().any(|(other, _)| other == key) {
+                return self
+                    .wrong(&format!("WINDOW attribute '{name}' is specified multiple times"));
+            }
+        }
+        Ok(())
     }
 
     fn upsert(&mut self) -> Result<Statement> {
         let filter = self.word(Word::Filter);
-        let search = self.expression()?;
+        let search = match self.peek() {
+            _ if filter => self.expression()?,
+            Kind::Sign("{") => self.object()?,
+            Kind::Bind(_) => self.primary()?,
+            _ => return self.unexpected(""),
+        };
         self.expect_word(Word::Insert)?;
         let insert = self.expression()?;
         let replace = self.word(Word::Replace);

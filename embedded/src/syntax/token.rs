@@ -36,7 +36,7 @@ pub(super) enum Kind {
 }
 
 macro_rules! words {
-    ($($word:ident = $text:literal,)*) => {
+    ($($word:ident = $text:literal $role:literal,)*) => {
         /// Reserved words, in any case of letters.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Word { $($word,)* }
@@ -47,18 +47,53 @@ macro_rules! words {
                 $(if text.eq_ignore_ascii_case($text) { return Some(Self::$word); })*
                 None
             }
+
+            /// As a syntax error names it.
+            pub(super) fn shown(self) -> &'static str {
+                match self { $(Self::$word => $role,)* }
+            }
         }
     };
 }
 
 words! {
-    For = "FOR", Let = "LET", Filter = "FILTER", Return = "RETURN", Collect = "COLLECT", Sort = "SORT",
-    Limit = "LIMIT", Window = "WINDOW", Distinct = "DISTINCT", Aggregate = "AGGREGATE", Asc = "ASC", Desc = "DESC",
-    Not = "NOT", And = "AND", Or = "OR", In = "IN", Into = "INTO", With = "WITH", Remove = "REMOVE",
-    Insert = "INSERT", Update = "UPDATE", Replace = "REPLACE", Upsert = "UPSERT", Like = "LIKE", Null = "NULL",
-    True = "TRUE", False = "FALSE", Graph = "GRAPH", ShortestPath = "SHORTEST_PATH",
-    KShortestPaths = "K_SHORTEST_PATHS", AllShortestPaths = "ALL_SHORTEST_PATHS", KPaths = "K_PATHS",
-    Outbound = "OUTBOUND", Inbound = "INBOUND", Any = "ANY", All = "ALL", None = "NONE",
+    For = "FOR" "FOR declaration",
+    Let = "LET" "LET declaration",
+    Filter = "FILTER" "FILTER declaration",
+    Return = "RETURN" "RETURN declaration",
+    Collect = "COLLECT" "COLLECT declaration",
+    Sort = "SORT" "SORT declaration",
+    Limit = "LIMIT" "LIMIT declaration",
+    Window = "WINDOW" "WINDOW declaration",
+    Distinct = "DISTINCT" "DISTINCT modifier",
+    Aggregate = "AGGREGATE" "AGGREGATE keyword",
+    Asc = "ASC" "ASC keyword",
+    Desc = "DESC" "DESC keyword",
+    Not = "NOT" "not operator",
+    And = "AND" "and operator",
+    Or = "OR" "or operator",
+    In = "IN" "IN keyword",
+    Into = "INTO" "INTO keyword",
+    With = "WITH" "WITH keyword",
+    Remove = "REMOVE" "REMOVE command",
+    Insert = "INSERT" "INSERT command",
+    Update = "UPDATE" "UPDATE command",
+    Replace = "REPLACE" "REPLACE command",
+    Upsert = "UPSERT" "UPSERT command",
+    Like = "LIKE" "like operator",
+    Null = "NULL" "null",
+    True = "TRUE" "true",
+    False = "FALSE" "false",
+    Graph = "GRAPH" "GRAPH keyword",
+    ShortestPath = "SHORTEST_PATH" "SHORTEST_PATH keyword",
+    KShortestPaths = "K_SHORTEST_PATHS" "K_SHORTEST_PATHS keyword",
+    AllShortestPaths = "ALL_SHORTEST_PATHS" "ALL_SHORTEST_PATHS keyword",
+    KPaths = "K_PATHS" "K_PATHS keyword",
+    Outbound = "OUTBOUND" "outbound modifier",
+    Inbound = "INBOUND" "inbound modifier",
+    Any = "ANY" "any modifier",
+    All = "ALL" "all modifier",
+    None = "NONE" "none modifier",
 }
 
 /// Operators and brackets, longest first.
@@ -66,3 +101,29 @@ pub(super) const SIGNS: &[&str] = &[
     "==", "!=", "<=", ">=", "=~", "!~", "&&", "||", "..", "::", "<", ">", "=", "!", "+", "-", "*",
     "/", "%", "?", ":", "(", ")", "[", "]", "{", "}", ",", ".",
 ];
+
+/// A sign as a syntax error names it.
+pub(super) fn shown_sign(sign: &'static str) -> &'static str {
+    match sign {
+        "=" => "assignment",
+        "!" => "not operator",
+        "&&" => "and operator",
+        "||" => "or operator",
+        "=~" => "~= operator",
+        "!~" => "~! operator",
+        "==" => "== operator",
+        "!=" => "!= operator",
+        "<" => "< operator",
+        ">" => "> operator",
+        "<=" => "<= operator",
+        ">=" => ">= operator",
+        "+" => "+ operator",
+        "-" => "- operator",
+        "*" => "* operator",
+        "/" => "/ operator",
+        "%" => "% operator",
+        "," => "\",\"",
+        "." => "'.'",
+        other => other,
+    }
+}

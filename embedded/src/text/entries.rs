@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::aql::Returns;
 use super::link::Level;
 use super::terms::{Path, Type, token};
 use crate::limits::{VIEW_DOCUMENT_TERM_BYTES_MAX, VIEW_DOCUMENT_TERMS_MAX};
@@ -53,7 +54,7 @@ impl Entries {
             Value::Null | Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Double(_) => {
                 let kind = Type::of(value).expect("these four have a type");
                 let field = path.typed(kind);
-                self.add(&field, [token(value)]);
+                self.add(&field, [(token(value), 1)]);
                 self.stored(level, path, Stored::of(kind));
             }
         }
@@ -61,7 +62,18 @@ impl Entries {
 
     fn text(&mut self, level: &Level, path: &Path, text: &str) {
         for analysis in &level.analyzers {
-            self.add(&path.analyzed(analysis), analysis.tokens(text));
+            let field = match analysis.returns {
+                Returns::Text => path.analyzed(analysis),
+                Returns::Number => path.typed(Type::Number),
+                Returns::Bool => path.typed(Type::Bool),
+            };
+            let tokens = analysis.analyze(text);
+            self.cut |= tokens.cut;
+            self.add(&field, tokens.list.into_iter().map(|token| (token.text, token.step)));
+            if let Some(wholes) = analysis.wholes(text) {
+                let wholes = wholes.into_iter().map(|whole| (whole.text, whole.step));
+                self.add(&path.whole(analysis), wholes);
+            }
             if level.store {
                 self.once(&path.typed(Type::Stored), &format!("analyzer:{}", analysis.name));
             }
@@ -96,19 +108,20 @@ impl Entries {
     }
 
     /// Adds the tokens of one value behind those that the field has already.
-    fn add(&mut self, field: &str, tokens: impl IntoIterator<Item = String>) {
-        let mut place = self.places.get(field).map_or(0, |last| last + ITEM_GAP);
+    fn add(&mut self, field: &str, tokens: impl IntoIterator<Item = (String, u32)>) {
+        let mut next = self.places.get(field).map_or(0, |last| last + ITEM_GAP);
         let mut count = 0;
-        for token in tokens {
+        for (token, step) in tokens {
             let bytes = field.len() + token.len();
             if !self.has_room(bytes) {
                 break;
             }
+            let place = (next + step).saturating_sub(1);
             if bytes <= TERM_BYTES_MAX {
                 self.bytes += bytes;
                 self.terms.push((format!("{field}{token}"), place));
             }
-            place += 1;
+            next = place + 1;
             count += 1;
         }
         if count == 0 {
@@ -121,7 +134,7 @@ impl Entries {
                 self.lengths.insert(field.to_owned(), count);
             }
         }
-        self.places.insert(field.to_owned(), place);
+        self.places.insert(field.to_owned(), next);
     }
 }
 

@@ -38,9 +38,20 @@ impl Path {
         Self(out)
     }
 
+    /// The path of an item of a list whose places count.
+    pub(super) fn item(&self, place: usize) -> Self {
+        // No name begins so: behind an escape stands one of three digits.
+        Self(format!("{}{ESCAPE}#{place}{NAME_END}", self.0))
+    }
+
     /// What the terms of texts under an analyzer begin with.
     pub(super) fn analyzed(&self, analysis: &Analysis) -> String {
         format!("{}{PART_END}{}{PART_END}", self.0, analysis.name)
+    }
+
+    /// What the texts behind the pieces of a wildcard analyzer begin with.
+    pub(super) fn whole(&self, analysis: &Analysis) -> String {
+        format!("{}{PART_END}{TYPE}whole {}{PART_END}", self.0, analysis.name)
     }
 
     /// What the terms of values of a type begin with.

@@ -355,10 +355,7 @@ impl View {
         let searcher = self.reader.searcher();
         let segments: BTreeSet<_> =
             searcher.segment_readers().iter().map(|segment| segment.segment_id()).collect();
-        self.known
-            .lock()
-            .expect("only looked up inside")
-            .retain(|(segment, _), _| segments.contains(segment));
+        self.known.keep_only(&segments);
         tracing::debug!(
             view,
             documents = searcher.num_docs(),

@@ -10,15 +10,19 @@ use crate::error::{Code, Error, Result};
 /// Nesting that a JSON text may have (VelocyPack has no such limit; ours keeps the stack bounded).
 pub const JSON_DEPTH_MAX: usize = 200;
 
-/// Reads one JSON value; 600 with the byte position on anything else.
+const LOW_ALONE: &str = "Unexpected \\uXXXX escape sequence (low surrogate without high surrogate)";
+const HIGH_ALONE: &str =
+    "Unexpected \\uXXXX escape sequence (high surrogate without low surrogate)";
+
+/// Reads one JSON value; 600 on anything else, in the words of ArangoDB's parser.
 pub fn parse(text: &[u8]) -> Result<Value> {
-    let text = std::str::from_utf8(text).map_err(|e| broken("invalid UTF-8", e.valid_up_to()))?;
+    let text = std::str::from_utf8(text).map_err(|_| broken("Invalid UTF-8 sequence"))?;
     let mut reader = Reader { text, at: 0 };
     reader.space();
     let value = reader.value(0)?;
     reader.space();
     if reader.at < text.len() {
-        return Err(broken("unexpected text after the value", reader.at));
+        return Err(broken("Expecting EOF"));
     }
     Ok(value)
 }
@@ -108,8 +112,8 @@ impl Value {
     }
 }
 
-fn broken(what: &str, at: usize) -> Error {
-    Error::new(Code::HttpCorruptedJson, format!("VPackError error: {what} at byte {at}"))
+fn broken(what: &str) -> Error {
+    Error::new(Code::HttpCorruptedJson, format!("VPackError error: {what}"))
 }
 
 struct Reader<'a> {
@@ -129,12 +133,12 @@ impl Reader<'_> {
     }
 
     fn fail<T>(&self, what: &str) -> Result<T> {
-        Err(broken(what, self.at))
+        Err(broken(what))
     }
 
     fn value(&mut self, depth: usize) -> Result<Value> {
         if depth > JSON_DEPTH_MAX {
-            return self.fail("too deeply nested");
+            return self.fail("Too deep nesting in Array/Object");
         }
         match self.peek() {
             Some(b'{') => self.object(depth),
@@ -144,14 +148,14 @@ impl Reader<'_> {
             Some(b'f') => self.word("false", Value::Bool(false)),
             Some(b'n') => self.word("null", Value::Null),
             Some(b'-' | b'0'..=b'9') => self.number(),
-            Some(_) => self.fail("unexpected character"),
-            None => self.fail("unexpected end"),
+            Some(_) => self.fail("Expecting digit"),
+            None => self.fail("Expecting item"),
         }
     }
 
     fn word(&mut self, word: &str, value: Value) -> Result<Value> {
         if !self.text[self.at..].starts_with(word) {
-            return self.fail("unexpected word");
+            return self.fail(&format!("{word} expected"));
         }
         self.at += word.len();
         Ok(value)
@@ -170,15 +174,16 @@ impl Reader<'_> {
         if self.peek() == Some(b'-') {
             self.at += 1;
         }
-        let zero = self.peek() == Some(b'0');
-        let digits = self.digits();
-        if digits == 0 || (zero && digits > 1) {
-            return self.fail("malformed number");
+        if self.peek() == Some(b'0') {
+            self.at += 1; // nothing but a fraction or an exponent follows a zero
+        } else if self.digits() == 0 {
+            let end = self.at == self.text.len();
+            return self.fail(if end { "Incomplete number" } else { "Expecting digit" });
         }
         if self.peek() == Some(b'.') {
             self.at += 1;
             if self.digits() == 0 {
-                return self.fail("malformed number");
+                return self.fail("Incomplete number");
             }
         }
         if matches!(self.peek(), Some(b'e' | b'E')) {
@@ -187,16 +192,19 @@ impl Reader<'_> {
                 self.at += 1;
             }
             if self.digits() == 0 {
-                return self.fail("malformed number");
+                return self.fail("Incomplete number");
             }
         }
-        parse_number(&self.text[from..self.at]).ok_or_else(|| broken("number out of range", from))
+        parse_number(&self.text[from..self.at]).ok_or_else(|| broken("Number out of range"))
     }
 
     fn array(&mut self, depth: usize) -> Result<Value> {
         self.at += 1;
         let mut items = Vec::new();
         self.space();
+        if self.peek().is_none() {
+            return self.fail("Expecting item or ']'");
+        }
         if self.peek() == Some(b']') {
             self.at += 1;
             return Ok(Value::array(items));
@@ -211,7 +219,7 @@ impl Reader<'_> {
                     self.at += 1;
                     return Ok(Value::array(items));
                 }
-                _ => return self.fail("expected ',' or ']'"),
+                _ => return self.fail("Expecting ',' or ']'"),
             }
         }
     }
@@ -227,12 +235,17 @@ impl Reader<'_> {
         loop {
             self.space();
             if self.peek() != Some(b'"') {
-                return self.fail("expected an attribute name");
+                let first = entries.is_empty() && self.peek().is_none();
+                return self.fail(if first {
+                    "Expecting item or '}'"
+                } else {
+                    "Expecting '\"' or '}'"
+                });
             }
             let name = self.name()?;
             self.space();
             if self.peek() != Some(b':') {
-                return self.fail("expected ':'");
+                return self.fail("Expecting ':'");
             }
             self.at += 1;
             self.space();
@@ -244,7 +257,7 @@ impl Reader<'_> {
                     self.at += 1;
                     return Ok(Value::object(Object::from_entries(entries)));
                 }
-                _ => return self.fail("expected ',' or '}'"),
+                _ => return self.fail("Expecting ',' or '}'"),
             }
         }
     }
@@ -273,9 +286,9 @@ impl Reader<'_> {
                     return Ok(text);
                 }
                 Some(b'\\') => return self.escaped_string(from),
-                Some(0..0x20) => return self.fail("control character in a string"),
+                Some(0..0x20) => return self.fail("Unexpected control character"),
                 Some(_) => self.at += 1,
-                None => return self.fail("unexpected end"),
+                None => return self.fail("Unfinished string"),
             }
         }
     }
@@ -297,9 +310,9 @@ impl Reader<'_> {
                     out.push(self.escape()?);
                     plain_from = self.at;
                 }
-                Some(0..0x20) => return self.fail("control character in a string"),
+                Some(0..0x20) => return self.fail("Unexpected control character"),
                 Some(_) => self.at += 1,
-                None => return self.fail("unexpected end"),
+                None => return self.fail("Unfinished string"),
             }
         }
     }
@@ -331,20 +344,20 @@ impl Reader<'_> {
             Some(b'u') => {
                 let unit = self.hex()?;
                 if !(0xd800..0xdc00).contains(&unit) {
-                    return char::from_u32(unit).map_or_else(|| self.fail("lone surrogate"), Ok);
+                    return char::from_u32(unit).map_or_else(|| self.fail(LOW_ALONE), Ok);
                 }
                 if !self.text[self.at..].starts_with("\\u") {
-                    return self.fail("lone surrogate");
+                    return self.fail(HIGH_ALONE);
                 }
                 self.at += 2;
                 let low = self.hex()?;
                 if !(0xdc00..0xe000).contains(&low) {
-                    return self.fail("lone surrogate");
+                    return self.fail(HIGH_ALONE);
                 }
                 return char::from_u32(0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00))
-                    .map_or_else(|| self.fail("lone surrogate"), Ok);
+                    .map_or_else(|| self.fail(HIGH_ALONE), Ok);
             }
-            _ => return self.fail("unknown escape"),
+            _ => return self.fail("Invalid escape sequence"),
         })
     }
 
@@ -359,7 +372,7 @@ impl Reader<'_> {
                 self.at += 4;
                 Ok(unit)
             }
-            None => self.fail("malformed \\u escape"),
+            None => self.fail("Illegal \\uXXXX escape sequence character"),
         }
     }
 }
@@ -389,26 +402,33 @@ mod tests {
     #[test]
     fn bad_texts_are_refused() {
         let deep = "[".repeat(JSON_DEPTH_MAX + 2);
-        for text in [
-            "",
-            "nul",
-            "01",
-            "1.",
-            "1e",
-            "-",
-            "[1,]",
-            "{\"a\"}",
-            "{a:1}",
-            "\"\\x\"",
-            "\"\\ud800\"",
-            "\"\n\"",
-            "1 2",
-            "1e999",
-            "\"abc",
-            &deep,
+        for (text, said) in [
+            ("", "Expecting item"),
+            ("nul", "null expected"),
+            ("01", "Expecting EOF"),
+            ("1.", "Incomplete number"),
+            ("1e", "Incomplete number"),
+            ("-", "Incomplete number"),
+            ("a", "Expecting digit"),
+            ("[", "Expecting item or ']'"),
+            ("[1,]", "Expecting digit"),
+            ("[1 2]", "Expecting ',' or ']'"),
+            ("{", "Expecting item or '}'"),
+            ("{\"a\"}", "Expecting ':'"),
+            ("{a:1}", "Expecting '\"' or '}'"),
+            ("{\"a\":1,}", "Expecting '\"' or '}'"),
+            ("{\"a\":1", "Expecting ',' or '}'"),
+            ("\"\\x\"", "Invalid escape sequence"),
+            ("\"\\ud800\"", HIGH_ALONE),
+            ("\"\n\"", "Unexpected control character"),
+            ("1 2", "Expecting EOF"),
+            ("1e999", "Number out of range"),
+            ("\"abc", "Unfinished string"),
+            (&deep, "Too deep nesting in Array/Object"),
         ] {
             let error = parse(text.as_bytes()).expect_err(text);
             assert_eq!(error.code, Code::HttpCorruptedJson);
+            assert_eq!(error.message, format!("VPackError error: {said}"), "{text}");
         }
         assert!(parse(&[b'"', 0xff, b'"']).is_err());
     }

@@ -23,10 +23,15 @@ use workload::Load;
 
 /// Moments at which the power fails, per trace and kind of loss; `CRASH_CUTS` asks for more.
 const CUTS: usize = 60;
+/// Rounds of kills; `CRASH_ROUNDS` asks for more.
 const KILLS: usize = 15;
 
+fn asked(name: &str, otherwise: usize) -> usize {
+    std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(otherwise)
+}
+
 fn cuts() -> usize {
-    std::env::var("CRASH_CUTS").ok().and_then(|cuts| cuts.parse().ok()).unwrap_or(CUTS)
+    asked("CRASH_CUTS", CUTS)
 }
 
 fn main() {
@@ -67,7 +72,9 @@ fn kills() {
     let home = tempfile::tempdir().unwrap();
     let directory = home.path().join("engine");
     let mut random = Random::new(7);
-    for round in 0..KILLS {
+    let mut answered = 0;
+    let rounds = asked("CRASH_ROUNDS", KILLS);
+    for round in 0..rounds {
         let mut running = child(&directory, Load::SMALL, true, None).spawn().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(20 + random.below(250)));
         running.kill().unwrap();
@@ -76,7 +83,9 @@ fn kills() {
         let found = workload::check(&directory, Load::SMALL, &acks)
             .unwrap_or_else(|error| panic!("kill {round}: {error}"));
         println!("kill {round}: answered {acks}, found {found}");
+        answered += acks.lines();
     }
+    println!("{rounds} kills survived, {answered} synced commits were answered and found");
 }
 
 /// Runs the child to its end and reads what it did to its files.

@@ -1,5 +1,6 @@
 //! The HTTP front over a real socket: statuses and error numbers as the facts about ArangoDB 3.12 state them.
 
+mod cluster;
 mod collections;
 mod documents;
 mod graphs;

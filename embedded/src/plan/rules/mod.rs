@@ -15,6 +15,17 @@ use crate::expr::{Expr, Register};
 pub(super) fn improve(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<()> {
     if use_vector_index::apply(pipeline, plan)? {
         applied(plan, "use-vector-index");
+        let filtered = |node: &Node| match node {
+            Node::EnumerateNearVector(near) => Some(!near.filters.is_empty()),
+            _ => None,
+        };
+        let near: Vec<bool> = pipeline.nodes.iter().filter_map(filtered).collect();
+        if near.contains(&true) && plan.release.vector_stored_values() {
+            applied(plan, "push-filter-into-enumerate-near");
+        }
+        if near.contains(&false) && plan.release.vector_projections() {
+            applied(plan, "materialize-for-enumerate-near");
+        }
     }
     if move_filters_up::apply(pipeline, plan) {
         applied(plan, "move-filters-up");

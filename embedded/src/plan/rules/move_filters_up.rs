@@ -54,6 +54,7 @@ fn may_pass(node: &Node, needed: &[Register], plan: &Plan) -> bool {
         Node::EnumerateNearVector(_)
         | Node::Limit { .. }
         | Node::Collect(_)
+        | Node::Window(_)
         | Node::Gather
         | Node::Write(_)
         | Node::Return { .. } => false,

@@ -1,0 +1,45 @@
+//! What a request that fits no path of its family is told: the words and numbers of ArangoDB's handlers.
+
+use crate::error::{Code, Error};
+
+/// The error for a known family with the wrong number of parts, or an action that nobody knows; `None` elsewhere.
+pub(super) fn expected(method: &str, path: &[&str]) -> Option<Error> {
+    let bad = |text: &str| Some(Error::new(Code::HttpBadParameter, text));
+    let missing = |text: &str| Some(Error::new(Code::HttpNotFound, text));
+    match (method, path) {
+        ("PUT" | "POST", ["_api", "cursor", ..]) => bad("expecting PUT /_api/cursor/<cursor-id>"),
+        ("DELETE", ["_api", "cursor", ..]) => bad("expecting DELETE /_api/cursor/<cursor-id>"),
+        ("PUT", ["_api", "collection"] | ["_api", "collection", _]) => {
+            bad("expected PUT /_api/collection/<collection-name>/<action>")
+        }
+        ("DELETE", ["_api", "collection", ..]) => {
+            bad("expected DELETE /_api/collection/<collection-name>")
+        }
+        ("GET", ["_api", "collection", _, _]) => missing(
+            "expecting one of the resources 'checksum', 'count', 'figures', 'properties', \
+             'responsibleShard', 'revision', 'shards'",
+        ),
+        ("PUT", ["_api", "collection", _, _]) => missing(
+            "expecting one of the actions 'load', 'unload', 'truncate', 'properties', 'compact', \
+             'rename', 'loadIndexesIntoMemory'",
+        ),
+        ("GET", ["_api", "collection", _, _, ..]) => {
+            bad("expecting GET /_api/collection/<collection-name>/<method>")
+        }
+        ("GET", ["_api", "document"] | ["_api", "document", _]) => Some(Error::new(
+            Code::DataSourceNotFound,
+            "expecting GET /_api/document/<collection>/<key>",
+        )),
+        ("GET", ["_api", "view", ..]) => Some(Error::new(
+            Code::BadParameter,
+            "expecting GET /_api/view[/<view-name>[/properties]]",
+        )),
+        ("GET", ["_api", "engine", ..]) => {
+            Some(Error::new(Code::BadParameter, "expecting GET /_api/engine[/stats]"))
+        }
+        ("GET", ["_api", "query"] | ["_api", "query", _, ..]) => {
+            bad("expecting GET /_api/query/<type>")
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,74 @@
+//! The recorded examples of ArangoDB's manual against the engine: `ARANGO_RECORDED=FILE cargo test -p arango-embedded --test recorded`.
+//!
+//! The file is not part of the repository. Without it, and without Node, the test says so and ends.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What each run must reach: the examples that passed when this file was last written.
+const PASSING: &str = include_str!("recorded/passing.txt");
+/// How long the engine may take until its socket is there.
+const START_WAIT_SECONDS: u64 = 60;
+
+struct Engine(Child);
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(directory: &Path) -> Engine {
+    let socket = directory.join("s.sock");
+    let child = Command::new(env!("CARGO_BIN_EXE_arango-embedded"))
+        .args(["serve", "--vector-index", "--view-commit-ms", "200", "--socket"])
+        .arg(&socket)
+        .arg("--data-dir")
+        .arg(directory.join("data"))
+        .env("ARANGO_ROOT_PASSWORD", "")
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the engine starts");
+    let engine = Engine(child);
+    let begin = Instant::now();
+    while !socket.exists() {
+        assert!(begin.elapsed() < Duration::from_secs(START_WAIT_SECONDS), "no socket");
+        thread::sleep(Duration::from_millis(20));
+    }
+    engine
+}
+
+#[test]
+fn recorded_examples_that_passed_still_pass() {
+    let Some(examples) = std::env::var_os("ARANGO_RECORDED") else {
+        println!("skipped: ARANGO_RECORDED names no file of recorded examples");
+        return;
+    };
+    if Command::new("node").arg("--version").stdout(Stdio::null()).status().is_err() {
+        println!("skipped: there is no node");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let _engine = start(directory.path());
+    let names = directory.path().join("passing.txt");
+    let run = Command::new("node")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recorded/run.js"))
+        .arg("--socket")
+        .arg(directory.path().join("s.sock"))
+        .arg("--examples")
+        .arg(&examples)
+        .arg("--names")
+        .arg(&names)
+        .output()
+        .expect("node runs");
+    println!("{}", String::from_utf8_lossy(&run.stdout));
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let passed = std::fs::read_to_string(&names).expect("a list of names");
+    let passed: BTreeSet<&str> = passed.lines().collect();
+    let lost: Vec<&str> = PASSING.lines().filter(|name| !passed.contains(name)).collect();
+    assert!(lost.is_empty(), "passed before and fail now: {lost:?}");
+}
