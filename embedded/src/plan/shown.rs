@@ -966,7 +966,8 @@ fn is_loop(node: &Node) -> bool {
 fn conjunction(filters: &[&Expr]) -> Option<Expr> {
     filters
         .iter()
-        .map(|filter| Expr::clone(filter))
+        .copied()
+        .cloned()
         .reduce(|a, b| Expr::Binary(Binary::And, Box::new(a), Box::new(b)))
 }
 

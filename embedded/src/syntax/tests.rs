@@ -314,7 +314,7 @@ fn path_search() -> impl Strategy<Value = Statement> {
             Statement::Traversal(Box::new(Traversal {
                 variables: vec![variable],
                 search,
-                depth: deep.then(|| Expr::Literal(Value::Int(2))),
+                depth: deep.then_some(Expr::Literal(Value::Int(2))),
                 direction,
                 start,
                 target: (search != PathSearch::Traversal).then_some(target),
