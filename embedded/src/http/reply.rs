@@ -92,13 +92,22 @@ impl Reply {
     /// The envelope of an error.
     pub(super) fn error(error: &Error) -> Self {
         let status = error.status();
+        let code = Value::Int(i64::from(status));
+        let number = Value::Int(i64::from(error.code.num()));
+        let message = Value::string(&error.message);
         let mut object = Object::with_capacity(8);
-        object.push_new("error", Value::Bool(true));
-        object.push_new("code", Value::Int(i64::from(status)));
-        object.push_new("errorNum", Value::Int(i64::from(error.code.num())));
-        object.push_new("errorMessage", Value::string(&error.message));
+        // The attributes stand as arangod writes them, in two places of its source.
         if let Some(extra) = &error.extra {
+            object.push_new("error", Value::Bool(true));
+            object.push_new("code", code);
+            object.push_new("errorNum", number);
+            object.push_new("errorMessage", message);
             append(&mut object, extra);
+        } else {
+            object.push_new("code", code);
+            object.push_new("error", Value::Bool(true));
+            object.push_new("errorMessage", message);
+            object.push_new("errorNum", number);
         }
         let reply = Self::json(status, &Value::object(object));
         match error.extra.as_deref().and_then(|extra| extra.text_of("_rev")) {

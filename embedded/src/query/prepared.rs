@@ -98,8 +98,8 @@ pub fn prepare(database: &Database, query: &Query) -> Result<Prepared> {
             let allowed = |rule: &str| allows(&query.options.rules, rule);
             let made = plan_by(&body, database, &query.binds, &allowed).map_err(|error| {
                 match error.code {
-                    // Collections are looked up behind the parser; the server says this without naming a phase.
-                    Code::DataSourceNotFound => error,
+                    // Collections are looked up and constants folded behind the parser; the server names no phase then.
+                    Code::DataSourceNotFound | Code::QueryFunctionArgumentTypeMismatch => error,
                     _ => in_aql(error, "while parsing"),
                 }
             })?;

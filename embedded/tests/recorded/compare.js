@@ -17,6 +17,7 @@ class Comparison {
     this.costs = costs;
     this.pairs = new Map();
     this.problem = null;
+    this.reordered = null;
   }
 
   fail(path, expected, actual) {
@@ -97,6 +98,7 @@ class Comparison {
       }
       return this.fail(path, `members ${missing.join(', ') || '-'}`, `members ${extra.join(', ') || '-'}`);
     }
+    if (left.join() !== right.join() && !this.reordered) this.reordered = `${path || 'value'}: expected ${left.join(', ')}; got ${right.join(', ')}`;
     return left.every((name) => this.same(expected[name], actual[name], `${path}.${name}`, name));
   }
 }

@@ -271,7 +271,7 @@ function answered(request, result) {
 
 function compareValues(kind, request, expected, actual) {
   const exact = new Comparison({ exactTexts: kind === 'AQL' });
-  if (exact.same(expected, actual)) return { verdict: 'value' };
+  if (exact.same(expected, actual)) return { verdict: 'value', reordered: exact.reordered };
   if (UNORDERED.test(request)) {
     const loose = new Comparison({ exactTexts: kind === 'AQL', unordered: true });
     if (expected.length === actual.length && expected.every((value, at) => loose.same(value, actual[at], `[${at}]`))) return { verdict: 'value' };
@@ -315,6 +315,7 @@ function compareResponses(request, output, { responses, problem }) {
   if (expected.length !== responses.length) return { verdict: 'failed', problem: `${responses.length} of ${expected.length} answers; ${problem || ''}` };
   const comparison = new Comparison();
   let verdictSoFar = 'value';
+  let reordered = null;
   for (const [at, wanted] of expected.entries()) {
     const { kind, response } = responses[at];
     if (wanted.status !== response.code) return { verdict: 'failed', problem: `status: expected ${wanted.status}, got ${response.code} ${response.body.slice(0, 300)}` };
@@ -323,8 +324,9 @@ function compareResponses(request, output, { responses, problem }) {
     if (body.verdict === 'failed') return { ...body, problem: `${body.problem}${headers ? ` | ${headers}` : ''}` };
     if (headers) return { verdict: 'failed', problem: headers };
     if (body.verdict === 'shape') verdictSoFar = 'shape';
+    reordered = reordered || body.reordered;
   }
-  return problem ? { verdict: 'failed', problem: String(problem) } : { verdict: verdictSoFar };
+  return problem ? { verdict: 'failed', problem: String(problem) } : { verdict: verdictSoFar, reordered };
 }
 
 function headerProblem(comparison, wanted, got) {
@@ -414,6 +416,8 @@ function report(results, given) {
   }
   const count = (kind, verdictName) => results.filter((result) => result.kind === kind && result.verdict === verdictName).length;
   for (const { key, kind, problem } of results.filter((result) => result.verdict === 'failed')) process.stdout.write(`FAILED ${kind} ${key}: ${problem}\n`);
+  const reordered = results.filter((result) => result.reordered);
+  if (given.order) for (const { key, kind, reordered: how } of reordered) process.stdout.write(`ORDER ${kind} ${key}: ${how}\n`);
   const reasons = new Map();
   for (const { category, reason } of results.filter((result) => result.verdict === 'out of scope')) {
     reasons.set(`${category} (${reason})`, (reasons.get(`${category} (${reason})`) || 0) + 1);
@@ -429,6 +433,7 @@ function report(results, given) {
   }
   process.stdout.write(`\nout of scope:\n${[...reasons].map(([reason, number]) => `  ${String(number).padStart(3)} ${reason}`).join('\n')}\n`);
   process.stdout.write(`\n${passed} of ${passed + failed} pass (${((100 * passed) / Math.max(1, passed + failed)).toFixed(1)} %)\n`);
+  process.stdout.write(`${reordered.length} of these have the attributes of an object in another order (--order lists them)\n`);
   if (given.names) {
     const names = results.filter((result) => ['value', 'shape'].includes(result.verdict)).map((result) => result.key).sort();
     fs.writeFileSync(given.names, `${names.join('\n')}\n`);
