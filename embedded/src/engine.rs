@@ -8,25 +8,27 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::catalog::Catalog;
+use crate::compat::{Release, Role};
 use crate::data::Trainer;
 use crate::disk::Directory;
 use crate::encode::{Key, Space, local_id_of_key, local_id_of_value, successor};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
     COLLECTION_LOCK_WAIT_MS, MEMTABLE_BYTES, REQUEST_WRITES_BYTES_MAX, SWEEP_INTERVAL_MS,
-    TTL_INTERVAL_MS, VECTOR_INTERVAL_MS, VIEW_COMMIT_MS,
+    TTL_INTERVAL_MS, VECTOR_CACHE_BYTES, VECTOR_INTERVAL_MS, VIEW_COMMIT_MS,
 };
 use crate::storage::{Batch, Bytes, FjallStore, Store};
 use crate::text::{Views, definitions};
 use crate::tick::Ticker;
 use crate::txn::{
-    Beginning, Clock, CollectionLocks, Declared, Locks, Registry, Resources, Transaction, Vectors,
-    revision_text, whole,
+    Beginning, Clock, CollectionLocks, Declared, Locks, Registry, RegistrySettings, Resources,
+    Transaction, Vectors, revision_text, whole,
 };
 use crate::value::Value;
 
 /// What the store writes into itself first: name and version of the format.
-const FORMAT: &[u8] = b"arango-embedded 1";
+const FORMAT: &str = "arango-embedded";
+const FORMAT_VERSION: u32 = 2;
 
 /// How an engine works.
 #[derive(Clone, Debug)]
@@ -37,8 +39,19 @@ pub struct Options {
     pub stream_lock_wait_ms: u64,
     /// Bytes that one stream transaction may write (ArangoDB: 512 MiB).
     pub stream_size_bytes_max: u64,
+    /// Whether the commit of a stream transaction that has been idle too long is answered with success, although it is
+    /// aborted. arangod can do so when the commit comes just before its collector; clients are tested with it.
+    pub late_commit_lies: bool,
     /// Whether vector indexes may be made (ArangoDB: `--vector-index`).
     pub vector_index: bool,
+    /// Release whose answers are given.
+    pub release: Release,
+    /// The part of a deployment that is played.
+    pub role: Role,
+    /// Whether requests may ask for a fault with the header `x-arango-embedded-fault`, for tests of clients.
+    pub faults: bool,
+    /// Bytes of vectors that all vector indexes together keep in memory.
+    pub vector_cache_bytes: u64,
     /// Milliseconds between two rounds of the TTL sweeper (ArangoDB: 30 s).
     pub ttl_interval_ms: u64,
     /// Milliseconds between two commits of views (ArangoDB: `commitIntervalMsec`, 1000).
@@ -55,7 +68,12 @@ impl Default for Options {
             stream_idle_ms: 60_000,
             stream_lock_wait_ms: 8_000,
             stream_size_bytes_max: 512 << 20,
+            late_commit_lies: false,
             vector_index: false,
+            release: Release::LATEST,
+            role: Role::Single,
+            faults: false,
+            vector_cache_bytes: VECTOR_CACHE_BYTES,
             ttl_interval_ms: TTL_INTERVAL_MS,
             view_commit_ms: VIEW_COMMIT_MS,
             memtable_bytes: MEMTABLE_BYTES,
@@ -97,8 +115,9 @@ impl Engine {
     pub fn open(directory: &Path, options: Options) -> Result<Arc<Self>> {
         let directory = Directory::open(directory)?;
         let path = directory.store(|path| make_store(path, &options))?;
+        let (memtable_bytes, seal) = (options.memtable_bytes, Some(directory.seal()));
         let store: Arc<dyn Store> =
-            Arc::new(FjallStore::open(&path, options.memtable_bytes, options.sync)?);
+            Arc::new(FjallStore::open(&path, memtable_bytes, options.sync, seal)?);
         check_format(&*store, &path)?;
         let snapshot = store.snapshot();
         let resources = Arc::new(Resources {
@@ -108,15 +127,16 @@ impl Engine {
             views: Views::new(directory.views(), whole),
             collection_locks: Arc::new(CollectionLocks::default()),
             last_keys: Mutex::default(),
-            vectors: Vectors::default(),
+            vectors: Vectors::new(options.vector_cache_bytes),
         });
-        let catalog = Arc::new(Catalog::load(&*snapshot)?);
+        let catalog = Arc::new(Catalog::load(&*snapshot, options.release)?);
         drop(snapshot);
-        let streams = Arc::new(Registry::new(
-            options.stream_idle_ms,
-            options.stream_lock_wait_ms,
-            options.stream_size_bytes_max,
-        ));
+        let streams = Arc::new(Registry::new(RegistrySettings {
+            idle_ms: options.stream_idle_ms,
+            lock_wait_ms: options.stream_lock_wait_ms,
+            size_bytes_max: options.stream_size_bytes_max,
+            late_commit_lies: options.late_commit_lies,
+        }));
         let mut engine = Self {
             resources,
             catalog,
@@ -326,23 +346,36 @@ impl fmt::Debug for Engine {
 }
 
 fn make_store(path: &Path, options: &Options) -> Result<()> {
-    let store = FjallStore::open(path, options.memtable_bytes, options.sync)?;
+    let store = FjallStore::open(path, options.memtable_bytes, options.sync, None)?;
+    write_format(&store)
+}
+
+fn write_format(store: &dyn Store) -> Result<()> {
     let mut batch = Batch::default();
-    batch.put(Space::Meta, Key::Format.bytes(), Bytes::from(FORMAT));
+    let format = format!("{FORMAT} {FORMAT_VERSION}");
+    batch.put(Space::Meta, Key::Format.bytes(), Bytes::from(format.as_bytes()));
     store.commit(batch, true)
 }
 
+/// Brings a store of an older format up to this one; refuses a newer one and what is no store of this engine.
 fn check_format(store: &dyn Store, path: &Path) -> Result<()> {
     let found = store.snapshot().get(Space::Meta, &Key::Format.bytes())?;
-    let text = match found.as_deref() {
-        Some(FORMAT) => return Ok(()),
-        Some(other) => format!("its format is {:?}", String::from_utf8_lossy(other)),
-        None => "it has no format record".to_owned(),
+    let found = found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let version = found.as_ref().and_then(|text| text.strip_prefix(FORMAT)?.trim().parse().ok());
+    let text = match (version, found) {
+        (Some(FORMAT_VERSION), _) => return Ok(()),
+        // Format 1 had no seal; everything else is as it was.
+        (Some(1), _) => {
+            tracing::info!(to = FORMAT_VERSION, "a store of format 1 is brought up to date");
+            return write_format(store);
+        }
+        (Some(newer), _) => format!(
+            "its format is {newer}, this engine reads up to {FORMAT_VERSION}: open it with the release that wrote it, or a newer one"
+        ),
+        (None, Some(other)) => format!("it is no store of this engine: its format is {other:?}"),
+        (None, None) => "it is no store of this engine: it has no format record".to_owned(),
     };
-    let wanted = String::from_utf8_lossy(FORMAT);
-    let text =
-        format!("{} is no store of this engine: {text}, wanted is {wanted:?}", path.display());
-    Err(Error::new(Code::SystemError, text))
+    Err(Error::new(Code::SystemError, format!("{}: {text}", path.display())))
 }
 
 /// Clears the ranges that dropped collections and indexes left over; stops early when the engine does.

@@ -56,6 +56,7 @@ codes! {
     ShuttingDown = 30, 503, "shutdown in progress";
     OnlyEnterprise = 31, 501, "only enterprise version";
     ResourceLimit = 32, 500, "resource limit exceeded";
+    StartingUp = 38, 503, "starting up";
     HttpUnauthorized = 401, 401, "unauthorized";
     HttpBadParameter = 400, 400, "bad parameter";
     HttpNotFound = 404, 404, "not found";
@@ -89,6 +90,16 @@ codes! {
     DatabaseNameInvalid = 1229, 400, "database name invalid";
     UseSystemDatabase = 1230, 403, "operation only allowed in system database";
     InvalidEdgeAttribute = 1233, 400, "edge attribute missing or invalid";
+    ReplicationWriteConcernNotFulfilled = 1429, 503, "write concern not fulfilled";
+    ClusterTimeout = 1457, 500, "timeout in cluster operation";
+    ClusterMustNotSpecifyKey = 1466, 400, "must not specify _key for this collection";
+    ClusterMustNotChangeShardingAttributes = 1469, 400, "must not change sharding attributes";
+    ClusterUnsupported = 1470, 501, "operation unsupported in cluster";
+    ClusterBackendUnavailable = 1478, 503, "A cluster backend which was required for the operation could not be reached";
+    ClusterUnknownDistributeShardsLike = 1486, 500, "unknown prototype for distributeShardsLike";
+    ClusterChainOfDistributeShardsLike = 1485, 500, "chain of distributeShardsLike references";
+    ClusterLeadershipChallengeOngoing = 1495, 503, "leadership challenge is ongoing";
+    ClusterNotLeader = 1496, 503, "not a leader";
     QueryKilled = 1500, 410, "query killed";
     QueryParse = 1501, 400, "syntax error";
     QueryEmpty = 1502, 400, "query is empty";

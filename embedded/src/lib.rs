@@ -37,6 +37,7 @@
 //! The bytes on disk are described in `docs/embedded-format.md`, what is supported and what is refused in `embedded/README.md`.
 
 mod catalog;
+pub mod compat;
 mod data;
 mod disk;
 mod encode;
@@ -59,4 +60,5 @@ pub mod txn;
 pub mod value;
 mod vector;
 
+pub use catalog::Training;
 pub use engine::{Engine, Options};

@@ -18,8 +18,9 @@ pub const MEMTABLE_BYTES: u64 = 16 << 20;
 pub const JOURNAL_BYTES_MAX: u64 = 128 << 20;
 /// Open files of the store.
 pub const OPEN_FILES_MAX: usize = 400;
-/// Background threads of the store (flush and compaction).
-pub const STORE_THREADS: usize = 2;
+/// Background threads of the store (flush and compaction). Of several the first one hands each compaction back to the queue (fjall 3.1,
+/// `worker_tick`): it turns without a pause as long as the others are busy, and takes a whole processor from the requests.
+pub const STORE_THREADS: usize = 1;
 /// Transactions merged into one write of the journal.
 pub const GROUP_COMMITS_MAX: usize = 256;
 /// Bytes merged into one write of the journal (a single larger transaction is written alone).
@@ -32,6 +33,9 @@ pub const SYNC_INTERVAL_MS: u64 = 100;
 pub const REQUEST_WRITES_BYTES_MAX: u64 = 512 << 20;
 /// Milliseconds a request waits for a collection that another transaction holds exclusively (ArangoDB: 900 s).
 pub const COLLECTION_LOCK_WAIT_MS: u64 = 900_000;
+/// Milliseconds that a write of a request waits for another writer of the same key (ArangoDB:
+/// `--rocksdb.transaction-lock-timeout` 1000).
+pub const KEY_LOCK_WAIT_MS: u64 = 1_000;
 /// Milliseconds that commit and abort of a stream transaction wait for a running operation.
 pub const STREAM_FINISH_WAIT_MS: u64 = 3_000;
 /// Stream transactions open at once; each pins a snapshot.
@@ -60,14 +64,19 @@ pub const COLLECTION_INDEXES_MAX: usize = 64;
 pub const COLLECTIONS_MAX: usize = 10_000;
 /// Databases of the server.
 pub const DATABASES_MAX: usize = 4096;
-/// Milliseconds that a change of definitions waits for writers of its collection.
-pub const DEFINITION_LOCK_WAIT_MS: u64 = 30_000;
+/// Milliseconds that a change of definitions waits for writers of its collection (arangod: 900 s): longer than a forgotten stream
+/// transaction lives.
+pub const DEFINITION_LOCK_WAIT_MS: u64 = 75_000;
 /// Edges on one path of a traversal.
 pub const TRAVERSAL_DEPTH_MAX: u64 = 10_000;
 /// Edges that one traversal may look at.
 pub const TRAVERSAL_EDGES_MAX: u64 = 100_000_000;
 /// Times a snapshot is taken again when a commit was on its way meanwhile, before it waits for the commit's end.
 pub const SNAPSHOT_TRIES_MAX: usize = 64;
+/// Bytes of the bounds of frequent terms that a view keeps, some 80 for each thousand postings that a search walked.
+pub const VIEW_BOUNDS_BYTES_MAX: usize = 32 << 20;
+/// Bytes of lengths of fields that a view keeps, two for each document.
+pub const VIEW_LENGTHS_BYTES_MAX: usize = 256 << 20;
 /// Stack of a thread that runs queries, in bytes: the deepest text that is parsed takes less than half of it in a build without
 /// optimisation (only what is touched takes memory).
 pub const QUERY_STACK_BYTES: usize = 16 << 20;
@@ -75,6 +84,10 @@ pub const QUERY_STACK_BYTES: usize = 16 << 20;
 pub const SWEEP_INTERVAL_MS: u64 = 1_000;
 /// Bytes of the centroids of one vector index; they are kept in memory once a query or a write has asked for them.
 pub const VECTOR_CENTROIDS_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of vectors that all vector indexes together keep in memory unless the engine is told otherwise.
+pub const VECTOR_CACHE_BYTES: u64 = 256 << 20;
+/// Tiers of a vector index whose number of cells scales.
+pub const VECTOR_TIERS_MAX: usize = 64;
 /// Bytes of the sample that a vector index is trained on; a larger one is drawn smaller, by chance.
 pub const VECTOR_SAMPLE_BYTES_MAX: u64 = 256 << 20;
 /// Rounds of k-means of one training.
@@ -107,6 +120,10 @@ pub const VIEW_DOCUMENT_TERMS_MAX: usize = 1_000_000;
 pub const VIEW_DOCUMENT_TERM_BYTES_MAX: usize = 64 << 20;
 /// Terms of a range, prefix or pattern that add to scores, the most frequent ones; the others match alone (ArangoDB: 128).
 pub const VIEW_SCORED_TERMS_MAX: usize = 128;
+/// Rows that the query of an analyzer may hold.
+pub const ANALYZER_ROWS_MAX: usize = 100_000;
+/// Rows that the query of an analyzer may look at.
+pub const ANALYZER_STEPS_MAX: usize = 1_000_000;
 /// Terms that may stand in one place of a phrase (those of a prefix, a range or a pattern): each is read with its places.
 pub const VIEW_PHRASE_TERMS_MAX: usize = 10_000;
 /// Milliseconds between two commits of views (ArangoDB: `commitIntervalMsec` 1000).

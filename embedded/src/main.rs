@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use arango_embedded::http::{Auth, AuthSettings, COMPATIBLE_VERSION, Mode, serve};
+use arango_embedded::compat::{Release, Role};
+use arango_embedded::http::{Auth, AuthSettings, Mode, serve};
+use arango_embedded::limits::VECTOR_CACHE_BYTES;
 use arango_embedded::{Engine, Options};
-use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -75,10 +76,21 @@ struct Serve {
     #[arg(long)]
     vector_index: bool,
 
-    /// Release of ArangoDB whose answers are given
-    #[arg(long, value_name = "VERSION", default_value = COMPATIBLE_VERSION,
-          value_parser = PossibleValuesParser::new([COMPATIBLE_VERSION]))]
-    compat: String,
+    /// Release of ArangoDB whose answers are given, 3.12.4 to 3.12.10
+    #[arg(long, value_name = "VERSION", default_value_t = Release::LATEST)]
+    compat: Release,
+
+    /// Part of a deployment that is played: single, or coordinator (still one process and one copy of the data)
+    #[arg(long, value_name = "ROLE", default_value = "single")]
+    role: Role,
+
+    /// Let requests ask for a fault with the header x-arango-embedded-fault; for tests of clients
+    #[arg(long)]
+    faults: bool,
+
+    /// Mebibytes of vectors that vector indexes keep in memory
+    #[arg(long, value_name = "N", default_value_t = VECTOR_CACHE_BYTES >> 20, value_parser = clap::value_parser!(u64).range(0..=1 << 20))]
+    vector_cache_mb: u64,
 
     /// Milliseconds between two commits of views: a committed write shows in them by then
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
@@ -87,6 +99,15 @@ struct Serve {
     /// Milliseconds after which an unused stream transaction is aborted
     #[arg(long, value_name = "N", default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(1..=120_000))]
     stream_idle_ms: u64,
+
+    /// Milliseconds that an operation waits for another one of the same stream transaction
+    #[arg(long, value_name = "N", default_value_t = 8_000, value_parser = clap::value_parser!(u64).range(..=120_000))]
+    stream_lock_wait_ms: u64,
+
+    /// Answer the commit of a stream transaction that has been idle too long with success, although it is aborted: arangod
+    /// can do so, and clients are tested with it
+    #[arg(long)]
+    late_commit_lies: bool,
 }
 
 /// What ends the program, with its exit code and a sentence for the user.
@@ -120,7 +141,13 @@ fn run(settings: &Serve) -> Result<(), Failure> {
     let jwt_secret = settings.jwt_secret_file.as_deref().map(read_secret).transpose()?;
     let options = Options {
         stream_idle_ms: settings.stream_idle_ms,
+        stream_lock_wait_ms: settings.stream_lock_wait_ms,
+        late_commit_lies: settings.late_commit_lies,
         vector_index: settings.vector_index,
+        release: settings.compat,
+        role: settings.role,
+        faults: settings.faults,
+        vector_cache_bytes: settings.vector_cache_mb << 20,
         view_commit_ms: settings.view_commit_ms,
         ..Options::default()
     };

@@ -41,6 +41,7 @@ impl Session {
             validation: None,
             computed_values: Value::Null,
             cache_enabled: false,
+            sharding: None,
             indexes: Vec::new(),
         };
         engine.create_collection(DATABASE, collection).expect("a collection");

@@ -39,6 +39,7 @@ fn collection(engine: &Engine, name: &str) {
         validation: None,
         computed_values: Value::Null,
         cache_enabled: false,
+        sharding: None,
         indexes: Vec::new(),
     };
     engine.create_collection(DATABASE, collection).expect("a new collection");

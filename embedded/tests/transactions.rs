@@ -175,6 +175,7 @@ fn collection() -> Arc<Collection> {
         validation: None,
         computed_values: Value::Null,
         cache_enabled: false,
+        sharding: None,
         indexes: vec![],
     };
     engine.create_collection("_system", definition).unwrap();

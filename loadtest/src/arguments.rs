@@ -1,4 +1,4 @@
-//! The command line, read by hand: two commands and a few options.
+//! The command line, read by hand: a few commands and a few options.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,6 +8,8 @@ pub(crate) const USAGE: &str = "\
 Usage: vctx-loadtest bench [--seconds N] [--vctx PROGRAM] [--dir DIR] [--commit ID] [--out FILE.md]
        vctx-loadtest slo [--scenario NAME] [--scale F] [--rate R] [--seconds N] [--socket PATH] [--corpus FILE] [--queries FILE]
                          [--vectors FILE] [--query-vectors FILE] [--vctx PROGRAM] [--dir DIR] [--commit ID] [--out FILE.md]
+       vctx-loadtest engine [--only a,b,...] [--scale F] [--seconds N] [--corpus FILE] [--queries FILE] [--vectors FILE]
+                         [--query-vectors FILE] [--python PROGRAM] [--engine PROGRAM] [--dir DIR] [--commit ID] [--out FILE.md] [--json]
        vctx-loadtest echo --socket PATH
 
 bench   measures vctx and the floors of this machine side by side, and prints a report in Markdown
@@ -25,6 +27,16 @@ slo     holds the service levels against calls that arrive at a fixed rate, with
   --queries FILE  questions, in the same forms
   --vectors FILE, --query-vectors FILE
                   vectors to store and to ask for: .fvecs, or JSON lines of arrays
+engine  measures the database engine side by side with what it is held against; tantivy and faiss with the feature `comparators`
+  --only a,b,...  parts: a texts by BM25, b vectors, c durable inserts, d many writers, e small reads, f disk and crash [default: all]
+  --scale F       share of a million messages and a million vectors, above 0 to 1 [default: 0.01]
+  --python PROGRAM
+                  a Python that has `faiss-cpu`; without it vectors are measured alone
+  --engine PROGRAM
+                  the engine [default: arango-embedded beside this program]
+  --vectors FILE, --query-vectors FILE
+                  .fvecs, .npy or JSON lines of arrays; given together
+  --json          prints JSON instead of Markdown
 echo    answers each POST with its own JSON, parsed and written anew: the floor of a request";
 
 /// Longest and default time of one measure, in seconds.
@@ -37,6 +49,7 @@ pub(crate) enum Command {
     Echo { socket: PathBuf },
     Bench(Options),
     Slo(Box<SloOptions>),
+    Engine(Box<EngineOptions>),
 }
 
 /// How to measure.
@@ -90,11 +103,51 @@ impl SloOptions {
     }
 }
 
+/// How the engine is measured.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct EngineOptions {
+    /// Letters of the parts; empty: all.
+    pub(crate) only: Vec<char>,
+    /// Share of a million messages and vectors.
+    pub(crate) scale: f64,
+    /// Time of each closed loop over all rounds.
+    pub(crate) time: Duration,
+    /// Files instead of what is made.
+    pub(crate) corpus: Option<PathBuf>,
+    pub(crate) queries: Option<PathBuf>,
+    pub(crate) vectors: Option<PathBuf>,
+    pub(crate) query_vectors: Option<PathBuf>,
+    /// A Python with faiss.
+    pub(crate) python: Option<PathBuf>,
+    /// The engine's program; none: the one beside this program.
+    pub(crate) engine: Option<PathBuf>,
+    /// Whether JSON is printed.
+    pub(crate) json: bool,
+    /// As for the bench.
+    pub(crate) dir: Option<PathBuf>,
+    pub(crate) commit: Option<String>,
+    pub(crate) out: Option<PathBuf>,
+}
+
+impl EngineOptions {
+    /// Whether a part is to be measured.
+    pub(crate) fn wants(&self, part: char) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
+
+    /// The files that were given, by their names.
+    pub(crate) fn external(&self) -> Vec<String> {
+        let given = [&self.corpus, &self.queries, &self.vectors, &self.query_vectors];
+        given.into_iter().flatten().map(|path| path.display().to_string()).collect()
+    }
+}
+
 /// Reads the words behind the program's name.
 pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String> {
     match words.next().as_deref() {
         Some("bench") => bench(words).map(Command::Bench),
         Some("slo") => slo(words).map(|options| Command::Slo(Box::new(options))),
+        Some("engine") => engine(words).map(|options| Command::Engine(Box::new(options))),
         Some("echo") => match (words.next().as_deref(), words.next(), words.next()) {
             (Some("--socket"), Some(path), None) => Ok(Command::Echo { socket: path.into() }),
             _ => Err("echo takes --socket PATH".into()),
@@ -151,6 +204,45 @@ fn slo(mut words: impl Iterator<Item = String>) -> Result<SloOptions, String> {
     Ok(options)
 }
 
+fn engine(mut words: impl Iterator<Item = String>) -> Result<EngineOptions, String> {
+    let time = Duration::from_secs(SECONDS.1);
+    let mut options = EngineOptions { scale: SCALE, time, ..EngineOptions::default() };
+    while let Some(name) = words.next() {
+        if name == "--json" {
+            options.json = true;
+            continue;
+        }
+        let value = words.next().ok_or_else(|| format!("{name} needs a value"))?;
+        match name.as_str() {
+            "--only" => options.only = parts(&value)?,
+            "--scale" => options.scale = number(&name, &value, 1.0)?,
+            "--seconds" => options.time = seconds(&value)?,
+            "--corpus" => options.corpus = Some(value.into()),
+            "--queries" => options.queries = Some(value.into()),
+            "--vectors" => options.vectors = Some(value.into()),
+            "--query-vectors" => options.query_vectors = Some(value.into()),
+            "--python" => options.python = Some(value.into()),
+            "--engine" => options.engine = Some(value.into()),
+            "--dir" => options.dir = Some(value.into()),
+            "--commit" => options.commit = Some(value),
+            "--out" => options.out = Some(value.into()),
+            other => return Err(format!("unknown option `{other}`")),
+        }
+    }
+    match options.vectors.is_some() == options.query_vectors.is_some() {
+        true => Ok(options),
+        false => Err("--vectors and --query-vectors are given together".into()),
+    }
+}
+
+fn parts(text: &str) -> Result<Vec<char>, String> {
+    let part = |word: &str| match word.as_bytes() {
+        [part @ b'a'..=b'f'] => Ok(char::from(*part)),
+        _ => Err(format!("--only: `{word}` is none of a to f")),
+    };
+    text.split(',').map(part).collect()
+}
+
 fn number(name: &str, text: &str, most: f64) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(n) if n > 0.0 && n <= most => Ok(n),
@@ -193,6 +285,8 @@ mod tests {
             ("slo --scale 2", "--scale: a number above 0, at most 1"),
             ("slo --rate 0", "--rate: a number above 0, at most 100000"),
             ("slo --probe 1", "unknown option `--probe`"),
+            ("engine --only a,g", "--only: `g` is none of a to f"),
+            ("engine --vectors x", "--vectors and --query-vectors are given together"),
             ("echo", "echo takes --socket PATH"),
         ] {
             assert_eq!(read(line), Err(fault.to_owned()), "{line}");

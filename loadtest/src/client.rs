@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::Fault;
 
-/// Longest wait for an answer: far above every limit of the server's own.
+/// Longest wait for an answer, if not told otherwise: far above every limit of the server's own.
 const ANSWER_WAIT: Duration = Duration::from_secs(60);
 /// Longest answer taken, in bytes: heads and bodies of these calls have a few thousand.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
@@ -30,10 +30,15 @@ pub(crate) struct Answer<'a> {
 impl Client {
     /// Connects.
     pub(crate) fn connect(socket: &Path) -> Result<Self, Fault> {
+        Self::connect_patient(socket, ANSWER_WAIT)
+    }
+
+    /// Connects, for calls that may take that long.
+    pub(crate) fn connect_patient(socket: &Path, wait: Duration) -> Result<Self, Fault> {
         let stream =
             UnixStream::connect(socket).map_err(|e| format!("{}: {e}", socket.display()))?;
-        stream.set_read_timeout(Some(ANSWER_WAIT))?;
-        stream.set_write_timeout(Some(ANSWER_WAIT))?;
+        stream.set_read_timeout(Some(wait))?;
+        stream.set_write_timeout(Some(wait))?;
         Ok(Self { stream, sent: Vec::new(), read: Vec::new() })
     }
 

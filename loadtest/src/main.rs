@@ -6,6 +6,7 @@ mod child;
 mod client;
 mod disk;
 mod echo;
+mod engine;
 mod load;
 mod machine;
 mod meters;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Ok(Command::Echo { socket }) => echo::serve(&socket),
         Ok(Command::Bench(options)) => bench::run(&options),
         Ok(Command::Slo(options)) => slo::run(&options),
+        Ok(Command::Engine(options)) => engine::run(&options),
         Err(fault) => {
             eprintln!("vctx-loadtest: {fault}\n\n{USAGE}");
             return ExitCode::from(EXIT_USAGE);

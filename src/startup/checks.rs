@@ -63,8 +63,8 @@ pub async fn check_database(
         .await
         .map(|(_, a)| Admin::field(&a, "role"))?;
     let profile = match role.as_str() {
-        _ if embedded => Profile::Embedded,
         "COORDINATOR" => Profile::Cluster,
+        _ if embedded => Profile::Embedded,
         _ => Profile::Single,
     };
     if role == "COORDINATOR" {

@@ -23,7 +23,7 @@ const FLOORS: &[(&[&str], &str)] = &[
 
 /// The floors of the engine.
 const ENGINE_FLOORS: &[(&[&str], &str)] = &[
-    (&["limits", "value", "error"], "the ground"),
+    (&["limits", "value", "error", "compat"], "the ground"),
     (&["syntax", "functions", "schema", "encode", "disk"], "texts, definitions, bytes"),
     (&["expr", "storage", "index", "vector"], "what is computed, what is kept"),
     (&["text"], "what is searched"),

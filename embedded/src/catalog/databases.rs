@@ -56,7 +56,9 @@ impl Engine {
         let options = if options.is_null() { record::no_options() } else { options };
         let system = name == "_system";
         let id = if system { SYSTEM_DATABASE_ID } else { self.next_id() };
-        let mut database = Database { id, name: name.to_owned(), options, ..Database::default() };
+        let release = self.options().release;
+        let mut database =
+            Database { id, name: name.to_owned(), options, release, ..Database::default() };
         let mut batch = Batch::default();
         let key = Key::Database(database.id);
         batch.put(key.space(), key.bytes(), encode_value(&record::of_database(&database)));
@@ -118,6 +120,7 @@ fn system_collection(id: u64, name: &str) -> Collection {
         validation: None,
         computed_values: Value::Null,
         cache_enabled: false,
+        sharding: None,
         indexes: vec![Arc::new(primary_index())],
     }
 }

@@ -10,3 +10,4 @@ mod state;
 mod vectors;
 
 pub(crate) use state::Catalog;
+pub use vectors::Training;

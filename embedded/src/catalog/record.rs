@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::error::{Code, Error, Result};
 use crate::schema::{
     Analyzer, Collection, CollectionKind, Database, EdgeDefinition, Graph, Index, IndexKind,
-    KeyGenerator, KeyOptions, Metric, Validation, ValidationLevel, VectorParams, View,
+    KeyGenerator, KeyOptions, Metric, Scaling, Sharding, Validation, ValidationLevel, VectorParams,
+    View,
 };
 use crate::value::{Object, Value};
 
@@ -87,6 +88,7 @@ pub(super) fn of_collection(collection: &Collection) -> Value {
         ("validation", collection.validation.as_ref().map_or(Value::Null, of_validation)),
         ("computedValues", collection.computed_values.clone()),
         ("cacheEnabled", collection.cache_enabled.into()),
+        ("sharding", collection.sharding.as_ref().map_or(Value::Null, of_sharding)),
         (
             "indexes",
             collection.indexes.iter().map(|index| of_index(index)).collect::<Vec<_>>().into(),
@@ -122,11 +124,36 @@ pub(super) fn to_collection(value: &Value) -> Result<Collection> {
         validation: if validation.is_null() { None } else { Some(to_validation(&validation)?) },
         computed_values: value.attribute("computedValues"),
         cache_enabled: flag(value, "cacheEnabled")?,
+        sharding: to_sharding(&value.attribute("sharding"))?,
         indexes: indexes
             .iter()
             .map(|index| to_index(index).map(Arc::new))
             .collect::<Result<_>>()?,
     })
+}
+
+fn of_sharding(sharding: &Sharding) -> Value {
+    object([
+        ("shards", u64::from(sharding.shards).into()),
+        ("keys", from_texts(&sharding.keys)),
+        ("replicationFactor", u64::from(sharding.replication_factor).into()),
+        ("writeConcern", u64::from(sharding.write_concern).into()),
+        ("like", sharding.like.as_deref().map_or(Value::Null, Value::from)),
+    ])
+}
+
+fn to_sharding(value: &Value) -> Result<Option<Sharding>> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    let small = |name| u32::try_from(number(value, name)?).map_err(|_| damaged(name));
+    Ok(Some(Sharding {
+        shards: small("shards")?,
+        keys: texts(value, "keys")?,
+        replication_factor: small("replicationFactor")?,
+        write_concern: small("writeConcern")?,
+        like: value.text_of("like").map(str::to_owned),
+    }))
 }
 
 fn of_validation(validation: &Validation) -> Value {
@@ -204,6 +231,13 @@ fn to_index(value: &Value) -> Result<Index> {
 }
 
 fn of_vector_params(params: &VectorParams) -> Value {
+    let tier = |(threshold, lists): &(u64, u32)| {
+        object([("threshold", (*threshold).into()), ("lists", u64::from(*lists).into())])
+    };
+    let scaling = params.scaling.as_ref().map_or(Value::Null, |scaling| {
+        let tiers: Vec<Value> = scaling.tiers.iter().map(tier).collect();
+        object([("multiplier", u64::from(scaling.multiplier).into()), ("tiers", tiers.into())])
+    });
     object([
         ("metric", params.metric.name().into()),
         ("dimension", u64::from(params.dimension).into()),
@@ -211,14 +245,29 @@ fn of_vector_params(params: &VectorParams) -> Value {
         ("defaultProbes", u64::from(params.default_probes).into()),
         ("trainingRounds", u64::from(params.training_rounds).into()),
         ("documentsPerList", u64::from(params.documents_per_list).into()),
+        ("scaling", scaling),
+        ("factory", params.factory.as_deref().map_or(Value::Null, Value::from)),
     ])
 }
 
 fn to_vector_params(params: &Value) -> Result<VectorParams> {
     let metric = text(params, "metric")?;
     let metric = Metric::ALL.into_iter().find(|known| known.name() == metric);
-    let whole = |name| u32::try_from(number(params, name)?).map_err(|_| damaged(name));
+    let small =
+        |value: &Value, name| u32::try_from(number(value, name)?).map_err(|_| damaged(name));
+    let whole = |name| small(params, name);
+    let scaling = params.attribute("scaling");
+    let tiers = scaling.attribute("tiers");
+    let tiers = tiers.as_array().unwrap_or_default().iter();
+    let tiers = tiers.map(|tier| Ok((number(tier, "threshold")?, small(tier, "lists")?)));
+    let tiers = tiers.collect::<Result<Vec<_>>>()?;
+    let scaling = match &scaling {
+        Value::Null => None,
+        given => Some(Arc::new(Scaling { multiplier: small(given, "multiplier")?, tiers })),
+    };
     Ok(VectorParams {
+        scaling,
+        factory: params.text_of("factory").map(Arc::from),
         metric: metric.ok_or_else(|| damaged("metric"))?,
         dimension: whole("dimension")?,
         lists: whole("lists")?,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use super::record;
+use crate::compat::Release;
 use crate::encode::{Key, Space, decode_value, successor};
 use crate::error::{Code, Error, Result};
 use crate::schema::{Collection, Database};
@@ -21,10 +22,11 @@ pub(crate) struct Catalog {
 
 impl Catalog {
     /// Reads everything that is defined.
-    pub(crate) fn load(snapshot: &dyn Snapshot) -> Result<Self> {
+    pub(crate) fn load(snapshot: &dyn Snapshot, release: Release) -> Result<Self> {
         let mut databases = Databases::new();
         for value in values(snapshot, &Key::Databases)? {
             let mut database = record::to_database(&value)?;
+            database.release = release;
             let id = database.id;
             for value in values(snapshot, &Key::Collections(id))? {
                 let collection = record::to_collection(&value)?;

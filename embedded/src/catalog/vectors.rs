@@ -1,19 +1,30 @@
 //! Vector indexes as definitions see them: trained when they are made, asked how far they are, compared with their documents.
 
 use super::state::collection as find;
-use crate::data::{Training, count_up_to, vector_faults};
+use crate::data::{self, count_up_to, too_few, vector_faults};
 use crate::engine::Engine;
 use crate::error::{Code, Error, Result};
 use crate::limits::VECTOR_LOCK_TRIES_MAX;
 use crate::schema::{Index, IndexKind};
-use crate::txn::{InTraining, standing};
+use crate::txn::{InTraining, not_ready, standing};
 use crate::vector::Stage;
+
+/// How far a vector index is.
+#[derive(Clone, Debug)]
+pub struct Training {
+    /// `unusable`, `training`, `ingesting` or `ready`.
+    pub state: &'static str,
+    /// Why it is unusable.
+    pub error: Option<Error>,
+    /// `resolvedNLists`: lists it was trained with; 0 before.
+    pub lists: u32,
+}
 
 impl Engine {
     /// Trains a new index as far as it goes. The index is there whatever comes of it: its state tells, and the background
     /// goes on.
     pub(super) fn train_now(&self, db: &str, owner: u64, index: &Index, claimed: InTraining<'_>) {
-        let training = Training {
+        let training = data::Training {
             resources: &self.resources,
             catalog: &self.catalog,
             database: db,
@@ -26,28 +37,42 @@ impl Engine {
         }
     }
 
-    /// `trainingState` and `errorMessage` of an index; none for one that is no vector index.
-    pub fn training_state(&self, index: &Index) -> Result<Option<(&'static str, String)>> {
+    /// How far an index is; none for one that is no vector index.
+    pub fn training(&self, index: &Index) -> Result<Option<Training>> {
         let IndexKind::Vector(params) = &index.kind else { return Ok(None) };
         let in_training = self.resources.vectors.is_in_training(index.id);
         let snapshot = self.resources.store.snapshot();
-        Ok(Some(match standing(&*snapshot, index.id)?.stage {
-            Stage::Ready => ("ready", String::new()),
-            Stage::Ingesting => ("ingesting", String::new()),
-            Stage::Untrained if in_training => ("training", String::new()),
+        let standing = standing(&*snapshot, index.id)?;
+        let of = |state| Training { state, error: None, lists: 0 };
+        let lists = if standing.lists == 0 { params.lists } else { standing.lists };
+        Ok(Some(match standing.stage {
+            Stage::Ready => Training { lists, ..of("ready") },
+            Stage::Ingesting => Training { lists, ..of("ingesting") },
+            Stage::Untrained if in_training => of("training"),
             Stage::Untrained => {
                 let wanted = params.lists as usize;
-                let there = count_up_to(&*snapshot, index.id, wanted)?;
-                let why = self.resources.vectors.failure(index.id).unwrap_or_else(|| {
-                    if there >= wanted {
-                        return "the training has not begun yet".to_owned();
+                let error = self.resources.vectors.failure(index.id);
+                let error = match error {
+                    Some(error) => error,
+                    None if count_up_to(&*snapshot, index.id, wanted)? < wanted => too_few(),
+                    None => {
+                        let text = "the training has not begun yet";
+                        Error::new(Code::QueryVectorIndexNotReady, text)
                     }
-                    let text = "the training needs at least";
-                    format!("{text} {wanted} documents with a vector, there are {there}")
-                });
-                ("unusable", why)
+                };
+                Training { error: Some(error), ..of("unusable") }
             }
         }))
+    }
+
+    /// 1555 if a query of this plan asks a vector index that is not ready, as the server says while it plans.
+    pub fn check_vectors_ready(&self, indexes: &[&Index]) -> Result<()> {
+        for index in indexes {
+            if self.training(index)?.is_some_and(|training| training.state != "ready") {
+                return Err(not_ready(index));
+            }
+        }
+        Ok(())
     }
 
     /// Where a vector index and the documents of its collection disagree, at one moment: nothing, or the engine has a

@@ -14,7 +14,7 @@ mod write;
 
 pub(crate) use build::{build_index, clear_range, empty_collection};
 pub(crate) use computed::computed_values;
-pub(crate) use training::{Trainer, Training, count_up_to, reset_vector_indexes};
+pub(crate) use training::{Trainer, Training, count_up_to, reset_vector_indexes, too_few};
 pub(crate) use ttl::Sweeper;
 pub(crate) use validate::{check_rule, schema_fault};
 pub(crate) use vector_check::vector_faults;

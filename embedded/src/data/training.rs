@@ -12,11 +12,14 @@ use std::time::{Duration, Instant};
 use crate::catalog::Catalog;
 use crate::encode::{Key, Space, local_id_of_key};
 use crate::error::{Code, Error, Result};
-use crate::limits::{VECTOR_LOCK_WAIT_MS, VECTOR_RETRY_MS, VECTOR_SAMPLE_BYTES_MAX, VECTOR_STEP};
+use crate::limits::{
+    VECTOR_CENTROIDS_BYTES_MAX, VECTOR_LOCK_WAIT_MS, VECTOR_RETRY_MS, VECTOR_SAMPLE_BYTES_MAX,
+    VECTOR_STEP,
+};
 use crate::schema::{Collection, Database, Index, IndexKind, VectorParams};
 use crate::storage::{Batch, Bytes, Snapshot};
 use crate::txn::{Held, InTraining, Resources, range, standing};
-use crate::vector::{Chance, Stage, Standing, bytes_of, train};
+use crate::vector::{Chance, Factory, Stage, Standing, bytes_of, train};
 
 /// How one attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +116,11 @@ impl Training<'_> {
         let claim = || self.resources.vectors.claim(self.index.id);
         let Some(_claimed) = claimed.or_else(claim) else { return Ok(Outcome::Left) };
         let outcome = self.run(params, tries, stopped);
-        let failure = outcome.as_ref().err().map(|error| error.message.clone());
+        let failure = match &outcome {
+            Ok(Outcome::TooFew) => Some(too_few()),
+            Ok(_) => None,
+            Err(error) => Some(error.clone()),
+        };
         self.resources.vectors.set_failure(self.index.id, failure);
         outcome
     }
@@ -126,13 +133,14 @@ impl Training<'_> {
     ) -> Result<Outcome> {
         let before = self.standing()?;
         if before.stage == Stage::Untrained {
-            let sample = self.sample(params)?;
-            if sample.len() < params.lists as usize * params.dimension as usize {
+            let lists = self.lists(params)?;
+            let sample = self.sample(params, lists)?;
+            if sample.len() < lists as usize * params.dimension as usize {
                 return Ok(Outcome::TooFew);
             }
             // A training whose index was emptied or dropped is for nothing.
             let over = || stopped() || !self.is_there() || self.standing().ok() != Some(before);
-            let Some(centroids) = train(&sample, params, self.index.id, &over) else {
+            let Some(centroids) = train(&sample, params, lists, self.index.id, &over) else {
                 return Ok(Outcome::Left);
             };
             drop(sample);
@@ -141,11 +149,12 @@ impl Training<'_> {
                 other => return Ok(other),
             }
         }
+        let mut from = Key::VectorList(self.index.id, 0).bytes();
         loop {
             if stopped() {
                 return Ok(Outcome::Left);
             }
-            if let Some(end) = self.move_some(params, tries)? {
+            if let Some(end) = self.move_some(params, &mut from, tries)? {
                 return Ok(end);
             }
         }
@@ -161,13 +170,34 @@ impl Training<'_> {
         Ok(count_up_to(&*self.resources.store.snapshot(), self.index.id, wanted)? >= wanted)
     }
 
+    /// How many lists the vectors that are there get; an error if the factory or the memory for centroids says no.
+    fn lists(&self, params: &VectorParams) -> Result<u32> {
+        let lists = match &params.scaling {
+            None => params.lists,
+            Some(_) => {
+                let snapshot = self.resources.store.snapshot();
+                params.lists_for(count_up_to(&*snapshot, self.index.id, usize::MAX)? as u64)
+            }
+        };
+        let refusal = params.factory.as_deref().and_then(|text| Factory::refusal(text, lists));
+        if let Some(refusal) = refusal {
+            return Err(Error::new(Code::BadParameter, refusal));
+        }
+        if u64::from(params.dimension) * u64::from(lists) * 4 > VECTOR_CENTROIDS_BYTES_MAX {
+            let text =
+                format!("{lists} centroids take more than {VECTOR_CENTROIDS_BYTES_MAX} bytes");
+            return Err(Error::new(Code::ResourceLimit, text));
+        }
+        Ok(lists)
+    }
+
     /// Some of the vectors, by chance with a seed; each as likely as any other (Vitter, "Random sampling with a
     /// reservoir", 1985, algorithm R).
-    fn sample(&self, params: &VectorParams) -> Result<Vec<f32>> {
+    fn sample(&self, params: &VectorParams, lists: u32) -> Result<Vec<f32>> {
         let dimension = params.dimension as usize;
-        let most = u64::from(params.lists) * u64::from(params.documents_per_list);
+        let most = u64::from(lists) * u64::from(params.documents_per_list);
         let most = most.min(VECTOR_SAMPLE_BYTES_MAX / (u64::from(params.dimension) * 4));
-        let most = most.max(u64::from(params.lists));
+        let most = most.max(u64::from(lists));
         let mut chance = Chance::new(self.index.id);
         let mut sample: Vec<f32> = Vec::new();
         let (lower, upper) = range(&Key::VectorList(self.index.id, 0));
@@ -205,21 +235,36 @@ impl Training<'_> {
             batch.put(Space::Indexes, key.bytes(), bytes_of(centroid));
         }
         let generation = self.resources.clock.revision();
-        self.put_standing(&mut batch, Standing { stage: Stage::Ingesting, generation });
+        let lists = (centroids.len() / params.dimension as usize) as u32;
+        self.put_standing(&mut batch, Standing { stage: Stage::Ingesting, generation, lists });
         self.commit(batch, true)?;
         Ok(Outcome::Ready)
     }
 
     /// Moves one step of list 0 into the cells, and calls the index ready when nothing is left; None to go on. The cells
-    /// are found beside all writers; under the lock only what is still there moves.
-    fn move_some(&self, params: &VectorParams, tries: u32) -> Result<Option<Outcome>> {
+    /// are found beside all writers; under the lock only what is still there moves. `from` is where the last step ended, so
+    /// that what is gone from there is not gone through again; nothing comes behind it but what writers had not yet seen the
+    /// cells for, which is why the end is looked for from the beginning.
+    fn move_some(
+        &self,
+        params: &VectorParams,
+        from: &mut Vec<u8>,
+        tries: u32,
+    ) -> Result<Option<Outcome>> {
         let snapshot = self.resources.store.snapshot();
-        let Standing { stage, generation } = standing(&*snapshot, self.index.id)?;
-        if stage != Stage::Ingesting {
-            return Ok(Some(if stage == Stage::Ready { Outcome::Ready } else { Outcome::Left }));
+        let before = standing(&*snapshot, self.index.id)?;
+        match before.stage {
+            Stage::Untrained => return Ok(Some(Outcome::Left)),
+            Stage::Ready => return Ok(Some(Outcome::Ready)),
+            Stage::Ingesting => {}
         }
-        let model = self.resources.vectors.model(&*snapshot, self.index.id, params, generation)?;
-        let waiting = waiting(&*snapshot, self.index.id, VECTOR_STEP)?;
+        let model = self.resources.vectors.model(&*snapshot, self.index.id, params, before)?;
+        let first = Key::VectorList(self.index.id, 0).bytes();
+        let mut waiting = self.waiting(&*snapshot, from, VECTOR_STEP)?;
+        if waiting.is_empty() {
+            waiting = self.waiting(&*snapshot, &first, VECTOR_STEP)?;
+        }
+        let behind = waiting.last().map_or(first.clone(), |(key, _)| key.clone());
         let mut moves = Vec::with_capacity(waiting.len());
         for (key, value) in waiting {
             let list = model.list_of(&components(&value, params.dimension as usize)?);
@@ -227,8 +272,7 @@ impl Training<'_> {
         }
         let Some(_alone) = self.alone(tries)? else { return Ok(Some(Outcome::Busy)) };
         let now = self.resources.store.snapshot();
-        let same = standing(&*now, self.index.id)? == Standing { stage, generation };
-        if !self.is_there() || !same {
+        if !self.is_there() || standing(&*now, self.index.id)? != before {
             return Ok(Some(Outcome::Left));
         }
         let mut batch = Batch::default();
@@ -242,13 +286,26 @@ impl Training<'_> {
                 batch.delete(Space::Indexes, key);
             }
         }
-        if batch.is_empty() && self::waiting(&*now, self.index.id, 1)?.is_empty() {
-            self.put_standing(&mut batch, Standing { stage: Stage::Ready, generation });
+        if batch.is_empty() && self.waiting(&*now, &first, 1)?.is_empty() {
+            self.put_standing(&mut batch, Standing { stage: Stage::Ready, ..before });
             self.commit(batch, true)?;
             return Ok(Some(Outcome::Ready));
         }
         self.commit(batch, false)?;
+        *from = behind;
         Ok(None)
+    }
+
+    /// The first of list 0 from a key on.
+    fn waiting(
+        &self,
+        snapshot: &dyn Snapshot,
+        from: &[u8],
+        most: usize,
+    ) -> Result<Vec<(Vec<u8>, Bytes)>> {
+        let (_, upper) = range(&Key::VectorList(self.index.id, 0));
+        let pairs = snapshot.scan(Space::Indexes, from, &upper, false).take(most);
+        pairs.map(|pair| pair.map(|(key, value)| (key.to_vec(), value))).collect()
     }
 
     fn put_standing(&self, batch: &mut Batch, standing: Standing) {
@@ -286,6 +343,11 @@ impl Training<'_> {
     }
 }
 
+/// Why an index without enough vectors cannot be used, in the server's words.
+pub(crate) fn too_few() -> Error {
+    Error::new(Code::QueryVectorIndexNotReady, "not enough training data for vector index")
+}
+
 /// How many vectors an index has; counting ends at `most`.
 pub(crate) fn count_up_to(snapshot: &dyn Snapshot, index: u64, most: usize) -> Result<usize> {
     let (lower, upper) = range(&Key::VectorPlaces(index));
@@ -300,13 +362,18 @@ pub(crate) fn count_up_to(snapshot: &dyn Snapshot, index: u64, most: usize) -> R
 /// Forgets the cells of all vector indexes of a collection that is empty and that nobody else writes.
 pub(crate) fn reset_vector_indexes(resources: &Resources, collection: &Collection) -> Result<()> {
     let mut batch = Batch::default();
+    let snapshot = resources.store.snapshot();
     for index in &collection.indexes {
-        let IndexKind::Vector(params) = &index.kind else { continue };
-        for list in 1..=params.lists {
-            batch.delete(Space::Indexes, Key::VectorCentroid(index.id, list).bytes());
+        if !matches!(index.kind, IndexKind::Vector(_)) {
+            continue;
+        }
+        let (lower, upper) = range(&Key::VectorCentroids(index.id));
+        for pair in snapshot.scan(Space::Indexes, &lower, &upper, false) {
+            batch.delete(Space::Indexes, pair?.0.to_vec());
         }
         // Another number, so that a training that is under way sees that its sample is gone.
-        let fresh = Standing { stage: Stage::Untrained, generation: resources.clock.revision() };
+        let generation = resources.clock.revision();
+        let fresh = Standing { stage: Stage::Untrained, generation, lists: 0 };
         batch.put(Space::Indexes, Key::VectorStanding(index.id).bytes(), fresh.write());
     }
     if batch.is_empty() {
@@ -316,13 +383,6 @@ pub(crate) fn reset_vector_indexes(resources: &Resources, collection: &Collectio
     resources.store.commit(batch, true)?;
     resources.clock.written(ceilings);
     Ok(())
-}
-
-/// The first of list 0.
-fn waiting(snapshot: &dyn Snapshot, index: u64, most: usize) -> Result<Vec<(Vec<u8>, Bytes)>> {
-    let (lower, upper) = range(&Key::VectorList(index, 0));
-    let pairs = snapshot.scan(Space::Indexes, &lower, &upper, false).take(most);
-    pairs.map(|pair| pair.map(|(key, value)| (key.to_vec(), value))).collect()
 }
 
 fn components(bytes: &[u8], dimension: usize) -> Result<Vec<f32>> {

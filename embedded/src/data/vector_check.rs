@@ -8,7 +8,7 @@ use crate::limits::VECTOR_FAULTS_MAX;
 use crate::schema::{Collection, Index, IndexKind};
 use crate::storage::Snapshot;
 use crate::txn::{Resources, range, standing, whole};
-use crate::vector::{Stage, bytes_of, of_document};
+use crate::vector::{Stage, bytes_of, key_of, of_document};
 
 /// Where they disagree: a document without its vector, a vector without its document, or one in a wrong list.
 pub(crate) fn vector_faults(
@@ -24,7 +24,7 @@ pub(crate) fn vector_faults(
     let model = match now.stage {
         Stage::Untrained => None,
         Stage::Ingesting | Stage::Ready => {
-            Some(resources.vectors.model(&*snapshot, index.id, params, now.generation)?)
+            Some(resources.vectors.model(&*snapshot, index.id, params, now)?)
         }
     };
     let mut wanted = wanted(&*snapshot, collection, index)?;
@@ -76,7 +76,7 @@ fn wanted(
         let (key, value) = pair?;
         let document = whole(collection, &value)?;
         let object = document.as_object().expect("a stored document is an object");
-        if let Some(vector) = of_document(index, params, object)? {
+        if let Some(vector) = of_document(index, params, key_of(object), object)? {
             wanted.insert(local_id_of_key(&key)?, vector);
         }
     }

@@ -6,7 +6,17 @@ use crate::schema::{Index, IndexKind};
 use crate::storage::{Batch, Bytes};
 use crate::txn::{State, Transaction};
 use crate::value::Object;
-use crate::vector::{bytes_of, of_document};
+use crate::vector::{bytes_of, key_of, missing, of_document};
+
+/// A document that is written.
+pub(super) struct Document<'a> {
+    pub(super) key: &'a str,
+    pub(super) local: u64,
+    /// Whether it was there before.
+    pub(super) is_there: bool,
+    /// What it becomes; None if it goes.
+    pub(super) next: Option<&'a Object>,
+}
 
 /// What a write changes in a vector index.
 pub(super) struct VectorChange {
@@ -22,15 +32,19 @@ impl Transaction {
         &self,
         state: &State,
         index: &Index,
-        next: Option<&Object>,
-        local: u64,
+        of: &Document<'_>,
     ) -> Result<Option<VectorChange>> {
         let IndexKind::Vector(params) = &index.kind else { return Ok(None) };
-        let vector = match next {
-            Some(document) => of_document(index, params, document)?,
+        let Document { key, local, .. } = *of;
+        let vector = match of.next {
+            Some(document) => of_document(index, params, key, document)?,
             None => None,
         };
         let place = state.get(Space::Indexes, &Key::VectorPlace(index.id, local).bytes())?;
+        let is_change_without_vector = of.is_there && of.next.is_some() && place.is_none();
+        if is_change_without_vector && !self.database().release.sparse_vector_updates() {
+            return Err(missing(key));
+        }
         let from = place.map(|place| list_of_value(&place)).transpose()?;
         let Some(vector) = vector else {
             return Ok(from.map(|_| VectorChange { index: index.id, local, from, to: None }));
@@ -71,7 +85,7 @@ pub(super) fn put_waiting(
     local: u64,
 ) -> Result<()> {
     let IndexKind::Vector(params) = &index.kind else { return Ok(()) };
-    if let Some(vector) = of_document(index, params, document)? {
+    if let Some(vector) = of_document(index, params, key_of(document), document)? {
         let place = Key::VectorPlace(index.id, local);
         batch.put(Space::Indexes, place.bytes(), 0_u32.to_be_bytes());
         let entry = Key::VectorEntry(index.id, 0, local);

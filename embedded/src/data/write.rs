@@ -1,14 +1,15 @@
 //! Insert, update, replace, remove: the document, its key, its revision and all its index entries in one overlay.
 
-use super::{computed, keys, merge, validate};
+use super::{computed, keys, merge, validate, vectors};
 use crate::encode::{Key, Record, Space, is_head, is_too_deep, local_id_of_value};
 use crate::error::{Code, Error, Result};
 use crate::index::{Entry, entries};
 use crate::limits::DOCUMENT_BYTES_MAX;
-use crate::schema::{Collection, CollectionKind, Index};
+use crate::schema::{Collection, CollectionKind, Index, Sharding};
 use crate::storage::Snapshot;
 use crate::txn::{
-    OverwriteMode, State, Transaction, WriteOptions, Written, head, primary_key, whole,
+    OverwriteMode, REVISIONS_DIFFER, State, Transaction, WriteOptions, Written, head, primary_key,
+    whole,
 };
 use crate::value::{Object, Value};
 
@@ -30,6 +31,10 @@ impl Transaction {
     pub fn insert(&self, c: &Collection, doc: &Value, o: &WriteOptions) -> Result<Written> {
         let collection = self.writable(c)?;
         let given = object_of(doc)?;
+        let sharding = collection.sharding.as_ref();
+        if sharding.is_some_and(Sharding::forbids_own_keys) && given.get("_key").is_some() {
+            return Err(Error::of(Code::ClusterMustNotSpecifyKey));
+        }
         let mut state = self.state()?;
         let key = keys::key_of(self.resources(), &mut state, collection, given)?;
         let found = self.find(&mut state, collection, &key, o)?;
@@ -137,11 +142,15 @@ impl Transaction {
         o: &WriteOptions,
     ) -> Result<Option<Found>> {
         let primary = primary_key(collection.id, key);
-        self.lock(state, Space::Indexes, &primary, o.lock_wait_ms)?;
+        if !self.lock(state, Space::Indexes, &primary, o.lock_wait_ms) {
+            return Err(clash(state, collection, key, &primary_place(LOCKED, key))?);
+        }
         let version = |snapshot: &dyn Snapshot| version(snapshot, collection.id, &primary);
-        self.check_unchanged(state, o.lock_wait_ms > 0, |seen, newest| {
+        if !self.is_unchanged(state, o.sees_newest, |seen, newest| {
             Ok(version(seen)? != version(newest)?)
-        })?;
+        })? {
+            return Err(clash(state, collection, key, &primary_place(CHANGED, key))?);
+        }
         let Some(local) = state.local_id(&primary)? else { return Ok(None) };
         let Some(bytes) = state.document(collection.id, local)? else { return Ok(None) };
         let document = whole(collection, &bytes)?;
@@ -164,7 +173,6 @@ impl Transaction {
             .ok_or_else(|| Error::of(Code::DocumentNotFound))?;
         if let Some(wanted) = o.if_match.as_deref().map(|rev| rev.trim_matches('"'))
             && wanted != found.revision
-            && wanted != "*"
         {
             return Err(stale(&found).with_status(412));
         }
@@ -276,16 +284,23 @@ impl Transaction {
         o: &WriteOptions,
     ) -> Result<()> {
         let local = found.map_or_else(|| next.map_or(0, |next| next.revision), |found| found.local);
+        if let (Some(sharding), Some(found), Some(next)) = (&collection.sharding, found, next)
+            && sharding.differs(&found.document, &next.document)
+        {
+            return Err(Error::of(Code::ClusterMustNotChangeShardingAttributes));
+        }
+        let document = next.map(|next| &next.document);
+        let document = vectors::Document { key, local, is_there: found.is_some(), next: document };
         let (mut changes, mut vectors) = (Vec::new(), Vec::new());
         for index in &collection.indexes {
             let old = found.and_then(|found| found.document.as_object());
             let old = old.map_or(Ok(Vec::new()), |old| entries(collection, index, old, local))?;
             let new = next
                 .map_or(Ok(Vec::new()), |next| entries(collection, index, &next.document, local))?;
-            self.check_unique(state, collection, index, &old, &new, o)?;
+            let shown = next.map(|next| &next.document);
+            self.check_unique(state, (collection, index, key, shown), &old, &new, o)?;
             changes.push((old, new));
-            let document = next.map(|next| &next.document);
-            vectors.extend(self.vector_change(state, index, document, local)?);
+            vectors.extend(self.vector_change(state, index, &document)?);
         }
         let record = next.map(|next| Record::write(next.revision, key, &next.document));
         if record.as_ref().is_some_and(|record| record.len() > DOCUMENT_BYTES_MAX) {
@@ -314,10 +329,14 @@ impl Transaction {
         self.check_size(state).inspect_err(|_| state.overlay.rollback_to(savepoint))
     }
 
-    /// Leaves a row for each view that holds the collection, so that it takes the change in once it is committed.
+    /// Leaves a row for each view that holds the collection and for each of its inverted indexes, so that they take the
+    /// change in once it is committed.
     fn tell_views(&self, state: &mut State, collection: &Collection, local: u64) {
-        for view in self.database().views.values().filter(|view| view.holds(&collection.name)) {
-            let key = Key::PendingRow(view.id, self.new_revision()).bytes();
+        let database = self.database();
+        let views = database.views.values().filter(|view| view.holds(&collection.name));
+        let inverted = collection.indexes.iter().filter(|index| index.is_inverted());
+        for store in views.map(|view| view.id).chain(inverted.map(|index| index.id)) {
+            let key = Key::PendingRow(store, self.new_revision()).bytes();
             let mut value = collection.id.to_be_bytes().to_vec();
             value.extend_from_slice(&local.to_be_bytes());
             state.overlay.set(Space::Indexes, key, Some(value.into()));
@@ -328,8 +347,7 @@ impl Transaction {
     fn check_unique(
         &self,
         state: &mut State,
-        collection: &Collection,
-        index: &Index,
+        (collection, index, key, document): (&Collection, &Index, &str, Option<&Object>),
         old: &[Entry],
         new: &[Entry],
         o: &WriteOptions,
@@ -337,21 +355,73 @@ impl Transaction {
         if !index.unique {
             return Ok(());
         }
+        let busy = |state: &State, what: &str| {
+            let values = indexed_values(index, document);
+            let text = format!(
+                "{what} - {}; document key: {key}; indexed values: {values}",
+                index_place(index)
+            );
+            clash(state, collection, key, &text)
+        };
         for entry in old.iter().filter(|entry| new.binary_search(entry).is_err()) {
-            self.lock(state, Space::Indexes, &entry.key, o.lock_wait_ms)?;
+            if !self.lock(state, Space::Indexes, &entry.key, o.lock_wait_ms) {
+                return Err(busy(state, LOCKED)?);
+            }
         }
         for entry in new.iter().filter(|entry| old.binary_search(entry).is_err()) {
-            self.lock(state, Space::Indexes, &entry.key, o.lock_wait_ms)?;
+            if !self.lock(state, Space::Indexes, &entry.key, o.lock_wait_ms) {
+                return Err(busy(state, LOCKED)?);
+            }
             let holder = |snapshot: &dyn Snapshot| snapshot.get(Space::Indexes, &entry.key);
-            self.check_unchanged(state, o.lock_wait_ms > 0, |seen, newest| {
+            let unchanged = self.is_unchanged(state, o.sees_newest, |seen, newest| {
                 Ok(holder(seen)? != holder(newest)?)
             })?;
+            if !unchanged {
+                return Err(busy(state, CHANGED)?);
+            }
             if let Some(value) = state.get(Space::Indexes, &entry.key)? {
                 return Err(taken(state, collection, index, local_id_of_value(&value)?));
             }
         }
         Ok(())
     }
+}
+
+/// Texts of a conflict between writers, as ArangoDB's tests expect them.
+const LOCKED: &str = "timeout waiting to lock key Operation timed out: Timeout waiting to lock key";
+const CHANGED: &str = "conflict: write-write conflict";
+
+fn primary_place(what: &str, key: &str) -> String {
+    format!("{what} - in index primary of type primary over '_key'; conflicting key: {key}")
+}
+
+fn index_place(index: &Index) -> String {
+    let fields: Vec<_> = index.fields.iter().map(|path| path.join(".")).collect();
+    format!("in index {} of type persistent over '{}'", index.name, fields.join(", "))
+}
+
+/// What the fields of an index are in a document, as JSON.
+fn indexed_values(index: &Index, document: Option<&Object>) -> String {
+    let value_at = |path: &Vec<String>| {
+        let (first, rest) = path.split_first()?;
+        let first = document?.get(first)?.clone();
+        Some(rest.iter().fold(first, |value, name| value.attribute(name)))
+    };
+    let values = index.fields.iter().map(|path| value_at(path).unwrap_or_default());
+    let mut text = String::new();
+    crate::value::write_text(&Value::from(values.collect::<Vec<_>>()), &mut text);
+    text
+}
+
+/// 1200 between writers, with the document's identity: its revision is empty as long as it was never committed.
+fn clash(state: &State, collection: &Collection, key: &str, text: &str) -> Result<Error> {
+    let stored = version(&*state.snapshot, collection.id, &primary_key(collection.id, key))?;
+    let mut extra = Object::new();
+    extra.insert("_id", format!("{}/{key}", collection.name).into());
+    extra.insert("_key", key.into());
+    let rev = stored.map_or_else(String::new, |(_, rev)| crate::txn::revision_text(rev));
+    extra.insert("_rev", rev.into());
+    Ok(Error::new(Code::Conflict, text).with_extra(Value::object(extra)))
 }
 
 /// Local number and revision of a document in a snapshot: equal only if nobody changed it.
@@ -410,8 +480,7 @@ fn stale(found: &Found) -> Error {
     for name in ["_id", "_key", "_rev"] {
         extra.insert(name, found.document.attribute(name));
     }
-    Error::new(Code::Conflict, "conflict, _rev values do not match")
-        .with_extra(Value::object(extra))
+    Error::new(Code::Conflict, REVISIONS_DIFFER).with_extra(Value::object(extra))
 }
 
 fn exists(key: &str) -> Error {
@@ -424,9 +493,6 @@ fn exists(key: &str) -> Error {
 }
 
 fn taken(state: &State, collection: &Collection, index: &Index, local: u64) -> Error {
-    let name = &index.name;
-    let fields: Vec<_> = index.fields.iter().map(|path| path.join(".")).collect();
-    let fields = fields.join(", ");
     let holder = match state.document(collection.id, local) {
         Ok(Some(bytes)) => {
             Record::read(&bytes).map(|record| format!("; conflicting key: {}", record.key))
@@ -437,9 +503,7 @@ fn taken(state: &State, collection: &Collection, index: &Index, local: u64) -> E
     match holder {
         Ok(holder) => Error::new(
             Code::UniqueConstraintViolated,
-            format!(
-                "unique constraint violated - in index {name} of type persistent over '{fields}'{holder}"
-            ),
+            format!("unique constraint violated - {}{holder}", index_place(index)),
         ),
         Err(error) => error,
     }

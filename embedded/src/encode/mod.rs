@@ -8,4 +8,5 @@ pub(crate) use document::{Record, decode_value, encode_value, is_head, is_too_de
 pub(crate) use key::{encode_ordered, encode_ordered_text, successor};
 pub(crate) use space::{
     Key, Mark, Space, list_of_key, list_of_value, local_id_of_key, local_id_of_value,
+    vector_list_of_key,
 };

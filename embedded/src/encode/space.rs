@@ -228,6 +228,16 @@ pub(crate) fn list_of_key(key: &[u8]) -> Result<u32> {
     list.map(u32::from_be_bytes).ok_or_else(damaged)
 }
 
+/// Index and list of a key, if it is that of a vector.
+pub(crate) fn vector_list_of_key(key: &[u8]) -> Option<(u64, u32)> {
+    let (kind, rest) = key.split_first()?;
+    let (index, rest) = rest.split_first_chunk()?;
+    let (part, rest) = rest.split_first()?;
+    let (list, local) = rest.split_first_chunk()?;
+    let is_vector = (*kind, *part, local.len()) == (0x10, 0x04, 8);
+    is_vector.then(|| (u64::from_be_bytes(*index), u32::from_be_bytes(*list)))
+}
+
 /// The list that the place of a vector names.
 pub(crate) fn list_of_value(value: &[u8]) -> Result<u32> {
     value.try_into().map(u32::from_be_bytes).map_err(|_| damaged())

@@ -56,7 +56,8 @@ impl<'q> Executor<'q> {
                 self.stats.writes_ignored += 1;
                 Ok(false)
             }
-            Err(error) => Err(error),
+            // Which document it was stands in the text only.
+            Err(error) => Err(Error { extra: None, status: None, ..error }),
         }
     }
 

@@ -53,23 +53,26 @@ impl<'q> Executor<'q> {
         Ok(usize::try_from(offset.saturating_add(count)).unwrap_or(usize::MAX))
     }
 
-    /// `nProbe` of the options, else that of the index; 10 for anything but a whole number from 1.
+    /// `nProbe` of the options, else that of the index; 1501 for anything but a whole number from 1, as while parsing.
     fn probes(&mut self, near: &NearVector, row: &mut Row) -> Result<usize> {
         let default = near.params.default_probes as usize;
         let Some(options) = &near.options else { return Ok(default) };
         let options = eval(options, row, self.binds, self)?;
-        let Some(object) = options.as_object() else {
-            return Err(bad("the options of a vector search have to be an object"));
+        // The server looks at objects only.
+        let Some(object) = options.as_object() else { return Ok(default) };
+        let bad = |why: &str| {
+            Error::new(Code::QueryParse, format!("error parsing searchParameters: {why}!"))
         };
         if let Some((name, _)) = object.iter().find(|(name, _)| &***name != "nProbe") {
-            return Err(bad(&format!("'{name}' is no option of a vector search")));
+            return Err(bad(&format!("found unexpected attribute '{name}'")));
         }
         match object.get("nProbe") {
-            None => Ok(default),
+            None | Some(Value::Null) => Ok(default),
             Some(Value::Int(probes)) if *probes >= 1 => {
                 Ok(usize::try_from(*probes).unwrap_or(usize::MAX))
             }
-            Some(_) => Err(bad("'nProbe' has to be a whole number from 1")),
+            Some(Value::Int(_)) => Err(bad("nProbe must be 1 or greater!")),
+            Some(_) => Err(bad("nProbe must be an integer")),
         }
     }
 
@@ -139,16 +142,14 @@ impl<'q> Executor<'q> {
         let collection = &*self.plan.collections[near.collection].collection;
         self.budget.row()?;
         self.stats.scanned_index += 1;
-        let Some(document) = self.transaction.by_local(collection, one.local)? else {
+        let wanted = near.attributes.as_deref();
+        let Some(document) = self.transaction.by_local(collection, one.local, wanted)? else {
             return Err(Error::new(Code::Internal, "a vector index names a document that is gone"));
         };
+        self.stats.document_lookups += 1;
         row[near.out] = document;
         let value = similarity(near.params.metric, one.closeness);
         row[near.similarity] = Value::finite(f64::from(value)).unwrap_or_default();
         Ok(())
     }
-}
-
-fn bad(text: &str) -> Error {
-    Error::new(Code::BadParameter, text)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::executor::{Executor, Flow, Pass};
 use crate::error::Result;
 use crate::expr::{Expr, Register, Row, eval};
-use crate::plan::Lookup;
+use crate::plan::{Lookup, Node};
 use crate::schema::{Collection, IndexKind};
 use crate::txn::{IndexRange, Scan};
 use crate::value::{Ordered, Value};
@@ -26,7 +26,7 @@ impl<'q> Executor<'q> {
         out: Register,
         by_index: bool,
     ) -> Result<Flow> {
-        let mut batch = FIRST_BATCH;
+        let mut batch = self.first_batch(pass, at, row)?;
         loop {
             let documents = self.transaction.next(&mut scan, batch)?;
             if documents.is_empty() {
@@ -39,6 +39,19 @@ impl<'q> Executor<'q> {
             }
             batch = (batch * 4).min(BATCH_MAX);
         }
+    }
+
+    /// As many as a LIMIT right behind the loop lets through, so that no document is read in vain.
+    fn first_batch(&mut self, pass: &Pass<'q>, at: usize, row: &mut Row) -> Result<usize> {
+        let nodes = pass.nodes;
+        let mut behind = nodes.iter().enumerate().skip(at + 1);
+        let next = behind.find(|(_, node)| !matches!(node, Node::Calculation { .. }));
+        let Some((place, Node::Limit { offset, count })) = next else { return Ok(FIRST_BATCH) };
+        if pass.counting == Some(place) {
+            return Ok(FIRST_BATCH);
+        }
+        let wanted = self.limit_number(offset, row)?.saturating_add(self.limit_number(count, row)?);
+        Ok(usize::try_from(wanted).unwrap_or(BATCH_MAX).clamp(1, BATCH_MAX))
     }
 
     fn document(

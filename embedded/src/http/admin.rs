@@ -12,8 +12,6 @@ use super::reply::{Reply, object};
 use super::request::Request;
 use super::server::Mode;
 
-/// The release whose answers this engine gives.
-pub const COMPATIBLE_VERSION: &str = "3.12.10";
 /// Version of the engine itself.
 const EMBEDDED_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Said wherever a licence is asked for.
@@ -50,13 +48,14 @@ fn mode_name(mode: Mode) -> &'static str {
 
 /// `GET /_api/version`
 pub(super) fn version(call: &Call<'_>) -> Result<Reply> {
+    let version = call.engine().options().release.to_string();
     let mut body = object! {
         "server" => "arango",
         "license" => LICENSE,
-        "version" => COMPATIBLE_VERSION,
+        "version" => version.as_str(),
     };
     let more = if call.request.flag("details") == Some(true) {
-        object! { "details" => details() }
+        object! { "details" => details(call) }
     } else {
         object! {}
     };
@@ -121,7 +120,8 @@ const NO_DETAIL: [&str; 45] = [
 ];
 
 /// `details` of the version: what arangod has and this engine has not is `none`.
-fn details() -> Value {
+fn details(call: &Call<'_>) -> Value {
+    let version = call.engine().options().release.to_string();
     let mut details: Object =
         NO_DETAIL.iter().map(|name| ((*name).into(), "none".into())).collect();
     let own = [
@@ -130,13 +130,13 @@ fn details() -> Value {
         ("endianness", "little".to_owned()),
         (
             "full-version-string",
-            format!("ArangoDB {COMPATIBLE_VERSION} compatible, arango-embedded {EMBEDDED_VERSION}"),
+            format!("ArangoDB {version} compatible, arango-embedded {EMBEDDED_VERSION}"),
         ),
         ("license", LICENSE.to_owned()),
         ("mode", "server".to_owned()),
         ("platform", std::env::consts::OS.to_owned()),
-        ("role", "SINGLE".to_owned()),
-        ("server-version", COMPATIBLE_VERSION.to_owned()),
+        ("role", call.engine().options().role.name().to_owned()),
+        ("server-version", version),
         ("sizeof int", "4".to_owned()),
         ("sizeof long", "8".to_owned()),
         ("sizeof void*", "8".to_owned()),
@@ -148,7 +148,7 @@ fn details() -> Value {
 }
 
 /// The attributes of both objects.
-fn joined(first: &Value, second: &Value) -> Value {
+pub(super) fn joined(first: &Value, second: &Value) -> Value {
     let both = [first, second].into_iter().filter_map(Value::as_object);
     Value::object(both.flat_map(|o| o.iter()).map(|(n, v)| (n.clone(), v.clone())).collect())
 }
@@ -186,7 +186,7 @@ pub(super) fn engine() -> Reply {
 /// `GET /_admin/status`
 pub(super) fn status(call: &Call<'_>) -> Reply {
     let server_info = object! {
-        "role" => "SINGLE",
+        "role" => call.engine().options().role.name(),
         "maintenance" => false,
         "readOnly" => call.front.mode == Mode::ReadOnly,
         "writeOpsEnabled" => call.front.mode == Mode::ReadWrite,
@@ -194,7 +194,7 @@ pub(super) fn status(call: &Call<'_>) -> Reply {
     };
     let body = object! {
         "server" => "arango",
-        "version" => COMPATIBLE_VERSION,
+        "version" => call.engine().options().release.to_string(),
         "pid" => i64::from(std::process::id()),
         "license" => LICENSE,
         "mode" => "server",
@@ -208,8 +208,17 @@ pub(super) fn status(call: &Call<'_>) -> Reply {
 }
 
 /// `GET /_admin/server/role`
-pub(super) fn role() -> Reply {
-    Reply::ok(200, object! { "role" => "SINGLE", "mode" => "default" })
+pub(super) fn role(call: &Call<'_>) -> Reply {
+    let role = call.engine().options().role.name();
+    Reply::ok(200, object! { "role" => role, "mode" => "default" })
+}
+
+/// `GET /_admin/options-public`, since 3.12.8; none of its options is one of this engine.
+pub(super) fn options_public(call: &Call<'_>) -> Result<Reply> {
+    if call.engine().options().release.options_public() {
+        return Ok(Reply::json(200, &object! {}));
+    }
+    Err(Error::new(Code::HttpNotFound, "unknown path '/_admin/options-public'"))
 }
 
 /// `GET /_admin/time`
@@ -242,8 +251,11 @@ pub(super) fn options(call: &Call<'_>) -> Result<Reply> {
     match call.caller {
         Caller::User(..) => Err(Error::of(Code::Forbidden)),
         Caller::Server => {
-            let vector = call.engine().options().vector_index;
-            Ok(Reply::json(200, &object! { "vector-index" => vector }))
+            let options = call.engine().options();
+            let name = options.release.vector_option().trim_start_matches("--");
+            let mut all = Object::new();
+            all.push_new(name, options.vector_index.into());
+            Ok(Reply::json(200, &Value::object(all)))
         }
     }
 }

@@ -5,56 +5,71 @@ use std::sync::Arc;
 use crate::error::{Code, Error, Result};
 use crate::limits::NAME_BYTES_MAX;
 use crate::schema::{Analyzer, IndexKind};
-use crate::text::built_in;
-use crate::value::{Object, Value, write_json};
+use crate::text::{built_in, check_kind, normalized};
+use crate::value::{Value, write_json};
 
 use super::auth::Level;
 use super::call::Call;
 use super::reply::{Reply, object};
 
 /// Features that an analyzer can have.
-const FEATURES: [&str; 4] = ["frequency", "norm", "position", "offset"];
-/// Types whose definitions are kept as they are given.
-const KEPT_AS_GIVEN: [&str; 13] = [
-    "classification",
-    "collation",
-    "geojson",
-    "geopoint",
-    "geo_s2",
-    "hash",
-    "minhash",
-    "multi_delimiter",
-    "nearest_neighbors",
-    "pipeline",
-    "segmentation",
-    "stopwords",
-    "wildcard",
-];
-
+const FEATURES: [&str; 4] = ["frequency", "position", "offset", "norm"];
+/// The database whose analyzers all others may use.
+const SYSTEM: &str = "_system";
 fn bad(message: impl Into<String>) -> Error {
     Error::new(Code::BadParameter, message)
 }
 
-/// A name without the prefix of its database; `None` if the prefix is another database.
-fn plain<'a>(call: &Call<'_>, name: &'a str) -> Option<&'a str> {
+/// The database whose analyzer a name means, and the plain name; 403 for one that is neither this one nor `_system`.
+fn located<'a>(call: &'a Call<'_>, name: &'a str) -> Result<(&'a str, &'a str)> {
     match name.rsplit_once("::") {
-        None => Some(name),
-        Some((database, name)) if database == call.db() => Some(name),
-        Some(_) => None,
+        None => Ok((call.db(), name)),
+        Some(("", name)) => Ok((SYSTEM, name)),
+        Some((db, name)) if db == call.db() || db == SYSTEM => Ok((db, name)),
+        Some((_, plain)) => {
+            let text = format!(
+                "Analyzer '{name}' is not accessible: '{plain}' is neither of the database '{}' nor of '{SYSTEM}'",
+                call.db()
+            );
+            Err(Error::new(Code::Forbidden, text))
+        }
     }
 }
 
-fn find(call: &Call<'_>, name: &str) -> Option<(String, Analyzer)> {
+/// The analyzer behind a name of this database or of `_system`, with the name it is shown by.
+fn find(call: &Call<'_>, name: &str) -> Result<Option<(String, Analyzer)>> {
     if let Some(found) = built_in().into_iter().find(|analyzer| analyzer.name == name) {
-        return Some((found.name.clone(), found));
+        return Ok(Some((found.name.clone(), found)));
     }
-    let found = call.database.analyzers.get(plain(call, name)?)?;
-    Some((format!("{}::{}", call.db(), found.name), Analyzer::clone(found)))
+    let (db, plain) = located(call, name)?;
+    let found = if db == call.db() {
+        call.database.analyzers.get(plain).cloned()
+    } else {
+        call.engine().database(db)?.analyzers.get(plain).cloned()
+    };
+    Ok(found.map(|found| (format!("{db}::{}", found.name), Analyzer::clone(&found))))
 }
 
 /// 400/10 unless there is an analyzer of that name.
 pub(super) fn need(call: &Call<'_>, name: &str) -> Result<()> {
-    find(call, name).map(|_| ()).ok_or_else(|| bad(format!("unknown analyzer '{name}'")))
+    find(call, name)?.map(|_| ()).ok_or_else(|| bad(format!("unknown analyzer '{name}'")))
+}
+
+/// The name of an analyzer as links of this database show it: without the prefix of its database, with `::` in front of
+/// one of `_system` elsewhere.
+pub(super) fn plain_name(call: &Call<'_>, name: &str) -> String {
+    match located(call, name) {
+        Ok((db, plain)) if db != call.db() => format!("::{plain}"),
+        Ok((_, plain)) => plain.to_owned(),
+        Err(_) => name.to_owned(),
+    }
+}
+
+/// The features of an analyzer; 400/10 if there is none of that name.
+pub(super) fn features_of(call: &Call<'_>, name: &str) -> Result<Value> {
+    let found = find(call, name)?.ok_or_else(|| bad(format!("unknown analyzer '{name}'")))?;
+    let features = found.1.features.iter().map(|feature| Value::from(feature.as_str()));
+    Ok(features.collect::<Vec<_>>().into())
 }
 
 /// Names under `analyzers` and `analyzer` at any depth.
@@ -99,14 +114,19 @@ pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
         .analyzers
         .values()
         .map(|analyzer| shown(&format!("{}::{}", call.db(), analyzer.name), analyzer));
-    let list: Vec<Value> = built_in().iter().map(|a| shown(&a.name, a)).chain(own).collect();
+    let mut list: Vec<Value> = built_in().iter().map(|a| shown(&a.name, a)).chain(own).collect();
+    if call.db() != SYSTEM {
+        let system = call.engine().database(SYSTEM)?;
+        let shared = system.analyzers.values();
+        list.extend(shared.map(|one| shown(&format!("{SYSTEM}::{}", one.name), one)));
+    }
     Ok(Reply::result(200, list.into()))
 }
 
 /// `GET /_api/analyzer/A`
 pub(super) fn one(call: &Call<'_>, name: &str) -> Result<Reply> {
     call.need_database(Level::Read)?;
-    let (name, analyzer) = find(call, name).ok_or_else(|| Error::of(Code::DocumentNotFound))?;
+    let (name, analyzer) = find(call, name)?.ok_or_else(|| Error::of(Code::DocumentNotFound))?;
     Ok(Reply::ok(200, shown(&name, &analyzer)))
 }
 
@@ -115,30 +135,61 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     call.need_database(Level::Write)?;
     let body = Value::object(call.request.object()?);
     let given = body.text_of("name").ok_or_else(|| bad("'name' must be a string"))?;
-    let name = plain(call, given).ok_or_else(|| bad("the analyzer's database is not this one"))?;
+    let (db, name) = located(call, given)?;
+    if db != call.db() {
+        let text = format!("Analyzer '{given}' belongs to another database than '{}'", call.db());
+        return Err(Error::new(Code::Forbidden, text));
+    }
     let wrong = name.is_empty()
         || name.len() > NAME_BYTES_MAX
         || !name.starts_with(|c: char| c.is_ascii_alphabetic())
         || !name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
     if wrong {
-        return Err(bad("invalid characters in analyzer name"));
+        return Err(bad(format!("invalid characters in analyzer name '{name}'")));
     }
     let kind = body.text_of("type").ok_or_else(|| bad("'type' must be a string"))?;
+    let given = body.attribute("properties");
+    if !given.is_null() && given.as_object().is_none() {
+        return Err(bad("'properties' must be an object"));
+    }
+    let rejected = |error: Error| {
+        if error.code == Code::NotImplemented {
+            return error;
+        }
+        let properties = if given.is_null() {
+            " Init without properties".to_owned()
+        } else {
+            format!(" Properties '{}'", given.to_json())
+        };
+        bad(format!(
+            "Failure initializing an arangosearch analyzer instance for name '{}::{name}' type '{kind}'.{properties} was rejected by analyzer. Please check documentation for corresponding analyzer type. ({})",
+            call.db(),
+            error.message
+        ))
+    };
+    let properties = normalized(kind, &given).map_err(rejected)?;
+    check_kind(kind, &properties).map_err(rejected)?;
     let analyzer = Analyzer {
         name: name.to_owned(),
         kind: kind.to_owned(),
-        properties: properties(kind, &body.attribute("properties"))?,
+        properties,
         features: features(&body.attribute("features"))?,
     };
     let full = format!("{}::{name}", call.db());
     let answer = shown(&full, &analyzer);
-    let status = match find(call, name) {
+    let status = match find(call, name)? {
         None => {
             call.engine().put_analyzer(call.db(), analyzer)?;
             201
         }
         Some((_, known)) if same(&shown(&full, &known), &answer) => 200,
-        Some(_) => return Err(bad("name collision detected while creating analyzer")),
+        Some((_, known)) => {
+            let text = "Name collision detected while registering an arangosearch analyzer.";
+            let (new, old) = (answer.to_json(), shown(&full, &known).to_json());
+            return Err(bad(format!(
+                "{text} Current definition is: {new} Previous definition was: {old}"
+            )));
+        }
     };
     Ok(Reply::json(status, &answer))
 }
@@ -152,94 +203,49 @@ fn same(one: &Value, other: &Value) -> bool {
     text(one) == text(other)
 }
 
+/// Features in the server's order; each but the first and the last needs the one before.
 fn features(given: &Value) -> Result<Vec<String>> {
     let list = match given {
         Value::Null => return Ok(Vec::new()),
         Value::Array(list) => list,
         _ => return Err(bad("'features' must be a list")),
     };
-    let mut features: Vec<String> = Vec::new();
     for feature in list.iter() {
-        match feature.as_str() {
-            Some(name) if FEATURES.contains(&name) => features.push(name.to_owned()),
-            _ => return Err(bad("'features' are frequency, norm, position and offset")),
+        if !feature.as_str().is_some_and(|name| FEATURES.contains(&name)) {
+            return Err(bad(format!("unknown analyzer feature {}", feature.to_json())));
         }
     }
-    let has = |name: &str| features.iter().any(|feature| feature == name);
-    if (has("position") && !has("frequency")) || (has("offset") && !has("position")) {
-        return Err(bad("'position' needs 'frequency', 'offset' needs 'position'"));
-    }
-    Ok(features)
-}
-
-/// `properties` with the type's defaults.
-fn properties(kind: &str, given: &Value) -> Result<Value> {
-    if !given.is_null() && given.as_object().is_none() {
-        return Err(bad("'properties' must be an object"));
-    }
-    let defaults = match kind {
-        "identity" => object! {},
-        "text" => object! {
-            "locale" => locale(given)?,
-            "case" => "lower",
-            "stopwords" => Value::array(Vec::new()),
-            "accent" => false,
-            "stemming" => true,
-        },
-        "norm" => object! { "locale" => locale(given)?, "case" => "none", "accent" => true },
-        "stem" => object! { "locale" => locale(given)? },
-        "delimiter" => {
-            need_text(given, "delimiter")?;
-            object! { "delimiter" => "" }
-        }
-        "ngram" => object! {
-            "min" => 2_i64,
-            "max" => 3_i64,
-            "preserveOriginal" => true,
-            "streamType" => "binary",
-            "startMarker" => "",
-            "endMarker" => "",
-        },
-        kind if KEPT_AS_GIVEN.contains(&kind) => {
-            return Ok(if given.is_null() {
-                object! {}
-            } else {
-                given.clone()
-            });
-        }
-        "aql" => return Err(Error::unsupported("analyzers of type aql")),
-        _ => return Err(bad(format!("unknown analyzer type '{kind}'"))),
-    };
-    let mut all = defaults.as_object().cloned().unwrap_or_default();
-    for (name, value) in given.as_object().into_iter().flat_map(Object::iter) {
-        let optional = kind == "text" && ["edgeNgram", "stopwordsPath"].contains(&&**name);
-        if &**name != "locale" && (all.get(name).is_some() || optional) {
-            all.insert(name.clone(), value.clone());
+    let has = |name: &str| list.iter().any(|feature| feature.as_str() == Some(name));
+    for (needed, by) in [("frequency", "position"), ("position", "offset")] {
+        if has(by) && !has(needed) {
+            return Err(bad(format!(
+                "missing feature '{needed}' required when '{by}' feature is specified"
+            )));
         }
     }
-    Ok(Value::object(all))
-}
-
-/// Language and country without the character set (`en.utf-8` is `en`).
-fn locale(given: &Value) -> Result<Value> {
-    let text = need_text(given, "locale")?;
-    Ok(text.split('.').next().unwrap_or_default().into())
-}
-
-fn need_text<'a>(given: &'a Value, name: &str) -> Result<&'a str> {
-    given
-        .text_of(name)
-        .filter(|text| !text.is_empty())
-        .ok_or_else(|| bad(format!("'properties.{name}' must be a text")))
+    Ok(FEATURES.iter().filter(|name| has(name)).map(|name| (*name).to_owned()).collect())
 }
 
 /// `DELETE /_api/analyzer/A[?force=true]`
 pub(super) fn remove(call: &Call<'_>, name: &str) -> Result<Reply> {
     call.need_database(Level::Write)?;
-    let known = plain(call, name).and_then(|name| call.database.analyzers.get(name));
+    if built_in().iter().any(|analyzer| analyzer.name == name) {
+        return Err(Error::new(Code::Forbidden, "built-in analyzers cannot be removed"));
+    }
+    let (db, name) = located(call, name)?;
+    if db != call.db() {
+        let text = format!("Analyzer '{db}::{name}' belongs to another database");
+        return Err(Error::new(Code::Forbidden, text));
+    }
+    let known = call.database.analyzers.get(name);
     let analyzer: &Arc<Analyzer> = known.ok_or_else(|| Error::of(Code::DocumentNotFound))?;
     if call.request.flag("force") != Some(true) && is_used(call, &analyzer.name) {
-        return Err(Error::new(Code::Conflict, "analyzer in use"));
+        let text = format!(
+            "analyzer in-use while removing arangosearch analyzer '{}::{}'",
+            call.db(),
+            analyzer.name
+        );
+        return Err(Error::new(Code::Conflict, text));
     }
     call.engine().drop_analyzer(call.db(), &analyzer.name)?;
     Ok(Reply::ok(200, object! { "name" => format!("{}::{}", call.db(), analyzer.name) }))
@@ -248,7 +254,10 @@ pub(super) fn remove(call: &Call<'_>, name: &str) -> Result<Reply> {
 /// Whether a view or an inverted index of the database names the analyzer.
 fn is_used(call: &Call<'_>, name: &str) -> bool {
     let names = |definition: &Value| {
-        named_in(definition).iter().any(|used| plain(call, used) == Some(name))
+        let own = |used: &String| {
+            located(call, used).is_ok_and(|(db, used)| db == call.db() && used == name)
+        };
+        named_in(definition).iter().any(own)
     };
     let inverted =
         |kind: &IndexKind| matches!(kind, IndexKind::DefinitionOnly(kind) if kind == "inverted");

@@ -56,6 +56,7 @@ pub(super) fn new_collection(body: &Value) -> Result<Collection> {
         validation: validation(&body.attribute("schema"))?,
         computed_values: computed_values(&body.attribute("computedValues"))?,
         cache_enabled: flag(body, "cacheEnabled")?.unwrap_or(false),
+        sharding: None,
         indexes: Vec::new(),
     })
 }

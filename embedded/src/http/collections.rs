@@ -6,12 +6,13 @@ use crate::value::{Object, Value};
 
 use super::auth::Level;
 use super::call::Call;
+use super::cluster;
 use super::collection_body as body;
 use super::reply::{Reply, object};
 use super::request::percent_encode;
 
 /// The short form of a collection.
-fn brief_of(collection: &Collection) -> Value {
+pub(super) fn brief_of(collection: &Collection) -> Value {
     object! {
         "id" => collection.id.to_string(),
         "name" => collection.name.as_str(),
@@ -32,7 +33,11 @@ pub(super) fn kind_number(kind: CollectionKind) -> i64 {
 
 /// `globallyUniqueId`.
 pub(super) fn unique_id(collection: &Collection) -> String {
-    if collection.is_system { collection.name.clone() } else { format!("h0/{}", collection.id) }
+    match &collection.sharding {
+        _ if collection.is_system => collection.name.clone(),
+        Some(_) => format!("c{}/", collection.id),
+        None => format!("h0/{}", collection.id),
+    }
 }
 
 /// The long form; `more` are attributes that only some answers have.
@@ -73,6 +78,7 @@ pub(super) fn properties_of(
             all.insert(name.clone(), value.clone());
         }
     }
+    cluster::show(collection, &mut all);
     Ok(Value::object(all))
 }
 
@@ -99,7 +105,8 @@ pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
 pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     call.need_database(Level::Write)?;
     let given = Value::object(call.request.object()?);
-    let collection = body::new_collection(&given)?;
+    let mut collection = body::new_collection(&given)?;
+    collection.sharding = cluster::sharding(call, &given)?;
     if call.database.views.contains_key(&collection.name) {
         return Err(Error::of(Code::DuplicateName));
     }
@@ -126,6 +133,7 @@ pub(super) fn change(call: &Call<'_>, name: &str) -> Result<Reply> {
     let given = Value::object(call.request.object()?);
     let changed =
         call.engine().change_collection(call.db(), &collection.name, &mut |collection| {
+            cluster::change(collection, &given)?;
             body::change(collection, &given)
         })?;
     Ok(located(call, Reply::ok(200, properties_of(call, &changed, &Value::Null)?)))
@@ -133,6 +141,7 @@ pub(super) fn change(call: &Call<'_>, name: &str) -> Result<Reply> {
 
 /// `PUT /_api/collection/C/rename`
 pub(super) fn rename(call: &Call<'_>, name: &str) -> Result<Reply> {
+    cluster::need_single(call, "renaming a collection")?;
     call.need_database(Level::Write)?;
     let collection = call.permitted(name, Level::Write)?;
     let given = Value::object(call.request.object()?);
@@ -178,4 +187,10 @@ pub(super) fn remove(call: &Call<'_>, name: &str) -> Result<Reply> {
 /// The short form again, for calls that change data.
 pub(super) fn brief_reply(call: &Call<'_>, collection: &Collection) -> Reply {
     located(call, Reply::ok(200, brief_of(collection)))
+}
+
+/// `PUT` without the name of a collection (recorded).
+pub(super) fn no_action() -> Error {
+    let message = "expected PUT /_api/collection/<collection-name>/<action>";
+    Error::new(Code::HttpBadParameter, message)
 }

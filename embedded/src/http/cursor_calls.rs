@@ -8,7 +8,7 @@ use crate::value::{Object, Value};
 
 use super::call::Call;
 use super::cursors::{Batch, Cursor};
-use super::limits::{BATCH_SIZE_DEFAULT, CURSOR_TTL_S, CURSOR_TTL_S_MAX};
+use super::limits::{BATCH_SIZE_DEFAULT, CURSOR_TTL_S_MAX};
 use super::queries;
 use super::reply::Reply;
 
@@ -17,7 +17,9 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     let body = Value::object(call.request.object()?);
     let query = queries::query_of(&body)?;
     let batch_size = batch_size(&body)?;
-    let ttl = queries::number(&body, "ttl")?.filter(|s| *s > 0.0).unwrap_or(CURSOR_TTL_S);
+    let ttl = queries::number(&body, "ttl")?
+        .filter(|s| *s > 0.0)
+        .unwrap_or(call.engine().options().role.cursor_ttl_s());
     let flag = |value: Value| matches!(value, Value::Bool(true));
     let allow_retry = flag(body.attribute("options").attribute("allowRetry"));
     // A streaming query does not know how many rows it has.

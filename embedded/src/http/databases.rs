@@ -5,6 +5,7 @@ use crate::value::Value;
 
 use super::auth::{ANY, Caller, Level, User};
 use super::call::{Call, SYSTEM};
+use super::cluster;
 use super::limits::USERS_MAX;
 use super::reply::{Reply, object};
 
@@ -28,12 +29,15 @@ fn names(call: &Call<'_>, wanted: impl Fn(&str) -> bool) -> Reply {
 
 /// `GET /_api/database/current`; there is no path, and drivers want a text.
 pub(super) fn current(call: &Call<'_>) -> Reply {
-    let body = object! {
+    let mut body = object! {
         "id" => call.database.id.to_string(),
         "name" => call.db(),
         "isSystem" => call.db() == SYSTEM,
         "path" => "",
     };
+    if cluster::is_coordinator(call) {
+        body = super::admin::joined(&body, &cluster::database_properties(&call.database));
+    }
     Reply::result(200, body)
 }
 
@@ -47,6 +51,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     if !options.is_null() && options.as_object().is_none() {
         return Err(Error::new(Code::BadParameter, "'options' must be an object"));
     }
+    cluster::check_database_options(call, &options)?;
     let users = users_of(&body)?;
     call.engine().create_database(name, options)?;
     let table = call.front.auth.users();

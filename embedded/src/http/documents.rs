@@ -3,18 +3,16 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Code, Error, Result};
+use crate::limits::KEY_LOCK_WAIT_MS;
 use crate::schema::Collection;
-use crate::txn::{OverwriteMode, Transaction, WriteOptions, Written};
+use crate::txn::{OverwriteMode, REVISIONS_DIFFER, Transaction, WriteOptions, Written};
 use crate::value::{Object, Value};
 
 use super::auth::Level;
 use super::call::Call;
-use super::limits::{ARRAY_MAX, DOCUMENT_LOCK_WAIT_MS};
+use super::limits::ARRAY_MAX;
 use super::reply::{Reply, object};
 use super::request::percent_encode;
-
-/// Text of a failed precondition (recorded).
-const REVISIONS_DIFFER: &str = "conflict, _rev values do not match";
 
 /// What a write is to answer and how it is to be done.
 pub(super) struct Wish {
@@ -30,14 +28,17 @@ impl Wish {
     pub(super) fn of(call: &Call<'_>, collection: &Collection) -> Result<Self> {
         let request = call.request;
         let flag = |name: &str, default: bool| request.flag(name).unwrap_or(default);
-        let if_match = request.header("if-match").map(revision);
+        // The header is about one document; a list has revisions of its own.
+        let is_list = matches!(request.segments().as_slice(), [_, "document", _]);
+        let if_match = request.header("if-match").filter(|_| !is_list).map(revision);
         let options = WriteOptions {
             // The header wins over the body's `_rev`.
             ignore_revs: if_match.is_some() || flag("ignoreRevs", true),
             keep_null: flag("keepNull", true),
             merge_objects: flag("mergeObjects", true),
             overwrite: overwrite_mode(call)?,
-            lock_wait_ms: DOCUMENT_LOCK_WAIT_MS,
+            lock_wait_ms: KEY_LOCK_WAIT_MS,
+            sees_newest: true,
             if_match,
             version_attribute: request
                 .parameter("versionAttribute")
@@ -58,10 +59,21 @@ impl Wish {
     }
 }
 
-/// A revision without its quotes.
+/// A revision without its quotes, of which arangod takes both kinds.
 fn revision(header: &str) -> String {
     let header = header.trim();
-    header.strip_prefix('"').and_then(|h| h.strip_suffix('"')).unwrap_or(header).to_owned()
+    let quoted = |quote: char| header.strip_prefix(quote).and_then(|h| h.strip_suffix(quote));
+    quoted('"').or_else(|| quoted('\'')).unwrap_or(header).to_owned()
+}
+
+/// What a request without the name of a collection is told.
+pub(super) fn no_collection(call: &Call<'_>) -> Error {
+    if call.request.method == "POST" {
+        let text = "'collection' is missing, expecting /_api/document/<collection>";
+        return Error::new(Code::CollectionParameterMissing, text);
+    }
+    let text = "expecting /_api/document/<collection> or /_api/document/<collection>/<key>";
+    Error::new(Code::HttpBadParameter, text)
 }
 
 fn overwrite_mode(call: &Call<'_>) -> Result<OverwriteMode> {
@@ -135,9 +147,8 @@ fn write_one(
 
 /// A revision that differs is 412 in the document API, whoever named it; a conflict between writers stays 409.
 pub(super) fn as_precondition(error: Error) -> Error {
-    let names_revision =
-        error.extra.as_deref().is_some_and(|extra| extra.text_of("_rev").is_some());
-    if error.code == Code::Conflict && names_revision { error.with_status(412) } else { error }
+    let differs = error.code == Code::Conflict && error.message == REVISIONS_DIFFER;
+    if differs { error.with_status(412) } else { error }
 }
 
 fn reply_one(
@@ -229,9 +240,9 @@ pub(super) fn replace_many(call: &Call<'_>, collection: &str) -> Result<Reply> {
     if call.request.flag("onlyget") == Some(true) {
         return read_many(call, collection);
     }
+    let list = list(call)?;
     let collection = call.permitted(collection, Level::Write)?;
     let wish = Wish::of(call, &collection)?;
-    let list = list(call)?;
     many(call, &collection, &list, &wish, 201, |work, document| {
         need_object(document)?;
         let (key, _) = selected(&collection, document)?;
@@ -241,9 +252,9 @@ pub(super) fn replace_many(call: &Call<'_>, collection: &str) -> Result<Reply> {
 
 /// `PATCH /_api/document/C`
 pub(super) fn update_many(call: &Call<'_>, collection: &str) -> Result<Reply> {
+    let list = list(call)?;
     let collection = call.permitted(collection, Level::Write)?;
     let wish = Wish::of(call, &collection)?;
-    let list = list(call)?;
     many(call, &collection, &list, &wish, 201, |work, document| {
         need_object(document)?;
         let (key, _) = selected(&collection, document)?;
@@ -253,9 +264,12 @@ pub(super) fn update_many(call: &Call<'_>, collection: &str) -> Result<Reply> {
 
 /// `DELETE /_api/document/C`
 pub(super) fn remove_many(call: &Call<'_>, collection: &str) -> Result<Reply> {
+    let Ok(Value::Array(list)) = call.request.body() else {
+        let text = "expecting a key in the path or a JSON array as body";
+        return Err(Error::new(Code::HttpBadParameter, text));
+    };
     let collection = call.permitted(collection, Level::Write)?;
     let wish = Wish::of(call, &collection)?;
-    let list = list(call)?;
     many(call, &collection, &list, &wish, 200, |work, selector| {
         let (key, rev) = selected(&collection, selector)?;
         work.remove(&collection, key, rev, &wish.options)
@@ -265,7 +279,7 @@ pub(super) fn remove_many(call: &Call<'_>, collection: &str) -> Result<Reply> {
 fn list(call: &Call<'_>) -> Result<Vec<Value>> {
     match call.request.body()? {
         Value::Array(list) => Ok((*list).clone()),
-        _ => Err(Error::new(Code::BadParameter, "expecting a JSON array as body")),
+        _ => Err(Error::new(Code::DocumentTypeInvalid, "expecting a JSON array as body")),
     }
 }
 

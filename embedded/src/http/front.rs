@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+
 use crate::Engine;
 
 use super::auth::Auth;
 use super::cursors::Cursors;
+use super::faults::Faults;
 use super::jobs::Jobs;
+use super::own_threads::OwnThreads;
 use super::plan_cache::PlanCache;
 use super::pool::Pool;
 use super::read_only::ReadStreams;
@@ -25,13 +29,19 @@ pub(super) struct Front {
     pub(super) settings: Settings,
     pub(super) pool: Pool,
     pub(super) plans: PlanCache,
+    pub(super) own_threads: OwnThreads,
+    /// The listener's event loop, for what outlives a connection.
+    pub(super) events: Handle,
     pub(super) read_streams: ReadStreams,
+    pub(super) faults: Faults,
 }
 
 impl Front {
-    /// A front without cursors yet.
+    /// A front without cursors yet, on the event loop that it is made on.
     pub(super) fn new(engine: Arc<Engine>, auth: Auth, mode: Mode) -> Self {
+        let faults = Faults::new(engine.options().faults);
         Self {
+            faults,
             engine,
             auth,
             mode,
@@ -41,6 +51,8 @@ impl Front {
             settings: Settings::default(),
             pool: Pool::new(),
             plans: PlanCache::default(),
+            own_threads: OwnThreads::new(),
+            events: Handle::current(),
             read_streams: ReadStreams::default(),
         }
     }

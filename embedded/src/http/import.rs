@@ -1,6 +1,7 @@
 //! `POST /_api/import`: many documents out of lines, lists or tables, in one transaction.
 
 use crate::error::{Code, Error, Result};
+use crate::limits::KEY_LOCK_WAIT_MS;
 use crate::schema::{Collection, CollectionKind};
 use crate::txn::{OverwriteMode, WriteOptions};
 use crate::value::{Object, Value, parse, write_json};
@@ -8,7 +9,7 @@ use crate::value::{Object, Value, parse, write_json};
 use super::auth::Level;
 use super::call::{Call, Work};
 use super::documents::ends_everything;
-use super::limits::{ARRAY_MAX, DOCUMENT_LOCK_WAIT_MS, IMPORT_EXCERPT_BYTES};
+use super::limits::{ARRAY_MAX, IMPORT_EXCERPT_BYTES};
 use super::reply::Reply;
 use super::request::Request;
 
@@ -56,7 +57,7 @@ impl<'a> Wish<'a> {
                 keep_null: true,
                 merge_objects: true,
                 overwrite,
-                lock_wait_ms: DOCUMENT_LOCK_WAIT_MS,
+                lock_wait_ms: KEY_LOCK_WAIT_MS,
                 ..WriteOptions::default()
             },
         }

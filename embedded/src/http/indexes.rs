@@ -3,16 +3,23 @@
 use std::sync::Arc;
 
 use crate::error::{Code, Error, Result};
-use crate::schema::{Collection, Index, IndexKind};
-use crate::value::{Object, Value};
+use crate::schema::{Collection, Index, IndexKind, View};
+use crate::value::{Object, Value, equal};
 
+use super::analyzers;
 use super::auth::Level;
 use super::call::Call;
+use super::cluster;
 use super::index_body;
 use super::reply::{Reply, object};
 
 /// An index as it is answered.
-fn shown(call: &Call<'_>, collection: &Collection, index: &Index) -> Result<Value> {
+fn shown(
+    call: &Call<'_>,
+    collection: &Collection,
+    index: &Index,
+    with_hidden: bool,
+) -> Result<Value> {
     let mut all = Object::with_capacity(12);
     match index.kind {
         IndexKind::Primary => {
@@ -38,9 +45,25 @@ fn shown(call: &Call<'_>, collection: &Collection, index: &Index) -> Result<Valu
     if index.unique || index.kind == IndexKind::Edge || estimates(index) {
         all.insert("selectivityEstimate", Value::Int(1));
     }
-    if let Some((state, why)) = call.engine().training_state(index)? {
-        all.insert("trainingState", state.into());
-        all.insert("errorMessage", why.into());
+    let release = call.database.release;
+    if release.untrained_vectors()
+        && let Some(training) = call.engine().training(index)?
+    {
+        all.insert("trainingState", training.state.into());
+        let error = training.error.map(|error| error.message);
+        if let Some(error) = &error {
+            all.insert("errorMessage", error.as_str().into());
+        }
+        if with_hidden && release.vector_shards() {
+            let shard = object! {
+                "trainingState" => training.state,
+                "error" => error.unwrap_or_default(),
+                "resolvedNLists" => u64::from(training.lists),
+            };
+            let mut shards = Object::new();
+            shards.push_new(shard_of(call, collection), shard);
+            all.insert("shards", Value::object(shards));
+        }
     }
     Ok(Value::object(all))
 }
@@ -50,16 +73,82 @@ fn estimates(index: &Index) -> bool {
     matches!(index.definition.attribute("estimates"), Value::Bool(true))
 }
 
+/// The name under which the one shard of a collection is told: its own on a single server.
+fn shard_of(call: &Call<'_>, collection: &Collection) -> String {
+    if cluster::is_coordinator(call) {
+        cluster::shard_name(collection, 0)
+    } else {
+        collection.name.clone()
+    }
+}
+
 /// `GET /_api/index?collection=C`
 pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
     let collection = call.permitted(collection_name(call)?, Level::Read)?;
-    let list = collection.indexes.iter().map(|index| shown(call, &collection, index));
-    let list = list.collect::<Result<Vec<Value>>>()?;
+    let with_hidden = call.request.flag("withHidden") == Some(true);
+    let list = collection.indexes.iter().map(|index| shown(call, &collection, index, with_hidden));
+    let mut list = list.collect::<Result<Vec<Value>>>()?;
+    if with_hidden {
+        list.extend(links(call, &collection));
+    }
     let by_id: Object = list
         .iter()
         .map(|index| (index.text_of("id").unwrap_or_default().into(), index.clone()))
         .collect();
     Ok(Reply::ok(200, object! { "indexes" => list, "identifiers" => Value::object(by_id) }))
+}
+
+/// The links of views to a collection, as the indexes that they are.
+fn links(call: &Call<'_>, collection: &Collection) -> Vec<Value> {
+    let views = call.database.views.values().filter(|view| view.holds(&collection.name));
+    let link = |view: &Arc<View>| {
+        let links = view.properties.attribute("links");
+        let mut all = links.attribute(&collection.name).as_object().cloned().unwrap_or_default();
+        all.insert("id", format!("{}/{}", collection.name, view.id).into());
+        all.insert("name", view.id.to_string().into());
+        all.insert("type", "arangosearch".into());
+        all.insert("view", format!("h0/{}", view.id).into());
+        all.insert("sparse", true.into());
+        all.insert("unique", false.into());
+        Value::object(all)
+    };
+    views.map(link).collect()
+}
+
+/// Has an inverted index say which features its analyzers have; a field says so where it differs from the index.
+fn with_features(call: &Call<'_>, index: &mut Index) -> Result<()> {
+    let mut definition = index.definition.as_object().cloned().unwrap_or_default();
+    let own = |level: &Value, name: &str| -> Result<Value> {
+        match level.attribute("features") {
+            Value::Null => analyzers::features_of(call, name),
+            features => Ok(features),
+        }
+    };
+    let name = index.definition.text_of("analyzer").unwrap_or("identity");
+    let outer = own(&index.definition, name)?;
+    let fields = index.definition.attribute("fields");
+    let fields = fields.as_array().unwrap_or_default().iter().map(|field| {
+        let features = match field.text_of("analyzer") {
+            Some(name) => own(field, name)?,
+            None if field.attribute("features").is_null() => outer.clone(),
+            None => field.attribute("features"),
+        };
+        let mut field = field.as_object().cloned().unwrap_or_default();
+        if field.get("analyzer").and_then(Value::as_str) == Some(name) {
+            field.remove("analyzer");
+        }
+        if equal(&features, &outer) {
+            field.remove("features");
+        } else {
+            field.insert("features", features);
+        }
+        Ok(Value::object(field))
+    });
+    let fields = fields.collect::<Result<Vec<_>>>()?;
+    definition.insert("features", outer);
+    definition.insert("fields", fields.into());
+    index.definition = Value::object(definition);
+    Ok(())
 }
 
 fn collection_name<'a>(call: &'a Call<'_>) -> Result<&'a str> {
@@ -83,7 +172,7 @@ fn find(collection: &Collection, id: &str) -> Result<Arc<Index>> {
 pub(super) fn one(call: &Call<'_>, collection: &str, id: &str) -> Result<Reply> {
     let collection = call.permitted(collection, Level::Read)?;
     let index = find(&collection, id)?;
-    Ok(Reply::ok(200, shown(call, &collection, &index)?))
+    Ok(Reply::ok(200, shown(call, &collection, &index, false)?))
 }
 
 /// `POST /_api/index?collection=C`: 201 for a new one, 200 for one that was there with the same definition.
@@ -92,17 +181,27 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     call.need_database(Level::Write)?;
     call.need_collection(&collection.name, Level::Write)?;
     let body = Value::object(call.request.object()?);
-    let wanted = index_body::index(&body, call.engine().options().vector_index)?;
+    let release = call.database.release;
+    let mut wanted = index_body::index(&body, call.engine().options().vector_index, release)?;
+    cluster::check_index(&collection, &wanted).map_err(|error| error.with_status(400))?;
+    if wanted.is_inverted() {
+        with_features(call, &mut wanted)?;
+    }
     let (engine, db, name) = (call.engine(), call.db(), &collection.name);
-    let made = if index_body::flag(&body, "inBackground", false)? {
+    let in_background = index_body::flag(&body, "inBackground", false)?;
+    // Before 3.12.9 the training belongs to the creation whatever is asked.
+    let made = if in_background && release.untrained_vectors() {
         engine.create_index_in_background(db, name, wanted)
     } else {
         engine.create_index(db, name, wanted)
     };
     let (index, is_new) = made.map_err(creation_failed)?;
+    if is_new {
+        check_trained(call, &collection, &index, in_background)?;
+    }
     let status = if is_new { 201 } else { 200 };
     let mut answer = Object::with_capacity(14);
-    if let Some(shown) = shown(call, &collection, &index)?.as_object() {
+    if let Some(shown) = shown(call, &collection, &index, false)?.as_object() {
         for (name, value) in shown.iter() {
             answer.push_new(name.clone(), value.clone());
         }
@@ -111,6 +210,34 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     answer.insert("error", false.into());
     answer.insert("code", Value::Int(i64::from(status)));
     Ok(Reply::json(status, &Value::object(answer)))
+}
+
+/// What releases make of a new vector index that could not be trained: until 3.12.8 there is none, in 3.12.9 it is there but
+/// the creation in the foreground says that it failed, and from 3.12.10 on the answer only tells its state.
+fn check_trained(
+    call: &Call<'_>,
+    collection: &Collection,
+    index: &Index,
+    in_background: bool,
+) -> Result<()> {
+    let release = call.database.release;
+    let Some(training) = call.engine().training(index)? else { return Ok(()) };
+    if !release.untrained_vectors() && training.state != "ready" {
+        call.engine().drop_index(call.db(), &collection.name, index.id)?;
+        let error = match training.error {
+            Some(error) if error.code != Code::QueryVectorIndexNotReady => error,
+            Some(_) => Error::new(
+                Code::NotImplemented,
+                "For the vector index to be created documents must be present in the respective collection for the training process.",
+            ),
+            None => Error::of(Code::LockTimeout),
+        };
+        return Err(error.with_status(400));
+    }
+    match training.error {
+        Some(error) if !in_background && !release.unusable_is_success() => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Creation failures are 400 with the real number, except for 11, 1212 and what this engine lacks or lost.

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Connections served at once on one listener; more wait in the socket's backlog.
 pub(super) const CONNECTIONS_MAX: usize = 1024;
+/// Connections of one listener that have a thread and an event loop (some four descriptors) of their own; the others share one.
+pub(super) const CONNECTION_THREADS_MAX: usize = 64;
 /// Requests that do engine work at once; each occupies one blocking thread.
 pub(super) const WORKERS_MAX: usize = 128;
 /// Begins of stream transactions at once; they may wait long for locks, so they have their own threads.
@@ -45,13 +47,9 @@ pub(super) const CURSORS_MAX: usize = 1024;
 pub(super) const CURSOR_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 /// `batchSize` when the request names none (ArangoDB's default).
 pub(super) const BATCH_SIZE_DEFAULT: usize = 1000;
-/// `ttl` of a cursor in seconds when the request names none (single server's default).
-pub(super) const CURSOR_TTL_S: f64 = 30.0;
 /// Longest `ttl` of a cursor in seconds.
 pub(super) const CURSOR_TTL_S_MAX: f64 = 3600.0;
 
-/// How long a single document write waits for another writer of the same key before 409/1200.
-pub(super) const DOCUMENT_LOCK_WAIT_MS: u64 = 1000;
 /// Elements of a document array in one request.
 pub(super) const ARRAY_MAX: usize = 1_000_000;
 /// Documents read at once by a scan of the front (truncate in a transaction, checksum).
@@ -73,6 +71,14 @@ pub(super) const USERS_MAX: usize = 10_000;
 pub(super) const CREDENTIAL_BYTES_MAX: usize = 4096;
 /// Fields of one persistent index, and its `storedValues` (ArangoDB: 32).
 pub(super) const INDEX_FIELDS_MAX: usize = 32;
+/// Shards of one collection (`--cluster.max-number-of-shards` 1000).
+pub(super) const SHARDS_MAX: u32 = 1000;
+/// Shard keys of one collection (ArangoDB: 8).
+pub(super) const SHARD_KEYS_MAX: usize = 8;
+/// Faults that are ordered and have not come yet.
+pub(super) const FAULT_ORDERS_MAX: usize = 64;
+/// Times that one ordered fault comes.
+pub(super) const FAULT_TIMES_MAX: u64 = 10_000;
 /// Bytes of a refused document in the details of an import (arangod: 255).
 pub(super) const IMPORT_EXCERPT_BYTES: usize = 255;
 /// Jobs of `x-arango-async: store` that are at work or whose answers are kept, on one listener; one more is 503/21003.

@@ -10,7 +10,8 @@ use super::limits::{
     BEGINNERS_MAX, BODIES_BYTES_MAX, BODY_UNIT, FINISHERS_MAX, QUEUE_MAX, STREAM_WORKERS_MAX,
     WORKERS_MAX,
 };
-use super::threads::Threads;
+use super::own_threads;
+use super::threads::{Threads, run_here};
 
 /// Which threads a request may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +74,7 @@ impl Pool {
             .map_err(|_| Error::of(Code::QueueFull))
     }
 
-    /// Runs `work` on a thread of its own; 503/21003 when the lane's queue is full, 500 when `work` panics.
+    /// Runs `work` on a thread where it may wait; 503/21003 when the lane's queue is full, 500 when `work` panics.
     pub(super) async fn run<T, F>(&self, lane: Lane, work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -96,6 +97,9 @@ impl Pool {
             let _places = (admitted, running);
             work()
         };
+        if own_threads::is_own() {
+            return run_here(job);
+        }
         self.threads.run(job).await
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn query_of(body: &Value) -> Result<Query> {
     };
     let binds = match body.attribute("bindVars") {
         Value::Null => Object::new(),
-        Value::Object(binds) => (*binds).clone(),
+        Value::Object(binds) => std::sync::Arc::unwrap_or_clone(binds),
         _ => return Err(Error::new(Code::BadParameter, "'bindVars' must be an object")),
     };
     let options = body.attribute("options");
@@ -267,6 +267,7 @@ pub(super) fn explain(call: &Call<'_>) -> Result<Reply> {
     let body = Value::object(call.request.object()?);
     let query = query_of(&body)?;
     let prepared = prepare(call, &query)?;
+    call.engine().check_vectors_ready(&prepared.vector_indexes())?;
     let kept = warnings(&prepared.warnings()?);
     let read: Vec<String> =
         [&prepared.access.read, &prepared.access.write, &prepared.access.exclusive]

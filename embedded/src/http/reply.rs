@@ -1,12 +1,12 @@
 //! Answers: status, headers, JSON body, and ArangoDB's envelope for success and failure.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{self, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::Full;
 
 use crate::error::Error;
-use crate::value::{Object, Value, write_json};
+use crate::value::{Object, Value, write_text};
 
 /// Builds a `Value` object; keys must be distinct.
 macro_rules! object {
@@ -19,25 +19,38 @@ macro_rules! object {
 }
 pub(super) use object;
 
+/// Bytes that most bodies fit in.
+const BODY_BYTES: usize = 1024;
 /// Content type of every JSON answer.
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 /// Content type of answers without a body.
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// Headers that stand in every answer (recorded from 3.12.10), and the mark of this engine.
-const ALWAYS: [(&str, &str); 9] = [
-    ("server", "ArangoDB"),
-    ("x-arango-queue-time-seconds", "0.000000"),
-    ("x-content-type-options", "nosniff"),
+const ALWAYS: [(HeaderName, HeaderValue); 9] = [
+    (header::SERVER, HeaderValue::from_static("ArangoDB")),
+    (HeaderName::from_static("x-arango-queue-time-seconds"), HeaderValue::from_static("0.000000")),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (
-        "cache-control",
-        "no-cache, no-store, must-revalidate, pre-check=0, post-check=0, max-age=0, s-maxage=0",
+        header::CACHE_CONTROL,
+        HeaderValue::from_static(
+            "no-cache, no-store, must-revalidate, pre-check=0, post-check=0, max-age=0, s-maxage=0",
+        ),
     ),
-    ("pragma", "no-cache"),
-    ("expires", "0"),
-    ("content-security-policy", "frame-ancestors 'self'; form-action 'self';"),
-    ("strict-transport-security", "max-age=31536000 ; includeSubDomains"),
-    ("x-arango-embedded", env!("CARGO_PKG_VERSION")),
+    (header::PRAGMA, HeaderValue::from_static("no-cache")),
+    (header::EXPIRES, HeaderValue::from_static("0")),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("frame-ancestors 'self'; form-action 'self';"),
+    ),
+    (
+        header::STRICT_TRANSPORT_SECURITY,
+        HeaderValue::from_static("max-age=31536000 ; includeSubDomains"),
+    ),
+    (
+        HeaderName::from_static("x-arango-embedded"),
+        HeaderValue::from_static(env!("CARGO_PKG_VERSION")),
+    ),
 ];
 
 /// One answer before it is put on the wire.
@@ -52,9 +65,9 @@ pub(super) struct Reply {
 impl Reply {
     /// JSON as it is.
     pub(super) fn json(status: u16, body: &Value) -> Self {
-        let mut bytes = Vec::with_capacity(256);
-        write_json(body, &mut bytes);
-        Self { status, headers: Vec::new(), body: bytes, json: true }
+        let mut text = String::with_capacity(BODY_BYTES);
+        write_text(body, &mut text);
+        Self { status, headers: Vec::new(), body: text.into_bytes(), json: true }
     }
 
     /// An object with `error: false` and `code` before its own attributes.
@@ -125,9 +138,10 @@ impl Reply {
         *response.status_mut() =
             StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
+        headers.reserve(ALWAYS.len() + 1 + self.headers.len());
         headers.insert(CONTENT_TYPE, if self.json { JSON } else { TEXT });
         for (name, value) in ALWAYS {
-            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+            headers.insert(name, value);
         }
         for (name, value) in self.headers {
             headers.insert(name, value);

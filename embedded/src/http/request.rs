@@ -111,7 +111,7 @@ impl Request {
             return Ok(Object::new());
         }
         match parse(&self.body)? {
-            Value::Object(object) => Ok((*object).clone()),
+            Value::Object(object) => Ok(Arc::unwrap_or_clone(object)),
             _ => Err(Error::new(Code::BadParameter, "expecting a JSON object as body")),
         }
     }

@@ -15,9 +15,9 @@ use super::reply::{Reply, object};
 use super::request::Request;
 use super::server::Mode;
 use super::{
-    admin, analyzers, collection_data, collections, cursor_calls, databases, documents, expected,
-    graph_data, graphs, import, indexes, jobs, plan_cache, queries, running, server_calls, tokens,
-    transactions, user_calls, views,
+    admin, analyzers, cluster, collection_data, collections, cursor_calls, databases, documents,
+    expected, faults, graph_data, graphs, import, indexes, jobs, plan_cache, queries, running,
+    server_calls, tokens, transactions, user_calls, views,
 };
 
 /// Where the web interface would be; drivers only look at the `Server` header of this answer.
@@ -64,7 +64,14 @@ const FAMILIES: [&str; 15] = [
 
 /// Answers a request; errors become their envelope.
 pub(super) fn answer(front: &Arc<Front>, request: &Request) -> Reply {
-    routed(front, request).unwrap_or_else(|error| Reply::error(&error))
+    let answer = match front.faults.of(request) {
+        Ok(None) => routed(front, request),
+        // What was done stays done; only its answer is another.
+        Ok(Some(fault)) if fault.after => routed(front, request).and_then(|_| Err(fault.error())),
+        Ok(Some(fault)) => Err(fault.error()),
+        Err(error) => Err(error),
+    };
+    answer.unwrap_or_else(|error| Reply::error(&error))
 }
 
 fn routed(front: &Front, request: &Request) -> Result<Reply> {
@@ -107,16 +114,20 @@ pub(super) fn admit(front: &Front, request: &Request) -> Result<Caller> {
 #[rustfmt::skip]
 fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
     match (method, path) {
-        ("GET", ["_api", "version"]) => admin::version(call),
+        // It looks at no method (recorded).
+        (_, ["_api", "version"]) => admin::version(call),
         ("GET", ["_api", "engine"]) => Ok(admin::engine()),
         ("GET", ["_admin", "status"]) => Ok(admin::status(call)),
-        ("GET", ["_admin", "server", "role"]) => Ok(admin::role()),
+        ("GET", ["_admin", "server", "role"]) => Ok(admin::role(call)),
         ("GET", ["_admin", "server", "mode"]) => Ok(admin::mode(call)),
         ("GET", ["_admin", "server", "id"]) => Err(Error::of(Code::HttpServerError)),
         ("GET", ["_admin", "time"]) => Ok(admin::time()),
         ("GET", ["_admin", "license"]) => Ok(admin::license()),
         ("GET", ["_admin", "options"]) => admin::options(call),
-        ("GET", ["_admin", "options-public"]) => Ok(Reply::json(200, &object! {})),
+        ("GET", ["_admin", "options-public"]) => admin::options_public(call),
+        ("GET", ["_api", "cluster", "endpoints"]) => cluster::endpoints(call),
+        ("PUT", ["_admin", "embedded", "faults"]) => faults::order(call),
+        ("DELETE", ["_admin", "embedded", "faults"]) => faults::clear(call),
         ("GET", ["_api", "key-generators"]) => Ok(admin::key_generators()),
 
         ("GET", ["_admin", "echo"]) | ("POST", ["_admin", "echo"]) => Ok(server_calls::echo(call)),
@@ -128,7 +139,7 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("DELETE", ["_admin", "log"]) => server_calls::clear_log(call),
         ("GET" | "PUT" | "DELETE", ["_admin", "log", "level"]) => server_calls::log_levels(call),
         ("GET" | "PUT", ["_admin", "log", "structured"]) => server_calls::log_parameters(call),
-        ("GET", ["_admin", "database", "target-version"]) => Ok(server_calls::target_version()),
+        ("GET", ["_admin", "database", "target-version"]) => Ok(server_calls::target_version(call)),
         ("GET" | "POST", ["_admin", "routing", "reload"]) => Ok(Reply::ok(200, object! {})),
         ("GET", ["_admin", "support-info"]) => server_calls::support_info(call),
         ("PUT", ["_admin", "server", "mode"]) => server_calls::set_mode(call),
@@ -138,7 +149,6 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("GET", ["_admin", "options-description"]) => server_calls::options_description(call),
         ("PUT", ["_admin", "compact"]) => server_calls::compact(call),
         ("GET", ["_api", "endpoint"]) => server_calls::endpoints(call),
-        ("GET", ["_api", "cluster", "endpoints"]) => Err(server_calls::no_cluster()),
 
         ("GET", ["_api", "tasks"]) => Ok(Reply::json(200, &Vec::<Value>::new().into())),
         ("GET" | "DELETE", ["_api", "tasks", _]) => Err(Error::of(Code::TaskNotFound)),
@@ -150,6 +160,7 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("DELETE", ["_api", "job", what]) => jobs::remove(call, what),
         ("GET" | "PUT" | "DELETE", ["_api", "job", ..]) => Err(Error::of(Code::HttpBadParameter)),
 
+        (_, ["_api", "token", ..]) if !call.database.release.access_tokens() => Err(unknown(path)),
         ("GET", ["_api", "token", name]) => tokens::all(call, name),
         ("POST", ["_api", "token", name]) => tokens::create(call, name),
         ("DELETE", ["_api", "token", name, id]) => tokens::remove(call, name, id),
@@ -163,6 +174,8 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("GET", ["_api", "user"]) => user_calls::all(call),
         ("POST", ["_api", "user"]) => user_calls::create(call),
         ("GET", ["_api", "user", name]) => user_calls::one(call, name),
+        ("POST", ["_api", "user", name]) => user_calls::validate(call, name),
+        ("GET" | "POST", ["_admin", "auth", "reload"]) => Ok(Reply::ok(200, object! {})),
         ("PUT", ["_api", "user", name]) => user_calls::replace(call, name),
         ("PATCH", ["_api", "user", name]) => user_calls::update(call, name),
         ("DELETE", ["_api", "user", name]) => user_calls::remove(call, name),
@@ -176,10 +189,12 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
 
         ("GET", ["_api", "collection"]) => collections::all(call),
         ("POST", ["_api", "collection"]) => collections::create(call),
+        ("PUT", ["_api", "collection"]) => Err(collections::no_action()),
         ("GET", ["_api", "collection", c]) => collections::brief(call, c),
         ("DELETE", ["_api", "collection", c]) => collections::remove(call, c),
         ("GET", ["_api", "collection", c, "properties"]) => collections::properties(call, c),
         ("PUT", ["_api", "collection", c, "properties"]) => collections::change(call, c),
+        ("GET", ["_api", "collection", c, "shards"]) if cluster::is_coordinator(call) => cluster::shards(call, c),
         ("GET", ["_api", "collection", c, "shards"]) => collection_data::shards(call, c),
         ("PUT", ["_api", "collection", c, "responsibleShard"]) => collection_data::shards(call, c),
         ("PUT", ["_api", "collection", c, "rename"]) => collections::rename(call, c),
@@ -193,6 +208,10 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
 
         ("POST", ["_api", "import"]) => import::import(call),
 
+        ("POST" | "PUT" | "PATCH" | "DELETE", ["_api", "document"]) => {
+            Err(documents::no_collection(call))
+        }
+        ("GET", ["_api", "document", c]) => Err(super::call::not_found(c)),
         ("POST", ["_api", "document", c]) => documents::insert(call, c),
         ("PUT", ["_api", "document", c]) => documents::replace_many(call, c),
         ("PATCH", ["_api", "document", c]) => documents::update_many(call, c),
@@ -231,7 +250,7 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("GET", ["_api", "transaction"]) => Ok(transactions::all(call)),
         ("GET", ["_api", "transaction", id]) => transactions::status(call, id),
         ("PUT", ["_api", "transaction", id]) => transactions::commit(call, id),
-        ("DELETE", ["_api", "transaction", "write"]) => transactions::abort_writing(call),
+        ("DELETE", ["_api", "transaction", "write"]) => Ok(transactions::abort_writing(call)),
         ("DELETE", ["_api", "transaction", id]) => transactions::abort(call, id),
         ("POST", ["_api", "transaction"]) => Err(Error::unsupported("JavaScript transactions")),
 

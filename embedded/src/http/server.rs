@@ -46,7 +46,7 @@ pub async fn serve(
     let listener = UnixListener::from_std(listener)?;
     let front = Arc::new(Front::new(engine, auth, mode));
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let (stop, stopping) = watch::channel(false);
+    let (stop, stopping) = watch::channel(Phase::Serving);
     let mut connections = JoinSet::new();
     let mut sweep = tokio::time::interval(SWEEP_EVERY);
     let mut shutdown = pin!(shutdown);
@@ -59,7 +59,7 @@ pub async fn serve(
             accepted = accept(&listener, &places) => match accepted {
                 Ok((stream, place)) => {
                     pause = ACCEPT_PAUSE_MIN;
-                    connections.spawn(connection(stream, place, Arc::clone(&front), stopping.clone()));
+                    connections.spawn(served(stream, place, Arc::clone(&front), stopping.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "accept failed");
@@ -71,12 +71,13 @@ pub async fn serve(
     }
     drop(listener);
     // A receiver is held above, so that this cannot fail.
-    let _ = stop.send(true);
+    let _ = stop.send(Phase::Draining);
     let drained = tokio::time::timeout(DRAIN_WAIT, async {
         while connections.join_next().await.is_some() {}
     });
     if drained.await.is_err() {
         tracing::warn!(open = connections.len(), "connections cut after the drain deadline");
+        let _ = stop.send(Phase::Cut);
         connections.abort_all();
     }
     Ok(())
@@ -96,22 +97,48 @@ fn next_pause(pause: Duration) -> Duration {
     (pause * 2).min(ACCEPT_PAUSE_MAX)
 }
 
-/// Ends when the server stops, or when nobody is left who could say so.
-async fn stop_wished(stopping: &mut watch::Receiver<bool>) {
-    while !*stopping.borrow_and_update() {
+/// How far the end of the server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Serving,
+    Draining,
+    Cut,
+}
+
+/// Ends when the server is that far, or when nobody is left who could say so.
+async fn reached(phase: Phase, stopping: &mut watch::Receiver<Phase>) {
+    while *stopping.borrow_and_update() < phase {
         if stopping.changed().await.is_err() {
             return;
         }
     }
 }
 
-/// One connection from its first to its last request.
-async fn connection(
+/// One connection from its first to its last request, on a thread of its own while there are some.
+async fn served(
     stream: UnixStream,
-    _place: OwnedSemaphorePermit,
+    place: OwnedSemaphorePermit,
     front: Arc<Front>,
-    mut stopping: watch::Receiver<bool>,
+    stopping: watch::Receiver<Phase>,
 ) {
+    let mut stream = stream;
+    if let Some(own_place) = front.own_threads.place() {
+        let (shared, stops) = (Arc::clone(&front), stopping.clone());
+        let serve = move |stream| connection(stream, shared, stops);
+        match front.own_threads.run(own_place, stream, serve).await {
+            Ok(None) => return,
+            Ok(Some(back)) => stream = back,
+            Err(error) => {
+                tracing::warn!(%error, "a connection was lost");
+                return;
+            }
+        }
+    }
+    connection(stream, front, stopping).await;
+    drop(place);
+}
+
+async fn connection(stream: UnixStream, front: Arc<Front>, mut stopping: watch::Receiver<Phase>) {
     let service = service_fn(move |request| service::answer(Arc::clone(&front), request));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -123,9 +150,12 @@ async fn connection(
     let mut connection = pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = stop_wished(&mut stopping) => {
+        () = reached(Phase::Draining, &mut stopping) => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = reached(Phase::Cut, &mut stopping) => return,
+            }
         }
     };
     if let Err(error) = ended {

@@ -7,7 +7,6 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use crate::error::{Code, Error, Result};
 use crate::value::{Object, Value};
 
-use super::admin::COMPATIBLE_VERSION;
 use super::auth::Caller;
 use super::call::Call;
 use super::reply::{Reply, object};
@@ -391,8 +390,9 @@ pub(super) fn log_parameters(call: &Call<'_>) -> Result<Reply> {
 }
 
 /// `GET /_admin/database/target-version`
-pub(super) fn target_version() -> Reply {
-    let parts = COMPATIBLE_VERSION.split('.').map(|part| part.parse().unwrap_or(0));
+pub(super) fn target_version(call: &Call<'_>) -> Reply {
+    let version = call.engine().options().release.to_string();
+    let parts = version.split('.').map(|part| part.parse().unwrap_or(0));
     let number = parts.fold(0_u64, |all, part: u64| all * 100 + part);
     Reply::ok(200, object! { "version" => number.to_string() })
 }
@@ -402,10 +402,10 @@ pub(super) fn support_info(call: &Call<'_>) -> Result<Reply> {
     call.need_system()?;
     call.need_admin()?;
     let host = object! {
-        "role" => "SINGLE",
+        "role" => call.engine().options().role.name(),
         "maintenance" => false,
         "readOnly" => call.front.mode == Mode::ReadOnly,
-        "version" => COMPATIBLE_VERSION,
+        "version" => call.engine().options().release.to_string(),
         "license" => "embedded",
         "os" => std::env::consts::OS,
         "platform" => std::env::consts::ARCH,

@@ -84,7 +84,8 @@ async fn later(front: &Arc<Front>, request: Request, room: OwnedSemaphorePermit)
         Err(error) => return Reply::error(&error),
     };
     let front = Arc::clone(front);
-    tokio::spawn(async move {
+    // On the listener's event loop: this one may end with its connection.
+    front.events.clone().spawn(async move {
         let work = Arc::clone(&front);
         let answer = move || {
             let _room = room;

@@ -50,16 +50,11 @@ impl Threads {
             // Nobody waits any more when the client has gone.
             let _ = answer.send(outcome);
         }))?;
-        match waiting.await {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(_)) | Err(_) => {
-                tracing::error!("a request ended in a panic");
-                Err(Error::of(Code::Internal))
-            }
-        }
+        waiting.await.ok().and_then(std::result::Result::ok).ok_or_else(panicked)
     }
 
-    fn start(&self, job: Job) -> Result<()> {
+    /// Gives a job to a thread.
+    pub(super) fn start(&self, job: Job) -> Result<()> {
         let seat = open(&self.idle).pop();
         if let Some(seat) = seat {
             *open(&seat.job) = Some(job);
@@ -71,6 +66,16 @@ impl Threads {
         let spawned = thread.spawn(move || work(&idle, job));
         spawned.map(drop).map_err(|_| Error::of(Code::QueueFull))
     }
+}
+
+/// Runs `work` here; a panic in it is an internal error.
+pub(super) fn run_here<T>(work: impl FnOnce() -> T) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| panicked())
+}
+
+fn panicked() -> Error {
+    tracing::error!("a request ended in a panic");
+    Error::of(Code::Internal)
 }
 
 fn work(idle: &Mutex<Vec<Arc<Seat>>>, first: Job) {

@@ -65,16 +65,16 @@ fn names(call: &Call<'_>, collections: &Value, kind: &str, level: Level) -> Resu
         let message = format!("'collections.{kind}' must be a collection name or a list of names");
         Error::new(Code::BadParameter, message)
     };
-    let given = match collections.attribute(kind) {
-        Value::Null => Vec::new(),
-        one @ Value::String(_) => vec![one],
-        Value::Array(list) if list.len() <= DECLARED_MAX => (*list).clone(),
-        _ => return Err(bad()),
+    let given = match collections.as_object().and_then(|kinds| kinds.get(kind)) {
+        None => Vec::new(),
+        Some(one @ Value::String(_)) => vec![one.clone()],
+        Some(Value::Array(list)) if list.len() <= DECLARED_MAX => (**list).clone(),
+        Some(_) => return Err(bad()),
     };
     given
         .iter()
         .map(|name| {
-            let name = name.as_str().ok_or_else(bad)?;
+            let name = name.as_str().filter(|name| !name.is_empty()).ok_or_else(bad)?;
             Ok(call.permitted(name, level)?.name.clone())
         })
         .collect()
@@ -124,15 +124,8 @@ pub(super) fn abort(call: &Call<'_>, id: &str) -> Result<Reply> {
     Ok(state(200, id, "aborted"))
 }
 
-/// `DELETE /_api/transaction/write`: aborts the caller's running ones in this database.
-pub(super) fn abort_writing(call: &Call<'_>) -> Result<Reply> {
-    let streams = call.engine().streams();
-    for (id, _) in streams.list(call.db(), call.caller.name()) {
-        match streams.abort(id, call.db(), call.caller.name()) {
-            // It ended by itself in between.
-            Err(error) if error.code == Code::TransactionNotFound => {}
-            done => done?,
-        }
-    }
-    Ok(Reply::ok(200, object! {}))
+/// `DELETE /_api/transaction/write`: aborts the caller's running ones that may write, in all databases.
+pub(super) fn abort_writing(call: &Call<'_>) -> Reply {
+    call.engine().streams().abort_writing(call.caller.name());
+    Reply::result(200, object! {})
 }

@@ -67,7 +67,7 @@ fn check_vector(index: &Index, params: &VectorParams) -> Result<()> {
     let bad = |text: String| Err(Error::new(Code::BadParameter, text));
     let VectorParams {
         dimension, lists, default_probes, training_rounds, documents_per_list, ..
-    } = *params;
+    } = params.clone();
     if [dimension, lists, default_probes, training_rounds, documents_per_list].contains(&0) {
         return bad("the parameters of a vector index are numbers from 1".to_owned());
     }

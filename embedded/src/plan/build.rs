@@ -20,12 +20,9 @@ use crate::value::{Object, Value};
 const NODES_MAX: usize = 1000;
 
 /// Plans a query. Only binds that shape it are read: collections, attribute names, options.
-pub fn plan(body: &Body, database: &Database, binds: &Object) -> Result<Plan> {
-    plan_by(body, database, binds, &|_| true)
-}
-
-/// The same with only those rules that are `allowed` by name.
-pub fn plan_by(
+///
+/// Only rules that are `allowed` by name run.
+pub fn plan(
     body: &Body,
     database: &Database,
     binds: &Object,
@@ -60,10 +57,13 @@ impl Builder<'_> {
     pub(super) fn body(&mut self, body: &Body) -> Result<Pipeline> {
         let seen = self.variables.len();
         let outer = std::mem::replace(&mut self.level, seen);
-        near::check_text(body)?;
+        near::check_text(body, self.database.release)?;
         let mut nodes = Vec::new();
-        for statement in &body.statements {
+        let mut statements = body.statements.as_slice();
+        while let [statement, rest @ ..] = statements {
             self.statement(statement, &mut nodes)?;
+            let taken = self.take_filters(statement, rest, &mut nodes)?;
+            statements = &rest[taken..];
         }
         self.variables.truncate(seen);
         self.level = outer;
@@ -72,10 +72,44 @@ impl Builder<'_> {
         Ok(pipeline)
     }
 
+    /// Has an inverted index that the loop is hinted at answer the FILTERs right behind it; how many of them.
+    fn take_filters(
+        &mut self,
+        statement: &Statement,
+        rest: &[Statement],
+        nodes: &mut Vec<Node>,
+    ) -> Result<usize> {
+        let (Statement::For { options, .. }, Some(node)) = (statement, nodes.last()) else {
+            return Ok(0);
+        };
+        if !matches!(node, Node::EnumerateCollection { hint, .. } if !hint.names.is_empty()) {
+            return Ok(0);
+        }
+        let filter = |statement: &'_ Statement| matches!(statement, Statement::Filter(_));
+        let count = rest.iter().take_while(|statement| filter(statement)).count();
+        let filters = rest[..count].iter().filter_map(|statement| match statement {
+            Statement::Filter(condition) => Some(condition),
+            _ => None,
+        });
+        let filters: Vec<&syntax::Expr> = filters.collect();
+        let options = self.options(options.as_ref())?;
+        let node = nodes.pop().expect("looked at above");
+        match self.inverted_loop(&node, &filters, &options)? {
+            Some(indexed) => {
+                nodes.push(indexed);
+                Ok(count)
+            }
+            None => {
+                nodes.push(node);
+                Ok(0)
+            }
+        }
+    }
+
     fn statement(&mut self, statement: &Statement, nodes: &mut Vec<Node>) -> Result<()> {
         match statement {
             Statement::For { variable, source, search, options } => {
-                let node = self.for_loop(variable, source, search, options, nodes)?;
+                let node = self.for_loop(variable, source, search, options)?;
                 nodes.push(node);
             }
             Statement::Traversal(traversal) => {
@@ -162,7 +196,6 @@ impl Builder<'_> {
         source: &syntax::Expr,
         search: &Option<syntax::Expr>,
         options: &Option<syntax::Expr>,
-        nodes: &[Node],
     ) -> Result<Node> {
         let name = match source {
             syntax::Expr::Name(name) if self.variable(name).is_none() => Some(Name::clone(name)),
@@ -174,7 +207,7 @@ impl Builder<'_> {
         if let Some(name) = &name
             && self.database.views.contains_key(&**name)
         {
-            return self.view_loop(variable, name, search.as_ref(), options.as_ref(), nodes);
+            return self.view_loop(variable, name, search.as_ref(), options.as_ref());
         }
         let hint = self.hint(options.as_ref())?;
         if let Some(name) = name {

@@ -34,7 +34,12 @@ impl Builder<'_> {
             Ast::Index(base, index) => {
                 let base = Box::new(self.expression(base)?);
                 match self.expression(index)? {
-                    Expr::Const(Value::String(name)) => Expr::Attribute(base, name),
+                    // A text of a number may be a place in a list.
+                    Expr::Const(Value::String(name))
+                        if !name.starts_with(|c: char| c.is_ascii_digit()) =>
+                    {
+                        Expr::Attribute(base, name)
+                    }
                     index => Expr::Index(base, Box::new(index)),
                 }
             }
@@ -85,7 +90,7 @@ impl Builder<'_> {
                 Expr::Subquery(self.plan.subqueries.len() - 1)
             }
         };
-        Ok(fold(compiled))
+        fold(compiled)
     }
 
     /// Several expressions, in order.
@@ -117,7 +122,7 @@ impl Builder<'_> {
             Key::Bind(bind) => path_of_bind(bind, &self.structural(bind)?)?,
             Key::Computed(_) => return Err(Error::of(Code::Internal)),
         };
-        Ok(names.into_iter().fold(base, |base, name| fold(Expr::Attribute(Box::new(base), name))))
+        names.into_iter().try_fold(base, |base, name| fold(Expr::Attribute(Box::new(base), name)))
     }
 
     fn object(&mut self, entries: &[(Key, syntax::Expr)]) -> Result<Vec<(ObjectKey, Expr)>> {
@@ -232,10 +237,24 @@ impl Builder<'_> {
         let (call, min, max) = match name {
             "CURRENT_DATABASE" => (DataCall::Database, 0, 0),
             "CURRENT_USER" => (DataCall::User, 0, 0),
+            "VERSION" => {
+                check_arity(name, arguments.len(), 0, 0)?;
+                return Ok(Some(Expr::Const(self.database.release.to_string().into())));
+            }
             "SLEEP" => (DataCall::Sleep, 1, 1),
             "BM25" | "TFIDF" => return self.scorer(name, arguments).map(Some),
-            "TOKENS" => {
+            "OFFSET_INFO" => return self.offset_info(arguments).map(Some),
+            // Outside of a SEARCH these two are their first argument.
+            "ANALYZER" | "BOOST" => {
                 check_arity(name, arguments.len(), 2, 2)?;
+                return self.expression(&arguments[0]).map(Some);
+            }
+            "MIN_MATCH" => (DataCall::MinMatch, 2, usize::MAX),
+            "NGRAM_MATCH" => (DataCall::NgramMatch, 3, 4),
+            "MINHASH_MATCH" => (DataCall::MinhashMatch, 4, 4),
+            "LEVENSHTEIN_MATCH" => (DataCall::LevenshteinMatch, 3, 6),
+            "TOKENS" => {
+                check_arity(name, arguments.len(), 1, 2)?;
                 let arguments = self.expressions(arguments)?;
                 return Ok(Some(Expr::Data(DataCall::Tokens, arguments)));
             }
@@ -247,7 +266,9 @@ impl Builder<'_> {
             "SHARD_ID" => (DataCall::ShardId, 2, 2),
             "APPROX_NEAR_COSINE" => (DataCall::Near(Metric::Cosine), 2, 3),
             "APPROX_NEAR_L2" => (DataCall::Near(Metric::L2), 2, 3),
-            "APPROX_NEAR_INNER_PRODUCT" => (DataCall::Near(Metric::InnerProduct), 2, 3),
+            "APPROX_NEAR_INNER_PRODUCT" if self.database.release.inner_product() => {
+                (DataCall::Near(Metric::InnerProduct), 2, 3)
+            }
             "COLLECTION_COUNT" => {
                 check_arity(name, arguments.len(), 1, 1)?;
                 let Some(collection) = self.collection_argument(&arguments[0])? else {

@@ -2,10 +2,11 @@
 
 use super::node::{
     Lookup, NearVector, Node, Order, Pipeline, Place, Plan, Quantity, Search, Traversal,
-    UniqueVertices, ViewScorer, WriteKind,
+    UniqueVertices, ViewScorer, ViewSource, WriteKind,
 };
 use crate::expr::{Expr, Register, print};
 use crate::schema::{Index, IndexKind};
+use crate::text::Segment;
 use crate::value::{Object, Value};
 
 /// `plan` of `/_api/explain`.
@@ -70,9 +71,26 @@ impl Printer<'_> {
                 self.pipeline(lookup);
                 self.node("SubqueryEndNode", Object::new());
             }
+            if let Node::EnumerateNearVector(near) = node {
+                self.query_point(near);
+            }
             if !matches!(node, Node::Gather) {
                 self.node(node.type_name(), self.details(node));
             }
+            if matches!(node, Node::EnumerateNearVector(_))
+                && !self.plan.release.vector_projections()
+            {
+                self.node("MaterializeNode", Object::new());
+            }
+        }
+    }
+
+    /// The query vector is computed by a node of its own, unless it is a variable.
+    fn query_point(&mut self, near: &NearVector) {
+        if !matches!(near.vector, Expr::Register(_)) {
+            let mut out = Object::new();
+            out.insert("expression", self.text(&near.vector));
+            self.node("CalculationNode", out);
         }
     }
 
@@ -118,9 +136,16 @@ impl Printer<'_> {
                 out.insert("reverse", Value::Bool(lookup.backwards));
             }
             Node::EnumerateNearVector(near) => self.near(near, &mut out),
-            Node::EnumerateView { view, out: variable } => {
+            Node::EnumerateView { view, out: variable, .. } => {
                 let used = &self.plan.views[*view];
-                out.insert("view", used.view.name.as_str().into());
+                match &used.source {
+                    ViewSource::View(view) => out.insert("view", view.name.as_str().into()),
+                    ViewSource::Index(index) => {
+                        let collection = &self.plan.collections[used.collections[0]].collection;
+                        out.insert("collection", collection.name.as_str().into());
+                        out.insert("indexes", Value::array(vec![described(index)]));
+                    }
+                }
                 out.insert("outVariable", self.variable(*variable));
                 out.insert("condition", self.search(&used.search).into());
                 let scorer = |scorer: &ViewScorer| self.variable(scorer.out);
@@ -182,15 +207,26 @@ impl Printer<'_> {
         );
         out.insert("outVariable", self.variable(near.out));
         out.insert("distanceOutVariable", self.variable(near.similarity));
-        out.insert("index", described(&near.index));
-        out.insert("queryPoint", self.text(&near.vector));
-        let default = || object([("nProbe", u64::from(near.params.default_probes).into())]);
-        let options = near.options.as_ref().map_or_else(default, |options| self.text(options));
+        out.insert("inVariable", self.text(&near.vector));
+        out.insert("index", vector_index(&near.index));
+        let none = || Value::object(Object::new());
+        let options = near.options.as_ref().map_or_else(none, |options| self.constant(options));
         out.insert("searchParameters", options);
-        out.insert("offset", self.text(&near.limit.0));
-        out.insert("limit", self.text(&near.limit.1));
-        let filters = near.filters.iter().map(|filter| self.text(filter));
-        out.insert("filterExpression", Value::array(filters.collect()));
+        out.insert("offset", self.constant(&near.limit.0));
+        out.insert("limit", self.constant(&near.limit.1));
+        out.insert("isCoveredByStoredValues", Value::Bool(near.covered));
+        let filters: Vec<Value> = near.filters.iter().map(|filter| self.text(filter)).collect();
+        if !filters.is_empty() {
+            out.insert("filterExpression", filters.into());
+        }
+    }
+
+    /// A value that the text gives, else the text of an expression.
+    fn constant(&self, expr: &Expr) -> Value {
+        match expr {
+            Expr::Const(value) => value.clone(),
+            other => self.text(other),
+        }
     }
 
     fn traversal(&self, traversal: &Traversal) -> Object {
@@ -231,7 +267,11 @@ impl Printer<'_> {
     fn search(&self, search: &Search) -> String {
         let text = |expr: &Expr| print(expr, &self.plan.variables, &self.plan.binds);
         let place = |place: &Place| {
-            let path = place.path.join(".");
+            let path = place.path.iter().fold(String::new(), |path, segment| match segment {
+                Segment::Name(name) if path.is_empty() => name.to_string(),
+                Segment::Name(name) => format!("{path}.{name}"),
+                Segment::Item(item) => format!("{path}[{item}]"),
+            });
             place.analyzer.as_ref().map_or(path.clone(), |name| format!("{path}:{}", text(name)))
         };
         let all = |parts: &[Search], between: &str| {
@@ -313,6 +353,19 @@ pub(super) fn traversal_options(traversal: &Traversal) -> Value {
         ("uniqueEdges", if traversal.unique_edges { "path" } else { "none" }.into()),
         ("vertexCollections", Value::array(only)),
     ])
+}
+
+/// A vector index with its parameters, as its collection lists it.
+fn vector_index(index: &Index) -> Value {
+    let mut out = described(index).as_object().cloned().unwrap_or_default();
+    out.insert("id", index.id.to_string().into());
+    for name in ["params", "storedValues"] {
+        let value = index.definition.attribute(name);
+        if !value.is_null() {
+            out.insert(name, value);
+        }
+    }
+    Value::object(out)
 }
 
 fn described(index: &Index) -> Value {

@@ -16,12 +16,12 @@ mod traversal;
 mod uses;
 mod window;
 
-pub use build::{plan, plan_by};
+pub use build::plan;
 pub use explain::explain;
 pub use node::{
     Aggregate, Bounds, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order, Pipeline,
     Place, Plan, Quantity, ScorerKind, Search, SearchCall, Traversal, UniqueVertices, Used,
-    UsedView, ViewScorer, Window, Write, WriteKind,
+    UsedView, ViewScorer, ViewSource, Window, Write, WriteKind,
 };
 pub use rule_names::RULES;
 pub use rules::writes;

@@ -1,5 +1,6 @@
 //! The shape of a vector search as the text has it: what later steps cannot see any more is asked here.
 
+use crate::compat::Release;
 use crate::error::{Code, Error, Result};
 use crate::schema::Metric;
 use crate::syntax::{Body, Expr, Statement};
@@ -12,7 +13,7 @@ pub(super) fn not_applied(why: &str) -> Error {
 
 /// 1554 for a sort by nearness with another key beside it, more than one `FILTER` before it, or no `LIMIT` right behind
 /// it; whatever else is wrong with it shows in the nodes.
-pub(super) fn check_text(body: &Body) -> Result<()> {
+pub(super) fn check_text(body: &Body, release: Release) -> Result<()> {
     for (at, statement) in body.statements.iter().enumerate() {
         let Statement::Sort(keys) = statement else { continue };
         let before = &body.statements[..at];
@@ -27,8 +28,11 @@ pub(super) fn check_text(body: &Body) -> Result<()> {
         }
         let since = before.iter().rposition(|s| matches!(s, Statement::For { .. })).unwrap_or(0);
         let filters = before[since..].iter().filter(|s| matches!(s, Statement::Filter(_)));
-        if filters.count() > 1 {
-            return Err(not_applied("there may be one FILTER at most"));
+        match filters.count() {
+            0 => {}
+            1 if release.vector_filter() => {}
+            1 => return Err(not_applied("there may be no FILTER before 3.12.6")),
+            _ => return Err(not_applied("there may be one FILTER at most")),
         }
     }
     Ok(())

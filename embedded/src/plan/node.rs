@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::compat::Release;
 use crate::error::Code;
 use crate::expr::{Expr, Register};
 use crate::schema::{Collection, Graph, Index, VectorParams, View};
 use crate::syntax::{Binary, Direction, Name, PathSearch};
+use crate::text::{Analysis, Segment};
 use crate::txn::WriteOptions;
 use crate::value::Value;
 
@@ -41,8 +43,22 @@ pub struct Plan {
     pub covered: Vec<Register>,
     /// Whether a write waits for the disk.
     pub wait_for_sync: bool,
+    /// The release whose rules it was made by.
+    pub release: Release,
     /// What is to be said of the text each time it runs.
     pub warnings: Vec<(Code, String)>,
+}
+
+impl Plan {
+    /// The vector indexes it asks.
+    pub fn vector_indexes(&self) -> Vec<&Index> {
+        let nodes = [&self.root].into_iter().chain(&self.subqueries).flat_map(|p| &p.nodes);
+        let asked = nodes.filter_map(|node| match node {
+            Node::EnumerateNearVector(near) => Some(&*near.index),
+            _ => None,
+        });
+        asked.collect()
+    }
 }
 
 /// A collection and what the query does with it.
@@ -58,11 +74,22 @@ pub struct Used {
     pub exclusive: bool,
 }
 
-/// A loop over a view.
+/// Where a loop over segments looks.
+#[derive(Debug)]
+pub enum ViewSource {
+    /// Into a view, as the catalog had it when the plan was made.
+    View(Arc<View>),
+    /// Into an inverted index that a FILTER was hinted at.
+    Index(Arc<Index>),
+}
+
+/// A loop over a view or an inverted index.
 #[derive(Debug)]
 pub struct UsedView {
-    /// As the catalog had it when the plan was made.
-    pub view: Arc<View>,
+    /// What it is.
+    pub source: ViewSource,
+    /// Numbers of the view, or of the inverted indexes, that are looked into.
+    pub stores: Vec<u64>,
     /// The collections it holds.
     pub collections: Vec<usize>,
     /// Names of the only ones that are wanted.
@@ -73,6 +100,8 @@ pub struct UsedView {
     pub search: Search,
     /// Scores that are asked for.
     pub scorers: Vec<ViewScorer>,
+    /// Calls of `OFFSET_INFO`: what they ask for, and where the answer goes.
+    pub offsets: Vec<(Expr, Register)>,
     /// Whether everything committed so far has to be searched.
     pub wait_for_sync: bool,
     /// The scorer by which only the best rows are wanted, with offset and count of the LIMIT.
@@ -127,10 +156,12 @@ pub enum Search {
 /// An attribute of the document and the analyzer around it; `identity` without one.
 #[derive(Debug)]
 pub struct Place {
-    /// Attribute names.
-    pub path: Vec<Name>,
+    /// Attribute names and places in lists.
+    pub(crate) path: Vec<Segment>,
     /// Name of the analyzer.
     pub analyzer: Option<Expr>,
+    /// In inverted indexes the analyzer of the field; None inside if there is no such field.
+    pub(crate) field: Option<Option<Arc<Analysis>>>,
 }
 
 /// How many items of a list have to be found.
@@ -161,6 +192,10 @@ pub enum SearchCall {
     Like,
     /// `LEVENSHTEIN_MATCH(d.a, target, distance, transpositions, maxTerms, prefix)`
     LevenshteinMatch,
+    /// `NGRAM_MATCH(d.a, target, share, analyzer)`
+    NgramMatch,
+    /// `MINHASH_MATCH(d.a, target, share, analyzer)`
+    MinhashMatch,
 }
 
 /// Nodes that rows are pushed through.
@@ -181,8 +216,8 @@ pub enum Node {
     Index { collection: usize, out: Register, lookup: Box<Lookup> },
     /// The documents nearest to a vector.
     EnumerateNearVector(Box<NearVector>),
-    /// Documents that a view finds.
-    EnumerateView { view: usize, out: Register },
+    /// Documents that a view finds, or an inverted index (`indexed`).
+    EnumerateView { view: usize, out: Register, indexed: bool },
     /// The items of a list.
     EnumerateList { source: Expr, out: Register },
     /// Vertices along edges.
@@ -258,6 +293,10 @@ pub struct NearVector {
     pub options: Option<Expr>,
     /// Which documents count.
     pub filters: Vec<Expr>,
+    /// Whether the index's stored values hold all that they ask for.
+    pub covered: bool,
+    /// Attributes of the document that the query looks at, if it does not need the whole.
+    pub attributes: Option<Vec<String>>,
     /// Offset and count of the `LIMIT` behind it: so many documents are found.
     pub limit: (Expr, Expr),
 }
@@ -447,6 +486,7 @@ impl Node {
             Self::EnumerateCollection { .. } => "EnumerateCollectionNode",
             Self::Index { .. } => "IndexNode",
             Self::EnumerateNearVector(_) => "EnumerateNearVectorNode",
+            Self::EnumerateView { indexed: true, .. } => "IndexNode",
             Self::EnumerateView { .. } => "EnumerateViewNode",
             Self::EnumerateList { .. } => "EnumerateListNode",
             Self::Traversal(traversal) => match traversal.search {
@@ -480,7 +520,7 @@ impl Node {
     /// The expressions in it.
     pub fn expressions(&self) -> Vec<&Expr> {
         match self {
-            // A view's condition holds no subquery and nothing of another loop of its level.
+            // A view's condition holds no subquery.
             Self::EnumerateCollection { .. } | Self::EnumerateView { .. } | Self::Gather => {
                 Vec::new()
             }
@@ -566,6 +606,8 @@ impl SearchCall {
             Self::InRange => "IN_RANGE",
             Self::Like => "LIKE",
             Self::LevenshteinMatch => "LEVENSHTEIN_MATCH",
+            Self::NgramMatch => "NGRAM_MATCH",
+            Self::MinhashMatch => "MINHASH_MATCH",
         }
     }
 }

@@ -124,6 +124,7 @@ impl Builder<'_> {
             value => value.is_true(),
         };
         let mut write = WriteOptions {
+            lock_wait_ms: crate::limits::KEY_LOCK_WAIT_MS,
             ignore_revs: flag("ignoreRevs", true),
             keep_null: flag("keepNull", true),
             merge_objects: flag("mergeObjects", true),

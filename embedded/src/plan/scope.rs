@@ -41,7 +41,7 @@ impl<'a> Builder<'a> {
         Self {
             database,
             given,
-            plan: Plan::default(),
+            plan: Plan { release: database.release, ..Plan::default() },
             variables: Vec::new(),
             level: 0,
             binds_as_constants: false,

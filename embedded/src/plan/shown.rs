@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use super::expr_tree::{ExprTree, attribute_path};
 use super::node::{
-    Aggregate, Bounds, Collect, Into, Lookup, Node, Pipeline, Plan, Traversal, Window, Write,
-    WriteKind,
+    Aggregate, Bounds, Collect, Into, Lookup, Node, Pipeline, Plan, Traversal, ViewSource, Window,
+    Write, WriteKind,
 };
 use super::rule_names::place_of;
 use super::uses::{PROJECTIONS_MAX, Used, attributes};
@@ -511,6 +511,37 @@ impl<'a> Printer<'a> {
         }
     }
 
+    /// Documents that a view finds, or an inverted index, which is shown as the index it is.
+    fn view(&mut self, view: usize, out: Register) {
+        let used = &self.showing.plan.views[view];
+        self.items *= LIST_ITEMS;
+        self.cost += self.items;
+        let variable = self.variable(out);
+        match &used.source {
+            ViewSource::View(view) => {
+                self.rule("handle-arangosearch-views");
+                let scorers = used.scorers.iter().map(|scorer| self.variable(scorer.out));
+                let more = filled([
+                    ("database", Value::Null),
+                    ("view", view.name.as_str().into()),
+                    ("outVariable", variable),
+                    ("scorers", Value::array(scorers.collect())),
+                    ("volatility", 0_i64.into()),
+                ]);
+                self.node("EnumerateViewNode", more, false);
+            }
+            ViewSource::Index(index) => {
+                self.rule("use-indexes");
+                let mut more = filled([
+                    ("outVariable", variable),
+                    ("indexes", Value::array(vec![described(index)])),
+                ]);
+                self.of_collection(used.collections[0], &mut more);
+                self.node("IndexNode", more, false);
+            }
+        }
+    }
+
     /// What an index is asked for, as a disjunction of one conjunction.
     fn condition(&self, out: Register, lookup: &Lookup) -> Value {
         let fields = &lookup.index.fields;
@@ -662,21 +693,7 @@ impl<'a> Printer<'a> {
             Node::Collect(collect) => self.collect(collect),
             Node::Window(window) => self.window(window),
             Node::Traversal(traversal) => self.traversal(traversal),
-            Node::EnumerateView { view, out } => {
-                let used = &self.showing.plan.views[*view];
-                self.rule("handle-arangosearch-views");
-                self.items *= LIST_ITEMS;
-                self.cost += self.items;
-                let scorers = used.scorers.iter().map(|scorer| self.variable(scorer.out));
-                let more = filled([
-                    ("database", Value::Null),
-                    ("view", used.view.name.as_str().into()),
-                    ("outVariable", self.variable(*out)),
-                    ("scorers", Value::array(scorers.collect())),
-                    ("volatility", 0_i64.into()),
-                ]);
-                self.node("EnumerateViewNode", more, false);
-            }
+            Node::EnumerateView { view, out, .. } => self.view(*view, *out),
             Node::EnumerateNearVector(near) => {
                 let (offset, count) = (self.whole(&near.limit.0), self.whole(&near.limit.1));
                 let wanted = offset.unwrap_or_default() + count.unwrap_or_default();

@@ -9,8 +9,8 @@ use crate::error::{Code, Error, Result};
 use crate::exec::{Budget, Executor, Stats};
 use crate::expr::{Expr, warn_of};
 use crate::functions::Warnings;
-use crate::plan::{Node, Plan, RULES, Showing, WriteKind, explain, plan_by, shown, trail};
-use crate::schema::{Collection, Database};
+use crate::plan::{Node, Plan, RULES, Showing, WriteKind, explain, plan, shown, trail};
+use crate::schema::{Collection, Database, Index};
 use crate::syntax::parse;
 use crate::txn::Transaction;
 use crate::value::{Object, Value};
@@ -96,8 +96,13 @@ pub fn prepare(database: &Database, query: &Query) -> Result<Prepared> {
         None => {
             let body = parse(&query.text).map_err(|error| in_aql(error, "while parsing"))?;
             let allowed = |rule: &str| allows(&query.options.rules, rule);
-            let made = plan_by(&body, database, &query.binds, &allowed)
-                .map_err(|error| in_aql(error, "while parsing"))?;
+            let made = plan(&body, database, &query.binds, &allowed).map_err(|error| {
+                match error.code {
+                    // Collections are looked up behind the parser; the server says this without naming a phase.
+                    Code::DataSourceNotFound => error,
+                    _ => in_aql(error, "while parsing"),
+                }
+            })?;
             let made = Arc::new(made);
             if query.options.rules.is_empty() {
                 cache::keep(&query.text, &made);
@@ -193,6 +198,11 @@ impl Prepared {
             in_aql(error, "while executing")
         })?;
         Ok(Answer { rows, stats: executor.stats, warnings: executor.warnings.kept })
+    }
+
+    /// The vector indexes it asks.
+    pub fn vector_indexes(&self) -> Vec<&Index> {
+        self.plan.vector_indexes()
     }
 
     /// The nodes in short, with expressions as text.

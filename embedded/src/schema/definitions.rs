@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::compat::Release;
 use crate::value::{Object, Value};
 
 /// One database as the catalog knew it at one moment; a query plans against such a value.
@@ -14,6 +15,8 @@ pub struct Database {
     pub name: String,
     /// `options` of its creation (sharding and friends), echoed.
     pub options: Value,
+    /// The release whose rules its queries follow; the engine's, not stored.
+    pub release: Release,
     /// Collections by name.
     pub collections: BTreeMap<String, Arc<Collection>>,
     /// Views by name; they share the namespace of the collections.
@@ -54,8 +57,42 @@ pub struct Collection {
     pub computed_values: Value,
     /// `cacheEnabled`, echoed.
     pub cache_enabled: bool,
+    /// How it is spread over a cluster; None on a single server.
+    pub sharding: Option<Sharding>,
     /// Indexes; the first is always the primary one, the second of an edge collection the edge index.
     pub indexes: Vec<Arc<Index>>,
+}
+
+/// How a coordinator says that a collection is spread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sharding {
+    /// `numberOfShards`
+    pub shards: u32,
+    /// `shardKeys`, with `:` where only a part of a value counts.
+    pub keys: Vec<String>,
+    /// `replicationFactor`
+    pub replication_factor: u32,
+    /// `writeConcern`
+    pub write_concern: u32,
+    /// `distributeShardsLike`
+    pub like: Option<String>,
+}
+
+impl Sharding {
+    /// Whether a document may not bring its own key: its shard does not follow from it (1466).
+    pub fn forbids_own_keys(&self) -> bool {
+        self.shards > 1 && self.keys != ["_key"]
+    }
+
+    /// Whether a document would lie in another shard (1469); a missing attribute is null.
+    pub fn differs(&self, old: &Value, new: &Object) -> bool {
+        let new = Value::object(new.clone());
+        self.keys.iter().filter(|key| *key != "_key").any(|key| {
+            let path = key.trim_matches(':').split('.');
+            let at = |value: &Value| path.clone().fold(value.clone(), |v, name| v.attribute(name));
+            !crate::value::equal(&at(old), &at(&new))
+        })
+    }
 }
 
 /// `keyOptions` of a collection.
@@ -139,6 +176,13 @@ pub struct Index {
     pub definition: Value,
 }
 
+impl Index {
+    /// Whether it is an inverted index.
+    pub fn is_inverted(&self) -> bool {
+        matches!(&self.kind, IndexKind::DefinitionOnly(kind) if kind == "inverted")
+    }
+}
+
 /// `type` of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexKind {
@@ -157,14 +201,18 @@ pub enum IndexKind {
 }
 
 /// `params` of a vector index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VectorParams {
     /// What near means.
     pub metric: Metric,
     /// Components of each vector.
     pub dimension: u32,
-    /// `nLists`: cells.
+    /// `nLists`: cells if the number is fixed, the fewest if it scales; so many vectors a training needs.
     pub lists: u32,
+    /// How the number of cells grows with the number of vectors, if it does.
+    pub scaling: Option<Arc<Scaling>>,
+    /// `factory` as it was given.
+    pub factory: Option<Arc<str>>,
     /// `defaultNProbe`: cells that a query looks into if it does not say.
     pub default_probes: u32,
     /// `trainingIterations`: rounds of k-means.
@@ -180,9 +228,36 @@ impl VectorParams {
             metric: Metric::L2,
             dimension: 1,
             lists,
+            scaling: None,
+            factory: None,
             default_probes: 1,
             training_rounds: 25,
             documents_per_list: 100,
+        }
+    }
+}
+
+/// `nLists` as an object: its `strategy` is always `autoSqrt`, its `minNLists` is [`VectorParams::lists`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scaling {
+    /// Factor of the square root of the number of vectors.
+    pub multiplier: u32,
+    /// Numbers of vectors from which on a number of cells is fixed; the highest that is reached counts.
+    pub tiers: Vec<(u64, u32)>,
+}
+
+impl VectorParams {
+    /// How many cells an index over so many vectors gets.
+    pub fn lists_for(&self, vectors: u64) -> u32 {
+        let Some(scaling) = &self.scaling else { return self.lists };
+        let reached = scaling.tiers.iter().filter(|(threshold, _)| *threshold <= vectors);
+        match reached.max_by_key(|(threshold, _)| *threshold) {
+            Some((_, lists)) => *lists,
+            None => {
+                let scaled = f64::from(scaling.multiplier) * (vectors as f64).sqrt();
+                // A number above u32 ends at its greatest, which no training accepts.
+                self.lists.max(scaled as u32)
+            }
         }
     }
 }
@@ -249,6 +324,15 @@ impl View {
             .flat_map(Object::iter)
             .map(|(name, _)| name.to_string())
             .collect()
+    }
+
+    /// The inverted indexes that a `search-alias` view draws from, as names of collection and index.
+    pub fn indexes(&self) -> Vec<(String, String)> {
+        let list = self.properties.attribute("indexes");
+        let entry = |entry: &Value| {
+            Some((entry.text_of("collection")?.to_owned(), entry.text_of("index")?.to_owned()))
+        };
+        list.as_array().unwrap_or_default().iter().filter_map(entry).collect()
     }
 
     /// Whether it holds documents of a collection.

@@ -4,5 +4,6 @@ mod definitions;
 
 pub use definitions::{
     Analyzer, Collection, CollectionKind, Database, EdgeDefinition, Graph, Index, IndexKind,
-    KeyGenerator, KeyOptions, Metric, Validation, ValidationLevel, VectorParams, View,
+    KeyGenerator, KeyOptions, Metric, Scaling, Sharding, Validation, ValidationLevel, VectorParams,
+    View,
 };

@@ -1,17 +1,19 @@
-//! Analyzers: how a text becomes tokens. What is not known is refused by name.
+//! Analyzers by name: their definitions made ready to run.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use frostem::{Algorithm, Stemmer};
-use unicode_segmentation::UnicodeSegmentation;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
-use super::normal;
+use super::aql::{Program, Returns};
+use super::collation::Collation;
+use super::properties::{hex_bytes, number};
+use super::tokens::{Case, Edge, Kind, Ngram, Norm, Token, Tokens, Words, is_unreadable, stemmer};
 use crate::error::{Code, Error, Result};
 use crate::schema::{Analyzer, Database};
 use crate::value::{Object, Value};
 
-/// Languages of the built-in `text_*` analyzers; only `en` can be used.
+/// Languages of the built-in `text_*` analyzers.
 const TEXT_LANGUAGES: [&str; 12] =
     ["de", "en", "es", "fi", "fr", "it", "nl", "no", "pt", "ru", "sv", "zh"];
 
@@ -26,30 +28,11 @@ pub(crate) struct Analysis {
     pub(crate) norm: bool,
     /// Whether a term knows where it stands; phrases need it.
     pub(crate) position: bool,
-    kind: Kind,
-}
-
-#[derive(Debug)]
-enum Kind {
-    Identity,
-    Delimiter(String),
-    Stem,
-    Norm(Norm),
-    Text { norm: Norm, stopwords: BTreeSet<String>, stem: bool },
-}
-
-#[derive(Debug)]
-struct Norm {
-    case: Case,
-    /// Whether accents stay.
-    accent: bool,
-}
-
-#[derive(Debug)]
-enum Case {
-    Lower,
-    Upper,
-    None,
+    /// Whether `OFFSET_INFO` may tell where in the text a term stands.
+    pub(crate) offset: bool,
+    /// What the tokens are.
+    pub(crate) returns: Returns,
+    kind: Arc<Kind>,
 }
 
 /// The analyzers that every database has.
@@ -85,6 +68,7 @@ pub(super) fn definition(database: &Database, name: &str) -> Result<Analyzer> {
     }
     let plain = match name.rsplit_once("::") {
         None => Some(name),
+        Some(("", plain)) if database.name == "_system" => Some(plain),
         Some((prefix, plain)) => (prefix == database.name).then_some(plain),
     };
     let found = plain.and_then(|plain| database.analyzers.get(plain));
@@ -98,156 +82,213 @@ pub(crate) fn find(database: &Database, name: &str) -> Result<Arc<Analysis>> {
     Analysis::new(&definition(database, name)?).map(Arc::new)
 }
 
-impl Analysis {
-    /// Makes a definition run; 501 if it asks for what the engine cannot do.
-    pub(super) fn new(analyzer: &Analyzer) -> Result<Self> {
-        let has = |name: &str| analyzer.features.iter().any(|feature| feature == name);
-        Ok(Self {
-            name: analyzer.name.clone(),
-            frequency: has("frequency"),
-            norm: has("norm"),
-            position: has("position"),
-            kind: Kind::new(analyzer)?,
-        })
-    }
-
-    /// The tokens of a text, in order.
-    pub(crate) fn tokens(&self, text: &str) -> Vec<String> {
-        match &self.kind {
-            Kind::Identity => vec![text.to_owned()],
-            Kind::Delimiter(delimiter) => split(text, delimiter),
-            Kind::Stem => vec![stemmer().stem(text).into_owned()],
-            Kind::Norm(norm) => vec![norm.of(text)],
-            Kind::Text { norm, stopwords, stem } => {
-                let words = text.unicode_words().map(|word| norm.of(word));
-                let words = words.filter(|word| !stopwords.contains(word));
-                if *stem {
-                    words.map(|word| stemmer().stem(&word).into_owned()).collect()
-                } else {
-                    words.collect()
-                }
-            }
-        }
+/// Whether an analyzer of a type with these properties can be made: 10 if not. What the engine cannot run is no reason.
+pub(crate) fn check_kind(kind: &str, properties: &Value) -> Result<()> {
+    match Kind::new(kind, properties) {
+        Err(error) if error.code != Code::NotImplemented => Err(error),
+        _ => Ok(()),
     }
 }
 
-impl Kind {
-    fn new(analyzer: &Analyzer) -> Result<Self> {
-        let properties = &analyzer.properties;
-        let english = || {
-            let locale = properties.text_of("locale").unwrap_or_default();
-            if locale.split(['_', '-', '.']).next() == Some("en") {
-                return Ok(());
-            }
-            let name = &analyzer.name;
-            Err(Error::unsupported(format!("the locale '{locale}' of the analyzer '{name}'")))
-        };
-        for name in ["edgeNgram", "stopwordsPath"] {
-            if !properties.attribute(name).is_null() {
-                let text = format!("'{name}' of the analyzer '{}'", analyzer.name);
-                return Err(Error::unsupported(text));
-            }
+impl Analysis {
+    /// Makes a definition run; 501 if it asks for what the engine cannot do.
+    pub(super) fn new(analyzer: &Analyzer) -> Result<Self> {
+        let kind = Kind::new(&analyzer.kind, &analyzer.properties)?;
+        Ok(Self::of(analyzer.name.clone(), &analyzer.features, Arc::new(kind)))
+    }
+
+    fn of(name: String, features: &[String], kind: Arc<Kind>) -> Self {
+        let has = |name: &str| features.iter().any(|feature| feature == name);
+        Self {
+            name,
+            frequency: has("frequency"),
+            norm: has("norm"),
+            position: has("position"),
+            offset: has("offset"),
+            returns: kind.returns(),
+            kind,
         }
-        Ok(match analyzer.kind.as_str() {
+    }
+
+    /// The same with other features.
+    pub(super) fn with_features(&self, features: &[String]) -> Self {
+        Self::of(self.name.clone(), features, self.kind.clone())
+    }
+
+    /// The tokens of a text, in order.
+    pub(crate) fn analyze(&self, text: &str) -> Tokens {
+        self.kind.tokens(text)
+    }
+
+    /// The tokens alone.
+    pub(crate) fn tokens(&self, text: &str) -> Vec<String> {
+        self.analyze(text).list.into_iter().map(|token| token.text).collect()
+    }
+
+    /// The texts whose pieces a wildcard analyzer holds; None for other types.
+    pub(super) fn wholes(&self, text: &str) -> Option<Vec<Token>> {
+        self.kind.wholes(text).map(|tokens| tokens.list)
+    }
+
+    /// Whether it is a wildcard analyzer.
+    pub(crate) fn is_wildcard(&self) -> bool {
+        matches!(*self.kind, Kind::Wildcard { .. })
+    }
+
+    /// Hashes of a signature, for a minhash analyzer.
+    pub(crate) fn hashes(&self) -> Option<usize> {
+        match &*self.kind {
+            Kind::MinHash { hashes, .. } => Some(*hashes),
+            _ => None,
+        }
+    }
+
+    /// What `TOKENS()` answers for a text.
+    pub(crate) fn shown(&self, text: &str) -> Result<Value> {
+        if let Kind::Aql(program) = &*self.kind {
+            return Ok(Value::array(program.values(text)));
+        }
+        let tokens = self.analyze(text);
+        if tokens.cut {
+            return Err(Error::new(Code::ResourceLimit, "TOKENS() of a text with too many tokens"));
+        }
+        if tokens.list.iter().any(|token| is_unreadable(&token.text)) {
+            return Err(Error::new(Code::Internal, "Invalid UTF-8 sequence"));
+        }
+        Ok(Value::array(tokens.list.into_iter().map(|token| token.text.into()).collect()))
+    }
+}
+
+/// The tokens of a null, bool or number as the server shows them: numbers in four steps of precision, most of it first.
+pub(crate) fn basic(value: &Value) -> Option<Value> {
+    /// In front of a number; each step of precision adds its bits.
+    const NUMBER: u8 = 0xA0;
+    let shown = |bytes: &[u8]| Value::from(STANDARD.encode(bytes));
+    Some(Value::array(match value {
+        Value::Null => vec!["".into()],
+        Value::Bool(flag) => vec![shown(&[if *flag { 0xFF } else { 0 }])],
+        number if number.is_number() => {
+            let bits = number.to_f64().to_bits() as i64;
+            let sortable = (bits ^ ((bits >> 63) & i64::MAX)) as u64 ^ (1 << 63);
+            let step = |step: u8| {
+                let bytes = sortable.to_be_bytes();
+                let kept = &bytes[..8 - 2 * usize::from(step)];
+                shown(&[&[NUMBER + 16 * step], kept].concat())
+            };
+            (0..4).map(step).collect()
+        }
+        _ => return None,
+    }))
+}
+
+impl Kind {
+    fn returns(&self) -> Returns {
+        match self {
+            Self::Aql(program) => program.returns,
+            Self::Pipeline(kinds) => kinds.last().map_or(Returns::Text, Self::returns),
+            _ => Returns::Text,
+        }
+    }
+
+    fn new(kind: &str, properties: &Value) -> Result<Self> {
+        let text = |name: &str| properties.text_of(name).unwrap_or_default().to_owned();
+        let texts = |name: &str| -> Vec<String> {
+            let list = properties.attribute(name);
+            let items = list.as_array().unwrap_or_default().iter();
+            items.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let inner = || {
+            let of = properties.attribute("analyzer");
+            Self::new(of.text_of("type").unwrap_or("identity"), &of.attribute("properties"))
+        };
+        Ok(match kind {
             "identity" => Self::Identity,
-            "delimiter" => {
-                Self::Delimiter(properties.text_of("delimiter").unwrap_or_default().to_owned())
-            }
-            "stem" => {
-                english()?;
-                Self::Stem
-            }
-            "norm" => {
-                english()?;
-                Self::Norm(Norm::new(properties)?)
-            }
+            "delimiter" => Self::Delimiter(text("delimiter")),
+            "multi_delimiter" => Self::MultiDelimiter(texts("delimiters")),
+            "stem" => Self::Stem(stemmer(&text("locale"))),
+            "norm" => Self::Norm(Norm {
+                case: Case::new(&text("case"), Case::None),
+                accent: properties.attribute("accent").is_null()
+                    || properties.attribute("accent").is_true(),
+            }),
+            "ngram" => Self::Ngram(Ngram {
+                min: number(properties, "min").unwrap_or(1),
+                max: number(properties, "max").unwrap_or(1),
+                original: properties.attribute("preserveOriginal").is_true(),
+                utf8: text("streamType") == "utf8",
+                start: text("startMarker"),
+                end: text("endMarker"),
+            }),
             "text" => {
-                english()?;
-                let stopwords = properties.attribute("stopwords");
-                let stopwords = stopwords.as_array().unwrap_or_default().iter();
+                if !properties.attribute("stopwordsPath").is_null() {
+                    return Err(Error::unsupported("'stopwordsPath' of an analyzer"));
+                }
+                let edge = properties.attribute("edgeNgram");
+                let stem = properties.attribute("stemming");
+                let stem = stem.is_null() || stem.is_true();
                 Self::Text {
-                    norm: Norm::new(properties)?,
-                    stopwords: stopwords.filter_map(Value::as_str).map(str::to_owned).collect(),
-                    stem: properties.attribute("stemming").is_true(),
+                    norm: Norm {
+                        case: Case::new(&text("case"), Case::Lower),
+                        accent: properties.attribute("accent").is_true(),
+                    },
+                    stopwords: texts("stopwords").into_iter().collect(),
+                    stem: if stem { stemmer(&text("locale")) } else { None },
+                    edge: edge.as_object().filter(|edge| !edge.is_empty()).map(|_| Edge {
+                        min: number(&edge, "min").unwrap_or(0),
+                        max: number(&edge, "max").filter(|max| *max > 0).unwrap_or(usize::MAX),
+                        original: edge.attribute("preserveOriginal").is_true(),
+                    }),
                 }
             }
+            "segmentation" => Self::Segmentation {
+                words: match text("break").as_str() {
+                    "all" => Words::All,
+                    "graphic" => Words::Graphic,
+                    _ => Words::Alpha,
+                },
+                case: Case::new(&text("case"), Case::Lower),
+            },
+            "stopwords" => {
+                let is_hex = properties.attribute("hex").is_true();
+                let word = |word: String| {
+                    if !is_hex {
+                        return Some(word);
+                    }
+                    String::from_utf8(hex_bytes(&word)?).ok()
+                };
+                Self::Stopwords(texts("stopwords").into_iter().filter_map(word).collect())
+            }
+            "pipeline" => {
+                let list = properties.attribute("pipeline");
+                let parts = list.as_array().unwrap_or_default().iter();
+                let part = |part: &Value| {
+                    let kind = part.text_of("type").unwrap_or_default();
+                    Self::new(kind, &part.attribute("properties"))
+                };
+                Self::Pipeline(parts.map(part).collect::<Result<_>>()?)
+            }
+            "aql" => Self::Aql(Box::new(Program::new(properties)?)),
+            "minhash" => Self::MinHash {
+                of: Box::new(inner()?),
+                hashes: number(properties, "numHashes").unwrap_or(1),
+            },
+            "wildcard" => Self::Wildcard {
+                of: Box::new(inner()?),
+                size: number(properties, "ngramSize").unwrap_or(3),
+            },
+            "collation" => Self::Collation(Collation::of(&text("locale"))?),
             kind => return Err(Error::unsupported(format!("using an analyzer of type '{kind}'"))),
         })
     }
 }
 
-impl Norm {
-    fn new(properties: &Value) -> Result<Self> {
-        let case = match properties.text_of("case") {
-            Some("lower") => Case::Lower,
-            Some("upper") => Case::Upper,
-            Some("none") | None => Case::None,
-            Some(other) => {
-                let text = format!("'case' of an analyzer is lower, upper or none, not '{other}'");
-                return Err(Error::new(Code::BadParameter, text));
-            }
-        };
-        Ok(Self { case, accent: properties.attribute("accent").is_true() })
-    }
-
-    fn of(&self, text: &str) -> String {
-        let text = normal::composed(text);
-        let text = match self.case {
-            Case::Lower => text.to_lowercase(),
-            Case::Upper => text.to_uppercase(),
-            Case::None => text,
-        };
-        if self.accent { text } else { normal::without_accents(&text) }
-    }
-}
-
-fn stemmer() -> Stemmer {
-    Stemmer::new(Algorithm::English)
-}
-
-/// Parts between delimiters; a part in double quotes may hold them, and two quotes in it are one.
-fn split(text: &str, delimiter: &str) -> Vec<String> {
-    if delimiter.is_empty() {
-        return vec![text.to_owned()];
-    }
-    let mut out = Vec::new();
-    let mut rest = text;
-    loop {
-        if let Some((part, behind)) = quoted(rest, delimiter) {
-            out.push(part);
-            match behind {
-                Some(behind) => rest = behind,
-                None => return out,
-            }
-            continue;
-        }
-        match rest.split_once(delimiter) {
-            Some((part, behind)) => {
-                out.push(part.to_owned());
-                rest = behind;
-            }
-            None => {
-                out.push(rest.to_owned());
-                return out;
-            }
-        }
-    }
-}
-
-/// A quoted part that ends at a delimiter or at the end, and what follows the delimiter.
-fn quoted<'a>(text: &'a str, delimiter: &str) -> Option<(String, Option<&'a str>)> {
-    let mut rest = text.strip_prefix('"')?;
-    let mut part = String::new();
-    loop {
-        let (before, behind) = rest.split_once('"')?;
-        part.push_str(before);
-        if let Some(behind) = behind.strip_prefix('"') {
-            part.push('"');
-            rest = behind;
-        } else if behind.is_empty() {
-            return Some((part, None));
-        } else {
-            return behind.strip_prefix(delimiter).map(|behind| (part, Some(behind)));
+impl Case {
+    fn new(name: &str, default: Self) -> Self {
+        match name {
+            "lower" => Self::Lower,
+            "upper" => Self::Upper,
+            "none" => Self::None,
+            _ => default,
         }
     }
 }

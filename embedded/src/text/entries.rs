@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::link::Level;
+use super::aql::Returns;
+use super::link::{Items, Level};
 use super::terms::{Path, Type, token};
 use crate::limits::{VIEW_DOCUMENT_TERM_BYTES_MAX, VIEW_DOCUMENT_TERMS_MAX};
 use crate::value::Value;
@@ -21,6 +22,8 @@ pub(super) struct Entries {
     pub(super) lengths: BTreeMap<String, u64>,
     /// Whether it had more terms than a document may have.
     pub(super) cut: bool,
+    /// Whether it has any value that the view holds; a view knows nothing of a document without one.
+    pub(super) any: bool,
     places: BTreeMap<String, u32>,
     stored: BTreeSet<String>,
     /// Bytes of the terms and of the fields.
@@ -31,37 +34,81 @@ impl Entries {
     /// What a link holds of a document.
     pub(super) fn of(level: &Level, document: &Value) -> Self {
         let mut entries = Self::default();
-        entries.value(level, &Path::default(), document);
+        entries.value(level, &Path::default(), document, false);
         entries
     }
 
-    fn value(&mut self, level: &Level, path: &Path, value: &Value) {
+    /// `item` says whether the value is one of a list's.
+    fn value(&mut self, level: &Level, path: &Path, value: &Value, item: bool) {
+        let alone = level.items == Items::Only && !item;
+        if level.items != Items::Only {
+            self.absent(level, path, value);
+        }
         match value {
+            Value::Object(_) if alone => {}
             Value::Object(object) => {
                 for (name, inner) in object.iter() {
                     if let Some(level) = level.field(name) {
-                        self.value(level, &path.with(name), inner);
+                        self.value(level, &path.with(name), inner, false);
                     }
                 }
             }
-            Value::Array(items) => {
-                for item in items.iter() {
-                    self.value(level, path, item);
+            Value::Array(items) => match level.items {
+                Items::None => {}
+                Items::Only if item => {}
+                Items::Each | Items::Only => {
+                    for inner in items.iter() {
+                        self.value(level, path, inner, true);
+                    }
                 }
-            }
+                Items::Placed => {
+                    for (place, inner) in items.iter().enumerate() {
+                        self.value(level, &path.item(place), inner, true);
+                    }
+                }
+            },
+            _ if alone || !level.values => {}
             Value::String(text) => self.text(level, path, text),
             Value::Null | Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Double(_) => {
                 let kind = Type::of(value).expect("these four have a type");
+                self.any = true;
                 let field = path.typed(kind);
-                self.add(&field, [token(value)]);
+                self.add(&field, [(token(value), 1)]);
                 self.stored(level, path, Stored::of(kind));
             }
         }
     }
 
+    /// Holds attributes that a value has not as nulls, where the level wants that.
+    fn absent(&mut self, level: &Level, path: &Path, value: &Value) {
+        for (name, inner) in level.missing(value) {
+            let path = path.with(name);
+            if inner.absent {
+                self.any = true;
+                self.add(&path.typed(Type::Null), [(token(&Value::Null), 1)]);
+                self.stored(inner, &path, Stored::of(Type::Null));
+            }
+            if inner.items != Items::Only {
+                self.absent(inner, &path, &Value::Null);
+            }
+        }
+    }
+
     fn text(&mut self, level: &Level, path: &Path, text: &str) {
+        self.any |= !level.analyzers.is_empty();
         for analysis in &level.analyzers {
-            self.add(&path.analyzed(analysis), analysis.tokens(text));
+            let field = match analysis.returns {
+                Returns::Text => path.analyzed(analysis),
+                Returns::Number => path.typed(Type::Number),
+                Returns::Bool => path.typed(Type::Bool),
+            };
+            let tokens = analysis.analyze(text);
+            self.cut |= tokens.cut;
+            self.add(&field, tokens.list.into_iter().map(|token| (token.text, token.step)));
+            if let Some(wholes) = analysis.wholes(text) {
+                let wholes = wholes.into_iter().map(|whole| (whole.text, whole.step));
+                self.add(&path.whole(analysis), wholes);
+            }
             if level.store {
                 self.once(&path.typed(Type::Stored), &format!("analyzer:{}", analysis.name));
             }
@@ -96,19 +143,20 @@ impl Entries {
     }
 
     /// Adds the tokens of one value behind those that the field has already.
-    fn add(&mut self, field: &str, tokens: impl IntoIterator<Item = String>) {
-        let mut place = self.places.get(field).map_or(0, |last| last + ITEM_GAP);
+    fn add(&mut self, field: &str, tokens: impl IntoIterator<Item = (String, u32)>) {
+        let mut next = self.places.get(field).map_or(0, |last| last + ITEM_GAP);
         let mut count = 0;
-        for token in tokens {
+        for (token, step) in tokens {
             let bytes = field.len() + token.len();
             if !self.has_room(bytes) {
                 break;
             }
+            let place = (next + step).saturating_sub(1);
             if bytes <= TERM_BYTES_MAX {
                 self.bytes += bytes;
                 self.terms.push((format!("{field}{token}"), place));
             }
-            place += 1;
+            next = place + 1;
             count += 1;
         }
         if count == 0 {
@@ -121,7 +169,7 @@ impl Entries {
                 self.lengths.insert(field.to_owned(), count);
             }
         }
-        self.places.insert(field.to_owned(), place);
+        self.places.insert(field.to_owned(), next);
     }
 }
 

@@ -45,6 +45,16 @@ pub(super) fn without_accents(text: &str) -> String {
     compose(chars, tables)
 }
 
+/// The text decomposed canonically (NFD).
+pub(super) fn decomposed_text(text: &str) -> String {
+    decomposed(text, tables()).into_iter().collect()
+}
+
+/// Whether a character is a non-spacing mark.
+pub(super) fn is_mark(c: char) -> bool {
+    !c.is_ascii() && tables().is_mark(c)
+}
+
 impl Tables {
     fn class(&self, c: char) -> u8 {
         self.classes.get(&c).copied().unwrap_or(0)

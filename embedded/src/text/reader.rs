@@ -10,13 +10,17 @@ use tantivy::query::BitSetDocSet;
 use tantivy::schema::IndexRecordOption;
 use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED};
 
+use super::best::{Bounds, FieldLengths, Heap, Scored, Search, TermPostings};
 use super::matcher::{All, Enough, Every, Lengths, Matcher, Not, Set, Term};
+use super::ngram::Ngrams;
 use super::phrase::{Phrase, Place};
 use super::query::{Field, Part, Query, Selection, Tokens, stored};
 use super::score::{FieldStatistics, Scoring, Weight};
 use super::segments::{COLUMNS, Fields, failed, lengths_column};
 use crate::error::{Code, Error, Result};
-use crate::limits::{VIEW_PHRASE_TERMS_MAX, VIEW_SCORED_TERMS_MAX};
+use crate::limits::{
+    VIEW_BOUNDS_BYTES_MAX, VIEW_LENGTHS_BYTES_MAX, VIEW_PHRASE_TERMS_MAX, VIEW_SCORED_TERMS_MAX,
+};
 
 /// A found document.
 #[derive(Clone, Debug)]
@@ -34,14 +38,67 @@ pub(crate) struct Hit {
 /// Some hits.
 pub(crate) type Page = Vec<Hit>;
 
-/// What is known of fields, by segment; segments do not change.
-pub(super) type Known = Mutex<HashMap<(SegmentId, String), FieldStatistics>>;
+/// What is known of fields and terms, by segment; segments do not change.
+#[derive(Default)]
+pub(super) struct Known {
+    statistics: Mutex<HashMap<(SegmentId, String), FieldStatistics>>,
+    lengths: Mutex<HashMap<(SegmentId, String), Arc<FieldLengths>>>,
+    bounds: Mutex<KnownBounds>,
+}
 
-/// The segments of a view at one moment.
-pub(super) struct Reader {
+/// Bounds of frequent terms, and the bytes that they take.
+#[derive(Default)]
+struct KnownBounds {
+    by_term: HashMap<(SegmentId, String), Arc<Bounds>>,
+    bytes: usize,
+}
+
+impl Known {
+    /// Forgets all other segments.
+    pub(super) fn keep_only(&self, segments: &BTreeSet<SegmentId>) {
+        self.statistics
+            .lock()
+            .expect(LOOKED_UP)
+            .retain(|(segment, _), _| segments.contains(segment));
+        self.lengths.lock().expect(LOOKED_UP).retain(|(segment, _), _| segments.contains(segment));
+        let mut bounds = self.bounds.lock().expect(LOOKED_UP);
+        bounds.by_term.retain(|(segment, _), _| segments.contains(segment));
+        bounds.bytes = bounds.by_term.values().map(|bounds| bounds.bytes()).sum();
+    }
+
+    fn bounds_of(&self, key: &(SegmentId, String)) -> Option<Arc<Bounds>> {
+        self.bounds.lock().expect(LOOKED_UP).by_term.get(key).cloned()
+    }
+
+    fn keep_bounds(&self, key: (SegmentId, String), made: &Arc<Bounds>) {
+        let mut bounds = self.bounds.lock().expect(LOOKED_UP);
+        if bounds.bytes + made.bytes() > VIEW_BOUNDS_BYTES_MAX {
+            *bounds = KnownBounds::default();
+        }
+        bounds.bytes += made.bytes();
+        if let Some(before) = bounds.by_term.insert(key, made.clone()) {
+            bounds.bytes -= before.bytes();
+        }
+    }
+}
+
+const LOOKED_UP: &str = "only looked up inside";
+
+/// Documents of a term from which its bounds are kept; those of others are soon made.
+const BOUNDS_KEPT_FROM: u32 = 512;
+/// How many times rarer than its terms a filter has to be to lead.
+const FILTER_LEADS: u32 = 8;
+
+/// The segments of one store at one moment, and what is known of them.
+pub(super) struct Piece {
     pub(super) searcher: Searcher,
-    pub(super) fields: Fields,
     pub(super) known: Arc<Known>,
+}
+
+/// The segments of a view at one moment; those of a `search-alias` view are parts of several indexes.
+pub(super) struct Reader {
+    pieces: Vec<Piece>,
+    fields: Fields,
 }
 
 /// A condition with its terms looked up and weighed.
@@ -50,6 +107,7 @@ enum Prepared {
     Nothing,
     Terms { selection: Selection, weights: BTreeMap<String, Arc<[Weight]>>, others: bool },
     Phrase { field: String, places: Vec<(u32, Vec<String>)>, weights: Arc<[Weight]> },
+    Ngram { field: String, terms: Vec<String>, least: usize, weights: Arc<[Weight]> },
     Every(Vec<Self>),
     Enough(usize, Vec<Self>),
     Not(Box<Self>),
@@ -70,6 +128,7 @@ pub(crate) struct Hits {
 struct Open {
     matcher: Box<dyn Matcher>,
     columns: Columns,
+    segment: SegmentReader,
 }
 
 #[derive(Clone)]
@@ -80,9 +139,82 @@ struct Best {
     found: Vec<(f32, u32, DocId, Vec<f32>)>,
     taken: usize,
     columns: Vec<Columns>,
+    /// Whether nothing else was found.
+    whole: bool,
+}
+
+/// A condition whose score is the sum of some terms, one of which a document must have, and what it must fulfil besides.
+struct Disjunction<'a> {
+    terms: Vec<(&'a str, Weight)>,
+    field: &'a str,
+    filters: Vec<&'a Prepared>,
+}
+
+impl Prepared {
+    /// This condition as a disjunction, if it is one and has one scorer.
+    fn disjunction(&self) -> Option<Disjunction<'_>> {
+        let (mut leaves, mut filters) = (Vec::new(), Vec::new());
+        match self {
+            Self::Every(parts) => {
+                let (silent, scored): (Vec<_>, Vec<_>) =
+                    parts.iter().partition(|part| part.is_silent());
+                let [scored] = scored[..] else { return None };
+                scored.leaves(&mut leaves)?;
+                filters = silent;
+            }
+            other => other.leaves(&mut leaves)?,
+        }
+        let field = leaves.first()?.0;
+        let same = leaves.iter().all(|(other, _, weight)| {
+            *other == field && weight.scale().is_finite() && weight.scale() >= 0.0
+        });
+        let terms = leaves.iter().map(|(_, term, weight)| (*term, *weight)).collect();
+        same.then_some(Disjunction { terms, field, filters })
+    }
+
+    /// Its terms with their fields, if it is a term or any of several.
+    fn leaves<'a>(&'a self, leaves: &mut Vec<(&'a str, &'a str, Weight)>) -> Option<()> {
+        match self {
+            Self::Terms { selection, weights, others: false } if weights.len() == 1 => {
+                let (term, weights) = weights.first_key_value()?;
+                let [weight] = weights[..] else { return None };
+                leaves.push((&selection.field, term, weight));
+                Some(())
+            }
+            // Sums within sums would be added up in another order.
+            Self::Enough(1, parts) if parts.len() == 1 || leaves.is_empty() => {
+                let nested = |part: &Self| matches!(part, Self::Enough(..)) && parts.len() > 1;
+                if parts.iter().any(nested) {
+                    return None;
+                }
+                parts.iter().try_for_each(|part| part.leaves(leaves))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it adds nothing to any score.
+    fn is_silent(&self) -> bool {
+        match self {
+            Self::All | Self::Nothing | Self::Not(_) => true,
+            Self::Terms { weights, .. } => weights
+                .values()
+                .flat_map(|weights| weights.iter())
+                .all(|weight| weight.scale() == 0.0),
+            Self::Phrase { weights, .. } | Self::Ngram { weights, .. } => {
+                weights.iter().all(|weight| weight.scale() == 0.0)
+            }
+            Self::Every(parts) | Self::Enough(_, parts) => parts.iter().all(Self::is_silent),
+        }
+    }
 }
 
 impl Reader {
+    /// Of some stores.
+    pub(super) fn new(pieces: Vec<Piece>, fields: Fields) -> Self {
+        Self { pieces, fields }
+    }
+
     /// Looks for a condition; documents of other collections than those asked for are left out.
     pub(super) fn search(
         self,
@@ -103,8 +235,8 @@ impl Reader {
         })
     }
 
-    fn segments(&self) -> &[SegmentReader] {
-        self.searcher.segment_readers()
+    fn segments(&self) -> impl Iterator<Item = &SegmentReader> {
+        self.pieces.iter().flat_map(|piece| piece.searcher.segment_readers())
     }
 
     fn prepare(&self, query: &Query, scorings: &[Scoring], boost: f32) -> Result<Prepared> {
@@ -124,6 +256,9 @@ impl Reader {
             Query::Prefix(field, prefix) => {
                 self.terms(field.selection(Tokens::Prefix(prefix.clone())), scorings, boost)?
             }
+            Query::Like(field, pattern) if field.analysis.is_wildcard() => {
+                self.terms(field.wholes(Tokens::Like(pattern.clone())), &[], boost)?
+            }
             Query::Like(field, pattern) => {
                 self.terms(field.selection(Tokens::Like(pattern.clone())), scorings, boost)?
             }
@@ -132,6 +267,9 @@ impl Reader {
             }
             Query::Exists(path, what) => self.terms(stored(path, what), scorings, boost)?,
             Query::Phrase(field, parts) => self.phrase(field, parts, scorings, boost)?,
+            Query::Ngram(field, tokens, share) => {
+                self.ngram(field, tokens, *share, scorings, boost)?
+            }
             Query::And(queries) => Prepared::Every(all(queries)?),
             Query::AtLeast(least, queries) => Prepared::Enough(*least, all(queries)?),
             Query::Not(query) => Prepared::Not(Box::new(self.prepare(query, &[], boost)?)),
@@ -189,19 +327,21 @@ impl Reader {
 
     fn statistics(&self, field: &str) -> Result<FieldStatistics> {
         let mut sum = FieldStatistics::default();
-        for segment in self.segments() {
-            let key = (segment.segment_id(), field.to_owned());
-            let known = self.known.lock().expect("only looked up inside").get(&key).copied();
-            let found = match known {
-                Some(found) => found,
-                None => {
-                    let found = lengths(segment, field)?.map_or_else(Default::default, counted);
-                    self.known.lock().expect("only looked up inside").insert(key, found);
-                    found
-                }
-            };
-            sum.documents += found.documents;
-            sum.tokens += found.tokens;
+        for piece in &self.pieces {
+            for segment in piece.searcher.segment_readers() {
+                let key = (segment.segment_id(), field.to_owned());
+                let known = piece.known.statistics.lock().expect(LOOKED_UP).get(&key).copied();
+                let found = match known {
+                    Some(found) => found,
+                    None => {
+                        let found = lengths(segment, field)?.map_or_else(Default::default, counted);
+                        piece.known.statistics.lock().expect(LOOKED_UP).insert(key, found);
+                        found
+                    }
+                };
+                sum.documents += found.documents;
+                sum.tokens += found.tokens;
+            }
         }
         Ok(sum)
     }
@@ -286,7 +426,7 @@ impl Reader {
             return Ok(Prepared::Nothing);
         }
         let mut places = Vec::new();
-        let mut offset = 0;
+        let mut offset = 0_i64;
         for (at, part) in parts.iter().enumerate() {
             offset += if at == 0 { 0 } else { part.gap + 1 };
             let mut terms = BTreeSet::new();
@@ -312,10 +452,37 @@ impl Reader {
             }
             places.push((offset, terms.into_iter().collect::<Vec<_>>()));
         }
+        // A part may stand before those that the text names first.
+        let first = places.iter().map(|(offset, _)| *offset).min().unwrap_or(0);
+        let from_first = |(offset, terms): (i64, Vec<String>)| {
+            (u32::try_from(offset - first).unwrap_or(u32::MAX), terms)
+        };
+        let places: Vec<(u32, Vec<String>)> = places.into_iter().map(from_first).collect();
         let selection = field.selection(Tokens::One(String::new()));
         let terms: Vec<&String> = places.iter().flat_map(|(_, terms)| terms).collect();
         let weights = self.weights(&selection, &terms, scorings, boost)?;
         Ok(Prepared::Phrase { field: selection.field, places, weights })
+    }
+
+    /// Documents with so large a share of the tokens, in their order.
+    fn ngram(
+        &self,
+        field: &Field,
+        tokens: &[String],
+        share: f32,
+        scorings: &[Scoring],
+        boost: f32,
+    ) -> Result<Prepared> {
+        if !field.analysis.position || !field.analysis.frequency || tokens.is_empty() {
+            return Ok(Prepared::Nothing);
+        }
+        let selection = field.selection(Tokens::One(String::new()));
+        let terms: Vec<String> =
+            tokens.iter().map(|token| format!("{}{token}", selection.field)).collect();
+        let all: Vec<&String> = terms.iter().collect();
+        let weights = self.weights(&selection, &all, scorings, boost)?;
+        let least = super::ngram::least(tokens.len(), share);
+        Ok(Prepared::Ngram { field: selection.field, terms, least, weights })
     }
 
     fn matcher(&self, prepared: &Prepared, segment: &SegmentReader) -> Result<Box<dyn Matcher>> {
@@ -337,6 +504,29 @@ impl Reader {
             }
             Prepared::Phrase { field, places, weights } => {
                 self.phrase_matcher(segment, field, places, weights)?
+            }
+            Prepared::Ngram { field, terms, least, weights } => {
+                let inverted = self.inverted(segment)?;
+                let postings = |term: &String| -> Result<_> {
+                    let found = inverted.terms().get(term).map_err(failed)?;
+                    let option = IndexRecordOption::WithFreqsAndPositions;
+                    let read = |info| inverted.read_postings_from_terminfo(&info, option);
+                    found.map(read).transpose().map_err(failed)
+                };
+                let mut found = BTreeMap::new();
+                for (place, term) in terms.iter().enumerate() {
+                    if !found.contains_key(term)
+                        && let Some(postings) = postings(term)?
+                    {
+                        found.insert(term.clone(), (postings, Vec::new()));
+                    }
+                    if let Some((_, places)) = found.get_mut(term) {
+                        places.push(place);
+                    }
+                }
+                let found = found.into_values().collect();
+                let lengths = lengths(segment, field)?;
+                Box::new(Ngrams::new(found, terms.len(), *least, lengths, weights.clone()))
             }
         })
     }
@@ -391,6 +581,71 @@ impl Reader {
         Ok(Box::new(Enough::new(children, 1)))
     }
 
+    /// What is known of a segment.
+    fn known(&self, segment: &SegmentReader) -> &Known {
+        let owns = |piece: &&Piece| {
+            let own = piece.searcher.segment_readers();
+            own.iter().any(|one| one.segment_id() == segment.segment_id())
+        };
+        let (first, others) = self.pieces.split_first().expect("a segment is of a piece");
+        if others.is_empty() {
+            return &first.known;
+        }
+        &others.iter().find(owns).unwrap_or(first).known
+    }
+
+    /// Lengths of a field, kept for the next search.
+    fn field_lengths(&self, segment: &SegmentReader, field: &str) -> Result<Arc<FieldLengths>> {
+        let key = (segment.segment_id(), field.to_owned());
+        if let Some(known) = self.known(segment).lengths.lock().expect(LOOKED_UP).get(&key) {
+            return Ok(known.clone());
+        }
+        let made = Arc::new(FieldLengths::read(lengths(segment, field)?, segment.max_doc()));
+        let mut known = self.known(segment).lengths.lock().expect(LOOKED_UP);
+        known.insert(key, made.clone());
+        if known.values().map(|lengths| lengths.bytes()).sum::<usize>() > VIEW_LENGTHS_BYTES_MAX {
+            known.clear();
+        }
+        Ok(made)
+    }
+
+    /// The terms of a disjunction that a segment has; none if their bounds cannot be known.
+    fn term_postings(
+        &self,
+        segment: &SegmentReader,
+        disjunction: &Disjunction<'_>,
+        lengths: &FieldLengths,
+    ) -> Result<Option<Vec<TermPostings>>> {
+        let inverted = self.inverted(segment)?;
+        let mut terms = Vec::with_capacity(disjunction.terms.len());
+        for (term, weight) in &disjunction.terms {
+            let Some(info) = inverted.terms().get(term).map_err(failed)? else { continue };
+            let postings = || {
+                let option = IndexRecordOption::WithFreqs;
+                inverted.read_block_postings_from_terminfo(&info, option).map_err(failed)
+            };
+            let key = (segment.segment_id(), (*term).to_owned());
+            let known =
+                self.known(segment).bounds_of(&key).filter(|known| known.factor(weight).is_some());
+            let bounds = match known {
+                Some(known) => known,
+                None => {
+                    let lengths = weight.wants_length().then_some(lengths);
+                    let made = Arc::new(Bounds::read(weight, postings()?, lengths));
+                    if info.doc_freq >= BOUNDS_KEPT_FROM {
+                        self.known(segment).keep_bounds(key, &made);
+                    }
+                    made
+                }
+            };
+            match TermPostings::new(*weight, bounds, postings()?, postings()?) {
+                Some(term) => terms.push(term),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(terms))
+    }
+
     fn phrase_matcher(
         &self,
         segment: &SegmentReader,
@@ -441,13 +696,12 @@ impl Hits {
                 }
                 continue;
             };
-            let segment = self.reader.searcher.segment_reader(self.segment as u32 - 1);
             let doc = open.matcher.doc();
             if doc == TERMINATED {
                 self.open = None;
                 continue;
             }
-            if !segment.is_deleted(doc) {
+            if !open.segment.is_deleted(doc) {
                 let scores = (0..self.scorers).map(|scorer| open.matcher.score(scorer));
                 let hit = open.columns.hit(doc, scores.collect());
                 if self.collections.as_ref().is_none_or(|of| of.contains(&hit.collection)) {
@@ -460,9 +714,10 @@ impl Hits {
     }
 
     fn open_next(&mut self) -> Result<bool> {
-        let Some(segment) = self.reader.segments().get(self.segment) else { return Ok(false) };
+        let Some(segment) = self.reader.segments().nth(self.segment) else { return Ok(false) };
         let matcher = self.reader.matcher(&self.prepared, segment)?;
-        self.open = Some(Open { matcher, columns: Columns::of(segment)? });
+        let columns = Columns::of(segment)?;
+        self.open = Some(Open { matcher, columns, segment: segment.clone() });
         self.segment += 1;
         Ok(true)
     }
@@ -475,15 +730,24 @@ impl Hits {
         max: usize,
         held: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Page> {
-        if self.best.is_none() {
-            self.best = Some(self.find_all(scorer, held)?);
+        let taken = match &self.best {
+            Some(best) if best.whole || best.taken < best.found.len() => None,
+            Some(best) => Some(best.taken),
+            None => Some(0),
+        };
+        if let Some(taken) = taken {
+            // Somewhat more than asked for, since those that score as the last one are asked for next; then many more.
+            let most = if taken == 0 { 2 * max + 16 } else { 8 * (taken + max) };
+            let mut best = match self.find_best(scorer, most, held)? {
+                Some(best) => best,
+                None => self.find_all(scorer, held)?,
+            };
+            best.skip(taken);
+            self.best = Some(best);
         }
         let best = self.best.as_mut().expect("found above");
         let rest = &mut best.found[best.taken..];
         let count = max.min(rest.len());
-        let falling = |a: &(f32, u32, DocId, Vec<f32>), b: &(f32, u32, DocId, Vec<f32>)| {
-            b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2)))
-        };
         if count < rest.len() && count > 0 {
             rest.select_nth_unstable_by(count - 1, falling);
         }
@@ -509,7 +773,7 @@ impl Hits {
         let entry = size_of::<(f32, u32, DocId, Vec<f32>)>() + list;
         let (mut looked, mut reported) = (0_usize, 0);
         let (mut found, mut columns) = (Vec::new(), Vec::new());
-        for (number, segment) in self.reader.segments().iter().enumerate() {
+        for (number, segment) in self.reader.segments().enumerate() {
             let own = Columns::of(segment)?;
             let mut matcher = self.reader.matcher(&self.prepared, segment)?;
             while matcher.doc() != TERMINATED {
@@ -535,7 +799,74 @@ impl Hits {
             }
             columns.push(own);
         }
-        Ok(Best { found, taken: 0, columns })
+        Ok(Best { found, taken: 0, columns, whole: true })
+    }
+
+    /// The best documents of a disjunction, at least `most` if there are so many; none where only a look at all of them helps.
+    fn find_best(
+        &self,
+        scorer: usize,
+        most: usize,
+        held: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<Option<Best>> {
+        let Some(disjunction) = self.prepared.disjunction().filter(|_| self.scorers == 1) else {
+            return Ok(None);
+        };
+        let mut heap = Heap::new(most);
+        let mut columns = Vec::new();
+        for (number, segment) in (0..).zip(self.reader.segments()) {
+            let own = Columns::of(segment)?;
+            let wanted = |doc: DocId| {
+                let collection = || own.0[1].first(doc).unwrap_or_default();
+                !segment.is_deleted(doc)
+                    && self.collections.as_ref().is_none_or(|of| of.contains(&collection()))
+            };
+            let filters = disjunction.filters.iter().map(|part| self.reader.matcher(part, segment));
+            let filters = filters.collect::<Result<Vec<_>>>()?;
+            let filter = (!filters.is_empty()).then(|| Every::new(filters));
+            let lengths = self.reader.field_lengths(segment, disjunction.field)?;
+            let Some(terms) = self.reader.term_postings(segment, &disjunction, &lengths)? else {
+                return Ok(None);
+            };
+            let postings = terms.iter().fold(0, |sum: u32, term| sum.saturating_add(term.count()));
+            if filter.as_ref().is_some_and(|filter| filter.cost() < postings / FILTER_LEADS) {
+                let mut matcher = self.reader.matcher(&self.prepared, segment)?;
+                while matcher.doc() != TERMINATED {
+                    let doc = matcher.doc();
+                    if wanted(doc) {
+                        let score = matcher.score(scorer);
+                        heap.offer(Scored { score, segment: number, doc });
+                    }
+                    matcher.advance();
+                }
+                held(0)?;
+            } else {
+                let filter = filter.map(|filter| Box::new(filter) as Box<dyn Matcher>);
+                let documents = segment.max_doc();
+                let search =
+                    Search { segment: number, documents, lengths: &lengths, terms, filter };
+                search.run(&mut heap, wanted, &mut || held(0))?;
+            }
+            columns.push(own);
+        }
+        let whole = !heap.is_full();
+        let found = heap.into_all().into_iter();
+        let found = found.map(|one| (one.score, one.segment, one.doc, Vec::new())).collect();
+        Ok(Some(Best { found, taken: 0, columns, whole }))
+    }
+}
+
+fn falling(a: &(f32, u32, DocId, Vec<f32>), b: &(f32, u32, DocId, Vec<f32>)) -> std::cmp::Ordering {
+    b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2)))
+}
+
+impl Best {
+    /// Goes behind what was handed out before.
+    fn skip(&mut self, taken: usize) {
+        self.taken = taken.min(self.found.len());
+        if self.taken > 0 {
+            self.found.sort_unstable_by(falling);
+        }
     }
 }
 

@@ -76,6 +76,39 @@ impl Weight {
         }
     }
 
+    /// The same with a factor of 1 before it.
+    pub(super) fn unit(&self) -> Self {
+        match *self {
+            Self::Bm25 { flat, slope, .. } => Self::Bm25 { a: 1.0, flat, slope },
+            Self::Tfidf { by_length, .. } => Self::Tfidf { a: 1.0, by_length },
+        }
+    }
+
+    /// The factor before it.
+    pub(super) fn scale(&self) -> f32 {
+        match *self {
+            Self::Bm25 { a, .. } | Self::Tfidf { a, .. } => a,
+        }
+    }
+
+    /// How many times as much `now` can score as this one did, both with the same factor before them; none if that is not known.
+    /// With a mean length r times as large, tf / (tf + c/r) = r·tf / (r·tf + c) is at most r·tf / (tf + c).
+    pub(super) fn growth(&self, now: &Self) -> Option<f32> {
+        match (*self, *now) {
+            (Self::Bm25 { flat: then, slope, .. }, Self::Bm25 { flat, slope: other, .. })
+                if then == flat && (slope > 0.0) == (other > 0.0) =>
+            {
+                Some(if other > 0.0 { (slope / other).max(1.0) } else { 1.0 })
+            }
+            (Self::Tfidf { by_length: then, .. }, Self::Tfidf { by_length, .. })
+                if then == by_length =>
+            {
+                Some(1.0)
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the length of the field is needed.
     pub(super) fn wants_length(&self) -> bool {
         match self {

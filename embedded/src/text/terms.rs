@@ -1,5 +1,7 @@
 //! How terms are written: path, analyzer or type, token. So one field of the segments holds every field of every link.
 
+use std::sync::Arc;
+
 use super::analyzer::Analysis;
 use crate::encode::encode_ordered;
 use crate::value::Value;
@@ -13,14 +15,26 @@ const ESCAPE: char = '\u{2}';
 /// In front of the names of types, so that no analyzer is called so.
 const TYPE: char = '\u{1}';
 
+/// A step of the path of an attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Segment {
+    /// An attribute.
+    Name(Arc<str>),
+    /// An item of a list.
+    Item(usize),
+}
+
 /// A path as terms begin with it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path(String);
 
 impl Path {
-    /// A path of attribute names.
-    pub(super) fn of<S: AsRef<str>>(names: &[S]) -> Self {
-        names.iter().fold(Self::default(), |path, name| path.with(name.as_ref()))
+    /// A path of a query.
+    pub(super) fn of(segments: &[Segment]) -> Self {
+        segments.iter().fold(Self::default(), |path, segment| match segment {
+            Segment::Name(name) => path.with(name),
+            Segment::Item(place) => path.item(*place),
+        })
     }
 
     /// The path of an attribute below this one.
@@ -38,9 +52,20 @@ impl Path {
         Self(out)
     }
 
+    /// The path of an item of a list whose places count.
+    pub(super) fn item(&self, place: usize) -> Self {
+        // No name begins so: behind an escape stands one of three digits.
+        Self(format!("{}{ESCAPE}#{place}{NAME_END}", self.0))
+    }
+
     /// What the terms of texts under an analyzer begin with.
     pub(super) fn analyzed(&self, analysis: &Analysis) -> String {
         format!("{}{PART_END}{}{PART_END}", self.0, analysis.name)
+    }
+
+    /// What the texts behind the pieces of a wildcard analyzer begin with.
+    pub(super) fn whole(&self, analysis: &Analysis) -> String {
+        format!("{}{PART_END}{TYPE}whole {}{PART_END}", self.0, analysis.name)
     }
 
     /// What the terms of values of a type begin with.

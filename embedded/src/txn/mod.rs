@@ -1,5 +1,6 @@
 //! Transactions: a snapshot, an overlay of own writes, locks where the first writer wins, and one commit.
 
+mod cells;
 mod clock;
 mod collection_locks;
 mod locks;
@@ -13,10 +14,12 @@ mod vectors;
 pub(crate) use clock::{Clock, revision_text};
 pub(crate) use collection_locks::{CollectionLocks, Held};
 pub(crate) use locks::Locks;
+pub(crate) use options::REVISIONS_DIFFER;
 pub use options::{Declared, IndexRange, OverwriteMode, WriteOptions, Written};
 pub use read::Scan;
 pub(crate) use read::{head, primary_key, whole};
+pub(crate) use registry::RegistrySettings;
 pub use registry::{Lent, Registry, StreamSettings};
 pub use transaction::Transaction;
 pub(crate) use transaction::{Beginning, Resources, State};
-pub(crate) use vectors::{InTraining, Vectors, Wanted, range, standing};
+pub(crate) use vectors::{InTraining, Vectors, Wanted, not_ready, range, standing};

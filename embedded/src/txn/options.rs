@@ -26,8 +26,11 @@ pub struct WriteOptions {
     pub merge_objects: bool,
     /// What an insert does when the key exists.
     pub overwrite: OverwriteMode,
-    /// How long a writer may wait for another writer of the same key before 1200/409 (document API: 1 s; AQL: 0).
+    /// How long a writer may wait for another writer of the same key before 1200/409 (requests: `KEY_LOCK_WAIT_MS`).
     pub lock_wait_ms: u64,
+    /// Whether a request of its own that has written nothing yet may write what was committed after its begin (document
+    /// API); otherwise that is 1200/409.
+    pub sees_newest: bool,
     /// Revision that the document must have (`If-Match`), checked whatever `ignore_revs` says; 412 when it differs.
     pub if_match: Option<String>,
     /// `versionAttribute`: a write with a version not above the stored one is skipped.
@@ -42,11 +45,15 @@ impl Default for WriteOptions {
             merge_objects: true,
             overwrite: OverwriteMode::Conflict,
             lock_wait_ms: 0,
+            sees_newest: false,
             if_match: None,
             version_attribute: None,
         }
     }
 }
+
+/// Text of a revision that is not the one that was named (recorded).
+pub(crate) const REVISIONS_DIFFER: &str = "conflict, _rev values do not match";
 
 /// `overwriteMode` of an insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

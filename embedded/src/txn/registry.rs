@@ -43,15 +43,28 @@ enum Standing {
 struct Entry {
     database: String,
     user: String,
+    /// Whether a collection was declared for writing.
+    writes: bool,
     standing: Standing,
 }
 
 /// All stream transactions of the engine.
 pub struct Registry {
     entries: Mutex<HashMap<u64, Entry>>,
-    idle: Duration,
-    lock_wait: Duration,
-    size_bytes_max: u64,
+    settings: RegistrySettings,
+}
+
+/// How stream transactions are kept: milliseconds and bytes as in the engine's options.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RegistrySettings {
+    /// Idle time after which one is aborted.
+    pub(crate) idle_ms: u64,
+    /// Wait of an operation for another one of the same transaction.
+    pub(crate) lock_wait_ms: u64,
+    /// Most bytes that one may write.
+    pub(crate) size_bytes_max: u64,
+    /// Whether the commit of an expired one is answered as if it had worked.
+    pub(crate) late_commit_lies: bool,
 }
 
 /// A stream transaction in use; giving it back restarts its idle clock.
@@ -63,14 +76,13 @@ const COMMITTED: &str = "committed";
 const ABORTED: &str = "aborted";
 
 impl Registry {
-    /// No transactions yet; milliseconds and bytes as in the engine's options.
-    pub(crate) fn new(idle_ms: u64, lock_wait_ms: u64, size_bytes_max: u64) -> Self {
-        Self {
-            entries: Mutex::default(),
-            idle: Duration::from_millis(idle_ms),
-            lock_wait: Duration::from_millis(lock_wait_ms),
-            size_bytes_max,
-        }
+    /// No transactions yet.
+    pub(crate) fn new(settings: RegistrySettings) -> Self {
+        Self { entries: Mutex::default(), settings }
+    }
+
+    fn idle(&self) -> Duration {
+        Duration::from_millis(self.settings.idle_ms)
     }
 
     /// Begins one and answers its number; 1203 for an unknown collection, 18 when a collection stays locked, 32 when
@@ -99,7 +111,7 @@ impl Registry {
             writes_bytes_max: settings
                 .max_transaction_size
                 .unwrap_or(u64::MAX)
-                .min(self.size_bytes_max),
+                .min(self.settings.size_bytes_max),
             wait_for_sync: settings.wait_for_sync,
             one_request: false,
             locked_outside: false,
@@ -111,6 +123,7 @@ impl Registry {
         let entry = Entry {
             database: db.to_owned(),
             user: user.to_owned(),
+            writes: !declared.write.is_empty() || !declared.exclusive.is_empty(),
             standing: Standing::Running(stream),
         };
         self.entries.lock().expect("only moves inside").insert(id, entry);
@@ -120,10 +133,12 @@ impl Registry {
     /// Lends one to an operation; 1655 if it is not the caller's, 1654 if it is over, 28 if it stays busy.
     pub fn lend(&self, id: u64, db: &str, user: &str) -> Result<Lent> {
         match self.find(id, db, user)? {
-            Ok(stream) => self.lend_stream(id, db, user, stream, self.lock_wait),
-            Err(ABORTED) => {
-                Err(Error::new(Code::TransactionAborted, format!("transaction {id} was aborted")))
+            Ok(stream) if stream.is_expired(self.idle()) => Err(aborted(id)),
+            Ok(stream) => {
+                let wait = Duration::from_millis(self.settings.lock_wait_ms);
+                self.lend_stream(id, db, user, stream, wait)
             }
+            Err(ABORTED) => Err(aborted(id)),
             Err(_) => Err(Error::new(
                 Code::TransactionDisallowedOperation,
                 format!("transaction {id} is committed already"),
@@ -163,19 +178,21 @@ impl Registry {
         }
     }
 
-    /// Commits; again is fine. 1653 after an abort. Should the write fail, the transaction is aborted.
+    /// Commits; again is fine. 1653 after an abort. Should the write fail, the transaction is aborted. One that has been
+    /// idle too long is aborted although nobody had come to do so yet: 1654.
     pub fn commit(&self, id: u64, db: &str, user: &str) -> Result<()> {
         match self.find(id, db, user)? {
             Err(COMMITTED) => Ok(()),
             Err(_) => Err(finished(id, ABORTED)),
             Ok(stream) => {
-                let lent = self.lend_stream(
-                    id,
-                    db,
-                    user,
-                    stream,
-                    Duration::from_millis(STREAM_FINISH_WAIT_MS),
-                )?;
+                let expired = stream.is_expired(self.idle());
+                let wait = Duration::from_millis(STREAM_FINISH_WAIT_MS);
+                let lent = self.lend_stream(id, db, user, stream, wait)?;
+                if expired {
+                    lent.abort();
+                    self.end(id, ABORTED);
+                    return if self.settings.late_commit_lies { Ok(()) } else { Err(aborted(id)) };
+                }
                 let result = lent.commit(false);
                 self.end(id, if result.is_ok() { COMMITTED } else { ABORTED });
                 result
@@ -203,9 +220,18 @@ impl Registry {
         }
     }
 
-    /// `running`, `committed` or `aborted`; 1655.
+    /// `running`, `committed` or `aborted`, which an expired one is before anybody has aborted it; 1655.
     pub fn status(&self, id: u64, db: &str, user: &str) -> Result<&'static str> {
-        Ok(self.find(id, db, user)?.map_or_else(|over| over, |_| "running"))
+        let running = |stream: Arc<Stream>| {
+            if stream.is_expired(self.idle()) { ABORTED } else { "running" }
+        };
+        Ok(self.find(id, db, user)?.map_or_else(|over| over, running))
+    }
+
+    /// Aborts the user's running ones of all databases that may write; those in use go on (`DELETE …/write`).
+    pub fn abort_writing(&self, user: &str) {
+        let own = |entry: &Entry| entry.user == user && entry.writes;
+        self.abort_all(|entry, _| own(entry));
     }
 
     /// The caller's running ones, by number.
@@ -222,26 +248,36 @@ impl Registry {
 
     /// Aborts those that have been idle too long and forgets those that ended long ago.
     pub fn sweep(&self) {
-        let mut entries = self.entries.lock().expect("only moves inside");
-        let mut expired = Vec::new();
-        entries.retain(|id, entry| match &entry.standing {
-            Standing::Over(_, since) => since.elapsed() < self.idle,
-            Standing::Running(stream) => {
-                let mut use_ = stream.use_.lock().expect("only moves inside");
-                if !use_.busy && use_.idle_since.elapsed() >= self.idle {
-                    use_.busy = true;
-                    expired.push((*id, stream.clone()));
-                }
-                true
-            }
+        let idle = self.idle();
+        self.entries.lock().expect("only moves inside").retain(|_, entry| match &entry.standing {
+            Standing::Over(_, since) => since.elapsed() < idle,
+            Standing::Running(_) => true,
         });
-        drop(entries);
-        for (id, stream) in expired {
+        for id in self.abort_all(|_, use_| use_.idle_since.elapsed() >= idle) {
             tracing::info!(transaction = id, "an idle stream transaction was aborted");
+        }
+    }
+
+    /// Aborts what is chosen and not in use; answers the numbers.
+    fn abort_all(&self, is_chosen: impl Fn(&Entry, &Use) -> bool) -> Vec<u64> {
+        let entries = self.entries.lock().expect("only moves inside");
+        let mut chosen = Vec::new();
+        for (id, entry) in entries.iter() {
+            let Standing::Running(stream) = &entry.standing else { continue };
+            let mut use_ = stream.use_.lock().expect("only moves inside");
+            if !use_.busy && is_chosen(entry, &use_) {
+                use_.busy = true;
+                chosen.push((*id, stream.clone()));
+            }
+        }
+        drop(entries);
+        let numbers = chosen.iter().map(|(id, _)| *id).collect();
+        for (id, stream) in chosen {
             let lent = Lent { stream };
             lent.abort();
             self.end(id, ABORTED);
         }
+        numbers
     }
 
     fn find(
@@ -276,6 +312,18 @@ impl Registry {
             entries.remove(&oldest);
         }
     }
+}
+
+impl Stream {
+    /// Whether nobody has used it for longer than it may be idle.
+    fn is_expired(&self, idle: Duration) -> bool {
+        let use_ = self.use_.lock().expect("only moves inside");
+        !use_.busy && use_.idle_since.elapsed() >= idle
+    }
+}
+
+fn aborted(id: u64) -> Error {
+    Error::new(Code::TransactionAborted, format!("transaction {id} was aborted"))
 }
 
 fn finished(id: u64, how: &str) -> Error {

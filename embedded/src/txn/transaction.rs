@@ -13,7 +13,7 @@ use super::overlay::Overlay;
 use super::vectors::Vectors;
 use crate::encode::{Key, Space, local_id_of_value};
 use crate::error::{Code, Error, Result};
-use crate::schema::{Collection, Database, View};
+use crate::schema::{Collection, Database};
 use crate::storage::{Bytes, Snapshot, Store};
 use crate::text::{Hits, Query, Scoring, Views};
 
@@ -72,7 +72,9 @@ pub struct Transaction {
 
 /// What changes while a transaction runs.
 pub(crate) struct State {
-    pub(super) snapshot: Arc<dyn Snapshot>,
+    pub(crate) snapshot: Arc<dyn Snapshot>,
+    /// The moment of vector lists that was noted before the snapshot was taken.
+    pub(super) seen: u64,
     pub(crate) overlay: Overlay,
     locks: Vec<LockKey>,
     held: Held,
@@ -126,7 +128,9 @@ impl Transaction {
                 *known = mode.max(*known);
             }
         }
+        let seen = resources.vectors.cells.moment();
         let state = State {
+            seen,
             snapshot: resources.store.snapshot(),
             overlay: Overlay::default(),
             locks: Vec::new(),
@@ -194,6 +198,7 @@ impl Transaction {
             return Ok(());
         }
         let ceilings = self.resources.clock.put_ceilings(&mut batch);
+        let _changing = self.resources.vectors.cells.changing(&batch);
         self.resources.store.commit(batch, wait_for_sync || state.sync)?;
         self.resources.clock.written(ceilings);
         Ok(())
@@ -244,17 +249,20 @@ impl Transaction {
     /// Looks into a view as it was committed last, whatever this transaction sees or wrote.
     pub(crate) fn search_view(
         &self,
-        view: &View,
+        stores: &[u64],
         query: &Query,
         scorings: &[Scoring],
         collections: Option<BTreeSet<u64>>,
     ) -> Result<Hits> {
-        self.resources.views.search(view, query, scorings, collections)
+        self.resources.views.search(stores, query, scorings, collections)
     }
 
-    /// Has a view take in all that is committed now.
-    pub(crate) fn drain_view(&self, view: &View) -> Result<()> {
-        self.resources.views.drain(&*self.resources.store, view)
+    /// Has the stores of a view take in all that is committed now.
+    pub(crate) fn drain_view(&self, stores: &[u64]) -> Result<()> {
+        let store = &*self.resources.store;
+        stores
+            .iter()
+            .try_for_each(|number| self.resources.views.drain_number(store, *number, &|| false))
     }
 
     /// What the transactions share.
@@ -262,48 +270,38 @@ impl Transaction {
         &self.resources
     }
 
-    /// Locks a key of the store for this transaction, or says that somebody else is writing it (1200).
-    pub(crate) fn lock(
-        &self,
-        state: &mut State,
-        space: Space,
-        key: &[u8],
-        wait_ms: u64,
-    ) -> Result<()> {
+    /// Locks a key of the store for this transaction; false if somebody else is writing it and does not end in time.
+    pub(crate) fn lock(&self, state: &mut State, space: Space, key: &[u8], wait_ms: u64) -> bool {
         let key = (space, key.to_vec());
         match self.resources.locks.take(self.id, &key, Duration::from_millis(wait_ms)) {
             Grant::New => state.locks.push(key),
             Grant::Held => {}
-            Grant::Refused => {
-                return Err(Error::new(
-                    Code::Conflict,
-                    "conflict: timed out waiting for a lock on the key",
-                ));
-            }
+            Grant::Refused => return false,
         }
-        Ok(())
+        true
     }
 
-    /// 1200 if a commit changed one of these keys after the snapshot. `changed` compares the snapshot with the newest
-    /// data. A request of the document API that has written nothing yet moves to the newest data instead.
-    pub(crate) fn check_unchanged(
+    /// Whether no commit changed some keys after the snapshot. `changed` compares the snapshot with the newest data. With
+    /// `may_move` a request of its own that has written nothing yet moves to the newest data instead.
+    pub(crate) fn is_unchanged(
         &self,
         state: &mut State,
         may_move: bool,
         changed: impl Fn(&dyn Snapshot, &dyn Snapshot) -> Result<bool>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         if state.snapshot.is_latest() {
-            return Ok(());
+            return Ok(true);
         }
+        let seen = self.resources.vectors.cells.moment();
         let newest = self.resources.store.snapshot();
         if !changed(&*state.snapshot, &*newest)? {
-            return Ok(());
+            return Ok(true);
         }
         if may_move && self.beginning.one_request && state.overlay.is_empty() {
-            state.snapshot = newest;
-            return Ok(());
+            (state.snapshot, state.seen) = (newest, seen);
+            return Ok(true);
         }
-        Err(Error::new(Code::Conflict, "conflict: write-write conflict"))
+        Ok(false)
     }
 
     /// 32 when the transaction has written more than it may.

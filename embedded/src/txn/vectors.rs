@@ -4,24 +4,27 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
+use super::cells::{Cells, Found};
 use super::transaction::{Resources, State, Transaction};
 use crate::encode::{Key, Space, local_id_of_key, successor};
 use crate::error::{Code, Error, Result};
 use crate::limits::VECTORS_PER_LOOK;
 use crate::schema::{Collection, Index, VectorParams};
-use crate::storage::Snapshot;
+use crate::storage::{Bytes, Snapshot};
 use crate::value::Value;
-use crate::vector::{Model, Near, Stage, Standing, Top, closeness};
+use crate::vector::{Cell, Model, Near, Stage, Standing, Top, closeness};
 
 /// What all transactions know of vector indexes besides what is stored.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Vectors {
+    /// Lists that were read.
+    pub(super) cells: Cells,
     /// Cells by index; those of another training than a snapshot shows are read anew.
     models: Mutex<HashMap<u64, Arc<Model>>>,
     /// Indexes that somebody is training.
     in_training: Mutex<BTreeSet<u64>>,
     /// Why the last training of an index failed.
-    failures: Mutex<HashMap<u64, String>>,
+    failures: Mutex<HashMap<u64, Error>>,
 }
 
 /// The right to train an index; dropping gives it back.
@@ -32,6 +35,16 @@ pub(crate) struct InTraining<'a> {
 }
 
 impl Vectors {
+    /// Nothing is known yet; lists may take so many bytes.
+    pub(crate) fn new(cache_bytes_max: u64) -> Self {
+        Self {
+            cells: Cells::new(cache_bytes_max),
+            models: Mutex::default(),
+            in_training: Mutex::default(),
+            failures: Mutex::default(),
+        }
+    }
+
     /// The right to train an index, if nobody has it.
     pub(crate) fn claim(&self, index: u64) -> Option<InTraining<'_>> {
         let free = self.in_training.lock().expect("only moves inside").insert(index);
@@ -44,7 +57,7 @@ impl Vectors {
     }
 
     /// Notes why a training failed, or that none has.
-    pub(crate) fn set_failure(&self, index: u64, failure: Option<String>) {
+    pub(crate) fn set_failure(&self, index: u64, failure: Option<Error>) {
         let mut failures = self.failures.lock().expect("only moves inside");
         match failure {
             Some(failure) => failures.insert(index, failure),
@@ -53,7 +66,7 @@ impl Vectors {
     }
 
     /// Why the last training of an index failed, if it did.
-    pub(crate) fn failure(&self, index: u64) -> Option<String> {
+    pub(crate) fn failure(&self, index: u64) -> Option<Error> {
         self.failures.lock().expect("only moves inside").get(&index).cloned()
     }
 
@@ -61,6 +74,7 @@ impl Vectors {
     pub(crate) fn keep_only(&self, indexes: &BTreeSet<u64>) {
         self.models.lock().expect("only moves inside").retain(|index, _| indexes.contains(index));
         self.failures.lock().expect("only moves inside").retain(|index, _| indexes.contains(index));
+        self.cells.keep_only(indexes);
     }
 
     /// The cells of an index that has some, as a snapshot shows it.
@@ -69,13 +83,16 @@ impl Vectors {
         snapshot: &dyn Snapshot,
         index: u64,
         params: &VectorParams,
-        generation: u64,
+        standing: Standing,
     ) -> Result<Arc<Model>> {
+        let generation = standing.generation;
         let known = self.models.lock().expect("only moves inside").get(&index).cloned();
         if let Some(known) = known.filter(|known| known.generation == generation) {
             return Ok(known);
         }
-        let mut centroids = Vec::with_capacity((params.lists * params.dimension) as usize);
+        let lists = if standing.lists == 0 { params.lists } else { standing.lists };
+        let wanted = lists as usize * params.dimension as usize;
+        let mut centroids = Vec::with_capacity(wanted);
         let (lower, upper) = range(&Key::VectorCentroids(index));
         for pair in snapshot.scan(Space::Indexes, &lower, &upper, false) {
             let (_, bytes) = pair?;
@@ -85,7 +102,7 @@ impl Vectors {
             }
             centroids.extend(components.iter().map(|bytes| f32::from_le_bytes(*bytes)));
         }
-        if centroids.len() != params.lists as usize * params.dimension as usize {
+        if centroids.len() != wanted {
             return Err(damaged());
         }
         let model = Arc::new(Model::new(generation, params.metric, params.dimension, centroids));
@@ -119,7 +136,59 @@ fn damaged() -> Error {
     Error::new(Code::Internal, "a stored vector index is damaged")
 }
 
+/// 1555 for an index that is not through with its training.
+pub(crate) fn not_ready(index: &Index) -> Error {
+    let text = format!("vector index '{}' is not ready for queries", index.name);
+    Error::new(Code::QueryVectorIndexNotReady, text)
+}
+
+/// What is found so far.
+enum Nearest {
+    Top(Top),
+    All(Vec<Near>),
+}
+
+impl Nearest {
+    fn len(&self) -> usize {
+        match self {
+            Self::Top(top) => top.len(),
+            Self::All(all) => all.len(),
+        }
+    }
+}
+
 impl State {
+    /// Looks at the vectors of one list, own writes among them.
+    fn look_into(
+        &self,
+        index: u64,
+        list: u32,
+        params: &VectorParams,
+        query: &[f32],
+        nearest: &mut Nearest,
+        look: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
+        let (lower, upper) = range(&Key::VectorList(index, list));
+        let mut seen = 0_usize;
+        self.merged(Space::Indexes, &lower, &upper, false, |key, value| {
+            let (stored, rest) = value.as_chunks::<4>();
+            if stored.len() != query.len() || !rest.is_empty() {
+                return Err(damaged());
+            }
+            let closeness = closeness(params.metric, query, stored);
+            let near = Near { closeness, local: local_id_of_key(key)? };
+            match nearest {
+                Nearest::Top(top) => top.offer(near),
+                Nearest::All(all) => all.push(near),
+            }
+            seen += 1;
+            if seen.is_multiple_of(VECTORS_PER_LOOK) {
+                look(nearest.len())?;
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
     /// The list for a new vector: 0 as long as there are no cells. Standing and cells change only while nobody writes
     /// the collection, so the snapshot of a writer is as good as the newest one.
     pub(crate) fn list_for(
@@ -129,11 +198,11 @@ impl State {
         params: &VectorParams,
         vector: &[f32],
     ) -> Result<u32> {
-        let Standing { stage, generation } = standing(&*self.snapshot, index)?;
-        match stage {
+        let standing = standing(&*self.snapshot, index)?;
+        match standing.stage {
             Stage::Untrained => Ok(0),
             Stage::Ingesting | Stage::Ready => {
-                let model = resources.vectors.model(&*self.snapshot, index, params, generation)?;
+                let model = resources.vectors.model(&*self.snapshot, index, params, standing)?;
                 Ok(model.list_of(vector))
             }
         }
@@ -168,45 +237,93 @@ impl Transaction {
             ));
         }
         let state = self.state()?;
-        let Standing { stage, generation } = standing(&*state.snapshot, index.id)?;
-        if stage != Stage::Ready {
-            let text = format!("vector index '{}' is not ready for queries", index.name);
-            return Err(Error::new(Code::QueryVectorIndexNotReady, text));
+        let standing = standing(&*state.snapshot, index.id)?;
+        if standing.stage != Stage::Ready {
+            return Err(not_ready(index));
         }
-        let model = self.resources.vectors.model(&*state.snapshot, index.id, params, generation)?;
-        let mut top = wanted.keep.map(Top::new);
-        let mut all = Vec::new();
-        let mut seen = 0_usize;
+        let model = self.resources.vectors.model(&*state.snapshot, index.id, params, standing)?;
+        let mut nearest = match wanted.keep {
+            Some(keep) => Nearest::Top(Top::new(keep)),
+            None => Nearest::All(Vec::new()),
+        };
         for list in model.lists_near(wanted.query, wanted.probes) {
-            let (lower, upper) = range(&Key::VectorList(index.id, list));
-            state.merged(Space::Indexes, &lower, &upper, false, |key, value| {
-                let (stored, rest) = value.as_chunks::<4>();
-                if stored.len() != wanted.query.len() || !rest.is_empty() {
-                    return Err(damaged());
+            match self.cell(&state, index.id, list, standing.generation, wanted.query.len())? {
+                Some(cell) => {
+                    for first in (0..cell.len()).step_by(VECTORS_PER_LOOK) {
+                        let part = (first, VECTORS_PER_LOOK);
+                        match &mut nearest {
+                            Nearest::Top(top) => {
+                                cell.keep_nearest(params.metric, wanted.query, part, top);
+                            }
+                            Nearest::All(all) => {
+                                cell.all_near(params.metric, wanted.query, part, all);
+                            }
+                        }
+                        look(nearest.len())?;
+                    }
                 }
-                let near = Near {
-                    closeness: closeness(params.metric, wanted.query, stored),
-                    local: local_id_of_key(key)?,
-                };
-                match &mut top {
-                    Some(top) => top.offer(near),
-                    None => all.push(near),
+                None => {
+                    state.look_into(index.id, list, params, wanted.query, &mut nearest, look)?
                 }
-                seen += 1;
-                if seen.is_multiple_of(VECTORS_PER_LOOK) {
-                    look(top.as_ref().map_or(all.len(), Top::len))?;
-                }
-                Ok(ControlFlow::Continue(()))
-            })?;
+            }
         }
-        look(top.as_ref().map_or(all.len(), Top::len))?;
-        Ok(top.map_or(all, Top::into_sorted))
+        look(nearest.len())?;
+        Ok(match nearest {
+            Nearest::Top(top) => top.into_sorted(),
+            Nearest::All(all) => all,
+        })
     }
 
-    /// A document that an index led to.
-    pub(crate) fn by_local(&self, collection: &Collection, local: u64) -> Result<Option<Value>> {
+    /// A list as the transaction's snapshot shows it, out of memory or read into it; None if it has to be read from the store
+    /// vector by vector, because the transaction or somebody else has changed it or because it is too large.
+    fn cell(
+        &self,
+        state: &State,
+        index: u64,
+        list: u32,
+        generation: u64,
+        dimension: usize,
+    ) -> Result<Option<Arc<Cell>>> {
+        let (lower, upper) = range(&Key::VectorList(index, list));
+        if state.overlay.range(Space::Indexes, &lower, &upper).next().is_some() {
+            return Ok(None);
+        }
+        let cells = &self.resources.vectors.cells;
+        let version = match cells.find(index, list, generation, state.seen) {
+            Found::Cell(cell) => return Ok(Some(cell)),
+            Found::Unknown => return Ok(None),
+            Found::Missing(version) => version,
+        };
+        let mut cell = Cell::default();
+        for pair in state.snapshot.scan(Space::Indexes, &lower, &upper, false) {
+            let (key, value) = pair?;
+            if !cell.push(local_id_of_key(&key)?, &value, dimension) {
+                return Err(damaged());
+            }
+            if cell.bytes() > cells.bytes_max() {
+                cells.keep(index, list, version, None);
+                return Ok(None);
+            }
+        }
+        cell.shrink();
+        let cell = Arc::new(cell);
+        cells.keep(index, list, version, Some(cell.clone()));
+        Ok(Some(cell))
+    }
+
+    /// A document that an index led to, whole or with the attributes that are wanted.
+    pub(crate) fn by_local(
+        &self,
+        collection: &Collection,
+        local: u64,
+        wanted: Option<&[String]>,
+    ) -> Result<Option<Value>> {
         let collection = self.readable(collection)?;
         let bytes = self.state()?.document(collection.id, local)?;
-        bytes.map(|bytes| super::read::whole(collection, &bytes)).transpose()
+        let read = |bytes: Bytes| match wanted {
+            Some(wanted) => super::read::part(collection, &bytes, wanted),
+            None => super::read::whole(collection, &bytes),
+        };
+        bytes.map(read).transpose()
     }
 }

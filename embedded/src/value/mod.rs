@@ -14,4 +14,4 @@ pub use cast::leading_integer;
 pub use json::{JSON_DEPTH_MAX, parse, write_json, write_string, write_text};
 pub use number::{double_to_string, parse_number, write_double};
 pub use order::{Ordered, compare, equal};
-pub use value::{Object, Value};
+pub use value::{Name, Object, Value};

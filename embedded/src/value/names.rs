@@ -26,12 +26,17 @@ pub(crate) fn shared(name: &str) -> Arc<str> {
     })
 }
 
-/// FNV-1a (Fowler, Noll, Vo), folded to the table's size; names are short.
+/// Length, beginning and end of a name, mixed by a multiplication (Fibonacci hashing, Knuth): names are short and few.
 fn place_of(name: &str) -> usize {
-    let hash = name
-        .bytes()
-        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    (hash ^ (hash >> 15)) as usize % PLACES
+    let bytes = name.as_bytes();
+    let ends = match (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+        (Some(first), Some(last)) => {
+            u64::from_le_bytes(*first) ^ u64::from_le_bytes(*last).rotate_left(23)
+        }
+        _ => bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+    };
+    let mixed = (ends ^ (bytes.len() as u64) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 40) as usize % PLACES
 }
 
 #[cfg(test)]

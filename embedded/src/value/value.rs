@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::names::shared;
+
 /// Up to here looking for a name from the front beats hashing.
 const SMALL_OBJECT: usize = 16;
 
@@ -34,6 +36,36 @@ pub struct Object {
     entries: Vec<(Arc<str>, Value)>,
 }
 
+/// What can name an attribute; a borrowed text becomes the copy that its thread shares.
+pub trait Name {
+    /// The name as objects keep it.
+    fn into_shared(self) -> Arc<str>;
+}
+
+impl Name for &str {
+    fn into_shared(self) -> Arc<str> {
+        shared(self)
+    }
+}
+
+impl Name for &String {
+    fn into_shared(self) -> Arc<str> {
+        shared(self)
+    }
+}
+
+impl Name for String {
+    fn into_shared(self) -> Arc<str> {
+        shared(&self)
+    }
+}
+
+impl Name for Arc<str> {
+    fn into_shared(self) -> Arc<str> {
+        self
+    }
+}
+
 impl Object {
     /// An empty object.
     pub fn new() -> Self {
@@ -51,8 +83,8 @@ impl Object {
     }
 
     /// Sets an attribute; an existing one keeps its place.
-    pub fn insert(&mut self, name: impl Into<Arc<str>>, value: Value) {
-        let name = name.into();
+    pub fn insert(&mut self, name: impl Name, value: Value) {
+        let name = name.into_shared();
         match self.entries.iter_mut().find(|(n, _)| *n == name) {
             Some((_, slot)) => *slot = value,
             None => self.entries.push((name, value)),
@@ -60,8 +92,8 @@ impl Object {
     }
 
     /// Appends an attribute that the caller knows to be new; used by decoders.
-    pub fn push_new(&mut self, name: impl Into<Arc<str>>, value: Value) {
-        self.entries.push((name.into(), value));
+    pub fn push_new(&mut self, name: impl Name, value: Value) {
+        self.entries.push((name.into_shared(), value));
     }
 
     /// An object of entries in order; of a repeated name the last value counts, at the first place.

@@ -20,8 +20,6 @@ pub(crate) enum Refused {
     NoNumber,
     /// It is too long for f32.
     TooLarge,
-    /// All components are zero, and the metric compares directions.
-    NoDirection,
 }
 
 impl fmt::Display for Refused {
@@ -33,12 +31,11 @@ impl fmt::Display for Refused {
             }
             Self::NoNumber => f.write_str("a component of the vector is no number"),
             Self::TooLarge => f.write_str("the vector is too long for single precision"),
-            Self::NoDirection => f.write_str("a vector of zeros has no direction to compare"),
         }
     }
 }
 
-/// The components of a vector in f32, of length one if the metric compares directions.
+/// The components of a vector in f32, of length one if the metric compares directions (and there is one).
 pub(crate) fn components(
     value: &Value,
     params: &VectorParams,
@@ -57,10 +54,8 @@ pub(crate) fn components(
     if squared > SQUARED_LENGTH_MAX {
         return Err(Refused::TooLarge);
     }
-    if params.metric == Metric::Cosine {
-        if squared == 0.0 {
-            return Err(Refused::NoDirection);
-        }
+    // A vector of zeros has no direction; as with Faiss it stays what it is, and is as far from everything.
+    if params.metric == Metric::Cosine && squared > 0.0 {
         let length = squared.sqrt();
         components.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);
     }
@@ -68,22 +63,42 @@ pub(crate) fn components(
 }
 
 /// The vector of a document that is about to be written: none if a sparse index may do without it, 10 if it is missing,
-/// 17 if it is anything but a vector of the index (null too).
+/// 17 if it is anything but a vector of the index (null too). `key` is for the message.
 pub(crate) fn of_document(
     index: &Index,
     params: &VectorParams,
+    key: &str,
     document: &Object,
 ) -> Result<Option<Vec<f32>>> {
     let Some(value) = at(document, index.fields.first().map_or(&[], Vec::as_slice)) else {
         if index.sparse {
             return Ok(None);
         }
-        let text = format!("vector field not present in document, index: {}", index.name);
-        return Err(Error::new(Code::BadParameter, text));
+        return Err(missing(key));
     };
-    let refused =
-        |why: Refused| Error::new(Code::TypeError, format!("{why}, index: {}", index.name));
-    components(value, params).map(Some).map_err(refused)
+    components(value, params).map(Some).map_err(|why| {
+        let text = match why {
+            Refused::NoList => format!("array expected for vector attribute for document {key}"),
+            Refused::Length { given, wanted } => format!(
+                "provided vector is not of matching dimension for document {key}, index dimension: {wanted}, document dimension: {given}"
+            ),
+            Refused::NoNumber => {
+                format!("vector contains data not representable as double for document {key}")
+            }
+            Refused::TooLarge => format!("{why}, document {key}"),
+        };
+        Error::new(Code::TypeError, text)
+    })
+}
+
+/// 10: a document that should have a vector and has none.
+pub(crate) fn missing(key: &str) -> Error {
+    Error::new(Code::BadParameter, format!("vector field not present in document {key}"))
+}
+
+/// The key of a document that has it among its attributes.
+pub(crate) fn key_of(document: &Object) -> &str {
+    document.get("_key").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The value of a path, if each part of it is there; null is a value.
@@ -113,8 +128,8 @@ mod tests {
             ("[3e30,4e30]", "TooLarge TooLarge"),
             ("[1e300,0]", "TooLarge TooLarge"),
             ("[1e-30,0]", "[1.0, 0.0] [1e-30, 0.0]"),
-            ("[1e-300,0]", "NoDirection [0.0, 0.0]"),
-            ("[0,0]", "NoDirection [0.0, 0.0]"),
+            ("[1e-300,0]", "[0.0, 0.0] [0.0, 0.0]"),
+            ("[0,0]", "[0.0, 0.0] [0.0, 0.0]"),
             ("[1]", "Length { given: 1, wanted: 2 } Length { given: 1, wanted: 2 }"),
             ("[1,2,3]", "Length { given: 3, wanted: 2 } Length { given: 3, wanted: 2 }"),
             (r#"[1,"2"]"#, "NoNumber NoNumber"),

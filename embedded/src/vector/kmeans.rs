@@ -1,6 +1,7 @@
 //! K-means with a seed: the same sample and the same seed always give the same cells.
 
-use super::distance::closeness;
+use super::distance::with_vectors;
+use super::model::nearest;
 use crate::schema::{Metric, VectorParams};
 
 /// Part by which the two halves of a split cell differ (Faiss: 1/1024).
@@ -32,11 +33,12 @@ impl Chance {
     }
 }
 
-/// Centroids for a sample of at least as many vectors as there are lists; `sample` holds whole vectors one behind the
+/// `lists` centroids for a sample of at least as many vectors; `sample` holds whole vectors one behind the
 /// other. None if `stopped` came first. Cells of the metrics that compare directions have centroids of length one.
 pub(crate) fn train(
     sample: &[f32],
     params: &VectorParams,
+    lists: u32,
     seed: u64,
     stopped: &dyn Fn() -> bool,
 ) -> Option<Vec<f32>> {
@@ -44,7 +46,7 @@ pub(crate) fn train(
     let mut cells = Cells {
         metric: params.metric,
         dimension,
-        centroids: beginnings(sample, dimension, params.lists as usize, &mut Chance::new(seed)),
+        centroids: beginnings(sample, dimension, lists as usize, &mut Chance::new(seed)),
     };
     cells.normalise();
     let mut places = vec![usize::MAX; sample.len() / dimension];
@@ -91,14 +93,11 @@ impl Cells {
             if at.is_multiple_of(VECTORS_PER_LOOK) && stopped() {
                 return None;
             }
-            let mut best = (f32::NEG_INFINITY, 0);
-            for (cell, centroid) in self.centroids.chunks_exact(self.dimension).enumerate() {
-                let near = closeness(self.metric, vector, centroid);
-                if near > best.0 {
-                    best = (near, cell);
-                }
-            }
-            changed |= std::mem::replace(place, best.1) != best.1;
+            let best = with_vectors(
+                #[inline(always)]
+                || nearest(self.metric, vector, &self.centroids, self.dimension),
+            );
+            changed |= std::mem::replace(place, best) != best;
         }
         Some(changed)
     }
@@ -182,8 +181,8 @@ mod tests {
         for metric in [Metric::L2, Metric::Cosine, Metric::InnerProduct] {
             // Not each beginning leads to four corners; several seeds have to.
             let found = (0..8).filter(|seed| {
-                let made = train(&sample, &params(metric, 4), *seed, &|| false).unwrap();
-                assert_eq!(made, train(&sample, &params(metric, 4), *seed, &|| false).unwrap());
+                let made = train(&sample, &params(metric, 4), 4, *seed, &|| false).unwrap();
+                assert_eq!(made, train(&sample, &params(metric, 4), 4, *seed, &|| false).unwrap());
                 let mut signs: Vec<_> =
                     made.chunks_exact(2).map(|c| (c[0] > 0.0, c[1] > 0.0)).collect();
                 signs.sort_unstable();
@@ -197,9 +196,9 @@ mod tests {
     #[test]
     fn equal_vectors_still_make_all_cells_and_a_stop_ends_it() {
         let same = [1.0, 2.0].repeat(9);
-        let made = train(&same, &params(Metric::L2, 3), 1, &|| false).unwrap();
+        let made = train(&same, &params(Metric::L2, 3), 3, 1, &|| false).unwrap();
         assert_eq!(made.len(), 6);
         assert!(made.iter().all(|x| x.is_finite()));
-        assert!(train(&corners(5), &params(Metric::L2, 3), 1, &|| true).is_none());
+        assert!(train(&corners(5), &params(Metric::L2, 3), 3, 1, &|| true).is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! The cells of a trained index: where a vector belongs, and which cells are near a query.
 
-use super::distance::closeness;
+use super::distance::{closeness, with_vectors};
 use crate::schema::Metric;
 
 /// Centroids of one training. Lists are numbered from 1; 0 is the list of what came before the training.
@@ -28,25 +28,45 @@ impl Model {
 
     /// The list a vector belongs to; of equally near ones the first.
     pub(crate) fn list_of(&self, vector: &[f32]) -> u32 {
-        let mut best = (f32::NEG_INFINITY, 0);
-        for (at, centroid) in self.centroids.chunks_exact(self.dimension).enumerate() {
-            let near = closeness(self.metric, vector, centroid);
-            if near > best.0 {
-                best = (near, at);
-            }
-        }
-        best.1 as u32 + 1
+        with_vectors(
+            #[inline(always)]
+            || nearest(self.metric, vector, &self.centroids, self.dimension),
+        ) as u32
+            + 1
     }
 
     /// The `count` lists nearest to a query (all of them if there are fewer), the nearest first.
     pub(crate) fn lists_near(&self, query: &[f32], count: usize) -> Vec<u32> {
-        let centroids = self.centroids.chunks_exact(self.dimension);
-        let mut lists: Vec<(f32, u32)> = centroids
-            .zip(1..)
-            .map(|(centroid, list)| (closeness(self.metric, query, centroid), list))
-            .collect();
-        lists.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        lists.truncate(count);
+        let mut lists: Vec<(f32, u32)> = with_vectors(
+            #[inline(always)]
+            || {
+                let centroids = self.centroids.chunks_exact(self.dimension);
+                let near = centroids.map(
+                    #[inline(always)]
+                    |centroid| closeness(self.metric, query, centroid),
+                );
+                near.zip(1..).collect()
+            },
+        );
+        let order = |a: &(f32, u32), b: &(f32, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+        if count < lists.len() {
+            lists.select_nth_unstable_by(count, order);
+            lists.truncate(count);
+        }
+        lists.sort_unstable_by(order);
         lists.into_iter().map(|(_, list)| list).collect()
     }
+}
+
+/// Which of several vectors, one behind the other, is the nearest; of equally near ones the first.
+#[inline(always)]
+pub(super) fn nearest(metric: Metric, vector: &[f32], all: &[f32], dimension: usize) -> usize {
+    let mut best = (f32::NEG_INFINITY, 0);
+    for (at, one) in all.chunks_exact(dimension).enumerate() {
+        let near = closeness(metric, vector, one);
+        if near > best.0 {
+            best = (near, at);
+        }
+    }
+    best.1
 }

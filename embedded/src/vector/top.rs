@@ -46,6 +46,7 @@ impl Top {
     }
 
     /// Looks at one more.
+    #[inline(always)]
     pub(crate) fn offer(&mut self, near: Near) {
         if self.kept.len() < self.keep {
             self.kept.push(std::cmp::Reverse(near));

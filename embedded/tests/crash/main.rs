@@ -14,8 +14,10 @@ mod random;
 mod trace;
 mod workload;
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use disk::{Disk, Loss};
 use random::Random;
@@ -23,10 +25,15 @@ use workload::Load;
 
 /// Moments at which the power fails, per trace and kind of loss; `CRASH_CUTS` asks for more.
 const CUTS: usize = 60;
+/// Rounds of kills; `CRASH_ROUNDS` asks for more.
 const KILLS: usize = 15;
 
+fn asked(name: &str, otherwise: usize) -> usize {
+    std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(otherwise)
+}
+
 fn cuts() -> usize {
-    std::env::var("CRASH_CUTS").ok().and_then(|cuts| cuts.parse().ok()).unwrap_or(CUTS)
+    asked("CRASH_CUTS", CUTS)
 }
 
 fn main() {
@@ -67,16 +74,31 @@ fn kills() {
     let home = tempfile::tempdir().unwrap();
     let directory = home.path().join("engine");
     let mut random = Random::new(7);
-    for round in 0..KILLS {
+    let mut answered = 0;
+    let rounds = asked("CRASH_ROUNDS", KILLS);
+    for round in 0..rounds {
         let mut running = child(&directory, Load::SMALL, true, None).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(20 + random.below(250)));
+        let mut said = BufReader::new(running.stdout.take().unwrap());
+        let mut text = String::new();
+        if round % 2 == 0 {
+            // Also while it opens.
+            std::thread::sleep(Duration::from_millis(20 + random.below(250)));
+        } else {
+            // In the midst of the writing, and often enough after the engine was closed and opened again.
+            let acks = 1 + random.below(Load::SMALL.commits() as u64);
+            while text.lines().count() as u64 <= acks && said.read_line(&mut text).unwrap() > 0 {}
+            std::thread::sleep(Duration::from_millis(random.below(5)));
+        }
         running.kill().unwrap();
-        let output = running.wait_with_output().unwrap();
-        let acks = workload::Acks::read(&String::from_utf8_lossy(&output.stdout));
+        said.read_to_string(&mut text).unwrap();
+        running.wait().unwrap();
+        let acks = workload::Acks::read(&text);
         let found = workload::check(&directory, Load::SMALL, &acks)
             .unwrap_or_else(|error| panic!("kill {round}: {error}"));
         println!("kill {round}: answered {acks}, found {found}");
+        answered += acks.lines();
     }
+    println!("{rounds} kills survived, {answered} synced commits were answered and found");
 }
 
 /// Runs the child to its end and reads what it did to its files.

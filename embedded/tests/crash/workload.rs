@@ -60,6 +60,7 @@ fn options(sync: bool) -> Options {
 pub(crate) struct Acks {
     ready: bool,
     commits: BTreeMap<i64, i64>,
+    lines: u64,
 }
 
 impl Acks {
@@ -74,11 +75,17 @@ impl Acks {
                         continue;
                     };
                     acks.commits.insert(writer, commit);
+                    acks.lines += 1;
                 }
                 _ => {}
             }
         }
         acks
+    }
+
+    /// How many commits were answered in all.
+    pub(crate) fn lines(&self) -> u64 {
+        self.lines
     }
 }
 
@@ -212,6 +219,7 @@ fn collection(name: &str, kind: CollectionKind) -> Collection {
         validation: None,
         computed_values: Value::Null,
         cache_enabled: false,
+        sharding: None,
         indexes: vec![],
     }
 }

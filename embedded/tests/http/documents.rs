@@ -162,8 +162,8 @@ fn lists_fail_element_by_element() {
     assert_eq!(removed.headers["x-arango-error-codes"], r#"{"1200":1}"#);
     root.script(
         r#"
-        PUT /_api/document/c {"_key":"x"} -> 400/10
-        DELETE /_api/document/c {"_key":"x"} -> 400/10
+        PUT /_api/document/c {"_key":"x"} -> 400/1227
+        DELETE /_api/document/c {"_key":"x"} -> 400/400
         POST /_api/document/none [{}] -> 404/1203
         "#,
     );

@@ -1,13 +1,16 @@
 //! The HTTP front over a real socket: statuses and error numbers as the facts about ArangoDB 3.12 state them.
 
+mod cluster;
 mod collections;
 mod documents;
 mod graphs;
 mod permissions;
 mod queries;
 mod read_only;
+mod services;
 mod transactions;
 mod transport;
 mod vectors;
 mod views;
+#[allow(dead_code, reason = "the scenarios use more of it")]
 mod wire;

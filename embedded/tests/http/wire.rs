@@ -21,6 +21,7 @@ pub(crate) const SECRET: &[u8] = b"a server secret";
 /// A running engine with a read-write and a read-only socket.
 pub(crate) struct Server {
     pub(crate) engine: Arc<Engine>,
+    options: Options,
     directory: tempfile::TempDir,
     stops: Vec<oneshot::Sender<()>>,
     threads: Vec<JoinHandle<()>>,
@@ -33,17 +34,37 @@ impl Server {
 
     pub(crate) fn start_with(options: Options) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let engine = Engine::open(&directory.path().join("data"), options).expect("an engine");
+        let engine = open(&directory, &options);
+        let mut server =
+            Self { engine, options, directory, stops: Vec::new(), threads: Vec::new() };
+        server.listen();
+        server
+    }
+
+    /// Ends the server and starts it on the same data; connections end.
+    pub(crate) fn restart(&mut self) {
+        self.stop();
+        let place = Arc::downgrade(&self.engine);
+        // The engine of before has to close its directory before the next one opens it.
+        let nowhere = tempfile::tempdir().expect("a directory");
+        self.engine = open(&nowhere, &self.options);
+        assert!(place.upgrade().is_none(), "nobody holds the engine of before");
+        self.engine = open(&self.directory, &self.options);
+        self.listen();
+    }
+
+    fn listen(&mut self) {
         let settings =
             AuthSettings { root_password: ROOT_PASSWORD.into(), jwt_secret: Some(SECRET.to_vec()) };
-        let auth = Auth::open(&engine, settings).expect("users");
-        let mut server = Self { engine, directory, stops: Vec::new(), threads: Vec::new() };
+        let auth = Auth::open(&self.engine, settings).expect("users");
         for (name, mode) in [("rw", Mode::ReadWrite), ("ro", Mode::ReadOnly)] {
-            let listener = UnixListener::bind(server.path(name)).expect("a socket");
-            let (engine, auth) = (Arc::clone(&server.engine), auth.clone());
+            // The socket file of a server before this one.
+            let _ = std::fs::remove_file(self.path(name));
+            let listener = UnixListener::bind(self.path(name)).expect("a socket");
+            let (engine, auth) = (Arc::clone(&self.engine), auth.clone());
             let (stop, stopped) = oneshot::channel::<()>();
-            server.stops.push(stop);
-            server.threads.push(std::thread::spawn(move || {
+            self.stops.push(stop);
+            self.threads.push(std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 let shutdown = async {
                     let _ = stopped.await;
@@ -54,7 +75,13 @@ impl Server {
                     .expect("serves to its end");
             }));
         }
-        server
+    }
+
+    fn stop(&mut self) {
+        self.stops.clear();
+        for thread in self.threads.drain(..) {
+            thread.join().expect("the server ends well");
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -79,12 +106,13 @@ impl Server {
     }
 }
 
+fn open(directory: &tempfile::TempDir, options: &Options) -> Arc<Engine> {
+    Engine::open(&directory.path().join("data"), options.clone()).expect("an engine")
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
-        self.stops.clear();
-        for thread in self.threads.drain(..) {
-            thread.join().expect("the server ends well");
-        }
+        self.stop();
     }
 }
 
@@ -144,6 +172,11 @@ impl Client {
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.insert(name.to_owned(), value.to_owned());
         self
+    }
+
+    /// The same connection without credentials and other headers.
+    pub(crate) fn forget_headers(&mut self) {
+        self.headers.clear();
     }
 
     /// The raw connection.

@@ -1,6 +1,6 @@
 //! Service levels under an open loop: calls arrive at a fixed rate whether or not the ones before are answered, while writers run.
 
-mod corpus;
+pub(crate) mod corpus;
 mod open_loop;
 mod report;
 mod run;

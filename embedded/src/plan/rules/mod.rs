@@ -19,6 +19,17 @@ pub(super) fn improve(
 ) -> Result<()> {
     if allowed("use-vector-index") && use_vector_index::apply(pipeline, plan)? {
         applied(plan, "use-vector-index");
+        let filtered = |node: &Node| match node {
+            Node::EnumerateNearVector(near) => Some(!near.filters.is_empty()),
+            _ => None,
+        };
+        let near: Vec<bool> = pipeline.nodes.iter().filter_map(filtered).collect();
+        if near.contains(&true) && plan.release.vector_stored_values() {
+            applied(plan, "push-filter-into-enumerate-near");
+        }
+        if near.contains(&false) && plan.release.vector_projections() {
+            applied(plan, "materialize-for-enumerate-near");
+        }
     }
     if allowed("move-filters-up") && move_filters_up::apply(pipeline, plan) {
         applied(plan, "move-filters-up");
@@ -40,6 +51,7 @@ pub(super) fn improve(
 /// What can only be said of the whole plan.
 pub(super) fn finish(plan: &mut Plan) -> Result<()> {
     plan.rules.sort_unstable();
+    use_vector_index::leave_out(plan);
     use_vector_index::check_none_left(plan)
 }
 

@@ -9,6 +9,7 @@ use crate::plan::compile::CURRENT;
 use crate::plan::near::not_applied;
 use crate::plan::node::{Hint, NearVector, Node, Pipeline, Plan};
 use crate::schema::{Index, IndexKind, Metric, VectorParams};
+use crate::value::Value;
 
 /// Replaces loops; whether it did.
 pub(super) fn apply(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<bool> {
@@ -18,6 +19,58 @@ pub(super) fn apply(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<bool> {
         changed = true;
     }
     Ok(changed)
+}
+
+/// Has searches read only those attributes of their documents that the query looks at. Nothing but plain nodes may come behind:
+/// whatever keeps, groups or writes rows gets whole documents.
+pub(super) fn leave_out(plan: &mut Plan) {
+    let pipelines = [&mut plan.root].into_iter().chain(&mut plan.subqueries);
+    for pipeline in pipelines {
+        for at in 0..pipeline.nodes.len() {
+            let (before, behind) = pipeline.nodes.split_at_mut(at + 1);
+            let Some(Node::EnumerateNearVector(near)) = before.last_mut() else { continue };
+            near.attributes = attributes(near, behind);
+        }
+    }
+}
+
+fn attributes(near: &NearVector, behind: &[Node]) -> Option<Vec<String>> {
+    let mut found: Option<Vec<String>> = Some(Vec::new());
+    let mut look = |expression: &Expr| {
+        let mut below = 0;
+        expression.walk(&mut |e| {
+            if below > 0 {
+                below -= 1;
+            } else if let Some(path) = path_of(e, near.out) {
+                below = path.len();
+                let name = path[0].to_owned();
+                if let Some(found) = found.as_mut().filter(|found| !found.contains(&name)) {
+                    found.push(name);
+                }
+            } else if matches!(e, Expr::Subquery(_))
+                || matches!(e, Expr::Register(register) if *register == near.out)
+            {
+                found = None;
+            }
+        });
+    };
+    near.filters.iter().for_each(&mut look);
+    for node in behind {
+        let plain = matches!(
+            node,
+            Node::Filter(_)
+                | Node::Calculation { .. }
+                | Node::Sort(_)
+                | Node::Limit { .. }
+                | Node::Return { .. }
+                | Node::EnumerateNearVector(_)
+        );
+        if !plain {
+            return None;
+        }
+        node.expressions().into_iter().for_each(&mut look);
+    }
+    found
 }
 
 /// 1554 for a call that no loop took over.
@@ -90,8 +143,9 @@ fn replace(
     };
     let limit = (offset.clone(), count.clone());
     let found = found(nodes, sort_at, call_at, out)?;
-    let (index, params) = usable(plan, collection, &found, &hint)?;
     let filters = filters(&nodes[loop_at..sort_at], out, plan)?;
+    let (index, params) = usable(plan, collection, &found, &hint, &(out, &filters))?;
+    let covered = !filters.is_empty() && covers(&index, out, &filters);
     let similarity = match call_at.map(|at| &nodes[at]) {
         Some(Node::Calculation { out, .. }) => *out,
         _ => {
@@ -111,6 +165,8 @@ fn replace(
         vector: found.vector,
         options: found.options,
         filters,
+        covered,
+        attributes: None,
         limit,
     };
     let mut replacement = first;
@@ -160,31 +216,59 @@ fn found(nodes: &[Node], sort_at: usize, call_at: Option<usize>, out: Register) 
     })
 }
 
-/// The index for the metric and the attribute; 1554 if there is none, 1577 if a forced hint names another one.
+/// The index for the metric and the attribute, one whose stored values cover the conditions before others; 1554 if there is
+/// none, 1577 if a forced hint names another one.
 fn usable(
     plan: &Plan,
     collection: usize,
     found: &Found,
     hint: &Hint,
+    (out, filters): &(Register, &Vec<Expr>),
 ) -> Result<(Arc<Index>, VectorParams)> {
     let path: Vec<&str> = found.path.iter().map(String::as_str).collect();
-    let fits = |index: &Arc<Index>| match index.kind {
+    let fits = |index: &Arc<Index>| match &index.kind {
         IndexKind::Vector(params) if params.metric == found.metric && !hint.disable => {
-            is_field(&path, index.fields.first()?).then(|| (Arc::clone(index), params))
+            is_field(&path, index.fields.first()?).then(|| (Arc::clone(index), params.clone()))
         }
         _ => None,
     };
     let all: Vec<_> =
         plan.collections[collection].collection.indexes.iter().filter_map(fits).collect();
-    let hinted = all.iter().find(|(index, _)| hint.names.contains(&index.name));
-    if hint.force && hinted.is_none() {
+    let heard = plan.release.vector_hints();
+    let hinted = all.iter().find(|(index, _)| heard && hint.names.contains(&index.name));
+    if heard && hint.force && hinted.is_none() {
         let message = format!("could not use index hint to serve query; {:?}", hint.names);
         return Err(Error::new(Code::QueryForcedIndexHintUnusable, message));
     }
-    hinted.or(all.first()).cloned().ok_or_else(|| {
+    let prefers = plan.release.untrained_vectors() && !filters.is_empty();
+    let covering = all.iter().find(|(index, _)| prefers && covers(index, *out, filters));
+    hinted.or(covering).or(all.first()).cloned().ok_or_else(|| {
         let (metric, path) = (found.metric.name(), path.join("."));
         not_applied(&format!("there is no vector index with metric {metric} on '{path}'"))
     })
+}
+
+/// Whether all that the conditions ask of the document is among the stored values of an index.
+fn covers(index: &Index, out: Register, filters: &[Expr]) -> bool {
+    let stored = index.definition.attribute("storedValues");
+    let stored: Vec<&str> =
+        stored.as_array().unwrap_or_default().iter().filter_map(Value::as_str).collect();
+    let mut covered = !stored.is_empty();
+    for filter in filters {
+        // Each path is visited from its end; what it stands on comes next and is no path of its own.
+        let mut below = 0;
+        filter.walk(&mut |e| {
+            if below > 0 {
+                below -= 1;
+            } else if let Some(path) = path_of(e, out) {
+                below = path.len();
+                covered &= stored.contains(&path.join(".").as_str());
+            } else if matches!(e, Expr::Register(register) if *register == out) {
+                covered = false;
+            }
+        });
+    }
+    covered
 }
 
 /// The conditions of the loop; 1554 for one that needs more than the document.

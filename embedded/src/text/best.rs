@@ -1,0 +1,365 @@
+//! The best documents of a disjunction of terms, without a look at those that cannot be among them (MaxScore by Turtle and Flood
+//! 1995, in windows of documents and with a bound for each block of postings, after Ding and Suel 2011).
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use tantivy::columnar::Column;
+use tantivy::postings::BlockSegmentPostings;
+use tantivy::{DocId, TERMINATED};
+
+use super::matcher::Matcher;
+use super::score::Weight;
+
+/// Documents of a window, over which scores are added up.
+const WINDOW: usize = 4096;
+/// What a bound is raised by, so that no rounding puts a score above it.
+const SLACK: f32 = 1.000_1;
+/// Times that bounds may have grown with the mean length before they are made anew.
+const GROWTH_MAX: f32 = 1.05;
+/// The length that stands for itself and all longer ones.
+const LENGTH_LONG: u16 = u16::MAX;
+
+/// Lengths of one field of a segment by document, in little memory.
+#[derive(Debug)]
+pub(super) struct FieldLengths {
+    short: Vec<u16>,
+    column: Option<Column<i64>>,
+}
+
+impl FieldLengths {
+    /// Reads all of them.
+    pub(super) fn read(column: Option<Column<i64>>, documents: DocId) -> Self {
+        let mut short = vec![0; documents as usize];
+        if let Some(column) = &column {
+            for (doc, short) in (0..).zip(&mut short) {
+                let length = column.first(doc).unwrap_or(0);
+                *short = u16::try_from(length.max(0)).unwrap_or(LENGTH_LONG);
+            }
+        }
+        Self { short, column }
+    }
+
+    /// Bytes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.short.len() * size_of::<u16>()
+    }
+
+    /// The length of a document's field, 0 without one.
+    fn of(&self, doc: DocId) -> f32 {
+        match self.short.get(doc as usize) {
+            Some(&LENGTH_LONG) | None => {
+                let length = self.column.as_ref().and_then(|column| column.first(doc));
+                length.map_or(0.0, |length| length as f32)
+            }
+            Some(short) => f32::from(*short),
+        }
+    }
+}
+
+/// What the postings of a term can add to a score at most, by block, for a weight of 1.
+#[derive(Debug)]
+pub(super) struct Bounds {
+    unit: Weight,
+    /// Last document and highest score of each block.
+    blocks: Vec<(DocId, f32)>,
+}
+
+impl Bounds {
+    /// Looks at all postings of a term.
+    pub(super) fn read(
+        weight: &Weight,
+        mut postings: BlockSegmentPostings,
+        lengths: Option<&FieldLengths>,
+    ) -> Self {
+        let unit = weight.unit();
+        let mut blocks = Vec::with_capacity(postings.doc_freq() as usize / 128 + 1);
+        while let Some(last) = postings.docs().last() {
+            let scores = postings.docs().iter().zip(postings.freqs()).map(|(doc, frequency)| {
+                unit.score(*frequency as f32, lengths.map_or(0.0, |lengths| lengths.of(*doc)))
+            });
+            blocks.push((*last, scores.fold(0.0, f32::max)));
+            postings.advance();
+        }
+        Self { unit, blocks }
+    }
+
+    /// What to multiply them by for a weight now; none if they do not fit it.
+    pub(super) fn factor(&self, weight: &Weight) -> Option<f32> {
+        let growth = self.unit.growth(&weight.unit())?;
+        (growth <= GROWTH_MAX).then_some(growth * weight.scale() * SLACK)
+    }
+
+    /// Bytes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.blocks.len() * size_of::<(DocId, f32)>()
+    }
+}
+
+/// A document and its score; of two with one score the earlier is the better.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Scored {
+    pub(super) score: f32,
+    pub(super) segment: u32,
+    pub(super) doc: DocId,
+}
+
+impl Eq for Scored {}
+
+impl Ord for Scored {
+    /// The worse is the greater, so that a heap gives it away first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let earlier = (self.segment, self.doc).cmp(&(other.segment, other.doc));
+        other.score.total_cmp(&self.score).then(earlier)
+    }
+}
+
+impl PartialOrd for Scored {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The best so far, over the segments in their order.
+pub(super) struct Heap {
+    kept: BinaryHeap<Scored>,
+    most: usize,
+}
+
+impl Heap {
+    /// Keeps so many.
+    pub(super) fn new(most: usize) -> Self {
+        Self { kept: BinaryHeap::new(), most: most.max(1) }
+    }
+
+    /// What a document that comes now has to exceed.
+    fn threshold(&self) -> f32 {
+        match self.kept.peek() {
+            Some(worst) if self.kept.len() == self.most => worst.score,
+            _ => f32::NEG_INFINITY,
+        }
+    }
+
+    /// Takes a document that comes after all that were offered before it.
+    pub(super) fn offer(&mut self, scored: Scored) {
+        if scored.score > self.threshold() {
+            if self.kept.len() == self.most {
+                self.kept.pop();
+            }
+            self.kept.push(scored);
+        }
+    }
+
+    /// Whether it holds as many as it may, so that there may be others.
+    pub(super) fn is_full(&self) -> bool {
+        self.kept.len() == self.most
+    }
+
+    /// All of them, in no order.
+    pub(super) fn into_all(self) -> Vec<Scored> {
+        self.kept.into_vec()
+    }
+}
+
+/// A term of the disjunction in one segment.
+pub(super) struct TermPostings {
+    weight: Weight,
+    bounds: Arc<Bounds>,
+    factor: f32,
+    /// Walks window by window; the number of its block.
+    scan: BlockSegmentPostings,
+    block: usize,
+    /// Looks at single documents, in rising order.
+    probe: BlockSegmentPostings,
+}
+
+impl TermPostings {
+    /// Two cursors at the first posting; none if the bounds do not fit the weight.
+    pub(super) fn new(
+        weight: Weight,
+        bounds: Arc<Bounds>,
+        scan: BlockSegmentPostings,
+        probe: BlockSegmentPostings,
+    ) -> Option<Self> {
+        let factor = bounds.factor(&weight)?;
+        Some(Self { weight, bounds, factor, scan, block: 0, probe })
+    }
+
+    /// Documents with the term.
+    pub(super) fn count(&self) -> u32 {
+        self.scan.doc_freq()
+    }
+
+    /// What the documents of a window can get of this term at most; the walk goes on at its first block.
+    fn bound(&mut self, start: DocId, end: DocId) -> f32 {
+        let blocks = &self.bounds.blocks;
+        while blocks.get(self.block).is_some_and(|(last, _)| *last < start) {
+            self.block += 1;
+        }
+        let mut bound = 0.0_f32;
+        for (last, score) in &blocks[self.block..] {
+            bound = bound.max(*score);
+            if *last >= end - 1 {
+                break;
+            }
+        }
+        bound * self.factor
+    }
+
+    /// Adds this term's scores of a window's documents, but for blocks that with `others` do not exceed the threshold.
+    fn add(&mut self, window: &mut Window, lengths: &FieldLengths, others: f32, threshold: f32) {
+        let wants_length = self.weight.wants_length();
+        let mut from = window.start;
+        let mut block = self.block;
+        while let Some((last, score)) = self.bounds.blocks.get(block)
+            && from < window.end
+        {
+            if score * self.factor + others > threshold {
+                let at = self.scan.seek(from);
+                let (docs, frequencies) = (self.scan.docs(), self.scan.freqs());
+                for (doc, frequency) in docs.iter().zip(frequencies).skip(at) {
+                    if *doc >= window.end {
+                        break;
+                    }
+                    let length = if wants_length { lengths.of(*doc) } else { 0.0 };
+                    window.add(*doc, self.weight.score(*frequency as f32, length));
+                }
+            }
+            from = *last + 1;
+            block += 1;
+        }
+    }
+
+    /// The term's score of a document, which is not before the last one that was asked for.
+    fn score(&mut self, doc: DocId, length: f32) -> f32 {
+        let at = self.probe.seek(doc);
+        if at < self.probe.block_len() && self.probe.doc(at) == doc {
+            self.weight.score(self.probe.freq(at) as f32, length)
+        } else {
+            0.0
+        }
+    }
+}
+
+/// Sums of a window's documents.
+struct Window {
+    start: DocId,
+    end: DocId,
+    sums: Vec<f32>,
+    touched: Vec<u64>,
+}
+
+impl Window {
+    fn new() -> Self {
+        Self { start: 0, end: 0, sums: vec![0.0; WINDOW], touched: vec![0; WINDOW / 64] }
+    }
+
+    fn add(&mut self, doc: DocId, score: f32) {
+        let at = (doc - self.start) as usize;
+        self.sums[at] += score;
+        self.touched[at / 64] |= 1 << (at % 64);
+    }
+}
+
+/// One segment's part of the search.
+pub(super) struct Search<'a> {
+    pub(super) segment: u32,
+    pub(super) documents: DocId,
+    pub(super) lengths: &'a FieldLengths,
+    pub(super) terms: Vec<TermPostings>,
+    /// What a document has to fulfil besides.
+    pub(super) filter: Option<Box<dyn Matcher>>,
+}
+
+impl Search<'_> {
+    /// Offers all documents that may be among the best; `wanted` says whether one counts, `look` is asked now and then whether to go on.
+    pub(super) fn run<E>(
+        mut self,
+        heap: &mut Heap,
+        wanted: impl Fn(DocId) -> bool,
+        look: &mut dyn FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut window = Window::new();
+        let mut order: Vec<(f32, usize)> = Vec::with_capacity(self.terms.len());
+        while window.end < self.documents {
+            window.start = window.end;
+            window.end = window.start.saturating_add(WINDOW as DocId).min(self.documents);
+            look()?;
+            order.clear();
+            let bounds = self.terms.iter_mut().map(|term| term.bound(window.start, window.end));
+            order.extend(bounds.zip(0..));
+            order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+            // The first ones of them cannot lift a document above the threshold, all together.
+            let threshold = heap.threshold();
+            let mut sum = 0.0;
+            let optional = order.iter().take_while(|(bound, _)| {
+                sum += bound;
+                sum * SLACK <= threshold
+            });
+            let optional = optional.count();
+            let all: f32 = order.iter().map(|(bound, _)| bound).sum();
+            for (bound, term) in &order[optional..] {
+                let others = (all - bound) * SLACK;
+                self.terms[*term].add(&mut window, self.lengths, others, threshold);
+            }
+            self.settle(&mut window, &order[..optional], heap, &wanted);
+        }
+        Ok(())
+    }
+
+    /// Scores what a window found in full, as far as it can matter, and empties it.
+    fn settle(
+        &mut self,
+        window: &mut Window,
+        optional: &[(f32, usize)],
+        heap: &mut Heap,
+        wanted: &impl Fn(DocId) -> bool,
+    ) {
+        let rest: f32 = optional.iter().map(|(bound, _)| bound).sum();
+        for word in 0..WINDOW / 64 {
+            let mut bits = std::mem::take(&mut window.touched[word]);
+            while bits != 0 {
+                let at = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let sum = std::mem::take(&mut window.sums[at]);
+                let doc = window.start + at as DocId;
+                if (sum + rest) * SLACK > heap.threshold() {
+                    self.consider(doc, sum, rest, optional, heap, wanted);
+                }
+            }
+        }
+    }
+
+    fn consider(
+        &mut self,
+        doc: DocId,
+        mut sum: f32,
+        mut rest: f32,
+        optional: &[(f32, usize)],
+        heap: &mut Heap,
+        wanted: &impl Fn(DocId) -> bool,
+    ) {
+        let length = self.lengths.of(doc);
+        for (bound, term) in optional.iter().rev() {
+            rest -= bound;
+            sum += self.terms[*term].score(doc, length);
+            if (sum + rest.max(0.0)) * SLACK <= heap.threshold() {
+                return;
+            }
+        }
+        let fulfilled = match &mut self.filter {
+            None => true,
+            Some(filter) => {
+                let found = if filter.doc() < doc { filter.seek(doc) } else { filter.doc() };
+                found != TERMINATED && found == doc
+            }
+        };
+        if !fulfilled || !wanted(doc) {
+            return;
+        }
+        // Added up in the order of the query, as every other way to this score does.
+        let score = self.terms.iter_mut().map(|term| term.score(doc, length)).sum();
+        heap.offer(Scored { score, segment: self.segment, doc });
+    }
+}

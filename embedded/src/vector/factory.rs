@@ -1,0 +1,66 @@
+//! Faiss factory texts: the one form that says what the index does anyway, and what is told of the others.
+
+/// What a factory text asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Factory {
+    /// `IVF<n>,Flat`, or `IVF{},Flat` for whatever number `nLists` comes to: whole vectors in lists.
+    Flat(Option<u32>),
+    /// Another index over inverted lists, which would encode vectors or find lists in another way.
+    Beyond,
+    /// No inverted file at all, or no factory: no training accepts it.
+    NoInvertedFile,
+}
+
+impl Factory {
+    /// What a text says.
+    pub(crate) fn of(text: &str) -> Self {
+        let Some(rest) = text.strip_prefix("IVF") else { return Self::NoInvertedFile };
+        let (lists, code) = rest.split_once(',').unwrap_or((rest, ""));
+        let lists = match lists {
+            "{}" => Some(None),
+            digits if digits.bytes().all(|b| b.is_ascii_digit()) => digits.parse().ok().map(Some),
+            _ => None,
+        };
+        match (lists, code) {
+            (Some(lists), "Flat") => Self::Flat(lists),
+            _ => Self::Beyond,
+        }
+    }
+
+    /// Why a training for so many lists fails with this text; None if it does not.
+    pub(crate) fn refusal(text: &str, lists: u32) -> Option<String> {
+        match Self::of(text) {
+            Self::Flat(given) if given.is_none_or(|given| given == lists) => None,
+            Self::Flat(Some(given)) => Some(format!(
+                "the nLists parameter ({lists}) has to agree with the nlists of the factory '{text}' ({given})"
+            )),
+            _ => Some(format!("index definition not supported, expected an IVF index: '{text}'")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_flat_lists_are_what_the_index_is() {
+        let table = [
+            ("IVF10,Flat", Factory::Flat(Some(10)), true),
+            ("IVF{},Flat", Factory::Flat(None), true),
+            ("IVF9,Flat", Factory::Flat(Some(9)), false),
+            ("IVF10,SQ8", Factory::Beyond, false),
+            ("IVF10_HNSW32,Flat", Factory::Beyond, false),
+            ("IVF,Flat", Factory::Beyond, false),
+            ("IVF10", Factory::Beyond, false),
+            ("IVF{}_HNSW32,SQ8", Factory::Beyond, false),
+            ("HNSW32,Flat", Factory::NoInvertedFile, false),
+            ("Flat", Factory::NoInvertedFile, false),
+            ("", Factory::NoInvertedFile, false),
+        ];
+        for (text, expected, accepted) in table {
+            assert_eq!(Factory::of(text), expected, "{text}");
+            assert_eq!(Factory::refusal(text, 10).is_none(), accepted, "{text}");
+        }
+    }
+}
