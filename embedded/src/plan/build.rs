@@ -20,12 +20,9 @@ use crate::value::{Object, Value};
 const NODES_MAX: usize = 1000;
 
 /// Plans a query. Only binds that shape it are read: collections, attribute names, options.
-pub fn plan(body: &Body, database: &Database, binds: &Object) -> Result<Plan> {
-    plan_by(body, database, binds, &|_| true)
-}
-
-/// The same with only those rules that are `allowed` by name.
-pub fn plan_by(
+///
+/// Only rules that are `allowed` by name run.
+pub fn plan(
     body: &Body,
     database: &Database,
     binds: &Object,

@@ -16,7 +16,7 @@ mod traversal;
 mod uses;
 mod window;
 
-pub use build::{plan, plan_by};
+pub use build::plan;
 pub use explain::explain;
 pub use node::{
     Aggregate, Bounds, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order, Pipeline,
