@@ -10,10 +10,10 @@ use crate::value::Value;
 /// Values that folding may make, in bytes; larger ones are better made when they are needed.
 const FOLDED_BYTES_MAX: usize = 64 * 1024;
 
-/// Folds the top of an expression whose parts are folded already.
-pub fn fold(expr: Expr) -> Expr {
+/// Folds the top of an expression whose parts are folded already; a call that fails with constants fails here.
+pub fn fold(expr: Expr) -> Result<Expr> {
     if let Expr::Ternary(condition, yes, no) = expr {
-        return match (*condition, yes) {
+        return Ok(match (*condition, yes) {
             (Expr::Const(value), Some(yes)) => *if value.is_true() { yes } else { no },
             (Expr::Const(value), None) => {
                 if value.is_true() {
@@ -23,16 +23,51 @@ pub fn fold(expr: Expr) -> Expr {
                 }
             }
             (condition, yes) => Expr::Ternary(Box::new(condition), yes, no),
-        };
+        });
     }
     if !foldable(&expr) {
-        return expr;
+        return Ok(expr);
     }
-    let mut host = NoHost(Warnings { fail: true, ..Warnings::default() });
+    let mut host = NoHost(Warnings::default());
     match eval(&expr, &mut Vec::new(), &[], &mut host) {
-        Ok(value) if value.size_bytes() <= FOLDED_BYTES_MAX => Expr::Const(value),
-        _ => expr,
+        Ok(value) if host.0.kept.is_empty() && value.size_bytes() <= FOLDED_BYTES_MAX => {
+            Ok(Expr::Const(value))
+        }
+        Err(error) if matches!(expr, Expr::Call(..)) => Err(error),
+        _ => Ok(expr),
     }
+}
+
+/// Raises what the constant parts of an expression would warn of.
+pub fn warn_of(expr: &Expr, warnings: &mut Warnings) -> Result<()> {
+    let mut parts = Vec::new();
+    expr.walk(&mut |part| {
+        if foldable(part) {
+            parts.push(part);
+        }
+    });
+    for part in parts {
+        let kept = std::mem::take(&mut warnings.kept);
+        let mut host = NoHost(Warnings { kept, max: warnings.max, fail: warnings.fail });
+        let seen = eval(part, &mut Vec::new(), &[], &mut host);
+        warnings.kept = host.0.kept;
+        // An error comes when the query runs; a warning that counts as one comes now.
+        if let Err(error) = seen
+            && warnings.fail
+        {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// The value of an expression of constants and binds; none for a range, which is never made whole, and for an error.
+pub fn known(expr: &Expr, binds: &[Value]) -> Option<Value> {
+    if matches!(expr, Expr::Binary(Binary::Range, ..)) || !expr.is_free() {
+        return None;
+    }
+    let mut host = NoHost(Warnings { max: 0, ..Warnings::default() });
+    eval(expr, &mut Vec::new(), binds, &mut host).ok()
 }
 
 fn foldable(expr: &Expr) -> bool {
@@ -59,7 +94,7 @@ fn foldable(expr: &Expr) -> bool {
     }
 }
 
-/// Constants need no host; a warning counts as a failure.
+/// Constants need no host; what warns is left for the run.
 struct NoHost(Warnings);
 
 impl Host for NoHost {

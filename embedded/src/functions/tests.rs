@@ -187,7 +187,7 @@ fn zones_move_dates() {
 fn lists_and_objects_keep_the_edges_of_the_server() {
     answer(&[
         ("APPEND", "[null, null]", "null"),
-        ("APPEND", "[1, 2]", "[2]"),
+        ("APPEND", "[1, []]", "1"),
         ("APPEND", "[[1], [2, 1], true]", "[1,2]"),
         ("APPEND", "[null, [1, 1], true]", "[1]"),
         ("REMOVE_NTH", r#"[["a","b","c"], -1]"#, r#"["a","b"]"#),
@@ -255,6 +255,7 @@ fn wrong_types_are_null_and_a_warning() {
         ("FIRST", "[1]", 1563, "in function 'FIRST()': array expected"),
         ("CONTAINS_ARRAY", "[1, 1]", 1563, "in function 'POSITION()': array expected"),
         ("AVG", r#"[["a"]]"#, 1563, "in function 'AVERAGE()': array expected"),
+        ("APPEND", "[1, 2]", 1542, "invalid argument type in call to function 'APPEND()'"),
         ("MERGE", "[1]", 1542, "invalid argument type in call to function 'MERGE()'"),
         ("KEYS", "[1]", 1542, "invalid argument type in call to function 'ATTRIBUTES()'"),
         ("MEDIAN", r#"[["a"]]"#, 1561, "in function 'MEDIAN()': invalid arithmetic value"),

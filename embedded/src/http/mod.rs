@@ -38,6 +38,7 @@ mod tokens;
 mod transactions;
 mod user_calls;
 mod vector_body;
+mod view_body;
 mod views;
 
 pub use auth::{Auth, AuthSettings};

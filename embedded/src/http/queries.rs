@@ -43,7 +43,17 @@ fn options_of(body: &Value, options: &Value) -> Result<QueryOptions> {
         max_warning_count,
         max_runtime_s: number(options, "maxRuntime")?.unwrap_or(0.0),
         memory_limit: memory_limit.unwrap_or(0.0) as u64,
+        rules: rules_of(options),
+        use_plan_cache: flag("usePlanCache"),
     })
+}
+
+/// `optimizer.rules`; what is no text says nothing.
+fn rules_of(options: &Value) -> Vec<String> {
+    match options.attribute("optimizer").attribute("rules") {
+        Value::Array(rules) => rules.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// A number that is not negative, if it is there.
@@ -218,6 +228,25 @@ pub(super) fn stats(stats: &Stats, seconds: f64) -> Value {
     Value::object(all)
 }
 
+/// `GET /_api/query/rules`
+pub(super) fn rules() -> Reply {
+    let shown = |(name, flags): &(&str, &str)| {
+        let has = |flag: char| Value::Bool(flags.contains(flag));
+        object! {
+            "name" => *name,
+            "flags" => object! {
+                "hidden" => has('h'),
+                "clusterOnly" => has('c'),
+                "canBeDisabled" => has('d'),
+                "canCreateAdditionalPlans" => has('p'),
+                "disabledByDefault" => has('o'),
+                "enterpriseOnly" => has('e'),
+            },
+        }
+    };
+    Reply::json(200, &Value::array(crate::plan::RULES.iter().map(shown).collect()))
+}
+
 /// `POST /_api/explain`; there is one plan, so that `allPlans` lists that one.
 pub(super) fn explain(call: &Call<'_>) -> Result<Reply> {
     let started = Instant::now();
@@ -225,17 +254,28 @@ pub(super) fn explain(call: &Call<'_>) -> Result<Reply> {
     let query = query_of(&body)?;
     let prepared = prepare(call, &query)?;
     call.engine().check_vectors_ready(&prepared.vector_indexes())?;
-    let plan = prepared.explain();
+    let kept = warnings(&prepared.warnings()?);
+    let read: Vec<String> =
+        [&prepared.access.read, &prepared.access.write, &prepared.access.exclusive]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect();
+    let declared = Declared { read, allow_implicit: true, ..Declared::default() };
+    let work = call.work(&declared, false)?;
+    let plan = prepared.shown(&work)?;
+    work.finish(false)?;
     let all_plans = matches!(body.attribute("options").attribute("allPlans"), Value::Bool(true));
+    let (executed, skipped) = prepared.rules_run();
     let stats = object! {
-        "rulesExecuted" => 0_i64,
-        "rulesSkipped" => 0_i64,
+        "rulesExecuted" => executed,
+        "rulesSkipped" => skipped,
         "plansCreated" => 1_i64,
         "rules" => object! {},
         "peakMemoryUsage" => 0_i64,
         "executionTime" => Value::Double(started.elapsed().as_secs_f64()),
     };
-    let cacheable = prepared.access.write.is_empty() && prepared.access.exclusive.is_empty();
+    let cacheable = prepared.cacheable() && kept.is_empty();
     let mut answer = Object::new();
     if all_plans {
         answer.push_new("plans", vec![plan].into());
@@ -243,7 +283,7 @@ pub(super) fn explain(call: &Call<'_>) -> Result<Reply> {
         answer.push_new("plan", plan);
         answer.push_new("cacheable", cacheable.into());
     }
-    answer.push_new("warnings", Vec::<Value>::new().into());
+    answer.push_new("warnings", kept.into());
     answer.push_new("stats", stats);
     Ok(Reply::ok(200, Value::object(answer)))
 }

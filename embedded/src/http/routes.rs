@@ -115,7 +115,8 @@ pub(super) fn admit(front: &Front, request: &Request) -> Result<Caller> {
 #[rustfmt::skip]
 fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
     match (method, path) {
-        ("GET", ["_api", "version"]) => admin::version(call),
+        // It looks at no method (recorded).
+        (_, ["_api", "version"]) => admin::version(call),
         ("GET", ["_api", "engine"]) => Ok(admin::engine()),
         ("GET", ["_admin", "status"]) => Ok(admin::status(call)),
         ("GET", ["_admin", "server", "role"]) => Ok(admin::role(call)),
@@ -174,6 +175,8 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("GET", ["_api", "user"]) => user_calls::all(call),
         ("POST", ["_api", "user"]) => user_calls::create(call),
         ("GET", ["_api", "user", name]) => user_calls::one(call, name),
+        ("POST", ["_api", "user", name]) => user_calls::validate(call, name),
+        ("GET" | "POST", ["_admin", "auth", "reload"]) => Ok(Reply::ok(200, object! {})),
         ("PUT", ["_api", "user", name]) => user_calls::replace(call, name),
         ("PATCH", ["_api", "user", name]) => user_calls::update(call, name),
         ("DELETE", ["_api", "user", name]) => user_calls::remove(call, name),
@@ -187,6 +190,7 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
 
         ("GET", ["_api", "collection"]) => collections::all(call),
         ("POST", ["_api", "collection"]) => collections::create(call),
+        ("PUT", ["_api", "collection"]) => Err(collections::no_action()),
         ("GET", ["_api", "collection", c]) => collections::brief(call, c),
         ("DELETE", ["_api", "collection", c]) => collections::remove(call, c),
         ("GET", ["_api", "collection", c, "properties"]) => collections::properties(call, c),
@@ -229,6 +233,7 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("DELETE", ["_api", "cursor", id]) => cursor_calls::remove(call, id),
         ("POST", ["_api", "explain"]) => queries::explain(call),
         ("POST", ["_api", "query"]) => queries::parse(call),
+        ("GET", ["_api", "query", "rules"]) => Ok(queries::rules()),
         ("GET", ["_api", "query", "current"]) => running::current(call),
         ("GET", ["_api", "query", "slow"]) => running::slow(call),
         ("DELETE", ["_api", "query", "slow"]) => running::clear_slow(call),

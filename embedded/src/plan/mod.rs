@@ -3,12 +3,15 @@
 mod build;
 mod compile;
 mod explain;
+mod expr_tree;
 mod near;
 mod node;
 mod options;
+mod rule_names;
 mod rules;
 mod scope;
 mod search;
+mod shown;
 mod traversal;
 mod window;
 
@@ -17,8 +20,10 @@ pub use explain::explain;
 pub use node::{
     Aggregate, Bounds, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order, Pipeline,
     Place, Plan, Quantity, ScorerKind, Search, SearchCall, Traversal, UniqueVertices, Used,
-    UsedView, ViewScorer, Window, Write, WriteKind,
+    UsedView, ViewScorer, ViewSource, Window, Write, WriteKind,
 };
+pub use rule_names::RULES;
 pub use rules::writes;
+pub use shown::{Showing, shown};
 pub use traversal::{invalid_start, names_no_vertex};
 pub use window::shifted;

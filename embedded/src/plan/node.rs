@@ -8,6 +8,7 @@ use crate::error::Code;
 use crate::expr::{Expr, Register};
 use crate::schema::{Collection, Graph, Index, VectorParams, View};
 use crate::syntax::{Binary, Direction, Name, PathSearch};
+use crate::text::{Analysis, Segment};
 use crate::txn::WriteOptions;
 use crate::value::Value;
 
@@ -69,11 +70,22 @@ pub struct Used {
     pub exclusive: bool,
 }
 
-/// A loop over a view.
+/// Where a loop over segments looks.
+#[derive(Debug)]
+pub enum ViewSource {
+    /// Into a view, as the catalog had it when the plan was made.
+    View(Arc<View>),
+    /// Into an inverted index that a FILTER was hinted at.
+    Index(Arc<Index>),
+}
+
+/// A loop over a view or an inverted index.
 #[derive(Debug)]
 pub struct UsedView {
-    /// As the catalog had it when the plan was made.
-    pub view: Arc<View>,
+    /// What it is.
+    pub source: ViewSource,
+    /// Numbers of the view, or of the inverted indexes, that are looked into.
+    pub stores: Vec<u64>,
     /// The collections it holds.
     pub collections: Vec<usize>,
     /// Names of the only ones that are wanted.
@@ -84,6 +96,8 @@ pub struct UsedView {
     pub search: Search,
     /// Scores that are asked for.
     pub scorers: Vec<ViewScorer>,
+    /// Calls of `OFFSET_INFO`: what they ask for, and where the answer goes.
+    pub offsets: Vec<(Expr, Register)>,
     /// Whether everything committed so far has to be searched.
     pub wait_for_sync: bool,
     /// The scorer by which only the best rows are wanted, with offset and count of the LIMIT.
@@ -138,10 +152,12 @@ pub enum Search {
 /// An attribute of the document and the analyzer around it; `identity` without one.
 #[derive(Debug)]
 pub struct Place {
-    /// Attribute names.
-    pub path: Vec<Name>,
+    /// Attribute names and places in lists.
+    pub(crate) path: Vec<Segment>,
     /// Name of the analyzer.
     pub analyzer: Option<Expr>,
+    /// In inverted indexes the analyzer of the field; None inside if there is no such field.
+    pub(crate) field: Option<Option<Arc<Analysis>>>,
 }
 
 /// How many items of a list have to be found.
@@ -172,6 +188,10 @@ pub enum SearchCall {
     Like,
     /// `LEVENSHTEIN_MATCH(d.a, target, distance, transpositions, maxTerms, prefix)`
     LevenshteinMatch,
+    /// `NGRAM_MATCH(d.a, target, share, analyzer)`
+    NgramMatch,
+    /// `MINHASH_MATCH(d.a, target, share, analyzer)`
+    MinhashMatch,
 }
 
 /// Nodes that rows are pushed through.
@@ -192,8 +212,8 @@ pub enum Node {
     Index { collection: usize, out: Register, lookup: Box<Lookup> },
     /// The documents nearest to a vector.
     EnumerateNearVector(Box<NearVector>),
-    /// Documents that a view finds.
-    EnumerateView { view: usize, out: Register },
+    /// Documents that a view finds, or an inverted index (`indexed`).
+    EnumerateView { view: usize, out: Register, indexed: bool },
     /// The items of a list.
     EnumerateList { source: Expr, out: Register },
     /// Vertices along edges.
@@ -440,6 +460,21 @@ pub enum WriteKind {
     Upsert { lookup: Pipeline, insert: Expr, update: Expr, replace: bool },
 }
 
+impl Aggregate {
+    /// The server's name of it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Count => "LENGTH",
+            Self::Min => "MIN",
+            Self::Max => "MAX",
+            Self::Sum => "SUM",
+            Self::Average => "AVERAGE",
+            Self::OfList(name) => name,
+            Self::Push => "PUSH",
+        }
+    }
+}
+
 impl Node {
     /// ArangoDB's name of the node.
     pub fn type_name(&self) -> &'static str {
@@ -447,6 +482,7 @@ impl Node {
             Self::EnumerateCollection { .. } => "EnumerateCollectionNode",
             Self::Index { .. } => "IndexNode",
             Self::EnumerateNearVector(_) => "EnumerateNearVectorNode",
+            Self::EnumerateView { indexed: true, .. } => "IndexNode",
             Self::EnumerateView { .. } => "EnumerateViewNode",
             Self::EnumerateList { .. } => "EnumerateListNode",
             Self::Traversal(traversal) => match traversal.search {
@@ -480,7 +516,7 @@ impl Node {
     /// The expressions in it.
     pub fn expressions(&self) -> Vec<&Expr> {
         match self {
-            // A view's condition holds no subquery and nothing of another loop of its level.
+            // A view's condition holds no subquery.
             Self::EnumerateCollection { .. } | Self::EnumerateView { .. } | Self::Gather => {
                 Vec::new()
             }
@@ -566,12 +602,15 @@ impl SearchCall {
             Self::InRange => "IN_RANGE",
             Self::Like => "LIKE",
             Self::LevenshteinMatch => "LEVENSHTEIN_MATCH",
+            Self::NgramMatch => "NGRAM_MATCH",
+            Self::MinhashMatch => "MINHASH_MATCH",
         }
     }
 }
 
 impl Lookup {
-    fn expressions(&self) -> Vec<&Expr> {
+    /// What it looks for.
+    pub(super) fn expressions(&self) -> Vec<&Expr> {
         let bounds = [self.lower.as_ref(), self.upper.as_ref()]
             .into_iter()
             .flatten()

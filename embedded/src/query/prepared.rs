@@ -6,8 +6,9 @@ use std::sync::atomic::AtomicBool;
 use super::cache;
 use crate::error::{Code, Error, Result};
 use crate::exec::{Budget, Executor, Stats};
+use crate::expr::{Expr, warn_of};
 use crate::functions::Warnings;
-use crate::plan::{Plan, explain, plan};
+use crate::plan::{Plan, RULES, Showing, explain, plan, shown};
 use crate::schema::{Database, Index};
 use crate::syntax::parse;
 use crate::txn::Transaction;
@@ -37,6 +38,10 @@ pub struct QueryOptions {
     pub max_runtime_s: f64,
     /// Bytes of rows a query may hold (32); 0 means the engine's own limit.
     pub memory_limit: u64,
+    /// `optimizer.rules`: `-name` switches a rule off, `+name` or `name` on, `all` is every rule that may be switched.
+    pub rules: Vec<String>,
+    /// Whether the plan has to be fit for the server's plan cache (1584), and is listed there.
+    pub use_plan_cache: bool,
 }
 
 /// What a query needs to be let in: filled by `prepare`, before any data is touched.
@@ -79,23 +84,48 @@ pub struct Prepared {
 
 /// Parses, binds and plans (plans are kept by text as long as their collections do not change).
 pub fn prepare(database: &Database, query: &Query) -> Result<Prepared> {
-    let plan = match cache::find(&query.text, database, &query.binds) {
+    let kept = match query.options.rules.as_slice() {
+        [] => cache::find(&query.text, database, &query.binds),
+        _ => None,
+    };
+    let plan = match kept {
         Some(plan) => plan,
         None => {
             let body = parse(&query.text).map_err(|error| in_aql(error, "while parsing"))?;
-            let made = plan(&body, database, &query.binds).map_err(|error| match error.code {
-                // Collections are looked up behind the parser; the server says this without naming a phase.
-                Code::DataSourceNotFound => error,
-                _ => in_aql(error, "while parsing"),
+            let allowed = |rule: &str| allows(&query.options.rules, rule);
+            let made = plan(&body, database, &query.binds, &allowed).map_err(|error| {
+                match error.code {
+                    // Collections are looked up behind the parser; the server says this without naming a phase.
+                    Code::DataSourceNotFound => error,
+                    _ => in_aql(error, "while parsing"),
+                }
             })?;
             let made = Arc::new(made);
-            cache::keep(&query.text, &made);
+            if query.options.rules.is_empty() {
+                cache::keep(&query.text, &made);
+            }
             made
         }
     };
     let binds = slots(&plan, &query.binds).map_err(|error| in_aql(error, "while parsing"))?;
     let access = access(&plan);
     Ok(Prepared { access, user: None, kill: None, plan, binds, options: query.options.clone() })
+}
+
+/// Whether a rule may run: the last word about it counts.
+fn allows(said: &[String], rule: &str) -> bool {
+    let flags = RULES.iter().find(|(name, _)| *name == rule).map_or("", |(_, flags)| *flags);
+    let mut allowed = !flags.contains('o');
+    for word in said {
+        let (on, name) = match word.strip_prefix('-') {
+            Some(name) => (false, name),
+            None => (true, word.strip_prefix('+').unwrap_or(word)),
+        };
+        if (name == "all" || name == rule) && flags.contains('d') {
+            allowed = on;
+        }
+    }
+    allowed
 }
 
 /// Values of the binds by slot; 1551 for a missing one, 1552 for one that the text does not mention.
@@ -163,9 +193,51 @@ impl Prepared {
         self.plan.vector_indexes()
     }
 
-    /// `plan` of `/_api/explain`: nodes with real type names, rules, collections, variables.
+    /// The nodes in short, with expressions as text.
     pub fn explain(&self) -> Value {
         explain(&self.plan)
+    }
+
+    /// `plan` of `/_api/explain`; the transaction says how many documents there are.
+    pub fn shown(&self, transaction: &Transaction) -> Result<Value> {
+        let counts = self.plan.collections.iter().map(|used| transaction.count(&used.collection));
+        let documents = counts.collect::<Result<Vec<u64>>>()?;
+        let allowed = |rule: &str| allows(&self.options.rules, rule);
+        let (plan, binds) = (&*self.plan, self.binds.as_slice());
+        Ok(shown(&Showing { plan, binds, documents: &documents, allowed: &allowed }))
+    }
+
+    /// How many of the rules ran, and how many were switched off.
+    pub fn rules_run(&self) -> (u64, u64) {
+        let may_run =
+            RULES.iter().filter(|(_, flags)| !flags.contains(['c', 'o', 'h'])).map(|(n, _)| *n);
+        let off = may_run.clone().filter(|rule| !allows(&self.options.rules, rule)).count();
+        ((may_run.count() - off) as u64, off as u64)
+    }
+
+    /// What the plan has to say before it runs: warnings of the text and of its constants.
+    pub fn warnings(&self) -> Result<Vec<(u32, String)>> {
+        let max = self.options.max_warning_count.unwrap_or(Warnings::default().max);
+        let mut warnings =
+            Warnings { fail: self.options.fail_on_warning, max, ..Warnings::default() };
+        for (code, message) in &self.plan.warnings {
+            warnings.raise(*code, message.as_str())?;
+        }
+        let pipelines = std::iter::once(&self.plan.root).chain(&self.plan.subqueries);
+        for node in pipelines.flat_map(|pipeline| &pipeline.nodes) {
+            for expression in node.expressions() {
+                warn_of(expression, &mut warnings)?;
+            }
+        }
+        Ok(warnings.kept)
+    }
+
+    /// Whether the server might keep the query's result: it only reads, and answers alike each time.
+    pub fn cacheable(&self) -> bool {
+        let writes = self.plan.collections.iter().any(|used| used.write);
+        let pipelines = std::iter::once(&self.plan.root).chain(&self.plan.subqueries);
+        let mut nodes = pipelines.flat_map(|pipeline| &pipeline.nodes);
+        !writes && nodes.all(|node| node.expressions().into_iter().all(is_steady))
     }
 }
 
@@ -175,4 +247,15 @@ pub(super) fn in_aql(mut error: Error, phase: &str) -> Error {
         error.message = format!("AQL: {} ({phase})", error.message);
     }
     error
+}
+
+/// Whether an expression calls nothing that answers differently each time.
+fn is_steady(expr: &Expr) -> bool {
+    let mut steady = true;
+    expr.walk(&mut |e| {
+        if let Expr::Call(function, _) = e {
+            steady &= function.foldable;
+        }
+    });
+    steady
 }

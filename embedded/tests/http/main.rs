@@ -7,8 +7,10 @@ mod graphs;
 mod permissions;
 mod queries;
 mod read_only;
+mod services;
 mod transactions;
 mod transport;
 mod vectors;
 mod views;
+#[allow(dead_code, reason = "the scenarios use more of it")]
 mod wire;
