@@ -49,6 +49,7 @@ mod plans;
 mod races;
 mod readme;
 mod recall;
+mod releases;
 mod report;
 mod setup;
 mod tamper;

@@ -1,6 +1,7 @@
 //! The nearest documents of a collection, by its vector index.
 
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use super::executor::{Executor, Flow, Pass};
 use crate::error::{Code, Error, Result};
@@ -142,11 +143,18 @@ impl<'q> Executor<'q> {
         let collection = &*self.plan.collections[near.collection].collection;
         self.budget.row()?;
         self.stats.scanned_index += 1;
-        let wanted = near.attributes.as_deref();
-        let Some(document) = self.transaction.by_local(collection, one.local, wanted)? else {
-            return Err(Error::new(Code::Internal, "a vector index names a document that is gone"));
+        let document = match near.attributes.as_deref() {
+            Some([only]) if only == "_key" => {
+                let key = self.transaction.key_by_local(collection, one.local)?;
+                key.map(|key| Value::object([(Arc::from("_key"), key)].into_iter().collect()))
+            }
+            wanted => {
+                self.stats.document_lookups += 1;
+                self.transaction.by_local(collection, one.local, wanted)?
+            }
         };
-        self.stats.document_lookups += 1;
+        let gone = "a vector index names a document that is gone";
+        let document = document.ok_or_else(|| Error::new(Code::Internal, gone))?;
         row[near.out] = document;
         let value = similarity(near.params.metric, one.closeness);
         row[near.similarity] = Value::finite(f64::from(value)).unwrap_or_default();

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use super::cells::{Cells, Found};
 use super::transaction::{Resources, State, Transaction};
-use crate::encode::{Key, Space, local_id_of_key, successor};
+use crate::encode::{Key, Record, Space, local_id_of_key, successor};
 use crate::error::{Code, Error, Result};
-use crate::limits::VECTORS_PER_LOOK;
+use crate::limits::{VECTOR_KEYS_MAX, VECTORS_PER_LOOK};
 use crate::schema::{Collection, Index, VectorParams};
 use crate::storage::{Bytes, Snapshot};
 use crate::value::Value;
@@ -23,6 +23,8 @@ pub(crate) struct Vectors {
     models: Mutex<HashMap<u64, Arc<Model>>>,
     /// Indexes that somebody is training.
     in_training: Mutex<BTreeSet<u64>>,
+    /// Keys by local number: a number is given once, and the key of its document never changes.
+    keys: Mutex<HashMap<u64, Arc<str>>>,
     /// Why the last training of an index failed.
     failures: Mutex<HashMap<u64, Error>>,
 }
@@ -41,6 +43,7 @@ impl Vectors {
             cells: Cells::new(cache_bytes_max),
             models: Mutex::default(),
             in_training: Mutex::default(),
+            keys: Mutex::default(),
             failures: Mutex::default(),
         }
     }
@@ -309,6 +312,27 @@ impl Transaction {
         let cell = Arc::new(cell);
         cells.keep(index, list, version, Some(cell.clone()));
         Ok(Some(cell))
+    }
+
+    /// The key of a document that an index led to. A vector that is seen belongs to a document that is seen.
+    pub(crate) fn key_by_local(
+        &self,
+        collection: &Collection,
+        local: u64,
+    ) -> Result<Option<Value>> {
+        let collection = self.readable(collection)?;
+        let keys = || self.resources.vectors.keys.lock().expect("only moves inside");
+        if let Some(key) = keys().get(&local) {
+            return Ok(Some(Value::String(key.clone())));
+        }
+        let Some(bytes) = self.state()?.document(collection.id, local)? else { return Ok(None) };
+        let key: Arc<str> = Arc::from(Record::read(&bytes)?.key);
+        let mut keys = keys();
+        if keys.len() >= VECTOR_KEYS_MAX {
+            keys.clear();
+        }
+        keys.insert(local, key.clone());
+        Ok(Some(Value::String(key)))
     }
 
     /// A document that an index led to, whole or with the attributes that are wanted.
