@@ -78,15 +78,12 @@ fn run_queries() {
     };
     bend(&corpus(include_str!("fuzz/queries.txt")), |input| {
         let text = String::from_utf8_lossy(input).into_owned();
-        let options = QueryOptions {
-            max_runtime_s: 0.05,
-            memory_limit: 4 << 20,
-            ..QueryOptions::default()
-        };
+        let options =
+            QueryOptions { max_runtime_s: 0.05, memory_limit: 4 << 20, ..QueryOptions::default() };
         let query = Query { text, options, ..Query::default() };
         let transaction = engine.begin("_system", &declared, false).expect("a transaction");
-        let ran = prepare(&database, &query)
-            .and_then(|prepared| prepared.run(&database, &transaction));
+        let ran =
+            prepare(&database, &query).and_then(|prepared| prepared.run(&database, &transaction));
         if let Err(error) = ran {
             assert!(error.code != Code::Internal, "{error}");
         }

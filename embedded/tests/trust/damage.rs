@@ -51,6 +51,7 @@ fn define(engine: &Engine) {
         validation: None,
         computed_values: Value::Null,
         cache_enabled: false,
+        sharding: None,
         indexes: vec![],
     };
     engine.create_collection("_system", collection).expect("a collection");
