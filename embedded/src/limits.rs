@@ -64,8 +64,9 @@ pub const COLLECTION_INDEXES_MAX: usize = 64;
 pub const COLLECTIONS_MAX: usize = 10_000;
 /// Databases of the server.
 pub const DATABASES_MAX: usize = 4096;
-/// Milliseconds that a change of definitions waits for writers of its collection.
-pub const DEFINITION_LOCK_WAIT_MS: u64 = 30_000;
+/// Milliseconds that a change of definitions waits for writers of its collection (arangod: 900 s): longer than a forgotten stream
+/// transaction lives.
+pub const DEFINITION_LOCK_WAIT_MS: u64 = 75_000;
 /// Edges on one path of a traversal.
 pub const TRAVERSAL_DEPTH_MAX: u64 = 10_000;
 /// Edges that one traversal may look at.

@@ -543,7 +543,11 @@ fn definitions_survive_a_restart_and_dropped_data_is_gone() {
     let directory = tempfile::tempdir().unwrap();
     let engine = Engine::open(directory.path(), Options::default()).unwrap();
     let names: Vec<_> = engine.database("_system").unwrap().collections.keys().cloned().collect();
-    assert_eq!(names, ["_analyzers", "_graphs", "_users"]);
+    assert_eq!(names.len(), 12, "{names:?}");
+    assert!(
+        names.iter().any(|name| name == "_users") && names.iter().any(|name| name == "_graphs"),
+        "{names:?}"
+    );
     engine.create_database("vctx", Value::Null).unwrap();
     assert_eq!(engine.create_database("vctx", Value::Null).unwrap_err().code, Code::DuplicateName);
     assert_eq!(

@@ -188,3 +188,9 @@ pub(super) fn remove(call: &Call<'_>, name: &str) -> Result<Reply> {
 pub(super) fn brief_reply(call: &Call<'_>, collection: &Collection) -> Reply {
     located(call, Reply::ok(200, brief_of(collection)))
 }
+
+/// `PUT` without the name of a collection (recorded).
+pub(super) fn no_action() -> Error {
+    let message = "expected PUT /_api/collection/<collection-name>/<action>";
+    Error::new(Code::HttpBadParameter, message)
+}

@@ -48,6 +48,7 @@ pub(super) fn check(request: &Request) -> Result<()> {
         ["_open", "auth"]
         | ["_api", "cursor", ..]
         | ["_api", "explain" | "query"]
+        | ["_api", "job", ..]
         | ["_api", "transaction", "begin"] => true,
         ["_api", "transaction", id] => *id != "write",
         ["_api", "document", _] => *method == Method::PUT && request.flag("onlyget") == Some(true),

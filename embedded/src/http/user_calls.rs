@@ -82,6 +82,15 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     Ok(Reply::ok(201, shown(name, &user)))
 }
 
+/// `POST /_api/user/U`: whether the password is right (401).
+pub(super) fn validate(call: &Call<'_>, name: &str) -> Result<Reply> {
+    need_admin_or(call, name)?;
+    find(call, name)?;
+    let password = given(&Value::object(call.request.object()?))?.password.unwrap_or_default();
+    call.front.auth.token(name, &password)?;
+    Ok(Reply::result(200, true.into()))
+}
+
 /// `PUT /_api/user/U`: all of the user anew, grants taken away.
 pub(super) fn replace(call: &Call<'_>, name: &str) -> Result<Reply> {
     call.need_admin()?;
@@ -204,10 +213,10 @@ pub(super) fn grant(
     let level = body.text_of("grant").and_then(Level::of).ok_or_else(|| {
         Error::new(Code::HttpBadParameter, "'grant' must be \"rw\", \"ro\" or \"none\"")
     })?;
-    if database != ANY {
+    // A database may be granted before it is made (recorded); a collection has to be there.
+    if let Some(collection) = collection.filter(|name| *name != ANY && database != ANY) {
         let known = call.engine().database(database)?;
-        let missing = collection.filter(|c| *c != ANY && !known.collections.contains_key(*c));
-        if let Some(collection) = missing {
+        if !known.collections.contains_key(collection) {
             return Err(super::call::not_found(collection));
         }
     }

@@ -71,6 +71,11 @@ fn schema() -> (Schema, Fields) {
     (builder.build(), Fields { local, collection, revision, terms, lengths })
 }
 
+/// The fields of all segments.
+pub(super) fn fields() -> Fields {
+    schema().1
+}
+
 /// Opens the segments in a directory, or makes an empty set.
 pub(super) fn open(directory: &Path) -> Result<(Index, Fields)> {
     let (wanted, fields) = schema();

@@ -8,6 +8,7 @@ mod hostile;
 mod permissions;
 mod queries;
 mod read_only;
+mod services;
 mod transactions;
 mod transport;
 mod vectors;

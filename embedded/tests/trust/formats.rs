@@ -38,7 +38,7 @@ fn rows(engine: &Engine, text: &str) -> String {
     let transaction = engine.begin("_system", &everything, false).expect("a transaction");
     let prepared = prepare(&database, &query).expect("a plan");
     let answer = prepared.run(&database, &transaction).expect("an answer");
-    Value::from(answer.rows.to_vec()).to_json()
+    Value::from(answer.rows.clone()).to_json()
 }
 
 #[test]
