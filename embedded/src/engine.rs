@@ -14,8 +14,8 @@ use crate::disk::Directory;
 use crate::encode::{Key, Space, local_id_of_key, local_id_of_value, successor};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
-    COLLECTION_LOCK_WAIT_MS, MEMTABLE_BYTES, REQUEST_WRITES_BYTES_MAX, SWEEP_INTERVAL_MS,
-    TTL_INTERVAL_MS, VECTOR_CACHE_BYTES, VECTOR_INTERVAL_MS, VIEW_COMMIT_MS,
+    COLLECTION_LOCK_WAIT_MS, KEY_LOCK_WAIT_MS, MEMTABLE_BYTES, REQUEST_WRITES_BYTES_MAX,
+    SWEEP_INTERVAL_MS, TTL_INTERVAL_MS, VECTOR_CACHE_BYTES, VECTOR_INTERVAL_MS, VIEW_COMMIT_MS,
 };
 use crate::storage::{Batch, Bytes, FjallStore, Store};
 use crate::text::{Views, definitions};
@@ -37,6 +37,8 @@ pub struct Options {
     pub stream_idle_ms: u64,
     /// Milliseconds that an operation waits for a stream transaction in use (ArangoDB: 8 s).
     pub stream_lock_wait_ms: u64,
+    /// Milliseconds that a write of a request waits for another writer of the same key (ArangoDB: 1 s).
+    pub key_lock_wait_ms: u64,
     /// Bytes that one stream transaction may write (ArangoDB: 512 MiB).
     pub stream_size_bytes_max: u64,
     /// Whether the commit of a stream transaction that has been idle too long is answered with success, although it is
@@ -67,6 +69,7 @@ impl Default for Options {
         Self {
             stream_idle_ms: 60_000,
             stream_lock_wait_ms: 8_000,
+            key_lock_wait_ms: KEY_LOCK_WAIT_MS,
             stream_size_bytes_max: 512 << 20,
             late_commit_lies: false,
             vector_index: false,
@@ -124,6 +127,7 @@ impl Engine {
             clock: Clock::load(&*snapshot)?,
             store,
             locks: Locks::default(),
+            key_wait_ms: options.key_lock_wait_ms,
             views: Views::new(directory.views(), whole),
             collection_locks: Arc::new(CollectionLocks::default()),
             last_keys: Mutex::default(),

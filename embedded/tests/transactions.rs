@@ -1,9 +1,11 @@
-//! Transactions against a model: each reads its snapshot and its own writes, the first writer of a key wins.
+//! Transactions against a model: each reads its snapshot and its own writes, the first writer of a key wins; over two
+//! collections, by calls and by queries.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use arango_embedded::error::Code;
+use arango_embedded::error::{Code, Error};
+use arango_embedded::query::{Query, prepare};
 use arango_embedded::schema::{
     Collection, CollectionKind, Index, IndexKind, KeyGenerator, KeyOptions,
 };
@@ -21,6 +23,10 @@ enum Step {
     Insert(u8, u8),
     Update(u8, u8),
     Remove(u8),
+    /// The same by queries: each ends whole or not at all.
+    QueryInsert(u8, u8),
+    QueryUpdate(u8, u8),
+    QueryRemove(u8),
     Get(u8),
     Find(u8),
     Scan,
@@ -31,12 +37,15 @@ enum Step {
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    let (key, unique) = (0u8..4, 0u8..4);
+    let (key, unique) = (0u8..6, 0u8..4);
     prop_oneof![
         3 => Just(Step::Begin),
         4 => (key.clone(), unique.clone()).prop_map(|(k, u)| Step::Insert(k, u)),
         4 => (key.clone(), unique.clone()).prop_map(|(k, u)| Step::Update(k, u)),
         2 => key.clone().prop_map(Step::Remove),
+        2 => (key.clone(), unique.clone()).prop_map(|(k, u)| Step::QueryInsert(k, u)),
+        2 => (key.clone(), unique.clone()).prop_map(|(k, u)| Step::QueryUpdate(k, u)),
+        1 => key.clone().prop_map(Step::QueryRemove),
         1 => key.prop_map(Step::Get),
         1 => unique.prop_map(Step::Find),
         2 => Just(Step::Scan),
@@ -45,6 +54,11 @@ fn any_step() -> impl Strategy<Value = Step> {
         3 => Just(Step::Commit),
         1 => Just(Step::Abort),
     ]
+}
+
+/// Even keys lie in the first collection, odd ones in the second.
+fn side(key: u8) -> usize {
+    usize::from(key % 2)
 }
 
 /// A document of the model: its unique value, which incarnation of its key it is, and which version of that.
@@ -61,7 +75,7 @@ type Writes = BTreeMap<u8, Option<Row>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Lock {
     Key(u8),
-    Unique(u8),
+    Unique(usize, u8),
 }
 
 struct Running {
@@ -79,8 +93,9 @@ struct Model {
     clock: u64,
 }
 
-fn holder(state: &State, unique: u8) -> Option<u64> {
-    state.values().find(|row| row.unique == unique).map(|row| row.incarnation)
+fn holder(state: &State, side_: usize, unique: u8) -> Option<u64> {
+    let mut rows = state.iter().filter(|(key, _)| side(**key) == side_);
+    rows.find(|(_, row)| row.unique == unique).map(|(_, row)| row.incarnation)
 }
 
 impl Model {
@@ -109,14 +124,15 @@ impl Model {
         }
         if old.map(|row| row.unique) != next {
             if let Some(row) = old {
-                self.lock(slot, Lock::Unique(row.unique))?;
+                self.lock(slot, Lock::Unique(side(key), row.unique))?;
             }
             if let Some(unique) = next {
-                self.lock(slot, Lock::Unique(unique))?;
-                if holder(&self.committed, unique) != holder(&running.snapshot, unique) {
+                self.lock(slot, Lock::Unique(side(key), unique))?;
+                let holder = |state: &State| holder(state, side(key), unique);
+                if holder(&self.committed) != holder(&running.snapshot) {
                     return Err(Code::Conflict);
                 }
-                if holder(&running.view, unique).is_some() {
+                if holder(&running.view).is_some() {
                     return Err(Code::UniqueConstraintViolated);
                 }
             }
@@ -151,7 +167,9 @@ fn engine() -> &'static Arc<Engine> {
     static ENGINE: OnceLock<(Arc<Engine>, tempfile::TempDir)> = OnceLock::new();
     let (engine, _) = ENGINE.get_or_init(|| {
         let directory = tempfile::tempdir().unwrap();
-        (Engine::open(directory.path(), Options::default()).unwrap(), directory)
+        // The steps are done one after another: nobody gives a lock back while somebody waits.
+        let options = Options { key_lock_wait_ms: 0, ..Options::default() };
+        (Engine::open(directory.path(), options).unwrap(), directory)
     });
     engine
 }
@@ -211,11 +229,18 @@ fn seen(documents: &[Value]) -> Vec<(u8, u8)> {
     pairs
 }
 
-fn pairs(state: &State) -> Vec<(u8, u8)> {
-    state.iter().map(|(key, row)| (*key, row.unique)).collect()
+fn pairs(state: &State, side_: usize) -> Vec<(u8, u8)> {
+    let own = state.iter().filter(|(key, _)| side(**key) == side_);
+    own.map(|(key, row)| (*key, row.unique)).collect()
 }
 
-fn check(running: &Running, c: &Collection) {
+fn check(running: &Running, collections: &[Arc<Collection>; 2]) {
+    for (side, collection) in collections.iter().enumerate() {
+        check_side(running, side, collection);
+    }
+}
+
+fn check_side(running: &Running, side: usize, c: &Collection) {
     let real = &running.real;
     for backwards in [None, Some(false), Some(true)] {
         let mut scan = match backwards {
@@ -236,9 +261,18 @@ fn check(running: &Running, c: &Collection) {
             documents.iter().map(|document| document.attribute("u").as_f64()).collect();
         assert!(backwards != Some(false) || order.is_sorted());
         assert!(backwards != Some(true) || order.iter().rev().is_sorted());
-        assert_eq!(seen(&documents), pairs(&running.view));
+        assert_eq!(seen(&documents), pairs(&running.view, side));
     }
-    assert_eq!(real.count(c).unwrap(), running.view.len() as u64);
+    assert_eq!(real.count(c).unwrap(), pairs(&running.view, side).len() as u64);
+}
+
+/// A query inside a transaction, whole or not at all.
+fn query(running: &Running, text: String) -> Result<(), Error> {
+    let savepoint = running.real.savepoint();
+    let database = engine().database("_system").unwrap();
+    let query = Query { text, ..Query::default() };
+    let ran = prepare(&database, &query)?.run(&database, &running.real);
+    ran.map(drop).inspect_err(|_| running.real.rollback_to(savepoint))
 }
 
 fn follow(
@@ -246,12 +280,14 @@ fn follow(
     slots: &mut [Option<Running>],
     slot: usize,
     step: &Step,
-    c: &Collection,
+    collections: &[Arc<Collection>; 2],
 ) {
     let o = WriteOptions::default();
+    let of = |key: u8| &*collections[side(key)];
     if let Step::Begin = step {
         if slots[slot].is_none() {
-            let declared = Declared { write: vec![c.name.clone()], ..Declared::default() };
+            let write = collections.iter().map(|collection| collection.name.clone()).collect();
+            let declared = Declared { write, ..Declared::default() };
             let real = engine().begin("_system", &declared, false).unwrap();
             let (snapshot, view) = (model.committed.clone(), model.committed.clone());
             slots[slot] =
@@ -264,32 +300,50 @@ fn follow(
     match *step {
         Step::Insert(key, unique) => {
             outcome.1 = model.write(slot, &mut running, key, Some(unique), true);
-            outcome.0 = running.real.insert(c, &document(key, unique), &o).map(drop);
+            outcome.0 = running.real.insert(of(key), &document(key, unique), &o).map(drop);
         }
         Step::Update(key, unique) => {
             outcome.1 = model.write(slot, &mut running, key, Some(unique), false);
-            outcome.0 =
-                running.real.update(c, &format!("k{key}"), &document(key, unique), &o).map(drop);
+            outcome.0 = running
+                .real
+                .update(of(key), &format!("k{key}"), &document(key, unique), &o)
+                .map(drop);
         }
         Step::Remove(key) => {
             outcome.1 = model.write(slot, &mut running, key, None, false);
-            outcome.0 = running.real.remove(c, &format!("k{key}"), None, &o).map(drop);
+            outcome.0 = running.real.remove(of(key), &format!("k{key}"), None, &o).map(drop);
+        }
+        Step::QueryInsert(key, unique) => {
+            outcome.1 = model.write(slot, &mut running, key, Some(unique), true);
+            let text = format!("INSERT {{_key: 'k{key}', u: {unique}}} INTO {}", of(key).name);
+            outcome.0 = query(&running, text);
+        }
+        Step::QueryUpdate(key, unique) => {
+            outcome.1 = model.write(slot, &mut running, key, Some(unique), false);
+            let text = format!("UPDATE 'k{key}' WITH {{u: {unique}}} IN {}", of(key).name);
+            outcome.0 = query(&running, text);
+        }
+        Step::QueryRemove(key) => {
+            outcome.1 = model.write(slot, &mut running, key, None, false);
+            outcome.0 = query(&running, format!("REMOVE 'k{key}' IN {}", of(key).name));
         }
         Step::Get(key) => {
-            let found = running.real.get(c, &format!("k{key}")).unwrap();
+            let found = running.real.get(of(key), &format!("k{key}")).unwrap();
             let expected = running.view.get(&key).map(|row| (key, row.unique));
             assert_eq!(found.map(|document| seen(&[document])[0]), expected);
         }
         Step::Find(unique) => {
             let range =
                 IndexRange { equals: vec![i64::from(unique).into()], ..IndexRange::default() };
-            let mut scan = running.real.index_scan(c, &c.indexes[1], 0, &range, false).unwrap();
-            let found = seen(&running.real.next(&mut scan, 10).unwrap());
-            let expected: Vec<_> =
-                pairs(&running.view).into_iter().filter(|(_, u)| *u == unique).collect();
-            assert_eq!(found, expected);
+            for (side, c) in collections.iter().enumerate() {
+                let mut scan = running.real.index_scan(c, &c.indexes[1], 0, &range, false).unwrap();
+                let found = seen(&running.real.next(&mut scan, 10).unwrap());
+                let own = pairs(&running.view, side);
+                let expected: Vec<_> = own.into_iter().filter(|(_, u)| *u == unique).collect();
+                assert_eq!(found, expected);
+            }
         }
-        Step::Scan => check(&running, c),
+        Step::Scan => check(&running, collections),
         Step::Savepoint => {
             let at = running.real.savepoint();
             running.savepoint = Some((at, running.view.clone(), running.written.clone()));
@@ -316,7 +370,7 @@ proptest! {
 
     #[test]
     fn transactions_do_what_the_model_does(steps in prop::collection::vec((0..SLOTS, any_step()), 1..80)) {
-        let (c, mut model) = (collection(), Model::default());
+        let (c, mut model) = ([collection(), collection()], Model::default());
         let mut slots: Vec<Option<Running>> = (0..SLOTS).map(|_| None).collect();
         // Some documents are there, and two transactions meet over them.
         let start = [Step::Begin, Step::Insert(0, 0), Step::Insert(1, 1), Step::Commit, Step::Begin];
@@ -334,7 +388,9 @@ proptest! {
             savepoint: None,
         };
         check(&last, &c);
-        engine().drop_collection("_system", &c.name).unwrap();
+        for collection in &c {
+            engine().drop_collection("_system", &collection.name).unwrap();
+        }
     }
 }
 
@@ -392,4 +448,31 @@ fn concurrent_transfers_keep_the_sum() {
     let last = begin();
     assert_eq!((0..5).map(|number| amount(&last, number)).sum::<i64>(), 500);
     assert!((1..=800).contains(&done), "{done} transfers");
+}
+
+/// Who is alone in a collection never conflicts, although everybody counts in one document.
+#[test]
+fn exclusive_transactions_never_conflict() {
+    let c = collection();
+    let o = WriteOptions::default();
+    let name = || vec![c.name.clone()];
+    let begin = |declared: Declared| engine().begin("_system", &declared, false).unwrap();
+    let first = begin(Declared { write: name(), ..Declared::default() });
+    first.insert(&c, &document(0, 0), &o).unwrap();
+    first.commit(false).unwrap();
+    let count = || {
+        let own = begin(Declared { exclusive: name(), ..Declared::default() });
+        let before = own.get(&c, "k0").unwrap().unwrap().attribute("u").as_f64().unwrap() as i64;
+        std::thread::yield_now();
+        own.update(&c, "k0", &object(&[("u", (before + 1).into())]), &o).unwrap();
+        own.commit(false).unwrap();
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..100).for_each(|_| count()));
+        }
+    });
+    let last = begin(Declared { read: name(), ..Declared::default() });
+    let counted = last.get(&c, "k0").unwrap().unwrap().attribute("u").as_f64();
+    assert_eq!(counted, Some(400.0));
 }

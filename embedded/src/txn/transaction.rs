@@ -33,6 +33,8 @@ pub(crate) struct Resources {
     pub(crate) last_keys: Mutex<HashMap<u64, u64>>,
     /// What is known of vector indexes.
     pub(crate) vectors: Vectors,
+    /// Longest wait for another writer of a key, whatever a write asks for.
+    pub(crate) key_wait_ms: u64,
 }
 
 /// How a transaction begins.
@@ -273,7 +275,8 @@ impl Transaction {
     /// Locks a key of the store for this transaction; false if somebody else is writing it and does not end in time.
     pub(crate) fn lock(&self, state: &mut State, space: Space, key: &[u8], wait_ms: u64) -> bool {
         let key = (space, key.to_vec());
-        match self.resources.locks.take(self.id, &key, Duration::from_millis(wait_ms)) {
+        let wait = Duration::from_millis(wait_ms.min(self.resources.key_wait_ms));
+        match self.resources.locks.take(self.id, &key, wait) {
             Grant::New => state.locks.push(key),
             Grant::Held => {}
             Grant::Refused => return false,

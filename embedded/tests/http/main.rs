@@ -4,6 +4,7 @@ mod cluster;
 mod collections;
 mod documents;
 mod graphs;
+mod hostile;
 mod permissions;
 mod queries;
 mod read_only;
