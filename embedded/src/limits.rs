@@ -83,7 +83,7 @@ pub const QUERY_STACK_BYTES: usize = 16 << 20;
 pub const SWEEP_INTERVAL_MS: u64 = 1_000;
 /// Bytes of the centroids of one vector index; they are kept in memory once a query or a write has asked for them.
 pub const VECTOR_CENTROIDS_BYTES_MAX: u64 = 64 << 20;
-/// Bytes of vectors that all vector indexes together keep in memory unless the engine is told otherwise.
+/// Bytes of vectors that all vector indexes together keep in memory at least, unless the engine is told otherwise.
 pub const VECTOR_CACHE_BYTES: u64 = 256 << 20;
 /// Tiers of a vector index whose number of cells scales.
 pub const VECTOR_TIERS_MAX: usize = 64;
