@@ -61,4 +61,4 @@ pub mod value;
 mod vector;
 
 pub use catalog::Training;
-pub use engine::{Engine, Options};
+pub use engine::{Engine, Options, vector_cache_bytes};

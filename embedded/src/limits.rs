@@ -84,9 +84,8 @@ pub const QUERY_STACK_BYTES: usize = 16 << 20;
 pub const SWEEP_INTERVAL_MS: u64 = 1_000;
 /// Bytes of the centroids of one vector index; they are kept in memory once a query or a write has asked for them.
 pub const VECTOR_CENTROIDS_BYTES_MAX: u64 = 64 << 20;
-/// Bytes of vectors that all vector indexes together keep in memory unless the engine is told otherwise: a million of 384 components
-/// and some. Never more than queries have read, and never more than the vectors are.
-pub const VECTOR_CACHE_BYTES: u64 = 2 << 30;
+/// Bytes of vectors that all vector indexes together keep in memory at least, unless the engine is told otherwise.
+pub const VECTOR_CACHE_BYTES: u64 = 256 << 20;
 /// Keys of documents that vector searches remember, so that a search that asks for nothing else reads no document.
 pub const VECTOR_KEYS_MAX: usize = 200_000;
 /// Tiers of a vector index whose number of cells scales.

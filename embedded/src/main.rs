@@ -11,8 +11,7 @@ use std::sync::Arc;
 
 use arango_embedded::compat::{Release, Role};
 use arango_embedded::http::{Auth, AuthSettings, Mode, serve};
-use arango_embedded::limits::VECTOR_CACHE_BYTES;
-use arango_embedded::{Engine, Options};
+use arango_embedded::{Engine, Options, vector_cache_bytes};
 use clap::{Args, Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -88,8 +87,8 @@ struct Serve {
     #[arg(long)]
     faults: bool,
 
-    /// Mebibytes of vectors that vector indexes keep in memory
-    #[arg(long, value_name = "N", default_value_t = VECTOR_CACHE_BYTES >> 20, value_parser = clap::value_parser!(u64).range(0..=1 << 20))]
+    /// Mebibytes of vectors that vector indexes keep in memory (an eighth of the machine's memory if not given, 256 at least)
+    #[arg(long, value_name = "N", default_value_t = vector_cache_bytes() >> 20, value_parser = clap::value_parser!(u64).range(0..=1 << 20))]
     vector_cache_mb: u64,
 
     /// Milliseconds between two commits of views: a committed write shows in them by then

@@ -118,7 +118,7 @@ fn planned(text: &str) -> Result<Arc<Plan>> {
     check(&body)?;
     let mut binds = Object::new();
     binds.push_new(DOCUMENT, Value::Null);
-    let plan = plan(&body, &Database::default(), &binds)
+    let plan = plan(&body, &Database::default(), &binds, &|_| true)
         .map_err(|error| bad(format_args!("{} {PLACE}", error.message)))?;
     check_plan(&plan)?;
     let plan = Arc::new(plan);

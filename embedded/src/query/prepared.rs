@@ -9,7 +9,7 @@ use crate::error::{Code, Error, Result};
 use crate::exec::{Budget, Executor, Stats};
 use crate::expr::Expr;
 use crate::functions::Warnings;
-use crate::plan::{Node, Plan, RULES, Showing, WriteKind, explain, plan_by, shown, trail};
+use crate::plan::{Node, Plan, RULES, Showing, WriteKind, explain, plan, shown, trail};
 use crate::schema::{Collection, Database, Index};
 use crate::syntax::parse;
 use crate::txn::Transaction;
@@ -96,7 +96,7 @@ pub fn prepare(database: &Database, query: &Query) -> Result<Prepared> {
         None => {
             let body = parse(&query.text).map_err(|error| in_aql(error, "while parsing"))?;
             let allowed = |rule: &str| allows(&query.options.rules, rule);
-            let made = plan_by(&body, database, &query.binds, &allowed).map_err(|error| {
+            let made = plan(&body, database, &query.binds, &allowed).map_err(|error| {
                 match error.code {
                     // Collections are looked up and constants folded behind the parser; the server names no phase then.
                     Code::DataSourceNotFound | Code::QueryFunctionArgumentTypeMismatch => error,

@@ -15,9 +15,9 @@ pub(crate) type Pairs<'a> = Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + 'a
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     /// Sets a key.
-    Put(Space, Vec<u8>, Bytes),
+    Put(Space, Bytes, Bytes),
     /// Removes a key.
-    Delete(Space, Vec<u8>),
+    Delete(Space, Bytes),
     /// Adds to an eight-byte number (missing = 0); batches of one group add up.
     Add(Space, Vec<u8>, i64),
     /// Raises an eight-byte number (missing = 0).
@@ -40,14 +40,15 @@ impl Batch {
     }
 
     /// Sets a key.
-    pub(crate) fn put(&mut self, space: Space, key: Vec<u8>, value: impl Into<Bytes>) {
-        let value = value.into();
+    pub(crate) fn put(&mut self, space: Space, key: impl Into<Bytes>, value: impl Into<Bytes>) {
+        let (key, value) = (key.into(), value.into());
         self.bytes += key.len() + value.len();
         self.operations.push(Operation::Put(space, key, value));
     }
 
     /// Removes a key.
-    pub(crate) fn delete(&mut self, space: Space, key: Vec<u8>) {
+    pub(crate) fn delete(&mut self, space: Space, key: impl Into<Bytes>) {
+        let key = key.into();
         self.bytes += key.len();
         self.operations.push(Operation::Delete(space, key));
     }

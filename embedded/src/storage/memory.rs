@@ -46,10 +46,10 @@ impl Store for MemoryStore {
 fn apply(trees: &mut Trees, operation: Operation) -> Result<()> {
     match operation {
         Operation::Put(space, key, value) => {
-            Arc::make_mut(&mut trees.maps[space as usize]).insert(key, value);
+            Arc::make_mut(&mut trees.maps[space as usize]).insert(key.to_vec(), value);
         }
         Operation::Delete(space, key) => {
-            Arc::make_mut(&mut trees.maps[space as usize]).remove(&key);
+            Arc::make_mut(&mut trees.maps[space as usize]).remove(&*key);
         }
         Operation::Add(space, key, delta) => {
             let value = number(trees, space, &key)?.wrapping_add_signed(delta);

@@ -14,6 +14,8 @@ use super::score::Weight;
 
 /// Documents of a window, over which scores are added up.
 const WINDOW: usize = 4096;
+/// Blocks of a term that is so rare that windows without it are worth finding.
+const SPARSE_BLOCKS_MAX: usize = 64;
 /// What a bound is raised by, so that no rounding puts a score above it.
 const SLACK: f32 = 1.000_1;
 /// Times that bounds may have grown with the mean length before they are made anew.
@@ -191,6 +193,20 @@ impl TermPostings {
         self.scan.doc_freq()
     }
 
+    /// What any document can get of this term at most.
+    fn highest(&self) -> f32 {
+        self.bounds.blocks.iter().map(|(_, score)| *score).fold(0.0, f32::max) * self.factor
+    }
+
+    /// The first document from `from` on that may have the term; the very first one where the term is rare.
+    fn next_place(&mut self, from: DocId) -> DocId {
+        if self.bounds.blocks.len() > SPARSE_BLOCKS_MAX {
+            return from;
+        }
+        let at = self.scan.seek(from);
+        self.scan.docs().get(at).copied().unwrap_or(TERMINATED)
+    }
+
     /// What the documents of a window can get of this term at most; the walk goes on at its first block.
     fn bound(&mut self, start: DocId, end: DocId) -> f32 {
         let blocks = &self.bounds.blocks;
@@ -242,23 +258,32 @@ impl TermPostings {
     }
 }
 
-/// Sums of a window's documents.
-struct Window {
+/// Sums of a window's documents; one serves all segments of a search.
+pub(super) struct Window {
     start: DocId,
     end: DocId,
     sums: Vec<f32>,
     touched: Vec<u64>,
+    is_touched: bool,
 }
 
 impl Window {
-    fn new() -> Self {
-        Self { start: 0, end: 0, sums: vec![0.0; WINDOW], touched: vec![0; WINDOW / 64] }
+    /// An empty one.
+    pub(super) fn new() -> Self {
+        Self {
+            start: 0,
+            end: 0,
+            sums: vec![0.0; WINDOW],
+            touched: vec![0; WINDOW / 64],
+            is_touched: false,
+        }
     }
 
     fn add(&mut self, doc: DocId, score: f32) {
         let at = (doc - self.start) as usize;
         self.sums[at] += score;
         self.touched[at / 64] |= 1 << (at % 64);
+        self.is_touched = true;
     }
 }
 
@@ -276,14 +301,21 @@ impl Search<'_> {
     /// Offers all documents that may be among the best; `wanted` says whether one counts, `look` is asked now and then whether to go on.
     pub(super) fn run<E>(
         mut self,
+        window: &mut Window,
         heap: &mut Heap,
         wanted: impl Fn(DocId) -> bool,
         look: &mut dyn FnMut() -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut window = Window::new();
+        (window.start, window.end) = (0, 0);
         let mut order: Vec<(f32, usize)> = Vec::with_capacity(self.terms.len());
+        let mut by_highest: Vec<(f32, usize)> =
+            self.terms.iter().map(TermPostings::highest).zip(0..).collect();
+        by_highest.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         while window.end < self.documents {
-            window.start = window.end;
+            window.start = self.next_place(window.end, &by_highest, heap.threshold());
+            if window.start >= self.documents {
+                break;
+            }
             window.end = window.start.saturating_add(WINDOW as DocId).min(self.documents);
             look()?;
             order.clear();
@@ -301,11 +333,26 @@ impl Search<'_> {
             let all: f32 = order.iter().map(|(bound, _)| bound).sum();
             for (bound, term) in &order[optional..] {
                 let others = (all - bound) * SLACK;
-                self.terms[*term].add(&mut window, self.lengths, others, threshold);
+                self.terms[*term].add(window, self.lengths, others, threshold);
             }
-            self.settle(&mut window, &order[..optional], heap, &wanted);
+            self.settle(window, &order[..optional], heap, &wanted);
         }
         Ok(())
+    }
+
+    /// Where the first document is, from `from` on, that has a term without which nothing exceeds the threshold.
+    fn next_place(&mut self, from: DocId, by_highest: &[(f32, usize)], threshold: f32) -> DocId {
+        let mut sum = 0.0;
+        let optional = by_highest.iter().take_while(|(bound, _)| {
+            sum += bound;
+            sum * SLACK <= threshold
+        });
+        let needed = &by_highest[optional.count()..];
+        needed
+            .iter()
+            .map(|(_, term)| self.terms[*term].next_place(from))
+            .min()
+            .unwrap_or(TERMINATED)
     }
 
     /// Scores what a window found in full, as far as it can matter, and empties it.
@@ -316,6 +363,9 @@ impl Search<'_> {
         heap: &mut Heap,
         wanted: &impl Fn(DocId) -> bool,
     ) {
+        if !std::mem::take(&mut window.is_touched) {
+            return;
+        }
         let rest: f32 = optional.iter().map(|(bound, _)| bound).sum();
         for word in 0..WINDOW / 64 {
             let mut bits = std::mem::take(&mut window.touched[word]);

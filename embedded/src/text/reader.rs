@@ -10,7 +10,7 @@ use tantivy::query::BitSetDocSet;
 use tantivy::schema::IndexRecordOption;
 use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED};
 
-use super::best::{Bounds, FieldLengths, Heap, Scored, Search, TermPostings};
+use super::best::{Bounds, FieldLengths, Heap, Scored, Search, TermPostings, Window};
 use super::matcher::{All, Enough, Every, Lengths, Matcher, Not, Set, Term};
 use super::ngram::Ngrams;
 use super::phrase::{Phrase, Place};
@@ -44,6 +44,7 @@ pub(super) struct Known {
     statistics: Mutex<HashMap<(SegmentId, String), FieldStatistics>>,
     lengths: Mutex<HashMap<(SegmentId, String), Arc<FieldLengths>>>,
     bounds: Mutex<KnownBounds>,
+    columns: Mutex<HashMap<SegmentId, Columns>>,
 }
 
 /// Bounds of frequent terms, and the bytes that they take.
@@ -61,6 +62,7 @@ impl Known {
             .expect(LOOKED_UP)
             .retain(|(segment, _), _| segments.contains(segment));
         self.lengths.lock().expect(LOOKED_UP).retain(|(segment, _), _| segments.contains(segment));
+        self.columns.lock().expect(LOOKED_UP).retain(|segment, _| segments.contains(segment));
         let mut bounds = self.bounds.lock().expect(LOOKED_UP);
         bounds.by_term.retain(|(segment, _), _| segments.contains(segment));
         bounds.bytes = bounds.by_term.values().map(|bounds| bounds.bytes()).sum();
@@ -594,6 +596,17 @@ impl Reader {
         &others.iter().find(owns).unwrap_or(first).known
     }
 
+    /// The columns of a segment, kept for the next search.
+    fn columns(&self, segment: &SegmentReader) -> Result<Columns> {
+        let (known, key) = (self.known(segment), segment.segment_id());
+        if let Some(columns) = known.columns.lock().expect(LOOKED_UP).get(&key) {
+            return Ok(columns.clone());
+        }
+        let made = Columns::of(segment)?;
+        known.columns.lock().expect(LOOKED_UP).insert(key, made.clone());
+        Ok(made)
+    }
+
     /// Lengths of a field, kept for the next search.
     fn field_lengths(&self, segment: &SegmentReader, field: &str) -> Result<Arc<FieldLengths>> {
         let key = (segment.segment_id(), field.to_owned());
@@ -716,7 +729,7 @@ impl Hits {
     fn open_next(&mut self) -> Result<bool> {
         let Some(segment) = self.reader.segments().nth(self.segment) else { return Ok(false) };
         let matcher = self.reader.matcher(&self.prepared, segment)?;
-        let columns = Columns::of(segment)?;
+        let columns = self.reader.columns(segment)?;
         self.open = Some(Open { matcher, columns, segment: segment.clone() });
         self.segment += 1;
         Ok(true)
@@ -737,7 +750,7 @@ impl Hits {
         };
         if let Some(taken) = taken {
             // Somewhat more than asked for, since those that score as the last one are asked for next; then many more.
-            let most = if taken == 0 { 2 * max + 16 } else { 8 * (taken + max) };
+            let most = if taken == 0 { max + max / 2 + 8 } else { 8 * (taken + max) };
             let mut best = match self.find_best(scorer, most, held)? {
                 Some(best) => best,
                 None => self.find_all(scorer, held)?,
@@ -774,7 +787,7 @@ impl Hits {
         let (mut looked, mut reported) = (0_usize, 0);
         let (mut found, mut columns) = (Vec::new(), Vec::new());
         for (number, segment) in self.reader.segments().enumerate() {
-            let own = Columns::of(segment)?;
+            let own = self.reader.columns(segment)?;
             let mut matcher = self.reader.matcher(&self.prepared, segment)?;
             while matcher.doc() != TERMINATED {
                 let doc = matcher.doc();
@@ -812,22 +825,26 @@ impl Hits {
         let Some(disjunction) = self.prepared.disjunction().filter(|_| self.scorers == 1) else {
             return Ok(None);
         };
-        let mut heap = Heap::new(most);
+        let (mut heap, mut window) = (Heap::new(most), Window::new());
         let mut columns = Vec::new();
         for (number, segment) in (0..).zip(self.reader.segments()) {
-            let own = Columns::of(segment)?;
+            let own = self.reader.columns(segment)?;
+            columns.push(own.clone());
             let wanted = |doc: DocId| {
                 let collection = || own.0[1].first(doc).unwrap_or_default();
                 !segment.is_deleted(doc)
                     && self.collections.as_ref().is_none_or(|of| of.contains(&collection()))
             };
-            let filters = disjunction.filters.iter().map(|part| self.reader.matcher(part, segment));
-            let filters = filters.collect::<Result<Vec<_>>>()?;
-            let filter = (!filters.is_empty()).then(|| Every::new(filters));
             let lengths = self.reader.field_lengths(segment, disjunction.field)?;
             let Some(terms) = self.reader.term_postings(segment, &disjunction, &lengths)? else {
                 return Ok(None);
             };
+            if terms.is_empty() {
+                continue;
+            }
+            let filters = disjunction.filters.iter().map(|part| self.reader.matcher(part, segment));
+            let filters = filters.collect::<Result<Vec<_>>>()?;
+            let filter = (!filters.is_empty()).then(|| Every::new(filters));
             let postings = terms.iter().fold(0, |sum: u32, term| sum.saturating_add(term.count()));
             if filter.as_ref().is_some_and(|filter| filter.cost() < postings / FILTER_LEADS) {
                 let mut matcher = self.reader.matcher(&self.prepared, segment)?;
@@ -845,9 +862,8 @@ impl Hits {
                 let documents = segment.max_doc();
                 let search =
                     Search { segment: number, documents, lengths: &lengths, terms, filter };
-                search.run(&mut heap, wanted, &mut || held(0))?;
+                search.run(&mut window, &mut heap, wanted, &mut || held(0))?;
             }
-            columns.push(own);
         }
         let whole = !heap.is_full();
         let found = heap.into_all().into_iter();

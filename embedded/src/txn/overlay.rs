@@ -11,14 +11,14 @@ pub(crate) type Own = Option<Bytes>;
 
 #[derive(Debug)]
 enum Undo {
-    Key { space: Space, key: Vec<u8>, before: Option<Own> },
+    Key { space: Space, key: Bytes, before: Option<Own> },
     Count { collection: u64, delta: i64 },
 }
 
 /// Own writes by key, and what they replaced.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
-    maps: [BTreeMap<Vec<u8>, Own>; 3],
+    maps: [BTreeMap<Bytes, Own>; 3],
     counts: BTreeMap<u64, i64>,
     undo: Vec<Undo>,
     bytes: u64,
@@ -37,13 +37,14 @@ impl Overlay {
         space: Space,
         lower: &[u8],
         upper: &[u8],
-    ) -> std::collections::btree_map::Range<'a, Vec<u8>, Own> {
+    ) -> std::collections::btree_map::Range<'a, Bytes, Own> {
         let upper = upper.max(lower);
         self.maps[space as usize].range::<[u8], _>((Bound::Included(lower), Bound::Excluded(upper)))
     }
 
     /// Writes or removes a key.
-    pub(crate) fn set(&mut self, space: Space, key: Vec<u8>, value: Own) {
+    pub(crate) fn set(&mut self, space: Space, key: impl Into<Bytes>, value: Own) {
+        let key = key.into();
         self.bytes += (key.len() + value.as_ref().map_or(0, |value| value.len())) as u64;
         let before = self.maps[space as usize].insert(key.clone(), value);
         self.undo.push(Undo::Key { space, key, before });
@@ -96,6 +97,7 @@ impl Overlay {
     /// All writes as one batch; the overlay is empty afterwards.
     pub(crate) fn take_batch(&mut self, count_key: impl Fn(u64) -> Vec<u8>) -> Batch {
         let mut batch = Batch::default();
+        batch.operations.reserve(self.maps.iter().map(BTreeMap::len).sum::<usize>() + 8);
         for space in Space::ALL {
             for (key, own) in std::mem::take(&mut self.maps[space as usize]) {
                 match own {

@@ -221,8 +221,8 @@ impl State {
                 (None, None) => return Ok(()),
                 (Some(_), None) => std::cmp::Ordering::Less,
                 (None, Some(_)) => std::cmp::Ordering::Greater,
-                (Some((stored, _)), Some((own, _))) if backwards => own.as_slice().cmp(stored),
-                (Some((stored, _)), Some((own, _))) => (**stored).cmp(own.as_slice()),
+                (Some((stored, _)), Some((own, _))) if backwards => (**own).cmp(&**stored),
+                (Some((stored, _)), Some((own, _))) => (**stored).cmp(&**own),
             };
             let mut flow = ControlFlow::Continue(());
             if order.is_lt() {
