@@ -27,7 +27,8 @@ use crate::txn::{
 use crate::value::Value;
 
 /// What the store writes into itself first: name and version of the format.
-const FORMAT: &[u8] = b"arango-embedded 1";
+const FORMAT: &str = "arango-embedded";
+const FORMAT_VERSION: u32 = 2;
 
 /// How an engine works.
 #[derive(Clone, Debug)]
@@ -114,8 +115,9 @@ impl Engine {
     pub fn open(directory: &Path, options: Options) -> Result<Arc<Self>> {
         let directory = Directory::open(directory)?;
         let path = directory.store(|path| make_store(path, &options))?;
+        let (memtable_bytes, seal) = (options.memtable_bytes, Some(directory.seal()));
         let store: Arc<dyn Store> =
-            Arc::new(FjallStore::open(&path, options.memtable_bytes, options.sync)?);
+            Arc::new(FjallStore::open(&path, memtable_bytes, options.sync, seal)?);
         check_format(&*store, &path)?;
         let snapshot = store.snapshot();
         let resources = Arc::new(Resources {
@@ -344,23 +346,36 @@ impl fmt::Debug for Engine {
 }
 
 fn make_store(path: &Path, options: &Options) -> Result<()> {
-    let store = FjallStore::open(path, options.memtable_bytes, options.sync)?;
+    let store = FjallStore::open(path, options.memtable_bytes, options.sync, None)?;
+    write_format(&store)
+}
+
+fn write_format(store: &dyn Store) -> Result<()> {
     let mut batch = Batch::default();
-    batch.put(Space::Meta, Key::Format.bytes(), Bytes::from(FORMAT));
+    let format = format!("{FORMAT} {FORMAT_VERSION}");
+    batch.put(Space::Meta, Key::Format.bytes(), Bytes::from(format.as_bytes()));
     store.commit(batch, true)
 }
 
+/// Brings a store of an older format up to this one; refuses a newer one and what is no store of this engine.
 fn check_format(store: &dyn Store, path: &Path) -> Result<()> {
     let found = store.snapshot().get(Space::Meta, &Key::Format.bytes())?;
-    let text = match found.as_deref() {
-        Some(FORMAT) => return Ok(()),
-        Some(other) => format!("its format is {:?}", String::from_utf8_lossy(other)),
-        None => "it has no format record".to_owned(),
+    let found = found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let version = found.as_ref().and_then(|text| text.strip_prefix(FORMAT)?.trim().parse().ok());
+    let text = match (version, found) {
+        (Some(FORMAT_VERSION), _) => return Ok(()),
+        // Format 1 had no seal; everything else is as it was.
+        (Some(1), _) => {
+            tracing::info!(to = FORMAT_VERSION, "a store of format 1 is brought up to date");
+            return write_format(store);
+        }
+        (Some(newer), _) => format!(
+            "its format is {newer}, this engine reads up to {FORMAT_VERSION}: open it with the release that wrote it, or a newer one"
+        ),
+        (None, Some(other)) => format!("it is no store of this engine: its format is {other:?}"),
+        (None, None) => "it is no store of this engine: it has no format record".to_owned(),
     };
-    let wanted = String::from_utf8_lossy(FORMAT);
-    let text =
-        format!("{} is no store of this engine: {text}, wanted is {wanted:?}", path.display());
-    Err(Error::new(Code::SystemError, text))
+    Err(Error::new(Code::SystemError, format!("{}: {text}", path.display())))
 }
 
 /// Clears the ranges that dropped collections and indexes left over; stops early when the engine does.

@@ -135,6 +135,7 @@ codes! {
     QueryForcedIndexHintUnusable = 1577, 500, "could not use forced index hint";
     QueryDisallowedDynamicCall = 1578, 400, "disallowed dynamic call";
     QueryAccessAfterModification = 1579, 400, "access after data-modification";
+    QueryNotEligibleForPlanCaching = 1584, 500, "query not eligible for plan caching";
     QueryNotFound = 1591, 404, "query not found";
     QueryUserAssert = 1593, 500, "assertion failed";
     QueryUserWarn = 1594, 500, "warning of the query";

@@ -366,7 +366,9 @@ fn the_first_writer_wins_and_a_stale_snapshot_conflicts() {
     assert_eq!(show(&first.get(&c, "a").unwrap().unwrap()), "_key=a n=1");
     assert_eq!(show(&second.get(&c, "a").unwrap().unwrap()), "_key=a n=0");
     let error = second.update(&c, "a", &doc("n=2"), &o).unwrap_err();
-    assert_eq!((error.code, error.status(), error.extra.is_none()), (Code::Conflict, 409, true));
+    assert_eq!((error.code, error.status()), (Code::Conflict, 409));
+    let (told, stored) = (error.extra.unwrap(), second.get(&c, "a").unwrap().unwrap());
+    assert_eq!((told.text_of("_key"), told.text_of("_rev")), (Some("a"), stored.text_of("_rev")));
     first.commit(false).unwrap();
     assert_eq!(show(&second.get(&c, "a").unwrap().unwrap()), "_key=a n=0");
     assert_eq!(second.update(&c, "a", &doc("n=2"), &o).unwrap_err().code, Code::Conflict);
@@ -381,7 +383,7 @@ fn requests_of_the_document_api_wait_for_each_other() {
     let house = house();
     house.insert("_key=a n=0").unwrap();
     let c = house.c();
-    let patient = WriteOptions { lock_wait_ms: 1000, ..WriteOptions::default() };
+    let patient = WriteOptions { lock_wait_ms: 1000, sees_newest: true, ..WriteOptions::default() };
     let first = house.begin(&["c"]);
     first.update(&c, "a", &doc("n=1"), &patient).unwrap();
     std::thread::scope(|scope| {
@@ -541,7 +543,11 @@ fn definitions_survive_a_restart_and_dropped_data_is_gone() {
     let directory = tempfile::tempdir().unwrap();
     let engine = Engine::open(directory.path(), Options::default()).unwrap();
     let names: Vec<_> = engine.database("_system").unwrap().collections.keys().cloned().collect();
-    assert_eq!(names, ["_analyzers", "_graphs", "_users"]);
+    assert_eq!(names.len(), 12, "{names:?}");
+    assert!(
+        names.iter().any(|name| name == "_users") && names.iter().any(|name| name == "_graphs"),
+        "{names:?}"
+    );
     engine.create_database("vctx", Value::Null).unwrap();
     assert_eq!(engine.create_database("vctx", Value::Null).unwrap_err().code, Code::DuplicateName);
     assert_eq!(

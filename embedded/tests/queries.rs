@@ -207,6 +207,65 @@ fn memory_time_warnings_and_kills_end_a_query() {
 }
 
 #[test]
+fn what_would_never_end_or_hold_everything_is_ended() {
+    let session = Session::new();
+    let mut edges = Collection::clone(&session.engine.database(DATABASE).unwrap().collections["c"]);
+    (edges.name, edges.kind) = ("e".to_owned(), CollectionKind::Edge);
+    session.engine.create_collection(DATABASE, edges).unwrap();
+    for text in [
+        "FOR i IN 1..40 INSERT {_key: TO_STRING(i)} INTO c",
+        r#"FOR i IN 1..40 FOR j IN 1..40 FILTER i != j INSERT {_from: CONCAT("c/", i), _to: CONCAT("c/", j)} INTO e"#,
+    ] {
+        session.run(text).unwrap();
+    }
+    let short = || QueryOptions { max_runtime_s: 0.1, ..QueryOptions::default() };
+    let little = || QueryOptions { memory_limit: 1 << 20, ..QueryOptions::default() };
+    for text in [
+        r#"FOR p IN 1..30 OUTBOUND K_PATHS "c/1" TO "c/2" e FILTER p.x RETURN 1"#,
+        r#"FOR p IN OUTBOUND K_SHORTEST_PATHS "c/1" TO "c/2" e FILTER p.x RETURN 1"#,
+        r#"FOR v, x, p IN 1..30 OUTBOUND "c/1" e OPTIONS {order: "weighted"} FILTER p.x RETURN 1"#,
+        "FOR a IN 1..1000000 FOR b IN 1..1000000 FOR c IN 1..1000000 FILTER a + b + c < 0 RETURN 1",
+        "FOR i IN 1..1000000000000 COLLECT WITH COUNT INTO n RETURN n",
+        "FOR i IN 1..30000 WINDOW {preceding: 15000, following: 15000} AGGREGATE s = SUM(i) RETURN s",
+    ] {
+        assert_eq!(session.code(text, short()), Code::QueryKilled, "{text}");
+    }
+    for text in [
+        "FOR i IN 1..1000000 COLLECT AGGREGATE n = COUNT() INTO g RETURN LENGTH(g)",
+        "FOR i IN 1..1000000 WINDOW {following: 1} AGGREGATE n = COUNT() RETURN n",
+        r#"FOR i IN 1..1000 WINDOW {preceding: "unbounded"} AGGREGATE l = PUSH(i) RETURN l"#,
+        "FOR i IN 1..1000000 RETURN DISTINCT i",
+        r#"FOR p IN OUTBOUND K_SHORTEST_PATHS "c/1" TO "c/2" e RETURN p"#,
+        r#"FOR p IN OUTBOUND ALL_SHORTEST_PATHS "c/1" TO "c/2" e FOR i IN 1..100000 RETURN p"#,
+    ] {
+        assert_eq!(session.code(text, little()), Code::ResourceLimit, "{text}");
+    }
+    assert_eq!(session.code("RETURN LENGTH(1..1000000000000)", short()), Code::ResourceLimit);
+    let many = format!("RETURN 1 IN [{}]", vec!["2"; 200_000].join(","));
+    assert_eq!(session.run(&many).expect("a long list").rows, [Value::Bool(false)]);
+}
+
+#[test]
+fn an_error_names_the_nodes_it_went_through() {
+    let session = Session::new();
+    for (text, expected) in [
+        ("REMOVE 'foo' IN c", "AQL: document not found [node #3: RemoveNode] (while executing)"),
+        ("FOR x IN {} RETURN x", "[node #3: EnumerateListNode] [node #4: ReturnNode] (while exec"),
+        ("FOR x IN [1] RETURN FAIL('a')", "[node #4: CalculationNode] [node #5: ReturnNode] (whi"),
+    ] {
+        let message = session.run(text).expect_err(text).message;
+        assert!(message.contains(expected), "{text}: {message}");
+    }
+    let little = QueryOptions { memory_limit: 100_000, ..QueryOptions::default() };
+    let sorted = session.run_with("FOR i IN 1..100000 SORT i RETURN i", "{}", little);
+    assert_eq!(
+        sorted.expect_err("too much").message,
+        "AQL: query would use more memory than allowed [node #3: EnumerateListNode] [node #4: SortNode] \
+         [node #4: SortNode] [node #5: ReturnNode] (while executing)"
+    );
+}
+
+#[test]
 fn two_writers_of_one_document_conflict_and_a_failed_statement_is_undone_alone() {
     let session = Session::new();
     session.run("INSERT {_key: 'k', n: 0} INTO c").expect("a document");
@@ -258,7 +317,7 @@ fn parsing_alone_names_collections_and_binds() {
     )
     .expect("good");
     assert_eq!(parsed.attribute("collections").to_json(), r#"["c","e"]"#);
-    assert_eq!(parsed.attribute("bindVars").to_json(), r#"["@out","x","y"]"#);
+    assert_eq!(parsed.attribute("bindVars").to_json(), r#"["@out","y","x"]"#);
     assert_eq!(parse_only("FOR").expect_err("bad").code, Code::QueryParse);
 }
 
@@ -320,7 +379,20 @@ proptest! {
                 session.run(&text).map(|answer| Value::array(answer.rows).to_json())
             };
             let plain = ask(" OPTIONS {disableIndex: true}").expect("a plain answer");
-            prop_assert_eq!(ask("").expect("an answer"), plain, "{} {}{}", filters, sort, limit);
+            prop_assert_eq!(ask("").expect("an answer"), &*plain, "{} {}{}", filters, sort, limit);
+            // Whatever rules are switched off, it is the same answer.
+            let text = format!("FOR d IN c{filters} {sort}{limit} RETURN {shown}");
+            for rules in [
+                &["-all"][..],
+                &["-use-indexes"],
+                &["-use-index-for-sort", "-move-filters-up"],
+                &["-all", "+use-indexes", "no-such-rule"],
+            ] {
+                let rules = rules.iter().map(|rule| (*rule).to_owned()).collect();
+                let options = QueryOptions { rules, ..QueryOptions::default() };
+                let answer = session.run_with(&text, "{}", options.clone()).expect("an answer");
+                prop_assert_eq!(Value::array(answer.rows).to_json(), &*plain, "{} {:?}", text, options);
+            }
         }
     }
 }

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// What each run must reach: the examples that passed when this file was last written.
 const PASSING: &str = include_str!("recorded/passing.txt");
+/// Signs the token of a server, for what only such a one may read.
+const SECRET: &str = "recorded examples";
 /// How long the engine may take until its socket is there.
 const START_WAIT_SECONDS: u64 = 60;
 
@@ -24,11 +26,14 @@ impl Drop for Engine {
 
 fn start(directory: &Path) -> Engine {
     let socket = directory.join("s.sock");
+    std::fs::write(directory.join("secret"), SECRET).expect("the secret is written");
     let child = Command::new(env!("CARGO_BIN_EXE_arango-embedded"))
         .args(["serve", "--vector-index", "--view-commit-ms", "200", "--socket"])
         .arg(&socket)
         .arg("--data-dir")
         .arg(directory.join("data"))
+        .arg("--jwt-secret-file")
+        .arg(directory.join("secret"))
         .env("ARANGO_ROOT_PASSWORD", "")
         .stdout(Stdio::null())
         .spawn()
@@ -61,6 +66,8 @@ fn recorded_examples_that_passed_still_pass() {
         .arg(directory.path().join("s.sock"))
         .arg("--examples")
         .arg(&examples)
+        .arg("--secret")
+        .arg(directory.path().join("secret"))
         .arg("--names")
         .arg(&names)
         .output()

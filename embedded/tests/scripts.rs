@@ -3,7 +3,7 @@
 //!
 //! Lines: `collection NAME`, `edges NAME`, `graph NAME edges:from>to …`, `index NAME a,b.c [unique] [sparse]`,
 //! `vectors NAME field metric dimension nLists [sparse]`, `insert NAME {…}`, `view NAME {links}`,
-//! `analyzer NAME {type, properties, features}` set up, `tick` commits the views; `> AQL` runs a query (`| ` continues it,
+//! `analyzer NAME {type, properties, features}`, `inverted COLLECTION NAME {definition}`, `alias NAME COLLECTION/INDEX …` set up, `tick` commits the views; `> AQL` runs a query (`| ` continues it,
 //! `@ {…}` in front gives its binds), `stats> AQL` shows counters too, `plan> AQL` shows the nodes instead. All lines
 //! behind a query up to an empty one are its answer. `{"$rev": "c/key"}` among the binds is the revision of that document;
 //! revisions in answers show as `REV`.
@@ -48,6 +48,8 @@ impl Session {
             ["vectors", name, rest] => self.vectors(name, rest),
             ["insert", name, json] => self.insert(name, &parse(json.as_bytes())?),
             ["view", name, links] => self.view(name, &parse(links.as_bytes())?),
+            ["inverted", name, rest] => self.inverted(name, rest),
+            ["alias", name, rest] => self.alias(name, rest),
             ["analyzer", name, json] => self.analyzer(name, &parse(json.as_bytes())?),
             ["tick"] => self.engine.commit_views(),
             _ => panic!("unknown line: {line}"),
@@ -141,6 +143,40 @@ impl Session {
         self.engine.put_view(DATABASE, view).map(|_| ())
     }
 
+    fn inverted(&self, collection: &str, rest: &str) -> Result<()> {
+        let (name, definition) = rest.split_once(' ').expect("a name and a definition");
+        let index = Index {
+            id: 0,
+            name: name.to_owned(),
+            kind: IndexKind::DefinitionOnly("inverted".to_owned()),
+            fields: Vec::new(),
+            unique: false,
+            sparse: true,
+            definition: parse(definition.as_bytes())?,
+        };
+        self.engine.create_index(DATABASE, collection, index).map(|_| ())
+    }
+
+    fn alias(&self, name: &str, rest: &str) -> Result<()> {
+        let entry = |text: &str| {
+            let (collection, index) = text.split_once('/').expect("collection/index");
+            let mut entry = Object::new();
+            entry.push_new("collection", collection.into());
+            entry.push_new("index", index.into());
+            Value::object(entry)
+        };
+        let mut properties = Object::new();
+        let indexes: Vec<Value> = rest.split_whitespace().map(entry).collect();
+        properties.push_new("indexes", indexes.into());
+        let view = View {
+            id: 0,
+            name: name.to_owned(),
+            kind: "search-alias".to_owned(),
+            properties: Value::object(properties),
+        };
+        self.engine.put_view(DATABASE, view).map(|_| ())
+    }
+
     fn analyzer(&self, name: &str, definition: &Value) -> Result<()> {
         let features = definition.attribute("features");
         let features = features.as_array().unwrap_or_default().iter();
@@ -181,7 +217,7 @@ impl Session {
                 "error {} {}: {}\n",
                 error.status(),
                 error.code.num(),
-                error.message.replace('\n', " ")
+                without_nodes(&error.message.replace('\n', " "))
             )
         })
     }
@@ -209,7 +245,7 @@ impl Session {
             writeln!(out, "{}", masked(row).to_json()).expect("a string takes all");
         }
         for (code, message) in &answer.warnings {
-            writeln!(out, "warning {code}: {message}").expect("a string takes all");
+            writeln!(out, "warning {}: {message}", code.num()).expect("a string takes all");
         }
         if kind == "stats" || kind == "count" {
             let s = &answer.stats;
@@ -242,6 +278,14 @@ fn masked(value: &Value) -> Value {
 }
 
 /// Node types with what they read, and the rules.
+/// A message without the nodes that the error went through: their numbers would change with every rule.
+fn without_nodes(message: &str) -> String {
+    match (message.find(" [node #"), message.rfind("] (while")) {
+        (Some(from), Some(to)) => format!("{}{}", &message[..from], &message[to + 1..]),
+        _ => message.to_owned(),
+    }
+}
+
 fn plan_text(plan: &Value) -> String {
     let mut out = String::new();
     for node in plan.attribute("nodes").as_array().expect("nodes") {

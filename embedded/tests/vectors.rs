@@ -122,9 +122,20 @@ fn nearest(
     query: &[f64],
     count: usize,
 ) -> Vec<(String, f64)> {
+    nearest_of(transaction, metric, "", query, count)
+}
+
+/// The same of the documents that fulfil a condition.
+fn nearest_of(
+    transaction: &Transaction,
+    metric: Metric,
+    filter: &str,
+    query: &[f64],
+    count: usize,
+) -> Vec<(String, f64)> {
     let direction = if metric.is_descending() { "DESC" } else { "ASC" };
     let text = format!(
-        "FOR d IN c LET s = {}(d.v, @q, {{nProbe: 100}}) SORT s {direction} LIMIT @k RETURN [d._key, s]",
+        "FOR d IN c {filter} LET s = {}(d.v, @q, {{nProbe: 100}}) SORT s {direction} LIMIT @k RETURN [d._key, s]",
         metric.function()
     );
     let mut binds = Object::new();
@@ -223,14 +234,18 @@ fn compare(
 ) {
     let query = wide(query);
     let of = |vector: [i8; 3]| exact(metric, &wide(vector), &query);
-    let mut wanted: Vec<f64> = model.values().flatten().map(|vector| of(*vector)).collect();
-    wanted.sort_by(|a, b| if metric.is_descending() { b.total_cmp(a) } else { a.total_cmp(b) });
-    wanted.truncate(count);
-    let found = nearest(transaction, metric, &query, count);
-    assert_eq!(found.len(), wanted.len());
-    for ((key, similarity), wanted) in found.iter().zip(wanted) {
-        let own = of(model[key].expect("a document with a vector"));
-        assert!((similarity - wanted).abs() < 1e-4 && (similarity - own).abs() < 1e-4, "{key}");
+    for filter in ["", "FILTER d._key < '2' || d._key == '7'"] {
+        let fulfils = |key: &str| filter.is_empty() || key < "2" || key == "7";
+        let fulfilling = model.iter().filter(|(key, _)| fulfils(key));
+        let mut wanted: Vec<f64> = fulfilling.filter_map(|(_, vector)| vector.map(of)).collect();
+        wanted.sort_by(|a, b| if metric.is_descending() { b.total_cmp(a) } else { a.total_cmp(b) });
+        wanted.truncate(count);
+        let found = nearest_of(transaction, metric, filter, &query, count);
+        assert_eq!(found.len(), wanted.len(), "{filter}");
+        for ((key, similarity), wanted) in found.iter().zip(wanted) {
+            let own = of(model[key].expect("a document with a vector"));
+            assert!((similarity - wanted).abs() < 1e-4 && (similarity - own).abs() < 1e-4, "{key}");
+        }
     }
 }
 
@@ -364,6 +379,67 @@ fn nothing_is_lost_while_writers_run_and_the_index_is_trained() {
     assert_eq!(state(&engine), "ready");
     assert_whole(&engine);
     assert_all_found(&engine, 8, 2500 + written);
+}
+
+/// A commit takes one document away and brings another: whoever looks, in lists out of memory or out of the store, sees as many
+/// as ever, and an older snapshot sees what it saw.
+#[test]
+fn lists_in_memory_show_each_commit_whole_and_each_snapshot_its_own() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = open(home.path());
+    make_collection(&engine);
+    fill(&engine, 0..120, 4);
+    engine.create_index(DATABASE, "c", index(Metric::L2, 4, 3)).unwrap();
+    wait_until_ready(&engine);
+    let keys = |transaction: &Transaction| {
+        let mut keys: Vec<String> = nearest(transaction, Metric::L2, &vector(5, 4), 1000)
+            .into_iter()
+            .map(|(key, _)| key)
+            .collect();
+        keys.sort();
+        keys
+    };
+    let (old, stop) = (begin(&engine), AtomicBool::new(false));
+    let at_first = keys(&old);
+    std::thread::scope(|scope| {
+        let (engine, stop, keys) = (&engine, &stop, &keys);
+        let writers: Vec<_> = (0..2_usize)
+            .map(|writer| {
+                scope.spawn(move || {
+                    for round in 0..150_usize {
+                        let transaction = begin(engine);
+                        let (gone, new) = (round * 2 + writer, (round + 60) * 2 + writer);
+                        remove(&transaction, &format!("k{gone}")).expect("a removal");
+                        put(&transaction, &format!("k{new}"), Some(&vector(new, 4)))
+                            .expect("a write");
+                        transaction.commit(false).expect("a commit");
+                    }
+                })
+            })
+            .collect();
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(move || {
+                    let mut looks = 0;
+                    while !stop.load(Ordering::Relaxed) || looks < 20 {
+                        let transaction = begin(engine);
+                        let first = keys(&transaction);
+                        assert_eq!(first.len(), 120);
+                        assert_eq!(keys(&transaction), first, "one snapshot, one answer");
+                        looks += 1;
+                    }
+                })
+            })
+            .collect();
+        writers.into_iter().for_each(|writer| writer.join().expect("a writer"));
+        stop.store(true, Ordering::Relaxed);
+        readers.into_iter().for_each(|reader| reader.join().expect("a reader"));
+    });
+    assert_eq!(keys(&old), at_first);
+    let mut wanted: Vec<String> = (300..420).map(|at| format!("k{at}")).collect();
+    wanted.sort();
+    assert_eq!(keys(&begin(&engine)), wanted);
+    assert_whole(&engine);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use arango_embedded::syntax::{Binary, Body, Expr, Key, Statement, parse};
+use arango_embedded::syntax::{Binary, Body, Expr, Key, SortDirection, Statement, parse};
 use arango_embedded::value::Value;
 use vctx::store::QUERIES;
 
@@ -141,14 +141,22 @@ fn score(level: &[Statement], sort: Option<usize>, broken: &mut Broken) {
             key => metric(key).map(str::to_owned),
         }
     };
-    match keys.first().and_then(|(key, descending)| Some((sorted(key)?, *descending))) {
+    match keys.first().and_then(|(key, direction)| Some((sorted(key)?, direction))) {
         None => {
             broken.insert(SORTED);
         }
-        Some((metric, descending)) if (metric == "APPROX_NEAR_L2") == descending => {
+        Some((metric, direction)) if *direction != nearest_first(&metric) => {
             broken.insert(DIRECTION);
         }
         Some(_) => {}
+    }
+}
+
+/// Distances rise, likenesses fall.
+fn nearest_first(metric: &str) -> SortDirection {
+    match metric {
+        "APPROX_NEAR_L2" => SortDirection::Ascending,
+        _ => SortDirection::Descending,
     }
 }
 
@@ -195,7 +203,10 @@ fn search(body: &Body, broken: &mut Broken) {
                 Expr::Name(name) => scores.contains(&&**name),
                 key => is_score(key).is_some(),
             };
-            if keys.iter().any(|(key, descending)| by_score(key) && !descending) {
+            if keys
+                .iter()
+                .any(|(key, direction)| by_score(key) && *direction != SortDirection::Descending)
+            {
                 broken.insert(BEST_FIRST);
             }
         }

@@ -1,6 +1,6 @@
 //! Ways through the syntax tree of the engine's parser: the queries in a query, the expressions of a statement, the parts of an expression.
 
-use arango_embedded::syntax::{Body, Expr, Key, Quantifier, Statement};
+use arango_embedded::syntax::{Body, Expr, Key, Quantifier, SortDirection, Statement};
 
 /// A query and all subqueries in it, outer ones first.
 pub(crate) fn bodies(body: &Body) -> Vec<&Body> {
@@ -39,8 +39,12 @@ pub(crate) fn expressions(statement: &Statement) -> Vec<&Expr> {
         }
         Statement::Filter(value)
         | Statement::Let { value, .. }
+        | Statement::Destructure { value, .. }
         | Statement::Return { value, .. } => vec![value],
-        Statement::Sort(keys) => keys.iter().map(|(key, _)| key).collect(),
+        Statement::Sort(keys) => keys
+            .iter()
+            .flat_map(|(key, direction)| [key].into_iter().chain(given(direction)))
+            .collect(),
         Statement::Limit { offset, count } => offset.iter().chain([count]).collect(),
         Statement::Collect(c) => {
             let into = c.into.as_ref().and_then(|(_, value)| value.as_ref());
@@ -64,6 +68,14 @@ pub(crate) fn expressions(statement: &Statement) -> Vec<&Expr> {
     }
 }
 
+/// The direction of a sort key where it is an expression.
+fn given(direction: &SortDirection) -> Option<&Expr> {
+    match direction {
+        SortDirection::Given(value) => Some(value),
+        SortDirection::Ascending | SortDirection::Descending => None,
+    }
+}
+
 /// The `OPTIONS` of a statement.
 pub(crate) fn options(statement: &Statement) -> Option<&Expr> {
     match statement {
@@ -76,6 +88,7 @@ pub(crate) fn options(statement: &Statement) -> Option<&Expr> {
         Statement::Upsert(u) => u.options.as_ref(),
         Statement::Filter(_)
         | Statement::Let { .. }
+        | Statement::Destructure { .. }
         | Statement::Sort(_)
         | Statement::Limit { .. }
         | Statement::Window(_)

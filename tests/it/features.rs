@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use arango_embedded::syntax::{Body, Direction, Expr, Key, Mentions, Quantifier, Statement};
+use arango_embedded::syntax::{
+    Body, Direction, Expr, Key, Mentions, Quantifier, SortDirection, Statement,
+};
 use arango_embedded::value::Value;
 
 use crate::tree::{bodies, expressions, options, parts};
@@ -99,12 +101,18 @@ fn statement_features(
             add("LET");
             "LET"
         }
+        Statement::Destructure { .. } => {
+            add("destructuring");
+            "LET"
+        }
         Statement::Sort(keys) => {
-            add(if keys.iter().any(|(_, descending)| *descending) {
-                "SORT … DESC"
-            } else {
-                "SORT"
-            });
+            for (_, direction) in keys {
+                add(match direction {
+                    SortDirection::Ascending => "SORT",
+                    SortDirection::Descending => "SORT … DESC",
+                    SortDirection::Given(_) => "SORT by a computed direction",
+                });
+            }
             if keys.len() > 1 {
                 add("SORT by several keys");
             }

@@ -132,13 +132,44 @@ fn line(node: &Value) -> String {
                 let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
                 write!(line, " {lead}{text}").expect("a text grows");
             }
-            other => write!(line, " {lead}{other}").expect("a text grows"),
+            Value::Number(number) => write!(line, " {lead}{number}").expect("a text grows"),
+            other => write!(line, " {lead}{}", tree(other)).expect("a text grows"),
         }
     }
-    if node["reverse"] == true {
+    if node["ascending"] == false {
         line.push_str(" backwards");
     }
     line
+}
+
+/// A syntax tree in short: paths and constants as in a text, everything else by its name.
+fn tree(node: &Value) -> String {
+    let all = |items: &Value| {
+        let items = items.as_array().into_iter().flatten().map(tree);
+        items.collect::<Vec<_>>().join(", ")
+    };
+    let below = &node["subNodes"];
+    let name = node["name"].as_str().unwrap_or_default();
+    match node["type"].as_str() {
+        None if node.is_array() => format!("[{}]", all(node)),
+        None if node["inVariable"].is_object() => {
+            let down = if node["ascending"] == false { " desc" } else { "" };
+            format!("{}{down}", node["inVariable"]["name"].as_str().unwrap_or("?"))
+        }
+        None => node.to_string(),
+        Some("value") => node["value"].to_string(),
+        Some("reference") => name.to_owned(),
+        Some("attribute access") => format!("{}.{name}", tree(&below[0])),
+        Some("array") => format!("[{}]", all(below)),
+        Some("object element") => format!("{name}: {}", all(below)),
+        Some("function call") => format!("{name}({})", all(&below[0]["subNodes"])),
+        Some(kind) if below.as_array().is_some_and(|below| below.len() == 2) => {
+            let sign = kind.trim_start_matches("compare ");
+            format!("({} {sign} {})", tree(&below[0]), tree(&below[1]))
+        }
+        Some("n-ary or" | "n-ary and") => all(below),
+        Some(kind) => format!("{kind}({})", all(below)),
+    }
 }
 
 fn printed(plan: &Value) -> String {

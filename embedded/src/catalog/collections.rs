@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::indexes::range_of;
+use super::others::realias;
 use super::state::collection as find;
 use super::{names, record};
 use crate::data::{check_rule, computed_values, empty_collection, reset_vector_indexes};
@@ -81,6 +82,7 @@ impl Engine {
         new.clone_into(&mut collection.name);
         let mut batch = Batch::default();
         relink(&mut database, &mut batch, name, Some(new));
+        realias(&mut database, &mut batch, &|_, _| false, Some((name, new)));
         let renamed = self.put_collection_with(&mut batch, &mut database, collection)?;
         self.define_views(db)?;
         Ok(renamed)
@@ -97,6 +99,7 @@ impl Engine {
         self.forget_collection(&mut batch, database.id, &collection);
         database.collections.remove(name);
         relink(&mut database, &mut batch, name, None);
+        realias(&mut database, &mut batch, &|collection, _| collection == name, None);
         self.catalog.replace(&self.resources, db, Some(database), batch)?;
         self.define_views(db)?;
         self.clear_leftovers_soon();
@@ -170,6 +173,9 @@ impl Engine {
         }
         for range in collection.indexes.iter().filter_map(|index| range_of(index)) {
             self.leave_over(batch, &range);
+        }
+        for index in collection.indexes.iter().filter(|index| index.is_inverted()) {
+            self.forget_view(batch, index.id);
         }
     }
 

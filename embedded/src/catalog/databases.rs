@@ -6,7 +6,7 @@ use super::{names, record};
 use crate::encode::{Key, encode_value};
 use crate::engine::Engine;
 use crate::error::{Code, Error, Result};
-use crate::index::primary_index;
+use crate::index::{primary_index, users_index};
 use crate::limits::DATABASES_MAX;
 use crate::schema::{Collection, CollectionKind, Database, KeyGenerator, KeyOptions};
 use crate::storage::Batch;
@@ -66,7 +66,11 @@ impl Engine {
         for (name, fixed) in
             server.iter().chain(&SYSTEM_COLLECTIONS).zip(SYSTEM_COLLECTION_IDS_FROM..)
         {
-            let collection = system_collection(if system { fixed } else { self.next_id() }, name);
+            let mut collection =
+                system_collection(if system { fixed } else { self.next_id() }, name);
+            if collection.name == "_users" {
+                collection.indexes.push(Arc::new(users_index(self.next_id())));
+            }
             let key = Key::Collection(database.id, collection.id);
             batch.put(key.space(), key.bytes(), encode_value(&record::of_collection(&collection)));
             database.collections.insert(collection.name.clone(), Arc::new(collection));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::others::realias;
 use super::state::collection as find;
 use crate::data::build_index;
 use crate::encode::{Key, encode_ordered};
@@ -11,6 +12,7 @@ use crate::index::check_definition;
 use crate::limits::COLLECTION_INDEXES_MAX;
 use crate::schema::{Collection, Database, Index, IndexKind};
 use crate::storage::Batch;
+use crate::text::check_index;
 use crate::value::{Object, Value};
 
 /// Attributes of a definition that do not make it another one.
@@ -34,7 +36,17 @@ impl Engine {
         if let Some((owner, training)) = claimed {
             self.train_now(db, owner, &index, training);
         }
+        self.fill_inverted(db, &index, is_new)?;
         Ok((index, is_new))
+    }
+
+    /// Has a new inverted index take in what is there.
+    fn fill_inverted(&self, db: &str, index: &Index, is_new: bool) -> Result<()> {
+        if is_new && index.is_inverted() {
+            self.define_views(db)?;
+            self.drain_store(index.id)?;
+        }
+        Ok(())
     }
 
     /// The same, but a vector index is left to the trainer of the background.
@@ -44,7 +56,9 @@ impl Engine {
         collection: &str,
         index: Index,
     ) -> Result<(Arc<Index>, bool)> {
-        self.make_index(db, collection, index, &mut |_, _| {})
+        let (index, new) = self.make_index(db, collection, index, &mut |_, _| {})?;
+        self.fill_inverted(db, &index, new)?;
+        Ok((index, new))
     }
 
     /// `claim` is told the numbers of the collection and of a new vector index before anybody else can see it.
@@ -57,6 +71,9 @@ impl Engine {
     ) -> Result<(Arc<Index>, bool)> {
         check_definition(&index)?;
         let before = find(&*self.database(db)?, collection)?;
+        if index.is_inverted() {
+            check_index(&*self.database(db)?, &before, &index)?;
+        }
         let _alone = self.writers_out([before.id])?;
         let _changing = self.catalog.change();
         let mut database = Database::clone(&*self.database(db)?);
@@ -120,10 +137,19 @@ impl Engine {
                 .with_status(400));
         }
         let mut batch = Batch::default();
-        if let Some(range) = range_of(&owner.indexes.remove(at)) {
+        let dropped = owner.indexes.remove(at);
+        if let Some(range) = range_of(&dropped) {
             self.leave_over(&mut batch, &range);
         }
+        if dropped.is_inverted() {
+            self.forget_view(&mut batch, dropped.id);
+            let goes = |of: &str, name: &str| of == owner.name && name == dropped.name;
+            realias(&mut database, &mut batch, &goes, None);
+        }
         self.put_collection_with(&mut batch, &mut database, owner)?;
+        if dropped.is_inverted() {
+            self.define_views(db)?;
+        }
         self.clear_leftovers_soon();
         Ok(())
     }

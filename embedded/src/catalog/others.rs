@@ -9,12 +9,24 @@ use crate::error::{Code, Error, Result};
 use crate::schema::{Analyzer, Database, Graph, View};
 use crate::storage::Batch;
 use crate::text::check;
-use crate::value::Value;
+use crate::value::{Object, Value};
 
 impl Engine {
-    /// Makes or replaces a view (number 0: a new one is given); 1207 if a collection has its name, 1203 if one that it links
-    /// is not there.
-    pub fn put_view(&self, db: &str, mut view: View) -> Result<Arc<View>> {
+    /// Makes a view (number 0: a new one is given) or replaces it; 1207 if a collection has its name, 1203 if one that it
+    /// links is not there.
+    pub fn put_view(&self, db: &str, view: View) -> Result<Arc<View>> {
+        let put = self.put_view_over(db, None, view)?;
+        put.ok_or_else(|| Error::new(Code::Internal, "a view that replaces nothing was in the way"))
+    }
+
+    /// The same for a change of a view that was read before: nothing happens, and there is no answer, if it is not as it
+    /// was then.
+    pub fn put_view_over(
+        &self,
+        db: &str,
+        before: Option<&Arc<View>>,
+        mut view: View,
+    ) -> Result<Option<Arc<View>>> {
         names::check_data_source(&view.name, false)?;
         if view.id == 0 {
             view.id = self.next_id();
@@ -23,13 +35,21 @@ impl Engine {
         let database = self.database(db)?;
         check(&database, &view)?;
         // A writer that began before the view is known would not tell it what it writes.
-        let before = database.views.values().find(|known| known.id == view.id);
+        let known = database.views.values().find(|known| known.id == view.id);
         let joined = database.collections.values().filter(|collection| {
             view.holds(&collection.name)
-                && !before.is_some_and(|known| known.holds(&collection.name))
+                && !known.is_some_and(|known| known.holds(&collection.name))
         });
         let alone = self.writers_out(joined.map(|collection| collection.id))?;
+        let mut stale = false;
         self.define(db, |database, batch| {
+            if let Some(before) = before {
+                let now = database.views.get(&before.name);
+                stale = !now.is_some_and(|now| Arc::ptr_eq(now, before));
+                if stale {
+                    return Ok(());
+                }
+            }
             if database.collections.contains_key(&view.name) {
                 return Err(Error::new(
                     Code::DuplicateName,
@@ -43,21 +63,57 @@ impl Engine {
                 let text = format!("collection or view not found: {missing}");
                 return Err(Error::new(Code::DataSourceNotFound, text));
             }
-            let key = Key::View(database.id, &view.name);
-            batch.put(key.space(), key.bytes(), encode_value(&record::of_view(&view)));
-            database.views.insert(view.name.clone(), view.clone());
+            put(database, batch, view.clone());
             Ok(())
         })?;
         drop(alone);
+        if stale {
+            return Ok(None);
+        }
         self.define_views(db)?;
         if view.kind == "arangosearch" {
-            self.resources.views.drain(&*self.resources.store, &view)?;
+            self.drain_store(view.id)?;
         }
-        Ok(view)
+        Ok(Some(view))
+    }
+
+    /// Gives a view another name; 1203, 1207, 1208.
+    pub fn rename_view(&self, db: &str, name: &str, new: &str) -> Result<Arc<View>> {
+        names::check_data_source(new, false)?;
+        let mut renamed = None;
+        self.define(db, |database, batch| {
+            let text = format!("collection or view not found: {name}");
+            let old = database.views.get(name).cloned();
+            let old = old.ok_or_else(|| Error::new(Code::DataSourceNotFound, text))?;
+            if name == new {
+                renamed = Some(old);
+                return Ok(());
+            }
+            if database.views.contains_key(new) || database.collections.contains_key(new) {
+                return Err(Error::new(Code::DuplicateName, format!("duplicate name: {new}")));
+            }
+            let key = Key::View(database.id, name);
+            batch.delete(key.space(), key.bytes());
+            database.views.remove(name);
+            let view = Arc::new(View { name: new.to_owned(), ..View::clone(&old) });
+            put(database, batch, view.clone());
+            renamed = Some(view);
+            Ok(())
+        })?;
+        self.define_views(db)?;
+        renamed.ok_or_else(|| Error::of(Code::Internal))
     }
 
     /// Drops a view; 1203.
     pub fn drop_view(&self, db: &str, name: &str) -> Result<()> {
+        // A writer that still knows it would leave rows that nobody takes in.
+        let database = self.database(db)?;
+        let view = database.views.get(name);
+        let held = database
+            .collections
+            .values()
+            .filter(|collection| view.is_some_and(|view| view.holds(&collection.name)));
+        let alone = self.writers_out(held.map(|collection| collection.id))?;
         self.define(db, |database, batch| {
             let text = format!("collection or view not found: {name}");
             let dropped = database
@@ -66,14 +122,18 @@ impl Engine {
                 .ok_or_else(|| Error::new(Code::DataSourceNotFound, text))?;
             let key = Key::View(database.id, name);
             batch.delete(key.space(), key.bytes());
-            if !database.views.values().any(|view| view.id == dropped.id) {
-                self.forget_view(batch, dropped.id);
-            }
+            self.forget_view(batch, dropped.id);
             Ok(())
         })?;
+        drop(alone);
         self.define_views(db)?;
         self.clear_leftovers_soon();
         Ok(())
+    }
+
+    /// Brings a view or an inverted index up to all that is committed now.
+    pub(super) fn drain_store(&self, number: u64) -> Result<()> {
+        self.resources.views.drain_number(&*self.resources.store, number, &|| false)
     }
 
     /// Leaves what the store keeps for a view to be cleared.
@@ -153,5 +213,44 @@ impl Engine {
         let mut batch = Batch::default();
         change(&mut database, &mut batch)?;
         self.catalog.replace(&self.resources, db, Some(database), batch)
+    }
+}
+
+/// Makes a view known.
+fn put(database: &mut Database, batch: &mut Batch, view: Arc<View>) {
+    let key = Key::View(database.id, &view.name);
+    batch.put(key.space(), key.bytes(), encode_value(&record::of_view(&view)));
+    database.views.insert(view.name.clone(), view);
+}
+
+/// Has `search-alias` views follow a collection to its new name, or lose the indexes that `goes` names.
+pub(super) fn realias(
+    database: &mut Database,
+    batch: &mut Batch,
+    goes: &dyn Fn(&str, &str) -> bool,
+    renamed: Option<(&str, &str)>,
+) {
+    let aliases = database.views.values().filter(|view| view.kind == "search-alias");
+    for view in aliases.cloned().collect::<Vec<_>>() {
+        let before = view.indexes();
+        let kept = before.iter().filter(|(collection, index)| !goes(collection, index));
+        let kept = kept.map(|(collection, index)| match renamed {
+            Some((old, new)) if old == collection => (new.to_owned(), index.clone()),
+            _ => (collection.clone(), index.clone()),
+        });
+        let kept: Vec<(String, String)> = kept.collect();
+        if kept == before {
+            continue;
+        }
+        let entry = |(collection, index): (String, String)| {
+            let mut entry = Object::new();
+            entry.push_new("collection", collection.into());
+            entry.push_new("index", index.into());
+            Value::object(entry)
+        };
+        let mut properties = Object::new();
+        properties.push_new("indexes", kept.into_iter().map(entry).collect::<Vec<_>>().into());
+        let properties = Value::object(properties);
+        put(database, batch, Arc::new(View { properties, ..View::clone(&view) }));
     }
 }

@@ -329,10 +329,14 @@ impl Transaction {
         self.check_size(state).inspect_err(|_| state.overlay.rollback_to(savepoint))
     }
 
-    /// Leaves a row for each view that holds the collection, so that it takes the change in once it is committed.
+    /// Leaves a row for each view that holds the collection and for each of its inverted indexes, so that they take the
+    /// change in once it is committed.
     fn tell_views(&self, state: &mut State, collection: &Collection, local: u64) {
-        for view in self.database().views.values().filter(|view| view.holds(&collection.name)) {
-            let key = Key::PendingRow(view.id, self.new_revision()).bytes();
+        let database = self.database();
+        let views = database.views.values().filter(|view| view.holds(&collection.name));
+        let inverted = collection.indexes.iter().filter(|index| index.is_inverted());
+        for store in views.map(|view| view.id).chain(inverted.map(|index| index.id)) {
+            let key = Key::PendingRow(store, self.new_revision()).bytes();
             let mut value = collection.id.to_be_bytes().to_vec();
             value.extend_from_slice(&local.to_be_bytes());
             state.overlay.set(Space::Indexes, key, Some(value.into()));

@@ -3,12 +3,15 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
+use super::seal::Seal;
 use crate::error::{Code, Error, Result};
 
 const LOCK: &str = "lock";
 const STORE: &str = "store";
 const UNFINISHED: &str = "store.new";
 const VIEWS: &str = "views";
+const SEAL: &str = "seal";
+const SEAL_NEW: &str = "seal.new";
 
 /// An open directory; the lock goes with it.
 #[derive(Debug)]
@@ -48,6 +51,11 @@ impl Directory {
         self.path.join(VIEWS)
     }
 
+    /// What the last clean close left.
+    pub(crate) fn seal(&self) -> Seal {
+        Seal::at(self.path.join(SEAL))
+    }
+
     /// Where the store is. If there is none, `make` makes one in the path that it is given, closes it, and the store
     /// gets its name durably.
     pub(crate) fn store(&self, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
@@ -75,7 +83,7 @@ fn check_names(path: &Path) -> Result<()> {
     let entries = fs::read_dir(path).map_err(|error| failed("read", path, &error))?;
     for entry in entries {
         let name = entry.map_err(|error| failed("read", path, &error))?.file_name();
-        if ![LOCK, STORE, UNFINISHED, VIEWS].iter().any(|own| name == *own) {
+        if ![LOCK, STORE, UNFINISHED, VIEWS, SEAL, SEAL_NEW].iter().any(|own| name == *own) {
             let text = format!(
                 "{} is not an engine's directory: it holds {}",
                 path.display(),

@@ -77,6 +77,28 @@ impl<'a> Record<'a> {
         Ok(())
     }
 
+    /// Adds those of the document's own attributes that are wanted to `head`; the others are stepped over.
+    pub(crate) fn wanted_into(&self, wanted: &[String], head: &mut Object) -> Result<()> {
+        let mut reader = Reader { bytes: self.body };
+        if reader.byte()? != OBJECT {
+            return Err(damaged());
+        }
+        let mut left = wanted.iter().filter(|name| !is_head(name)).count();
+        for _ in 0..reader.count()? {
+            if left == 0 {
+                return Ok(());
+            }
+            let name = reader.plain()?;
+            if wanted.iter().any(|wanted| wanted == name) {
+                head.push_new(shared_name(name), reader.value(1)?);
+                left -= 1;
+            } else {
+                reader.skip(1)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The document's own attributes.
     #[cfg(test)]
     pub(crate) fn attributes(&self) -> Result<Object> {
@@ -236,6 +258,40 @@ impl<'a> Reader<'a> {
         self.plain().map(shared_name)
     }
 
+    /// Steps over a value.
+    fn skip(&mut self, depth: usize) -> Result<()> {
+        if depth > VALUE_DEPTH_MAX {
+            return Err(damaged());
+        }
+        match self.byte()? {
+            NULL | FALSE | TRUE => {}
+            INT => drop(take_varint(&mut self.bytes)?),
+            UINT | DOUBLE => drop(self.eight()?),
+            STRING => self.leave(1)?,
+            DOUBLES => self.leave(8)?,
+            ARRAY => {
+                for _ in 0..self.count()? {
+                    self.skip(depth + 1)?;
+                }
+            }
+            OBJECT => {
+                for _ in 0..self.count()? {
+                    self.leave(1)?;
+                    self.skip(depth + 1)?;
+                }
+            }
+            _ => return Err(damaged()),
+        }
+        Ok(())
+    }
+
+    /// Leaves a count and as many things of that size behind.
+    fn leave(&mut self, size: usize) -> Result<()> {
+        let bytes = self.count()?.checked_mul(size).ok_or_else(damaged)?;
+        self.bytes = self.bytes.get(bytes..).ok_or_else(damaged)?;
+        Ok(())
+    }
+
     fn value(&mut self, depth: usize) -> Result<Value> {
         if depth > VALUE_DEPTH_MAX {
             return Err(damaged());
@@ -293,6 +349,29 @@ mod tests {
         let value = Value::object(object);
         let back = decode_value(&encode_value(&value)).unwrap();
         assert_eq!(format!("{value:?}"), format!("{back:?}"));
+    }
+
+    #[test]
+    fn what_is_not_wanted_is_stepped_over() {
+        let text = br#"{"a":null,"b":[1,-2,"x",[true,{"c":2.5}]],"v":[0.5,1.5,2.5],"o":{"p":{"q":18446744073709551615}},"s":"text","z":7}"#;
+        let all = crate::value::parse(text).unwrap();
+        let all = all.as_object().unwrap();
+        let bytes = Record::write(1, "k", all);
+        let record = Record::read(&bytes).unwrap();
+        for (name, value) in all.iter() {
+            for also in ["_key", "missing"] {
+                let mut found = Object::new();
+                record.wanted_into(&[name.to_string(), also.to_owned()], &mut found).unwrap();
+                assert_eq!((found.len(), found.get(name)), (1, Some(value)), "{name}");
+            }
+        }
+        for end in bytes.len() - 20..bytes.len() {
+            let cut = Record::read(&bytes[..end]).unwrap();
+            assert!(
+                cut.wanted_into(&["none".to_owned()], &mut Object::new()).is_err(),
+                "cut at {end}"
+            );
+        }
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Stats {
     pub scanned_full: u64,
     pub scanned_index: u64,
     pub filtered: u64,
+    pub cursors_created: u64,
+    pub cursors_rearmed: u64,
     pub full_count: Option<u64>,
     pub peak_memory_usage: u64,
 }
@@ -56,6 +58,10 @@ pub struct Executor<'q> {
     pub stats: Stats,
     /// What it may cost.
     pub budget: Budget,
+    /// The node at work, for what it says when it fails.
+    pub running: Option<&'q Node>,
+    /// Loops that have had their index cursor.
+    pub cursors: BTreeSet<usize>,
 }
 
 /// The state of one pass through a pipeline.
@@ -177,11 +183,16 @@ impl<'q> Executor<'q> {
     ) -> Result<Flow> {
         let nodes = pass.nodes;
         while at < pass.end {
+            self.running = Some(&nodes[at]);
             match &nodes[at] {
                 Node::EnumerateCollection { collection, out, .. } => {
                     let scan =
                         self.transaction.scan(&self.plan.collections[*collection].collection)?;
-                    return self.scan(pass, at, row, scan, *out, false);
+                    let by_key = self.plan.covered.contains(out);
+                    if by_key {
+                        self.count_cursor(*out);
+                    }
+                    return self.scan(pass, at, row, scan, *out, by_key);
                 }
                 Node::Index { collection, out, lookup } => {
                     return self.lookup(pass, at, row, *collection, *out, lookup);
@@ -204,6 +215,10 @@ impl<'q> Executor<'q> {
                     let mut gathered = std::mem::replace(&mut pass.gathered, Gathered::Nothing);
                     let added = gathered.add(self, row);
                     pass.gathered = gathered;
+                    if added.is_err() && at > 0 {
+                        // What does not fit comes from above.
+                        self.running = Some(&nodes[at - 1]);
+                    }
                     added?;
                     return Ok(Flow::More);
                 }

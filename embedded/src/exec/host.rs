@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::executor::Executor;
+use super::search::{levenshtein_match, min_match};
 use crate::data::schema_fault;
 use crate::error::{Code, Error, Result};
 use crate::expr::{DataCall, Host, Row};
@@ -30,6 +31,10 @@ impl Host for Executor<'_> {
                 Ok(Value::from(self.transaction.count(collection)?))
             }
             DataCall::Tokens => self.tokens(arguments),
+            DataCall::MinMatch => min_match(arguments),
+            DataCall::NgramMatch => self.ngram_match(arguments),
+            DataCall::MinhashMatch => self.minhash_match(arguments),
+            DataCall::LevenshteinMatch => levenshtein_match(arguments),
             DataCall::Database => Ok(self.database.name.as_str().into()),
             DataCall::User => Ok(self.user.map_or(Value::Null, Value::from)),
             DataCall::CountOf => {
@@ -172,12 +177,7 @@ impl Executor<'_> {
         if collection.is_some_and(|wanted| **wanted != *name) {
             return Ok(Value::Null);
         }
-        let Some(collection) = self.database.collections.get(name) else {
-            return Err(Error::new(
-                Code::DataSourceNotFound,
-                format!("collection or view not found: {name}"),
-            ));
-        };
+        let Some(collection) = self.database.collections.get(name) else { return Ok(Value::Null) };
         Ok(self.transaction.get(collection, key)?.unwrap_or_default())
     }
 }

@@ -142,7 +142,8 @@ impl<'q> Executor<'q> {
         let collection = &*self.plan.collections[near.collection].collection;
         self.budget.row()?;
         self.stats.scanned_index += 1;
-        let Some(document) = self.transaction.by_local(collection, one.local)? else {
+        let wanted = near.attributes.as_deref();
+        let Some(document) = self.transaction.by_local(collection, one.local, wanted)? else {
             return Err(Error::new(Code::Internal, "a vector index names a document that is gone"));
         };
         self.stats.document_lookups += 1;

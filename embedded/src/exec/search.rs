@@ -7,7 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::expr::{Expr, Row, eval};
 use crate::plan::{Place, Quantity, Search, SearchCall};
 use crate::syntax::Binary;
-use crate::text::{self, Analysis, Choice, Edits, Field, Part, Query};
+use crate::text::{self, Analysis, Choice, Edits, Field, Part, Query, Segment};
 use crate::value::Value;
 
 /// The analyzer outside of every `ANALYZER()`.
@@ -17,6 +17,8 @@ const ITEMS_MAX: usize = 100_000;
 /// Edits of a LEVENSHTEIN_MATCH, and those with transpositions (ArangoDB).
 const EDITS_MAX: usize = 4;
 const EDITS_WITH_TRANSPOSITIONS_MAX: usize = 3;
+/// The share of NGRAM_MATCH that does not say (ArangoDB).
+const SHARE: f32 = 0.7;
 /// `maxTerms` of a LEVENSHTEIN_MATCH that does not say (ArangoDB).
 const NEAR_TERMS: i64 = 64;
 
@@ -36,6 +38,15 @@ impl Executor<'_> {
                 let value = self.value(value, row)?;
                 compared(&field, *operator, value)?
             }
+            Search::In { place, list: Expr::Binary(Binary::Range, low, high) } => {
+                let field = self.field(place, row)?;
+                let mut bound = |bound: &Expr| -> Result<Option<(Value, bool)>> {
+                    let number = self.value(bound, row)?.to_i64();
+                    Ok(Some((Value::Int(number), true)))
+                };
+                let (low, high) = (bound(low)?, bound(high)?);
+                Query::Range(field, low, high)
+            }
             Search::In { place, list } => {
                 let field = self.field(place, row)?;
                 let items = self.items_of(list, row)?;
@@ -50,6 +61,14 @@ impl Executor<'_> {
                     .iter()
                     .map(|argument| self.value(argument, row))
                     .collect::<Result<Vec<_>>>()?;
+                let by_index = place.field.is_some();
+                if by_index
+                    && *call == SearchCall::Exists
+                    && arguments.first().and_then(Value::as_str) == Some("type")
+                {
+                    // In an inverted index every value has a type.
+                    return Ok(Query::Exists(field.path, "any".to_owned()));
+                }
                 call_of(*call, field, &arguments)?
             }
             Search::And(parts) => Query::And(self.queries(parts, row)?),
@@ -107,12 +126,88 @@ impl Executor<'_> {
     }
 
     fn field(&mut self, place: &Place, row: &mut Row) -> Result<Field> {
+        if let Some(known) = &place.field {
+            return self.indexed_field(place, known.as_ref(), row);
+        }
         let name = match &place.analyzer {
             None => Value::from(IDENTITY),
             Some(name) => self.value(name, row)?,
         };
         let name = name.as_str().ok_or_else(|| mistyped("ANALYZER", &name))?;
         Ok(Field { path: place.path.clone(), analysis: text::find(self.database, name)? })
+    }
+
+    /// A field of inverted indexes: it knows its analyzer.
+    fn indexed_field(
+        &mut self,
+        place: &Place,
+        known: Option<&Arc<Analysis>>,
+        row: &mut Row,
+    ) -> Result<Field> {
+        let path = || {
+            place.path.iter().fold(String::new(), |path, segment| match segment {
+                Segment::Name(name) if path.is_empty() => name.to_string(),
+                Segment::Name(name) => format!("{path}.{name}"),
+                Segment::Item(item) => format!("{path}[{item}]"),
+            })
+        };
+        let context = place.analyzer.as_ref().map(|name| self.value(name, row)).transpose()?;
+        let context = context.as_ref().and_then(Value::as_str);
+        let Some(analysis) = known else {
+            let text = format!("Analyzer for field '{}' isn't set", path());
+            self.warnings.raise(Code::BadParameter, text)?;
+            let analysis = text::find(self.database, context.unwrap_or(IDENTITY))?;
+            return Ok(Field { path: place.path.clone(), analysis });
+        };
+        if let Some(context) = context {
+            let other = text::find(self.database, context)?;
+            if other.name != analysis.name {
+                let text = format!(
+                    "Context analyzer '{context}' doesn't match field '{}' analyzer '{}'",
+                    path(),
+                    analysis.name
+                );
+                self.warnings.raise(Code::BadParameter, text)?;
+            }
+        }
+        Ok(Field { path: place.path.clone(), analysis: analysis.clone() })
+    }
+
+    /// `NGRAM_MATCH(text, target, share, analyzer)` of two texts.
+    pub(super) fn ngram_match(&self, arguments: &[Value]) -> Result<Value> {
+        let (text, target, share, analysis) = self.compared_texts("NGRAM_MATCH", arguments)?;
+        let target = analysis.tokens(target);
+        if target.is_empty() {
+            return Ok(false.into());
+        }
+        let found = text::in_order(&analysis.tokens(text), &target);
+        Ok((found >= text::least(target.len(), share)).into())
+    }
+
+    /// `MINHASH_MATCH(text, target, share, analyzer)` of two texts.
+    pub(super) fn minhash_match(&self, arguments: &[Value]) -> Result<Value> {
+        let (text, target, share, analysis) = self.compared_texts("MINHASH_MATCH", arguments)?;
+        if analysis.hashes().is_none() {
+            return Err(Error::new(Code::BadParameter, "MINHASH_MATCH needs a minhash analyzer"));
+        }
+        let (own, target) = (analysis.tokens(text), analysis.tokens(target));
+        let both = own.iter().filter(|token| target.contains(token)).count();
+        Ok((both >= text::least(target.len(), share)).into())
+    }
+
+    fn compared_texts<'a>(
+        &self,
+        function: &str,
+        arguments: &'a [Value],
+    ) -> Result<(&'a str, &'a str, f32, Arc<Analysis>)> {
+        let (text, target, share, name) = match arguments {
+            [text, target, name] => (text, target, SHARE, name),
+            [text, target, share, name] => (text, target, share_of(share, function)?, name),
+            _ => return Err(Error::of(Code::Internal)),
+        };
+        let text_of = |value: &'a Value| value.as_str().ok_or_else(|| mistyped(function, value));
+        let analysis = text::find(self.database, text_of(name)?)?;
+        Ok((text_of(text)?, text_of(target)?, share, analysis))
     }
 
     fn items(
@@ -125,6 +220,16 @@ impl Executor<'_> {
     ) -> Result<Query> {
         let field = self.field(place, row)?;
         let items = self.items_of(list, row)?;
+        // No item may be smaller: that is, each is as large at least; attributes that are not there do not count.
+        let opposite = match (quantity, operator) {
+            (Quantity::None, Binary::Less) => Some(Binary::GreaterEqual),
+            (Quantity::None, Binary::LessEqual) => Some(Binary::Greater),
+            (Quantity::None, Binary::Greater) => Some(Binary::LessEqual),
+            (Quantity::None, Binary::GreaterEqual) => Some(Binary::Less),
+            _ => None,
+        };
+        let quantity = if opposite.is_some() { &Quantity::All } else { quantity };
+        let operator = opposite.unwrap_or(operator);
         let one = |item: &Value| {
             let item = item.clone();
             match operator {
@@ -143,8 +248,8 @@ impl Executor<'_> {
         let queries = items.iter().map(one).collect::<Result<Vec<_>>>()?;
         Ok(match quantity {
             Quantity::None => Query::Not(Box::new(Query::AtLeast(1, queries))),
-            // Nothing is found by no tokens.
-            _ if queries.is_empty() => Query::Nothing,
+            // Of an empty list every item fulfils everything, and none fulfils anything.
+            Quantity::Any if queries.is_empty() => Query::Nothing,
             Quantity::All => Query::And(queries),
             Quantity::Any => Query::AtLeast(1, queries),
             Quantity::AtLeast(least) => {
@@ -197,16 +302,33 @@ fn call_of(call: SearchCall, field: Field, arguments: &[Value]) -> Result<Query>
             Ok(Query::Range(field, Some(low), Some(high)))
         }
         (SearchCall::Like, [pattern]) => Ok(Query::Like(field, text_of(pattern, "LIKE")?)),
+        (SearchCall::NgramMatch, [target, share @ ..]) => {
+            let share = share.first().map_or(Ok(SHARE), |share| share_of(share, "NGRAM_MATCH"))?;
+            let tokens = field.analysis.tokens(&text_of(target, "NGRAM_MATCH")?);
+            Ok(Query::Ngram(field, tokens, share))
+        }
+        (SearchCall::MinhashMatch, [target, share]) => {
+            let share = share_of(share, "MINHASH_MATCH")?;
+            if field.analysis.hashes().is_none() {
+                let text = "MINHASH_MATCH needs a minhash analyzer";
+                return Err(Error::new(Code::BadParameter, text));
+            }
+            let tokens = field.analysis.tokens(&text_of(target, "MINHASH_MATCH")?);
+            let least = text::least(tokens.len(), share);
+            let one = |token: String| Query::Equal(field.clone(), token.into());
+            Ok(Query::AtLeast(least, tokens.into_iter().map(one).collect()))
+        }
         (SearchCall::LevenshteinMatch, arguments) => Ok(Query::Near(field, edits(arguments)?)),
         (call, arguments) => Err(mistyped(call.name(), &Value::array(arguments.to_vec()))),
     }
 }
 
-/// Texts become tokens, numbers between them are gaps; an object is one place.
+/// Texts become tokens, numbers between them are gaps; an object is one place. In the form of one list a list in it is one
+/// place too, for any of its items.
 fn phrase(field: Field, parts: &[Value]) -> Result<Query> {
-    let parts = match parts {
-        [Value::Array(parts)] => parts.as_slice(),
-        parts => parts,
+    let (parts, listed) = match parts {
+        [Value::Array(parts)] => (parts.as_slice(), true),
+        parts => (parts, false),
     };
     let mut out: Vec<Part> = Vec::new();
     let mut gap = 0;
@@ -216,14 +338,13 @@ fn phrase(field: Field, parts: &[Value]) -> Result<Query> {
             if after_gap || at + 1 == parts.len() {
                 return Err(mistyped("PHRASE", part));
             }
-            gap += count(part, "PHRASE")?;
+            gap += whole(part, "PHRASE")?;
             after_gap = true;
             continue;
         }
         after_gap = false;
         let mut add = |choices: Vec<Choice>| {
-            let gap = u32::try_from(std::mem::take(&mut gap)).unwrap_or(u32::MAX / 2);
-            out.push(Part { gap, choices });
+            out.push(Part { gap: std::mem::take(&mut gap), choices });
         };
         match part {
             Value::String(text) => {
@@ -231,10 +352,25 @@ fn phrase(field: Field, parts: &[Value]) -> Result<Query> {
                     add(vec![Choice::Token(token)]);
                 }
             }
-            Value::Array(texts) => {
+            Value::Array(texts) if listed => {
+                let mut choices = Vec::new();
                 for text in texts.iter() {
-                    for token in field.analysis.tokens(&text_of(text, "PHRASE")?) {
-                        add(vec![Choice::Token(token)]);
+                    let tokens = field.analysis.tokens(&text_of(text, "PHRASE")?);
+                    choices.extend(tokens.into_iter().map(Choice::Token));
+                }
+                if !texts.is_empty() {
+                    add(choices);
+                }
+            }
+            Value::Array(items) => {
+                for item in items.iter() {
+                    match item {
+                        Value::String(text) => {
+                            for token in field.analysis.tokens(text) {
+                                add(vec![Choice::Token(token)]);
+                            }
+                        }
+                        object => add(choices(object)?),
                     }
                 }
             }
@@ -242,6 +378,14 @@ fn phrase(field: Field, parts: &[Value]) -> Result<Query> {
         }
     }
     Ok(if out.is_empty() { Query::Nothing } else { Query::Phrase(field, out) })
+}
+
+/// A whole number of places, which may be below 0.
+fn whole(value: &Value, function: &str) -> Result<i64> {
+    /// Places between two parts of a phrase.
+    const GAP_MAX: f64 = 1e9;
+    let number = value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() <= GAP_MAX);
+    number.map(|number| number as i64).ok_or_else(|| mistyped(function, value))
 }
 
 /// What an object of a PHRASE says may stand in one place.
@@ -290,7 +434,10 @@ fn exists(field: Field, arguments: &[Value]) -> Result<Query> {
         [kind] => match kind.as_str() {
             Some(kind @ ("string" | "numeric" | "bool" | "null")) => kind.to_owned(),
             Some("boolean") => "bool".to_owned(),
-            Some("type") => "any".to_owned(),
+            Some("type") => {
+                let one = |kind: &str| Query::Exists(field.path.clone(), kind.to_owned());
+                return Ok(Query::AtLeast(1, ["null", "bool", "numeric"].map(one).to_vec()));
+            }
             Some("analyzer") => format!("analyzer:{}", field.analysis.name),
             Some(other) => return Err(Error::unsupported(format!("EXISTS() with '{other}'"))),
             None => return Err(mistyped("EXISTS", kind)),
@@ -338,6 +485,32 @@ fn tokens(analysis: &Analysis, given: &Value) -> Result<Value> {
         }
         other => text::basic(other).ok_or_else(|| mistyped("TOKENS", other)),
     }
+}
+
+/// `MIN_MATCH` of values.
+pub(super) fn min_match(arguments: &[Value]) -> Result<Value> {
+    let Some((least, parts)) = arguments.split_last() else {
+        return Err(Error::of(Code::Internal));
+    };
+    let least = count(least, "MIN_MATCH")?;
+    Ok((parts.iter().filter(|part| part.is_true()).count() >= least).into())
+}
+
+/// `LEVENSHTEIN_MATCH` of two texts.
+pub(super) fn levenshtein_match(arguments: &[Value]) -> Result<Value> {
+    let Some((text, rest)) = arguments.split_first() else {
+        return Err(Error::of(Code::Internal));
+    };
+    let text = text_of(text, "LEVENSHTEIN_MATCH")?;
+    let edits = edits(rest)?;
+    let rest = text.strip_prefix(&edits.prefix);
+    Ok(rest.is_some_and(|rest| edits.of(rest) <= edits.distance).into())
+}
+
+/// A share of tokens between 0 and 1.
+fn share_of(value: &Value, function: &str) -> Result<f32> {
+    let share = value.as_f64().filter(|share| (0.0..=1.0).contains(share));
+    share.map(|share| share as f32).ok_or_else(|| mistyped(function, value))
 }
 
 fn text_of(value: &Value, function: &str) -> Result<String> {

@@ -66,6 +66,9 @@ impl<'q> Executor<'q> {
         let counter =
             if by_index { &mut self.stats.scanned_index } else { &mut self.stats.scanned_full };
         *counter += 1;
+        if by_index && !self.plan.covered.contains(&out) {
+            self.stats.document_lookups += 1;
+        }
         self.budget.row()?;
         row[out] = document;
         self.push(pass, at + 1, row)
@@ -82,6 +85,7 @@ impl<'q> Executor<'q> {
         lookup: &'q Lookup,
     ) -> Result<Flow> {
         let collection = &*self.plan.collections[collection].collection;
+        self.count_cursor(out);
         let mut range = IndexRange::default();
         for value in &lookup.equals {
             range.equals.push(eval(value, row, self.binds, self)?);
@@ -147,6 +151,15 @@ impl<'q> Executor<'q> {
             lookup.backwards,
         )?;
         self.scan(pass, at, row, scan, out, true)
+    }
+
+    /// Counts the cursor of an index: made for the first row of a loop, set anew for each further one.
+    pub(super) fn count_cursor(&mut self, out: Register) {
+        if self.cursors.insert(out) {
+            self.stats.cursors_created += 1;
+        } else {
+            self.stats.cursors_rearmed += 1;
+        }
     }
 }
 

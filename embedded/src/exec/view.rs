@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::executor::{Executor, Flow, Pass};
 use crate::error::{Code, Error, Result};
-use crate::expr::{Expr, Row, eval};
+use crate::expr::{Expr, Register, Row, eval};
 use crate::plan::{ScorerKind, UsedView, ViewScorer};
-use crate::text::{Hit, Hits, Scoring};
+use crate::text::{Hit, Hits, Query, Rule, Scoring, Segment, offsets};
 use crate::value::Value;
 
 /// Hits read at first, so that an early end costs little; each further batch is four times as large.
@@ -15,6 +15,13 @@ const FIRST_BATCH: usize = 16;
 const BATCH_MAX: usize = 1024;
 /// Arguments that a BM25 without arguments has (ArangoDB's defaults).
 const BM25: (f32, f32) = (1.2, 0.75);
+
+/// A loop with its values: what it looks for, and which offsets are asked for.
+struct Looped<'q> {
+    used: &'q UsedView,
+    query: Query,
+    offsets: Vec<(Vec<Rule>, Register)>,
+}
 
 impl<'q> Executor<'q> {
     /// Sends each document that a view finds down from behind the loop.
@@ -34,16 +41,22 @@ impl<'q> Executor<'q> {
             .collect::<Result<Vec<_>>>()?;
         let only = used.only.as_ref().map(|names| self.numbers(used, names));
         if used.wait_for_sync {
-            self.transaction.drain_view(&used.view)?;
+            self.transaction.drain_view(&used.stores)?;
         }
-        let hits = self.transaction.search_view(&used.view, &query, &scorings, only)?;
+        let hits = self.transaction.search_view(&used.stores, &query, &scorings, only)?;
+        let offsets = used.offsets.iter().map(|(paths, out)| {
+            let paths = eval(paths, row, self.binds, self)?;
+            Ok((rules(&paths)?, *out))
+        });
+        let offsets = offsets.collect::<Result<Vec<_>>>()?;
+        let looped = Looped { used, query, offsets };
         match &used.best {
             Some((scorer, offset, count)) if pass.counting.is_none() => {
                 let wanted = self.limit_number(offset, row)?;
                 let wanted = wanted.saturating_add(self.limit_number(count, row)?);
-                self.best(pass, at, row, used, hits, *scorer, wanted)
+                self.best(pass, at, row, &looped, hits, *scorer, wanted)
             }
-            _ => self.any(pass, at, row, used, hits),
+            _ => self.any(pass, at, row, &looped, hits),
         }
     }
 
@@ -52,7 +65,7 @@ impl<'q> Executor<'q> {
         pass: &mut Pass<'q>,
         at: usize,
         row: &mut Row,
-        used: &'q UsedView,
+        looped: &Looped<'q>,
         mut hits: Hits,
     ) -> Result<Flow> {
         let mut batch = FIRST_BATCH;
@@ -62,8 +75,8 @@ impl<'q> Executor<'q> {
                 return Ok(Flow::More);
             }
             for hit in page {
-                let Some(document) = self.load_hit(used, &hit)? else { continue };
-                if self.found(pass, at, row, used, &hit, document)? == Flow::Enough {
+                let Some(document) = self.load_hit(looped.used, &hit)? else { continue };
+                if self.found(pass, at, row, looped, &hit, document)? == Flow::Enough {
                     return Ok(Flow::Enough);
                 }
             }
@@ -78,7 +91,7 @@ impl<'q> Executor<'q> {
         pass: &mut Pass<'q>,
         at: usize,
         row: &mut Row,
-        used: &'q UsedView,
+        looped: &Looped<'q>,
         mut hits: Hits,
         scorer: usize,
         wanted: u64,
@@ -107,12 +120,12 @@ impl<'q> Executor<'q> {
                     self.budget.let_go(held);
                     return Ok(Flow::More);
                 }
-                let Some(document) = self.load_hit(used, &hit)? else { continue };
+                let Some(document) = self.load_hit(looped.used, &hit)? else { continue };
                 if left > 0 {
                     left -= 1;
                     last = score;
                 }
-                if self.found(pass, at, row, used, &hit, document)? == Flow::Enough {
+                if self.found(pass, at, row, looped, &hit, document)? == Flow::Enough {
                     self.budget.let_go(held);
                     return Ok(Flow::Enough);
                 }
@@ -140,10 +153,14 @@ impl<'q> Executor<'q> {
         pass: &mut Pass<'q>,
         at: usize,
         row: &mut Row,
-        used: &UsedView,
+        looped: &Looped<'q>,
         hit: &Hit,
         document: Value,
     ) -> Result<Flow> {
+        let used = looped.used;
+        for (rules, out) in &looped.offsets {
+            row[*out] = offsets(&looped.query, &document, rules);
+        }
         row[used.out] = document;
         for (scorer, score) in used.scorers.iter().zip(&hit.scores) {
             // A boost beyond single precision leaves no number.
@@ -188,6 +205,58 @@ impl<'q> Executor<'q> {
             _ => Err(bad_argument("BM25", &value)),
         }
     }
+}
+
+/// What `OFFSET_INFO` is asked for: a path, several, or objects with a path and bounds.
+fn rules(given: &Value) -> Result<Vec<Rule>> {
+    /// Offsets of one path unless the call says otherwise (ArangoDB).
+    const OFFSETS: usize = 10;
+    let items = match given {
+        Value::Array(items) => items.to_vec(),
+        one => vec![one.clone()],
+    };
+    let rule = |item: &Value| {
+        let name = item.as_str().or_else(|| item.text_of("name"));
+        let path = name.and_then(path_of).ok_or_else(|| bad_argument("OFFSET_INFO", item))?;
+        let options = item.attribute("options");
+        let limits = options.attribute("limits");
+        let bound = |of: &Value, name: &str, default: usize| match of.attribute(name) {
+            Value::Null => Ok(default),
+            value => value
+                .as_f64()
+                .filter(|number| *number >= 0.0)
+                .map(|number| number as usize)
+                .ok_or_else(|| bad_argument("OFFSET_INFO", item)),
+        };
+        Ok(Rule {
+            path,
+            max: bound(&options, "maxOffsets", OFFSETS)?,
+            terms_max: bound(&limits, "term", usize::MAX)?,
+            phrases_max: bound(&limits, "phrase", usize::MAX)?,
+            ngrams_max: bound(&limits, "ngram", usize::MAX)?,
+        })
+    };
+    items.iter().map(rule).collect()
+}
+
+/// `a.b[1].c`
+fn path_of(text: &str) -> Option<Vec<Segment>> {
+    let mut path = Vec::new();
+    for part in text.split('.') {
+        let (name, items) = match part.find('[') {
+            Some(at) => part.split_at(at),
+            None => (part, ""),
+        };
+        if name.is_empty() {
+            return None;
+        }
+        path.push(Segment::Name(name.into()));
+        for item in items.split_inclusive(']') {
+            let place = item.strip_prefix('[')?.strip_suffix(']')?;
+            path.push(Segment::Item(place.parse().ok()?));
+        }
+    }
+    Some(path)
 }
 
 fn bad_argument(function: &str, value: &Value) -> Error {

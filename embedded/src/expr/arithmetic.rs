@@ -38,32 +38,26 @@ pub(super) fn arithmetic(
         Binary::Multiply => x * y,
         Binary::Divide | Binary::Modulo if y == 0.0 => {
             let text = Code::QueryDivisionByZero.text();
-            return once(
-                warnings,
-                Code::QueryDivisionByZero,
-                match constant {
-                    true => text.to_owned(),
-                    false => format!("in function '{operator}()': {text}"),
-                },
-            );
+            if constant {
+                return once(warnings, Code::QueryDivisionByZero);
+            }
+            let text = format!("in function '{operator}()': {text}");
+            warnings.raise(Code::QueryDivisionByZero, text)?;
+            return Ok(Value::Null);
         }
         Binary::Divide => x / y,
         _ => x % y,
     };
     match Value::finite(result) {
-        None if constant => {
-            let text = Code::QueryNumberOutOfRange.text().to_owned();
-            once(warnings, Code::QueryNumberOutOfRange, text)
-        }
+        None if constant => once(warnings, Code::QueryNumberOutOfRange),
         value => Ok(value.unwrap_or_default()),
     }
 }
 
-/// Null with a warning, which is not told twice in a row.
-fn once(warnings: &mut Warnings, code: Code, text: String) -> Result<Value> {
-    let told = (code.num(), text);
-    if warnings.kept.last() != Some(&told) {
-        warnings.raise(code, told.1)?;
+/// Null with a warning, which a constant does not give for each row.
+fn once(warnings: &mut Warnings, code: Code) -> Result<Value> {
+    if warnings.kept.last().is_none_or(|(last, _)| *last != code) {
+        warnings.raise(code, code.text())?;
     }
     Ok(Value::Null)
 }

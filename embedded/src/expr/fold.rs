@@ -1,4 +1,4 @@
-//! Constant folding: an expression over constants becomes its value, unless it would warn or fail.
+//! Constant folding: an expression over constants becomes its value; its warnings are told once.
 
 use super::eval::{Host, eval};
 use super::expr::{DataCall, Expr, ObjectKey, Quantifier};
@@ -10,10 +10,11 @@ use crate::value::Value;
 /// Values that folding may make, in bytes; larger ones are better made when they are needed.
 const FOLDED_BYTES_MAX: usize = 64 * 1024;
 
-/// Folds the top of an expression whose parts are folded already.
-pub fn fold(expr: Expr) -> Expr {
+/// Folds the top of an expression whose parts are folded already, and notes its warnings. A call that fails with
+/// constants fails here.
+pub fn fold(expr: Expr, warnings: &mut Vec<(Code, String)>) -> Result<Expr> {
     if let Expr::Ternary(condition, yes, no) = expr {
-        return match (*condition, yes) {
+        return Ok(match (*condition, yes) {
             (Expr::Const(value), Some(yes)) => *if value.is_true() { yes } else { no },
             (Expr::Const(value), None) => {
                 if value.is_true() {
@@ -23,16 +24,29 @@ pub fn fold(expr: Expr) -> Expr {
                 }
             }
             (condition, yes) => Expr::Ternary(Box::new(condition), yes, no),
-        };
+        });
     }
     if !foldable(&expr) {
-        return expr;
+        return Ok(expr);
     }
-    let mut host = NoHost(Warnings { fail: true, ..Warnings::default() });
+    let mut host = NoHost(Warnings::default());
     match eval(&expr, &mut Vec::new(), &[], &mut host) {
-        Ok(value) if value.size_bytes() <= FOLDED_BYTES_MAX => Expr::Const(value),
-        _ => expr,
+        Ok(value) if value.size_bytes() <= FOLDED_BYTES_MAX => {
+            warnings.append(&mut host.0.kept);
+            Ok(Expr::Const(value))
+        }
+        Err(error) if matches!(expr, Expr::Call(..)) => Err(error),
+        _ => Ok(expr),
     }
+}
+
+/// The value of an expression of constants and binds; none for a range, which is never made whole, and for an error.
+pub fn known(expr: &Expr, binds: &[Value]) -> Option<Value> {
+    if matches!(expr, Expr::Binary(Binary::Range, ..)) || !expr.is_free() {
+        return None;
+    }
+    let mut host = NoHost(Warnings { max: 0, ..Warnings::default() });
+    eval(expr, &mut Vec::new(), binds, &mut host).ok()
 }
 
 fn foldable(expr: &Expr) -> bool {
@@ -59,7 +73,7 @@ fn foldable(expr: &Expr) -> bool {
     }
 }
 
-/// Constants need no host; a warning counts as a failure.
+/// Constants need no host.
 struct NoHost(Warnings);
 
 impl Host for NoHost {

@@ -8,5 +8,5 @@ mod print;
 
 pub use eval::{Host, Row, eval, truth};
 pub use expr::{DataCall, Expansion, Expr, ObjectKey, Quantifier, Question, Register};
-pub use fold::fold;
+pub use fold::{fold, known};
 pub use print::print;

@@ -77,8 +77,8 @@ fn lists(call: &mut Call<'_>, a: &[Value], run: fn(&[&[Value]]) -> Vec<Value>) -
     }
 }
 
-/// What is no list in front does not count; nothing to append leaves the first argument as it is.
-fn append(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
+/// Nothing to append leaves the first argument as it is.
+fn append(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let once = a.get(2).is_some_and(Value::is_true);
     let (list, more) = (&a[0], &a[1]);
     let nothing = match more {
@@ -89,7 +89,7 @@ fn append(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     if nothing && (!once || list.is_null() && !more.is_null()) {
         return Ok(list.clone());
     }
-    let mut out = list.as_array().unwrap_or_default().to_vec();
+    let Some(mut out) = list_or_null(list) else { return call.mistyped() };
     match more {
         Value::Null => {}
         Value::Array(items) => out.extend_from_slice(items),

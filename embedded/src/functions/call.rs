@@ -6,8 +6,8 @@ use crate::value::Value;
 /// Warnings of one query (`extra.warnings`).
 #[derive(Debug)]
 pub struct Warnings {
-    /// Number and text of those kept.
-    pub kept: Vec<(u32, String)>,
+    /// Those kept, with their texts.
+    pub kept: Vec<(Code, String)>,
     /// How many are kept at most.
     pub max: usize,
     /// Whether the first one ends the query.
@@ -31,7 +31,7 @@ impl Warnings {
             return Err(Error::new(code, message));
         }
         if self.kept.len() < self.max {
-            self.kept.push((code.num(), message));
+            self.kept.push((code, message));
         }
         Ok(())
     }

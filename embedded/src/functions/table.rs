@@ -71,16 +71,7 @@ const TABLES: &[&[Function]] = &[
 ];
 
 /// Functions of the server that this engine refuses by name (501/9) instead of calling them unknown.
-const REFUSED: &[&str] = &[
-    "NGRAM_MATCH",
-    "OFFSET_INFO",
-    "MINHASH_MATCH",
-    "NEAR",
-    "WITHIN",
-    "WITHIN_RECTANGLE",
-    "FULLTEXT",
-    "V8",
-];
+const REFUSED: &[&str] = &["NEAR", "WITHIN", "WITHIN_RECTANGLE", "FULLTEXT", "V8"];
 
 /// Functions that the host answers; the plan has them, not the table.
 pub(super) const DATA: &[&str] = &[
@@ -89,6 +80,9 @@ pub(super) const DATA: &[&str] = &[
     "CURRENT_DATABASE",
     "CURRENT_USER",
     "DOCUMENT",
+    "MINHASH_MATCH",
+    "NGRAM_MATCH",
+    "OFFSET_INFO",
     "SCHEMA_GET",
     "SCHEMA_VALIDATE",
     "SHARD_ID",

@@ -55,6 +55,23 @@ pub(super) fn need(call: &Call<'_>, name: &str) -> Result<()> {
     find(call, name)?.map(|_| ()).ok_or_else(|| bad(format!("unknown analyzer '{name}'")))
 }
 
+/// The name of an analyzer as links of this database show it: without the prefix of its database, with `::` in front of
+/// one of `_system` elsewhere.
+pub(super) fn plain_name(call: &Call<'_>, name: &str) -> String {
+    match located(call, name) {
+        Ok((db, plain)) if db != call.db() => format!("::{plain}"),
+        Ok((_, plain)) => plain.to_owned(),
+        Err(_) => name.to_owned(),
+    }
+}
+
+/// The features of an analyzer; 400/10 if there is none of that name.
+pub(super) fn features_of(call: &Call<'_>, name: &str) -> Result<Value> {
+    let found = find(call, name)?.ok_or_else(|| bad(format!("unknown analyzer '{name}'")))?;
+    let features = found.1.features.iter().map(|feature| Value::from(feature.as_str()));
+    Ok(features.collect::<Vec<_>>().into())
+}
+
 /// Names under `analyzers` and `analyzer` at any depth.
 pub(super) fn named_in(level: &Value) -> Vec<String> {
     let mut names = Vec::new();

@@ -36,6 +36,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
         allow_retry,
         with_count,
         extra: queries::extra(&ran, &body.attribute("options").attribute("profile")),
+        shared: ran.shared.clone(),
     };
     let batch = cursor.batch(1);
     if cursor.fits_one_batch() {
@@ -96,6 +97,9 @@ fn reply(status: u16, id: Option<u64>, batch: Batch) -> Reply {
     }
     if let Some(count) = batch.count {
         body.push_new("count", Value::from(count as u64));
+    }
+    if let Some(key) = batch.shared {
+        body.push_new("planCacheKey", key.into());
     }
     body.push_new("cached", Value::Bool(false));
     body.push_new("extra", batch.extra);

@@ -30,6 +30,8 @@ pub(super) struct Cursor {
     pub(super) with_count: bool,
     /// `extra` of each batch.
     pub(super) extra: Value,
+    /// Key of the shared plan that was used, if one was.
+    pub(super) shared: Option<String>,
 }
 
 /// One batch.
@@ -43,6 +45,8 @@ pub(super) struct Batch {
     pub(super) count: Option<usize>,
     /// Warnings and counters.
     pub(super) extra: Value,
+    /// `planCacheKey`
+    pub(super) shared: Option<String>,
 }
 
 #[derive(Debug)]
@@ -95,6 +99,7 @@ impl Cursor {
             next_batch: (end < self.rows.len()).then_some(number as u64 + 1),
             count: self.with_count.then_some(self.rows.len()),
             extra: self.extra.clone(),
+            shared: self.shared.clone(),
         }
     }
 
@@ -205,6 +210,7 @@ mod tests {
             allow_retry,
             with_count: true,
             extra: Value::Null,
+            shared: None,
         }
     }
 

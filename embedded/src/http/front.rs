@@ -11,6 +11,7 @@ use super::cursors::Cursors;
 use super::faults::Faults;
 use super::jobs::Jobs;
 use super::own_threads::OwnThreads;
+use super::plan_cache::PlanCache;
 use super::pool::Pool;
 use super::read_only::ReadStreams;
 use super::running::Running;
@@ -30,6 +31,7 @@ pub(super) struct Front {
     pub(super) own_threads: OwnThreads,
     /// The listener's event loop, for what outlives a connection.
     pub(super) events: Handle,
+    pub(super) plans: PlanCache,
     pub(super) read_streams: ReadStreams,
     pub(super) faults: Faults,
 }
@@ -50,6 +52,7 @@ impl Front {
             pool: Pool::new(),
             own_threads: OwnThreads::new(),
             events: Handle::current(),
+            plans: PlanCache::default(),
             read_streams: ReadStreams::default(),
         }
     }

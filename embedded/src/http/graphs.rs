@@ -1,6 +1,6 @@
 //! `/_api/gharial`: definitions of named graphs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::error::{Code, Error, Result};
@@ -14,13 +14,16 @@ use super::collection_body;
 use super::limits::DECLARED_MAX;
 use super::reply::{Reply, object};
 
-/// A graph as it is answered.
+/// A graph as it is answered: definitions and the names in them are sets, in the order of their names.
 fn shown(graph: &Graph) -> Value {
-    let texts =
-        |names: &[String]| names.iter().map(|n| Value::from(n.as_str())).collect::<Vec<_>>();
-    let definitions: Vec<Value> = graph
-        .edge_definitions
-        .iter()
+    let texts = |names: &[String]| {
+        let sorted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        sorted.into_iter().map(Value::from).collect::<Vec<_>>()
+    };
+    let sorted: BTreeMap<&str, &EdgeDefinition> =
+        graph.edge_definitions.iter().map(|d| (d.collection.as_str(), d)).collect();
+    let definitions: Vec<Value> = sorted
+        .into_values()
         .map(|d| {
             object! {
                 "collection" => d.collection.as_str(),

@@ -98,10 +98,9 @@ pub(super) fn import(call: &Call<'_>) -> Result<Reply> {
     let wait_for_sync = call.wait_for_sync(&collection);
     let work = call.writing(&collection, wait_for_sync)?;
     let savepoint = work.savepoint();
-    let written = (request.flag("overwrite") == Some(true))
-        .then(|| work.truncate(&collection))
-        .unwrap_or(Ok(()))
-        .and_then(|()| write_all(&work, &collection, &wish, &mut tally));
+    let written =
+        if request.flag("overwrite") == Some(true) { work.truncate(&collection) } else { Ok(()) }
+            .and_then(|()| write_all(&work, &collection, &wish, &mut tally));
     written.inspect_err(|_| work.undo(savepoint))?;
     work.finish(wait_for_sync)?;
     Ok(Reply::json(201, &answer(&tally, request.flag("details") == Some(true))))

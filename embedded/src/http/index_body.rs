@@ -8,7 +8,7 @@ use crate::value::{Object, Value};
 
 use super::limits::INDEX_FIELDS_MAX;
 use super::reply::object;
-use super::vector_body;
+use super::{vector_body, view_body};
 
 /// A refused definition (400/10).
 pub(super) fn bad(message: impl Into<String>) -> Error {
@@ -215,49 +215,153 @@ fn listed_only(body: &Value, kind: &str) -> Result<Index> {
 }
 
 fn inverted(body: &Value, release: Release) -> Result<Index> {
-    let list = body.attribute("fields");
-    let list = list.as_array().filter(|list| {
-        !list.is_empty() || matches!(body.attribute("includeAllFields"), Value::Bool(true))
-    });
-    let list = list.ok_or_else(|| bad("'fields' must be a list of attributes"))?;
-    let fields = list.iter().map(inverted_field).collect::<Result<Vec<_>>>()?;
-    let or = |name: &str, default: Value| match body.attribute(name) {
-        Value::Null => default,
-        given => given,
+    let all = flag(body, "includeAllFields", false)?;
+    let given = body.attribute("fields");
+    let list = match given.as_array() {
+        None if given.is_null() && all => &[],
+        Some(list) if !list.is_empty() || all => list,
+        _ => return Err(bad("'fields' must be a list of attributes")),
+    };
+    let search = flag(body, "searchField", false)?;
+    let fields =
+        list.iter().map(|field| inverted_field(field, search)).collect::<Result<Vec<_>>>()?;
+    let bare = |field: &Value| field.text_of("name").unwrap_or_default().replace("[*]", "");
+    let twice =
+        (1..fields.len()).any(|at| fields[..at].iter().any(|one| bare(one) == bare(&fields[at])));
+    if twice {
+        return Err(bad("duplicate attribute name in index fields list"));
+    }
+    if flag(body, "unique", false)? {
+        return Err(bad("an inverted index cannot be unique"));
+    }
+    let number = |name: &str, default: i64| match body.attribute(name) {
+        Value::Null => Ok(Value::Int(default)),
+        value if value.as_f64().is_some_and(|number| number >= 0.0) => Ok(value),
+        _ => Err(bad(format!("'{name}' must be a number from 0"))),
+    };
+    let or = |name: &str, default: Value, read: &dyn Fn(&Value) -> Result<Value>| match body
+        .attribute(name)
+    {
+        Value::Null => Ok(default),
+        given => read(&given),
     };
     let none = || Value::array(Vec::new());
-    let definition = object! {
-        "analyzer" => or("analyzer", "identity".into()),
-        "cleanupIntervalStep" => or("cleanupIntervalStep", Value::Int(2)),
-        "commitIntervalMsec" => or("commitIntervalMsec", Value::Int(1000)),
-        "consolidationIntervalMsec" => or("consolidationIntervalMsec", Value::Int(release.consolidation_interval_ms())),
-        "consolidationPolicy" => or("consolidationPolicy", super::views::consolidation_policy(release)),
-        "features" => or("features", vec![Value::from("frequency"), Value::from("norm")].into()),
-        "fields" => fields,
-        "includeAllFields" => flag(body, "includeAllFields", false)?,
-        "optimizeTopK" => or("optimizeTopK", none()),
-        "primarySort" => or("primarySort", object! { "fields" => none(), "compression" => "lz4" }),
-        "searchField" => flag(body, "searchField", false)?,
-        "storedValues" => or("storedValues", none()),
-        "trackListPositions" => flag(body, "trackListPositions", false)?,
-        "type" => "inverted",
-        "version" => 1_i64,
-        "writebufferActive" => or("writebufferActive", Value::Int(0)),
-        "writebufferIdle" => or("writebufferIdle", Value::Int(64)),
-        "writebufferSizeMax" => or("writebufferSizeMax", Value::Int(33_554_432)),
+    let sort = object! { "fields" => none(), "compression" => "lz4" };
+    let analyzer = match body.attribute("analyzer") {
+        Value::Null => "identity".into(),
+        name @ Value::String(_) => name,
+        _ => return Err(bad("'analyzer' must be a string")),
     };
-    build(body, IndexKind::DefinitionOnly("inverted".into()), Vec::new(), false, true, definition)
+    let mut definition = Object::new();
+    definition.push_new("analyzer", analyzer);
+    definition.push_new("cleanupIntervalStep", number("cleanupIntervalStep", 2)?);
+    definition.push_new("commitIntervalMsec", number("commitIntervalMsec", 1000)?);
+    definition.push_new(
+        "consolidationIntervalMsec",
+        number("consolidationIntervalMsec", release.consolidation_interval_ms())?,
+    );
+    let policy = view_body::consolidation_policy(release);
+    definition.push_new(
+        "consolidationPolicy",
+        or("consolidationPolicy", policy, &|given| view_body::consolidation(given, release))?,
+    );
+    if let Some(features) = features(body)? {
+        definition.push_new("features", features);
+    }
+    definition.push_new("fields", fields.into());
+    definition.push_new("includeAllFields", all.into());
+    definition.push_new("optimizeTopK", or("optimizeTopK", none(), &view_body::top_k)?);
+    definition.push_new("primarySort", or("primarySort", sort, &view_body::index_sort)?);
+    definition.push_new("searchField", search.into());
+    definition.push_new("storedValues", or("storedValues", none(), &view_body::stored_values)?);
+    definition.push_new("trackListPositions", flag(body, "trackListPositions", false)?.into());
+    definition.push_new("type", "inverted".into());
+    definition.push_new("version", Value::Int(1));
+    definition.push_new("writebufferActive", number("writebufferActive", 0)?);
+    definition.push_new("writebufferIdle", number("writebufferIdle", 64)?);
+    definition.push_new("writebufferSizeMax", number("writebufferSizeMax", 33_554_432)?);
+    for name in ["cache", "primaryKeyCache"] {
+        if flag(body, name, false)? {
+            definition.push_new(name, true.into());
+        }
+    }
+    let kind = IndexKind::DefinitionOnly("inverted".into());
+    build(body, kind, Vec::new(), false, true, Value::object(definition))
+}
+
+/// `features` of an inverted index or a field of one, in the server's order.
+fn features(level: &Value) -> Result<Option<Value>> {
+    const FEATURES: [&str; 4] = ["frequency", "position", "offset", "norm"];
+    let given = level.attribute("features");
+    let list = match given.as_array() {
+        None if given.is_null() => return Ok(None),
+        Some(list) => list,
+        None => return Err(bad("'features' must be a list")),
+    };
+    let has = |name: &str| list.iter().any(|feature| feature.as_str() == Some(name));
+    let known = |feature: &Value| feature.as_str().is_some_and(|name| FEATURES.contains(&name));
+    if !list.iter().all(known) {
+        return Err(bad("'features' are frequency, norm, position and offset"));
+    }
+    if (has("position") && !has("frequency")) || (has("offset") && !has("position")) {
+        return Err(bad("'position' needs 'frequency', 'offset' needs 'position'"));
+    }
+    let kept = FEATURES.iter().filter(|name| has(name)).map(|name| Value::from(*name));
+    Ok(Some(kept.collect::<Vec<_>>().into()))
 }
 
 /// A field is a text or an object with a name; it is answered as an object.
-fn inverted_field(field: &Value) -> Result<Value> {
-    match field {
-        Value::String(name) if !name.is_empty() => Ok(object! { "name" => &**name }),
-        Value::Object(_) if field.text_of("name").is_some_and(|name| !name.is_empty()) => {
-            Ok(field.clone())
-        }
-        _ => Err(bad("a field must be a name or an object with a name")),
+fn inverted_field(field: &Value, search: bool) -> Result<Value> {
+    let given = match field {
+        Value::String(name) => object! { "name" => &**name },
+        Value::Object(_) => field.clone(),
+        _ => return Err(bad("a field must be a name or an object with a name")),
+    };
+    let name = given.text_of("name").ok_or_else(|| bad("a field needs a name"))?;
+    if name.is_empty() || name.split('.').any(|part| part.trim_end_matches("[*]").is_empty()) {
+        return Err(Error::of(Code::AttributeParserFailed));
     }
+    if name.replace("[*]", "").contains(['[', ']', '*']) {
+        return Err(Error::of(Code::AttributeParserFailed));
+    }
+    let stars = name.matches("[*]").count();
+    let own = flag(&given, "searchField", search)?;
+    if stars > 1 || stars == 1 && own {
+        return Err(bad(format!(
+            "the field '{name}' expands more than one list, or is a search field too"
+        )));
+    }
+    for name in ["includeAllFields", "trackListPositions", "cache"] {
+        flag(&given, name, false)?;
+    }
+    if !matches!(given.attribute("analyzer"), Value::Null | Value::String(_)) {
+        return Err(bad("'analyzer' of a field must be a string"));
+    }
+    let mut out = Object::new();
+    let known = [
+        "name",
+        "analyzer",
+        "features",
+        "searchField",
+        "includeAllFields",
+        "trackListPositions",
+        "nested",
+    ];
+    for name in known {
+        match name {
+            "features" => {
+                if let Some(features) = features(&given)? {
+                    out.push_new("features", features);
+                }
+            }
+            name if given.attribute(name).is_null() => {}
+            name => out.push_new(name, given.attribute(name)),
+        }
+    }
+    if given.attribute("cache").is_true() {
+        out.push_new("cache", true.into());
+    }
+    Ok(Value::object(out))
 }
 
 #[cfg(test)]

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::error::{Code, Error, Result};
-use crate::schema::{Collection, Index, IndexKind};
-use crate::value::{Object, Value};
+use crate::schema::{Collection, Index, IndexKind, View};
+use crate::value::{Object, Value, equal};
 
+use super::analyzers;
 use super::auth::Level;
 use super::call::Call;
 use super::cluster;
@@ -86,12 +87,68 @@ pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
     let collection = call.permitted(collection_name(call)?, Level::Read)?;
     let with_hidden = call.request.flag("withHidden") == Some(true);
     let list = collection.indexes.iter().map(|index| shown(call, &collection, index, with_hidden));
-    let list = list.collect::<Result<Vec<Value>>>()?;
+    let mut list = list.collect::<Result<Vec<Value>>>()?;
+    if with_hidden {
+        list.extend(links(call, &collection));
+    }
     let by_id: Object = list
         .iter()
         .map(|index| (index.text_of("id").unwrap_or_default().into(), index.clone()))
         .collect();
     Ok(Reply::ok(200, object! { "indexes" => list, "identifiers" => Value::object(by_id) }))
+}
+
+/// The links of views to a collection, as the indexes that they are.
+fn links(call: &Call<'_>, collection: &Collection) -> Vec<Value> {
+    let views = call.database.views.values().filter(|view| view.holds(&collection.name));
+    let link = |view: &Arc<View>| {
+        let links = view.properties.attribute("links");
+        let mut all = links.attribute(&collection.name).as_object().cloned().unwrap_or_default();
+        all.insert("id", format!("{}/{}", collection.name, view.id).into());
+        all.insert("name", view.id.to_string().into());
+        all.insert("type", "arangosearch".into());
+        all.insert("view", format!("h0/{}", view.id).into());
+        all.insert("sparse", true.into());
+        all.insert("unique", false.into());
+        Value::object(all)
+    };
+    views.map(link).collect()
+}
+
+/// Has an inverted index say which features its analyzers have; a field says so where it differs from the index.
+fn with_features(call: &Call<'_>, index: &mut Index) -> Result<()> {
+    let mut definition = index.definition.as_object().cloned().unwrap_or_default();
+    let own = |level: &Value, name: &str| -> Result<Value> {
+        match level.attribute("features") {
+            Value::Null => analyzers::features_of(call, name),
+            features => Ok(features),
+        }
+    };
+    let name = index.definition.text_of("analyzer").unwrap_or("identity");
+    let outer = own(&index.definition, name)?;
+    let fields = index.definition.attribute("fields");
+    let fields = fields.as_array().unwrap_or_default().iter().map(|field| {
+        let features = match field.text_of("analyzer") {
+            Some(name) => own(field, name)?,
+            None if field.attribute("features").is_null() => outer.clone(),
+            None => field.attribute("features"),
+        };
+        let mut field = field.as_object().cloned().unwrap_or_default();
+        if field.get("analyzer").and_then(Value::as_str) == Some(name) {
+            field.remove("analyzer");
+        }
+        if equal(&features, &outer) {
+            field.remove("features");
+        } else {
+            field.insert("features", features);
+        }
+        Ok(Value::object(field))
+    });
+    let fields = fields.collect::<Result<Vec<_>>>()?;
+    definition.insert("features", outer);
+    definition.insert("fields", fields.into());
+    index.definition = Value::object(definition);
+    Ok(())
 }
 
 fn collection_name<'a>(call: &'a Call<'_>) -> Result<&'a str> {
@@ -125,8 +182,11 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     call.need_collection(&collection.name, Level::Write)?;
     let body = Value::object(call.request.object()?);
     let release = call.database.release;
-    let wanted = index_body::index(&body, call.engine().options().vector_index, release)?;
+    let mut wanted = index_body::index(&body, call.engine().options().vector_index, release)?;
     cluster::check_index(&collection, &wanted).map_err(|error| error.with_status(400))?;
+    if wanted.is_inverted() {
+        with_features(call, &mut wanted)?;
+    }
     let (engine, db, name) = (call.engine(), call.db(), &collection.name);
     let in_background = index_body::flag(&body, "inBackground", false)?;
     // Before 3.12.9 the training belongs to the creation whatever is asked.

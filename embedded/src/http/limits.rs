@@ -89,6 +89,8 @@ pub(super) const JOB_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub(super) const JOBS_LISTED: usize = 100;
 /// Queries at work that are listed; more run unlisted.
 pub(super) const QUERIES_LISTED_MAX: usize = 4096;
+/// Plans listed as shared in one database (ArangoDB: `--query.plan-cache-max-entries` 128).
+pub(super) const PLANS_LISTED_MAX: usize = 128;
 /// Slow queries that are remembered for a database (ArangoDB's default of `maxSlowQueries`), and the most that can be asked for.
 pub(super) const SLOW_QUERIES: i64 = 64;
 /// Most slow queries that can be asked for.

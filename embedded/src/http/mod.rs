@@ -23,6 +23,7 @@ mod indexes;
 mod jobs;
 mod limits;
 mod own_threads;
+mod plan_cache;
 mod pool;
 mod queries;
 mod read_only;
@@ -38,6 +39,7 @@ mod tokens;
 mod transactions;
 mod user_calls;
 mod vector_body;
+mod view_body;
 mod views;
 
 pub use auth::{Auth, AuthSettings};

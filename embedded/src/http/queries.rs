@@ -43,7 +43,18 @@ fn options_of(body: &Value, options: &Value) -> Result<QueryOptions> {
         max_warning_count,
         max_runtime_s: number(options, "maxRuntime")?.unwrap_or(0.0),
         memory_limit: memory_limit.unwrap_or(0.0) as u64,
+        rules: rules_of(options),
+        use_plan_cache: flag("usePlanCache"),
+        profile: options.attribute("profile").as_f64().unwrap_or(0.0) as u8,
     })
+}
+
+/// `optimizer.rules`; what is no text says nothing.
+fn rules_of(options: &Value) -> Vec<String> {
+    match options.attribute("optimizer").attribute("rules") {
+        Value::Array(rules) => rules.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// A number that is not negative, if it is there.
@@ -91,6 +102,9 @@ pub(super) struct Ran {
     prepared_s: f64,
     /// How much of it had gone by when its transaction was there.
     ready_s: f64,
+    /// Key of the shared plan that was used, if one was.
+    pub(super) shared: Option<String>,
+    plan: Option<Value>,
     work: Work,
     savepoint: usize,
     wait_for_sync: bool,
@@ -114,6 +128,12 @@ pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<Ran> {
     let mut prepared = prepare(call, query)?;
     prepared.user = Some(call.caller.name().to_owned()).filter(|name| !name.is_empty());
     prepared.kill = Some(std::sync::Arc::clone(&call.request.cancelled));
+    let shared = if query.options.use_plan_cache {
+        prepared.may_share()?;
+        call.front.plans.visit(&call.database, query, &prepared)
+    } else {
+        None
+    };
     let prepared_s = started.elapsed().as_secs_f64();
     let access = &prepared.access;
     let writes = !access.write.is_empty() || !access.exclusive.is_empty();
@@ -141,7 +161,8 @@ pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<Ran> {
     });
     let answer = ran?;
     let seconds = started.elapsed().as_secs_f64();
-    Ok(Ran { answer, seconds, prepared_s, ready_s, work, savepoint, wait_for_sync })
+    let plan = if query.options.profile >= 2 { Some(prepared.shown(&work)?) } else { None };
+    Ok(Ran { answer, seconds, prepared_s, ready_s, shared, plan, work, savepoint, wait_for_sync })
 }
 
 /// `extra` of a cursor; `profile` is 0, 1 (or true) or 2.
@@ -156,6 +177,9 @@ pub(super) fn extra(ran: &Ran, profile: &Value) -> Value {
         extra.push_new("profile", phases(ran));
     }
     extra.push_new("stats", stats(&ran.answer.stats, ran.seconds));
+    if let Some(plan) = &ran.plan {
+        extra.push_new("plan", plan.clone());
+    }
     Value::object(extra)
 }
 
@@ -185,9 +209,9 @@ fn phases(ran: &Ran) -> Value {
     Value::object(phases)
 }
 
-fn warnings(warnings: &[(u32, String)]) -> Vec<Value> {
-    let shown = |(code, message): &(u32, String)| {
-        object! { "code" => i64::from(*code), "message" => message.as_str() }
+fn warnings(warnings: &[(Code, String)]) -> Vec<Value> {
+    let shown = |(code, message): &(Code, String)| {
+        object! { "code" => i64::from(code.num()), "message" => message.as_str() }
     };
     warnings.iter().map(shown).collect()
 }
@@ -203,8 +227,8 @@ pub(super) fn stats(stats: &Stats, seconds: f64) -> Value {
     put("scannedFull", stats.scanned_full);
     put("scannedIndex", stats.scanned_index);
     put("searchParallelism", 1);
-    put("cursorsCreated", 0);
-    put("cursorsRearmed", 0);
+    put("cursorsCreated", stats.cursors_created);
+    put("cursorsRearmed", stats.cursors_rearmed);
     put("cacheHits", 0);
     put("cacheMisses", 0);
     put("filtered", stats.filtered);
@@ -218,6 +242,25 @@ pub(super) fn stats(stats: &Stats, seconds: f64) -> Value {
     Value::object(all)
 }
 
+/// `GET /_api/query/rules`
+pub(super) fn rules() -> Reply {
+    let shown = |(name, flags): &(&str, &str)| {
+        let has = |flag: char| Value::Bool(flags.contains(flag));
+        object! {
+            "name" => *name,
+            "flags" => object! {
+                "hidden" => has('h'),
+                "clusterOnly" => has('c'),
+                "canBeDisabled" => has('d'),
+                "canCreateAdditionalPlans" => has('p'),
+                "disabledByDefault" => has('o'),
+                "enterpriseOnly" => has('e'),
+            },
+        }
+    };
+    Reply::json(200, &Value::array(crate::plan::RULES.iter().map(shown).collect()))
+}
+
 /// `POST /_api/explain`; there is one plan, so that `allPlans` lists that one.
 pub(super) fn explain(call: &Call<'_>) -> Result<Reply> {
     let started = Instant::now();
@@ -225,17 +268,28 @@ pub(super) fn explain(call: &Call<'_>) -> Result<Reply> {
     let query = query_of(&body)?;
     let prepared = prepare(call, &query)?;
     call.engine().check_vectors_ready(&prepared.vector_indexes())?;
-    let plan = prepared.explain();
+    let kept = warnings(&prepared.warnings()?);
+    let read: Vec<String> =
+        [&prepared.access.read, &prepared.access.write, &prepared.access.exclusive]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect();
+    let declared = Declared { read, allow_implicit: true, ..Declared::default() };
+    let work = call.work(&declared, false)?;
+    let plan = prepared.shown(&work)?;
+    work.finish(false)?;
     let all_plans = matches!(body.attribute("options").attribute("allPlans"), Value::Bool(true));
+    let (executed, skipped) = prepared.rules_run();
     let stats = object! {
-        "rulesExecuted" => 0_i64,
-        "rulesSkipped" => 0_i64,
+        "rulesExecuted" => executed,
+        "rulesSkipped" => skipped,
         "plansCreated" => 1_i64,
         "rules" => object! {},
         "peakMemoryUsage" => 0_i64,
         "executionTime" => Value::Double(started.elapsed().as_secs_f64()),
     };
-    let cacheable = prepared.access.write.is_empty() && prepared.access.exclusive.is_empty();
+    let cacheable = prepared.cacheable() && kept.is_empty();
     let mut answer = Object::new();
     if all_plans {
         answer.push_new("plans", vec![plan].into());
@@ -243,7 +297,7 @@ pub(super) fn explain(call: &Call<'_>) -> Result<Reply> {
         answer.push_new("plan", plan);
         answer.push_new("cacheable", cacheable.into());
     }
-    answer.push_new("warnings", Vec::<Value>::new().into());
+    answer.push_new("warnings", kept.into());
     answer.push_new("stats", stats);
     Ok(Reply::ok(200, Value::object(answer)))
 }

@@ -16,15 +16,15 @@ use super::request::Request;
 use super::server::Mode;
 use super::{
     admin, analyzers, cluster, collection_data, collections, cursor_calls, databases, documents,
-    expected, faults, graph_data, graphs, import, indexes, jobs, queries, running, server_calls,
-    tokens, transactions, user_calls, views,
+    expected, faults, graph_data, graphs, import, indexes, jobs, plan_cache, queries, running,
+    server_calls, tokens, transactions, user_calls, views,
 };
 
 /// Where the web interface would be; drivers only look at the `Server` header of this answer.
 const FRONT_PAGE: &str = "/_db/_system/_admin/aardvark/index.html";
 
 /// Parts of ArangoDB's API that this engine does not have.
-const UNSUPPORTED: [&str; 17] = [
+const UNSUPPORTED: [&str; 16] = [
     "agency",
     "aqlfunction",
     "batch",
@@ -34,7 +34,6 @@ const UNSUPPORTED: [&str; 17] = [
     "foxx",
     "hot-backup",
     "pregel",
-    "query-plan-cache",
     "replication",
     "simple",
     "traversal",
@@ -233,12 +232,15 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("DELETE", ["_api", "cursor", id]) => cursor_calls::remove(call, id),
         ("POST", ["_api", "explain"]) => queries::explain(call),
         ("POST", ["_api", "query"]) => queries::parse(call),
+        ("GET", ["_api", "query", "rules"]) => Ok(queries::rules()),
         ("GET", ["_api", "query", "current"]) => running::current(call),
         ("GET", ["_api", "query", "slow"]) => running::slow(call),
         ("DELETE", ["_api", "query", "slow"]) => running::clear_slow(call),
         ("GET", ["_api", "query", "properties"]) => Ok(running::properties(call)),
         ("PUT", ["_api", "query", "properties"]) => running::change(call),
         ("DELETE", ["_api", "query", id]) => running::kill(call, id),
+        ("GET", ["_api", "query-plan-cache"]) => Ok(plan_cache::list(call)),
+        ("DELETE", ["_api", "query-plan-cache"]) => plan_cache::clear(call),
         ("GET", ["_api", "query-cache", "properties"]) => Ok(server_calls::cache_properties(call)),
         ("PUT", ["_api", "query-cache", "properties"]) => server_calls::change_cache(call),
         ("GET", ["_api", "query-cache", "entries"]) => Ok(Reply::json(200, &Vec::<Value>::new().into())),

@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
-use crate::compat::{Consolidation, Release};
+use crate::compat::Release;
 use crate::error::{Code, Error, Result};
-use crate::schema::{Collection, IndexKind, View};
-use crate::value::{Object, Value};
+use crate::schema::View;
+use crate::text::{IndexField, index_fields};
+use crate::value::{Object, Value, equal};
 
 use super::analyzers;
 use super::auth::Level;
 use super::call::{Call, not_found};
 use super::reply::{Reply, object};
+use super::view_body;
 
+/// Times that a change of a view is made again because somebody else came first.
+const CHANGE_TRIES_MAX: usize = 16;
 /// Attributes of an `arangosearch` view that are fixed at creation.
 const IMMUTABLE: [&str; 9] = [
     "primarySort",
@@ -34,37 +38,13 @@ pub(super) enum Change {
     Replace,
 }
 
-/// `consolidationPolicy` of a release.
-pub(super) fn consolidation_policy(release: Release) -> Value {
-    let segments = |min: i64, max: i64, bytes_max: i64, bytes_floor: i64| {
-        object! {
-            "type" => "tier",
-            "segmentsMin" => min,
-            "segmentsMax" => max,
-            "segmentsBytesMax" => bytes_max,
-            "segmentsBytesFloor" => bytes_floor,
-            "minScore" => 0_i64,
-        }
-    };
-    match release.consolidation() {
-        Consolidation::Segments => segments(1, 10, 5 << 30, 2 << 20),
-        Consolidation::ManySegments => segments(50, 200, 8 << 30, 24 << 20),
-        Consolidation::Skew => object! {
-            "type" => "tier",
-            "segmentsBytesMax" => 8_589_934_592_i64,
-            "maxSkewThreshold" => Value::Double(0.4),
-            "minDeletionRatio" => Value::Double(0.5),
-        },
-    }
-}
-
 fn defaults(release: Release) -> Value {
     let none = || Value::array(Vec::new());
     object! {
         "cleanupIntervalStep" => 2_i64,
         "commitIntervalMsec" => 1000_i64,
         "consolidationIntervalMsec" => release.consolidation_interval_ms(),
-        "consolidationPolicy" => consolidation_policy(release),
+        "consolidationPolicy" => view_body::consolidation_policy(release),
         "optimizeTopK" => none(),
         "primarySort" => none(),
         "primarySortCompression" => "lz4",
@@ -158,7 +138,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     let kind = body.text_of("type").unwrap_or_default();
     let properties = match kind {
         "arangosearch" => arangosearch(call, &defaults(call.database.release), &body, true)?,
-        "search-alias" => object! { "indexes" => alias(call, &[], &body)? },
+        "search-alias" => object! { "indexes" => alias(call, Vec::new(), &body)? },
         _ => return Err(bad("'type' must be arangosearch or search-alias")),
     };
     let view = View { id: 0, name: name.to_owned(), kind: kind.to_owned(), properties };
@@ -170,22 +150,31 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
 /// `PATCH` and `PUT /_api/view/V/properties`
 pub(super) fn change(call: &Call<'_>, name: &str, change: Change) -> Result<Reply> {
     call.need_database(Level::Write)?;
-    let mut view = View::clone(&*find(call, name)?);
     let body = Value::object(call.request.object()?);
-    view.properties = if view.kind == "search-alias" {
-        let kept = view.properties.attribute("indexes");
-        let kept = if change == Change::Patch { kept.as_array().unwrap_or_default() } else { &[] };
-        object! { "indexes" => alias(call, kept, &body)? }
-    } else {
-        let base = match change {
-            Change::Patch => view.properties.clone(),
-            Change::Replace => with_immutable(&view.properties, call.database.release),
+    let mut before = find(call, name)?;
+    // Somebody else may change it meanwhile; then the change is made again over what they left.
+    for _ in 0..CHANGE_TRIES_MAX {
+        need_linked(call, &before)?;
+        let mut view = View::clone(&before);
+        view.properties = if view.kind == "search-alias" {
+            let kept = if change == Change::Patch { before.indexes() } else { Vec::new() };
+            object! { "indexes" => alias(call, kept, &body)? }
+        } else {
+            let base = match change {
+                Change::Patch => view.properties.clone(),
+                Change::Replace => with_immutable(&view.properties, call.database.release),
+            };
+            arangosearch(call, &base, &body, false)?
         };
-        arangosearch(call, &base, &body, false)?
-    };
-    need_linked(call, &view)?;
-    call.engine().put_view(call.db(), view.clone())?;
-    Ok(Reply::json(200, &properties_of(&view)))
+        need_linked(call, &view)?;
+        if let Some(view) = call.engine().put_view_over(call.db(), Some(&before), view)? {
+            return Ok(Reply::json(200, &properties_of(&view)));
+        }
+        let now = call.engine().database(call.db())?;
+        let same = now.views.values().find(|view| view.id == before.id).cloned();
+        before = same.ok_or_else(|| not_found(name))?;
+    }
+    Err(Error::new(Code::Conflict, "others changed the view again and again"))
 }
 
 /// The defaults, but what cannot change as it is.
@@ -196,7 +185,13 @@ fn with_immutable(current: &Value, release: Release) -> Value {
             if IMMUTABLE.contains(&&**name) { current.attribute(name) } else { default.clone() };
         (name.clone(), value)
     });
-    Value::object(all.collect())
+    let mut all: Object = all.collect();
+    for name in ["primarySortCache", "primaryKeyCache"] {
+        if current.attribute(name).is_true() {
+            all.insert(name, true.into());
+        }
+    }
+    Value::object(all)
 }
 
 /// Properties of an `arangosearch` view: `base` with what the body names.
@@ -207,6 +202,31 @@ fn arangosearch(call: &Call<'_>, base: &Value, body: &Value, is_new: bool) -> Re
         match (&**name, known) {
             ("links", Some(links)) => all.insert("links", changed_links(call, &links, given)?),
             (name, Some(_)) if !is_new && IMMUTABLE.contains(&name) => {}
+            ("consolidationPolicy", Some(_)) => {
+                all.insert(
+                    "consolidationPolicy",
+                    view_body::consolidation(given, call.database.release)?,
+                );
+            }
+            ("primarySort", Some(_)) => all.insert("primarySort", view_body::primary_sort(given)?),
+            ("storedValues", Some(_)) => {
+                all.insert("storedValues", view_body::stored_values(given)?);
+            }
+            ("optimizeTopK", Some(_)) => all.insert("optimizeTopK", view_body::top_k(given)?),
+            ("primarySortCompression", Some(_))
+                if !matches!(given.as_str(), Some("lz4" | "none")) =>
+            {
+                return Err(bad("'primarySortCompression' is lz4 or none"));
+            }
+            (name @ ("primarySortCache" | "primaryKeyCache"), None) if is_new => {
+                let flag = matches!(given, Value::Bool(_));
+                if !flag {
+                    return Err(bad(format!("'{name}' has the wrong type")));
+                }
+                if given.is_true() {
+                    all.insert(name, given.clone());
+                }
+            }
             (name, Some(default)) => {
                 let same_type = std::mem::discriminant(&default) == std::mem::discriminant(given);
                 let numbers =
@@ -243,11 +263,12 @@ fn link_of(call: &Call<'_>, given: &Value) -> Result<Value> {
     if given.as_object().is_none() {
         return Err(bad("a link must be an object"));
     }
+    check_analyzers(call, given)?;
+    let given = &with_plain_analyzers(call, given);
     let or = |name: &str, default: Value| match given.attribute(name) {
         Value::Null => default,
         value => value,
     };
-    check_analyzers(call, given)?;
     let mut link = Object::new();
     link.push_new("analyzers", or("analyzers", vec![Value::from("identity")].into()));
     link.push_new("fields", or("fields", object! {}));
@@ -262,6 +283,34 @@ fn link_of(call: &Call<'_>, given: &Value) -> Result<Value> {
     Ok(Value::object(link))
 }
 
+/// A level with each analyzer once, by the name it has in this database, at any depth.
+fn with_plain_analyzers(call: &Call<'_>, level: &Value) -> Value {
+    let Some(object) = level.as_object() else { return level.clone() };
+    let entries = object.iter().map(|(name, value)| {
+        let value = match (&**name, value) {
+            ("analyzers", Value::Array(names)) => {
+                let mut plain: Vec<Value> = Vec::new();
+                for name in names.iter().filter_map(Value::as_str) {
+                    let name = analyzers::plain_name(call, name);
+                    if !plain.iter().any(|known| known.as_str() == Some(&name)) {
+                        plain.push(name.into());
+                    }
+                }
+                plain.into()
+            }
+            ("fields", Value::Object(fields)) => {
+                let fields = fields.iter();
+                let fields =
+                    fields.map(|(name, field)| (name.clone(), with_plain_analyzers(call, field)));
+                Value::object(fields.collect())
+            }
+            (_, value) => value.clone(),
+        };
+        (name.clone(), value)
+    });
+    Value::object(entries.collect())
+}
+
 /// Every analyzer named at any depth of `fields` must exist.
 fn check_analyzers(call: &Call<'_>, level: &Value) -> Result<()> {
     for name in analyzers::named_in(level) {
@@ -271,58 +320,114 @@ fn check_analyzers(call: &Call<'_>, level: &Value) -> Result<()> {
 }
 
 /// Indexes of a `search-alias` view: those kept, then what the body adds or deletes.
-fn alias(call: &Call<'_>, kept: &[Value], body: &Value) -> Result<Value> {
-    let mut list: Vec<Value> = kept.to_vec();
+fn alias(call: &Call<'_>, kept: Vec<(String, String)>, body: &Value) -> Result<Value> {
+    let mut list = kept;
     let given = body.attribute("indexes");
     let given = match &given {
         Value::Null => &[],
         Value::Array(given) => given.as_slice(),
-        _ => return Err(bad("'indexes' must be a list")),
+        _ => return Err(bad("search-alias view optional field 'indexes' should be array")),
     };
     for entry in given {
-        let (Some(name), Some(index)) = (entry.text_of("collection"), entry.text_of("index"))
-        else {
-            return Err(bad("an entry of 'indexes' needs 'collection' and 'index'"));
-        };
-        let same = |one: &Value| {
-            one.text_of("collection") == Some(name) && one.text_of("index") == Some(index)
-        };
-        list.retain(|one| !same(one));
-        match entry.text_of("operation") {
-            None | Some("add") => {
-                need_inverted(&*call.permitted(name, Level::Read)?, index)?;
-                list.push(object! { "collection" => name, "index" => index });
+        let name =
+            entry.text_of("collection").ok_or_else(|| bad("'collection' should be a string"))?;
+        if !call.database.collections.contains_key(name) {
+            return Err(bad("Cannot find collection"));
+        }
+        let collection = call.permitted(name, Level::Read)?;
+        let operation = match entry.attribute("operation") {
+            Value::Null => "add".to_owned(),
+            Value::String(operation) if ["", "add", "del"].contains(&&*operation) => {
+                operation.to_string()
             }
-            Some("del") => {}
-            Some(_) => return Err(bad("'operation' must be add or del")),
+            _ => return Err(bad("Invalid type of operation")),
+        };
+        let is_del = operation == "del";
+        if is_del && !list.iter().any(|(known, _)| known == name) {
+            return Err(bad("Cannot find collection for index to delete"));
+        }
+        let index = entry.text_of("index").ok_or_else(|| bad("'index' should be a string"))?;
+        let number = index.parse::<u64>().ok();
+        let found =
+            collection.indexes.iter().find(|one| one.name == index || Some(one.id) == number);
+        let found =
+            found.filter(|one| one.is_inverted()).ok_or_else(|| bad("Cannot find index"))?;
+        let entry = (collection.name.clone(), found.name.clone());
+        if is_del {
+            let at = list.iter().position(|one| *one == entry);
+            list.swap_remove(at.ok_or_else(|| bad("Cannot find index to delete"))?);
+        } else {
+            list.push(entry);
         }
     }
-    Ok(list.into())
+    check_together(call, &list)?;
+    let entry = |(collection, index): (String, String)| {
+        object! { "collection" => collection.as_str(), "index" => index.as_str() }
+    };
+    Ok(list.into_iter().map(entry).collect::<Vec<_>>().into())
 }
 
-fn need_inverted(collection: &Collection, index: &str) -> Result<()> {
-    let found = collection.indexes.iter().find(|one| one.name == index);
-    match found.map(|one| &one.kind) {
-        Some(IndexKind::DefinitionOnly(kind)) if kind == "inverted" => Ok(()),
-        Some(_) => Err(bad("a search-alias view needs inverted indexes")),
-        None => Err(Error::of(Code::IndexNotFound)),
+/// Refuses inverted indexes that do not fit into one view: other sort or stored values, or fields that are not the same.
+fn check_together(call: &Call<'_>, list: &[(String, String)]) -> Result<()> {
+    let mut known: Vec<(&str, IndexField)> = Vec::new();
+    let mut first: Option<Value> = None;
+    for (name, index_name) in list {
+        let collection = call.database.collections.get(name);
+        let index = collection
+            .and_then(|of| of.indexes.iter().find(|one| one.name == *index_name))
+            .ok_or_else(|| bad("Cannot find index"))?;
+        let place = format!(". Collection name '{name}', index name '{index_name}'.");
+        let first = first.get_or_insert_with(|| index.definition.clone());
+        for (option, what) in [("primarySort", "primary sort"), ("storedValues", "stored values")] {
+            let same = equal(&first.attribute(option), &index.definition.attribute(option));
+            if !same {
+                return Err(bad(format!("index {what} mismatches view {what}{place}")));
+            }
+        }
+        let fields = index_fields(&call.database, &index.definition)?;
+        for field in &fields {
+            for (owner, other) in &known {
+                let covers = |a: &IndexField, b: &IndexField| {
+                    a.path == b.path || a.include_all && b.path.starts_with(&a.path)
+                };
+                if !covers(field, other) && !covers(other, field) {
+                    continue;
+                }
+                let path = field.path.join(".");
+                if *owner == name {
+                    return Err(bad(format!(
+                        "You cannot add to view indexes to the same collection, if them index the same fields. Error for: same field '{path}', collection '{name}'"
+                    )));
+                }
+                if field.search != other.search {
+                    return Err(bad(format!(
+                        "Index field '{path}' searchField '{}' mismatches view field searchField '{}'{place}",
+                        field.search, other.search
+                    )));
+                }
+                if field.analysis.name != other.analysis.name {
+                    return Err(bad(format!(
+                        "Index field '{path}' analyzer '{}' mismatches view field analyzer '{}'{place}",
+                        field.analysis.name, other.analysis.name
+                    )));
+                }
+            }
+        }
+        known.extend(fields.into_iter().map(|field| (name.as_str(), field)));
     }
+    Ok(())
 }
 
-/// `PUT /_api/view/V/rename`: the new name stands before the old one goes.
+/// `PUT /_api/view/V/rename`
 pub(super) fn rename(call: &Call<'_>, name: &str) -> Result<Reply> {
     super::cluster::need_single(call, "renaming a view")?;
     call.need_database(Level::Write)?;
-    let mut view = View::clone(&*find(call, name)?);
+    let view = find(call, name)?;
+    need_linked(call, &view)?;
     let body = Value::object(call.request.object()?);
     let new = body.text_of("name").ok_or_else(|| bad("'name' must be a string"))?;
-    if call.database.collections.contains_key(new) || call.database.views.contains_key(new) {
-        return Err(Error::of(Code::DuplicateName));
-    }
-    let old = std::mem::replace(&mut view.name, new.to_owned());
-    call.engine().put_view(call.db(), view.clone())?;
-    call.engine().drop_view(call.db(), &old)?;
-    Ok(Reply::json(200, &properties_of(&view)))
+    let renamed = call.engine().rename_view(call.db(), &view.name, new)?;
+    Ok(Reply::json(200, &properties_of(&renamed)))
 }
 
 /// `DELETE /_api/view/V`

@@ -19,6 +19,27 @@ pub(crate) fn edge_index() -> Index {
     fixed(1, "edge", IndexKind::Edge, &["_from", "_to"], false)
 }
 
+/// The index that `_users` has on every server: names once, as arangod makes it at its first start.
+pub(crate) fn users_index(id: u64) -> Index {
+    let name = format!("idx_{id}");
+    let mut definition = Object::new();
+    for (attribute, value) in [("cacheEnabled", false), ("deduplicate", true), ("estimates", true)]
+    {
+        definition.insert(attribute, value.into());
+    }
+    definition.insert("fields", vec![Value::from("user")].into());
+    definition.insert("type", "hash".into());
+    Index {
+        id,
+        name,
+        kind: IndexKind::Persistent,
+        fields: vec![vec!["user".to_owned()]],
+        unique: true,
+        sparse: true,
+        definition: Value::object(definition),
+    }
+}
+
 fn fixed(id: u64, kind_name: &str, kind: IndexKind, fields: &[&str], unique: bool) -> Index {
     let names = fields.iter().map(|field| Value::from(*field)).collect::<Vec<_>>();
     let mut definition = Object::new();

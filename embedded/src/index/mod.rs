@@ -3,5 +3,7 @@
 mod definition;
 mod entries;
 
-pub(crate) use definition::{check_definition, edge_index, expire_after, primary_index};
+pub(crate) use definition::{
+    check_definition, edge_index, expire_after, primary_index, users_index,
+};
 pub(crate) use entries::{Entry, entries};

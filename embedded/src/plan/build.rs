@@ -5,6 +5,7 @@ use super::near;
 use super::node::{Aggregate, Collect, Into, Node, Pipeline, Plan, Write, WriteKind};
 use super::rules;
 use super::scope::Builder;
+use super::uses;
 use crate::error::{Code, Error, Result};
 use crate::expr::{Expr, Register};
 use crate::functions::{function, refused};
@@ -20,7 +21,17 @@ const NODES_MAX: usize = 1000;
 
 /// Plans a query. Only binds that shape it are read: collections, attribute names, options.
 pub fn plan(body: &Body, database: &Database, binds: &Object) -> Result<Plan> {
-    let mut builder = Builder::new(database, binds);
+    plan_by(body, database, binds, &|_| true)
+}
+
+/// The same with only those rules that are `allowed` by name.
+pub fn plan_by(
+    body: &Body,
+    database: &Database,
+    binds: &Object,
+    allowed: &dyn Fn(&str) -> bool,
+) -> Result<Plan> {
+    let mut builder = Builder::new(database, binds, allowed);
     for source in &body.with {
         let name = builder.source_name(source)?;
         let collection = builder.collection(&name)?;
@@ -38,6 +49,9 @@ pub fn plan(body: &Body, database: &Database, binds: &Object) -> Result<Plan> {
         ));
     }
     rules::finish(&mut plan)?;
+    if allowed("reduce-extraction-to-projection") {
+        uses::note_covered(&mut plan);
+    }
     Ok(plan)
 }
 
@@ -48,20 +62,57 @@ impl Builder<'_> {
         let outer = std::mem::replace(&mut self.level, seen);
         near::check_text(body, self.database.release)?;
         let mut nodes = Vec::new();
-        for statement in &body.statements {
+        let mut statements = body.statements.as_slice();
+        while let [statement, rest @ ..] = statements {
             self.statement(statement, &mut nodes)?;
+            let taken = self.take_filters(statement, rest, &mut nodes)?;
+            statements = &rest[taken..];
         }
         self.variables.truncate(seen);
         self.level = outer;
         let mut pipeline = Pipeline { nodes, stages: Vec::new() };
-        rules::improve(&mut pipeline, &mut self.plan)?;
+        rules::improve(&mut pipeline, &mut self.plan, self.allowed)?;
         Ok(pipeline)
+    }
+
+    /// Has an inverted index that the loop is hinted at answer the FILTERs right behind it; how many of them.
+    fn take_filters(
+        &mut self,
+        statement: &Statement,
+        rest: &[Statement],
+        nodes: &mut Vec<Node>,
+    ) -> Result<usize> {
+        let (Statement::For { options, .. }, Some(node)) = (statement, nodes.last()) else {
+            return Ok(0);
+        };
+        if !matches!(node, Node::EnumerateCollection { hint, .. } if !hint.names.is_empty()) {
+            return Ok(0);
+        }
+        let filter = |statement: &'_ Statement| matches!(statement, Statement::Filter(_));
+        let count = rest.iter().take_while(|statement| filter(statement)).count();
+        let filters = rest[..count].iter().filter_map(|statement| match statement {
+            Statement::Filter(condition) => Some(condition),
+            _ => None,
+        });
+        let filters: Vec<&syntax::Expr> = filters.collect();
+        let options = self.options(options.as_ref())?;
+        let node = nodes.pop().expect("looked at above");
+        match self.inverted_loop(&node, &filters, &options)? {
+            Some(indexed) => {
+                nodes.push(indexed);
+                Ok(count)
+            }
+            None => {
+                nodes.push(node);
+                Ok(0)
+            }
+        }
     }
 
     fn statement(&mut self, statement: &Statement, nodes: &mut Vec<Node>) -> Result<()> {
         match statement {
             Statement::For { variable, source, search, options } => {
-                let node = self.for_loop(variable, source, search, options, nodes)?;
+                let node = self.for_loop(variable, source, search, options)?;
                 nodes.push(node);
             }
             Statement::Traversal(traversal) => {
@@ -148,7 +199,6 @@ impl Builder<'_> {
         source: &syntax::Expr,
         search: &Option<syntax::Expr>,
         options: &Option<syntax::Expr>,
-        nodes: &[Node],
     ) -> Result<Node> {
         let name = match source {
             syntax::Expr::Name(name) if self.variable(name).is_none() => Some(Name::clone(name)),
@@ -160,7 +210,7 @@ impl Builder<'_> {
         if let Some(name) = &name
             && self.database.views.contains_key(&**name)
         {
-            return self.view_loop(variable, name, search.as_ref(), options.as_ref(), nodes);
+            return self.view_loop(variable, name, search.as_ref(), options.as_ref());
         }
         let hint = self.hint(options.as_ref())?;
         if let Some(name) = name {
@@ -415,7 +465,7 @@ impl Builder<'_> {
         });
         nodes.push(Node::Return { value: Expr::Register(old), distinct: false });
         let mut lookup = Pipeline { nodes, stages: Vec::new() };
-        rules::improve(&mut lookup, &mut self.plan)?;
+        rules::improve(&mut lookup, &mut self.plan, self.allowed)?;
         self.forget_old_and_new();
         let insert = self.expression(&upsert.insert)?;
         self.declare_again("OLD", Expr::Register(old));

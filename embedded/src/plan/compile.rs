@@ -34,7 +34,12 @@ impl Builder<'_> {
             Ast::Index(base, index) => {
                 let base = Box::new(self.expression(base)?);
                 match self.expression(index)? {
-                    Expr::Const(Value::String(name)) => Expr::Attribute(base, name),
+                    // A text of a number may be a place in a list.
+                    Expr::Const(Value::String(name))
+                        if !name.starts_with(|c: char| c.is_ascii_digit()) =>
+                    {
+                        Expr::Attribute(base, name)
+                    }
                     index => Expr::Index(base, Box::new(index)),
                 }
             }
@@ -85,7 +90,7 @@ impl Builder<'_> {
                 Expr::Subquery(self.plan.subqueries.len() - 1)
             }
         };
-        Ok(fold(compiled))
+        fold(compiled, &mut self.plan.warnings)
     }
 
     /// Several expressions, in order.
@@ -117,7 +122,9 @@ impl Builder<'_> {
             Key::Bind(bind) => path_of_bind(bind, &self.structural(bind)?)?,
             Key::Computed(_) => return Err(Error::of(Code::Internal)),
         };
-        Ok(names.into_iter().fold(base, |base, name| fold(Expr::Attribute(Box::new(base), name))))
+        names.into_iter().try_fold(base, |base, name| {
+            fold(Expr::Attribute(Box::new(base), name), &mut self.plan.warnings)
+        })
     }
 
     fn object(&mut self, entries: &[(Key, syntax::Expr)]) -> Result<Vec<(ObjectKey, Expr)>> {
@@ -238,6 +245,16 @@ impl Builder<'_> {
             }
             "SLEEP" => (DataCall::Sleep, 1, 1),
             "BM25" | "TFIDF" => return self.scorer(name, arguments).map(Some),
+            "OFFSET_INFO" => return self.offset_info(arguments).map(Some),
+            // Outside of a SEARCH these two are their first argument.
+            "ANALYZER" | "BOOST" => {
+                check_arity(name, arguments.len(), 2, 2)?;
+                return self.expression(&arguments[0]).map(Some);
+            }
+            "MIN_MATCH" => (DataCall::MinMatch, 2, usize::MAX),
+            "NGRAM_MATCH" => (DataCall::NgramMatch, 3, 4),
+            "MINHASH_MATCH" => (DataCall::MinhashMatch, 4, 4),
+            "LEVENSHTEIN_MATCH" => (DataCall::LevenshteinMatch, 3, 6),
             "TOKENS" => {
                 check_arity(name, arguments.len(), 1, 2)?;
                 let arguments = self.expressions(arguments)?;

@@ -2,10 +2,11 @@
 
 use super::node::{
     Lookup, NearVector, Node, Order, Pipeline, Place, Plan, Quantity, Search, Traversal,
-    UniqueVertices, ViewScorer, WriteKind,
+    UniqueVertices, ViewScorer, ViewSource, WriteKind,
 };
 use crate::expr::{Expr, Register, print};
 use crate::schema::{Index, IndexKind};
+use crate::text::Segment;
 use crate::value::{Object, Value};
 
 /// `plan` of `/_api/explain`.
@@ -135,9 +136,16 @@ impl Printer<'_> {
                 out.insert("reverse", Value::Bool(lookup.backwards));
             }
             Node::EnumerateNearVector(near) => self.near(near, &mut out),
-            Node::EnumerateView { view, out: variable } => {
+            Node::EnumerateView { view, out: variable, .. } => {
                 let used = &self.plan.views[*view];
-                out.insert("view", used.view.name.as_str().into());
+                match &used.source {
+                    ViewSource::View(view) => out.insert("view", view.name.as_str().into()),
+                    ViewSource::Index(index) => {
+                        let collection = &self.plan.collections[used.collections[0]].collection;
+                        out.insert("collection", collection.name.as_str().into());
+                        out.insert("indexes", Value::array(vec![described(index)]));
+                    }
+                }
                 out.insert("outVariable", self.variable(*variable));
                 out.insert("condition", self.search(&used.search).into());
                 let scorer = |scorer: &ViewScorer| self.variable(scorer.out);
@@ -259,7 +267,11 @@ impl Printer<'_> {
     fn search(&self, search: &Search) -> String {
         let text = |expr: &Expr| print(expr, &self.plan.variables, &self.plan.binds);
         let place = |place: &Place| {
-            let path = place.path.join(".");
+            let path = place.path.iter().fold(String::new(), |path, segment| match segment {
+                Segment::Name(name) if path.is_empty() => name.to_string(),
+                Segment::Name(name) => format!("{path}.{name}"),
+                Segment::Item(item) => format!("{path}[{item}]"),
+            });
             place.analyzer.as_ref().map_or(path.clone(), |name| format!("{path}:{}", text(name)))
         };
         let all = |parts: &[Search], between: &str| {
@@ -320,7 +332,8 @@ impl Printer<'_> {
     }
 }
 
-fn traversal_options(traversal: &Traversal) -> Value {
+/// `options` of a traversal.
+pub(super) fn traversal_options(traversal: &Traversal) -> Value {
     let order = match traversal.order {
         Order::DepthFirst => "dfs",
         Order::BreadthFirst => "bfs",

@@ -3,22 +3,28 @@
 mod build;
 mod compile;
 mod explain;
+mod expr_tree;
 mod near;
 mod node;
 mod options;
+mod rule_names;
 mod rules;
 mod scope;
 mod search;
+mod shown;
 mod traversal;
+mod uses;
 mod window;
 
-pub use build::plan;
+pub use build::{plan, plan_by};
 pub use explain::explain;
 pub use node::{
     Aggregate, Bounds, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order, Pipeline,
     Place, Plan, Quantity, ScorerKind, Search, SearchCall, Traversal, UniqueVertices, Used,
-    UsedView, ViewScorer, Window, Write, WriteKind,
+    UsedView, ViewScorer, ViewSource, Window, Write, WriteKind,
 };
+pub use rule_names::RULES;
 pub use rules::writes;
+pub use shown::{Showing, shown, trail};
 pub use traversal::{invalid_start, names_no_vertex};
 pub use window::shifted;

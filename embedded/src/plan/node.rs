@@ -8,6 +8,7 @@ use crate::error::Code;
 use crate::expr::{Expr, Register};
 use crate::schema::{Collection, Graph, Index, VectorParams, View};
 use crate::syntax::{Binary, Direction, Name, PathSearch};
+use crate::text::{Analysis, Segment};
 use crate::txn::WriteOptions;
 use crate::value::Value;
 
@@ -36,6 +37,10 @@ pub struct Plan {
     pub structural: Vec<(String, Value)>,
     /// Rules that changed something.
     pub rules: Vec<&'static str>,
+    /// Whether an edge collection stands behind a bind.
+    pub bound_edges: bool,
+    /// Variables of loops whose index holds all that is used of their documents.
+    pub covered: Vec<Register>,
     /// Whether a write waits for the disk.
     pub wait_for_sync: bool,
     /// The release whose rules it was made by.
@@ -69,11 +74,22 @@ pub struct Used {
     pub exclusive: bool,
 }
 
-/// A loop over a view.
+/// Where a loop over segments looks.
+#[derive(Debug)]
+pub enum ViewSource {
+    /// Into a view, as the catalog had it when the plan was made.
+    View(Arc<View>),
+    /// Into an inverted index that a FILTER was hinted at.
+    Index(Arc<Index>),
+}
+
+/// A loop over a view or an inverted index.
 #[derive(Debug)]
 pub struct UsedView {
-    /// As the catalog had it when the plan was made.
-    pub view: Arc<View>,
+    /// What it is.
+    pub source: ViewSource,
+    /// Numbers of the view, or of the inverted indexes, that are looked into.
+    pub stores: Vec<u64>,
     /// The collections it holds.
     pub collections: Vec<usize>,
     /// Names of the only ones that are wanted.
@@ -84,6 +100,8 @@ pub struct UsedView {
     pub search: Search,
     /// Scores that are asked for.
     pub scorers: Vec<ViewScorer>,
+    /// Calls of `OFFSET_INFO`: what they ask for, and where the answer goes.
+    pub offsets: Vec<(Expr, Register)>,
     /// Whether everything committed so far has to be searched.
     pub wait_for_sync: bool,
     /// The scorer by which only the best rows are wanted, with offset and count of the LIMIT.
@@ -138,10 +156,12 @@ pub enum Search {
 /// An attribute of the document and the analyzer around it; `identity` without one.
 #[derive(Debug)]
 pub struct Place {
-    /// Attribute names.
-    pub path: Vec<Name>,
+    /// Attribute names and places in lists.
+    pub(crate) path: Vec<Segment>,
     /// Name of the analyzer.
     pub analyzer: Option<Expr>,
+    /// In inverted indexes the analyzer of the field; None inside if there is no such field.
+    pub(crate) field: Option<Option<Arc<Analysis>>>,
 }
 
 /// How many items of a list have to be found.
@@ -172,6 +192,10 @@ pub enum SearchCall {
     Like,
     /// `LEVENSHTEIN_MATCH(d.a, target, distance, transpositions, maxTerms, prefix)`
     LevenshteinMatch,
+    /// `NGRAM_MATCH(d.a, target, share, analyzer)`
+    NgramMatch,
+    /// `MINHASH_MATCH(d.a, target, share, analyzer)`
+    MinhashMatch,
 }
 
 /// Nodes that rows are pushed through.
@@ -192,8 +216,8 @@ pub enum Node {
     Index { collection: usize, out: Register, lookup: Box<Lookup> },
     /// The documents nearest to a vector.
     EnumerateNearVector(Box<NearVector>),
-    /// Documents that a view finds.
-    EnumerateView { view: usize, out: Register },
+    /// Documents that a view finds, or an inverted index (`indexed`).
+    EnumerateView { view: usize, out: Register, indexed: bool },
     /// The items of a list.
     EnumerateList { source: Expr, out: Register },
     /// Vertices along edges.
@@ -271,6 +295,8 @@ pub struct NearVector {
     pub filters: Vec<Expr>,
     /// Whether the index's stored values hold all that they ask for.
     pub covered: bool,
+    /// Attributes of the document that the query looks at, if it does not need the whole.
+    pub attributes: Option<Vec<String>>,
     /// Offset and count of the `LIMIT` behind it: so many documents are found.
     pub limit: (Expr, Expr),
 }
@@ -438,6 +464,21 @@ pub enum WriteKind {
     Upsert { lookup: Pipeline, insert: Expr, update: Expr, replace: bool },
 }
 
+impl Aggregate {
+    /// The server's name of it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Count => "LENGTH",
+            Self::Min => "MIN",
+            Self::Max => "MAX",
+            Self::Sum => "SUM",
+            Self::Average => "AVERAGE",
+            Self::OfList(name) => name,
+            Self::Push => "PUSH",
+        }
+    }
+}
+
 impl Node {
     /// ArangoDB's name of the node.
     pub fn type_name(&self) -> &'static str {
@@ -445,6 +486,7 @@ impl Node {
             Self::EnumerateCollection { .. } => "EnumerateCollectionNode",
             Self::Index { .. } => "IndexNode",
             Self::EnumerateNearVector(_) => "EnumerateNearVectorNode",
+            Self::EnumerateView { indexed: true, .. } => "IndexNode",
             Self::EnumerateView { .. } => "EnumerateViewNode",
             Self::EnumerateList { .. } => "EnumerateListNode",
             Self::Traversal(traversal) => match traversal.search {
@@ -478,7 +520,7 @@ impl Node {
     /// The expressions in it.
     pub fn expressions(&self) -> Vec<&Expr> {
         match self {
-            // A view's condition holds no subquery and nothing of another loop of its level.
+            // A view's condition holds no subquery.
             Self::EnumerateCollection { .. } | Self::EnumerateView { .. } | Self::Gather => {
                 Vec::new()
             }
@@ -564,12 +606,29 @@ impl SearchCall {
             Self::InRange => "IN_RANGE",
             Self::Like => "LIKE",
             Self::LevenshteinMatch => "LEVENSHTEIN_MATCH",
+            Self::NgramMatch => "NGRAM_MATCH",
+            Self::MinhashMatch => "MINHASH_MATCH",
         }
     }
 }
 
 impl Lookup {
-    fn expressions(&self) -> Vec<&Expr> {
+    /// All of an index.
+    pub(super) fn whole(index: Arc<Index>) -> Self {
+        Self {
+            index,
+            field: 0,
+            by_id: false,
+            equals: Vec::new(),
+            one_of: None,
+            lower: None,
+            upper: None,
+            backwards: false,
+        }
+    }
+
+    /// What it looks for.
+    pub(super) fn expressions(&self) -> Vec<&Expr> {
         let bounds = [self.lower.as_ref(), self.upper.as_ref()]
             .into_iter()
             .flatten()

@@ -27,11 +27,17 @@ pub(super) struct Builder<'a> {
     pub binds_as_constants: bool,
     /// Whether anything was written by what came before in the text.
     pub wrote: bool,
+    /// Whether a rule of that name may run.
+    pub allowed: &'a dyn Fn(&str) -> bool,
 }
 
 impl<'a> Builder<'a> {
     /// A builder that has seen nothing.
-    pub(super) fn new(database: &'a Database, given: &'a Object) -> Self {
+    pub(super) fn new(
+        database: &'a Database,
+        given: &'a Object,
+        allowed: &'a dyn Fn(&str) -> bool,
+    ) -> Self {
         Self {
             database,
             given,
@@ -40,6 +46,7 @@ impl<'a> Builder<'a> {
             level: 0,
             binds_as_constants: false,
             wrote: false,
+            allowed,
         }
     }
 

@@ -3,24 +3,30 @@
 use std::sync::Arc;
 
 use super::compile::check_arity;
-use super::node::{Node, Place, Quantity, ScorerKind, Search, SearchCall, UsedView, ViewScorer};
+use super::node::{
+    Node, Place, Quantity, ScorerKind, Search, SearchCall, UsedView, ViewScorer, ViewSource,
+};
 use super::scope::Builder;
 use crate::error::{Code, Error, Result};
 use crate::expr::{Expr, Register};
+use crate::schema::Database;
 use crate::syntax::{self, Binary, Name, Unary};
+use crate::text::{Analysis, IndexField, Segment, index_fields};
 use crate::value::Value;
 
 /// Functions that only a SEARCH knows.
-const SEARCH_ONLY: [&str; 5] = ["ANALYZER", "BOOST", "EXISTS", "MIN_MATCH", "PHRASE"];
+const SEARCH_ONLY: [&str; 2] = ["EXISTS", "PHRASE"];
 /// Parts of an AND, an OR or a MIN_MATCH.
 const PARTS_MAX: usize = 10_000;
 
 /// What a SEARCH is compiled with.
-struct Context<'a> {
+struct Context {
     /// The variable of the FOR.
     document: Register,
-    /// Registers that other loops of this level fill.
-    loops: &'a [Register],
+    /// Fields of the inverted indexes that are looked into; None for a view with analyzers of its own.
+    fields: Option<Vec<IndexField>>,
+    /// Whether a field that no index has makes the condition impossible.
+    strict: bool,
 }
 
 impl Builder<'_> {
@@ -31,42 +37,122 @@ impl Builder<'_> {
         name: &str,
         search: Option<&syntax::Expr>,
         options: Option<&syntax::Expr>,
-        nodes: &[Node],
     ) -> Result<Node> {
         let view = Arc::clone(&self.database.views[name]);
-        if view.kind != "arangosearch" {
-            return Err(Error::unsupported(format!("searching the {} view '{name}'", view.kind)));
-        }
         let options = self.view_options(options)?;
-        let mut collections = Vec::new();
-        let linked: Vec<String> =
+        let mut linked: Vec<String> =
             self.database.collections.keys().filter(|name| view.holds(name)).cloned().collect();
+        let (mut stores, mut fields) = (vec![view.id], None);
+        if view.kind != "arangosearch" {
+            (stores, fields) = (Vec::new(), Some(Vec::new()));
+            for (collection, index) in view.indexes() {
+                let Some(owner) = self.database.collections.get(&collection) else { continue };
+                let Some(index) = owner.indexes.iter().find(|one| one.name == index) else {
+                    continue;
+                };
+                stores.push(index.id);
+                let own = index_fields(self.database, &index.definition)?;
+                fields.as_mut().expect("set above").extend(own);
+                if !linked.contains(&collection) {
+                    linked.push(collection);
+                }
+            }
+        }
+        let mut collections = Vec::new();
         for name in &linked {
             let collection = self.collection(name)?;
             self.read(collection)?;
             collections.push(collection);
         }
-        let only = chosen(&options, &linked)?;
+        let only = chosen(&options, &linked, self.database)?;
         let out = self.declare_new(variable)?;
-        let loops: Vec<Register> =
-            nodes.iter().filter(|node| loops(node)).filter_map(Node::out).collect();
-        let context = Context { document: out, loops: &loops };
+        let context = Context { document: out, fields, strict: false };
         let search = match search {
             Some(search) => self.search(search, &context, None)?,
             None => Search::Is(Expr::Const(Value::Bool(true))),
         };
-        let wait_for_sync = options.attribute("waitForSync").is_true();
+        let source = ViewSource::View(view);
+        let used = Loop { source, stores, collections, only, out, search };
+        Ok(self.segment_loop(used, options.attribute("waitForSync").is_true()))
+    }
+
+    fn segment_loop(&mut self, used: Loop, wait_for_sync: bool) -> Node {
+        let Loop { source, stores, collections, only, out, search } = used;
+        let indexed = matches!(source, ViewSource::Index(_));
+        let (scorers, offsets) = (Vec::new(), Vec::new());
         self.plan.views.push(UsedView {
-            view,
+            source,
+            stores,
             collections,
             only,
             out,
             search,
-            scorers: Vec::new(),
+            scorers,
+            offsets,
             wait_for_sync,
             best: None,
         });
-        Ok(Node::EnumerateView { view: self.plan.views.len() - 1, out })
+        Node::EnumerateView { view: self.plan.views.len() - 1, out, indexed }
+    }
+
+    /// The loop over a collection that is hinted at an inverted index, where all of the FILTERs behind it can be answered by
+    /// that index alone. None where it cannot; 1577 if the hint is forced.
+    pub(super) fn inverted_loop(
+        &mut self,
+        node: &Node,
+        filters: &[&syntax::Expr],
+        options: &Value,
+    ) -> Result<Option<Node>> {
+        let Node::EnumerateCollection { collection, out, hint } = node else { return Ok(None) };
+        let indexes = &self.plan.collections[*collection].collection.indexes;
+        let by_hint = |name: &String| indexes.iter().find(|index| index.name == *name);
+        let hinted = hint.names.iter().find_map(by_hint).filter(|index| index.is_inverted());
+        let Some(index) = hinted.cloned().filter(|_| !filters.is_empty()) else { return Ok(None) };
+        let mut fields = index_fields(self.database, &index.definition)?;
+        fields.iter_mut().for_each(|field| field.include_all = false);
+        let context = Context { document: *out, fields: Some(fields), strict: true };
+        let parts = filters.iter().map(|filter| self.search(filter, &context, None));
+        let search = match parts.collect::<Result<Vec<_>>>() {
+            Ok(mut parts) if parts.len() == 1 => parts.remove(0),
+            Ok(parts) => Search::And(parts),
+            Err(error) if error.code != Code::NotImplemented => return Err(error),
+            Err(_) if hint.force => return Err(Error::of(Code::QueryForcedIndexHintUnusable)),
+            Err(_) => return Ok(None),
+        };
+        let (stores, collections) = (vec![index.id], vec![*collection]);
+        let source = ViewSource::Index(index);
+        let used = Loop { source, stores, collections, only: None, out: *out, search };
+        Ok(Some(self.segment_loop(used, options.attribute("waitForSync").is_true())))
+    }
+
+    /// `OFFSET_INFO(d, paths)`: a register that the loop over the view fills.
+    pub(super) fn offset_info(&mut self, arguments: &[syntax::Expr]) -> Result<Expr> {
+        check_arity("OFFSET_INFO", arguments.len(), 2, 2)?;
+        let view = self.scored_view("OFFSET_INFO", &arguments[0])?;
+        let paths = self.expression(&arguments[1])?;
+        if !paths.is_free() {
+            return Err(Error::unsupported("OFFSET_INFO() with paths that are no constants"));
+        }
+        let out = self.register("OFFSET_INFO")?;
+        self.plan.views[view].offsets.push((paths, out));
+        Ok(Expr::Register(out))
+    }
+
+    /// The view of the variable that a scorer is given; 9 for anything else.
+    fn scored_view(&mut self, name: &str, document: &syntax::Expr) -> Result<usize> {
+        let view = match self.expression(document)? {
+            Expr::Register(register) => {
+                self.plan.views.iter().position(|view| view.out == register)
+            }
+            _ => None,
+        };
+        view.filter(|view| matches!(self.plan.views[*view].source, ViewSource::View(_))).ok_or_else(
+            || {
+                let text =
+                    format!("{name}() scores the variable of a FOR over a view and nothing else");
+                Error::new(Code::NotImplemented, text)
+            },
+        )
     }
 
     /// The score of a view's document: a register that the loop over the view fills.
@@ -74,18 +160,7 @@ impl Builder<'_> {
         let kind = if name == "BM25" { ScorerKind::Bm25 } else { ScorerKind::Tfidf };
         let max = if kind == ScorerKind::Bm25 { 3 } else { 2 };
         check_arity(name, arguments.len(), 1, max)?;
-        let document = self.expression(&arguments[0])?;
-        let view = match document {
-            Expr::Register(register) => {
-                self.plan.views.iter().position(|view| view.out == register)
-            }
-            _ => None,
-        };
-        let Some(view) = view else {
-            let text =
-                format!("{name}() scores the variable of a FOR over a view and nothing else");
-            return Err(Error::new(Code::NotImplemented, text));
-        };
+        let view = self.scored_view(name, &arguments[0])?;
         let arguments = self.expressions(&arguments[1..])?;
         if !arguments.iter().all(Expr::is_free) {
             let what = format!("{name}() with arguments that are no constants");
@@ -105,7 +180,7 @@ impl Builder<'_> {
     fn search(
         &mut self,
         expr: &syntax::Expr,
-        context: &Context<'_>,
+        context: &Context,
         analyzer: Option<&Expr>,
     ) -> Result<Search> {
         use syntax::Expr as Ast;
@@ -154,7 +229,7 @@ impl Builder<'_> {
         &mut self,
         expr: &syntax::Expr,
         operator: Binary,
-        context: &Context<'_>,
+        context: &Context,
         analyzer: Option<&Expr>,
         out: &mut Vec<Search>,
     ) -> Result<()> {
@@ -178,7 +253,7 @@ impl Builder<'_> {
         operator: Binary,
         a: &syntax::Expr,
         b: &syntax::Expr,
-        context: &Context<'_>,
+        context: &Context,
         analyzer: Option<&Expr>,
     ) -> Result<Search> {
         let (left, right) = (self.expression(a)?, self.expression(b)?);
@@ -194,7 +269,7 @@ impl Builder<'_> {
             (true, false) => (left, operator, right),
             (false, true) => (right, mirrored(operator)?, left),
         };
-        let place = place_of(&place, context, analyzer)?;
+        let place = self.place_of(&place, context, analyzer)?;
         let value = checked(value, context)?;
         Ok(match operator {
             Binary::In => Search::In { place, list: value },
@@ -219,7 +294,7 @@ impl Builder<'_> {
         expr: &syntax::Expr,
         name: &str,
         arguments: &[syntax::Expr],
-        context: &Context<'_>,
+        context: &Context,
         analyzer: Option<&Expr>,
     ) -> Result<Search> {
         let arity = |min: usize, max: usize| check_arity(name, arguments.len(), min, max);
@@ -262,7 +337,34 @@ impl Builder<'_> {
                 let arguments = self.operands(&arguments[1..], context)?;
                 Ok(Search::Call { call: SearchCall::Exists, place, arguments })
             }
-            "STARTS_WITH" | "IN_RANGE" | "LIKE" | "LEVENSHTEIN_MATCH" => {
+            "NGRAM_MATCH" | "MINHASH_MATCH"
+                if self.is_of(&arguments[..1.min(arguments.len())], context)? =>
+            {
+                arity(2, 4)?;
+                let call = if name == "NGRAM_MATCH" {
+                    SearchCall::NgramMatch
+                } else {
+                    SearchCall::MinhashMatch
+                };
+                // A text behind the target is the analyzer; a number is the share.
+                let (own, rest) = match arguments {
+                    [_, _, _, analyzer] => (Some(analyzer), &arguments[1..3]),
+                    [
+                        _,
+                        _,
+                        syntax::Expr::Literal(Value::Int(_) | Value::UInt(_) | Value::Double(_)),
+                    ] => (None, &arguments[1..]),
+                    [_, _, analyzer] => (Some(analyzer), &arguments[1..2]),
+                    _ => (None, &arguments[1..]),
+                };
+                let own = own.map(|own| self.operand(own, context)).transpose()?;
+                let place = self.place(&arguments[0], context, own.as_ref().or(analyzer))?;
+                let arguments = self.operands(rest, context)?;
+                Ok(Search::Call { call, place, arguments })
+            }
+            "STARTS_WITH" | "IN_RANGE" | "LIKE" | "LEVENSHTEIN_MATCH"
+                if self.is_of(&arguments[..1.min(arguments.len())], context)? =>
+            {
                 let call = match name {
                     "STARTS_WITH" => {
                         arity(2, 3)?;
@@ -289,28 +391,99 @@ impl Builder<'_> {
         }
     }
 
+    /// Whether any of some expressions reads the document.
+    fn is_of(&mut self, expressions: &[syntax::Expr], context: &Context) -> Result<bool> {
+        for expr in expressions {
+            if self.expression(expr)?.registers().contains(&context.document) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn place(
         &mut self,
         expr: &syntax::Expr,
-        context: &Context<'_>,
+        context: &Context,
         analyzer: Option<&Expr>,
     ) -> Result<Place> {
         let compiled = self.expression(expr)?;
-        place_of(&compiled, context, analyzer)
+        self.place_of(&compiled, context, analyzer)
     }
 
-    fn operand(&mut self, expr: &syntax::Expr, context: &Context<'_>) -> Result<Expr> {
+    fn operand(&mut self, expr: &syntax::Expr, context: &Context) -> Result<Expr> {
         let compiled = self.expression(expr)?;
         checked(compiled, context)
     }
 
-    fn operands(
-        &mut self,
-        expressions: &[syntax::Expr],
-        context: &Context<'_>,
-    ) -> Result<Vec<Expr>> {
+    fn operands(&mut self, expressions: &[syntax::Expr], context: &Context) -> Result<Vec<Expr>> {
         expressions.iter().map(|expr| self.operand(expr, context)).collect()
     }
+}
+
+/// What a loop over segments is made of.
+struct Loop {
+    source: ViewSource,
+    stores: Vec<u64>,
+    collections: Vec<usize>,
+    only: Option<Vec<String>>,
+    out: Register,
+    search: Search,
+}
+
+impl Builder<'_> {
+    /// The path of `variable.a.b[0]`, with the analyzer around it.
+    fn place_of(&self, expr: &Expr, context: &Context, analyzer: Option<&Expr>) -> Result<Place> {
+        let mut path = Vec::new();
+        let mut at = expr;
+        loop {
+            match at {
+                Expr::Attribute(base, name) => {
+                    path.push(Segment::Name(Arc::clone(name)));
+                    at = base;
+                }
+                Expr::Index(base, index) => {
+                    let Expr::Const(Value::Int(place @ 0..)) = **index else {
+                        return Err(Error::unsupported("a computed place in a list in SEARCH"));
+                    };
+                    path.push(Segment::Item(place as usize));
+                    at = base;
+                }
+                Expr::Register(register) if *register == context.document && !path.is_empty() => {
+                    path.reverse();
+                    break;
+                }
+                _ => {
+                    let text =
+                        "anything but a path of the document (d.a.b) on this side of a SEARCH";
+                    return Err(Error::unsupported(text));
+                }
+            }
+        }
+        let field = context.fields.as_ref().map(|fields| field_of(fields, &path));
+        if context.strict && field.as_ref().is_some_and(Option::is_none) {
+            return Err(Error::unsupported("a field that the inverted index has not"));
+        }
+        Ok(Place { path, analyzer: analyzer.cloned(), field })
+    }
+}
+
+/// The analyzer of the field that a path means: the field itself, or the nearest one around it that holds all below it.
+fn field_of(fields: &[IndexField], path: &[Segment]) -> Option<Arc<Analysis>> {
+    let names: Vec<&str> = path
+        .iter()
+        .filter_map(|segment| match segment {
+            Segment::Name(name) => Some(&**name),
+            Segment::Item(_) => None,
+        })
+        .collect();
+    let holds = |field: &&IndexField| {
+        let begins = field.path.len() <= names.len()
+            && field.path.iter().zip(&names).all(|(own, name)| own == name);
+        begins && (field.include_all || field.path.len() == names.len())
+    };
+    let nearest = fields.iter().filter(holds).max_by_key(|field| field.path.len());
+    nearest.map(|field| field.analysis.clone())
 }
 
 /// 9 for a function that works in a SEARCH only.
@@ -323,8 +496,9 @@ pub(super) fn outside_of_search(name: &str) -> Option<Error> {
     })
 }
 
-/// The collections that `OPTIONS { collections: […] }` leaves; all without it, 10 for one that is not linked.
-fn chosen(options: &Value, linked: &[String]) -> Result<Option<Vec<String>>> {
+/// The collections that `OPTIONS { collections: […] }` leaves, by name or number; all without it or with null, 10 for one
+/// that is not linked.
+fn chosen(options: &Value, linked: &[String], database: &Database) -> Result<Option<Vec<String>>> {
     let given = options.attribute("collections");
     let Some(items) = given.as_array() else {
         if given.is_null() {
@@ -333,8 +507,17 @@ fn chosen(options: &Value, linked: &[String]) -> Result<Option<Vec<String>>> {
         return Err(Error::new(Code::BadParameter, "'collections' of SEARCH must be a list"));
     };
     let name = |item: &Value| {
-        let found = item.as_str().filter(|name| linked.iter().any(|known| known == name));
-        found.map(str::to_owned).ok_or_else(|| {
+        let same = |known: &&String| match item {
+            Value::String(text) => {
+                let number = || database.collections.get(*known).map(|of| of.id.to_string());
+                **known == **text || number().is_some_and(|number| *number == **text)
+            }
+            number => database
+                .collections
+                .get(*known)
+                .is_some_and(|of| number.as_f64() == Some(of.id as f64)),
+        };
+        linked.iter().find(same).cloned().ok_or_else(|| {
             let text = format!("the view has no link to the collection {}", item.to_json());
             Error::new(Code::BadParameter, text)
         })
@@ -342,51 +525,16 @@ fn chosen(options: &Value, linked: &[String]) -> Result<Option<Vec<String>>> {
     items.iter().map(name).collect::<Result<Vec<_>>>().map(Some)
 }
 
-fn loops(node: &Node) -> bool {
-    matches!(
-        node,
-        Node::EnumerateCollection { .. }
-            | Node::Index { .. }
-            | Node::EnumerateList { .. }
-            | Node::EnumerateView { .. }
-    )
-}
-
-/// A value that a SEARCH may compare with: nothing of the document, of another loop of this level or of a subquery.
-fn checked(value: Expr, context: &Context<'_>) -> Result<Expr> {
+/// A value that a SEARCH may compare with: nothing of the document or of a subquery.
+fn checked(value: Expr, context: &Context) -> Result<Expr> {
     let registers = value.registers();
     if registers.contains(&context.document) {
         return Err(Error::unsupported("computing with attributes of the document in SEARCH"));
-    }
-    if registers.iter().any(|register| context.loops.contains(register)) {
-        return Err(Error::unsupported("a loop variable of the same level in SEARCH"));
     }
     if !value.subqueries().is_empty() {
         return Err(Error::unsupported("a subquery in SEARCH"));
     }
     Ok(value)
-}
-
-/// The path of `variable.a.b`, with the analyzer around it.
-fn place_of(expr: &Expr, context: &Context<'_>, analyzer: Option<&Expr>) -> Result<Place> {
-    let mut path = Vec::new();
-    let mut at = expr;
-    loop {
-        match at {
-            Expr::Attribute(base, name) => {
-                path.push(Arc::clone(name));
-                at = base;
-            }
-            Expr::Register(register) if *register == context.document && !path.is_empty() => {
-                path.reverse();
-                return Ok(Place { path, analyzer: analyzer.cloned() });
-            }
-            _ => {
-                let text = "anything but a path of the document (d.a.b) on this side of a SEARCH";
-                return Err(Error::unsupported(text));
-            }
-        }
-    }
 }
 
 /// `5 < d.x` is `d.x > 5`.

@@ -191,6 +191,7 @@ impl Builder<'_> {
         let mut reach = Reach::default();
         for (own, source) in &traversal.edges {
             let name = self.source_name(source)?;
+            self.plan.bound_edges |= !matches!(source, syntax::Source::Name(_));
             if options.follows(&name) {
                 self.follow(&name, own.unwrap_or(traversal.direction), &mut reach)?;
             }

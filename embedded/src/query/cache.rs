@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use crate::plan::Plan;
+use crate::plan::{Plan, ViewSource};
 use crate::schema::{Database, Graph};
 use crate::value::{Object, equal};
 
@@ -70,9 +70,13 @@ fn holds(plan: &Plan, database: &Database, binds: &Object) -> bool {
             let now = database.collections.get(&used.collection.name);
             now.is_some_and(|now| Arc::ptr_eq(now, &used.collection))
         })
-        && plan.views.iter().all(|used| {
-            let now = database.views.get(&used.view.name);
-            now.is_some_and(|now| Arc::ptr_eq(now, &used.view))
+        && plan.views.iter().all(|used| match &used.source {
+            ViewSource::View(view) => {
+                let now = database.views.get(&view.name);
+                now.is_some_and(|now| Arc::ptr_eq(now, view))
+            }
+            // An index is a part of its collection.
+            ViewSource::Index(_) => true,
         })
         && plan.graphs.as_ref().is_none_or(|graphs| same(graphs, &database.graphs))
         && plan

@@ -176,6 +176,13 @@ pub struct Index {
     pub definition: Value,
 }
 
+impl Index {
+    /// Whether it is an inverted index.
+    pub fn is_inverted(&self) -> bool {
+        matches!(&self.kind, IndexKind::DefinitionOnly(kind) if kind == "inverted")
+    }
+}
+
 /// `type` of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexKind {
@@ -317,6 +324,15 @@ impl View {
             .flat_map(Object::iter)
             .map(|(name, _)| name.to_string())
             .collect()
+    }
+
+    /// The inverted indexes that a `search-alias` view draws from, as names of collection and index.
+    pub fn indexes(&self) -> Vec<(String, String)> {
+        let list = self.properties.attribute("indexes");
+        let entry = |entry: &Value| {
+            Some((entry.text_of("collection")?.to_owned(), entry.text_of("index")?.to_owned()))
+        };
+        list.as_array().unwrap_or_default().iter().filter_map(entry).collect()
     }
 
     /// Whether it holds documents of a collection.

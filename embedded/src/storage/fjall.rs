@@ -12,6 +12,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use super::group::{Group, Poison};
 use super::journal::repair;
 use super::kv::{Batch, Bytes, Operation, Pairs, Snapshot, Store};
+use crate::disk::Seal;
 use crate::encode::{Key, Mark, Space, local_id_of_value};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
@@ -23,6 +24,7 @@ use crate::limits::{
 pub(crate) struct FjallStore {
     shared: Arc<Shared>,
     syncer: Option<JoinHandle<()>>,
+    seal: Option<Seal>,
 }
 
 struct Shared {
@@ -50,10 +52,16 @@ struct Shared {
 }
 
 impl FjallStore {
-    /// Opens or creates the store in its own directory. With `sync` false nothing is ever synced.
-    pub(crate) fn open(directory: &Path, memtable_bytes: u64, sync: bool) -> Result<Self> {
+    /// Opens or creates the store in its own directory. With `sync` false nothing is ever synced. What the seal calls synced
+    /// has to be there; a clean close writes a new one.
+    pub(crate) fn open(
+        directory: &Path,
+        memtable_bytes: u64,
+        sync: bool,
+        seal: Option<Seal>,
+    ) -> Result<Self> {
         if directory.exists() {
-            repair(directory)?;
+            repair(directory, seal.as_ref().map_or(Ok(0), Seal::read)?)?;
         }
         let database = Database::builder(directory)
             .cache_size(CACHE_BYTES)
@@ -71,6 +79,9 @@ impl FjallStore {
         let mark =
             spaces[Space::Meta as usize].get(Key::Mark.bytes()).map_err(|error| failed(&error))?;
         let mark = mark.and_then(|bytes| Mark::read(&bytes)).unwrap_or_default();
+        if let Some(seal) = &seal {
+            seal.check(mark.number)?;
+        }
         let poison = Poison::default();
         let visible = database.visible_seqno();
         let shared = Arc::new(Shared {
@@ -92,7 +103,7 @@ impl FjallStore {
             stopped: Condvar::new(),
         });
         let syncer = sync.then(|| spawn_syncer(shared.clone())).transpose()?;
-        Ok(Self { shared, syncer })
+        Ok(Self { shared, syncer, seal })
     }
 }
 
@@ -104,6 +115,13 @@ impl Drop for FjallStore {
             tracing::error!("the background sync ended in a panic");
         }
         self.shared.sync_in_background();
+        if let Some(seal) = self.seal.as_ref().filter(|_| self.shared.sync)
+            && self.shared.poison.check().is_ok()
+            && let Err(error) = seal.write(self.shared.written.load(Ordering::Acquire))
+        {
+            // The seal of before is still true.
+            tracing::warn!(%error, "the store was closed without a new seal");
+        }
     }
 }
 
@@ -289,7 +307,7 @@ mod tests {
     #[test]
     fn a_snapshot_never_shows_half_of_a_commit_while_trees_are_flushed() {
         let home = tempfile::tempdir().expect("a directory");
-        let store = FjallStore::open(&home.path().join("store"), MEMTABLE_BYTES, false);
+        let store = FjallStore::open(&home.path().join("store"), MEMTABLE_BYTES, false, None);
         let store = store.expect("a store");
         let done = AtomicBool::new(false);
         let looks = std::thread::scope(|scope| {

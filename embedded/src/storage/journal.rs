@@ -33,14 +33,27 @@ struct Scan {
     last: u64,
 }
 
-/// Checks the newest journal of a store and cuts off its torn tail, if it has one.
-pub(crate) fn repair(store: &Path) -> Result<()> {
+/// Checks the journals of a store: of the newest a torn tail is cut off, unless the group `synced` would be lost with it;
+/// older ones were synced before the next one was begun, so that nothing of them may be unreadable.
+pub(crate) fn repair(store: &Path, synced: u64) -> Result<()> {
     let failed = |path: &Path, error: io::Error| {
         Error::new(Code::SystemError, format!("check the journal {}: {error}", path.display()))
     };
     let mut journals = journals(store).map_err(|error| failed(store, error))?;
+    let damaged = |path: &Path, at: u64| {
+        let path = path.display();
+        let text = format!(
+            "{path} is damaged at byte {at}: synced commits follow that cannot be read. Restore the directory from a copy"
+        );
+        Err(Error::new(Code::SystemError, text))
+    };
     let Some(path) = journals.pop() else { return Ok(()) };
-    match repair_file(&path, journals.last().map(PathBuf::as_path))
+    for older in &journals {
+        if let Some(at) = unreadable(older).map_err(|error| failed(older, error))? {
+            return damaged(older, at);
+        }
+    }
+    match repair_file(&path, journals.last().map(PathBuf::as_path), synced)
         .map_err(|error| failed(&path, error))?
     {
         Tail::Clean => Ok(()),
@@ -48,14 +61,17 @@ pub(crate) fn repair(store: &Path) -> Result<()> {
             tracing::warn!(bytes, "an unfinished write at the end of the journal was cut off");
             Ok(())
         }
-        Tail::Damaged(at) => Err(Error::new(
-            Code::SystemError,
-            format!(
-                "{} is damaged at byte {at}: synced commits follow that cannot be read",
-                path.display()
-            ),
-        )),
+        Tail::Damaged(at) => damaged(&path, at),
     }
+}
+
+/// The place in a finished journal behind which something stands that is no batch.
+fn unreadable(path: &Path) -> io::Result<Option<u64>> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let scan = scan(&file, length)?;
+    file.seek(SeekFrom::Start(scan.end))?;
+    Ok(if is_empty(&mut file)? { None } else { Some(scan.end) })
 }
 
 /// What follows the last whole batch.
@@ -86,7 +102,7 @@ fn journals(store: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// `before` is the journal that was written before this one, if it is still there.
-fn repair_file(path: &Path, before: Option<&Path>) -> io::Result<Tail> {
+fn repair_file(path: &Path, before: Option<&Path>, synced: u64) -> io::Result<Tail> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
     let scan = scan(&file, length)?;
@@ -95,6 +111,9 @@ fn repair_file(path: &Path, before: Option<&Path>) -> io::Result<Tail> {
         return Ok(Tail::Clean);
     }
     let mut known = if scan.batches > 0 { Some(scan.last) } else { last_of(before)? };
+    if known.is_some_and(|last| last < synced) {
+        return Ok(Tail::Damaged(scan.end));
+    }
     let mut from = scan.end;
     while let Some(after) = find_magic(&mut file, from)? {
         if let Some((_, Some(mark))) = batch(&file, after, length)? {
@@ -262,7 +281,7 @@ mod tests {
     /// A closed store with synced and unsynced commits, its journal and where the last batches of it begin.
     fn journal(syncs: &[bool]) -> (tempfile::TempDir, PathBuf, Vec<u64>) {
         let home = tempfile::tempdir().unwrap();
-        let store = FjallStore::open(home.path(), MEMTABLE_BYTES, true).unwrap();
+        let store = FjallStore::open(home.path(), MEMTABLE_BYTES, true, None).unwrap();
         let mut starts = Vec::new();
         let path = journals(home.path()).unwrap().pop().unwrap();
         for (number, sync) in syncs.iter().enumerate() {
@@ -287,7 +306,7 @@ mod tests {
         let found = scan(&file, file.metadata().unwrap().len()).unwrap();
         assert!(found.batches >= 5 && found.last == 5, "{found:?}");
         assert!(starts.windows(2).all(|pair| pair[1] > pair[0] + 10_000));
-        assert_eq!(repair_file(&path, None).unwrap(), Tail::Clean);
+        assert_eq!(repair_file(&path, None, 0).unwrap(), Tail::Clean);
     }
 
     #[test]
@@ -295,9 +314,9 @@ mod tests {
         for at in [0, 5, 100, 5000, 10_030] {
             let (home, path, starts) = journal(&[true, true, true]);
             overwrite(&path, starts[2] + at, 0);
-            assert!(matches!(repair_file(&path, None).unwrap(), Tail::Torn(_)), "torn at {at}");
+            assert!(matches!(repair_file(&path, None, 0).unwrap(), Tail::Torn(_)), "torn at {at}");
             assert_eq!(fs::metadata(&path).unwrap().len(), starts[2]);
-            let store = FjallStore::open(home.path(), MEMTABLE_BYTES, true).unwrap();
+            let store = FjallStore::open(home.path(), MEMTABLE_BYTES, true, None).unwrap();
             let snapshot = store.snapshot();
             assert!(snapshot.get(Space::Documents, &[1; 16]).unwrap().is_some());
             assert!(snapshot.get(Space::Documents, &[2; 16]).unwrap().is_none());
@@ -308,7 +327,7 @@ mod tests {
     fn unsynced_batches_after_a_torn_one_are_cut_off_with_it() {
         let (_home, path, starts) = journal(&[true, false, false]);
         overwrite(&path, starts[1] + 5000, 0);
-        assert!(matches!(repair_file(&path, None).unwrap(), Tail::Torn(_)));
+        assert!(matches!(repair_file(&path, None, 0).unwrap(), Tail::Torn(_)));
         assert_eq!(fs::metadata(&path).unwrap().len(), starts[1]);
     }
 
@@ -317,8 +336,8 @@ mod tests {
         for at in [0, 5, 5000, 9_000] {
             let (home, path, starts) = journal(&[true, true, true]);
             overwrite(&path, starts[1] + at, 0xAA);
-            assert_eq!(repair_file(&path, None).unwrap(), Tail::Damaged(starts[1]));
-            let error = repair(home.path()).unwrap_err();
+            assert_eq!(repair_file(&path, None, 0).unwrap(), Tail::Damaged(starts[1]));
+            let error = repair(home.path(), 0).unwrap_err();
             assert!(error.message.contains("damaged"), "{error}");
         }
     }

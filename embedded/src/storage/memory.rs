@@ -153,7 +153,7 @@ mod tests {
         #[test]
         fn the_store_equals_sorted_maps(steps in prop::collection::vec(any_step(), 1..60)) {
             let home = tempfile::tempdir().unwrap();
-            let open = || FjallStore::open(home.path(), MEMTABLE_BYTES, true).unwrap();
+            let open = || FjallStore::open(home.path(), MEMTABLE_BYTES, true, None).unwrap();
             let (mut real, model) = (Some(open()), MemoryStore::default());
             let mut batches = (Batch::default(), Batch::default());
             let mut remembered = Vec::new();

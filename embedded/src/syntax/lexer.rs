@@ -129,7 +129,11 @@ impl Lexer<'_> {
         if !good_start {
             return self.fail(start, "syntax error, unexpected invalid token");
         }
-        let name = Arc::from(self.name());
+        let name = self.name();
+        if name.bytes().all(|b| b == b'_') {
+            return self.fail(start, "syntax error, unexpected invalid token");
+        }
+        let name = Arc::from(name);
         Ok(if collection { Kind::CollectionBind(name) } else { Kind::Bind(name) })
     }
 
@@ -178,9 +182,11 @@ impl Lexer<'_> {
         self.at += 2;
         let from = self.at;
         self.digits(u8::is_ascii_alphanumeric);
-        match u64::from_str_radix(&self.text[from..self.at], radix) {
-            Ok(number) => Ok(Kind::Number(Value::from(number))),
-            Err(_) => self.fail(start, "unexpected malformed number"),
+        let digits = &self.text[from..self.at];
+        let most = if radix == 2 { u32::BITS } else { u32::BITS / 4 } as usize;
+        match u64::from_str_radix(digits, radix) {
+            Ok(number) if digits.len() <= most => Ok(Kind::Number(Value::from(number))),
+            _ => self.fail(start, "unexpected malformed number"),
         }
     }
 

@@ -72,8 +72,12 @@ fn infix(kind: &Kind) -> Option<(u8, Binary)> {
 const TERNARY_POWER: u8 = 1;
 
 fn comparison(operator: Binary) -> bool {
-    use Binary::{Equal, Greater, GreaterEqual, In, Less, LessEqual, NotEqual, NotIn};
-    matches!(operator, Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual | In | NotIn)
+    use Binary::{
+        Equal, Greater, GreaterEqual, In, Less, LessEqual, Like, Match, NotEqual, NotIn, NotLike,
+        NotMatch,
+    };
+    let ordered = matches!(operator, Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual);
+    ordered || matches!(operator, In | NotIn | Like | NotLike | Match | NotMatch)
 }
 
 impl Parser<'_> {
@@ -280,7 +284,7 @@ impl Parser<'_> {
         if negated {
             return Ok(match self.peek_at(ahead + 1) {
                 Kind::Word(Word::In) if !self.no_in => Some((6, word, Binary::NotIn, ahead)),
-                Kind::Word(Word::Like) if word.is_none() => Some((5, None, Binary::NotLike, 0)),
+                Kind::Word(Word::Like) => Some((5, word, Binary::NotLike, ahead)),
                 _ => None,
             });
         }
@@ -301,9 +305,9 @@ impl Parser<'_> {
             Some(Word::None) => Some(Quantifier::None),
             Some(_) => {
                 let count = self.at_least_count()?;
-                let negated_in = *self.peek() == Kind::Word(Word::Not)
-                    && *self.peek_at(1) == Kind::Word(Word::In);
-                let good = negated_in || infix(self.peek()).is_some_and(|(_, o)| comparison(o));
+                let negated = *self.peek() == Kind::Word(Word::Not)
+                    && matches!(self.peek_at(1), Kind::Word(Word::In | Word::Like));
+                let good = negated || infix(self.peek()).is_some_and(|(_, o)| comparison(o));
                 if !good {
                     return self.unexpected("expecting a comparison operator");
                 }
@@ -324,7 +328,7 @@ impl Parser<'_> {
     /// Skips the operator's own tokens and says which it is.
     fn finish_operator(&mut self, seen: Binary, quantified: bool) -> Binary {
         let operator = if self.word(Word::Not) {
-            if seen == Binary::NotLike { Binary::NotLike } else { Binary::NotIn }
+            if *self.peek() == Kind::Word(Word::Like) { Binary::NotLike } else { Binary::NotIn }
         } else if quantified {
             infix(self.peek()).map_or(seen, |(_, operator)| operator)
         } else {

@@ -285,7 +285,83 @@ fn expression() -> impl Strategy<Value = Expr> {
     })
 }
 
+fn pattern() -> impl Strategy<Value = Pattern> {
+    let leaf = prop_oneof![Just(Pattern::Hole), name().prop_map(Pattern::Name)];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        let named = (name(), inner.clone().prop_filter("a place", |p| *p != Pattern::Hole));
+        prop_oneof![
+            prop::collection::vec(inner, 0..3).prop_map(Pattern::Array),
+            prop::collection::vec(prop::option::of(named), 0..3).prop_map(Pattern::Object),
+        ]
+    })
+    .prop_filter("something to take apart", |p| matches!(p, Pattern::Array(_) | Pattern::Object(_)))
+}
+
+fn path_search() -> impl Strategy<Value = Statement> {
+    let kinds = prop::sample::select(vec![
+        PathSearch::Traversal,
+        PathSearch::Shortest,
+        PathSearch::AllShortest,
+        PathSearch::KShortest,
+        PathSearch::KPaths,
+    ]);
+    let direction =
+        prop::sample::select(vec![Direction::Outbound, Direction::Inbound, Direction::Any]);
+    let end = || prop_oneof![name().prop_map(Expr::Name), Just(Expr::Bind(Arc::from("b")))];
+    (kinds, direction, name(), end(), end(), name(), any::<bool>()).prop_map(
+        |(search, direction, variable, start, target, edges, deep)| {
+            let deep = deep && matches!(search, PathSearch::Traversal | PathSearch::KPaths);
+            Statement::Traversal(Box::new(Traversal {
+                variables: vec![variable],
+                search,
+                depth: deep.then(|| Expr::Literal(Value::Int(2))),
+                direction,
+                start,
+                target: (search != PathSearch::Traversal).then_some(target),
+                graph: None,
+                edges: vec![(Some(direction), Source::Name(edges))],
+                prune: None,
+                options: None,
+            }))
+        },
+    )
+}
+
+fn statement() -> impl Strategy<Value = Statement> {
+    let small = || prop_oneof![literal().prop_map(Expr::Literal), name().prop_map(Expr::Name)];
+    let direction = prop_oneof![
+        Just(SortDirection::Ascending),
+        Just(SortDirection::Descending),
+        Just(SortDirection::Given(Box::new(Expr::Bind(Arc::from("b"))))),
+    ];
+    let aggregates = || {
+        (name(), small())
+            .prop_map(|(name, value)| vec![(name, Expr::Call(Arc::from("SUM"), vec![value]))])
+    };
+    prop_oneof![
+        (pattern(), small()).prop_map(|(pattern, value)| Statement::Destructure { pattern, value }),
+        prop::collection::vec((small(), direction), 1..3).prop_map(Statement::Sort),
+        (prop::option::of(name().prop_map(Expr::Name)), small(), aggregates()).prop_map(
+            |(range, bound, aggregates)| {
+                let bounds = Expr::Object(vec![(Key::Name(Arc::from("preceding")), bound)]);
+                Statement::Window(Box::new(Window { range, bounds, aggregates }))
+            }
+        ),
+        path_search(),
+    ]
+}
+
 proptest! {
+    #[test]
+    fn printed_statements_read_back(statements in prop::collection::vec(statement(), 1..4)) {
+        let mut body = Body { with: Vec::new(), statements };
+        let value = Expr::Literal(Value::Null);
+        body.statements.push(Statement::Return { distinct: false, value });
+        let text = print(&body);
+        let again = parse(&text).map_err(|e| TestCaseError::fail(format!("{text}: {e}")))?;
+        prop_assert_eq!(again, body, "{}", text);
+    }
+
     #[test]
     fn a_printed_tree_reads_back(value in expression()) {
         let body = Body { with: Vec::new(), statements: vec![Statement::Return { distinct: false, value }] };

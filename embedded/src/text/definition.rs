@@ -8,11 +8,11 @@ use super::analyzer;
 use super::link::Level;
 use crate::encode::encode_ordered;
 use crate::error::Result;
-use crate::schema::{Collection, Database, View};
+use crate::schema::{Collection, Database, Index, View};
 use crate::value::{Object, Value};
 
 /// Version of what segments hold; another number has all views built again.
-const SEGMENTS_VERSION: &str = "1";
+const SEGMENTS_VERSION: &str = "2";
 
 /// A view that can be searched.
 #[derive(Clone, Debug)]
@@ -45,7 +45,30 @@ pub(crate) fn definitions(database: &Database) -> Vec<Definition> {
             Definition { view: view.id, name: view.name.clone(), links: Vec::new() }
         })
     };
-    views.map(definition).collect()
+    let inverted = database.collections.values().flat_map(|collection| {
+        let own = collection.indexes.iter().filter(|index| index.is_inverted());
+        own.map(move |index| (collection, index))
+    });
+    let of_index = |(collection, index): (&Arc<Collection>, &Arc<Index>)| {
+        check_index(database, collection, index).unwrap_or_else(|error| {
+            tracing::warn!(index = index.name, %error, "an inverted index holds nothing any more");
+            Definition { view: index.id, name: index.name.clone(), links: Vec::new() }
+        })
+    };
+    views.map(definition).chain(inverted.map(of_index)).collect()
+}
+
+/// An inverted index made ready, or why it cannot be: 10 for nonsense, 501 for what the engine cannot do.
+pub(crate) fn check_index(
+    database: &Database,
+    collection: &Arc<Collection>,
+    index: &Index,
+) -> Result<Definition> {
+    let level = Level::of_index(database, &index.definition)?;
+    let digest = digest(database, "", &index.definition)?;
+    let link = Link { collection: collection.clone(), level, digest };
+    let name = format!("{}/{}", collection.name, index.name);
+    Ok(Definition { view: index.id, name, links: vec![link] })
 }
 
 /// A view made ready, or why it cannot be: 10 for nonsense, 501 for what the engine cannot do.
@@ -82,10 +105,15 @@ fn digest(database: &Database, collection: &str, link: &Value) -> Result<String>
 fn named(level: &Value) -> Vec<String> {
     let Some(object) = level.as_object() else { return Vec::new() };
     let own = object.get("analyzers").and_then(Value::as_array).unwrap_or_default();
-    let mut out: Vec<String> = own.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-    let fields = object.get("fields").and_then(Value::as_object);
-    for (_, field) in fields.into_iter().flat_map(Object::iter) {
-        out.extend(named(field));
+    let one = object.get("analyzer").into_iter();
+    let own = own.iter().chain(one).filter_map(Value::as_str).map(str::to_owned);
+    let mut out: Vec<String> = own.collect();
+    match object.get("fields") {
+        Some(Value::Object(fields)) => {
+            out.extend(fields.iter().flat_map(|(_, field)| named(field)))
+        }
+        Some(Value::Array(fields)) => out.extend(fields.iter().flat_map(named)),
+        _ => {}
     }
     out
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::aql::Returns;
-use super::link::Level;
+use super::link::{Items, Level};
 use super::terms::{Path, Type, token};
 use crate::limits::{VIEW_DOCUMENT_TERM_BYTES_MAX, VIEW_DOCUMENT_TERMS_MAX};
 use crate::value::Value;
@@ -22,6 +22,8 @@ pub(super) struct Entries {
     pub(super) lengths: BTreeMap<String, u64>,
     /// Whether it had more terms than a document may have.
     pub(super) cut: bool,
+    /// Whether it has any value that the view holds; a view knows nothing of a document without one.
+    pub(super) any: bool,
     places: BTreeMap<String, u32>,
     stored: BTreeSet<String>,
     /// Bytes of the terms and of the fields.
@@ -32,27 +34,44 @@ impl Entries {
     /// What a link holds of a document.
     pub(super) fn of(level: &Level, document: &Value) -> Self {
         let mut entries = Self::default();
-        entries.value(level, &Path::default(), document);
+        entries.value(level, &Path::default(), document, false);
         entries
     }
 
-    fn value(&mut self, level: &Level, path: &Path, value: &Value) {
+    /// `item` says whether the value is one of a list's.
+    fn value(&mut self, level: &Level, path: &Path, value: &Value, item: bool) {
+        let alone = level.items == Items::Only && !item;
+        if level.items != Items::Only {
+            self.absent(level, path, value);
+        }
         match value {
+            Value::Object(_) if alone => {}
             Value::Object(object) => {
                 for (name, inner) in object.iter() {
                     if let Some(level) = level.field(name) {
-                        self.value(level, &path.with(name), inner);
+                        self.value(level, &path.with(name), inner, false);
                     }
                 }
             }
-            Value::Array(items) => {
-                for item in items.iter() {
-                    self.value(level, path, item);
+            Value::Array(items) => match level.items {
+                Items::None => {}
+                Items::Only if item => {}
+                Items::Each | Items::Only => {
+                    for inner in items.iter() {
+                        self.value(level, path, inner, true);
+                    }
                 }
-            }
+                Items::Placed => {
+                    for (place, inner) in items.iter().enumerate() {
+                        self.value(level, &path.item(place), inner, true);
+                    }
+                }
+            },
+            _ if alone || !level.values => {}
             Value::String(text) => self.text(level, path, text),
             Value::Null | Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Double(_) => {
                 let kind = Type::of(value).expect("these four have a type");
+                self.any = true;
                 let field = path.typed(kind);
                 self.add(&field, [(token(value), 1)]);
                 self.stored(level, path, Stored::of(kind));
@@ -60,7 +79,23 @@ impl Entries {
         }
     }
 
+    /// Holds attributes that a value has not as nulls, where the level wants that.
+    fn absent(&mut self, level: &Level, path: &Path, value: &Value) {
+        for (name, inner) in level.missing(value) {
+            let path = path.with(name);
+            if inner.absent {
+                self.any = true;
+                self.add(&path.typed(Type::Null), [(token(&Value::Null), 1)]);
+                self.stored(inner, &path, Stored::of(Type::Null));
+            }
+            if inner.items != Items::Only {
+                self.absent(inner, &path, &Value::Null);
+            }
+        }
+    }
+
     fn text(&mut self, level: &Level, path: &Path, text: &str) {
+        self.any |= !level.analyzers.is_empty();
         for analysis in &level.analyzers {
             let field = match analysis.returns {
                 Returns::Text => path.analyzed(analysis),

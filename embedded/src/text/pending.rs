@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_drain_passes_over_no_row_twice_and_looks_for_none_where_nothing_was_committed() {
         let home = tempfile::tempdir().unwrap();
-        let store = FjallStore::open(&home.path().join("store"), 1 << 20, false).unwrap();
+        let store = FjallStore::open(&home.path().join("store"), 1 << 20, false, None).unwrap();
         let scans = Arc::new(Mutex::new(Vec::new()));
         let store = Watched { store, scans: scans.clone() };
         let definition = Definition { view: VIEW, name: "v".into(), links: Vec::new() };

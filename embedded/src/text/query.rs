@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::analyzer::Analysis;
 use super::score::Features;
-use super::terms::{Path, Type, token};
+use super::terms::{Path, Segment, Type, token};
 use crate::error::{Code, Error, Result};
 use crate::functions::like;
 use crate::value::Value;
@@ -28,8 +28,10 @@ pub(crate) enum Query {
     Near(Field, Edits),
     /// A field holds tokens one behind the other.
     Phrase(Field, Vec<Part>),
+    /// A field holds a share of these tokens in their order.
+    Ngram(Field, Vec<String>, f32),
     /// A field is there: `any`, `string`, `numeric`, `bool`, `null`, or `analyzer:` and a name.
-    Exists(Vec<Arc<str>>, String),
+    Exists(Vec<Segment>, String),
     /// All of them.
     And(Vec<Self>),
     /// At least so many of them.
@@ -44,7 +46,7 @@ pub(crate) enum Query {
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     /// Attribute names.
-    pub(crate) path: Vec<Arc<str>>,
+    pub(crate) path: Vec<Segment>,
     /// The analyzer.
     pub(crate) analysis: Arc<Analysis>,
 }
@@ -53,7 +55,7 @@ pub(crate) struct Field {
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     /// Places between.
-    pub(crate) gap: u32,
+    pub(crate) gap: i64,
     /// Any of these.
     pub(crate) choices: Vec<Choice>,
 }
@@ -153,6 +155,12 @@ impl Field {
         }))
     }
 
+    /// The texts behind the pieces of a wildcard analyzer.
+    pub(super) fn wholes(&self, tokens: Tokens) -> Selection {
+        let field = Path::of(&self.path).whole(&self.analysis);
+        Selection { field, ..self.selection(tokens) }
+    }
+
     /// Tokens of texts.
     pub(super) fn selection(&self, tokens: Tokens) -> Selection {
         let features = Features { frequency: self.analysis.frequency, norm: self.analysis.norm };
@@ -167,7 +175,7 @@ impl Field {
 }
 
 /// The terms that `EXISTS` looks for.
-pub(super) fn stored(path: &[Arc<str>], what: &str) -> Selection {
+pub(super) fn stored(path: &[Segment], what: &str) -> Selection {
     let field = Path::of(path).typed(Type::Stored);
     Selection { field, features: None, tokens: Tokens::One(what.to_owned()) }
 }
@@ -218,7 +226,7 @@ impl Choice {
 
 impl Edits {
     /// The number of edits between the target and a token without the prefix; above the distance it may be any number above.
-    pub(super) fn of(&self, token: &str) -> usize {
+    pub(crate) fn of(&self, token: &str) -> usize {
         let a: Vec<char> = self.target.chars().collect();
         let b: Vec<char> = token.chars().collect();
         if a.len().abs_diff(b.len()) > self.distance {

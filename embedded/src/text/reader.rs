@@ -12,6 +12,7 @@ use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED};
 
 use super::best::{Bounds, FieldLengths, Heap, Scored, Search, TermPostings};
 use super::matcher::{All, Enough, Every, Lengths, Matcher, Not, Set, Term};
+use super::ngram::Ngrams;
 use super::phrase::{Phrase, Place};
 use super::query::{Field, Part, Query, Selection, Tokens, stored};
 use super::score::{FieldStatistics, Scoring, Weight};
@@ -88,11 +89,16 @@ const BOUNDS_KEPT_FROM: u32 = 512;
 /// How many times rarer than its terms a filter has to be to lead.
 const FILTER_LEADS: u32 = 8;
 
-/// The segments of a view at one moment.
-pub(super) struct Reader {
+/// The segments of one store at one moment, and what is known of them.
+pub(super) struct Piece {
     pub(super) searcher: Searcher,
-    pub(super) fields: Fields,
     pub(super) known: Arc<Known>,
+}
+
+/// The segments of a view at one moment; those of a `search-alias` view are parts of several indexes.
+pub(super) struct Reader {
+    pieces: Vec<Piece>,
+    fields: Fields,
 }
 
 /// A condition with its terms looked up and weighed.
@@ -101,6 +107,7 @@ enum Prepared {
     Nothing,
     Terms { selection: Selection, weights: BTreeMap<String, Arc<[Weight]>>, others: bool },
     Phrase { field: String, places: Vec<(u32, Vec<String>)>, weights: Arc<[Weight]> },
+    Ngram { field: String, terms: Vec<String>, least: usize, weights: Arc<[Weight]> },
     Every(Vec<Self>),
     Enough(usize, Vec<Self>),
     Not(Box<Self>),
@@ -121,6 +128,7 @@ pub(crate) struct Hits {
 struct Open {
     matcher: Box<dyn Matcher>,
     columns: Columns,
+    segment: SegmentReader,
 }
 
 #[derive(Clone)]
@@ -193,13 +201,20 @@ impl Prepared {
                 .values()
                 .flat_map(|weights| weights.iter())
                 .all(|weight| weight.scale() == 0.0),
-            Self::Phrase { weights, .. } => weights.iter().all(|weight| weight.scale() == 0.0),
+            Self::Phrase { weights, .. } | Self::Ngram { weights, .. } => {
+                weights.iter().all(|weight| weight.scale() == 0.0)
+            }
             Self::Every(parts) | Self::Enough(_, parts) => parts.iter().all(Self::is_silent),
         }
     }
 }
 
 impl Reader {
+    /// Of some stores.
+    pub(super) fn new(pieces: Vec<Piece>, fields: Fields) -> Self {
+        Self { pieces, fields }
+    }
+
     /// Looks for a condition; documents of other collections than those asked for are left out.
     pub(super) fn search(
         self,
@@ -220,8 +235,8 @@ impl Reader {
         })
     }
 
-    fn segments(&self) -> &[SegmentReader] {
-        self.searcher.segment_readers()
+    fn segments(&self) -> impl Iterator<Item = &SegmentReader> {
+        self.pieces.iter().flat_map(|piece| piece.searcher.segment_readers())
     }
 
     fn prepare(&self, query: &Query, scorings: &[Scoring], boost: f32) -> Result<Prepared> {
@@ -241,6 +256,9 @@ impl Reader {
             Query::Prefix(field, prefix) => {
                 self.terms(field.selection(Tokens::Prefix(prefix.clone())), scorings, boost)?
             }
+            Query::Like(field, pattern) if field.analysis.is_wildcard() => {
+                self.terms(field.wholes(Tokens::Like(pattern.clone())), &[], boost)?
+            }
             Query::Like(field, pattern) => {
                 self.terms(field.selection(Tokens::Like(pattern.clone())), scorings, boost)?
             }
@@ -249,6 +267,9 @@ impl Reader {
             }
             Query::Exists(path, what) => self.terms(stored(path, what), scorings, boost)?,
             Query::Phrase(field, parts) => self.phrase(field, parts, scorings, boost)?,
+            Query::Ngram(field, tokens, share) => {
+                self.ngram(field, tokens, *share, scorings, boost)?
+            }
             Query::And(queries) => Prepared::Every(all(queries)?),
             Query::AtLeast(least, queries) => Prepared::Enough(*least, all(queries)?),
             Query::Not(query) => Prepared::Not(Box::new(self.prepare(query, &[], boost)?)),
@@ -306,19 +327,21 @@ impl Reader {
 
     fn statistics(&self, field: &str) -> Result<FieldStatistics> {
         let mut sum = FieldStatistics::default();
-        for segment in self.segments() {
-            let key = (segment.segment_id(), field.to_owned());
-            let known = self.known.statistics.lock().expect(LOOKED_UP).get(&key).copied();
-            let found = match known {
-                Some(found) => found,
-                None => {
-                    let found = lengths(segment, field)?.map_or_else(Default::default, counted);
-                    self.known.statistics.lock().expect(LOOKED_UP).insert(key, found);
-                    found
-                }
-            };
-            sum.documents += found.documents;
-            sum.tokens += found.tokens;
+        for piece in &self.pieces {
+            for segment in piece.searcher.segment_readers() {
+                let key = (segment.segment_id(), field.to_owned());
+                let known = piece.known.statistics.lock().expect(LOOKED_UP).get(&key).copied();
+                let found = match known {
+                    Some(found) => found,
+                    None => {
+                        let found = lengths(segment, field)?.map_or_else(Default::default, counted);
+                        piece.known.statistics.lock().expect(LOOKED_UP).insert(key, found);
+                        found
+                    }
+                };
+                sum.documents += found.documents;
+                sum.tokens += found.tokens;
+            }
         }
         Ok(sum)
     }
@@ -403,7 +426,7 @@ impl Reader {
             return Ok(Prepared::Nothing);
         }
         let mut places = Vec::new();
-        let mut offset = 0;
+        let mut offset = 0_i64;
         for (at, part) in parts.iter().enumerate() {
             offset += if at == 0 { 0 } else { part.gap + 1 };
             let mut terms = BTreeSet::new();
@@ -429,10 +452,37 @@ impl Reader {
             }
             places.push((offset, terms.into_iter().collect::<Vec<_>>()));
         }
+        // A part may stand before those that the text names first.
+        let first = places.iter().map(|(offset, _)| *offset).min().unwrap_or(0);
+        let from_first = |(offset, terms): (i64, Vec<String>)| {
+            (u32::try_from(offset - first).unwrap_or(u32::MAX), terms)
+        };
+        let places: Vec<(u32, Vec<String>)> = places.into_iter().map(from_first).collect();
         let selection = field.selection(Tokens::One(String::new()));
         let terms: Vec<&String> = places.iter().flat_map(|(_, terms)| terms).collect();
         let weights = self.weights(&selection, &terms, scorings, boost)?;
         Ok(Prepared::Phrase { field: selection.field, places, weights })
+    }
+
+    /// Documents with so large a share of the tokens, in their order.
+    fn ngram(
+        &self,
+        field: &Field,
+        tokens: &[String],
+        share: f32,
+        scorings: &[Scoring],
+        boost: f32,
+    ) -> Result<Prepared> {
+        if !field.analysis.position || !field.analysis.frequency || tokens.is_empty() {
+            return Ok(Prepared::Nothing);
+        }
+        let selection = field.selection(Tokens::One(String::new()));
+        let terms: Vec<String> =
+            tokens.iter().map(|token| format!("{}{token}", selection.field)).collect();
+        let all: Vec<&String> = terms.iter().collect();
+        let weights = self.weights(&selection, &all, scorings, boost)?;
+        let least = super::ngram::least(tokens.len(), share);
+        Ok(Prepared::Ngram { field: selection.field, terms, least, weights })
     }
 
     fn matcher(&self, prepared: &Prepared, segment: &SegmentReader) -> Result<Box<dyn Matcher>> {
@@ -454,6 +504,29 @@ impl Reader {
             }
             Prepared::Phrase { field, places, weights } => {
                 self.phrase_matcher(segment, field, places, weights)?
+            }
+            Prepared::Ngram { field, terms, least, weights } => {
+                let inverted = self.inverted(segment)?;
+                let postings = |term: &String| -> Result<_> {
+                    let found = inverted.terms().get(term).map_err(failed)?;
+                    let option = IndexRecordOption::WithFreqsAndPositions;
+                    let read = |info| inverted.read_postings_from_terminfo(&info, option);
+                    found.map(read).transpose().map_err(failed)
+                };
+                let mut found = BTreeMap::new();
+                for (place, term) in terms.iter().enumerate() {
+                    if !found.contains_key(term)
+                        && let Some(postings) = postings(term)?
+                    {
+                        found.insert(term.clone(), (postings, Vec::new()));
+                    }
+                    if let Some((_, places)) = found.get_mut(term) {
+                        places.push(place);
+                    }
+                }
+                let found = found.into_values().collect();
+                let lengths = lengths(segment, field)?;
+                Box::new(Ngrams::new(found, terms.len(), *least, lengths, weights.clone()))
             }
         })
     }
@@ -508,14 +581,27 @@ impl Reader {
         Ok(Box::new(Enough::new(children, 1)))
     }
 
+    /// What is known of a segment.
+    fn known(&self, segment: &SegmentReader) -> &Known {
+        let owns = |piece: &&Piece| {
+            let own = piece.searcher.segment_readers();
+            own.iter().any(|one| one.segment_id() == segment.segment_id())
+        };
+        let (first, others) = self.pieces.split_first().expect("a segment is of a piece");
+        if others.is_empty() {
+            return &first.known;
+        }
+        &others.iter().find(owns).unwrap_or(first).known
+    }
+
     /// Lengths of a field, kept for the next search.
     fn field_lengths(&self, segment: &SegmentReader, field: &str) -> Result<Arc<FieldLengths>> {
         let key = (segment.segment_id(), field.to_owned());
-        if let Some(known) = self.known.lengths.lock().expect(LOOKED_UP).get(&key) {
+        if let Some(known) = self.known(segment).lengths.lock().expect(LOOKED_UP).get(&key) {
             return Ok(known.clone());
         }
         let made = Arc::new(FieldLengths::read(lengths(segment, field)?, segment.max_doc()));
-        let mut known = self.known.lengths.lock().expect(LOOKED_UP);
+        let mut known = self.known(segment).lengths.lock().expect(LOOKED_UP);
         known.insert(key, made.clone());
         if known.values().map(|lengths| lengths.bytes()).sum::<usize>() > VIEW_LENGTHS_BYTES_MAX {
             known.clear();
@@ -539,14 +625,15 @@ impl Reader {
                 inverted.read_block_postings_from_terminfo(&info, option).map_err(failed)
             };
             let key = (segment.segment_id(), (*term).to_owned());
-            let known = self.known.bounds_of(&key).filter(|known| known.factor(weight).is_some());
+            let known =
+                self.known(segment).bounds_of(&key).filter(|known| known.factor(weight).is_some());
             let bounds = match known {
                 Some(known) => known,
                 None => {
                     let lengths = weight.wants_length().then_some(lengths);
                     let made = Arc::new(Bounds::read(weight, postings()?, lengths));
                     if info.doc_freq >= BOUNDS_KEPT_FROM {
-                        self.known.keep_bounds(key, &made);
+                        self.known(segment).keep_bounds(key, &made);
                     }
                     made
                 }
@@ -609,13 +696,12 @@ impl Hits {
                 }
                 continue;
             };
-            let segment = self.reader.searcher.segment_reader(self.segment as u32 - 1);
             let doc = open.matcher.doc();
             if doc == TERMINATED {
                 self.open = None;
                 continue;
             }
-            if !segment.is_deleted(doc) {
+            if !open.segment.is_deleted(doc) {
                 let scores = (0..self.scorers).map(|scorer| open.matcher.score(scorer));
                 let hit = open.columns.hit(doc, scores.collect());
                 if self.collections.as_ref().is_none_or(|of| of.contains(&hit.collection)) {
@@ -628,9 +714,10 @@ impl Hits {
     }
 
     fn open_next(&mut self) -> Result<bool> {
-        let Some(segment) = self.reader.segments().get(self.segment) else { return Ok(false) };
+        let Some(segment) = self.reader.segments().nth(self.segment) else { return Ok(false) };
         let matcher = self.reader.matcher(&self.prepared, segment)?;
-        self.open = Some(Open { matcher, columns: Columns::of(segment)? });
+        let columns = Columns::of(segment)?;
+        self.open = Some(Open { matcher, columns, segment: segment.clone() });
         self.segment += 1;
         Ok(true)
     }
@@ -686,7 +773,7 @@ impl Hits {
         let entry = size_of::<(f32, u32, DocId, Vec<f32>)>() + list;
         let (mut looked, mut reported) = (0_usize, 0);
         let (mut found, mut columns) = (Vec::new(), Vec::new());
-        for (number, segment) in self.reader.segments().iter().enumerate() {
+        for (number, segment) in self.reader.segments().enumerate() {
             let own = Columns::of(segment)?;
             let mut matcher = self.reader.matcher(&self.prepared, segment)?;
             while matcher.doc() != TERMINATED {

@@ -71,6 +71,11 @@ fn schema() -> (Schema, Fields) {
     (builder.build(), Fields { local, collection, revision, terms, lengths })
 }
 
+/// The fields of all segments.
+pub(super) fn fields() -> Fields {
+    schema().1
+}
+
 /// Opens the segments in a directory, or makes an empty set.
 pub(super) fn open(directory: &Path) -> Result<(Index, Fields)> {
     let (wanted, fields) = schema();
@@ -81,6 +86,12 @@ pub(super) fn open(directory: &Path) -> Result<(Index, Fields)> {
     };
     if index.schema() != wanted {
         return Err(Error::new(Code::SystemError, "the segments have other fields"));
+    }
+    // Readers trust what they read; a changed byte would give other rows.
+    let damaged = index.validate_checksum().map_err(failed)?;
+    if let Some(file) = damaged.iter().next() {
+        let text = format!("{} is damaged", directory.join(file).display());
+        return Err(Error::new(Code::SystemError, text));
     }
     Ok((index, fields))
 }

@@ -1,5 +1,7 @@
 //! How terms are written: path, analyzer or type, token. So one field of the segments holds every field of every link.
 
+use std::sync::Arc;
+
 use super::analyzer::Analysis;
 use crate::encode::encode_ordered;
 use crate::value::Value;
@@ -13,14 +15,26 @@ const ESCAPE: char = '\u{2}';
 /// In front of the names of types, so that no analyzer is called so.
 const TYPE: char = '\u{1}';
 
+/// A step of the path of an attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Segment {
+    /// An attribute.
+    Name(Arc<str>),
+    /// An item of a list.
+    Item(usize),
+}
+
 /// A path as terms begin with it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path(String);
 
 impl Path {
-    /// A path of attribute names.
-    pub(super) fn of<S: AsRef<str>>(names: &[S]) -> Self {
-        names.iter().fold(Self::default(), |path, name| path.with(name.as_ref()))
+    /// A path of a query.
+    pub(super) fn of(segments: &[Segment]) -> Self {
+        segments.iter().fold(Self::default(), |path, segment| match segment {
+            Segment::Name(name) => path.with(name),
+            Segment::Item(place) => path.item(*place),
+        })
     }
 
     /// The path of an attribute below this one.

@@ -4,19 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use tantivy::{Index, IndexReader, IndexWriter};
 
 use super::definition::{Definition, Link};
 use super::entries::Entries;
 use super::pending::{Pending, position};
-use super::query::Query;
-use super::reader::{Hits, Known, Reader};
-use super::score::Scoring;
+use super::reader::{Known, Piece};
 use super::segments::{self, Entry, Fields, failed};
 use crate::encode::{Key, Record, Space, local_id_of_key, local_id_of_value, successor};
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::limits::{VIEW_BATCH_BYTES, VIEW_DRAIN_BATCHES_MAX, VIEW_WRITER_IDLE_DRAINS};
 use crate::schema::Collection;
 use crate::storage::{Batch, Snapshot, Store};
@@ -124,27 +122,17 @@ impl View {
 
     /// The definition as it is now.
     pub(super) fn definition(&self) -> Arc<Definition> {
-        self.definition.read().expect("only moves inside").clone()
+        self.definition.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Changes the definition; the next drain follows.
     pub(super) fn define(&self, definition: Definition) {
-        *self.definition.write().expect("only moves inside") = Arc::new(definition);
+        *self.definition.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(definition);
     }
 
-    /// Looks into the segments as they were committed last.
-    pub(super) fn search(
-        &self,
-        query: &Query,
-        scorings: &[Scoring],
-        collections: Option<BTreeSet<u64>>,
-    ) -> Result<Hits> {
-        let reader = Reader {
-            searcher: self.reader.searcher(),
-            fields: self.fields,
-            known: self.known.clone(),
-        };
-        reader.search(query, scorings, collections)
+    /// The segments as they were committed last.
+    pub(super) fn piece(&self) -> Piece {
+        Piece { searcher: self.reader.searcher(), known: self.known.clone() }
     }
 
     /// Brings the segments up to all that is committed now; ends early when `stopped`.
@@ -171,8 +159,14 @@ impl View {
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, Writing>> {
-        let panicked = |_| Error::new(Code::SystemError, "writing the segments ended in a panic");
-        self.writing.lock().map_err(panicked)
+        self.writing.lock().or_else(|panicked| {
+            // What the writer held went with the one who panicked; the segments say what they hold.
+            let mut writing = panicked.into_inner();
+            *writing = Writing::default();
+            writing.contents = Contents::read(&self.index)?;
+            self.writing.clear_poison();
+            Ok(writing)
+        })
     }
 
     fn drain_with(
@@ -293,7 +287,17 @@ impl View {
     }
 
     fn add(&self, writing: &mut Writing, link: &Link, local: u64, record: &[u8]) -> Result<()> {
-        let document = (self.whole)(&link.collection, record)?;
+        let read = (self.whole)(&link.collection, record)
+            .and_then(|document| Ok((document, Record::read(record)?.revision)));
+        let (document, revision) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                // One that nobody can read keeps no other one from being found.
+                let collection = &link.collection.name;
+                tracing::error!(collection, local, %error, "a stored document cannot be read");
+                return Ok(());
+            }
+        };
         let entries = Entries::of(&link.level, &document);
         if entries.cut {
             tracing::warn!(
@@ -301,7 +305,9 @@ impl View {
                 "a document has more terms than a view holds of one; the rest is not found"
             );
         }
-        let revision = Record::read(record)?.revision;
+        if !entries.any {
+            return Ok(());
+        }
         let entry = Entry { collection: link.collection.id, local, revision, entries };
         self.fields.add(self.writer(writing)?, entry)
     }

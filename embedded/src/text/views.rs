@@ -3,16 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::definition::Definition;
 use super::query::Query;
-use super::reader::Hits;
+use super::reader::{Hits, Reader};
 use super::score::Scoring;
-use super::segments::failed;
+use super::segments::{self, failed};
 use super::view::{View, Whole};
-use crate::error::{Error, Result};
-use crate::schema::View as Defined;
+use crate::error::Result;
 use crate::storage::Store;
 
 /// The views of all databases.
@@ -43,8 +42,7 @@ impl Views {
         database: u64,
         definitions: impl FnOnce() -> Vec<Definition>,
     ) -> Result<()> {
-        let _changing =
-            self.changing.lock().expect("a failed change leaves the views as they were");
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let definitions = definitions();
         let wanted: BTreeSet<u64> = definitions.iter().map(|definition| definition.view).collect();
         for definition in definitions {
@@ -56,10 +54,10 @@ impl Views {
             let directory = self.directory.join(number.to_string());
             let view = View::open(&directory, definition, &*store.snapshot(), self.whole)?;
             let opened = Opened { database, view: Arc::new(view) };
-            self.open.write().expect("only moves inside").insert(number, opened);
+            self.open.write().unwrap_or_else(PoisonError::into_inner).insert(number, opened);
         }
         let mut gone = Vec::new();
-        self.open.write().expect("only moves inside").retain(|number, opened| {
+        self.open.write().unwrap_or_else(PoisonError::into_inner).retain(|number, opened| {
             let stays = opened.database != database || wanted.contains(number);
             if !stays {
                 gone.push((*number, opened.view.clone()));
@@ -91,14 +89,9 @@ impl Views {
         Ok(())
     }
 
-    /// Brings one view up to all that is committed now.
-    pub(crate) fn drain(&self, store: &dyn Store, view: &Defined) -> Result<()> {
-        self.need(view)?.drain(store, &|| false)
-    }
-
     /// The views that can be searched.
     pub(crate) fn numbers(&self) -> Vec<u64> {
-        self.open.read().expect("only moves inside").keys().copied().collect()
+        self.open.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
     }
 
     /// Brings the view of a number up to all that is committed now, if it is there; ends early when `stopped`.
@@ -111,31 +104,27 @@ impl Views {
         self.find(number).map_or(Ok(()), |view| view.drain(store, stopped))
     }
 
-    /// Looks into a view as it was committed last; 501 for a view of a kind that cannot be searched.
+    /// Looks into stores (views, inverted indexes) as they were committed last, as into one; one that is gone has nothing.
     pub(crate) fn search(
         &self,
-        view: &Defined,
+        numbers: &[u64],
         query: &Query,
         scorings: &[Scoring],
         collections: Option<BTreeSet<u64>>,
     ) -> Result<Hits> {
-        self.need(view)?.search(query, scorings, collections)
+        let open = numbers.iter().filter_map(|number| self.find(*number));
+        let pieces = open.map(|view| view.piece()).collect();
+        Reader::new(pieces, segments::fields()).search(query, scorings, collections)
     }
 
     /// Closes all views.
     pub(crate) fn close(&self) {
-        self.open.write().expect("only moves inside").clear();
+        self.open.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn find(&self, number: u64) -> Option<Arc<View>> {
-        let open = self.open.read().expect("only moves inside");
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         open.get(&number).map(|opened| opened.view.clone())
-    }
-
-    fn need(&self, view: &Defined) -> Result<Arc<View>> {
-        self.find(view.id).ok_or_else(|| {
-            Error::unsupported(format!("searching the {} view '{}'", view.kind, view.name))
-        })
     }
 }
 

@@ -260,6 +260,22 @@ pub(crate) fn whole(collection: &Collection, bytes: &[u8]) -> Result<Value> {
     Ok(Value::object(object))
 }
 
+/// A stored document with those of its attributes that are wanted, system attributes first.
+pub(crate) fn part(collection: &Collection, bytes: &[u8], wanted: &[String]) -> Result<Value> {
+    let record = Record::read(bytes)?;
+    let mut object = Object::with_capacity(wanted.len());
+    for name in wanted {
+        match name.as_str() {
+            "_key" => object.push_new("_key", record.key.into()),
+            "_id" => object.push_new("_id", format!("{}/{}", collection.name, record.key).into()),
+            "_rev" => object.push_new("_rev", revision_text(record.revision).into()),
+            _ => {}
+        }
+    }
+    record.wanted_into(wanted, &mut object)?;
+    Ok(Value::object(object))
+}
+
 /// `_key`, `_id`, `_rev`.
 pub(crate) fn head(collection: &Collection, key: &str, revision: u64) -> Object {
     let mut object = Object::with_capacity(12);

@@ -13,7 +13,7 @@ use super::overlay::Overlay;
 use super::vectors::Vectors;
 use crate::encode::{Key, Space, local_id_of_value};
 use crate::error::{Code, Error, Result};
-use crate::schema::{Collection, Database, View};
+use crate::schema::{Collection, Database};
 use crate::storage::{Bytes, Snapshot, Store};
 use crate::text::{Hits, Query, Scoring, Views};
 
@@ -249,17 +249,20 @@ impl Transaction {
     /// Looks into a view as it was committed last, whatever this transaction sees or wrote.
     pub(crate) fn search_view(
         &self,
-        view: &View,
+        stores: &[u64],
         query: &Query,
         scorings: &[Scoring],
         collections: Option<BTreeSet<u64>>,
     ) -> Result<Hits> {
-        self.resources.views.search(view, query, scorings, collections)
+        self.resources.views.search(stores, query, scorings, collections)
     }
 
-    /// Has a view take in all that is committed now.
-    pub(crate) fn drain_view(&self, view: &View) -> Result<()> {
-        self.resources.views.drain(&*self.resources.store, view)
+    /// Has the stores of a view take in all that is committed now.
+    pub(crate) fn drain_view(&self, stores: &[u64]) -> Result<()> {
+        let store = &*self.resources.store;
+        stores
+            .iter()
+            .try_for_each(|number| self.resources.views.drain_number(store, *number, &|| false))
     }
 
     /// What the transactions share.

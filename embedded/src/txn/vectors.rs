@@ -10,7 +10,7 @@ use crate::encode::{Key, Space, local_id_of_key, successor};
 use crate::error::{Code, Error, Result};
 use crate::limits::VECTORS_PER_LOOK;
 use crate::schema::{Collection, Index, VectorParams};
-use crate::storage::Snapshot;
+use crate::storage::{Bytes, Snapshot};
 use crate::value::Value;
 use crate::vector::{Cell, Model, Near, Stage, Standing, Top, closeness};
 
@@ -311,10 +311,19 @@ impl Transaction {
         Ok(Some(cell))
     }
 
-    /// A document that an index led to.
-    pub(crate) fn by_local(&self, collection: &Collection, local: u64) -> Result<Option<Value>> {
+    /// A document that an index led to, whole or with the attributes that are wanted.
+    pub(crate) fn by_local(
+        &self,
+        collection: &Collection,
+        local: u64,
+        wanted: Option<&[String]>,
+    ) -> Result<Option<Value>> {
         let collection = self.readable(collection)?;
         let bytes = self.state()?.document(collection.id, local)?;
-        bytes.map(|bytes| super::read::whole(collection, &bytes)).transpose()
+        let read = |bytes: Bytes| match wanted {
+            Some(wanted) => super::read::part(collection, &bytes, wanted),
+            None => super::read::whole(collection, &bytes),
+        };
+        bytes.map(read).transpose()
     }
 }

@@ -21,6 +21,10 @@ class Database {
   _PRINT() { return `[object ArangoDatabase "${this._name()}"]`; }
   toString() { return this._PRINT(); }
 
+  _help() {
+    return undefined;
+  }
+
   // ---- databases
 
   _name() { return this._connection.database; }
@@ -150,7 +154,8 @@ class Database {
   _query(query, bindVars, cursorOptions, options) {
     let data;
     if (query && typeof query === 'object' && query.query !== undefined && typeof query.toAQL !== 'function') {
-      data = { ...query, options: { ...(query.options || {}) } };
+      const { _source, ...parts } = query;
+      data = { ...parts, options: { ...(query.options || {}) } };
       if (query.query && typeof query.query === 'object') Object.assign(data, query.query);
       options = cursorOptions;
       cursorOptions = bindVars;
@@ -291,6 +296,12 @@ function databaseWithProperties(connection) {
       return target._collection(property) || target._view(property) || undefined;
     },
     has(target, property) { return property in target; },
+    // `db.name = undefined` forgets, as scripts do after a rename.
+    set(target, property, value) {
+      if (value === undefined && !(property in target)) target.known.delete(property);
+      else target[property] = value;
+      return true;
+    },
   });
 }
 

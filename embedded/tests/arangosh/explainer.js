@@ -10,7 +10,7 @@ function explain(database, query, bindVars, options, write = console.log) {
   for (const one of plans || [plan]) {
     lines.push('Execution plan:', ' Id   NodeType   Comment');
     for (const node of one.nodes) lines.push(` ${String(node.id).padStart(2)}   ${node.type}`);
-    const used = one.nodes.flatMap((node) => node.indexes || []);
+    const used = one.nodes.flatMap((node) => (Array.isArray(node.indexes) ? node.indexes : (node.indexes || {}).base || []));
     lines.push('', 'Indexes used:', ...(used.length === 0 ? [' none'] : used.map((index) => ` ${index.name} ${index.type} [ ${index.fields.join(', ')} ]`)));
     lines.push('', 'Optimization rules applied:', ...(one.rules.length === 0 ? [' none'] : one.rules.map((rule, at) => ` ${at + 1} ${rule}`)), '');
   }

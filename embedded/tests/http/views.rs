@@ -127,14 +127,15 @@ fn what_a_link_cannot_do_is_refused_when_it_is_made() {
     root.script(
         r#"
         POST /_api/collection {"name":"c"} -> 200
-        POST /_api/view {"name":"v","type":"arangosearch","links":{"c":{"analyzers":["text_de"]}}} -> 501/9
-        POST /_api/view {"name":"v","type":"arangosearch","links":{"c":{"trackListPositions":true}}} -> 501/9
+        POST /_api/analyzer {"name":"place","type":"geojson"} -> 201
+        POST /_api/view {"name":"v","type":"arangosearch","links":{"c":{"analyzers":["place"]}}} -> 501/9
+        POST /_api/index?collection=c {"type":"inverted","fields":[{"name":"a","analyzer":"place"}]} -> 501/9
         POST /_api/view {"name":"v","type":"arangosearch","links":{"c":{"fields":{"a":{"nested":{"b":{}}}}}}} -> 501/9
         POST /_api/view {"name":"v","type":"arangosearch","links":{"c":{"storeValues":"all"}}} -> 400/10
         POST /_api/view {"name":"v","type":"arangosearch","links":{"c":{"fields":{"a":1}}}} -> 400/10
-        POST /_api/index?collection=c {"type":"inverted","fields":["t"],"name":"inv"} -> 201
-        POST /_api/view {"name":"s","type":"search-alias","indexes":[{"collection":"c","index":"inv"}]} -> 201
-        POST /_api/cursor {"query":"FOR d IN s SEARCH d.t == 1 RETURN d"} -> 501/9
+        POST /_api/view {"name":"v","type":"arangosearch","consolidationPolicy":{"type":"other"}} -> 400/10
+        POST /_api/view {"name":"v","type":"arangosearch","primarySort":[{"field":"a"}]} -> 400/10
+        POST /_api/view {"name":"v","type":"arangosearch","optimizeTopK":["d.a"]} -> 400/10
         POST /_api/cursor {"query":"FOR d IN nothing SEARCH d.t == 1 RETURN d"} -> 404/1203
         POST /_api/cursor {"query":"FOR d IN c SEARCH d.t == 1 RETURN d"} -> 400/1501
         "#,
@@ -145,4 +146,111 @@ fn what_a_link_cannot_do_is_refused_when_it_is_made() {
     );
     assert_eq!(explained.at("/plan/nodes/1/type"), "EnumerateViewNode");
     assert_eq!(explained.at("/plan/nodes/1/view"), "recall_view");
+}
+
+#[test]
+fn aliases_hold_inverted_indexes_that_fit_together_and_follow_them() {
+    let server = Server::start();
+    let mut root = server.root();
+    root.script(
+        r#"
+        POST /_api/collection {"name":"c"} -> 200
+        POST /_api/collection {"name":"d"} -> 200
+        POST /_api/index?collection=c {"type":"inverted","fields":["t",{"name":"u","analyzer":"text_en"}],"name":"inv"} -> 201
+        POST /_api/index?collection=c {"type":"inverted","fields":["t",{"name":"u","analyzer":"text_en"}],"name":"inv"} -> 200
+        POST /_api/index?collection=c {"type":"inverted","fields":["t"],"name":"other"} -> 201
+        POST /_api/index?collection=d {"type":"inverted","fields":[{"name":"t","analyzer":"text_en"}],"name":"inv"} -> 201
+        POST /_api/index?collection=d {"type":"inverted","fields":["t"],"primarySort":{"fields":[{"field":"t","direction":"asc"}]},"name":"sorted"} -> 201
+        POST /_api/index?collection=d {"type":"inverted","fields":["x","t"],"name":"fits"} -> 201
+        POST /_api/index?collection=c {"type":"inverted","fields":["t","t[*]"]} -> 400/10
+        POST /_api/index?collection=c {"type":"inverted","fields":["a[*].b[*]"]} -> 400/10
+        POST /_api/index?collection=c {"type":"inverted","fields":[{"name":"a[*]","searchField":true}]} -> 400/10
+        POST /_api/index?collection=c {"type":"inverted","fields":[{"name":"a","analyzer":"nobody"}]} -> 400/10
+        POST /_api/view {"name":"s","type":"search-alias","indexes":[{"collection":"c","index":"inv"}]} -> 201
+        PATCH /_api/view/s/properties {"indexes":[{"collection":"none","index":"inv"}]} -> 400/10
+        PATCH /_api/view/s/properties {"indexes":[{"collection":"c","index":"other"}]} -> 400/10
+        PATCH /_api/view/s/properties {"indexes":[{"collection":"d","index":"inv"}]} -> 400/10
+        PATCH /_api/view/s/properties {"indexes":[{"collection":"d","index":"sorted"}]} -> 400/10
+        PATCH /_api/view/s/properties {"indexes":[{"collection":"d","index":"fits","operation":"no"}]} -> 400/10
+        PATCH /_api/view/s/properties {"indexes":[{"collection":"d","index":"fits","operation":"del"}]} -> 400/10
+        PATCH /_api/view/s/properties {"indexes":[{"collection":"d","index":"fits"}]} -> 200
+        POST /_api/document/c {"_key":"1","t":"a","u":"quick foxes"} -> 202
+        POST /_api/document/d {"_key":"2","t":"a"} -> 202
+        PUT /_api/collection/d/rename {"name":"e"} -> 200
+        "#,
+    );
+    let indexes = |root: &mut Client| {
+        root.get("/_api/view/s/properties").at("/indexes").as_array().map_or(0, Vec::len)
+    };
+    assert_eq!(indexes(&mut root), 2);
+    let query = |root: &mut Client, condition: &str| {
+        let text = format!(
+            "FOR d IN s SEARCH {condition} OPTIONS {{ waitForSync: true }} SORT d._key RETURN d._key"
+        );
+        let body = serde_json::json!({ "query": text }).to_string();
+        root.post("/_api/cursor", &body).at("/result")
+    };
+    assert_eq!(query(&mut root, "d.t == 'a'"), serde_json::json!(["1", "2"]));
+    assert_eq!(query(&mut root, "PHRASE(d.u, 'quick fox')"), serde_json::json!(["1"]));
+    assert_eq!(query(&mut root, "d.x == null"), serde_json::json!(["2"]));
+    root.script("DELETE /_api/index/c/inv -> 200");
+    assert_eq!(indexes(&mut root), 1);
+    assert_eq!(query(&mut root, "d.t == 'a'"), serde_json::json!(["2"]));
+    root.script("DELETE /_api/collection/e -> 200");
+    assert_eq!(indexes(&mut root), 0);
+    assert_eq!(query(&mut root, "d.t == 'a'"), serde_json::json!([]));
+}
+
+#[test]
+fn properties_are_answered_as_the_server_keeps_them() {
+    let server = Server::start();
+    let mut root = server.root();
+    root.script(
+        r#"
+        POST /_api/collection {"name":"c"} -> 200
+        POST /_api/analyzer {"name":"own","type":"identity"} -> 201
+        POST /_api/view {"name":"v","type":"arangosearch","primarySort":[{"field":"a","direction":"desc"}],"storedValues":["b",["c","d"]],"links":{"c":{"analyzers":["identity","own","_system::own","identity"],"inBackground":true}}} -> 201
+        PATCH /_api/view/v/properties {"primarySort":[],"commitIntervalMsec":7} -> 200
+        "#,
+    );
+    let view = root.get("/_api/view/v/properties");
+    assert_eq!(view.at("/primarySort"), serde_json::json!([{ "field": "a", "asc": false }]));
+    assert_eq!(
+        view.at("/storedValues"),
+        serde_json::json!([
+            { "fields": ["b"], "compression": "lz4" },
+            { "fields": ["c", "d"], "compression": "lz4" }
+        ])
+    );
+    assert_eq!(view.at("/commitIntervalMsec"), 7);
+    assert_eq!(view.at("/links/c/analyzers"), serde_json::json!(["identity", "own"]));
+    assert!(view.at("/links/c/inBackground").is_null());
+    let hidden = root.get("/_api/index?collection=c&withHidden=true");
+    assert_eq!(hidden.at("/indexes/1/type"), "arangosearch");
+    let plain = root.get("/_api/index?collection=c");
+    assert_eq!(plain.at("/indexes").as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn changes_of_a_view_at_once_are_all_kept() {
+    const WRITERS: usize = 4;
+    let server = Server::start();
+    let mut root = server.root();
+    for number in 0..WRITERS {
+        let body = format!(r#"{{"name":"c{number}"}}"#);
+        assert_eq!(root.post("/_api/collection", &body).status, 200);
+    }
+    root.script(r#"POST /_api/view {"name":"v","type":"arangosearch"} -> 201"#);
+    std::thread::scope(|scope| {
+        for number in 0..WRITERS {
+            let mut client = server.root();
+            scope.spawn(move || {
+                let body = format!(r#"{{"links":{{"c{number}":{{"includeAllFields":true}}}}}}"#);
+                let changed = client.call("PATCH", "/_api/view/v/properties", &body);
+                assert_eq!(changed.status, 200);
+            });
+        }
+    });
+    let links = root.get("/_api/view/v/properties").at("/links");
+    assert_eq!(links.as_object().map(serde_json::Map::len), Some(WRITERS));
 }

@@ -4,7 +4,7 @@ const { Token } = require('./shown');
 
 const REVISION = /^_[A-Za-z0-9_-]{8,11}$/;
 // Members whose number is measured, and so only has a type.
-const MEASURED = /^(executionTime|peakMemoryUsage|created|time|size|documentsSize|documentSize|runTime|started|memoryUsage|hash|queryHash|checksum|uptime|cacheUsage|cacheSize|startTime|expires|stamp|bytesTotal|bytesLimit|lastLogTick|lastValue)$/;
+const MEASURED = /^(executionTime|peakMemoryUsage|created|time|size|documentsSize|documentSize|runTime|started|memoryUsage|hash|queryHash|checksum|uptime|cacheUsage|cacheSize|startTime|expires|stamp|bytesTotal|bytesLimit|lastLogTick|lastValue|created_at|valid_until|fingerprint|token)$/;
 // Members that name a thing of one server.
 const OWN = /^(id|_key|_id|_from|_to|key|globallyUniqueId|objectId|tempObjectId|planId|cid|cuid|tick|revision|_rev|_oldRev|serverId|nextBatchId|startVertex|vertex|path|jwt)$/;
 // Costs of the optimiser, which the engine does not compute.
@@ -48,7 +48,7 @@ class Comparison {
   }
 
   numbers(expected, actual, path, member) {
-    if (MEASURED.test(member) || (!this.costs && COST.test(member))) return true;
+    if (MEASURED.test(member) || /\.profile\./.test(path) || (!this.costs && COST.test(member))) return true;
     if (expected === actual) return true;
     if (Math.abs(expected - actual) <= 1e-12 * Math.max(Math.abs(expected), Math.abs(actual))) return true;
     return this.fail(path, expected, actual);

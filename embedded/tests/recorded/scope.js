@@ -11,6 +11,7 @@ const OUT = [
   ['hot backup', /backup/i, /hotbackup|_admin\/backup/, 'an enterprise feature of arangod’s files'],
   ['replication and WAL', /^RestWal|replication/i, /_api\/wal|_api\/replication|@arangodb\/replication/, 'no replication'],
   ['geo', /geo/i, /\bGEO_|\bDISTANCE\(|geo_s2|geopoint|geojson/, 'geo queries are refused by name'],
+  ['fulltext queries', null, /\bFULLTEXT\(/, 'indexes of type fulltext are definitions only'],
   ['query profile', /profileQuery|profiling/i, /_profileQuery|profileQuery\(/, 'the layout of a tool, with measured times'],
   ['query debug packages', /debug/i, /debugDump|inspectDump/, 'a tool of arangosh'],
   ['metrics and statistics', /metrics|statistics/i, /_admin\/metrics|_admin\/statistics|_admin\/usage-metrics/, 'other figures than arangod’s'],

@@ -25,7 +25,7 @@ class Reader {
 
   value() {
     this.space();
-    const token = this.take(/\[(?:Arango\w+|object|Function|GraphAQLQuery)[^\n]*?\](?=,? ?(?:\n|$))/g);
+    const token = this.take(/\([\w, ]*\) \{ \.\.\. \}/g) || this.take(/\[(?:Arango\w+|object|Function|GraphAQLQuery)[^\n]*?\](?=,? ?(?:\n|$))/g);
     if (token) return new Token(token);
     const letter = this.text[this.at];
     if (letter === '{') return this.object();

@@ -250,10 +250,10 @@ mod tests {
         assert_eq!(vector.len(), DIMENSION);
         assert!((vector.iter().map(|x| x * x).sum::<f32>() - 1.0).abs() < 1e-4);
         let folder = tempfile::tempdir().unwrap();
+        let head = format!("{:<60}", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }");
         let npy = [
             &b"\x93NUMPY\x01\x00\x3c\x00"[..],
-            format!("{:<60}", "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }")
-                .as_bytes(),
+            head.as_bytes(),
             &[1.0_f32, 0.0, 0.0, 2.0].map(f32::to_le_bytes).concat(),
         ];
         let fvecs = [&2_i32.to_le_bytes()[..], &[1.0_f32, 0.0].map(f32::to_le_bytes).concat()];

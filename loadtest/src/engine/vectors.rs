@@ -347,6 +347,6 @@ mod tests {
         sorted.sort_by(|a, b| alike(b).total_cmp(&alike(a)));
         let found: Vec<u64> = nearest.iter().map(|(_, key)| *key).collect();
         assert_eq!(found, sorted[..NEAREST]);
-        assert!((recall(&[found.clone()], &[found[..20].to_vec()]) - 0.5).abs() < 1e-9);
+        assert!((recall(std::slice::from_ref(&found), &[found[..20].to_vec()]) - 0.5).abs() < 1e-9);
     }
 }

@@ -12,8 +12,12 @@ use crate::error::Result;
 use crate::expr::{Expr, Register};
 
 /// Runs the rules over one pipeline.
-pub(super) fn improve(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<()> {
-    if use_vector_index::apply(pipeline, plan)? {
+pub(super) fn improve(
+    pipeline: &mut Pipeline,
+    plan: &mut Plan,
+    allowed: &dyn Fn(&str) -> bool,
+) -> Result<()> {
+    if allowed("use-vector-index") && use_vector_index::apply(pipeline, plan)? {
         applied(plan, "use-vector-index");
         let filtered = |node: &Node| match node {
             Node::EnumerateNearVector(near) => Some(!near.filters.is_empty()),
@@ -27,16 +31,16 @@ pub(super) fn improve(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<()> {
             applied(plan, "materialize-for-enumerate-near");
         }
     }
-    if move_filters_up::apply(pipeline, plan) {
+    if allowed("move-filters-up") && move_filters_up::apply(pipeline, plan) {
         applied(plan, "move-filters-up");
     }
-    if use_indexes::apply(pipeline, plan)? {
+    if allowed("use-indexes") && use_indexes::apply(pipeline, plan)? {
         applied(plan, "use-indexes");
     }
-    if use_index_for_sort::apply(pipeline, plan) {
+    if allowed("use-index-for-sort") && use_index_for_sort::apply(pipeline, plan) {
         applied(plan, "use-index-for-sort");
     }
-    if best_of_view::apply(pipeline, plan) {
+    if allowed("arangosearch-constrained-sort") && best_of_view::apply(pipeline, plan) {
         applied(plan, "optimize-topk-of-view");
     }
     gather_before_write::apply(pipeline, plan);
@@ -47,6 +51,7 @@ pub(super) fn improve(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<()> {
 /// What can only be said of the whole plan.
 pub(super) fn finish(plan: &mut Plan) -> Result<()> {
     plan.rules.sort_unstable();
+    use_vector_index::leave_out(plan);
     use_vector_index::check_none_left(plan)
 }
 

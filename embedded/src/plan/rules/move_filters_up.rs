@@ -36,9 +36,11 @@ fn may_pass(node: &Node, needed: &[Register], plan: &Plan) -> bool {
         Node::Filter(condition) => condition.is_pure(),
         Node::Sort(_) => true,
         Node::EnumerateCollection { out, .. } | Node::Index { out, .. } => !needed.contains(out),
-        Node::EnumerateView { view, out } => {
-            let scores = plan.views[*view].scorers.iter().map(|scorer| scorer.out);
-            !scores.chain([*out]).any(|register| needed.contains(&register))
+        Node::EnumerateView { view, out, .. } => {
+            let used = &plan.views[*view];
+            let scores = used.scorers.iter().map(|scorer| scorer.out);
+            let offsets = used.offsets.iter().map(|(_, out)| *out);
+            !scores.chain(offsets).chain([*out]).any(|register| needed.contains(&register))
         }
         Node::EnumerateList { source: value, out } | Node::Calculation { value, out } => {
             let quiet =

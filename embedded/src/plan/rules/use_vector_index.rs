@@ -21,6 +21,58 @@ pub(super) fn apply(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<bool> {
     Ok(changed)
 }
 
+/// Has searches read only those attributes of their documents that the query looks at. Nothing but plain nodes may come behind:
+/// whatever keeps, groups or writes rows gets whole documents.
+pub(super) fn leave_out(plan: &mut Plan) {
+    let pipelines = [&mut plan.root].into_iter().chain(&mut plan.subqueries);
+    for pipeline in pipelines {
+        for at in 0..pipeline.nodes.len() {
+            let (before, behind) = pipeline.nodes.split_at_mut(at + 1);
+            let Some(Node::EnumerateNearVector(near)) = before.last_mut() else { continue };
+            near.attributes = attributes(near, behind);
+        }
+    }
+}
+
+fn attributes(near: &NearVector, behind: &[Node]) -> Option<Vec<String>> {
+    let mut found: Option<Vec<String>> = Some(Vec::new());
+    let mut look = |expression: &Expr| {
+        let mut below = 0;
+        expression.walk(&mut |e| {
+            if below > 0 {
+                below -= 1;
+            } else if let Some(path) = path_of(e, near.out) {
+                below = path.len();
+                let name = path[0].to_owned();
+                if let Some(found) = found.as_mut().filter(|found| !found.contains(&name)) {
+                    found.push(name);
+                }
+            } else if matches!(e, Expr::Subquery(_))
+                || matches!(e, Expr::Register(register) if *register == near.out)
+            {
+                found = None;
+            }
+        });
+    };
+    near.filters.iter().for_each(&mut look);
+    for node in behind {
+        let plain = matches!(
+            node,
+            Node::Filter(_)
+                | Node::Calculation { .. }
+                | Node::Sort(_)
+                | Node::Limit { .. }
+                | Node::Return { .. }
+                | Node::EnumerateNearVector(_)
+        );
+        if !plain {
+            return None;
+        }
+        node.expressions().into_iter().for_each(&mut look);
+    }
+    found
+}
+
 /// 1554 for a call that no loop took over.
 pub(super) fn check_none_left(plan: &Plan) -> Result<()> {
     for node in [&plan.root].into_iter().chain(&plan.subqueries).flat_map(|p| &p.nodes) {
@@ -114,6 +166,7 @@ fn replace(
         options: found.options,
         filters,
         covered,
+        attributes: None,
         limit,
     };
     let mut replacement = first;

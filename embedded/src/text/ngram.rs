@@ -1,0 +1,157 @@
+//! `NGRAM_MATCH`: how many tokens of a target a field has, one behind the other in the target's order.
+
+use std::sync::Arc;
+
+use tantivy::postings::{Postings, SegmentPostings};
+use tantivy::{DocId, DocSet, TERMINATED};
+
+use super::matcher::{Lengths, Matcher, length};
+use super::score::Weight;
+
+/// Fewest tokens of a target that are enough for a share of it.
+pub(crate) fn least(tokens: usize, share: f32) -> usize {
+    ((tokens as f32 * share).ceil() as usize).clamp(1, tokens.max(1))
+}
+
+/// Length of the longest row of target places that rises with the places in a text. `pairs` are (place in the text, place
+/// in the target), in any order.
+fn longest(pairs: &mut [(u32, usize)]) -> usize {
+    // Of one place in the text only one token counts: later target places come first.
+    pairs.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+    let mut ends: Vec<usize> = Vec::new();
+    for (_, place) in pairs.iter() {
+        let at = ends.partition_point(|end| end < place);
+        if at == ends.len() {
+            ends.push(*place);
+        } else {
+            ends[at] = *place;
+        }
+    }
+    ends.len()
+}
+
+/// How many tokens of a target another text has in their order.
+pub(crate) fn in_order(text: &[String], target: &[String]) -> usize {
+    let mut pairs = Vec::new();
+    for (at, token) in text.iter().enumerate() {
+        let places = target.iter().enumerate().filter(|(_, other)| *other == token);
+        pairs.extend(places.map(|(place, _)| (at as u32, place)));
+    }
+    longest(&mut pairs)
+}
+
+/// Documents with enough tokens in order.
+pub(super) struct Ngrams {
+    /// Postings of each token and its places in the target.
+    terms: Vec<(SegmentPostings, Vec<usize>)>,
+    count: usize,
+    least: usize,
+    lengths: Lengths,
+    weights: Arc<[Weight]>,
+    doc: DocId,
+    found: usize,
+}
+
+impl Ngrams {
+    /// Of a target of `count` tokens.
+    pub(super) fn new(
+        terms: Vec<(SegmentPostings, Vec<usize>)>,
+        count: usize,
+        least: usize,
+        lengths: Lengths,
+        weights: Arc<[Weight]>,
+    ) -> Self {
+        let mut own = Self { terms, count, least, lengths, weights, doc: TERMINATED, found: 0 };
+        own.doc = own.find(0);
+        own
+    }
+
+    fn find(&mut self, target: DocId) -> DocId {
+        let mut positions = Vec::new();
+        let mut pairs = Vec::new();
+        let mut target = target;
+        loop {
+            let mut next = TERMINATED;
+            for (postings, _) in &mut self.terms {
+                let doc =
+                    if postings.doc() < target { postings.seek(target) } else { postings.doc() };
+                next = next.min(doc);
+            }
+            if next == TERMINATED {
+                return TERMINATED;
+            }
+            let here = self.terms.iter().filter(|(postings, _)| postings.doc() == next);
+            if here.map(|(_, places)| places.len()).sum::<usize>() >= self.least {
+                pairs.clear();
+                for (postings, places) in &mut self.terms {
+                    if postings.doc() == next {
+                        postings.positions(&mut positions);
+                        for at in &positions {
+                            pairs.extend(places.iter().map(|place| (*at, *place)));
+                        }
+                    }
+                }
+                self.found = longest(&mut pairs);
+                if self.found >= self.least {
+                    return next;
+                }
+            }
+            target = next + 1;
+        }
+    }
+}
+
+impl Matcher for Ngrams {
+    fn doc(&self) -> DocId {
+        self.doc
+    }
+
+    fn advance(&mut self) -> DocId {
+        if self.doc != TERMINATED {
+            self.doc = self.find(self.doc + 1);
+        }
+        self.doc
+    }
+
+    fn seek(&mut self, target: DocId) -> DocId {
+        if self.doc < target {
+            self.doc = self.find(target);
+        }
+        self.doc
+    }
+
+    fn cost(&self) -> u32 {
+        let cost = |(postings, _): &(SegmentPostings, Vec<usize>)| postings.size_hint();
+        self.terms.iter().map(cost).fold(0, u32::saturating_add)
+    }
+
+    fn score(&mut self, scorer: usize) -> f32 {
+        let Some(weight) = self.weights.get(scorer) else { return 0.0 };
+        let length = if weight.wants_length() { length(&self.lengths, self.doc) } else { 0.0 };
+        weight.score(1.0, length) * self.found as f32 / self.count as f32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_count_in_the_order_of_the_target() {
+        let bigrams = |text: &str| -> Vec<String> {
+            let chars: Vec<char> = text.chars().collect();
+            chars.windows(2).map(|two| two.iter().collect()).collect()
+        };
+        let cases = [
+            ("quick red fox", "quick fox", 8),
+            ("quick red fox", "quick blue fox", 8),
+            ("fox quick", "quick fox", 4),
+            ("aaaa", "aa", 1),
+            ("", "aa", 0),
+        ];
+        for (text, target, wanted) in cases {
+            assert_eq!(in_order(&bigrams(text), &bigrams(target)), wanted, "{text} {target}");
+        }
+        assert_eq!((least(8, 0.7), least(8, 1.0), least(8, 0.0)), (6, 8, 1));
+    }
+}

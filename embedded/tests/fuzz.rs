@@ -1,0 +1,121 @@
+//! Changed inputs: texts, JSON and requests of a small corpus, bent by a mutator that does the same in every run. Nothing
+//! may panic, hang or be an internal error. `FUZZ_ITERATIONS` asks for more rounds, `FUZZ_SEED` for others.
+
+#[path = "fuzz/mutator.rs"]
+mod mutator;
+#[allow(dead_code, reason = "the other tests of the front use more of it")]
+#[path = "http/wire.rs"]
+mod wire;
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+
+use arango_embedded::error::Code;
+use arango_embedded::query::{Query, QueryOptions, prepare};
+use arango_embedded::txn::Declared;
+use arango_embedded::value::parse;
+use mutator::Mutator;
+
+/// Rounds of each test.
+const ITERATIONS: u64 = 1_500;
+/// Stack of a thread that runs queries, as the server has it.
+const STACK_BYTES: usize = 16 << 20;
+
+#[allow(clippy::disallowed_methods, reason = "a test reads its own settings from the environment")]
+fn asked(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(otherwise)
+}
+
+/// The entries of a corpus, which lines of `====` part.
+fn corpus(text: &str) -> Vec<Vec<u8>> {
+    text.split("\n====\n").map(|entry| entry.trim_end().as_bytes().to_vec()).collect()
+}
+
+/// Gives each bent input to `look`; what fails is shown as it was given.
+fn bend(corpus: &[Vec<u8>], mut look: impl FnMut(&[u8])) {
+    let mut mutator = Mutator::new(asked("FUZZ_SEED", 1));
+    for entry in corpus {
+        look(entry);
+    }
+    for round in 0..asked("FUZZ_ITERATIONS", ITERATIONS) {
+        let input = mutator.bend(corpus);
+        let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| look(&input)));
+        if let Err(panic) = looked {
+            eprintln!("round {round}: {:?}", String::from_utf8_lossy(&input));
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+fn bent_json_is_refused_or_comes_back_as_it_was_read() {
+    bend(&corpus(include_str!("fuzz/json.txt")), |input| {
+        if let Ok(value) = parse(input) {
+            let text = value.to_json();
+            let again = parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
+            assert_eq!(again.to_json(), text);
+        }
+    });
+}
+
+fn run_queries() {
+    let server = wire::Server::start();
+    server.root().script(
+        r#"
+        POST /_api/collection {"name":"c"} -> 200
+        POST /_api/collection {"name":"e","type":3} -> 200
+        POST /_api/view {"name":"v","type":"arangosearch","links":{"c":{"includeAllFields":true}}} -> 201
+        POST /_api/document/c [{"_key":"k","n":1,"w":"word","v":[1,2]},{"_key":"l","n":2}] -> 202
+        POST /_api/document/e {"_from":"c/k","_to":"c/l"} -> 202
+        "#,
+    );
+    let engine = &server.engine;
+    let database = engine.database("_system").expect("the database");
+    let declared = Declared {
+        write: vec!["c".into(), "e".into()],
+        allow_implicit: true,
+        ..Declared::default()
+    };
+    bend(&corpus(include_str!("fuzz/queries.txt")), |input| {
+        let text = String::from_utf8_lossy(input).into_owned();
+        let options =
+            QueryOptions { max_runtime_s: 0.05, memory_limit: 4 << 20, ..QueryOptions::default() };
+        let query = Query { text, options, ..Query::default() };
+        let transaction = engine.begin("_system", &declared, false).expect("a transaction");
+        let ran =
+            prepare(&database, &query).and_then(|prepared| prepared.run(&database, &transaction));
+        if let Err(error) = ran {
+            assert!(error.code != Code::Internal, "{error}");
+        }
+        transaction.abort();
+    });
+}
+
+#[test]
+fn bent_queries_are_answered_or_refused_within_their_limits() {
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run_queries);
+    thread.expect("a thread").join().expect("no panic");
+}
+
+#[test]
+fn bent_requests_are_answered_or_cut_off_and_hurt_nobody_else() {
+    let server = wire::Server::start();
+    server.root().script(r#"POST /_api/collection {"name":"c"} -> 200"#);
+    let entries: Vec<Vec<u8>> = corpus(include_str!("fuzz/requests.txt"))
+        .iter()
+        .map(|entry| String::from_utf8_lossy(entry).replace('\n', "\r\n").into_bytes())
+        .collect();
+    bend(&entries, |input| {
+        let mut client = server.client("rw");
+        let stream = client.stream().get_mut();
+        // The server may cut the connection at the first wrong byte.
+        let _ = stream.write_all(input);
+        let _ = stream.shutdown(Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1."), "{answer}");
+        assert!(!answer.contains("\"errorNum\":4,"), "{answer}");
+    });
+    assert_eq!(server.root().get("/_api/version").status, 200);
+}

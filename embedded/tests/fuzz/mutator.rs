@@ -1,0 +1,101 @@
+//! Bends inputs: the same in every run with the same seed.
+
+/// Pieces that are put in somewhere: what grammars and protocols stumble over.
+const PIECES: [&[u8]; 40] = [
+    b"\"",
+    b"'",
+    b"\\",
+    b"\\u0000",
+    b"\\ud800",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"(",
+    b")",
+    b",",
+    b":",
+    b"..",
+    b"--",
+    b"/*",
+    b"null",
+    b"true",
+    b"-0",
+    b"1e308",
+    b"9223372036854775808",
+    b"18446744073709551616",
+    b"0x",
+    b"0.1e",
+    b"@",
+    b"@@c",
+    b"FOR x IN ",
+    b"RETURN ",
+    b"FILTER ",
+    b"LET x = ",
+    b"[* ",
+    b"?:",
+    b" IN ",
+    b"\xff",
+    b"\xc3",
+    b"\0",
+    b"%2F",
+    b"\r\n",
+    b"Content-Length: 5\r\n",
+    b"Transfer-Encoding: chunked\r\n",
+];
+/// Bytes of the longest input.
+const BYTES_MAX: usize = 4_000;
+
+/// A generator of numbers (xorshift) and what it does to inputs.
+pub(crate) struct Mutator {
+    state: u64,
+}
+
+impl Mutator {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 }
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        (self.state % end.max(1) as u64) as usize
+    }
+
+    /// An entry with one to four changes.
+    pub(crate) fn bend(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
+        let chosen = self.below(corpus.len());
+        let mut bytes = corpus[chosen].clone();
+        for _ in 0..=self.below(4) {
+            self.change(&mut bytes, corpus);
+        }
+        bytes.truncate(BYTES_MAX);
+        bytes
+    }
+
+    fn change(&mut self, bytes: &mut Vec<u8>, corpus: &[Vec<u8>]) {
+        let at = self.below(bytes.len() + 1);
+        let end = (at + 1 + self.below(24)).min(bytes.len());
+        match self.below(8) {
+            0 if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
+            1 if at < bytes.len() => bytes[at] = self.below(256) as u8,
+            2 if at < end => drop(bytes.drain(at..end)),
+            3 if at < end => {
+                // A piece again, sometimes many times: nesting and repetition.
+                let piece = bytes[at..end].repeat(1 + self.below(60));
+                bytes.splice(at..at, piece);
+            }
+            4 => bytes.truncate(at),
+            5 => {
+                let other = &corpus[self.below(corpus.len())];
+                let from = self.below(other.len() + 1);
+                bytes.splice(at.., other[from..].iter().copied());
+            }
+            _ => {
+                let piece = PIECES[self.below(PIECES.len())];
+                bytes.splice(at..at, piece.iter().copied());
+            }
+        }
+    }
+}
