@@ -356,7 +356,7 @@ pub(super) fn traversal_options(traversal: &Traversal) -> Value {
 }
 
 /// A vector index with its parameters, as its collection lists it.
-fn vector_index(index: &Index) -> Value {
+pub(super) fn vector_index(index: &Index) -> Value {
     let mut out = described(index).as_object().cloned().unwrap_or_default();
     out.insert("id", index.id.to_string().into());
     for name in ["params", "storedValues"] {

@@ -706,9 +706,16 @@ impl<'a> Printer<'a> {
                     ("documentOutVariable", self.variable(near.out)),
                     ("oldDocumentVariable", self.variable(near.out)),
                     ("distanceOutVariable", self.variable(near.similarity)),
-                    ("limit", wanted.into()),
-                    ("index", described(&near.index)),
+                    ("limit", count.unwrap_or_default().into()),
+                    ("offset", offset.unwrap_or_default().into()),
+                    ("isCoveredByStoredValues", near.covered.into()),
+                    ("index", super::explain::vector_index(&near.index)),
                 ]);
+                let options = match &near.options {
+                    Some(Expr::Const(value)) if value.as_object().is_some() => value.clone(),
+                    _ => Value::object(Object::new()),
+                };
+                more.insert("searchParameters", options);
                 let filters: Vec<&Expr> = near.filters.iter().collect();
                 if let Some(filter) = conjunction(&filters) {
                     more.insert("filterExpression", self.tree(&filter));
