@@ -7,7 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::expr::{Expr, Row, eval};
 use crate::plan::{Place, Quantity, Search, SearchCall};
 use crate::syntax::Binary;
-use crate::text::{self, Analysis, Choice, Edits, Field, Part, Query, Segment};
+use crate::text::{self, Analysis, Choice, Edits, Field, GeoTest, Part, Query, Segment};
 use crate::value::Value;
 
 /// The analyzer outside of every `ANALYZER()`.
@@ -70,6 +70,21 @@ impl Executor<'_> {
                     return Ok(Query::Exists(field.path, "any".to_owned()));
                 }
                 call_of(*call, field, &arguments)?
+            }
+            Search::Geo { name, place, at, arguments, bound } => {
+                let field = self.field(place, row)?;
+                let arguments = arguments.iter().map(|argument| self.value(argument, row));
+                let mut arguments = arguments.collect::<Result<Vec<_>>>()?;
+                arguments.insert(*at, Value::Null);
+                let bound = bound.as_ref().map(|(operator, bound)| {
+                    let value = self.value(bound, row)?;
+                    if value.is_number() {
+                        Ok((*operator, value))
+                    } else {
+                        Err(mistyped(name, &value))
+                    }
+                });
+                Query::Geo(field, GeoTest::new(name, arguments, *at, bound.transpose()?)?)
             }
             Search::And(parts) => Query::And(self.queries(parts, row)?),
             Search::Or(parts) => Query::AtLeast(1, self.queries(parts, row)?),

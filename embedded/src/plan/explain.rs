@@ -298,6 +298,14 @@ impl Printer<'_> {
                     [place(at)].into_iter().chain(arguments.iter().map(text)).collect();
                 format!("{}({})", call.name(), parts.join(", "))
             }
+            Search::Geo { name, place: at, arguments, bound, .. } => {
+                let arguments: Vec<String> =
+                    [place(at)].into_iter().chain(arguments.iter().map(text)).collect();
+                let call = format!("{name}({})", arguments.join(", "));
+                bound.as_ref().map_or(call.clone(), |(operator, bound)| {
+                    format!("{call} {operator} {}", text(bound))
+                })
+            }
             Search::And(parts) => all(parts, " && "),
             Search::Or(parts) => all(parts, " || "),
             Search::AtLeast(parts, least) => {

@@ -139,6 +139,8 @@ pub enum Search {
     In { place: Place, list: Expr },
     /// `list ALL == d.a`
     Items { place: Place, quantity: Quantity, operator: Binary, list: Expr },
+    /// A geo function of a shape, as a condition or compared with a number.
+    Geo { name: Name, place: Place, at: usize, arguments: Vec<Expr>, bound: Option<(Binary, Expr)> },
     /// A function of an attribute.
     Call { call: SearchCall, place: Place, arguments: Vec<Expr> },
     /// All of them.

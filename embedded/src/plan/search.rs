@@ -194,7 +194,13 @@ impl Builder<'_> {
                 self.parts(expr, *operator, context, analyzer, &mut parts)?;
                 Ok(if *operator == Binary::And { Search::And(parts) } else { Search::Or(parts) })
             }
-            Ast::Binary(operator, a, b) => self.comparison(*operator, a, b, context, analyzer),
+            Ast::Binary(operator, call, other) if is_distance(call) => {
+                self.distance(expr, *operator, call, other, context, analyzer)
+            }
+            Ast::Binary(operator, other, call) if is_distance(call) => {
+                self.distance(expr, mirrored(*operator)?, call, other, context, analyzer)
+            }
+            Ast::Binary(..) => self.comparison_of(expr, context, analyzer),
             Ast::Quantified(quantifier, operator, a, b) => {
                 let list = self.operand(a, context)?;
                 let quantity = match &**quantifier {
@@ -246,6 +252,68 @@ impl Builder<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// A comparison of `GEO_DISTANCE` with a bound.
+    fn distance(
+        &mut self,
+        expr: &syntax::Expr,
+        operator: Binary,
+        call: &syntax::Expr,
+        bound: &syntax::Expr,
+        context: &Context,
+        analyzer: Option<&Expr>,
+    ) -> Result<Search> {
+        let syntax::Expr::Call(name, arguments) = call else {
+            return Err(Error::of(Code::Internal));
+        };
+        match self.geo(name, arguments, Some((operator, bound)), context, analyzer)? {
+            Some(search) => Ok(search),
+            None => self.comparison_of(expr, context, analyzer),
+        }
+    }
+
+    fn comparison_of(
+        &mut self,
+        expr: &syntax::Expr,
+        context: &Context,
+        analyzer: Option<&Expr>,
+    ) -> Result<Search> {
+        let syntax::Expr::Binary(operator, a, b) = expr else {
+            return Err(Error::of(Code::Internal));
+        };
+        self.comparison(*operator, a, b, context, analyzer)
+    }
+
+    /// A geo function one of whose first two arguments is a path of the document; None if neither is.
+    fn geo(
+        &mut self,
+        name: &Name,
+        arguments: &[syntax::Expr],
+        bound: Option<(Binary, &syntax::Expr)>,
+        context: &Context,
+        analyzer: Option<&Expr>,
+    ) -> Result<Option<Search>> {
+        let mut at = None;
+        for (number, argument) in arguments.iter().take(2).enumerate() {
+            if self.is_of(std::slice::from_ref(argument), context)? {
+                at = at.or(Some(number));
+            }
+        }
+        let Some(at) = at else { return Ok(None) };
+        let allowed =
+            [Binary::Less, Binary::LessEqual, Binary::Greater, Binary::GreaterEqual, Binary::Equal];
+        if let Some((operator, _)) = bound.filter(|(operator, _)| !allowed.contains(operator)) {
+            return Err(Error::unsupported(format!("{name}() with {operator} in SEARCH")));
+        }
+        let place = self.place(&arguments[at], context, analyzer)?;
+        let others = arguments.iter().enumerate().filter(|(number, _)| *number != at);
+        let arguments = others.map(|(_, argument)| self.operand(argument, context));
+        let arguments = arguments.collect::<Result<_>>()?;
+        let bound = bound
+            .map(|(operator, bound)| Ok((operator, self.operand(bound, context)?)))
+            .transpose()?;
+        Ok(Some(Search::Geo { name: Name::clone(name), place, at, arguments, bound }))
     }
 
     fn comparison(
@@ -337,6 +405,14 @@ impl Builder<'_> {
                 let arguments = self.operands(&arguments[1..], context)?;
                 Ok(Search::Call { call: SearchCall::Exists, place, arguments })
             }
+            "GEO_IN_RANGE" | "GEO_CONTAINS" | "GEO_INTERSECTS" => {
+                let (min, max) = if name == "GEO_IN_RANGE" { (4, 7) } else { (2, 2) };
+                arity(min, max)?;
+                match self.geo(&Name::from(name), arguments, None, context, analyzer)? {
+                    Some(search) => Ok(search),
+                    None => Ok(Search::Is(self.operand(expr, context)?)),
+                }
+            }
             "NGRAM_MATCH" | "MINHASH_MATCH"
                 if self.is_of(&arguments[..1.min(arguments.len())], context)? =>
             {
@@ -419,6 +495,10 @@ impl Builder<'_> {
     fn operands(&mut self, expressions: &[syntax::Expr], context: &Context) -> Result<Vec<Expr>> {
         expressions.iter().map(|expr| self.operand(expr, context)).collect()
     }
+}
+
+fn is_distance(expr: &syntax::Expr) -> bool {
+    matches!(expr, syntax::Expr::Call(name, _) if **name == *"GEO_DISTANCE")
 }
 
 /// What a loop over segments is made of.

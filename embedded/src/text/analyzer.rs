@@ -7,7 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::aql::{Program, Returns};
 use super::collation::Collation;
-use super::properties::{hex_bytes, number};
+use super::geo::Shapes;
+use super::properties::{hex_bytes, number, texts};
 use super::tokens::{Case, Edge, Kind, Ngram, Norm, Token, Tokens, Words, is_unreadable, stemmer};
 use crate::error::{Code, Error, Result};
 use crate::schema::{Analyzer, Database};
@@ -130,6 +131,19 @@ impl Analysis {
         self.kind.wholes(text).map(|tokens| tokens.list)
     }
 
+    /// The shape of a value, for a geo analyzer.
+    pub(super) fn shape(&self, value: &Value) -> Option<Value> {
+        match &*self.kind {
+            Kind::Geo(shapes) => shapes.of(value),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a geo analyzer.
+    pub(crate) fn is_geo(&self) -> bool {
+        matches!(*self.kind, Kind::Geo(_))
+    }
+
     /// Whether it is a wildcard analyzer.
     pub(crate) fn is_wildcard(&self) -> bool {
         matches!(*self.kind, Kind::Wildcard { .. })
@@ -192,11 +206,7 @@ impl Kind {
 
     fn new(kind: &str, properties: &Value) -> Result<Self> {
         let text = |name: &str| properties.text_of(name).unwrap_or_default().to_owned();
-        let texts = |name: &str| -> Vec<String> {
-            let list = properties.attribute(name);
-            let items = list.as_array().unwrap_or_default().iter();
-            items.filter_map(Value::as_str).map(str::to_owned).collect()
-        };
+        let texts = |name: &str| texts(properties, name);
         let inner = || {
             let of = properties.attribute("analyzer");
             Self::new(of.text_of("type").unwrap_or("identity"), &of.attribute("properties"))
@@ -276,6 +286,7 @@ impl Kind {
                 of: Box::new(inner()?),
                 size: number(properties, "ngramSize").unwrap_or(3),
             },
+            "geojson" | "geo_s2" | "geopoint" => Self::Geo(Shapes::new(kind, properties)?),
             "collation" => Self::Collation(Collation::of(&text("locale"))?),
             kind => return Err(Error::unsupported(format!("using an analyzer of type '{kind}'"))),
         })

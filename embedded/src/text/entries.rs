@@ -44,6 +44,9 @@ impl Entries {
         if level.items != Items::Only {
             self.absent(level, path, value);
         }
+        if level.values && !alone && self.shapes(level, path, value) {
+            return;
+        }
         match value {
             Value::Object(_) if alone => {}
             Value::Object(object) => {
@@ -77,6 +80,23 @@ impl Entries {
                 self.stored(level, path, Stored::of(kind));
             }
         }
+    }
+
+    /// Holds the shapes that geo analyzers see in a value; whether that is all there is to it.
+    fn shapes(&mut self, level: &Level, path: &Path, value: &Value) -> bool {
+        if !matches!(value, Value::Object(_) | Value::Array(_)) {
+            return false;
+        }
+        let mut found = false;
+        for analysis in &level.analyzers {
+            if let Some(shape) = analysis.shape(value) {
+                self.any = true;
+                found = true;
+                self.add(&path.shape(analysis), [(shape.to_json(), 1)]);
+            }
+        }
+        // A pair of numbers is one place and not two values.
+        found && matches!(value, Value::Array(_))
     }
 
     /// Holds attributes that a value has not as nulls, where the level wants that.

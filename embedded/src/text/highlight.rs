@@ -105,7 +105,12 @@ impl Found<'_> {
             Query::Near(field, edits) => self.terms(field, &Tokens::Near(edits.clone()), text),
             Query::Phrase(field, parts) => self.phrase(field, parts, text),
             Query::Ngram(field, tokens, _) => self.ngrams(field, tokens, text),
-            Query::All | Query::Nothing | Query::Not(_) | Query::Exists(..) | Query::Equal(..) => {}
+            Query::All
+            | Query::Nothing
+            | Query::Not(_)
+            | Query::Geo(..)
+            | Query::Exists(..)
+            | Query::Equal(..) => {}
         }
     }
 

@@ -6,6 +6,7 @@ mod best;
 mod collation;
 mod definition;
 mod entries;
+mod geo;
 mod highlight;
 mod link;
 mod matcher;
@@ -26,6 +27,7 @@ mod views;
 
 pub(crate) use analyzer::{Analysis, basic, built_in, check_kind, find};
 pub(crate) use definition::{check, check_index, definitions};
+pub(crate) use geo::GeoTest;
 pub(crate) use highlight::{Rule, offsets};
 pub(crate) use link::{IndexField, index_fields};
 pub(crate) use ngram::{in_order, least};

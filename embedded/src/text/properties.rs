@@ -273,6 +273,13 @@ pub(super) fn number(of: &Value, name: &str) -> Option<usize> {
         .then_some(number as usize)
 }
 
+/// The texts of a list.
+pub(super) fn texts(of: &Value, name: &str) -> Vec<String> {
+    let list = of.attribute(name);
+    let items = list.as_array().unwrap_or_default().iter();
+    items.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
 /// Bytes written as two hex digits each.
 pub(super) fn hex_bytes(text: &str) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(2) || !text.is_ascii() {

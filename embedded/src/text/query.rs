@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::analyzer::Analysis;
+use super::geo::GeoTest;
 use super::score::Features;
 use super::terms::{Path, Segment, Type, token};
 use crate::error::{Code, Error, Result};
@@ -30,6 +31,8 @@ pub(crate) enum Query {
     Phrase(Field, Vec<Part>),
     /// A field holds a share of these tokens in their order.
     Ngram(Field, Vec<String>, f32),
+    /// A field holds a shape that fulfils a condition.
+    Geo(Field, GeoTest),
     /// A field is there: `any`, `string`, `numeric`, `bool`, `null`, or `analyzer:` and a name.
     Exists(Vec<Segment>, String),
     /// All of them.
@@ -114,6 +117,8 @@ pub(super) enum Tokens {
     Like(String),
     /// Those within a number of edits.
     Near(Edits),
+    /// Shapes that fulfil a condition.
+    Geo(GeoTest),
 }
 
 impl Field {
@@ -155,6 +160,12 @@ impl Field {
         }))
     }
 
+    /// The shapes of a geo analyzer.
+    pub(super) fn shapes(&self, test: GeoTest) -> Selection {
+        let field = Path::of(&self.path).shape(&self.analysis);
+        Selection { field, ..self.selection(Tokens::Geo(test)) }
+    }
+
     /// The texts behind the pieces of a wildcard analyzer.
     pub(super) fn wholes(&self, tokens: Tokens) -> Selection {
         let field = Path::of(&self.path).whole(&self.analysis);
@@ -189,6 +200,7 @@ impl Tokens {
             Self::Prefix(prefix) => Some((prefix.clone(), true)),
             Self::Like(pattern) => Some((fixed(pattern).to_owned(), true)),
             Self::Near(edits) => Some((edits.prefix.clone(), true)),
+            Self::Geo(_) => None,
         }
     }
 
@@ -203,6 +215,7 @@ impl Tokens {
             Self::Like(pattern) => {
                 token.starts_with(fixed(pattern)).then(|| like(token, pattern, false))
             }
+            Self::Geo(test) => Some(test.holds(token)),
             Self::Near(edits) => {
                 let rest = token.strip_prefix(edits.prefix.as_str())?;
                 Some(edits.of(rest) <= edits.distance)

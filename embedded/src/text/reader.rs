@@ -269,6 +269,10 @@ impl Reader {
             }
             Query::Exists(path, what) => self.terms(stored(path, what), scorings, boost)?,
             Query::Phrase(field, parts) => self.phrase(field, parts, scorings, boost)?,
+            Query::Geo(field, test) if field.analysis.is_geo() => {
+                self.terms(field.shapes(test.clone()), &[], boost)?
+            }
+            Query::Geo(..) => Prepared::Nothing,
             Query::Ngram(field, tokens, share) => {
                 self.ngram(field, tokens, *share, scorings, boost)?
             }
@@ -574,6 +578,9 @@ impl Reader {
                 }
                 Ok(())
             })?;
+            if let Tokens::Geo(test) = &selection.tokens {
+                test.check()?;
+            }
             let count = u32::try_from(set.len()).unwrap_or(u32::MAX);
             children.push(Box::new(Set(BitSetDocSet::from(set), count)));
         }

@@ -63,6 +63,11 @@ impl Path {
         format!("{}{PART_END}{}{PART_END}", self.0, analysis.name)
     }
 
+    /// What the shapes of a geo analyzer begin with.
+    pub(super) fn shape(&self, analysis: &Analysis) -> String {
+        format!("{}{PART_END}{TYPE}shape {}{PART_END}", self.0, analysis.name)
+    }
+
     /// What the texts behind the pieces of a wildcard analyzer begin with.
     pub(super) fn whole(&self, analysis: &Analysis) -> String {
         format!("{}{PART_END}{TYPE}whole {}{PART_END}", self.0, analysis.name)

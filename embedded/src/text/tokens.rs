@@ -7,6 +7,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::aql::Program;
 use super::collation::Collation;
+use super::geo::Shapes;
 use super::minhash;
 use super::normal;
 use crate::limits::{VIEW_DOCUMENT_TERM_BYTES_MAX, VIEW_DOCUMENT_TERMS_MAX};
@@ -63,6 +64,7 @@ pub(super) enum Kind {
     MinHash { of: Box<Self>, hashes: usize },
     Wildcard { of: Box<Self>, size: usize },
     Collation(Collation),
+    Geo(Shapes),
 }
 
 /// Case and accents.
@@ -184,6 +186,8 @@ impl Kind {
                     wildcard(&whole, *size, out);
                 }
             }
+            // Shapes are no texts.
+            Self::Geo(_) => {}
             Self::Collation(collation) => out.push(collation.key(text), 1, 0, text.len()),
         }
     }

@@ -127,7 +127,7 @@ fn what_a_link_cannot_do_is_refused_when_it_is_made() {
     root.script(
         r#"
         POST /_api/collection {"name":"c"} -> 200
-        POST /_api/analyzer {"name":"place","type":"geojson"} -> 201
+        POST /_api/analyzer {"name":"place","type":"geojson","properties":{"type":"centroid"}} -> 201
         POST /_api/view {"name":"v","type":"arangosearch","links":{"c":{"analyzers":["place"]}}} -> 501/9
         POST /_api/index?collection=c {"type":"inverted","fields":[{"name":"a","analyzer":"place"}]} -> 501/9
         POST /_api/view {"name":"v","type":"arangosearch","links":{"c":{"fields":{"a":{"nested":{"b":{}}}}}}} -> 501/9
