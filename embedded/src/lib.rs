@@ -4,7 +4,8 @@
 //!
 //! `POST /_api/cursor` with a text, its binds and its options. Files are named from this folder.
 //!
-//! 1. **The request comes in.** `http/server.rs` accepts the connection, `http/service.rs` reads the whole request within
+//! 1. **The request comes in.** `http/server.rs` accepts the connection, `http/own_threads.rs` gives the first 64 a thread of
+//!    their own, where what follows runs too; the others share the listener's. `http/service.rs` reads the whole request within
 //!    `http/limits.rs`, and `http/pool.rs` gives it a thread in one of four lanes, so that those who wait for a transaction
 //!    never stand before those who end it. A full lane answers 503/21003.
 //! 2. **Who asks, and for what.** `http/request.rs` decodes the path and the database, `http/auth/front_door.rs` finds the

@@ -29,6 +29,23 @@ pub(crate) struct Loaded {
     pub(crate) insert_seconds: f64,
     pub(crate) index_seconds: f64,
     pub(crate) text_bytes: u64,
+    /// Bytes on disk, and resident memory in MiB: now, at its highest, and what of it is no file.
+    pub(crate) disk_bytes: u64,
+    pub(crate) resident_mib: (f64, f64, f64),
+}
+
+impl Loaded {
+    fn of(target: &Target, seconds: (f64, f64), text_bytes: u64) -> Result<Self, Fault> {
+        target.quiet()?;
+        let (now, highest) = target.resident_mib()?;
+        Ok(Self {
+            insert_seconds: seconds.0,
+            index_seconds: seconds.1,
+            text_bytes,
+            disk_bytes: target.disk_bytes()?,
+            resident_mib: (now, highest, target.anonymous_mib()?),
+        })
+    }
 }
 
 /// Stores the messages, with a persistent index over their number and a view over their text.
@@ -59,8 +76,7 @@ pub(crate) fn load(
     }
     let insert_seconds = begun.elapsed().as_secs_f64();
     if !view {
-        target.quiet()?;
-        return Ok(Loaded { insert_seconds, index_seconds: 0.0, text_bytes });
+        return Loaded::of(target, (insert_seconds, 0.0), text_bytes);
     }
     let begun = Instant::now();
     let analyzer = json!({
@@ -75,8 +91,7 @@ pub(crate) fn load(
     )?;
     wait_for(&mut connection, &format!("id{}x", count - 1))?;
     let index_seconds = begun.elapsed().as_secs_f64();
-    target.quiet()?;
-    Ok(Loaded { insert_seconds, index_seconds, text_bytes })
+    Loaded::of(target, (insert_seconds, index_seconds), text_bytes)
 }
 
 /// Waits until a word is found in the view.
