@@ -16,6 +16,11 @@ impl Builder<'_> {
     pub(super) fn expression(&mut self, expr: &syntax::Expr) -> Result<Expr> {
         use syntax::Expr as Ast;
         let compiled = match expr {
+            Ast::Literal(Value::Double(number)) if number.is_infinite() => {
+                let code = Code::QueryNumberOutOfRange;
+                self.warn(code, code.text().to_owned());
+                Expr::Const(Value::Null)
+            }
             Ast::Literal(value) => Expr::Const(value.clone()),
             Ast::Name(name) => return self.named(name),
             Ast::Bind(name) if self.binds_as_constants => Expr::Const(self.structural(name)?),

@@ -276,7 +276,7 @@ pub struct Expansion {
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
-    /// A constant.
+    /// A constant; an infinite number stands for one that is out of range.
     Literal(Value),
     /// A variable, or a collection's name.
     Name(Name),

