@@ -26,8 +26,13 @@ fn set(target: &mut Object, name: &Arc<str>, value: &Value, keep_null: bool, mer
     }
     let merged = match (target.get(name), value) {
         (Some(Value::Object(old)), Value::Object(new)) if merge_objects => {
+            // As recorded: what was there by name, then what is new from the last to the first.
             let mut merged = (**old).clone();
-            new.iter().for_each(|(name, value)| set(&mut merged, name, value, keep_null, true));
+            merged.sort_by_name();
+            let new: Vec<_> = new.iter().collect();
+            new.into_iter()
+                .rev()
+                .for_each(|(name, value)| set(&mut merged, name, value, keep_null, true));
             Value::object(merged)
         }
         _ if keep_null => value.clone(),

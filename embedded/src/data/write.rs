@@ -1,7 +1,7 @@
 //! Insert, update, replace, remove: the document, its key, its revision and all its index entries in one overlay.
 
 use super::{computed, keys, merge, validate, vectors};
-use crate::encode::{Key, Record, Space, is_head, is_too_deep, local_id_of_value};
+use crate::encode::{Key, Record, Space, is_end, is_head, is_too_deep, local_id_of_value};
 use crate::error::{Code, Error, Result};
 use crate::index::{Entry, entries};
 use crate::limits::DOCUMENT_BYTES_MAX;
@@ -191,12 +191,8 @@ impl Transaction {
         o: &WriteOptions,
     ) -> Result<Written> {
         let revision = self.new_revision();
-        let mut document = head(collection, key, revision);
-        for (name, value) in given.iter().filter(|(name, _)| !is_head(name)) {
-            if !value.is_null() || o.keep_null || o.overwrite != OverwriteMode::Update {
-                document.push_new(name.clone(), value.clone());
-            }
-        }
+        let keep_null = o.keep_null || o.overwrite != OverwriteMode::Update;
+        let mut document = fresh(collection, key, revision, given, keep_null);
         computed::compute(collection, &mut document, "insert")?;
         self.put(state, collection, key, None, Next { revision, document }, o)
     }
@@ -215,10 +211,7 @@ impl Transaction {
             return Ok(kept(key.to_owned(), found, unchanged));
         }
         let revision = self.new_revision();
-        let mut document = head(collection, key, revision);
-        for (name, value) in given.iter().filter(|(name, _)| !is_head(name)) {
-            document.push_new(name.clone(), value.clone());
-        }
+        let mut document = fresh(collection, key, revision, given, true);
         computed::compute(collection, &mut document, "replace")?;
         self.put(state, collection, key, Some(found), Next { revision, document }, o)
     }
@@ -468,6 +461,32 @@ fn is_outdated(stored: &Value, given: &Object, o: &WriteOptions) -> bool {
         bytes
     };
     ordered(&new) <= ordered(&old)
+}
+
+/// A document with nothing of what was there: `_key`, `_id`, of an edge its ends, `_rev`, the rest as given.
+fn fresh(
+    collection: &Collection,
+    key: &str,
+    revision: u64,
+    given: &Object,
+    keep_null: bool,
+) -> Object {
+    let mut document = head(collection, key);
+    let is_edge = collection.kind == CollectionKind::Edge;
+    if is_edge {
+        for name in ["_from", "_to"] {
+            if let Some(end) = given.get(name) {
+                document.push_new(name, end.clone());
+            }
+        }
+    }
+    document.push_new("_rev", crate::txn::revision_text(revision).into());
+    for (name, value) in given.iter().filter(|(name, _)| !is_head(name)) {
+        if !(is_edge && is_end(name)) && (keep_null || !value.is_null()) {
+            document.push_new(name.clone(), value.clone());
+        }
+    }
+    document
 }
 
 fn kept(key: String, found: Found, new: Value) -> Written {

@@ -62,17 +62,32 @@ impl<'a> Record<'a> {
         Ok(Self { revision: u64::from_be_bytes(*revision), key, body })
     }
 
-    /// Adds the document's own attributes to `head`, which holds the system attributes and none of the others.
-    pub(crate) fn attributes_into(&self, head: &mut Object) -> Result<()> {
+    /// Adds `_rev` and the document's own attributes to `head`, which holds `_key` and `_id`; an edge's ends, which
+    /// come first in its record, stand before `_rev`.
+    pub(crate) fn attributes_into(
+        &self,
+        head: &mut Object,
+        revision: Value,
+        is_edge: bool,
+    ) -> Result<()> {
         let mut reader = Reader { bytes: self.body };
         if reader.byte()? != OBJECT {
             return Err(damaged());
         }
-        let count = reader.count()?;
-        for _ in 0..count {
+        let mut left = reader.count()?;
+        let mut revision = Some(revision);
+        while left > 0 {
             let name = reader.name()?;
-            let value = reader.value(1)?;
-            head.push_new(name, value);
+            if !(is_edge && is_end(&name))
+                && let Some(revision) = revision.take()
+            {
+                head.push_new("_rev", revision);
+            }
+            head.push_new(name, reader.value(1)?);
+            left -= 1;
+        }
+        if let Some(revision) = revision {
+            head.push_new("_rev", revision);
         }
         Ok(())
     }
@@ -103,7 +118,8 @@ impl<'a> Record<'a> {
     #[cfg(test)]
     pub(crate) fn attributes(&self) -> Result<Object> {
         let mut object = Object::with_capacity(8);
-        self.attributes_into(&mut object)?;
+        self.attributes_into(&mut object, Value::Null, false)?;
+        object.remove("_rev");
         Ok(object)
     }
 }
@@ -125,6 +141,11 @@ pub(crate) fn is_too_deep(value: &Value) -> bool {
 /// Whether an attribute is one of those that stand at the head of a record instead of in it.
 pub(crate) fn is_head(name: &str) -> bool {
     matches!(name, "_key" | "_id" | "_rev")
+}
+
+/// Whether an attribute of an edge names one of its two ends.
+pub(crate) fn is_end(name: &str) -> bool {
+    matches!(name, "_from" | "_to")
 }
 
 /// The bytes of a value.

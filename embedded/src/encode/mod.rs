@@ -4,7 +4,7 @@ mod document;
 mod key;
 mod space;
 
-pub(crate) use document::{Record, decode_value, encode_value, is_head, is_too_deep};
+pub(crate) use document::{Record, decode_value, encode_value, is_end, is_head, is_too_deep};
 pub(crate) use key::{encode_ordered, encode_ordered_text, successor};
 pub(crate) use space::{
     Key, Mark, Space, list_of_key, list_of_value, local_id_of_key, local_id_of_value,

@@ -110,6 +110,8 @@ fn selected(object: &Object, names: &[&str], keep: bool, deep: bool) -> Object {
             _ => {}
         }
     }
+    // As recorded: by name, whatever the order in the object.
+    out.sort_by_name();
     out
 }
 
@@ -130,7 +132,9 @@ fn merge(call: &mut Call<'_>, a: &[Value], deep: bool) -> Result<Value> {
     Ok(Value::object(out))
 }
 
+/// What is there comes first, by name, then what is new; an attribute that both have stays in its place.
 fn merge_into(out: &mut Object, more: &Object, deep: bool) {
+    out.sort_by_name();
     for (name, value) in more.iter() {
         let merged = match (out.get(name), value) {
             (Some(Value::Object(old)), Value::Object(new)) if deep => {

@@ -46,7 +46,7 @@ fn functions_answer_as_the_server_does() {
         (
             "KEEP_RECURSIVE",
             r#"[{"foo":{"bar":{"foo":1},"baz":3},"baz":4}, "foo", "baz"]"#,
-            r#"{"foo":{"baz":3},"baz":4}"#,
+            r#"{"baz":4,"foo":{"baz":3}}"#,
         ),
         (
             "UNSET_RECURSIVE",

@@ -127,7 +127,9 @@ pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
 pub(super) fn one(call: &Call<'_>, name: &str) -> Result<Reply> {
     call.need_database(Level::Read)?;
     let (name, analyzer) = find(call, name)?.ok_or_else(|| Error::of(Code::DocumentNotFound))?;
-    Ok(Reply::ok(200, shown(&name, &analyzer)))
+    let mut shown = shown(&name, &analyzer).as_object().cloned().unwrap_or_default();
+    shown.arrange(&["features", "properties", "type", "name"]);
+    Ok(Reply::ok(200, Value::object(shown)))
 }
 
 /// `POST /_api/analyzer`: 201 for a new one, 200 for the same one again, 400/10 for another one of that name.

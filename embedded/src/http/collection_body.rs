@@ -141,10 +141,10 @@ pub(super) fn schema_of(collection: &Collection) -> Value {
     let Some(validation) = &collection.validation else { return Value::Null };
     let level = validation.level.name();
     object! {
-        "level" => level,
         "message" => validation.message.as_str(),
-        "rule" => validation.rule.clone(),
+        "level" => level,
         "type" => "json",
+        "rule" => validation.rule.clone(),
     }
 }
 

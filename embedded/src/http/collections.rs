@@ -47,10 +47,11 @@ pub(super) fn properties_of(
     more: &Value,
 ) -> Result<Value> {
     let mut all = Object::with_capacity(24);
-    if let Some(more) = more.as_object() {
-        for (name, value) in more.iter() {
-            all.push_new(name.clone(), value.clone());
-        }
+    let (count, mut more) =
+        (more.attribute("count"), more.as_object().cloned().unwrap_or_default());
+    more.remove("count");
+    for (name, value) in more.iter() {
+        all.push_new(name.clone(), value.clone());
     }
     let rest = object! {
         "writeConcern" => 1_i64,
@@ -76,6 +77,9 @@ pub(super) fn properties_of(
     if let Some(rest) = rest.as_object() {
         for (name, value) in rest.iter() {
             all.insert(name.clone(), value.clone());
+            if &**name == "status" && !count.is_null() {
+                all.insert("count", count.clone());
+            }
         }
     }
     cluster::show(collection, &mut all);
@@ -117,7 +121,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
 /// `GET /_api/collection/C`
 pub(super) fn brief(call: &Call<'_>, name: &str) -> Result<Reply> {
     let collection = call.permitted(name, Level::Read)?;
-    Ok(Reply::ok(200, brief_of(&collection)))
+    Ok(brief_answer(&collection))
 }
 
 /// `GET /_api/collection/C/properties`
@@ -157,7 +161,7 @@ pub(super) fn rename(call: &Call<'_>, name: &str) -> Result<Reply> {
     call.engine().rename_collection(call.db(), &collection.name, new)?;
     let database = call.engine().database(call.db())?;
     let renamed = database.collections.get(new).ok_or_else(|| super::call::not_found(new))?;
-    Ok(located(call, Reply::ok(200, brief_of(renamed))))
+    Ok(located(call, brief_answer(renamed)))
 }
 
 /// Name of a graph that holds the collection.
@@ -186,7 +190,14 @@ pub(super) fn remove(call: &Call<'_>, name: &str) -> Result<Reply> {
 
 /// The short form again, for calls that change data.
 pub(super) fn brief_reply(call: &Call<'_>, collection: &Collection) -> Reply {
-    located(call, Reply::ok(200, brief_of(collection)))
+    located(call, brief_answer(collection))
+}
+
+/// The short form as an answer of its own: in another order than in a list.
+fn brief_answer(collection: &Collection) -> Reply {
+    let mut shown = brief_of(collection).as_object().cloned().unwrap_or_default();
+    shown.arrange(&["globallyUniqueId", "isSystem", "status", "type", "name", "id"]);
+    Reply::ok(200, Value::object(shown))
 }
 
 /// `PUT` without the name of a collection (recorded).

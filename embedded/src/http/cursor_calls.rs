@@ -101,12 +101,15 @@ fn reply(status: u16, id: Option<u64>, batch: Batch) -> Reply {
     if let Some(key) = batch.shared {
         body.push_new("planCacheKey", key.into());
     }
-    body.push_new("cached", Value::Bool(false));
-    body.push_new("extra", batch.extra);
+    // A cursor tells `cached` behind `extra`, a result that is whole at once before it.
+    let extra = ("extra", batch.extra);
+    let cached = ("cached", Value::Bool(false));
+    let both = if id.is_some() { [extra, cached] } else { [cached, extra] };
+    for (name, value) in both {
+        body.push_new(name, value);
+    }
     if let Some(next) = batch.next_batch {
         body.push_new("nextBatchId", next.to_string().into());
     }
-    body.push_new("error", Value::Bool(false));
-    body.push_new("code", Value::Int(i64::from(status)));
-    Reply::json(status, &Value::object(body))
+    Reply::ok_last(status, body)
 }

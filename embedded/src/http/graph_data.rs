@@ -102,6 +102,7 @@ fn reply(
             target.push_new(name.clone(), value.clone());
         }
     }
+    identity.arrange(&["_id", "_key", "_oldRev", "_rev"]);
     body.push_new(kind, Value::object(identity));
     Reply::ok(status, Value::object(body)).header("etag", &written.rev)
 }
@@ -314,5 +315,7 @@ pub(super) fn edges(call: &Call<'_>, name: &str) -> Result<Reply> {
         all.insert("cursorsCreated", Value::from(looks));
         all.insert("cacheMisses", Value::from(looks));
     }
-    Ok(Reply::ok(200, object! { "edges" => found, "stats" => stats }))
+    let answer =
+        object! { "edges" => found, "error" => false, "code" => 200_i64, "stats" => stats };
+    Ok(Reply::json(200, &answer))
 }

@@ -65,6 +65,7 @@ fn shown(
             all.insert("shards", Value::object(shards));
         }
     }
+    all.sort_by_name();
     Ok(Value::object(all))
 }
 
@@ -172,7 +173,7 @@ fn find(collection: &Collection, id: &str) -> Result<Arc<Index>> {
 pub(super) fn one(call: &Call<'_>, collection: &str, id: &str) -> Result<Reply> {
     let collection = call.permitted(collection, Level::Read)?;
     let index = find(&collection, id)?;
-    Ok(Reply::ok(200, shown(call, &collection, &index, false)?))
+    Ok(Reply::ok_merged(200, &shown(call, &collection, &index, false)?))
 }
 
 /// `POST /_api/index?collection=C`: 201 for a new one, 200 for one that was there with the same definition.
@@ -207,9 +208,8 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
         }
     }
     answer.insert("isNewlyCreated", is_new.into());
-    answer.insert("error", false.into());
-    answer.insert("code", Value::Int(i64::from(status)));
-    Ok(Reply::json(status, &Value::object(answer)))
+    answer.sort_by_name();
+    Ok(Reply::ok_merged(status, &Value::object(answer)))
 }
 
 /// What releases make of a new vector index that could not be trained: until 3.12.8 there is none, in 3.12.9 it is there but

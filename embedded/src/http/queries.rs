@@ -173,10 +173,10 @@ pub(super) fn extra(ran: &Ran, profile: &Value) -> Value {
         Value::Bool(true) => 1.0,
         other => other.as_f64().unwrap_or(0.0),
     };
+    extra.push_new("stats", stats(&ran.answer.stats, ran.seconds));
     if level >= 1.0 {
         extra.push_new("profile", phases(ran));
     }
-    extra.push_new("stats", stats(&ran.answer.stats, ran.seconds));
     if let Some(plan) = &ran.plan {
         extra.push_new("plan", plan.clone());
     }
@@ -236,9 +236,9 @@ pub(super) fn stats(stats: &Stats, seconds: f64) -> Value {
     if let Some(full_count) = stats.full_count {
         put("fullCount", full_count);
     }
-    put("peakMemoryUsage", stats.peak_memory_usage);
-    put("intermediateCommits", 0);
     all.push_new("executionTime", Value::Double(seconds));
+    all.push_new("peakMemoryUsage", Value::from(stats.peak_memory_usage));
+    all.push_new("intermediateCommits", Value::Int(0));
     Value::object(all)
 }
 
@@ -299,7 +299,7 @@ pub(super) fn explain(call: &Call<'_>) -> Result<Reply> {
     }
     answer.push_new("warnings", kept.into());
     answer.push_new("stats", stats);
-    Ok(Reply::ok(200, Value::object(answer)))
+    Ok(Reply::ok_last(200, answer))
 }
 
 /// `POST /_api/query`

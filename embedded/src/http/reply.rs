@@ -84,6 +84,21 @@ impl Reply {
         Self::json(status, &Value::object(object))
     }
 
+    /// An object's own attributes, then `error: false` and `code`.
+    pub(super) fn ok_last(status: u16, mut body: Object) -> Self {
+        body.insert("error", Value::Bool(false));
+        body.insert("code", Value::Int(i64::from(status)));
+        Self::json(status, &Value::object(body))
+    }
+
+    /// An object's own attributes, then `code` and `error: false`, as calls answer that merge them in.
+    pub(super) fn ok_merged(status: u16, own: &Value) -> Self {
+        let mut body = own.as_object().cloned().unwrap_or_default();
+        body.insert("code", Value::Int(i64::from(status)));
+        body.insert("error", Value::Bool(false));
+        Self::json(status, &Value::object(body))
+    }
+
     /// `{error: false, code, result}`.
     pub(super) fn result(status: u16, result: Value) -> Self {
         Self::ok(status, object! { "result" => result })

@@ -81,7 +81,9 @@ fn names(call: &Call<'_>, collections: &Value, kind: &str, level: Level) -> Resu
 }
 
 fn state(status: u16, id: u64, word: &str) -> Reply {
-    Reply::result(status, object! { "id" => id.to_string(), "status" => word })
+    let result = object! { "id" => id.to_string(), "status" => word };
+    let code = i64::from(status);
+    Reply::json(status, &object! { "code" => code, "error" => false, "result" => result })
 }
 
 /// `GET /_api/transaction`: the caller's running ones in this database.

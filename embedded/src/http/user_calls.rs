@@ -32,7 +32,7 @@ pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
 /// `GET /_api/user/U`
 pub(super) fn one(call: &Call<'_>, name: &str) -> Result<Reply> {
     need_admin_or(call, name)?;
-    Ok(Reply::ok(200, shown(name, &*find(call, name)?)))
+    Ok(Reply::ok_merged(200, &shown(name, &*find(call, name)?)))
 }
 
 /// The parts of a user in a body.
@@ -79,7 +79,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
         .ok_or_else(|| Error::of(Code::UserInvalidName))?;
     let user = given(&body)?.user()?;
     call.front.auth.users().create(name, user.clone())?;
-    Ok(Reply::ok(201, shown(name, &user)))
+    Ok(Reply::ok_merged(201, &shown(name, &user)))
 }
 
 /// `POST /_api/user/U`: whether the password is right (401).
@@ -99,7 +99,7 @@ pub(super) fn replace(call: &Call<'_>, name: &str) -> Result<Reply> {
         *user = new.clone();
         Ok(())
     })?;
-    Ok(Reply::ok(200, shown(name, &user)))
+    Ok(Reply::ok_merged(200, &shown(name, &user)))
 }
 
 /// `PATCH /_api/user/U`; users may change their own password.
@@ -119,7 +119,7 @@ pub(super) fn update(call: &Call<'_>, name: &str) -> Result<Reply> {
         }
         Ok(())
     })?;
-    Ok(Reply::ok(200, shown(name, &user)))
+    Ok(Reply::ok_merged(200, &shown(name, &user)))
 }
 
 /// The attributes of both, those of `new` where both have them, at any depth.
@@ -232,7 +232,7 @@ pub(super) fn grant(
         None => database.to_owned(),
         Some(collection) => format!("{database}/{collection}"),
     };
-    Ok(Reply::ok(200, object! { place => level.name() }))
+    Ok(Reply::ok_merged(200, &object! { place => level.name() }))
 }
 
 /// `DELETE /_api/user/U/database/DB[/COLL]`

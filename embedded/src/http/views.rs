@@ -79,6 +79,33 @@ fn properties_of(view: &View) -> Value {
     Value::object(all)
 }
 
+/// An answer to a reading of one view: recorded in this order, while lists and changes answer in that of the definition.
+fn merged(mut view: Object) -> Reply {
+    const SHORT: [&str; 5] = ["type", "name", "indexes", "id", "globallyUniqueId"];
+    const LONG: [&str; 18] = [
+        "writebufferSizeMax",
+        "writebufferIdle",
+        "id",
+        "storedValues",
+        "name",
+        "type",
+        "consolidationPolicy",
+        "writebufferActive",
+        "links",
+        "commitIntervalMsec",
+        "consolidationIntervalMsec",
+        "optimizeTopK",
+        "globallyUniqueId",
+        "cleanupIntervalStep",
+        "primarySort",
+        "primarySortCompression",
+        "primarySortCache",
+        "primaryKeyCache",
+    ];
+    view.arrange(if view.get("links").is_some() { &LONG } else { &SHORT });
+    Reply::ok(200, Value::object(view))
+}
+
 fn find(call: &Call<'_>, name: &str) -> Result<Arc<View>> {
     let views = &call.database.views;
     let by_number = || views.values().find(|view| view.id.to_string() == name);
@@ -117,14 +144,14 @@ pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
 pub(super) fn brief(call: &Call<'_>, name: &str) -> Result<Reply> {
     let view = find(call, name)?;
     need_linked(call, &view)?;
-    Ok(Reply::ok(200, Value::object(brief_of(&view))))
+    Ok(merged(brief_of(&view)))
 }
 
 /// `GET /_api/view/V/properties`
 pub(super) fn properties(call: &Call<'_>, name: &str) -> Result<Reply> {
     let view = find(call, name)?;
     need_linked(call, &view)?;
-    Ok(Reply::ok(200, properties_of(&view)))
+    Ok(merged(properties_of(&view).as_object().cloned().unwrap_or_default()))
 }
 
 /// `POST /_api/view`

@@ -160,14 +160,14 @@ impl<'a> Printer<'a> {
         let variables: Vec<Value> = variables.map(|id| self.variable_with_constant(id)).collect();
         let writes = plan.collections.iter().any(|used| used.write);
         object([
+            ("nodes", Value::array(self.nodes)),
             ("rules", Value::array(self.rules.iter().map(|rule| (*rule).into()).collect())),
-            ("collections", Value::array(used.collect())),
-            ("variables", Value::array(variables)),
+            ("asyncPrefetchNodes", self.prefetched.into()),
             ("estimatedCost", number(self.cost)),
             ("estimatedNrItems", number(self.items)),
-            ("asyncPrefetchNodes", self.prefetched.into()),
+            ("collections", Value::array(used.collect())),
+            ("variables", Value::array(variables)),
             ("isModificationQuery", writes.into()),
-            ("nodes", Value::array(self.nodes)),
         ])
     }
 

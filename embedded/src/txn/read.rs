@@ -10,7 +10,7 @@ use crate::encode::{
     Key, Record, Space, encode_ordered, local_id_of_key, local_id_of_value, successor,
 };
 use crate::error::{Code, Error, Result};
-use crate::schema::{Collection, Index, IndexKind};
+use crate::schema::{Collection, CollectionKind, Index, IndexKind};
 use crate::storage::Bytes;
 use crate::value::{Object, Value};
 
@@ -255,8 +255,9 @@ pub(crate) fn primary_key(collection: u64, key: &str) -> Vec<u8> {
 /// A stored document with its system attributes first.
 pub(crate) fn whole(collection: &Collection, bytes: &[u8]) -> Result<Value> {
     let record = Record::read(bytes)?;
-    let mut object = head(collection, record.key, record.revision);
-    record.attributes_into(&mut object)?;
+    let mut object = head(collection, record.key);
+    let is_edge = collection.kind == CollectionKind::Edge;
+    record.attributes_into(&mut object, revision_text(record.revision).into(), is_edge)?;
     Ok(Value::object(object))
 }
 
@@ -276,12 +277,11 @@ pub(crate) fn part(collection: &Collection, bytes: &[u8], wanted: &[String]) -> 
     Ok(Value::object(object))
 }
 
-/// `_key`, `_id`, `_rev`.
-pub(crate) fn head(collection: &Collection, key: &str, revision: u64) -> Object {
+/// `_key` and `_id`, with room for the rest.
+pub(crate) fn head(collection: &Collection, key: &str) -> Object {
     let mut object = Object::with_capacity(12);
     object.push_new("_key", Value::from(key));
     object.push_new("_id", Value::from(format!("{}/{key}", collection.name)));
-    object.push_new("_rev", Value::from(revision_text(revision)));
     object
 }
 

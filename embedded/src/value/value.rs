@@ -129,6 +129,17 @@ impl Object {
         self.entries.iter().map(|(n, v)| (n, v))
     }
 
+    /// Puts the attributes in the order of their names' bytes.
+    pub(crate) fn sort_by_name(&mut self) {
+        self.entries.sort_by(|(left, _), (right, _)| left.cmp(right));
+    }
+
+    /// Puts the named attributes first, in that order; the others keep theirs behind them.
+    pub(crate) fn arrange(&mut self, names: &[&str]) {
+        let place = |name: &str| names.iter().position(|known| *known == name);
+        self.entries.sort_by_key(|(name, _)| place(name).unwrap_or(names.len()));
+    }
+
     /// Number of attributes.
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -46,7 +46,9 @@ class Collection {
   properties(change) {
     const answer = change === undefined ? this.ask('GET', this.url('/properties')) : this.ask('PUT', this.url('/properties'), change);
     const shown = {};
-    for (const [name, value] of Object.entries(answer)) {
+    const first = ['globallyUniqueId', 'isSystem', 'waitForSync', 'keyOptions', 'writeConcern', 'cacheEnabled', 'computedValues', 'syncByRevision', 'schema', 'supportsRBAC'];
+    const names = [...first.filter((name) => name in answer), ...Object.keys(answer).filter((name) => !first.includes(name))];
+    for (const [name, value] of names.map((known) => [known, answer[known]])) {
       if (!['code', 'error', 'id', 'name', 'type', 'status', 'statusString', 'internalValidatorType', 'objectId', 'cid', 'tempObjectId',
         'isDisjoint', 'isSmartChild', 'minReplicationFactor', 'usesRevisionsAsDocumentIds'].includes(name)) shown[name] = value;
     }

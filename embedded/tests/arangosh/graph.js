@@ -25,10 +25,10 @@ class GraphCollection extends Collection {
   }
 
   answer(body) {
-    const inner = body[this.kind] || {};
-    const out = { ...inner };
-    if (body.new) out.new = body.new;
+    const { _id, _key, _rev, ...rest } = body[this.kind] || {};
+    const out = { _id, _key, _rev, ...rest };
     if (body.old) out.old = body.old;
+    if (body.new) out.new = body.new;
     return out;
   }
 

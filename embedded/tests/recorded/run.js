@@ -4,7 +4,7 @@ const crypto = require('crypto');
 const fs = require('fs');
 const vm = require('vm');
 const { makeShell } = require('../arangosh/shell');
-const { loadDataset, dropDataset } = require('../arangosh/examples');
+const { loadDataset, dropDataset, exampleGraphs } = require('../arangosh/examples');
 const { printed, show } = require('../arangosh/print');
 const { Comparison, sameShape, brief } = require('./compare');
 const { readShown, Token } = require('./shown');
@@ -112,8 +112,22 @@ class Runner {
     return { text: this.out.join('\n') };
   }
 
+  // What earlier examples of the same page made that the file may not have: example graphs and views that a script
+  // only names.
+  supply(text) {
+    const graphs = this.shell.scope.graph_module;
+    for (const [, name] of text.matchAll(/\bGRAPH\s+['"](\w+)['"]/g)) {
+      if (!graphs._exists(name) && !text.includes(`loadGraph("${name}")`)) exampleGraphs(this.db).loadGraph(name);
+    }
+    for (const [, name] of text.matchAll(/\b_view\("(\w+)"\)/g)) {
+      if (!this.db._view(name) && !text.includes(`_createView("${name}"`)) this.db._createView(name, 'search-alias', {});
+    }
+    this.db.forget();
+  }
+
   script(text) {
     let failed = false;
+    this.supply(text);
     for (const { code, hidden } of statements(text)) {
       if (failed && !hidden) continue;
       const before = this.out.length;
@@ -189,7 +203,6 @@ class Runner {
     db._create('demo').insert({ name: 'demo' });
     db._createView('demoView', 'arangosearch');
     if (kind === 'HTTP') for (const name of LEFT_OVER) db._create(name);
-    if (kind === 'arangosh') db._createView('myView', 'search-alias', {});
     db.forget();
     this.kept = new Set([...db._collections(), ...db._views()].map((thing) => thing.name()));
   }
