@@ -61,6 +61,9 @@ pub const TRANSACTION_IDLE_MS_MAX: u64 = 45_000;
 pub const LEFTOVER_MS: u64 = 2_000;
 /// Conflicts of one call after which it looks for transactions that were left behind.
 pub const LEFTOVER_CONFLICTS: u32 = 6;
+/// Age of a call, in milliseconds, from which one conflict is enough for that look: a writer waits for a key that somebody holds
+/// (ArangoDB: `--rocksdb.transaction-lock-timeout` 1000), so that conflicts come a second apart then.
+pub const LEFTOVER_CALL_MS: u64 = 500;
 /// First and longest pause before a database request is repeated, in milliseconds.
 pub const BACKOFF_MS: (u64, u64) = (5, 1_000);
 /// Longest answer of the database, in bytes.

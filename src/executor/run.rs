@@ -18,8 +18,8 @@ use super::turns::Turn;
 use crate::clock::{self, iso8601};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
-    CALL_MS_MAX, CONFLICT_RETRIES_MAX, EVICT_PARTS_MAX, LEFTOVER_CONFLICTS, MODEL_MS_MAX,
-    QUESTIONS_MAX, REPLAY_S,
+    CALL_MS_MAX, CONFLICT_RETRIES_MAX, EVICT_PARTS_MAX, LEFTOVER_CALL_MS, LEFTOVER_CONFLICTS,
+    MODEL_MS_MAX, QUESTIONS_MAX, REPLAY_S,
 };
 use crate::memory::change::Change;
 use crate::memory::core::Core;
@@ -543,7 +543,8 @@ impl Run<'_> {
 
     /// After some conflicts in a row, a transaction that a dead server left behind may hold the locks.
     async fn clear_leftovers(&mut self) {
-        if self.conflicts < LEFTOVER_CONFLICTS {
+        let waited = self.begun.elapsed() > Duration::from_millis(LEFTOVER_CALL_MS);
+        if self.conflicts == 0 || (self.conflicts < LEFTOVER_CONFLICTS && !waited) {
             return;
         }
         if let Err(fault) = self.leftovers.look(&self.executor.rw).await {
