@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use arango_embedded::error::{Code, Result};
 use arango_embedded::schema::{
-    Collection, CollectionKind, Index, IndexKind, KeyGenerator, KeyOptions, Validation,
-    ValidationLevel,
+    Collection, CollectionKind, Index, IndexKind, Validation, ValidationLevel,
 };
 use arango_embedded::txn::{
     Declared, IndexRange, OverwriteMode, StreamSettings, Transaction, WriteOptions, Written,
@@ -14,24 +13,7 @@ use arango_embedded::value::{Object, Value};
 use arango_embedded::{Engine, Options};
 
 fn collection(name: &str, kind: CollectionKind) -> Collection {
-    Collection {
-        id: 0,
-        name: name.into(),
-        kind,
-        is_system: false,
-        wait_for_sync: false,
-        key_options: KeyOptions {
-            generator: KeyGenerator::Traditional,
-            allow_user_keys: true,
-            increment: 1,
-            offset: 0,
-        },
-        validation: None,
-        computed_values: Value::Null,
-        cache_enabled: false,
-        sharding: None,
-        indexes: vec![],
-    }
+    Collection::new(name, kind)
 }
 
 fn index(fields: &[&str], unique: bool) -> Index {

@@ -5,9 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use arango_embedded::error::{Code, Result};
 use arango_embedded::query::{Answer, Query, QueryOptions, parse_only, prepare};
-use arango_embedded::schema::{
-    Collection, CollectionKind, Index, IndexKind, KeyGenerator, KeyOptions,
-};
+use arango_embedded::schema::{Collection, CollectionKind, Index, IndexKind};
 use arango_embedded::txn::{Declared, Transaction, WriteOptions};
 use arango_embedded::value::{Object, Value, parse};
 use arango_embedded::{Engine, Options};
@@ -25,25 +23,7 @@ impl Session {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let options = Options { sync: false, ..Options::default() };
         let engine = Engine::open(directory.path(), options).expect("an empty engine");
-        let key_options = KeyOptions {
-            generator: KeyGenerator::Traditional,
-            allow_user_keys: true,
-            increment: 1,
-            offset: 0,
-        };
-        let collection = Collection {
-            id: 0,
-            name: "c".to_owned(),
-            kind: CollectionKind::Document,
-            is_system: false,
-            wait_for_sync: false,
-            key_options,
-            validation: None,
-            computed_values: Value::Null,
-            cache_enabled: false,
-            sharding: None,
-            indexes: Vec::new(),
-        };
+        let collection = Collection::new("c", CollectionKind::Document);
         engine.create_collection(DATABASE, collection).expect("a collection");
         Self { engine, _directory: directory }
     }

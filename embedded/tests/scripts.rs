@@ -14,8 +14,8 @@ use std::sync::Arc;
 use arango_embedded::error::Result;
 use arango_embedded::query::{Query, QueryOptions, prepare};
 use arango_embedded::schema::{
-    Analyzer, Collection, CollectionKind, EdgeDefinition, Graph, Index, IndexKind, KeyGenerator,
-    KeyOptions, Metric, VectorParams, View,
+    Analyzer, Collection, CollectionKind, EdgeDefinition, Graph, Index, IndexKind, Metric,
+    VectorParams, View,
 };
 use arango_embedded::txn::{Declared, WriteOptions};
 use arango_embedded::value::{Object, Value, parse};
@@ -57,25 +57,7 @@ impl Session {
     }
 
     fn collection(&self, name: &str, kind: CollectionKind) -> Result<()> {
-        let key_options = KeyOptions {
-            generator: KeyGenerator::Traditional,
-            allow_user_keys: true,
-            increment: 1,
-            offset: 0,
-        };
-        let collection = Collection {
-            id: 0,
-            name: name.to_owned(),
-            kind,
-            is_system: false,
-            wait_for_sync: false,
-            key_options,
-            validation: None,
-            computed_values: Value::Null,
-            cache_enabled: false,
-            sharding: None,
-            indexes: Vec::new(),
-        };
+        let collection = Collection::new(name, kind);
         self.engine.create_collection(DATABASE, collection).map(|_| ())
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arango_embedded::error::{Code, Result};
 use arango_embedded::query::{Query, QueryOptions, prepare};
-use arango_embedded::schema::{Collection, CollectionKind, KeyGenerator, KeyOptions, View};
+use arango_embedded::schema::{Collection, CollectionKind, View};
 use arango_embedded::txn::{Declared, Transaction, WriteOptions};
 use arango_embedded::value::{Object, Value, parse};
 use arango_embedded::{Engine, Options};
@@ -24,24 +24,7 @@ fn open(directory: &Path, view_commit_ms: u64) -> Arc<Engine> {
 }
 
 fn collection(engine: &Engine, name: &str) {
-    let collection = Collection {
-        id: 0,
-        name: name.to_owned(),
-        kind: CollectionKind::Document,
-        is_system: false,
-        wait_for_sync: false,
-        key_options: KeyOptions {
-            generator: KeyGenerator::Traditional,
-            allow_user_keys: true,
-            increment: 1,
-            offset: 0,
-        },
-        validation: None,
-        computed_values: Value::Null,
-        cache_enabled: false,
-        sharding: None,
-        indexes: Vec::new(),
-    };
+    let collection = Collection::new(name, CollectionKind::Document);
     engine.create_collection(DATABASE, collection).expect("a new collection");
 }
 

@@ -6,9 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use arango_embedded::error::{Code, Error};
 use arango_embedded::query::{Query, prepare};
-use arango_embedded::schema::{
-    Collection, CollectionKind, Index, IndexKind, KeyGenerator, KeyOptions,
-};
+use arango_embedded::schema::{Collection, CollectionKind, Index, IndexKind};
 use arango_embedded::txn::{Declared, IndexRange, Transaction, WriteOptions};
 use arango_embedded::value::{Object, Value};
 use arango_embedded::{Engine, Options};
@@ -178,24 +176,7 @@ fn engine() -> &'static Arc<Engine> {
 fn collection() -> Arc<Collection> {
     let engine = engine();
     let name = format!("c{}", engine.next_id());
-    let definition = Collection {
-        id: 0,
-        name: name.clone(),
-        kind: CollectionKind::Document,
-        is_system: false,
-        wait_for_sync: false,
-        key_options: KeyOptions {
-            generator: KeyGenerator::Traditional,
-            allow_user_keys: true,
-            increment: 1,
-            offset: 0,
-        },
-        validation: None,
-        computed_values: Value::Null,
-        cache_enabled: false,
-        sharding: None,
-        indexes: vec![],
-    };
+    let definition = Collection::new(&name, CollectionKind::Document);
     engine.create_collection("_system", definition).unwrap();
     let index = Index {
         id: 0,

@@ -17,9 +17,7 @@ use std::time::{Duration, Instant};
 
 use arango_embedded::error::Result;
 use arango_embedded::query::{Query, QueryOptions, prepare};
-use arango_embedded::schema::{
-    Collection, CollectionKind, Index, IndexKind, KeyGenerator, KeyOptions, Metric, VectorParams,
-};
+use arango_embedded::schema::{Collection, CollectionKind, Index, IndexKind, Metric, VectorParams};
 use arango_embedded::txn::{Declared, OverwriteMode, Transaction, WriteOptions};
 use arango_embedded::value::{Object, Value};
 use arango_embedded::{Engine, Options};
@@ -36,24 +34,7 @@ fn open(directory: &Path) -> Arc<Engine> {
 }
 
 fn make_collection(engine: &Engine) {
-    let collection = Collection {
-        id: 0,
-        name: "c".into(),
-        kind: CollectionKind::Document,
-        is_system: false,
-        wait_for_sync: false,
-        key_options: KeyOptions {
-            generator: KeyGenerator::Traditional,
-            allow_user_keys: true,
-            increment: 1,
-            offset: 0,
-        },
-        validation: None,
-        computed_values: Value::Null,
-        cache_enabled: false,
-        sharding: None,
-        indexes: vec![],
-    };
+    let collection = Collection::new("c", CollectionKind::Document);
     engine.create_collection(DATABASE, collection).expect("a collection");
 }
 

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::error::{Code, Error, Result};
 use crate::index::{primary_index, users_index};
 use crate::limits::DATABASES_MAX;
-use crate::schema::{Collection, CollectionKind, Database, KeyGenerator, KeyOptions};
+use crate::schema::{Collection, CollectionKind, Database};
 use crate::storage::Batch;
 use crate::value::Value;
 
@@ -85,6 +85,8 @@ impl Engine {
             return Err(Error::new(Code::Forbidden, "the _system database cannot be dropped"));
         }
         let before = self.database(name)?;
+        // Nobody could commit them any more.
+        self.streams().abort_all_in(name);
         let _alone =
             self.writers_out(before.collections.values().map(|collection| collection.id))?;
         let _changing = self.catalog.change();
@@ -111,20 +113,8 @@ impl Engine {
 fn system_collection(id: u64, name: &str) -> Collection {
     Collection {
         id,
-        name: name.to_owned(),
-        kind: CollectionKind::Document,
         is_system: true,
-        wait_for_sync: false,
-        key_options: KeyOptions {
-            generator: KeyGenerator::Traditional,
-            allow_user_keys: true,
-            increment: 1,
-            offset: 0,
-        },
-        validation: None,
-        computed_values: Value::Null,
-        cache_enabled: false,
-        sharding: None,
         indexes: vec![Arc::new(primary_index())],
+        ..Collection::new(name, CollectionKind::Document)
     }
 }

@@ -231,7 +231,7 @@ impl Host for NoData {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::{CollectionKind, KeyGenerator, KeyOptions};
+    use crate::schema::CollectionKind;
 
     fn json(text: &str) -> Value {
         crate::value::parse(text.as_bytes()).expect(text)
@@ -240,21 +240,8 @@ mod tests {
     fn collection(definitions: &str) -> Result<Collection> {
         Ok(Collection {
             id: 1,
-            name: "c".into(),
-            kind: CollectionKind::Document,
-            is_system: false,
-            wait_for_sync: false,
-            key_options: KeyOptions {
-                generator: KeyGenerator::Traditional,
-                allow_user_keys: true,
-                increment: 1,
-                offset: 0,
-            },
-            validation: None,
             computed_values: computed_values(&json(definitions))?,
-            cache_enabled: false,
-            sharding: None,
-            indexes: Vec::new(),
+            ..Collection::new("c", CollectionKind::Document)
         })
     }
 

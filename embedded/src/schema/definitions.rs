@@ -63,6 +63,25 @@ pub struct Collection {
     pub indexes: Vec<Arc<Index>>,
 }
 
+impl Collection {
+    /// What is made where nothing but name and kind is given: no number and no indexes yet.
+    pub fn new(name: &str, kind: CollectionKind) -> Self {
+        Self {
+            id: 0,
+            name: name.to_owned(),
+            kind,
+            is_system: false,
+            wait_for_sync: false,
+            key_options: KeyOptions::default(),
+            validation: None,
+            computed_values: Value::Null,
+            cache_enabled: false,
+            sharding: None,
+            indexes: Vec::new(),
+        }
+    }
+}
+
 /// How a coordinator says that a collection is spread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sharding {
@@ -106,6 +125,17 @@ pub struct KeyOptions {
     pub increment: u64,
     /// First value of `autoincrement`.
     pub offset: u64,
+}
+
+impl Default for KeyOptions {
+    fn default() -> Self {
+        Self {
+            generator: KeyGenerator::Traditional,
+            allow_user_keys: true,
+            increment: 1,
+            offset: 0,
+        }
+    }
 }
 
 /// `keyOptions.type`.

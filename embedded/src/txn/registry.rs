@@ -234,6 +234,11 @@ impl Registry {
         self.abort_all(|entry, _| own(entry));
     }
 
+    /// Aborts the running ones of a database that goes; those in use end by themselves.
+    pub(crate) fn abort_all_in(&self, db: &str) {
+        self.abort_all(|entry, _| entry.database == db);
+    }
+
     /// The caller's running ones, by number.
     pub fn list(&self, db: &str, user: &str) -> Vec<(u64, &'static str)> {
         let entries = self.entries.lock().expect("only moves inside");

@@ -7,9 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arango_embedded::query::{Query, prepare};
-use arango_embedded::schema::{
-    Collection, CollectionKind, Index, IndexKind, KeyGenerator, KeyOptions, VectorParams, View,
-};
+use arango_embedded::schema::{Collection, CollectionKind, Index, IndexKind, VectorParams, View};
 use arango_embedded::txn::{Declared, IndexRange, Transaction, WriteOptions};
 use arango_embedded::value::{Object, Value, parse};
 use arango_embedded::{Engine, Options};
@@ -204,24 +202,7 @@ fn edge(writer: i64, commit: i64) -> Value {
 }
 
 fn collection(name: &str, kind: CollectionKind) -> Collection {
-    Collection {
-        id: 0,
-        name: name.into(),
-        kind,
-        is_system: false,
-        wait_for_sync: false,
-        key_options: KeyOptions {
-            generator: KeyGenerator::Traditional,
-            allow_user_keys: true,
-            increment: 1,
-            offset: 0,
-        },
-        validation: None,
-        computed_values: Value::Null,
-        cache_enabled: false,
-        sharding: None,
-        indexes: vec![],
-    }
+    Collection::new(name, kind)
 }
 
 fn index(field: &str, unique: bool) -> Index {

@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use arango_embedded::error::Result;
 use arango_embedded::query::{Query, prepare};
-use arango_embedded::schema::{
-    Collection, CollectionKind, Index, IndexKind, KeyGenerator, KeyOptions, VectorParams, View,
-};
+use arango_embedded::schema::{Collection, CollectionKind, Index, IndexKind, VectorParams, View};
 use arango_embedded::txn::{Declared, WriteOptions};
 use arango_embedded::value::{Object, Value, parse};
 use arango_embedded::{Engine, Options};
@@ -36,24 +34,8 @@ fn object(json: &str) -> Value {
 }
 
 fn define(engine: &Engine) {
-    let collection = Collection {
-        id: 0,
-        name: "c".into(),
-        kind: CollectionKind::Document,
-        is_system: false,
-        wait_for_sync: true,
-        key_options: KeyOptions {
-            generator: KeyGenerator::Traditional,
-            allow_user_keys: true,
-            increment: 1,
-            offset: 0,
-        },
-        validation: None,
-        computed_values: Value::Null,
-        cache_enabled: false,
-        sharding: None,
-        indexes: vec![],
-    };
+    let collection =
+        Collection { wait_for_sync: true, ..Collection::new("c", CollectionKind::Document) };
     engine.create_collection("_system", collection).expect("a collection");
     let index = |name: &str, kind, unique| Index {
         id: 0,
