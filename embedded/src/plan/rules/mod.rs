@@ -3,6 +3,7 @@
 mod best_of_view;
 mod gather_before_write;
 mod move_filters_up;
+mod replace_or_with_in;
 mod use_index_for_sort;
 mod use_indexes;
 mod use_vector_index;
@@ -33,6 +34,9 @@ pub(super) fn improve(
     }
     if allowed("move-filters-up") && move_filters_up::apply(pipeline, plan) {
         applied(plan, "move-filters-up");
+    }
+    if allowed("replace-or-with-in") && replace_or_with_in::apply(pipeline) {
+        applied(plan, "replace-or-with-in");
     }
     if allowed("use-indexes") && use_indexes::apply(pipeline, plan)? {
         applied(plan, "use-indexes");
