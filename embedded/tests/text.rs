@@ -392,8 +392,24 @@ fn views_that_are_made_at_once_can_all_be_searched() {
 
 const WORDS: [&str; 8] = ["apple", "river", "stone", "cloud", "forest", "lamp", "music", "paper"];
 
-/// BM25 by its formula, in double precision: `(k, b)` are 1.2 and 0.75.
-fn naive(documents: &[Vec<usize>], query: &BTreeSet<usize>) -> Vec<Option<f64>> {
+/// A scorer as a query names it.
+#[derive(Clone, Copy, Debug)]
+enum Scorer {
+    Bm25 { k: f64, b: f64 },
+    Tfidf { normalize: bool },
+}
+
+/// Calls, what they compute, and the boost that goes with them.
+const SCORERS: [(&str, Scorer, f64); 5] = [
+    ("BM25(d)", Scorer::Bm25 { k: 1.2, b: 0.75 }, 1.0),
+    ("BM25(d, 2.5, 0.3)", Scorer::Bm25 { k: 2.5, b: 0.3 }, 1.0),
+    ("BM25(d, 1.2, 0)", Scorer::Bm25 { k: 1.2, b: 0.0 }, 2.5),
+    ("TFIDF(d)", Scorer::Tfidf { normalize: false }, 1.0),
+    ("TFIDF(d, true)", Scorer::Tfidf { normalize: true }, 2.5),
+];
+
+/// The sum over the words by the scorer's formula (manual, ArangoSearch functions), in double precision.
+fn naive(documents: &[Vec<usize>], query: &BTreeSet<usize>, scorer: Scorer) -> Vec<Option<f64>> {
     let having: Vec<&Vec<usize>> = documents.iter().filter(|words| !words.is_empty()).collect();
     let count = having.len() as f64;
     let average = having.iter().map(|words| words.len()).sum::<usize>() as f64 / count;
@@ -403,9 +419,18 @@ fn naive(documents: &[Vec<usize>], query: &BTreeSet<usize>) -> Vec<Option<f64>> 
             let tf = words.iter().filter(|w| *w == word).count() as f64;
             if tf > 0.0 {
                 let df = having.iter().filter(|words| words.contains(word)).count() as f64;
-                let idf = (1.0 + (count - df + 0.5) / (df + 0.5)).ln();
-                let c = 1.2 * (0.25 + 0.75 * words.len() as f64 / average);
-                *score.get_or_insert(0.0) += idf * 2.2 * tf / (c + tf);
+                let length = words.len() as f64;
+                *score.get_or_insert(0.0) += match scorer {
+                    Scorer::Bm25 { k, b } => {
+                        let idf = (1.0 + (count - df + 0.5) / (df + 0.5)).ln();
+                        let c = k * (1.0 - b + b * length / average);
+                        idf * (k + 1.0) * tf / (c + tf)
+                    }
+                    Scorer::Tfidf { normalize } => {
+                        let idf = 1.0 + ((count + 1.0) / (df + 1.0)).ln();
+                        tf.sqrt() * idf / if normalize { length.sqrt() } else { 1.0 }
+                    }
+                };
             }
         }
         score
@@ -435,23 +460,30 @@ proptest! {
         }
         engine.commit_views().unwrap();
         let words: Vec<&str> = query.iter().map(|word| WORDS[*word]).collect();
-        let search = format!(
-            "SEARCH ANALYZER(d.text IN TOKENS('{}', 'text_en'), 'text_en')", words.join(" ")
-        );
-        let answer = rows(&engine, &format!("FOR d IN v {search} RETURN [d._key, BM25(d)]"));
-        let wanted = naive(&documents, &query);
-        prop_assert_eq!(answer.len(), wanted.iter().flatten().count());
-        for row in &answer {
-            let [key, score] = row.as_array().unwrap() else { panic!("{row:?}") };
-            let number: usize = key.as_str().unwrap().parse().unwrap();
-            let (score, wanted) = (score.as_f64().unwrap(), wanted[number].unwrap());
-            prop_assert!((score - wanted).abs() < 1e-4, "{} is not {}", score, wanted);
+        let tokens = format!("d.text IN TOKENS('{}', 'text_en')", words.join(" "));
+        for (call, scorer, boost) in SCORERS {
+            let text = format!(
+                "FOR d IN v SEARCH BOOST(ANALYZER({tokens}, 'text_en'), {boost}) RETURN [d._key, {call}]"
+            );
+            let answer = rows(&engine, &text);
+            let wanted = naive(&documents, &query, scorer);
+            prop_assert_eq!(answer.len(), wanted.iter().flatten().count());
+            for row in &answer {
+                let [key, score] = row.as_array().unwrap() else { panic!("{row:?}") };
+                let number: usize = key.as_str().unwrap().parse().unwrap();
+                let (score, wanted) = (score.as_f64().unwrap(), boost * wanted[number].unwrap());
+                let near = (score - wanted).abs() < 1e-4 * boost;
+                prop_assert!(near, "{}: {} is not {}", call, score, wanted);
+            }
         }
+        let search = format!("SEARCH ANALYZER({tokens}, 'text_en')");
         // The best ones alone are the first of all of them, sorted.
-        let sort = "SORT BM25(d) DESC, TO_NUMBER(d._key)";
-        let sorted = rows(&engine, &format!("FOR d IN v {search} LET s = BM25(d) {sort} RETURN d._key"));
-        let best = rows(&engine, &format!("FOR d IN v {search} {sort} LIMIT {limit} RETURN d._key"));
-        let sorted: Vec<_> = sorted.iter().take(limit).map(Value::to_json).collect();
-        prop_assert_eq!(best.iter().map(Value::to_json).collect::<Vec<_>>(), sorted);
+        for (call, ..) in SCORERS {
+            let sort = format!("SORT {call} DESC, TO_NUMBER(d._key)");
+            let all = format!("FOR d IN v {search} LET s = {call} {sort} RETURN d._key");
+            let sorted: Vec<_> = rows(&engine, &all).iter().take(limit).map(Value::to_json).collect();
+            let best = rows(&engine, &format!("FOR d IN v {search} {sort} LIMIT {limit} RETURN d._key"));
+            prop_assert_eq!(best.iter().map(Value::to_json).collect::<Vec<_>>(), sorted, "{}", call);
+        }
     }
 }
