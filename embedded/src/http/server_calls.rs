@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use jiff::Timestamp;
+
 use crate::error::{Code, Error, Result};
 use crate::value::{Object, Value};
 
@@ -83,20 +85,8 @@ impl Settings {
 
 /// A moment in UTC to the second, as the server writes it.
 pub(super) fn date_of(moment: SystemTime) -> String {
-    let seconds = moment.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Howard Hinnant's days-to-civil for dates from 1970 on.
-    let z = days + 719_468;
-    let (era, day_of_era) = (z / 146_097, z % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    let moment = Timestamp::try_from(moment).unwrap_or(Timestamp::UNIX_EPOCH);
+    moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// `/_admin/echo`: the request as it was understood, without its credentials.

@@ -13,6 +13,8 @@ use arango_embedded::txn::{Declared, WriteOptions};
 use arango_embedded::value::{Object, Value, parse};
 use arango_embedded::{Engine, Options};
 
+use crate::copy;
+
 /// Documents: enough for tables of documents and indexes beside the journal.
 const DOCUMENTS: i64 = 600;
 /// Places at which each file is changed, from its beginning to its end; `DAMAGE_PLACES` asks for more.
@@ -152,19 +154,6 @@ fn outcome(directory: &Path, what: &str) -> std::result::Result<Outcome, String>
             if told { Ok(Outcome::Refused) } else { Err(format!("{what}: names no file: {error}")) }
         }
         Err(_) => Err(format!("{what}: opening panicked")),
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a directory");
-    for entry in fs::read_dir(from).expect("a directory") {
-        let entry = entry.expect("an entry");
-        let place = to.join(entry.file_name());
-        if entry.file_type().expect("a type").is_dir() {
-            copy(&entry.path(), &place);
-        } else {
-            fs::copy(entry.path(), place).expect("a file");
-        }
     }
 }
 

@@ -8,18 +8,7 @@ use arango_embedded::txn::Declared;
 use arango_embedded::value::Value;
 use arango_embedded::{Engine, Options};
 
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a directory");
-    for entry in fs::read_dir(from).expect("a directory") {
-        let entry = entry.expect("an entry");
-        let place = to.join(entry.file_name());
-        if entry.file_type().expect("a type").is_dir() {
-            copy(&entry.path(), &place);
-        } else {
-            fs::copy(entry.path(), place).expect("a file");
-        }
-    }
-}
+use crate::copy;
 
 /// A directory that release 0.1.0 wrote before there was a seal: two documents with a unique index, a vector index, a view.
 fn of_format_1() -> tempfile::TempDir {
