@@ -380,7 +380,7 @@ function main() {
     process.exit(64);
   }
   const examples = JSON.parse(fs.readFileSync(given.examples));
-  const runner = new Runner(given.socket, given.secret && fs.readFileSync(given.secret));
+  const runner = new Runner(given.socket, given.secret && fs.readFileSync(given.secret, 'utf8').trim());
   const results = [];
   const only = given.only ? new RegExp(given.only) : null;
   const byKind = { HTTP: [], AQL: [], arangosh: [] };
