@@ -5,17 +5,19 @@ use std::sync::Arc;
 use super::summary::{Wanted, summarised};
 use crate::clock;
 use crate::error::{Code, Error, Result};
-use crate::limits::QUEUE_ROWS_MAX;
+use crate::limits::{
+    QUEUE_ROWS_MAX, RECALL_AROUND_CHARS_MAX, RECALL_PAIR_SEQS_MAX, RECALL_TAIL_CHARS_MAX,
+};
 use crate::memory::TokenCounter;
 use crate::meters;
 use crate::models::{Gateway, lexical};
 use crate::policy::{
-    Answers, ArchiveAnswer, Near, NearPlan, Nearest, Question, Scope, SummaryAnswer, hidden_from,
-    merged,
+    Answers, ArchiveAnswer, Found, Near, NearPlan, Nearest, Question, RecallQuery, Scope,
+    SummaryAnswer, listed, to_weigh,
 };
 use crate::store::{
-    Ro, entries, load_archive, nearest, passages, queue, recall_tail, result_page, search_view,
-    vector_index, words_of,
+    Ro, entries, load_archive, nearest, pairs, passages, queue, rarity, recall_tail, result_page,
+    search_view, spoken, vector_index,
 };
 
 /// Answers a question into `answers`. Local answers are computed off the IO threads.
@@ -32,19 +34,18 @@ pub(super) async fn answer(
             answers.queue = Some(queue(ro, scope, head_seq, QUEUE_ROWS_MAX).await?);
         }
         Question::Recall { query, now_ms } => {
-            // An entry that is logged meanwhile is in one of them: the view shows it late, the collection at once.
-            let (view, tail) = tokio::try_join!(
-                search_view(ro, scope, &query),
-                recall_tail(ro, scope, &query, now_ms)
-            )?;
-            let hidden = hidden_from(&view, &tail) && !view.is_empty();
-            let known = if hidden { words_of(ro, scope, &view).await? } else { Vec::new() };
-            let found = move || merged(view, &tail, &known, now_ms);
-            let found = tokio::task::spawn_blocking(found).await;
-            answers.recall = Some(found.map_err(stopped)?);
+            answers.recall = Some(found(query, now_ms, ro, scope).await?);
         }
-        Question::Entries { ids, head_seq } => {
+        Question::Entries { ids, head_seq, pairs: false } => {
             answers.entries = Some(entries(ro, scope, &ids, head_seq).await?);
+        }
+        Question::Entries { ids, head_seq, pairs: true } => {
+            let (mut found, partners) = tokio::try_join!(
+                entries(ro, scope, &ids, head_seq),
+                pairs(ro, scope, &ids, RECALL_PAIR_SEQS_MAX)
+            )?;
+            found.pairs = partners;
+            answers.entries = Some(found);
         }
         Question::Archive { manifest_key, messages } => {
             let loaded = load_archive(ro, scope, &manifest_key, &messages).await?;
@@ -92,6 +93,27 @@ pub(super) async fn answer(
         }
     }
     Ok(())
+}
+
+/// Two rounds: what the view and the moments before it hold, and how rare the words are; then the entries themselves with what was said
+/// beside them. An entry that is logged meanwhile is in view or tail: the view shows it late, the collection at once.
+async fn found(query: RecallQuery, now_ms: u64, ro: &Ro, scope: &Scope) -> Result<Found> {
+    let (view, tail, rarity) = tokio::try_join!(
+        search_view(ro, scope, &query),
+        recall_tail(ro, scope, &query, now_ms),
+        rarity(ro, scope, &query)
+    )?;
+    let weighed = to_weigh(&view, &tail);
+    let mut rows = Vec::new();
+    if !weighed.hits.is_empty() {
+        let (hits, around) = tokio::try_join!(
+            spoken(ro, scope, &weighed.hits, RECALL_TAIL_CHARS_MAX),
+            spoken(ro, scope, &weighed.around, RECALL_AROUND_CHARS_MAX)
+        )?;
+        rows.extend(hits.into_iter().chain(around));
+    }
+    let list = move || listed(&query, view, &tail, rarity, rows, now_ms);
+    tokio::task::spawn_blocking(list).await.map_err(stopped)
 }
 
 fn stopped(error: tokio::task::JoinError) -> Error {

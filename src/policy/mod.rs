@@ -10,14 +10,16 @@ mod notices;
 mod page;
 mod passage;
 mod pins;
+mod proposal;
 mod question;
+mod rank;
 mod recall;
 mod spool;
 mod staleness;
 
 pub use admit::{Actor, Principal, Scope, admit, check_name};
 pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tokens};
-pub use draft::{Draft, Finish, Flush, Surroundings};
+pub use draft::{Draft, Finish, Flush, Surroundings, part_of};
 pub use evict::{Item, Plan, plan};
 pub use heartbeat::{Intent, Outcome, beat, bury, check_limits, interrupt, report, retune};
 pub use nearest::{
@@ -26,7 +28,12 @@ pub use nearest::{
 pub use page::{PageToken, page_token};
 pub use passage::passages;
 pub use pins::{check_pins, pinned_tokens_max};
+pub use proposal::proposals;
 pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer, VectorsAnswer};
-pub use recall::{CopyOf, Entries, Found, Hit, RecallQuery, Recent, Tail, hidden_from, merged};
+pub use rank::{Spoken, part_names};
+pub use recall::{
+    CopyOf, Entries, Found, Hit, PairOf, RecallFilter, RecallQuery, Recent, ViewHit, Weighed,
+    listed, to_weigh,
+};
 pub use spool::preview;
 pub use staleness::{Depends, changed_since};

@@ -30,7 +30,7 @@ pub use fault::{Fault, FaultKind};
 pub use message::{Listed, page, queue};
 pub use page::result_page;
 pub use query::{QUERIES, Query};
-pub use recall::{entries, recall_tail, search_view, words_of};
+pub use recall::{entries, pairs, rarity, recall_tail, search_view, spoken};
 pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
 };

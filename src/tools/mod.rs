@@ -8,6 +8,7 @@ mod fetch_core;
 mod ingest_archival;
 mod patch_agent;
 mod post_event;
+mod recalled;
 mod record_heartbeat;
 mod search_archival;
 mod search_recall;

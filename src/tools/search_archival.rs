@@ -413,6 +413,7 @@ fn item_of(piece: &Piece, rows: &[FoundPassage]) -> PageItem {
         id: format!("{}@{}@{}", row.key, row.revision, piece.page),
         offset: piece.start as u64,
         score: row.similarity.unwrap_or(0.0),
+        parts: None,
     }
 }
 
