@@ -164,6 +164,8 @@ meters! {
         "Chunks offered for ingestion (compliant, refused)";
     EMBEDDING_SECONDS = Histogram "vctx_embedding_seconds", "", "seconds", [], SECONDS,
         "Duration of embeddings of queries and chunks in seconds";
+    EMBEDDER_FAILURES = Counter "vctx_embedder_failures_total", "", "calls", ["of"], &[],
+        "Embeddings that failed, by what was to be embedded (query, document, recall); a query goes on by text";
     // The vector index.
     VECTOR_FEATURE = Gauge "vctx_vector_feature", "flag presence", "flag", [], &[],
         "1 while the vector index feature of the database is on";

@@ -18,7 +18,7 @@ use vctx::memory::page::Page;
 use vctx::memory::receipt;
 use vctx::memory::tokens::message_cost;
 use vctx::memory::{Encoding, TokenCounter};
-use vctx::models::{Tiktoken, local};
+use vctx::models::{Tiktoken, lexical, local};
 use vctx::policy::{
     Actor, Answers, CopyOf, Depends, Draft, Entries, Finish, Flush, Hit, Intent, Looked, NearPlan,
     Nearest, Principal, Question, Scope, SummaryAnswer, Surroundings, Tail, VectorsAnswer, admit,
@@ -105,6 +105,7 @@ impl World {
                 scope: &self.scope,
                 actor: &self.actor,
                 tool: call.name(),
+                embedder: &lexical::OWN,
                 key_hash: "k",
             };
             match call.step(around, &self.core, &answers)? {
@@ -589,6 +590,7 @@ fn beats_with(world: &mut World, cost: u64) -> Value {
             scope: &world.scope,
             actor: &world.actor,
             tool: "search_recall",
+            embedder: &lexical::OWN,
             key_hash: "k",
         };
         let mut draft = Draft::new(around, &world.core);
@@ -714,6 +716,7 @@ fn drafted(world: &mut World, change: impl Fn(&mut Draft<'_>)) {
         scope: &world.scope,
         actor: &world.actor,
         tool: "search_recall",
+        embedder: &lexical::OWN,
         key_hash: "k",
     };
     let mut draft = Draft::new(around, &world.core);
@@ -1022,6 +1025,7 @@ fn a_page_that_is_spooled_never_pushes_anything_out() {
             scope: &world.scope,
             actor: &world.actor,
             tool: call.name(),
+            embedder: &lexical::OWN,
             key_hash: "k",
         };
         match call.step(around, &world.core, &answers).unwrap() {

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use super::summary::{Wanted, summarised};
-use crate::clock;
 use crate::error::{Code, Error, Result};
 use crate::limits::QUEUE_ROWS_MAX;
 use crate::memory::TokenCounter;
 use crate::meters;
-use crate::models::{Gateway, lexical};
+use crate::models::Gateway;
 use crate::policy::{
     Answers, ArchiveAnswer, Near, NearPlan, Nearest, Question, Scope, SummaryAnswer, hidden_from,
     merged,
@@ -56,7 +55,7 @@ pub(super) async fn answer(
                 index_ready,
             });
         }
-        Question::Vectors { .. } => {
+        Question::Vectors { .. } | Question::EmbedQuery { .. } | Question::Embed { .. } => {
             return Err(Error::new(Code::Internal, "the executor itself knows the vectors"));
         }
         Question::Nearest(near) => {
@@ -66,20 +65,6 @@ pub(super) async fn answer(
         }
         Question::Passages { keys } => {
             answers.passages = Some(passages(ro, scope, &keys).await?);
-        }
-        Question::EmbedQuery { text, dimension } => {
-            let dimension = dimension as usize;
-            let begun = clock::now();
-            answers.embeddings = Some(vec![lexical::embed_query(&text, dimension)]);
-            metrics::histogram!(meters::EMBEDDING_SECONDS).record(begun.elapsed().as_secs_f64());
-        }
-        Question::Embed { texts, dimension } => {
-            let dimension = dimension as usize;
-            let begun = clock::now();
-            let vectors =
-                tokio::task::spawn_blocking(move || lexical::embed_document(&texts, dimension));
-            answers.embeddings = Some(vectors.await.map_err(stopped)?);
-            metrics::histogram!(meters::EMBEDDING_SECONDS).record(begun.elapsed().as_secs_f64());
         }
         Question::Page { handle } => {
             answers.page = Some(result_page(ro, scope, &handle).await?);

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::Fingerprint;
 use super::receipt::sha256;
 
 /// How two vectors are compared; the word is ArangoDB's.
@@ -57,6 +58,15 @@ impl VectorSetting {
             && self.metric == other.metric
             && self.embedding_version == other.embedding_version
             && self.model_id == other.model_id
+    }
+
+    /// What made the vectors.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint {
+            model_id: self.model_id.clone(),
+            embedding_version: self.embedding_version.clone(),
+            dimension: self.dimension,
+        }
     }
 
     /// Those four, for messages.

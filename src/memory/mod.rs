@@ -4,6 +4,7 @@ pub mod archive;
 pub mod change;
 pub mod core;
 pub mod event;
+mod fingerprint;
 pub mod heartbeat;
 pub mod message;
 pub mod page;
@@ -13,4 +14,5 @@ pub mod render;
 pub mod tokens;
 pub mod verify;
 
+pub use fingerprint::Fingerprint;
 pub use tokens::{Encoding, TokenCounter};

@@ -4,9 +4,15 @@
 //! of what BM25 finds. Real embeddings come from the caller. It needs no file, no network and no chance: equal input, equal vectors.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::LazyLock;
 
+use async_trait::async_trait;
+
+use super::embedder::{Embedder, Kind};
 use super::words::{FILLER_WORDS, STOP_WORDS};
+use crate::error::{Code, Error, Result};
+use crate::memory::Fingerprint;
 
 /// `model_id` of its vectors.
 pub const MODEL_ID: &str = "vctx-lexical";
@@ -35,6 +41,71 @@ static STOP: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| STOP_WORDS.split_whitespace().collect());
 static FILLER: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| FILLER_WORDS.split_whitespace().collect());
+
+/// What its vectors are, at their usual length.
+pub static OWN: LazyLock<Fingerprint> = LazyLock::new(|| own(DIMENSION));
+
+fn own(dimension: u32) -> Fingerprint {
+    Fingerprint {
+        model_id: MODEL_ID.into(),
+        embedding_version: EMBEDDING_VERSION.into(),
+        dimension,
+    }
+}
+
+/// Whether vectors of that fingerprint are of this embedder; it makes any length.
+pub fn makes(fingerprint: &Fingerprint) -> bool {
+    *fingerprint == own(fingerprint.dimension)
+}
+
+/// This embedder, with vectors of one length.
+pub struct Lexical {
+    fingerprint: Fingerprint,
+}
+
+impl Default for Lexical {
+    fn default() -> Self {
+        Self::new(DIMENSION)
+    }
+}
+
+impl Lexical {
+    /// Makes vectors of `dimension` components.
+    pub fn new(dimension: u32) -> Self {
+        Self { fingerprint: own(dimension) }
+    }
+
+    fn dimension(&self) -> usize {
+        self.fingerprint.dimension as usize
+    }
+}
+
+#[async_trait]
+impl Embedder for Lexical {
+    fn fingerprint(&self) -> &Fingerprint {
+        &self.fingerprint
+    }
+
+    /// Both kinds alike: words are words on either side.
+    async fn embed(&self, texts: &[String], _: Kind) -> Result<Vec<Vec<f32>>> {
+        let vector = |text: &String| narrowed(&embed_query(text, self.dimension()));
+        Ok(texts.iter().map(vector).collect())
+    }
+
+    async fn embed_spans(&self, document: &str, spans: &[Range<usize>]) -> Result<Vec<Vec<f32>>> {
+        let chunks: Vec<String> =
+            spans.iter().map(|span| document[span.clone()].to_owned()).collect();
+        let dimension = self.dimension();
+        let made = tokio::task::spawn_blocking(move || embed_document(&chunks, dimension)).await;
+        let stopped = |e| Error::new(Code::Internal, "the embedder stopped").caused_by(e);
+        Ok(made.map_err(stopped)?.iter().map(|vector| narrowed(vector)).collect())
+    }
+}
+
+/// Six decimals fit into a float of four bytes.
+fn narrowed(vector: &[f64]) -> Vec<f32> {
+    vector.iter().map(|component| *component as f32).collect()
+}
 
 /// One vector for each chunk of a document, in order. The document is read whole, word by word; each word's state is its own features
 /// and, fading with distance, those of the words around it, plus a little of the whole; a chunk's vector is the mean of its words'

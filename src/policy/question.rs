@@ -1,9 +1,12 @@
 //! What a decision asks before it can be made, and the answers so far: one variant and one field for each kind of question.
 
+use std::ops::Range;
+
 use serde_json::{Map, Value};
 
 use super::nearest::{Near, Nearest};
 use super::recall::{Entries, Found, RecallQuery};
+use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Manifest, VectorSetting};
 use crate::memory::message::Message;
 use crate::memory::page::Page;
@@ -80,15 +83,17 @@ pub enum Question {
     EmbedQuery {
         /// The question.
         text: String,
-        /// Components of the vector.
-        dimension: u32,
+        /// Which kind of vector.
+        with: Fingerprint,
     },
     /// Vectors of the chunks of one document, each in the light of the whole.
     Embed {
-        /// The chunks, in order.
-        texts: Vec<String>,
-        /// Components of each vector.
-        dimension: u32,
+        /// The document.
+        document: String,
+        /// Where its chunks lie in it, in bytes, in order.
+        spans: Vec<Range<usize>>,
+        /// Which kind of vector.
+        with: Fingerprint,
     },
 }
 
@@ -148,8 +153,10 @@ pub struct Answers {
     pub nearest: Option<Nearest>,
     /// Chunks by their keys.
     pub passages: Option<Vec<FoundPassage>>,
-    /// Vectors of texts.
+    /// Vectors of texts; none at all for a question whose embedder failed.
     pub embeddings: Option<Vec<Vec<f64>>>,
+    /// What failed without ending the call (`embedder`); told in its answer.
+    pub degraded: Option<&'static str>,
 }
 
 impl Answers {
@@ -160,6 +167,7 @@ impl Answers {
             vectors: self.vectors,
             nearest: self.nearest,
             embeddings: self.embeddings,
+            degraded: self.degraded,
             ..Self::default()
         }
     }

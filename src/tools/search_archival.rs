@@ -175,7 +175,7 @@ impl SearchArchival {
             told.insert("post_filter_dropped".into(), 0.into());
             return self.close(around, core, answers, told, &[], Found::nothing());
         };
-        let query = match self.query(setting, answers)? {
+        let query = match self.query(around, setting, answers)? {
             Ok(query) => query,
             Err(question) => return Ok(Step::Ask(question)),
         };
@@ -204,6 +204,7 @@ impl SearchArchival {
     /// The vector to look for, or what must be asked for it.
     fn query(
         &self,
+        around: Surroundings<'_>,
         setting: &VectorSetting,
         answers: &Answers,
     ) -> Result<std::result::Result<Vec<f64>, Question>> {
@@ -211,19 +212,24 @@ impl SearchArchival {
             check_vector("query_vector", vector, setting.dimension, setting.metric)?;
             return Ok(Ok(vector.clone()));
         }
-        if setting.model_id != lexical::MODEL_ID {
+        let with = setting.fingerprint();
+        if with != *around.embedder && !lexical::makes(&with) {
             return Err(Error::new(
                 Code::VectorSettingMismatch,
-                "query_text: the vectors of this database come from a model that the server cannot ask: send query_vector",
+                "query_text: the vectors of this database come from a model that this server is not configured for: send query_vector",
             )
             .with("field", "query_text")
             .with("stored", setting.described()));
         }
-        match answers.embeddings.as_ref().and_then(|made| made.first()) {
-            Some(vector) => Ok(Ok(vector.clone())),
+        match answers.embeddings.as_ref().map(|made| made.first()) {
+            Some(Some(vector)) => Ok(Ok(vector.clone())),
+            Some(None) => Err(Error::new(
+                Code::EmbedderUnavailable,
+                "query_text: the embedder makes no vectors at the moment: send query_vector, or try later",
+            )),
             None => {
                 let text = self.query_text.clone().unwrap_or_default();
-                Ok(Err(Question::EmbedQuery { text, dimension: setting.dimension }))
+                Ok(Err(Question::EmbedQuery { text, with }))
             }
         }
     }
