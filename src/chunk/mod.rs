@@ -6,4 +6,4 @@ mod pages;
 
 pub use evidence::{LateChunking, Mode, Naive, Offered, Pooling, check};
 pub use layout::laid_out;
-pub use pages::{Piece, gone, id, page_cost, pages, shown};
+pub use pages::{Piece, Told, View, gone, id, page_cost, pages, shown};
