@@ -41,7 +41,7 @@ pub const OPEN_CALL_ROWS_MAX: usize = 16;
 /// Earlier revisions that the core remembers, to tell what changed since one.
 pub const REVISIONS_KEPT: usize = 24;
 /// Questions one call may ask before it must decide.
-pub const QUESTIONS_MAX: usize = 8;
+pub const QUESTIONS_MAX: usize = 16;
 /// Times a call is thought anew after another writer was faster or an answer was lost.
 pub const ATTEMPTS_MAX: u32 = 64;
 /// Times a call that builds on any revision (`*`) is recomputed after a conflict (`conflict_retries_max`).
@@ -178,6 +178,22 @@ pub const DIMENSION_MAX: u32 = 4_096;
 pub const COMPONENT_MAX: f64 = 1e15;
 /// `limit` of `search_archival`: default and largest (40: seed 002).
 pub const ARCHIVAL_LIMIT: (u64, u64) = (10, 40);
+/// Chunks of a search by words that are ranked, in rows, and for each result wanted if that is more.
+pub const ARCHIVAL_CANDIDATES: u64 = 60;
+/// See [`ARCHIVAL_CANDIDATES`].
+pub const ARCHIVAL_CANDIDATES_EACH: u64 = 6;
+/// Nearest chunks that are fused with what was found by words, in rows.
+pub const HYBRID_NEAREST: u64 = 40;
+/// How long a chunk counts as one that the view may not show yet, in milliseconds; as for recall storage.
+pub const ARCHIVAL_TAIL_MS: u64 = RECALL_TAIL_MS;
+/// Newest chunks that are looked at beside the view, in rows: more than a document has that is taken in at once.
+pub const ARCHIVAL_TAIL_ROWS_MAX: usize = 4_096;
+/// Beginning of a chunk that is looked at token by token, in characters; BM25 counts all of it.
+pub const ARCHIVAL_CHARS_MAX: usize = 8_192;
+/// Words of a question that are weighed one by one.
+pub const RANKED_WORDS_MAX: usize = 32;
+/// Identifiers of a question that are looked for whole.
+pub const IDENTIFIERS_MAX: usize = 2;
 /// Tokens of a page of `search_archival` (seed 002).
 pub const PAGE_TOKENS_MAX: u64 = 512;
 /// Tokens of a page that what is said of one passage may take beside its text.

@@ -14,7 +14,7 @@ use crate::policy::{
 };
 use crate::store::{
     Ro, entries, load_archive, nearest, passages, queue, recall_tail, result_page, search_view,
-    vector_index, words_of,
+    vector_index, worded, words_of,
 };
 
 /// Answers a question into `answers`. Local answers are computed off the IO threads.
@@ -62,6 +62,9 @@ pub(super) async fn answer(
             let found = nearest(ro, scope, &near).await?;
             report_look(&near, &found);
             answers.nearest = Some(found);
+        }
+        Question::Words(words) => {
+            answers.worded = Some(worded(ro, scope, &words).await?);
         }
         Question::Passages { keys } => {
             answers.passages = Some(passages(ro, scope, &keys).await?);

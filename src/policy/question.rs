@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
+use super::fusion::Worded;
 use super::nearest::{Near, Nearest};
 use super::recall::{Entries, Found, RecallQuery};
+use super::worded::Words;
 use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Manifest, VectorSetting};
 use crate::memory::message::Message;
@@ -74,6 +76,8 @@ pub enum Question {
     },
     /// The chunks nearest to a vector.
     Nearest(Box<Near>),
+    /// The chunks that hold words of a question.
+    Words(Box<Words>),
     /// Chunks by their keys.
     Passages {
         /// Document keys.
@@ -151,6 +155,8 @@ pub struct Answers {
     pub vectors: Option<VectorsAnswer>,
     /// The chunks nearest to a vector.
     pub nearest: Option<Nearest>,
+    /// The chunks that hold words of a question.
+    pub worded: Option<Worded>,
     /// Chunks by their keys.
     pub passages: Option<Vec<FoundPassage>>,
     /// Vectors of texts; none at all for a question whose embedder failed.
@@ -166,6 +172,8 @@ impl Answers {
         Self {
             vectors: self.vectors,
             nearest: self.nearest,
+            worded: self.worded,
+            passages: self.passages,
             embeddings: self.embeddings,
             degraded: self.degraded,
             ..Self::default()

@@ -21,7 +21,7 @@ pub use self::core::{
 };
 pub use archive::{
     ArchiveLoaded, VectorIndexState, load_archive, make_vector_index, nearest, passages,
-    vector_index, vector_rows, vector_setting,
+    vector_index, vector_rows, vector_setting, worded,
 };
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Credentials, Ro, Rw, Settings};

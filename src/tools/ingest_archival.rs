@@ -466,6 +466,9 @@ impl IngestArchival {
                 },
                 offset: offsets.get(at).copied(),
                 freshness_ts,
+                dated: parts.freshness_ts.is_some(),
+                parent: None,
+                ingested_ms: around.unix_ms,
                 revision: manifest.revision.clone(),
             });
         }
