@@ -284,8 +284,8 @@ impl<'q> Executor<'q> {
         match eval(expr, row, self.binds, self)? {
             Value::Null => Ok(u64::MAX),
             Value::Int(n) if n >= 0 => Ok(n.unsigned_abs()),
-            Value::UInt(n) => Ok(n),
-            Value::Double(x) if x >= 0.0 => Ok(x as u64),
+            // The server counts in signed numbers of 64 bits; what is above is out of range.
+            Value::Double(x) if (0.0..i64::MAX as f64).contains(&x) => Ok(x as u64),
             _ => {
                 let message = "LIMIT count value is not a number or out of range";
                 Err(Error::new(Code::QueryNumberOutOfRange, message))
