@@ -12,6 +12,7 @@ mod passage;
 mod pins;
 mod question;
 mod recall;
+mod recall_near;
 mod spool;
 mod staleness;
 
@@ -28,5 +29,6 @@ pub use passage::passages;
 pub use pins::{check_pins, pinned_tokens_max};
 pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer, VectorsAnswer};
 pub use recall::{CopyOf, Entries, Found, Hit, RecallQuery, Recent, Tail, hidden_from, merged};
+pub use recall_near::{RecallNear, RecallPlan};
 pub use spool::preview;
 pub use staleness::{Depends, changed_since};
