@@ -1,5 +1,7 @@
 //! How values and keys become bytes.
 
+#[cfg(test)]
+mod bent;
 mod document;
 mod draft;
 mod key;
