@@ -3,21 +3,16 @@
 use std::sync::Arc;
 
 use super::summary::{Wanted, summarised};
-use crate::clock;
 use crate::error::{Code, Error, Result};
-use crate::limits::{
-    QUEUE_ROWS_MAX, RECALL_AROUND_CHARS_MAX, RECALL_PAIR_SEQS_MAX, RECALL_TAIL_CHARS_MAX,
-};
+use crate::limits::{QUEUE_ROWS_MAX, RECALL_PAIR_SEQS_MAX};
 use crate::memory::TokenCounter;
 use crate::meters;
-use crate::models::{Gateway, lexical};
+use crate::models::Gateway;
 use crate::policy::{
-    Answers, ArchiveAnswer, Found, Near, NearPlan, Nearest, Question, RecallQuery, Scope,
-    SummaryAnswer, listed, to_weigh,
+    Answers, ArchiveAnswer, Near, NearPlan, Nearest, Question, Scope, SummaryAnswer,
 };
 use crate::store::{
-    Ro, entries, load_archive, nearest, pairs, passages, queue, rarity, recall_tail, result_page,
-    search_view, spoken, vector_index,
+    Ro, entries, load_archive, nearest, pairs, passages, queue, result_page, vector_index, worded,
 };
 
 /// Answers a question into `answers`. Local answers are computed off the IO threads.
@@ -32,9 +27,6 @@ pub(super) async fn answer(
     match question {
         Question::Queue { head_seq } => {
             answers.queue = Some(queue(ro, scope, head_seq, QUEUE_ROWS_MAX).await?);
-        }
-        Question::Recall { query, now_ms } => {
-            answers.recall = Some(found(query, now_ms, ro, scope).await?);
         }
         Question::Entries { ids, head_seq, pairs: false } => {
             answers.entries = Some(entries(ro, scope, &ids, head_seq).await?);
@@ -57,30 +49,23 @@ pub(super) async fn answer(
                 index_ready,
             });
         }
-        Question::Vectors { .. } => {
-            return Err(Error::new(Code::Internal, "the executor itself knows the vectors"));
+        Question::Recall { .. }
+        | Question::Vectors { .. }
+        | Question::EmbedQuery { .. }
+        | Question::Embed { .. }
+        | Question::RecallNear { .. } => {
+            return Err(Error::new(Code::Internal, "the executor itself knows the embedder"));
         }
         Question::Nearest(near) => {
             let found = nearest(ro, scope, &near).await?;
             report_look(&near, &found);
             answers.nearest = Some(found);
         }
+        Question::Words(words) => {
+            answers.worded = Some(worded(ro, scope, &words).await?);
+        }
         Question::Passages { keys } => {
             answers.passages = Some(passages(ro, scope, &keys).await?);
-        }
-        Question::EmbedQuery { text, dimension } => {
-            let dimension = dimension as usize;
-            let begun = clock::now();
-            answers.embeddings = Some(vec![lexical::embed_query(&text, dimension)]);
-            metrics::histogram!(meters::EMBEDDING_SECONDS).record(begun.elapsed().as_secs_f64());
-        }
-        Question::Embed { texts, dimension } => {
-            let dimension = dimension as usize;
-            let begun = clock::now();
-            let vectors =
-                tokio::task::spawn_blocking(move || lexical::embed_document(&texts, dimension));
-            answers.embeddings = Some(vectors.await.map_err(stopped)?);
-            metrics::histogram!(meters::EMBEDDING_SECONDS).record(begun.elapsed().as_secs_f64());
         }
         Question::Page { handle } => {
             answers.page = Some(result_page(ro, scope, &handle).await?);
@@ -95,28 +80,7 @@ pub(super) async fn answer(
     Ok(())
 }
 
-/// Two rounds: what the view and the moments before it hold, and how rare the words are; then the entries themselves with what was said
-/// beside them. An entry that is logged meanwhile is in view or tail: the view shows it late, the collection at once.
-async fn found(query: RecallQuery, now_ms: u64, ro: &Ro, scope: &Scope) -> Result<Found> {
-    let (view, tail, rarity) = tokio::try_join!(
-        search_view(ro, scope, &query),
-        recall_tail(ro, scope, &query, now_ms),
-        rarity(ro, scope, &query)
-    )?;
-    let weighed = to_weigh(&view, &tail);
-    let mut rows = Vec::new();
-    if !weighed.hits.is_empty() {
-        let (hits, around) = tokio::try_join!(
-            spoken(ro, scope, &weighed.hits, RECALL_TAIL_CHARS_MAX),
-            spoken(ro, scope, &weighed.around, RECALL_AROUND_CHARS_MAX)
-        )?;
-        rows.extend(hits.into_iter().chain(around));
-    }
-    let list = move || listed(&query, view, &tail, rarity, rows, now_ms);
-    tokio::task::spawn_blocking(list).await.map_err(stopped)
-}
-
-fn stopped(error: tokio::task::JoinError) -> Error {
+pub(super) fn stopped(error: tokio::task::JoinError) -> Error {
     Error::new(Code::Internal, "a computation stopped").caused_by(error)
 }
 

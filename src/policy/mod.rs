@@ -4,6 +4,7 @@ mod admit;
 mod budget;
 mod draft;
 mod evict;
+mod fusion;
 mod heartbeat;
 mod nearest;
 mod notices;
@@ -14,13 +15,16 @@ mod proposal;
 mod question;
 mod rank;
 mod recall;
+mod recall_near;
 mod spool;
 mod staleness;
+mod worded;
 
 pub use admit::{Actor, Principal, Scope, admit, check_name};
 pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tokens};
 pub use draft::{Draft, Finish, Flush, Surroundings, part_of};
 pub use evict::{Item, Plan, plan};
+pub use fusion::{Fusion, Parts, Ranked, Tail as WordTail, WordRow, Worded, ranked};
 pub use heartbeat::{Intent, Outcome, beat, bury, check_limits, interrupt, report, retune};
 pub use nearest::{
     Conditions, Looked, Near, NearRows, Nearest, Plan as NearPlan, first_plan, wider_plan,
@@ -32,8 +36,10 @@ pub use proposal::proposals;
 pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer, VectorsAnswer};
 pub use rank::{Spoken, part_names};
 pub use recall::{
-    CopyOf, Entries, Found, Hit, PairOf, RecallFilter, RecallQuery, Recent, ViewHit, Weighed,
-    listed, to_weigh,
+    CopyOf, Entries, Found, Hit, PairOf, RecallFilter, RecallMode, RecallQuery, Recent, Sources,
+    ViewHit, Weighed, listed, to_weigh,
 };
+pub use recall_near::{RecallNear, RecallPlan};
 pub use spool::preview;
 pub use staleness::{Depends, changed_since};
+pub use worded::{Words, words_of_question};

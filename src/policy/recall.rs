@@ -5,13 +5,14 @@ use std::ops::Range;
 
 use serde::Deserialize;
 
-use super::rank::{Material, PARTS, Spoken, content_words, ranked};
+use super::rank::{Material, PARTS, Spoken, content_words, ranked, without_names};
 use crate::error::{Error, Result};
 use crate::limits::{
     PHRASES_MAX, QUERY_BYTES_MAX, RECALL_AROUND_SEQS, RECALL_FRESH_MAX, RECALL_HITS_MAX,
     RECALL_LAG_MS, RECALL_TAIL_ROWS_MAX, RECALL_WEIGHED_MAX,
 };
 use crate::memory::message::Message;
+use crate::memory::recall_vector::NearPassage;
 
 /// What is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,25 @@ pub struct RecallQuery {
     pub quoted: bool,
     /// What an entry must meet beside its words.
     pub filter: RecallFilter,
+    /// By words, by meaning, or both.
+    pub mode: RecallMode,
+}
+
+/// How recall storage is searched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RecallMode {
+    /// By words and, where a model gives vectors, by meaning.
+    #[default]
+    Auto,
+    /// By words.
+    Text,
+    /// By meaning alone, what is less alike than this left out.
+    Vector {
+        /// Least cosine, in thousandths.
+        similarity_min: u32,
+    },
+    /// By both, and refused where there is no model.
+    Hybrid,
 }
 
 /// What an entry must meet beside its words.
@@ -98,6 +118,10 @@ pub struct Found {
     pub capped: bool,
     /// Whether so much was logged in the last moments that some of it was not looked at.
     pub tail_capped: bool,
+    /// Whether vectors counted: how they were looked for.
+    pub near: Option<&'static str>,
+    /// Why they did not, though they should have.
+    pub degraded: Option<&'static str>,
 }
 
 /// Messages of hits, and the copies of them that stand in the queue.
@@ -165,7 +189,14 @@ impl RecallQuery {
             phrases.push(words.clone());
         }
         let telling = content_words(&words);
-        Ok(Self { words, phrases, telling, quoted, filter: RecallFilter::default() })
+        Ok(Self {
+            words,
+            phrases,
+            telling,
+            quoted,
+            filter: RecallFilter::default(),
+            mode: RecallMode::Auto,
+        })
     }
 }
 
@@ -212,25 +243,41 @@ fn fresh<'a>(tail: &'a [Recent], shown: &HashSet<u64>) -> Vec<&'a Recent> {
     rows
 }
 
+impl RecallQuery {
+    /// The question without the names of those whose words are looked through: with them, vectors find what says a name.
+    pub fn nameless<'n>(&self, names: impl Iterator<Item = &'n str>) -> String {
+        without_names(&self.words, names)
+    }
+}
+
+/// What a list is made of.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// What the view found, best first.
+    pub view: Vec<ViewHit>,
+    /// What was logged a moment ago.
+    pub tail: Vec<Recent>,
+    /// How rare each telling word is.
+    pub rarity: Vec<Option<f64>>,
+    /// Passages near to the question, the nearest first; none where there are no vectors.
+    pub near: Vec<NearPassage>,
+    /// The entries that are weighed, and those beside them.
+    pub rows: Vec<Spoken>,
+}
+
 /// One list of all: what was weighed by its score, then the rest of the view in its order, then the rest of what is recent.
-pub fn listed(
-    query: &RecallQuery,
-    view: Vec<ViewHit>,
-    tail: &[Recent],
-    rarity: Vec<Option<f64>>,
-    rows: Vec<Spoken>,
-    now_ms: u64,
-) -> Found {
-    let weighed = to_weigh(&view, tail);
+pub fn listed(query: &RecallQuery, sources: Sources, now_ms: u64) -> Found {
+    let Sources { view, tail, rarity, near, rows } = sources;
+    let weighed = to_weigh(&view, &tail);
     let quoted = if query.quoted { query.phrases.clone() } else { Vec::new() };
-    let mut material = Material {
-        query: query.words.clone(),
-        quoted,
-        rarity,
-        rows,
-        hits: weighed.hits.into_iter().collect(),
-    };
-    let order = ranked(&mut material);
+    let by_meaning = matches!(query.mode, RecallMode::Vector { .. });
+    let mut found: HashSet<u64> = near.iter().map(|passage| passage.seq).collect();
+    if !by_meaning {
+        found.extend(weighed.hits);
+    }
+    let words = query.words.clone();
+    let mut material = Material { query: words, quoted, rarity, rows, hits: found, near };
+    let order = ranked(&mut material, query.mode);
     let spoken: HashMap<u64, &Spoken> = material.rows.iter().map(|row| (row.seq, row)).collect();
     let mut hits: Vec<Hit> = Vec::new();
     for entry in order {
@@ -239,21 +286,27 @@ pub fn listed(
             hits.push(Hit { id: entry.id, seq: entry.seq, score: entry.score, passage, parts });
         }
     }
-    let shown: HashSet<u64> = view.iter().map(|hit| hit.seq).collect();
-    let rest = view.into_iter().map(|hit| (hit.id, hit.seq));
-    let rest = rest.chain(fresh(tail, &shown).into_iter().map(|row| (row.id.clone(), row.seq)));
-    let known: HashSet<u64> = hits.iter().map(|hit| hit.seq).collect();
-    // They stand behind all that was weighed, in their order.
-    let mut score = hits.last().map_or(0.0, |hit| hit.score);
-    for (id, seq) in rest.filter(|(_, seq)| !known.contains(seq)) {
-        score -= 1.0;
-        hits.push(Hit { id, seq, score, passage: None, parts: None });
+    if !by_meaning {
+        unweighed(&mut hits, view, &tail);
     }
     let capped = hits.len() > RECALL_HITS_MAX;
     hits.truncate(RECALL_HITS_MAX);
     let oldest = tail.last().filter(|_| tail.len() >= RECALL_TAIL_ROWS_MAX);
     let tail_capped = oldest.is_some_and(|row| row.logged_ms + RECALL_LAG_MS > now_ms);
-    Found { hits, capped, tail_capped }
+    Found { hits, capped, tail_capped, near: None, degraded: None }
+}
+
+/// Puts what was not weighed behind all that was, in its order.
+fn unweighed(hits: &mut Vec<Hit>, view: Vec<ViewHit>, tail: &[Recent]) {
+    let shown: HashSet<u64> = view.iter().map(|hit| hit.seq).collect();
+    let rest = view.into_iter().map(|hit| (hit.id, hit.seq));
+    let rest = rest.chain(fresh(tail, &shown).into_iter().map(|row| (row.id.clone(), row.seq)));
+    let known: HashSet<u64> = hits.iter().map(|hit| hit.seq).collect();
+    let mut score = hits.last().map_or(0.0, |hit| hit.score);
+    for (id, seq) in rest.filter(|(_, seq)| !known.contains(seq)) {
+        score -= 1.0;
+        hits.push(Hit { id, seq, score, passage: None, parts: None });
+    }
 }
 
 #[cfg(test)]
@@ -314,6 +367,10 @@ mod tests {
         Spoken { id: format!("m{seq}"), seq, content: content.into(), ..Spoken::default() }
     }
 
+    fn list(query: &RecallQuery, view: Vec<ViewHit>, tail: &[Recent], rows: Vec<Spoken>) -> Found {
+        listed(query, Sources { view, tail: tail.to_vec(), rows, ..Sources::default() }, 2_000)
+    }
+
     fn order(found: &Found) -> Vec<u64> {
         found.hits.iter().map(|hit| hit.seq).collect()
     }
@@ -337,7 +394,7 @@ mod tests {
             said(9, "a blue boat"),
         ];
         let tail = [recent(9, 2), recent(30, 0)];
-        let found = listed(&query, view(&[5, 1]), &tail, vec![None, None], rows, 2_000);
+        let found = list(&query, view(&[5, 1]), &tail, rows);
         assert_eq!(order(&found), [9, 1, 5]);
         assert!(!found.capped && !found.tail_capped);
         assert!(found.hits.iter().all(|hit| hit.passage.is_some() && hit.parts.is_some()));
@@ -347,8 +404,7 @@ mod tests {
     fn what_was_not_weighed_comes_behind_in_its_order_and_once() {
         let query = RecallQuery::parse("boat").unwrap();
         let rows = vec![said(7, "a boat")];
-        let found =
-            listed(&query, view(&[3, 7, 4]), &[recent(4, 1), recent(8, 1)], vec![None], rows, 0);
+        let found = list(&query, view(&[3, 7, 4]), &[recent(4, 1), recent(8, 1)], rows);
         assert_eq!(order(&found), [7, 3, 4, 8]);
         assert!(found.hits.windows(2).all(|two| two[0].score > two[1].score));
     }
@@ -363,10 +419,10 @@ mod tests {
         };
         let rows =
             vec![beside(1, "Where is the boat?", "user"), beside(2, "At pier 4.", "assistant")];
-        let all = listed(&query, view(&[1]), &[], vec![None], rows.clone(), 0);
+        let all = list(&query, view(&[1]), &[], rows.clone());
         assert_eq!(all.hits.len(), 2);
         query.filter.role = Some("user".into());
-        assert_eq!(order(&listed(&query, view(&[1]), &[], vec![None], rows, 0)), [1]);
+        assert_eq!(order(&list(&query, view(&[1]), &[], rows)), [1]);
         let entry =
             Spoken { at: "2026-03-04".into(), name: Some("Ida".into()), ..Spoken::default() };
         let times = |after: Option<&str>, before: Option<&str>| RecallFilter {
@@ -389,12 +445,13 @@ mod tests {
     fn a_list_says_when_it_is_not_all() {
         let query = RecallQuery::parse("boat").unwrap();
         let seqs: Vec<u64> = (1..=RECALL_HITS_MAX as u64 + 1).collect();
-        let found = listed(&query, view(&seqs), &[], Vec::new(), Vec::new(), 0);
+        let found = list(&query, view(&seqs), &[], Vec::new());
         assert_eq!((found.hits.len(), found.capped), (RECALL_HITS_MAX, true));
         let crowded: Vec<Recent> =
             (1..=RECALL_TAIL_ROWS_MAX as u64).map(|seq| recent(seq, 1)).collect();
         let at = |now_ms| {
-            listed(&query, Vec::new(), &crowded, Vec::new(), Vec::new(), now_ms).tail_capped
+            listed(&query, Sources { tail: crowded.clone(), ..Sources::default() }, now_ms)
+                .tail_capped
         };
         assert!(at(1_000 + RECALL_LAG_MS - 1));
         assert!(!at(1_000 + RECALL_LAG_MS));

@@ -8,15 +8,15 @@ use super::append_fifo::own_flush;
 use super::ingest_archival::moment;
 use super::recalled::{PageOf, State};
 use super::spec::Step;
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::limits::{NAME_BYTES_MAX, RECALL_LIMIT, RECALL_PAGE_TOKENS};
 use crate::memory::core::Core;
 use crate::memory::message::Role;
 use crate::memory::page::{Page, PageItem};
 use crate::memory::receipt;
 use crate::policy::{
-    Answers, Draft, Entries, Finish, Hit, Intent, PageToken, Question, RecallFilter, RecallQuery,
-    Surroundings, page_token, proposals, tokens,
+    Answers, Draft, Entries, Finish, Hit, Intent, PageToken, Question, RecallFilter, RecallMode,
+    RecallQuery, Surroundings, page_token, proposals, tokens,
 };
 
 /// Arguments of `search_recall`.
@@ -33,6 +33,10 @@ pub struct SearchRecall {
     #[serde(default = "usual_mode")]
     #[schemars(extend("enum" = ["auto", "text", "vector", "hybrid"]))]
     pub mode: String,
+    /// In the mode `vector`: least likeness (cosine) of a result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub similarity_min: Option<f64>,
     /// Only what was said by this role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
@@ -100,16 +104,11 @@ impl SearchRecall {
         if self.limit == 0 || self.limit > most {
             return Err(Error::argument("limit", format!("use 1 to {most}")));
         }
-        match self.mode.as_str() {
-            "auto" | "text" => {}
-            "vector" | "hybrid" => {
-                return Err(Error::new(
-                    Code::ModeUnavailable,
-                    "mode: no model gives vectors of recall storage here: leave it out, or configure an embedder",
-                )
-                .with("field", "mode"));
-            }
-            _ => return Err(Error::argument("mode", "use auto, text, vector or hybrid")),
+        if self.similarity_min.is_some_and(|least| !(0.0..=1.0).contains(&least)) {
+            return Err(Error::argument("similarity_min", "use 0 to 1"));
+        }
+        if self.similarity_min.is_some() && self.mode != "vector" {
+            return Err(Error::argument("similarity_min", "only the mode vector takes it"));
         }
         let (least, most) = RECALL_PAGE_TOKENS;
         if self.tokens_max.is_some_and(|tokens| tokens < least || tokens > most) {
@@ -125,7 +124,7 @@ impl SearchRecall {
     /// Whether a result list answers this question: the words, the conditions and the way of searching; how much of it is shown at
     /// once, and whether it comes back into the window, may differ from page to page.
     fn query_hash(&self) -> String {
-        let asked = json!({"query": self.query, "mode": self.mode, "role": self.role, "name": self.name,
+        let asked = json!({"query": self.query, "mode": self.mode, "similarity_min": self.similarity_min, "role": self.role, "name": self.name,
             "after": self.after, "before": self.before});
         receipt::sha256(&receipt::canonical_json(&asked))
     }
@@ -138,6 +137,14 @@ impl SearchRecall {
         }
         let time = |field, text: &Option<String>| {
             text.as_deref().map(|text| moment(field, text)).transpose()
+        };
+        let least = self.similarity_min.unwrap_or(0.0) * 1000.0;
+        query.mode = match self.mode.as_str() {
+            "auto" => RecallMode::Auto,
+            "text" => RecallMode::Text,
+            "vector" => RecallMode::Vector { similarity_min: least.round() as u32 },
+            "hybrid" => RecallMode::Hybrid,
+            _ => return Err(Error::argument("mode", "use auto, text, vector or hybrid")),
         };
         query.filter = RecallFilter {
             role: self.role.map(|role| role.text().to_owned()),
@@ -200,6 +207,11 @@ impl SearchRecall {
         ] {
             if holds {
                 result.insert(name.into(), true.into());
+            }
+        }
+        if let Some(found) = answers.recall.as_ref().filter(|_| list.page.is_none()) {
+            for (name, told) in [("vectors", found.near), ("degraded", found.degraded)] {
+                result.extend(told.map(|told| (name.to_owned(), told.into())));
             }
         }
         if !proposed.is_empty() {

@@ -50,6 +50,12 @@ pub(super) enum Part {
     Length,
     /// Length of the whole entry.
     WholeLength,
+    /// Likeness of the passage to the question, by their vectors.
+    Similarity,
+    /// That of what was said just before.
+    PreviousSimilarity,
+    /// That of what was said just after.
+    NextSimilarity,
     /// All words of the question stand in it in their order.
     Verbatim,
     /// Quoted parts of the question that stand in it.
@@ -57,34 +63,37 @@ pub(super) enum Part {
 }
 
 /// How many there are.
-pub(crate) const PARTS: usize = 23;
+pub(crate) const PARTS: usize = 26;
 
-/// Name as it is answered, and weight.
-const WEIGHTS: [(Part, &str, f64); PARTS] = [
-    (Part::Match, "match", 0.61),
-    (Part::Coverage, "coverage", 1.45),
-    (Part::Whole, "whole", 2.11),
-    (Part::Together, "together", 3.08),
-    (Part::Previous, "previous", 0.51),
-    (Part::BeforePrevious, "before_previous", 1.40),
-    (Part::Next, "next", 0.59),
-    (Part::AfterNext, "after_next", 0.70),
-    (Part::Answers, "answers", 2.57),
-    (Part::Speaker, "speaker", 2.57),
-    (Part::User, "user", 5.27),
-    (Part::Assistant, "assistant", -1.53),
-    (Part::AssistantToFirst, "assistant_to_first", 1.77),
-    (Part::Asks, "asks", -0.32),
-    (Part::SpeakerAsks, "speaker_asks", -0.41),
-    (Part::Time, "time", 2.14),
-    (Part::Number, "number", 0.72),
-    (Part::AnyNumber, "any_number", 0.24),
-    (Part::Session, "session", 2.22),
-    (Part::Length, "length", 2.87),
-    (Part::WholeLength, "whole_length", -5.09),
+/// Name as it is answered, and the weight without and with vectors.
+const WEIGHTS: [(Part, &str, f64, f64); PARTS] = [
+    (Part::Match, "match", 0.61, 0.61),
+    (Part::Coverage, "coverage", 1.45, 1.45),
+    (Part::Whole, "whole", 2.11, 2.11),
+    (Part::Together, "together", 3.08, 3.08),
+    (Part::Previous, "previous", 0.51, 0.51),
+    (Part::BeforePrevious, "before_previous", 1.40, 1.40),
+    (Part::Next, "next", 0.59, 0.59),
+    (Part::AfterNext, "after_next", 0.70, 0.70),
+    (Part::Answers, "answers", 2.57, 2.57),
+    (Part::Speaker, "speaker", 2.57, 2.57),
+    (Part::User, "user", 5.27, 5.27),
+    (Part::Assistant, "assistant", -1.53, -1.53),
+    (Part::AssistantToFirst, "assistant_to_first", 1.77, 1.77),
+    (Part::Asks, "asks", -0.32, -0.32),
+    (Part::SpeakerAsks, "speaker_asks", -0.41, -0.41),
+    (Part::Time, "time", 2.14, 2.14),
+    (Part::Number, "number", 0.72, 0.72),
+    (Part::AnyNumber, "any_number", 0.24, 0.24),
+    (Part::Session, "session", 2.22, 2.22),
+    (Part::Length, "length", 2.87, 2.87),
+    (Part::WholeLength, "whole_length", -5.09, -5.09),
+    (Part::Similarity, "similarity", 0.0, 8.0),
+    (Part::PreviousSimilarity, "previous_similarity", 0.0, 2.0),
+    (Part::NextSimilarity, "next_similarity", 0.0, 1.0),
     // These two are promises, not trained: a text that is looked for word by word is found first, and quotes outrank all else.
-    (Part::Verbatim, "verbatim", 5.0),
-    (Part::Quoted, "quoted", 100.0),
+    (Part::Verbatim, "verbatim", 5.0, 5.0),
+    (Part::Quoted, "quoted", 100.0, 100.0),
 ];
 
 /// Values of all parts for one passage.
@@ -97,22 +106,40 @@ impl Values {
     }
 
     /// The parts of the score: each value by its weight.
-    pub(super) fn weighed(&self) -> [f64; PARTS] {
+    pub(super) fn weighed(&self, weights: &Weights) -> [f64; PARTS] {
         let mut parts = self.0;
-        for (value, (_, _, weight)) in parts.iter_mut().zip(WEIGHTS) {
+        for (value, weight) in parts.iter_mut().zip(weights) {
             *value *= weight;
         }
         parts
     }
 
-    pub(super) fn score(&self) -> f64 {
-        self.weighed().iter().sum()
+    pub(super) fn score(&self, weights: &Weights) -> f64 {
+        self.weighed(weights).iter().sum()
     }
+}
+
+/// One weight for each part.
+pub(super) type Weights = [f64; PARTS];
+
+/// By words alone.
+pub(super) fn text() -> Weights {
+    WEIGHTS.map(|(_, _, weight, _)| weight)
+}
+
+/// By words and vectors.
+pub(super) fn hybrid() -> Weights {
+    WEIGHTS.map(|(_, _, _, weight)| weight)
+}
+
+/// By vectors alone: the score is the cosine.
+pub(super) fn vector() -> Weights {
+    WEIGHTS.map(|(part, _, _, _)| if part == Part::Similarity { 1.0 } else { 0.0 })
 }
 
 /// Names of the parts, in the order in which they are kept.
 pub fn part_names() -> [&'static str; PARTS] {
-    WEIGHTS.map(|(_, name, _)| name)
+    WEIGHTS.map(|(_, name, _, _)| name)
 }
 
 #[cfg(test)]
@@ -121,11 +148,12 @@ mod tests {
 
     #[test]
     fn each_part_stands_at_its_place() {
-        for (at, (part, name, weight)) in WEIGHTS.into_iter().enumerate() {
+        for (at, (part, name, alone, both)) in WEIGHTS.into_iter().enumerate() {
             assert_eq!(part as usize, at, "{name}");
             let mut values = Values::default();
             values.set(part, 2.0);
-            assert_eq!(values.score(), 2.0 * weight, "{name}");
+            assert_eq!(values.score(&text()), 2.0 * alone, "{name}");
+            assert_eq!(values.score(&hybrid()), 2.0 * both, "{name}");
         }
     }
 }

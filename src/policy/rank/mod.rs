@@ -9,7 +9,7 @@ mod scorer;
 mod spoken;
 mod words;
 
-pub(super) use asked::content_words;
+pub(super) use asked::{content_words, without_names};
 pub(super) use formula::PARTS;
 pub use formula::part_names;
 pub(super) use scorer::{Material, ranked};

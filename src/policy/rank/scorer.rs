@@ -2,15 +2,18 @@
 //!
 //! Without names, times or neighbours the parts that need them are zero for everybody, and the order is that of the words.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::asked::{Asked, content_words};
-use super::formula::{PARTS, Part, Values};
+use super::formula::{self, PARTS, Part, Values, Weights};
 use super::newer::newer_first;
 use super::passage_match::{coverage, passage, together, whole};
 use super::spoken::{Read, Spoken, speakers};
 use super::words::Lexicon;
+use crate::limits::RECALL_NEAR_MAX;
+use crate::memory::recall_vector::NearPassage;
+use crate::policy::recall::RecallMode;
 
 /// Largest distance of two entries that were said one after the other: a notice or a copy may have taken the place between them.
 const BESIDE_SEQS_MAX: u64 = 2;
@@ -36,6 +39,8 @@ pub(crate) struct Material {
     pub rows: Vec<Spoken>,
     /// Places of those that may be listed for themselves. Others are listed only where they stand directly beside one.
     pub hits: HashSet<u64>,
+    /// Passages near to the question, the nearest first; none where there are no vectors.
+    pub near: Vec<NearPassage>,
 }
 
 /// An entry in its order.
@@ -55,23 +60,28 @@ pub(crate) struct Ranked {
 
 /// The entries, best first; among equals the newest. Of two that say the same in a question about how things stand, the newer comes
 /// first.
-pub(crate) fn ranked(material: &mut Material) -> Vec<Ranked> {
+pub(crate) fn ranked(material: &mut Material, mode: RecallMode) -> Vec<Ranked> {
     material.rows.sort_by_key(|row| row.seq);
     material.rows.dedup_by_key(|row| row.seq);
     let mut lexicon = Lexicon::new();
     let asked = question(material, &mut lexicon);
     let reads: Vec<Read<'_>> =
         material.rows.iter().map(|row| Read::of(row, &asked, &mut lexicon)).collect();
-    let scene = Scene::of(&asked, &reads);
+    let meaning = Meaning::of(&material.near, mode);
+    let scene = Scene::of(&asked, &reads, &meaning);
     let mut list: Vec<(usize, usize, Ranked)> = Vec::new();
     for at in 0..reads.len() {
-        if material.hits.contains(&reads[at].row.seq) || scene.beside_hit(at, &material.hits) {
+        let is_hit = material.hits.contains(&reads[at].row.seq);
+        if is_hit || (!meaning.alone && scene.beside_hit(at, &material.hits)) {
             let (part, entry) = scene.best(at);
             list.push((at, part, entry));
         }
     }
+    if let RecallMode::Vector { similarity_min } = mode {
+        list.retain(|(_, _, entry)| entry.score * 1000.0 >= f64::from(similarity_min));
+    }
     list.sort_by(|a, b| b.2.score.total_cmp(&a.2.score).then(b.2.seq.cmp(&a.2.seq)));
-    if asked.about_now {
+    if asked.about_now && !meaning.alone {
         let order: Vec<(usize, usize)> = list.iter().map(|(at, part, _)| (*at, *part)).collect();
         for (from, to) in newer_first(&asked, &reads, &order) {
             let moved = list.remove(from);
@@ -91,9 +101,44 @@ fn question(material: &Material, lexicon: &mut Lexicon) -> Asked {
     Asked::read(&material.query, &material.quoted, rarity, &speakers(&material.rows), lexicon)
 }
 
+/// What is known by vectors.
+struct Meaning {
+    /// Likeness of each passage by place and first byte.
+    near: HashMap<(u64, usize), f64>,
+    /// That of the best passage of each entry.
+    best: HashMap<u64, f64>,
+    weights: Weights,
+    alone: bool,
+}
+
+impl Meaning {
+    /// Likeness counts from that of the last passage that was near enough to be told: of the others it is not known.
+    fn of(near: &[NearPassage], mode: RecallMode) -> Self {
+        let alone = matches!(mode, RecallMode::Vector { .. });
+        let least = near.last().filter(|_| near.len() >= RECALL_NEAR_MAX && !alone);
+        let floor = least.map_or(0.0, |passage| passage.similarity.max(0.0));
+        let mut all = HashMap::with_capacity(near.len());
+        let mut best: HashMap<u64, f64> = HashMap::new();
+        for passage in near {
+            let value = (passage.similarity - floor).max(0.0);
+            let start = usize::try_from(passage.start).unwrap_or(usize::MAX);
+            all.insert((passage.seq, start), value);
+            let most = best.entry(passage.seq).or_default();
+            *most = most.max(value);
+        }
+        let weights = match (alone, near.is_empty()) {
+            (true, _) => formula::vector(),
+            (false, true) => formula::text(),
+            (false, false) => formula::hybrid(),
+        };
+        Self { near: all, best, weights, alone }
+    }
+}
+
 /// Everything that one entry's score needs of the others.
 struct Scene<'a> {
     asked: &'a Asked,
+    meaning: &'a Meaning,
     reads: &'a [Read<'a>],
     /// Match of each passage of each entry.
     matches: Vec<Vec<f64>>,
@@ -109,7 +154,7 @@ struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    fn of(asked: &'a Asked, reads: &'a [Read<'a>]) -> Self {
+    fn of(asked: &'a Asked, reads: &'a [Read<'a>], meaning: &'a Meaning) -> Self {
         let matches: Vec<Vec<f64>> = reads
             .iter()
             .map(|read| read.parts.iter().map(|part| passage(asked, part)).collect())
@@ -133,6 +178,7 @@ impl<'a> Scene<'a> {
             best_of_all: best.iter().copied().fold(f64::MIN_POSITIVE, f64::max),
             sessions: sessions(&begins, &best),
             asked,
+            meaning,
             reads,
             matches,
             best,
@@ -165,6 +211,15 @@ impl<'a> Scene<'a> {
         self.neighbour(at, steps).map_or(0.0, |to| self.best[to] * self.nearness(to))
     }
 
+    /// How like a neighbour is to the question.
+    fn likeness_from(&self, at: usize, steps: isize) -> f64 {
+        let like = |to: usize| {
+            let best = self.meaning.best.get(&self.reads[to].row.seq).copied();
+            best.unwrap_or(0.0) * self.nearness(to)
+        };
+        self.neighbour(at, steps).map_or(0.0, like)
+    }
+
     /// Its best passage, and itself with the score of that.
     fn best(&self, at: usize) -> (usize, Ranked) {
         let read = &self.reads[at];
@@ -172,7 +227,7 @@ impl<'a> Scene<'a> {
         let mut best: Option<(usize, Values, f64)> = None;
         for part in 0..read.parts.len() {
             let values = self.values(at, part, &common);
-            let score = values.score();
+            let score = values.score(&self.meaning.weights);
             if best.as_ref().is_none_or(|(_, _, top)| score > *top) {
                 best = Some((part, values, score));
             }
@@ -183,7 +238,7 @@ impl<'a> Scene<'a> {
             id: row.id.clone(),
             seq: row.seq,
             score,
-            parts: values.weighed(),
+            parts: values.weighed(&self.meaning.weights),
             passage: read.parts[part].range.clone(),
         };
         (part, entry)
@@ -218,15 +273,19 @@ impl<'a> Scene<'a> {
         values.set(Part::Match, own / self.best_of_all);
         values.set(Part::Coverage, coverage(asked, words));
         values.set(Part::Together, together(asked, words));
+        let like = self.meaning.near.get(&(read.row.seq, words.range.start));
+        values.set(Part::Similarity, like.copied().unwrap_or(0.0));
         // What was said before a long entry belongs to its beginning, what was said behind it to its end.
         let short = self.nearness(at) >= 1.0;
         if short || part == 0 {
             values.set(Part::Previous, self.from(at, -1));
             values.set(Part::BeforePrevious, self.from(at, -2));
+            values.set(Part::PreviousSimilarity, self.likeness_from(at, -1));
         }
         if short || part + 1 == read.parts.len() {
             values.set(Part::Next, self.from(at, 1));
             values.set(Part::AfterNext, self.from(at, 2));
+            values.set(Part::NextSimilarity, self.likeness_from(at, 1));
         }
         if part == 0 {
             let question = self.neighbour(at, -1).filter(|to| self.reads[*to].asks);
