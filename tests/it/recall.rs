@@ -400,6 +400,13 @@ async fn a_search_keeps_to_role_name_and_time_before_and_after_the_view_has_it()
             view_shows(&database, 4).await;
             let aged = "FOR e IN recall_log UPDATE e WITH { logged_ms: 1 } IN recall_log RETURN 1";
             database.rows(aged, json!({})).await;
+            let asked = json!({"query": "paint summer lake cranes", "rehydrate": false});
+            let mut looks = 0;
+            while texts(&search(&ada, &asked).await).len() < 4 {
+                looks += 1;
+                assert!(looks < LOOKS_MAX, "the view never shows them again");
+                tokio::time::sleep(LOOK).await;
+            }
         }
         for (condition, wanted) in [
             (json!({"role": "user"}), vec![1, 3]),
