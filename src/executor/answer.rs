@@ -55,7 +55,10 @@ pub(super) async fn answer(
                 index_ready,
             });
         }
-        Question::Vectors { .. } | Question::EmbedQuery { .. } | Question::Embed { .. } => {
+        Question::Vectors { .. }
+        | Question::EmbedQuery { .. }
+        | Question::Embed { .. }
+        | Question::RecallNear { .. } => {
             return Err(Error::new(Code::Internal, "the executor itself knows the vectors"));
         }
         Question::Nearest(near) => {

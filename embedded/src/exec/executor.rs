@@ -69,7 +69,7 @@ pub(super) struct Pass<'q> {
     pub nodes: &'q [Node],
     /// Behind the last node of the running stage.
     end: usize,
-    limits: Vec<Option<Limit>>,
+    pub limits: Vec<Option<Limit>>,
     gathered: Gathered<'q>,
     distinct: BTreeSet<Ordered>,
     out: Vec<Value>,
@@ -78,9 +78,10 @@ pub(super) struct Pass<'q> {
 }
 
 /// Progress of a LIMIT.
-struct Limit {
+pub(super) struct Limit {
     skip: u64,
-    take: u64,
+    /// Rows that it still lets through.
+    pub take: u64,
     /// Rows must go on coming: they cause writes, or are counted.
     drain: bool,
 }

@@ -155,11 +155,6 @@ fn replace(
     let mut replacement = first;
     replacement.push(Node::EnumerateNearVector(Box::new(near)));
     replacement.extend(inside);
-    // What loops before it brings more than one set of nearest ones together.
-    if nodes[..loop_at].iter().any(|node| !quiet(node)) {
-        let descending = found.metric.is_descending();
-        replacement.push(Node::Sort(vec![(Expr::Register(similarity), descending)]));
-    }
     nodes.splice(loop_at..loop_at, replacement);
     Ok(true)
 }
