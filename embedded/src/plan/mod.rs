@@ -11,6 +11,7 @@ mod rule_names;
 mod rules;
 mod scope;
 mod search;
+mod search_filter;
 mod shown;
 mod traversal;
 mod uses;
