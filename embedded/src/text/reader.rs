@@ -10,7 +10,7 @@ use tantivy::query::BitSetDocSet;
 use tantivy::schema::IndexRecordOption;
 use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED};
 
-use super::best::{Bounds, FieldLengths, Heap, Scored, Search, TermPostings, Window};
+use super::best::{Bounds, Dense, FieldLengths, Heap, Scored, Search, TermPostings, Window};
 use super::matcher::{All, Enough, Every, Lengths, Matcher, Not, Set, Term};
 use super::ngram::Ngrams;
 use super::phrase::{Phrase, Place};
@@ -20,7 +20,8 @@ use super::segments::{COLUMNS, Fields, failed, lengths_column};
 use super::terms::PART_END;
 use crate::error::{Code, Error, Result};
 use crate::limits::{
-    VIEW_BOUNDS_BYTES_MAX, VIEW_LENGTHS_BYTES_MAX, VIEW_PHRASE_TERMS_MAX, VIEW_SCORED_TERMS_MAX,
+    VIEW_BOUNDS_BYTES_MAX, VIEW_FREQUENCIES_BYTES_MAX, VIEW_LENGTHS_BYTES_MAX,
+    VIEW_PHRASE_TERMS_MAX, VIEW_SCORED_TERMS_MAX,
 };
 
 /// A found document.
@@ -55,6 +56,7 @@ pub(super) struct Known {
 struct KnownBounds {
     by_term: HashMap<(SegmentId, String), Arc<Bounds>>,
     bytes: usize,
+    dense_bytes: usize,
 }
 
 impl Known {
@@ -70,6 +72,7 @@ impl Known {
         let mut bounds = self.bounds.lock().expect(LOOKED_UP);
         bounds.by_term.retain(|(segment, _), _| segments.contains(segment));
         bounds.bytes = bounds.by_term.values().map(|bounds| bounds.bytes()).sum();
+        bounds.dense_bytes = bounds.by_term.values().map(|bounds| bounds.dense_bytes()).sum();
     }
 
     fn bounds_of(&self, key: &(SegmentId, String)) -> Option<Arc<Bounds>> {
@@ -89,10 +92,7 @@ impl Known {
         let mut bounds = self.bounds.lock().expect(LOOKED_UP);
         let fits = bounds.bytes + made.bytes() <= VIEW_BOUNDS_BYTES_MAX;
         if fits {
-            bounds.bytes += made.bytes();
-            if let Some(before) = bounds.by_term.insert(key, Arc::new(made)) {
-                bounds.bytes -= before.bytes();
-            }
+            bounds.insert(key, Arc::new(made));
         }
         fits
     }
@@ -102,9 +102,23 @@ impl Known {
         if bounds.bytes + made.bytes() > VIEW_BOUNDS_BYTES_MAX {
             *bounds = KnownBounds::default();
         }
-        bounds.bytes += made.bytes();
-        if let Some(before) = bounds.by_term.insert(key, made.clone()) {
-            bounds.bytes -= before.bytes();
+        bounds.insert(key, made.clone());
+    }
+
+    /// Whether there is room for the frequencies of one more term.
+    fn has_room_for(&self, dense_bytes: usize) -> bool {
+        let bounds = self.bounds.lock().expect(LOOKED_UP);
+        bounds.dense_bytes + dense_bytes <= VIEW_FREQUENCIES_BYTES_MAX
+    }
+}
+
+impl KnownBounds {
+    fn insert(&mut self, key: (SegmentId, String), made: Arc<Bounds>) {
+        self.bytes += made.bytes();
+        self.dense_bytes += made.dense_bytes();
+        if let Some(before) = self.by_term.insert(key, made) {
+            self.bytes -= before.bytes();
+            self.dense_bytes -= before.dense_bytes();
         }
     }
 }
@@ -113,6 +127,8 @@ const LOOKED_UP: &str = "only looked up inside";
 
 /// Documents of a term from which its bounds are kept; those of others are soon made.
 const BOUNDS_KEPT_FROM: u32 = 512;
+/// One of so many documents has a term of which a look at any document is to be cheap.
+const DENSE_FROM: u32 = 16;
 /// How many times rarer than its terms a filter has to be to lead.
 const FILTER_LEADS: u32 = 8;
 
@@ -273,6 +289,7 @@ impl Reader {
             let inverted = self.inverted(segment)?;
             let mut terms = inverted.terms().stream().map_err(failed)?;
             let mut field: Option<(String, Weight, Arc<FieldLengths>)> = None;
+            let mut frequent = Vec::new();
             while terms.advance() {
                 let info = terms.value();
                 if info.doc_freq < BOUNDS_KEPT_FROM {
@@ -290,6 +307,9 @@ impl Reader {
                 }
                 let Some((_, weight, lengths)) = &field else { continue };
                 let key = (segment.segment_id(), term.to_owned());
+                if info.doc_freq >= segment.max_doc() / DENSE_FROM {
+                    frequent.push((info.clone(), key.clone()));
+                }
                 if known.bounds_of(&key).is_some() {
                     continue;
                 }
@@ -300,6 +320,20 @@ impl Reader {
                 if !known.keep_more_bounds(key, made) {
                     break;
                 }
+            }
+            frequent.sort_by_key(|(info, _)| Reverse(info.doc_freq));
+            for (info, key) in frequent {
+                if stopped() || !known.has_room_for(Dense::bytes_of(segment.max_doc())) {
+                    break;
+                }
+                let Some(bounds) = known.bounds_of(&key) else { continue };
+                let option = IndexRecordOption::WithFreqs;
+                let postings = inverted.read_block_postings_from_terminfo(&info, option);
+                let dense = Dense::read(postings.map_err(failed)?, segment.max_doc());
+                known.keep_more_bounds(
+                    key,
+                    Bounds::clone(&bounds).with_dense(Some(Arc::new(dense))),
+                );
             }
             known.is_known(segment.segment_id());
         }
@@ -714,13 +748,14 @@ impl Reader {
                 inverted.read_block_postings_from_terminfo(&info, option).map_err(failed)
             };
             let key = (segment.segment_id(), (*term).to_owned());
-            let known =
-                self.known(segment).bounds_of(&key).filter(|known| known.factor(weight).is_some());
+            let known = self.known(segment).bounds_of(&key);
             let bounds = match known {
-                Some(known) => known,
-                None => {
+                Some(known) if known.factor(weight).is_some() => known,
+                known => {
                     let lengths = weight.wants_length().then_some(lengths);
-                    let made = Arc::new(Bounds::read(weight, postings()?, lengths));
+                    let dense = known.and_then(|known| known.dense().cloned());
+                    let made = Bounds::read(weight, postings()?, lengths).with_dense(dense);
+                    let made = Arc::new(made);
                     if info.doc_freq >= BOUNDS_KEPT_FROM {
                         self.known(segment).keep_bounds(key, &made);
                     }
