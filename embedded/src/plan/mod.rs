@@ -23,9 +23,9 @@ mod window;
 pub use build::plan;
 pub use explain::explain;
 pub use node::{
-    Aggregate, Bounds, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order, Pipeline,
-    Place, Plan, Quantity, ScorerKind, Search, SearchCall, Traversal, UniqueVertices, Used,
-    UsedView, ViewScorer, ViewSource, Window, Write, WriteKind,
+    Aggregate, BestRows, Bounds, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order,
+    Pipeline, Place, Plan, Quantity, ScorerKind, Search, SearchCall, Traversal, UniqueVertices,
+    Used, UsedView, ViewScorer, ViewSource, Window, Write, WriteKind,
 };
 pub use rule_names::RULES;
 pub use rules::writes;
