@@ -1,6 +1,6 @@
 //! One look at the segments of a view: conditions become matchers, matchers become hits.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
@@ -142,6 +142,29 @@ pub(super) struct Piece {
 pub(super) struct Reader {
     pieces: Vec<Piece>,
     fields: Fields,
+}
+
+/// A number in order.
+struct Rising(f32);
+
+impl PartialEq for Rising {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Rising {}
+
+impl PartialOrd for Rising {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Rising {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
 }
 
 /// A condition with its terms looked up and weighed.
@@ -390,7 +413,10 @@ impl Reader {
     fn terms(&self, selection: Selection, scorings: &[Scoring], boost: f32) -> Result<Prepared> {
         let (terms, others) = match &selection.tokens {
             Tokens::One(token) => (vec![format!("{}{token}", selection.field)], false),
-            Tokens::Near(edits) => (self.nearest(&selection, edits)?, false),
+            Tokens::Near(edits) => {
+                let weights = self.near_weights(&selection, edits, scorings, boost)?;
+                return Ok(Prepared::Terms { selection, weights, others: false });
+            }
             _ if scorings.is_empty() => (Vec::new(), true),
             _ => self.most_frequent(&selection)?,
         };
@@ -402,6 +428,28 @@ impl Reader {
         Ok(Prepared::Terms { selection, weights, others })
     }
 
+    /// Terms that are near a target: they are as frequent as all of them together, and the nearer weigh more (ArangoDB).
+    fn near_weights(
+        &self,
+        selection: &Selection,
+        edits: &super::query::Edits,
+        scorings: &[Scoring],
+        boost: f32,
+    ) -> Result<BTreeMap<String, Arc<[Weight]>>> {
+        let terms = self.nearest(selection, edits)?;
+        let mut frequency = 0;
+        if !scorings.is_empty() {
+            for (term, _) in &terms {
+                frequency += self.frequency(term)?;
+            }
+        }
+        let weigh = |(term, similarity): (String, f32)| {
+            let weights = self.weights_of(selection, &[frequency], scorings, boost * similarity)?;
+            Ok((term, weights))
+        };
+        terms.into_iter().map(weigh).collect()
+    }
+
     /// One weight for each scorer.
     fn weights(
         &self,
@@ -410,13 +458,26 @@ impl Reader {
         scorings: &[Scoring],
         boost: f32,
     ) -> Result<Arc<[Weight]>> {
+        if scorings.is_empty() {
+            return Ok(Arc::default());
+        }
+        let frequencies =
+            terms.iter().map(|term| self.frequency(term)).collect::<Result<Vec<_>>>()?;
+        self.weights_of(selection, &frequencies, scorings, boost)
+    }
+
+    fn weights_of(
+        &self,
+        selection: &Selection,
+        frequencies: &[u64],
+        scorings: &[Scoring],
+        boost: f32,
+    ) -> Result<Arc<[Weight]>> {
         let Some(features) = selection.features.filter(|_| !scorings.is_empty()) else {
             return Ok(Arc::default());
         };
         let field = self.statistics(&selection.field)?;
-        let frequencies =
-            terms.iter().map(|term| self.frequency(term)).collect::<Result<Vec<_>>>()?;
-        let weigh = |scoring: &Scoring| Weight::new(*scoring, features, field, &frequencies, boost);
+        let weigh = |scoring: &Scoring| Weight::new(*scoring, features, field, frequencies, boost);
         Ok(scorings.iter().map(weigh).collect())
     }
 
@@ -507,20 +568,24 @@ impl Reader {
         Ok((terms.collect(), others))
     }
 
-    /// The terms within a number of edits, the nearest ones if there are too many.
-    fn nearest(&self, selection: &Selection, edits: &super::query::Edits) -> Result<Vec<String>> {
+    /// The terms within a number of edits and how near they are, the nearest ones if there are too many.
+    fn nearest(
+        &self,
+        selection: &Selection,
+        edits: &super::query::Edits,
+    ) -> Result<Vec<(String, f32)>> {
         let mut found = BTreeSet::new();
         for segment in self.segments() {
             self.visit(segment, selection, |term, _| {
                 let token = &term[selection.field.len() + edits.prefix.len()..];
-                found.insert((edits.of(token), term.to_owned()));
+                found.insert((Rising(edits.similarity(token)), term.to_owned()));
                 if edits.terms_max > 0 && found.len() > edits.terms_max {
-                    found.pop_last();
+                    found.pop_first();
                 }
                 Ok(())
             })?;
         }
-        Ok(found.into_iter().map(|(_, term)| term).collect())
+        Ok(found.into_iter().map(|(similarity, term)| (term, similarity.0)).collect())
     }
 
     fn phrase(
@@ -546,7 +611,8 @@ impl Reader {
                         terms.insert(format!("{}{token}", selection.field));
                     }
                     Tokens::Near(edits) => {
-                        terms.extend(self.nearest(&selection, edits)?);
+                        let nearest = self.nearest(&selection, edits)?;
+                        terms.extend(nearest.into_iter().map(|(term, _)| term));
                         few_enough(&terms)?;
                     }
                     _ => {
@@ -690,7 +756,10 @@ impl Reader {
         if children.len() == 1 {
             return Ok(children.remove(0));
         }
-        Ok(Box::new(Enough::new(children, 1)))
+        Ok(Box::new(match &selection.tokens {
+            Tokens::Near(_) => Enough::highest(children),
+            _ => Enough::new(children, 1),
+        }))
     }
 
     /// What is known of a segment.
@@ -989,7 +1058,7 @@ impl Hits {
     }
 }
 
-fn falling(a: &(f32, u32, DocId, Vec<f32>), b: &(f32, u32, DocId, Vec<f32>)) -> std::cmp::Ordering {
+fn falling(a: &(f32, u32, DocId, Vec<f32>), b: &(f32, u32, DocId, Vec<f32>)) -> Ordering {
     b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2)))
 }
 
