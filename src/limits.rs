@@ -130,12 +130,40 @@ pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 pub const MODEL_MS_MAX: u64 = 120_000;
 /// Longest answer of a model, in bytes.
 pub const MODEL_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Longest answer of an embedder to one batch, in bytes: 64 vectors of 4 096 components at some 20 bytes each, and room for more digits.
+pub const EMBED_ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Texts of one batch for an embedder.
+pub const EMBED_BATCH_TEXTS_MAX: usize = 64;
+/// Bytes of text of one batch, unless a single text has more.
+pub const EMBED_BATCH_BYTES_MAX: usize = 256 * 1024;
+/// Times one batch is asked for, while its time is not over.
+pub const EMBED_ATTEMPTS_MAX: u32 = 3;
+/// Half of the pause before the first repetition of a batch, in milliseconds; it doubles.
+pub const EMBED_PAUSE_MS: u64 = 25;
+/// Least and most of `embedder.timeout_ms`.
+pub const EMBED_MS: (u64, u64) = (10, MODEL_MS_MAX);
+/// Tokens of one window of a local model, marks included (256: what all-MiniLM-L6-v2 was made for); fewer where the model has fewer places.
+pub const BERT_TOKENS_MAX: usize = 256;
+/// Tokens that a local model computes at once, filled up ones included.
+pub const BERT_BATCH_TOKENS_MAX: usize = 4_096;
+/// Largest file of a local model, in bytes.
+pub const BERT_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+/// Calls that may wait for the local model.
+pub const EMBED_WAITING_MAX: usize = 64;
+/// Vectors that a server remembers by the hash of their texts (25 MB of 384 components).
+pub const EMBED_CACHED_MAX: usize = 16_384;
 /// Times a rendered summary is shortened to meet its cap before it is left out.
 pub const SUMMARY_TRIES_MAX: usize = 6;
 /// Chunks of one ingest; a document of more is given in several, each with a `doc_id` of its own.
 pub const CHUNKS_MAX: usize = 512;
 /// Longest text of one chunk, in bytes.
 pub const CHUNK_BYTES_MAX: usize = 32 * 1024;
+/// Most tokens of a chunk that a splitter makes: usually, least and most that may be asked for. The usual one lets four chunks stand on a page.
+pub const SPLIT_TOKENS: (u64, u64, u64) = (128, 16, 2_048);
+/// A chunk may repeat of the one before at most its limit divided by this.
+pub const SPLIT_OVERLAP_SHARE: u64 = 2;
+/// Tokens of a parent for each of its children's, unless asked for.
+pub const SPLIT_PARENTS: u64 = 4;
 /// Longest name of an archived document, in bytes; it is hashed, so its characters are free.
 pub const DOC_ID_BYTES_MAX: usize = 256;
 /// Longest provenance of a document or chunk, in bytes of its JSON.

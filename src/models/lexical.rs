@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use async_trait::async_trait;
 
+use super::composed::{DOCUMENT_SHARE, SECTION_SHARE};
 use super::embedder::{Embedder, Kind};
 use super::words::{FILLER_WORDS, STOP_WORDS};
 use crate::error::{Code, Error, Result};
@@ -21,9 +22,6 @@ pub const EMBEDDING_VERSION: &str = "1";
 /// Components unless the caller or the database says otherwise.
 pub const DIMENSION: u32 = 384;
 
-/// Share of a chunk's surroundings in its vector, and of the whole document. Small: a chunk must be found by its own words first.
-const NEAR_SHARE: f64 = 0.2;
-const WHOLE_SHARE: f64 = 0.1;
 /// What of a word is left one word further on, when its surroundings are gathered.
 const FADE: f64 = 0.97;
 /// Weight of a letter group against its word (all groups of a word together weigh about as much as the word).
@@ -109,7 +107,7 @@ fn narrowed(vector: &[f64]) -> Vec<f32> {
 
 /// One vector for each chunk of a document, in order. The document is read whole, word by word; each word's state is its own features
 /// and, fading with distance, those of the words around it, plus a little of the whole; a chunk's vector is the mean of its words'
-/// states. (The sums below are that mean in closed form: what fades into a chunk from outside enters each of its words in proportion.)
+/// states: normalise(chunk + λ·section + μ·document), where the section is what stands around the chunk, fading. (The sums below are that mean in closed form: what fades into a chunk from outside enters each of its words in proportion.)
 pub fn embed_document(chunks: &[String], dimension: usize) -> Vec<Vec<f64>> {
     let own: Vec<Vec<f64>> = chunks.iter().map(|text| features(text, dimension)).collect();
     let before = faded(chunks, dimension, false);
@@ -123,8 +121,8 @@ pub fn embed_document(chunks: &[String], dimension: usize) -> Vec<Vec<f64>> {
             let mut whole = all.clone();
             add(&mut whole, &own[at], -1.0);
             let mut vector = unit(own[at].clone());
-            add(&mut vector, &unit(near), NEAR_SHARE);
-            add(&mut vector, &unit(whole), WHOLE_SHARE);
+            add(&mut vector, &unit(near), SECTION_SHARE);
+            add(&mut vector, &unit(whole), DOCUMENT_SHARE);
             finished(vector, &chunks[at])
         })
         .collect()

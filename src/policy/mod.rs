@@ -9,6 +9,7 @@ mod heartbeat;
 mod nearest;
 mod notices;
 mod page;
+mod passage;
 mod pins;
 mod question;
 mod recall;
@@ -26,6 +27,7 @@ pub use nearest::{
     Conditions, Looked, Near, NearRows, Nearest, Plan as NearPlan, first_plan, wider_plan,
 };
 pub use page::{PageToken, page_token};
+pub use passage::passages;
 pub use pins::{check_pins, pinned_tokens_max};
 pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer, VectorsAnswer};
 pub use recall::{CopyOf, Entries, Found, Hit, RecallQuery, Recent, Tail, hidden_from, merged};
