@@ -20,10 +20,10 @@ use crate::clock::SystemClock;
 use crate::config::{Config, Faults, Remote, WriteChoice, password_of, secret_or_new};
 use crate::executor::Executor;
 use crate::ids::{Ids as _, SystemIds};
-use crate::jobs::{DeadChains, Runner};
+use crate::jobs::{DeadChains, RecallVectors, Runner};
 use crate::limits::START_MS_MAX;
 use crate::memory::Encoding;
-use crate::models::Gateway;
+use crate::models::{Embedders, Gateway};
 use crate::policy::Actor;
 use crate::pulse::{self, Guards};
 use crate::server::{self, Gate, Listening};
@@ -137,6 +137,11 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
     // The engine goes last: calls that are being drained still need it.
     let (engine_stop, engine_stopping) = watch::channel(false);
     let remote = config.remote()?;
+    let key = password_of("VCTX_EMBEDDER_KEY")?;
+    let embedders = config
+        .embedder
+        .open(key)
+        .map_err(|e| Stop::Configuration(format!("embedder: {}", e.chain())))?;
     let actor = own_actor()?;
     let engine = match remote {
         Some(_) => None,
@@ -158,11 +163,15 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         ));
         let serving = tokio::spawn(server::serve(api, gate.router(), stopping.clone()));
         let (jobs_stopping, watching) = (stopping.clone(), stopping.clone());
-        let ready = get_ready(&config, remote, &data_dir, &socket, &gate, stopping).await;
+        let ready =
+            get_ready(&config, &embedders, remote, &data_dir, &socket, &gate, stopping).await;
         match ready {
             Ok(Some((executor, guards))) => {
                 let mut jobs = Runner::new(jobs_stopping);
-                jobs.start(DeadChains::new(Arc::clone(&executor), actor));
+                jobs.start(DeadChains::new(Arc::clone(&executor), actor.clone()));
+                if executor.embeds_recall() {
+                    jobs.start(RecallVectors::new(Arc::clone(&executor), actor));
+                }
                 let settings = config.conveyance.clone();
                 let watched = pulse::watch(Arc::clone(&executor), guards, settings, watching);
                 let watched = tokio::spawn(watched);
@@ -351,6 +360,7 @@ const READY_PAUSE: Duration = Duration::from_millis(200);
 /// A failed check ends the server: it does not serve what the guards would refuse.
 async fn get_ready(
     config: &Config,
+    embedders: &Embedders,
     remote: Option<Remote>,
     data_dir: &Path,
     socket: &Path,
@@ -366,6 +376,7 @@ async fn get_ready(
         };
         let reason = match attempt {
             Ok((executor, guards)) => {
+                let executor = executor.with_embedders(embedders.clone());
                 executor.warm(Encoding::default());
                 let executor = Arc::new(executor);
                 gate.open(server::router(Arc::clone(&executor), config.server.tenant.clone()));

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::executor::ArchiveSettings;
 use crate::limits::TENANT_BYTES_MAX;
 use crate::memory::heartbeat::HeartbeatLimits;
-use crate::models::GatewaySettings;
+use crate::models::{EmbedderSettings, GatewaySettings};
 use crate::policy::{check_limits, check_name};
 use crate::pulse;
 use crate::store::{Credentials, Endpoint};
@@ -36,6 +36,8 @@ pub struct Config {
     pub log: telemetry::Settings,
     /// What the server watches of itself.
     pub conveyance: pulse::Settings,
+    /// What makes vectors of texts.
+    pub embedder: EmbedderSettings,
     /// A model for summaries.
     #[serde(default)]
     pub model: Option<GatewaySettings>,
@@ -188,6 +190,7 @@ impl Config {
             }
         }
         faults.extend(self.conveyance.faults());
+        faults.extend(self.embedder.faults());
         if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
     }
 

@@ -41,7 +41,7 @@ pub const OPEN_CALL_ROWS_MAX: usize = 16;
 /// Earlier revisions that the core remembers, to tell what changed since one.
 pub const REVISIONS_KEPT: usize = 24;
 /// Questions one call may ask before it must decide.
-pub const QUESTIONS_MAX: usize = 8;
+pub const QUESTIONS_MAX: usize = 16;
 /// Times a call is thought anew after another writer was faster or an answer was lost.
 pub const ATTEMPTS_MAX: u32 = 64;
 /// Times a call that builds on any revision (`*`) is recomputed after a conflict (`conflict_retries_max`).
@@ -130,12 +130,58 @@ pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 pub const MODEL_MS_MAX: u64 = 120_000;
 /// Longest answer of a model, in bytes.
 pub const MODEL_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Longest answer of an embedder to one batch, in bytes: 64 vectors of 4 096 components at some 20 bytes each, and room for more digits.
+pub const EMBED_ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Texts of one batch for an embedder.
+pub const EMBED_BATCH_TEXTS_MAX: usize = 64;
+/// Bytes of text of one batch, unless a single text has more.
+pub const EMBED_BATCH_BYTES_MAX: usize = 256 * 1024;
+/// Times one batch is asked for, while its time is not over.
+pub const EMBED_ATTEMPTS_MAX: u32 = 3;
+/// Half of the pause before the first repetition of a batch, in milliseconds; it doubles.
+pub const EMBED_PAUSE_MS: u64 = 25;
+/// Least and most of `embedder.timeout_ms`.
+pub const EMBED_MS: (u64, u64) = (10, MODEL_MS_MAX);
+/// Tokens of one window of a local model, marks included (256: what all-MiniLM-L6-v2 was made for); fewer where the model has fewer places.
+pub const BERT_TOKENS_MAX: usize = 256;
+/// Tokens that a local model computes at once, filled up ones included.
+pub const BERT_BATCH_TOKENS_MAX: usize = 4_096;
+/// Largest file of a local model, in bytes.
+pub const BERT_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+/// Calls that may wait for the local model.
+pub const EMBED_WAITING_MAX: usize = 64;
+/// Pause between two looks for entries of recall storage without vectors, in milliseconds.
+pub const RECALL_EMBED_PAUSE_MS: u64 = 500;
+/// Time of one look after which it begins no further entry, in milliseconds; well below a job's end.
+pub const RECALL_EMBED_MS: u64 = 20_000;
+/// Agents of one look.
+pub const RECALL_AGENTS_LOOKED: u64 = 256;
+/// Entries asked for at once.
+pub const RECALL_EMBED_ENTRIES: u64 = 128;
+/// Passages of several entries that are embedded together; an entry of more stands alone.
+pub const RECALL_EMBED_PASSAGES: usize = 256;
+/// Agents whose last complete look is remembered.
+pub const RECALL_VERSIONS_KEPT: usize = 65_536;
+/// Vectors of one look for those whose entries are gone, in rows.
+pub const RECALL_TRIM_ROWS: u64 = 256;
+/// Pause between two looks after the vector index of recall storage, in milliseconds.
+pub const RECALL_INDEX_MS: u64 = 30_000;
+/// Rows that the vector index of recall storage gives for each passage wanted, since those of other agents are dropped.
+pub const RECALL_NEAR_FETCH: u64 = 8;
+/// Vectors that a server remembers by the hash of their texts (25 MB of 384 components).
+pub const EMBED_CACHED_MAX: usize = 16_384;
 /// Times a rendered summary is shortened to meet its cap before it is left out.
 pub const SUMMARY_TRIES_MAX: usize = 6;
 /// Chunks of one ingest; a document of more is given in several, each with a `doc_id` of its own.
 pub const CHUNKS_MAX: usize = 512;
 /// Longest text of one chunk, in bytes.
 pub const CHUNK_BYTES_MAX: usize = 32 * 1024;
+/// Most tokens of a chunk that a splitter makes: usually, least and most that may be asked for. The usual one lets four chunks stand on a page.
+pub const SPLIT_TOKENS: (u64, u64, u64) = (128, 16, 2_048);
+/// A chunk may repeat of the one before at most its limit divided by this.
+pub const SPLIT_OVERLAP_SHARE: u64 = 2;
+/// Tokens of a parent for each of its children's, unless asked for.
+pub const SPLIT_PARENTS: u64 = 4;
 /// Longest name of an archived document, in bytes; it is hashed, so its characters are free.
 pub const DOC_ID_BYTES_MAX: usize = 256;
 /// Longest provenance of a document or chunk, in bytes of its JSON.
@@ -150,6 +196,22 @@ pub const DIMENSION_MAX: u32 = 4_096;
 pub const COMPONENT_MAX: f64 = 1e15;
 /// `limit` of `search_archival`: default and largest (40: seed 002).
 pub const ARCHIVAL_LIMIT: (u64, u64) = (10, 40);
+/// Chunks of a search by words that are ranked, in rows, and for each result wanted if that is more.
+pub const ARCHIVAL_CANDIDATES: u64 = 60;
+/// See [`ARCHIVAL_CANDIDATES`].
+pub const ARCHIVAL_CANDIDATES_EACH: u64 = 6;
+/// Nearest chunks that are fused with what was found by words, in rows.
+pub const HYBRID_NEAREST: u64 = 40;
+/// How long a chunk counts as one that the view may not show yet, in milliseconds; as for recall storage.
+pub const ARCHIVAL_TAIL_MS: u64 = RECALL_TAIL_MS;
+/// Newest chunks that are looked at beside the view, in rows: more than a document has that is taken in at once.
+pub const ARCHIVAL_TAIL_ROWS_MAX: usize = 4_096;
+/// Beginning of a chunk that is looked at token by token, in characters; BM25 counts all of it.
+pub const ARCHIVAL_CHARS_MAX: usize = 8_192;
+/// Words of a question that are weighed one by one.
+pub const RANKED_WORDS_MAX: usize = 32;
+/// Identifiers of a question that are looked for whole.
+pub const IDENTIFIERS_MAX: usize = 2;
 /// Tokens of a page of `search_archival` (seed 002).
 pub const PAGE_TOKENS_MAX: u64 = 512;
 /// Tokens of a page that what is said of one passage may take beside its text.

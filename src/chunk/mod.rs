@@ -1,7 +1,12 @@
 //! Chunks of documents: the evidence that their vectors were made in the light of the whole document, and the pages they are shown on.
 
+mod bounds;
 mod evidence;
+mod layout;
 mod pages;
+mod split;
 
 pub use evidence::{LateChunking, Mode, Naive, Offered, Pooling, check};
-pub use pages::{Piece, gone, id, page_cost, pages, shown};
+pub use layout::laid_out;
+pub use pages::{Piece, Told, View, gone, id, page_cost, pages, shown};
+pub use split::{By, Cut, Splitter, split};

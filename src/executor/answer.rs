@@ -3,19 +3,18 @@
 use std::sync::Arc;
 
 use super::summary::{Wanted, summarised};
-use crate::clock;
 use crate::error::{Code, Error, Result};
 use crate::limits::QUEUE_ROWS_MAX;
 use crate::memory::TokenCounter;
 use crate::meters;
-use crate::models::{Gateway, lexical};
+use crate::models::Gateway;
 use crate::policy::{
     Answers, ArchiveAnswer, Near, NearPlan, Nearest, Question, Scope, SummaryAnswer, hidden_from,
     merged,
 };
 use crate::store::{
     Ro, entries, load_archive, nearest, passages, queue, recall_tail, result_page, search_view,
-    vector_index, words_of,
+    vector_index, worded, words_of,
 };
 
 /// Answers a question into `answers`. Local answers are computed off the IO threads.
@@ -56,7 +55,10 @@ pub(super) async fn answer(
                 index_ready,
             });
         }
-        Question::Vectors { .. } => {
+        Question::Vectors { .. }
+        | Question::EmbedQuery { .. }
+        | Question::Embed { .. }
+        | Question::RecallNear { .. } => {
             return Err(Error::new(Code::Internal, "the executor itself knows the vectors"));
         }
         Question::Nearest(near) => {
@@ -64,22 +66,11 @@ pub(super) async fn answer(
             report_look(&near, &found);
             answers.nearest = Some(found);
         }
+        Question::Words(words) => {
+            answers.worded = Some(worded(ro, scope, &words).await?);
+        }
         Question::Passages { keys } => {
             answers.passages = Some(passages(ro, scope, &keys).await?);
-        }
-        Question::EmbedQuery { text, dimension } => {
-            let dimension = dimension as usize;
-            let begun = clock::now();
-            answers.embeddings = Some(vec![lexical::embed_query(&text, dimension)]);
-            metrics::histogram!(meters::EMBEDDING_SECONDS).record(begun.elapsed().as_secs_f64());
-        }
-        Question::Embed { texts, dimension } => {
-            let dimension = dimension as usize;
-            let begun = clock::now();
-            let vectors =
-                tokio::task::spawn_blocking(move || lexical::embed_document(&texts, dimension));
-            answers.embeddings = Some(vectors.await.map_err(stopped)?);
-            metrics::histogram!(meters::EMBEDDING_SECONDS).record(begun.elapsed().as_secs_f64());
         }
         Question::Page { handle } => {
             answers.page = Some(result_page(ro, scope, &handle).await?);

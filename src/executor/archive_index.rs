@@ -27,7 +27,7 @@ pub(super) const ARCHIVE_SETTINGS: ArchiveSettings =
 
 /// Who looks after the index.
 pub(super) struct ArchiveIndex {
-    admin: Option<Admin>,
+    pub(super) admin: Option<Admin>,
     pub(super) settings: ArchiveSettings,
     busy: AtomicBool,
     /// Why it was not made, when that was tried last.
@@ -110,7 +110,7 @@ impl ArchiveIndex {
 
 /// Cells for so many vectors: four times the square root (the rule of ArangoDB's `autoSqrt` and of FAISS's guidelines for up to a million),
 /// but so that each cell is trained on some forty.
-fn n_lists(rows: u64) -> u64 {
+pub(super) fn n_lists(rows: u64) -> u64 {
     (4 * rows.isqrt()).min(rows / 40).max(1)
 }
 

@@ -15,7 +15,7 @@ use crate::limits::{ATTEMPTS_MAX, BACKOFF_MS, CALL_MS_MAX, SESSION_IDLE_MS};
 use crate::memory::core::Core;
 use crate::memory::heartbeat::HeartbeatLimits;
 use crate::memory::{Encoding, TokenCounter};
-use crate::models::{Gateway, Tiktoken};
+use crate::models::{Embedders, Gateway, Tiktoken};
 use crate::policy::{Scope, Surroundings};
 use crate::store::{Admin, Fault, Replay, Ro, Rw, WriteMode, load};
 use crate::tools::Call;
@@ -30,6 +30,7 @@ pub struct Executor {
     /// What new agents may.
     pub(super) heartbeat: HeartbeatLimits,
     pub(super) model: Option<Gateway>,
+    pub(super) embedders: Embedders,
     pub(super) mode: WriteMode,
     pub(super) cores: Cores,
     pub(super) turns: Turns,
@@ -76,6 +77,7 @@ impl Executor {
             counters,
             heartbeat: HeartbeatLimits::default(),
             model,
+            embedders: Embedders::default(),
             mode,
             cores: Cores::default(),
             turns: Turns::default(),
@@ -89,6 +91,12 @@ impl Executor {
     #[must_use]
     pub fn with_archive(self, admin: Admin, settings: ArchiveSettings) -> Self {
         Self { archive: ArchiveIndex::new(Some(admin), settings), ..self }
+    }
+
+    /// The same, with an embedder beside the lexical one.
+    #[must_use]
+    pub fn with_embedders(self, embedders: Embedders) -> Self {
+        Self { embedders, ..self }
     }
 
     /// The same, with sessions that end after another quiet time.
@@ -167,6 +175,7 @@ impl Executor {
             scope,
             actor: &request.principal.actor,
             tool: request.call.name(),
+            embedder: self.embedders.fingerprint(),
             key_hash,
         }
     }

@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
-use super::envelope;
 use super::executor::{Executor, no_agent, patience};
 use super::figures::{occupancy, report, report_search, sample};
 use super::heartbeat;
@@ -15,6 +14,7 @@ use super::request::{
     CallRequest, Guard, Reply, check_guarded, key_hash, key_of, replay_key, request_hash,
 };
 use super::turns::Turn;
+use super::{embedding, envelope};
 use crate::clock::{self, iso8601};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
@@ -231,10 +231,25 @@ impl Executor {
         scope: &Scope,
         core: &Core,
     ) -> Result<()> {
-        if let Question::Vectors { chunks } = question {
-            answers.vectors = Some(self.vectors(chunks).await?);
-            return Ok(());
-        }
+        let question = match question {
+            Question::Vectors { chunks } => {
+                answers.vectors = Some(self.vectors(chunks).await?);
+                return Ok(());
+            }
+            Question::EmbedQuery { text, with } => {
+                return embedding::query(&self.embedders, text, &with, answers).await;
+            }
+            Question::Embed { document, spans, with } => {
+                let made = embedding::spans(&self.embedders, &document, &spans, &with).await?;
+                answers.embeddings = Some(made);
+                return Ok(());
+            }
+            Question::RecallNear { text, limit } => {
+                answers.recall_near = Some(self.recall_near(scope, &text, limit).await?);
+                return Ok(());
+            }
+            other => other,
+        };
         let counter = Arc::clone(self.counters.of(core.encoding));
         let model = self.model.as_ref();
         super::answer::answer(question, answers, &self.ro, scope, counter, model).await?;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::Fingerprint;
 use super::receipt::sha256;
 
 /// How two vectors are compared; the word is ArangoDB's.
@@ -57,6 +58,15 @@ impl VectorSetting {
             && self.metric == other.metric
             && self.embedding_version == other.embedding_version
             && self.model_id == other.model_id
+    }
+
+    /// What made the vectors.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint {
+            model_id: self.model_id.clone(),
+            embedding_version: self.embedding_version.clone(),
+            dimension: self.dimension,
+        }
     }
 
     /// Those four, for messages.
@@ -126,6 +136,17 @@ pub struct ChunkLinks {
     pub next: Option<String>,
 }
 
+/// A larger piece of a document that some chunks in a row make up; where one of them is found, all of it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    /// Index of its first chunk.
+    pub first: u64,
+    /// Index of its last chunk.
+    pub last: u64,
+    /// Its place in the document's text, in characters.
+    pub offset: Option<Span>,
+}
+
 /// The document `archival_docs/{key}`: one chunk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Passage {
@@ -161,6 +182,13 @@ pub struct Passage {
     pub offset: Option<Span>,
     /// When its content was current, ISO 8601 with milliseconds.
     pub freshness_ts: String,
+    /// Whether somebody said so; else it is the time of the ingest.
+    pub dated: bool,
+    /// The larger piece that it is a part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+    /// When it was taken in, in milliseconds of server time: the view shows it a moment later.
+    pub ingested_ms: u64,
     /// Tokens of the text alone, in the agent's encoding.
     pub token_estimate: u64,
     /// The manifest's revision under which it was written.
@@ -188,8 +216,17 @@ pub struct FoundPassage {
     pub offset: Option<Span>,
     /// When its content was current.
     pub freshness_ts: String,
+    /// Whether somebody said so; not known of what was taken in under an earlier schema.
+    #[serde(default)]
+    pub dated: Option<bool>,
+    /// The larger piece that it is a part of; `text` and `offset` are that piece's where the chunk was asked for by its key.
+    #[serde(default)]
+    pub parent: Option<Parent>,
     /// The manifest's revision under which it was written.
     pub revision: String,
+    /// What it is ranked by where words count; none where nearness alone does.
+    #[serde(default)]
+    pub score: Option<f64>,
 }
 
 /// An edge of `derived_from`: a chunk was made from a message.
@@ -287,6 +324,9 @@ mod tests {
             chunk_links: ChunkLinks::default(),
             offset: None,
             freshness_ts: String::new(),
+            dated: false,
+            parent: None,
+            ingested_ms: 0,
             token_estimate: 1,
             revision: "r".into(),
         };

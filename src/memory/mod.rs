@@ -4,13 +4,16 @@ pub mod archive;
 pub mod change;
 pub mod core;
 pub mod event;
+mod fingerprint;
 pub mod heartbeat;
 pub mod message;
 pub mod page;
+pub mod recall_vector;
 pub mod receipt;
 pub mod receipt_check;
 pub mod render;
 pub mod tokens;
 pub mod verify;
 
+pub use fingerprint::Fingerprint;
 pub use tokens::{Encoding, TokenCounter};

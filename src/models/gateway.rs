@@ -2,15 +2,10 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::Request;
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
-use hyperlocal::UnixConnector;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::wire::{Way, Wire};
 use crate::error::{Code, Error, Result};
 use crate::limits::{MODEL_ANSWER_BYTES_MAX, MODEL_MS_MAX};
 use crate::policy::Line;
@@ -28,7 +23,7 @@ pub struct GatewaySettings {
 /// The client of that endpoint.
 pub struct Gateway {
     settings: GatewaySettings,
-    client: Client<UnixConnector, Full<Bytes>>,
+    wire: Wire,
 }
 
 /// What the model is told. A list of facts survives recursion better than prose (measured on LoCoMo conversations).
@@ -41,7 +36,8 @@ const AGAIN: &str = "An earlier answer was too far from the text: stay with the 
 impl Gateway {
     /// A client; nothing is sent yet.
     pub fn new(settings: GatewaySettings) -> Self {
-        Self { settings, client: Client::builder(TokioExecutor::new()).build(UnixConnector) }
+        let wire = Wire::new(Way::Unix(settings.socket.clone()), None);
+        Self { settings, wire }
     }
 
     /// Asks for a summary of at most about `tokens_max` tokens; the caller enforces the cap. From the second `attempt` on the model is
@@ -79,26 +75,8 @@ impl Gateway {
         let fault = |e: Box<dyn std::error::Error + Send + Sync>| {
             Error::new(Code::Internal, "ask the model").caused_by(e)
         };
-        let uri: hyper::Uri =
-            hyperlocal::Uri::new(&self.settings.socket, "/v1/chat/completions").into();
-        let request = Request::post(uri)
-            .header("host", "localhost")
-            .header("content-type", "application/json")
-            .body(Full::new(Bytes::from(body.to_string())))
-            .map_err(|e| fault(e.into()))?;
-        let response = self.client.request(request).await.map_err(|e| fault(e.into()))?;
-        let status = response.status();
-        let bytes = Limited::new(response.into_body(), MODEL_ANSWER_BYTES_MAX)
-            .collect()
-            .await
-            .map_err(fault)?
-            .to_bytes();
-        if !status.is_success() {
-            return Err(Error::new(
-                Code::Internal,
-                format!("the model's server answered {status}"),
-            ));
-        }
+        let bytes = self.wire.post("/v1/chat/completions", body, MODEL_ANSWER_BYTES_MAX).await;
+        let bytes = bytes.map_err(|e| Error::new(Code::Internal, e.to_string()).caused_by(e))?;
         serde_json::from_slice(&bytes).map_err(|e| fault(e.into()))
     }
 }

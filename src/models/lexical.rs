@@ -4,9 +4,16 @@
 //! of what BM25 finds. Real embeddings come from the caller. It needs no file, no network and no chance: equal input, equal vectors.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::LazyLock;
 
+use async_trait::async_trait;
+
+use super::composed::{DOCUMENT_SHARE, SECTION_SHARE};
+use super::embedder::{Embedder, Kind};
 use super::words::{FILLER_WORDS, STOP_WORDS};
+use crate::error::{Code, Error, Result};
+use crate::memory::Fingerprint;
 
 /// `model_id` of its vectors.
 pub const MODEL_ID: &str = "vctx-lexical";
@@ -15,9 +22,6 @@ pub const EMBEDDING_VERSION: &str = "1";
 /// Components unless the caller or the database says otherwise.
 pub const DIMENSION: u32 = 384;
 
-/// Share of a chunk's surroundings in its vector, and of the whole document. Small: a chunk must be found by its own words first.
-const NEAR_SHARE: f64 = 0.2;
-const WHOLE_SHARE: f64 = 0.1;
 /// What of a word is left one word further on, when its surroundings are gathered.
 const FADE: f64 = 0.97;
 /// Weight of a letter group against its word (all groups of a word together weigh about as much as the word).
@@ -36,9 +40,74 @@ static STOP: LazyLock<HashSet<&'static str>> =
 static FILLER: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| FILLER_WORDS.split_whitespace().collect());
 
+/// What its vectors are, at their usual length.
+pub static OWN: LazyLock<Fingerprint> = LazyLock::new(|| own(DIMENSION));
+
+fn own(dimension: u32) -> Fingerprint {
+    Fingerprint {
+        model_id: MODEL_ID.into(),
+        embedding_version: EMBEDDING_VERSION.into(),
+        dimension,
+    }
+}
+
+/// Whether vectors of that fingerprint are of this embedder; it makes any length.
+pub fn makes(fingerprint: &Fingerprint) -> bool {
+    *fingerprint == own(fingerprint.dimension)
+}
+
+/// This embedder, with vectors of one length.
+pub struct Lexical {
+    fingerprint: Fingerprint,
+}
+
+impl Default for Lexical {
+    fn default() -> Self {
+        Self::new(DIMENSION)
+    }
+}
+
+impl Lexical {
+    /// Makes vectors of `dimension` components.
+    pub fn new(dimension: u32) -> Self {
+        Self { fingerprint: own(dimension) }
+    }
+
+    fn dimension(&self) -> usize {
+        self.fingerprint.dimension as usize
+    }
+}
+
+#[async_trait]
+impl Embedder for Lexical {
+    fn fingerprint(&self) -> &Fingerprint {
+        &self.fingerprint
+    }
+
+    /// Both kinds alike: words are words on either side.
+    async fn embed(&self, texts: &[String], _: Kind) -> Result<Vec<Vec<f32>>> {
+        let vector = |text: &String| narrowed(&embed_query(text, self.dimension()));
+        Ok(texts.iter().map(vector).collect())
+    }
+
+    async fn embed_spans(&self, document: &str, spans: &[Range<usize>]) -> Result<Vec<Vec<f32>>> {
+        let chunks: Vec<String> =
+            spans.iter().map(|span| document[span.clone()].to_owned()).collect();
+        let dimension = self.dimension();
+        let made = tokio::task::spawn_blocking(move || embed_document(&chunks, dimension)).await;
+        let stopped = |e| Error::new(Code::Internal, "the embedder stopped").caused_by(e);
+        Ok(made.map_err(stopped)?.iter().map(|vector| narrowed(vector)).collect())
+    }
+}
+
+/// Six decimals fit into a float of four bytes.
+fn narrowed(vector: &[f64]) -> Vec<f32> {
+    vector.iter().map(|component| *component as f32).collect()
+}
+
 /// One vector for each chunk of a document, in order. The document is read whole, word by word; each word's state is its own features
 /// and, fading with distance, those of the words around it, plus a little of the whole; a chunk's vector is the mean of its words'
-/// states. (The sums below are that mean in closed form: what fades into a chunk from outside enters each of its words in proportion.)
+/// states: normalise(chunk + λ·section + μ·document), where the section is what stands around the chunk, fading. (The sums below are that mean in closed form: what fades into a chunk from outside enters each of its words in proportion.)
 pub fn embed_document(chunks: &[String], dimension: usize) -> Vec<Vec<f64>> {
     let own: Vec<Vec<f64>> = chunks.iter().map(|text| features(text, dimension)).collect();
     let before = faded(chunks, dimension, false);
@@ -52,8 +121,8 @@ pub fn embed_document(chunks: &[String], dimension: usize) -> Vec<Vec<f64>> {
             let mut whole = all.clone();
             add(&mut whole, &own[at], -1.0);
             let mut vector = unit(own[at].clone());
-            add(&mut vector, &unit(near), NEAR_SHARE);
-            add(&mut vector, &unit(whole), WHOLE_SHARE);
+            add(&mut vector, &unit(near), SECTION_SHARE);
+            add(&mut vector, &unit(whole), DOCUMENT_SHARE);
             finished(vector, &chunks[at])
         })
         .collect()

@@ -16,6 +16,7 @@ use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
 use crate::limits::{EVICT_BYTES_MAX, EVICT_ROWS_MAX, REVISIONS_KEPT, SUMMARY_TRIES_MAX};
+use crate::memory::Fingerprint;
 use crate::memory::archive::{Ingest, Manifest};
 use crate::memory::change::{Change, Evict, RecallEdge, Recount};
 use crate::memory::core::{Core, RemovedBlock, Summary};
@@ -41,6 +42,8 @@ pub struct Surroundings<'a> {
     pub actor: &'a Actor,
     /// The tool's name.
     pub tool: &'static str,
+    /// What the configured embedder's vectors are.
+    pub embedder: &'a Fingerprint,
     /// Hash of the idempotency key, for the audit row.
     pub key_hash: &'a str,
 }

@@ -75,6 +75,8 @@ pub struct Looked {
 pub struct Nearest {
     /// How it was looked for.
     pub plan: Plan,
+    /// Most results that were asked for.
+    pub k: u64,
     /// The nearest, nearest first; none if the index could not be asked.
     pub rows: Option<Vec<FoundPassage>>,
     /// Rows of this look and those before it.
@@ -128,7 +130,7 @@ mod tests {
             "text": "t", "similarity": 1.0, "provenance": {}, "chunk_links": {"previous": null, "next": null},
             "offset": null, "freshness_ts": "", "revision": "r"}))
         .unwrap();
-        Nearest { plan, rows: rows.map(|n| vec![row; n]), looked: Looked::default() }
+        Nearest { plan, k: 10, rows: rows.map(|n| vec![row; n]), looked: Looked::default() }
     }
 
     #[test]

@@ -127,7 +127,7 @@ fn invalid() -> Error {
 mod tests {
     use super::*;
     use crate::ids::SeededIds;
-    use crate::memory::{Encoding, TokenCounter};
+    use crate::memory::{Encoding, Fingerprint, TokenCounter};
     use crate::policy::{Actor, Principal, Scope, admit};
 
     struct Uncounted;
@@ -148,6 +148,7 @@ mod tests {
         ids: SeededIds,
         tool: &'static str,
         unix_ms: u64,
+        embedder: Fingerprint,
     }
 
     impl Asker {
@@ -155,7 +156,9 @@ mod tests {
             let actor = Actor { uid: 1, pid: 1, label: None };
             let principal = Principal { actor: actor.clone(), tenant: String::new() };
             let scope = admit(&principal, agent).unwrap();
-            Self { scope, actor, ids: SeededIds::new(3), tool, unix_ms: 5_000_000 }
+            let embedder =
+                Fingerprint { model_id: "m".into(), embedding_version: "1".into(), dimension: 2 };
+            Self { scope, actor, ids: SeededIds::new(3), tool, unix_ms: 5_000_000, embedder }
         }
 
         fn around(&self) -> Surroundings<'_> {
@@ -166,6 +169,7 @@ mod tests {
                 scope: &self.scope,
                 actor: &self.actor,
                 tool: self.tool,
+                embedder: &self.embedder,
                 key_hash: "",
             }
         }

@@ -1,9 +1,15 @@
 //! What a decision asks before it can be made, and the answers so far: one variant and one field for each kind of question.
 
+use std::ops::Range;
+
 use serde_json::{Map, Value};
 
+use super::fusion::Worded;
 use super::nearest::{Near, Nearest};
 use super::recall::{Entries, Found, RecallQuery};
+use super::recall_near::RecallNear;
+use super::worded::Words;
+use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Manifest, VectorSetting};
 use crate::memory::message::Message;
 use crate::memory::page::Page;
@@ -71,6 +77,8 @@ pub enum Question {
     },
     /// The chunks nearest to a vector.
     Nearest(Box<Near>),
+    /// The chunks that hold words of a question.
+    Words(Box<Words>),
     /// Chunks by their keys.
     Passages {
         /// Document keys.
@@ -80,15 +88,24 @@ pub enum Question {
     EmbedQuery {
         /// The question.
         text: String,
-        /// Components of the vector.
-        dimension: u32,
+        /// Which kind of vector.
+        with: Fingerprint,
+    },
+    /// The passages of recall storage nearest to a text.
+    RecallNear {
+        /// The text.
+        text: String,
+        /// Most passages.
+        limit: u64,
     },
     /// Vectors of the chunks of one document, each in the light of the whole.
     Embed {
-        /// The chunks, in order.
-        texts: Vec<String>,
-        /// Components of each vector.
-        dimension: u32,
+        /// The document.
+        document: String,
+        /// Where its chunks lie in it, in bytes, in order.
+        spans: Vec<Range<usize>>,
+        /// Which kind of vector.
+        with: Fingerprint,
     },
 }
 
@@ -146,10 +163,16 @@ pub struct Answers {
     pub vectors: Option<VectorsAnswer>,
     /// The chunks nearest to a vector.
     pub nearest: Option<Nearest>,
+    /// The chunks that hold words of a question.
+    pub worded: Option<Worded>,
     /// Chunks by their keys.
     pub passages: Option<Vec<FoundPassage>>,
-    /// Vectors of texts.
+    /// Vectors of texts; none at all for a question whose embedder failed.
     pub embeddings: Option<Vec<Vec<f64>>>,
+    /// Passages of recall storage near to a question.
+    pub recall_near: Option<RecallNear>,
+    /// What failed without ending the call (`embedder`); told in its answer.
+    pub degraded: Option<&'static str>,
 }
 
 impl Answers {
@@ -159,7 +182,10 @@ impl Answers {
         Self {
             vectors: self.vectors,
             nearest: self.nearest,
+            worded: self.worded,
+            passages: self.passages,
             embeddings: self.embeddings,
+            degraded: self.degraded,
             ..Self::default()
         }
     }

@@ -8,9 +8,11 @@ use super::db::{Admin, Binds, Ro, Rw};
 use super::fault::{Fault, FaultKind};
 use super::query::{Query, query};
 use super::transaction::Stream;
-use crate::limits::INGEST_ROWS;
+use crate::limits::{ARCHIVAL_CHARS_MAX, ARCHIVAL_TAIL_MS, ARCHIVAL_TAIL_ROWS_MAX, INGEST_ROWS};
 use crate::memory::archive::{FoundPassage, Ingest, Manifest, Metric, VectorSetting};
-use crate::policy::{Looked, Near, NearPlan, NearRows, Nearest, Scope};
+use crate::policy::{
+    Conditions, Looked, Near, NearPlan, NearRows, Nearest, Scope, WordTail, Worded, Words,
+};
 
 /// Manifest, setting and messages before an ingest.
 pub(super) const LOAD: Query = query!("archive_load");
@@ -28,6 +30,14 @@ pub(super) const EXACT_L2: Query = query!("passage_exact_l2");
 pub(super) const NEAR_COSINE: Query = query!("passage_near_cosine");
 /// The same by distance.
 pub(super) const NEAR_L2: Query = query!("passage_near_l2");
+/// Chunks with a word of the question.
+pub(super) const WORDS: Query = query!("passage_words");
+/// The same under conditions.
+pub(super) const WORDS_WHERE: Query = query!("passage_words_where");
+/// Chunks with an identifier.
+pub(super) const PHRASE: Query = query!("passage_phrase");
+/// Chunks taken in a moment ago.
+pub(super) const TAIL: Query = query!("passage_tail");
 /// Chunks by their keys.
 pub(super) const PASSAGES: Query = query!("passage_load");
 /// Edges of an earlier ingest go.
@@ -174,7 +184,7 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &Near) -> Result<Nearest, Fau
             let rows: Vec<FoundPassage> = ro.rows(query, binds).await?;
             let fetched = near.before.fetched + rows.len() as u64;
             let looked = Looked { fetched, ..near.before };
-            Ok(Nearest { plan: near.plan, rows: Some(rows), looked })
+            Ok(Nearest { plan: near.plan, k: near.k, rows: Some(rows), looked })
         }
         NearPlan::Vector { n_probe, fetch } => {
             let query = match near.metric {
@@ -197,7 +207,7 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &Near) -> Result<Nearest, Fau
                 Err(Fault { kind: FaultKind::Arango { num, .. }, .. })
                     if INDEX_UNUSABLE.contains(&num) =>
                 {
-                    Ok(Nearest { plan: near.plan, rows: None, looked: near.before })
+                    Ok(Nearest { plan: near.plan, k: near.k, rows: None, looked: near.before })
                 }
                 Err(fault) => Err(fault),
             }
@@ -213,7 +223,64 @@ fn looked_through(near: &Near, rows: Option<NearRows>) -> Nearest {
         own_dropped: near.before.own_dropped + found.own.saturating_sub(found.rows.len() as u64),
         ..near.before
     };
-    Nearest { plan: near.plan, rows: Some(found.rows), looked }
+    Nearest { plan: near.plan, k: near.k, rows: Some(found.rows), looked }
+}
+
+/// The chunks that hold words of a question: those that hold an identifier of it whole, if there are any; and, beside what the view shows,
+/// what was taken in too recently for it.
+pub async fn worded(ro: &Ro, scope: &Scope, words: &Words) -> Result<Worded, Fault> {
+    let (view, tail) = tokio::try_join!(shown(ro, scope, words), tail(ro, scope, words))?;
+    Ok(Worded { tail, ..view })
+}
+
+async fn shown(ro: &Ro, scope: &Scope, words: &Words) -> Result<Worded, Fault> {
+    if let Some(phrase) = words.identifiers.first() {
+        let other = words.identifiers.last().unwrap_or(phrase);
+        let mut binds = word_binds(scope, words, true);
+        binds.0.remove("query_vector");
+        binds.0.remove("metric");
+        binds.0.insert("phrase", phrase.as_str().into());
+        binds.0.insert("other_phrase", other.as_str().into());
+        let rows: Vec<Worded> = ro.rows(PHRASE, binds).await?;
+        if let Some(found) = rows.into_iter().next().filter(|found| !found.rows.is_empty()) {
+            return Ok(Worded { identified: true, ..found });
+        }
+    }
+    let all = words.filter == Conditions::default();
+    let query = if all { WORDS } else { WORDS_WHERE };
+    let rows: Vec<Worded> = ro.rows(query, word_binds(scope, words, !all)).await?;
+    Ok(rows.into_iter().next().unwrap_or_default())
+}
+
+async fn tail(ro: &Ro, scope: &Scope, words: &Words) -> Result<WordTail, Fault> {
+    let mut binds = word_binds(scope, words, true);
+    binds.0.remove("text");
+    binds.0.insert("phrases", json!(words.identifiers));
+    binds.0.insert("since_ms", words.now_ms.saturating_sub(ARCHIVAL_TAIL_MS).into());
+    binds.0.insert("limit", ARCHIVAL_TAIL_ROWS_MAX.into());
+    let rows: Vec<WordTail> = ro.rows(TAIL, binds).await?;
+    Ok(rows.into_iter().next().unwrap_or_default())
+}
+
+fn word_binds(scope: &Scope, words: &Words, filtered: bool) -> Binds {
+    let mut binds = Binds::of(
+        scope,
+        [
+            ("text", words.text.as_str().into()),
+            ("words", words.words.as_str().into()),
+            ("query_vector", json!(words.vector)),
+            ("metric", json!(words.metric)),
+            ("limit", words.candidates().into()),
+            ("chars_max", ARCHIVAL_CHARS_MAX.into()),
+        ],
+    );
+    if filtered {
+        let filter = &words.filter;
+        binds.0.insert("source", json!(filter.source));
+        binds.0.insert("doc_id", json!(filter.doc_id));
+        binds.0.insert("fresh_after", json!(filter.fresh_after));
+    }
+    binds
 }
 
 /// The agent's chunks of those keys, in no order.

@@ -16,6 +16,7 @@ use crate::limits::{
     CHUNK_BYTES_MAX, CHUNKS_MAX, COMPONENT_MAX, DERIVED_MAX, DIMENSION_MAX, DOC_ID_BYTES_MAX,
     N_PROBE_DEFAULT, NAME_BYTES_MAX, PROVENANCE_BYTES_MAX,
 };
+use crate::memory::Fingerprint;
 use crate::memory::archive::{
     ChunkLinks, Ingest, Manifest, Metric, Passage, Span, VectorSetting, derived, manifest_key,
     passage_key,
@@ -33,7 +34,7 @@ pub struct IngestArchival {
     /// Its chunks, in order: texts, or objects with a text.
     #[schemars(length(min = 1, max = 512))]
     pub chunks: Vec<Chunk>,
-    /// One vector for each chunk. Left out: the server makes lexical ones, late.
+    /// One vector for each chunk. Left out: the server's embedder makes them, late.
     #[serde(default)]
     pub embeddings: Option<Vec<Vec<f64>>>,
     /// Components of each vector; the same for all documents of a database.
@@ -196,7 +197,7 @@ impl IngestArchival {
         if self.dimension.is_some_and(|d| d == 0 || d > DIMENSION_MAX) {
             return Err(Error::argument("dimension", format!("use 1 to {DIMENSION_MAX}")));
         }
-        let Some(embeddings) = &self.embeddings else { return self.check_text_only() };
+        let Some(embeddings) = &self.embeddings else { return Ok(()) };
         let missing = |field: &str| {
             Error::argument(field, "is needed with embeddings: say what the vectors are")
         };
@@ -218,12 +219,27 @@ impl IngestArchival {
     }
 
     /// Without vectors only the server's own kind of vectors may be described.
-    fn check_text_only(&self) -> Result<()> {
-        let own = [
-            ("model_id", self.model_id.as_deref(), lexical::MODEL_ID),
-            ("embedding_version", self.embedding_version.as_deref(), lexical::EMBEDDING_VERSION),
-        ];
-        for (field, given, own) in own {
+    fn check_own(&self, own: &Fingerprint) -> Result<()> {
+        if self.embeddings.is_some() {
+            return Ok(());
+        }
+        let dimension = own.dimension;
+        if !lexical::makes(own) && self.dimension.is_some_and(|given| given != dimension) {
+            return Err(Error::argument(
+                "dimension",
+                format!(
+                    "the server's embedder makes {dimension}: leave it out, or say {dimension}"
+                ),
+            ));
+        }
+        for (field, given, own) in [
+            ("model_id", self.model_id.as_deref(), own.model_id.as_str()),
+            (
+                "embedding_version",
+                self.embedding_version.as_deref(),
+                own.embedding_version.as_str(),
+            ),
+        ] {
             if given.is_some_and(|given| given != own) {
                 return Err(Error::argument(
                     field,
@@ -254,7 +270,7 @@ impl IngestArchival {
         core: &Core,
         answers: &Answers,
     ) -> Result<Step> {
-        self.check_evidence()?;
+        self.check_evidence(around.embedder)?;
         let messages: Vec<String> = self.message_ids()?.into_iter().collect();
         let Some(archive) = &answers.archive else {
             let manifest_key = manifest_key(&core.agent_id, &self.doc_id);
@@ -271,15 +287,17 @@ impl IngestArchival {
             (Some(given), _) => given,
             (None, Some(made)) => made,
             (None, None) => {
-                let texts = self.chunks.iter().map(|c| c.text().to_owned()).collect();
-                return Ok(Step::Ask(Question::Embed { texts, dimension: setting.dimension }));
+                let texts: Vec<&str> = self.chunks.iter().map(Chunk::text).collect();
+                let (document, spans) = chunk::laid_out(&texts, self.document.as_deref());
+                let with = setting.fingerprint();
+                return Ok(Step::Ask(Question::Embed { document, spans, with }));
             }
         };
         self.write(around, core, answers, archive, &setting, vectors)
     }
 
     /// Vectors of the caller need evidence; those of the server are made late.
-    fn check_evidence(&self) -> Result<()> {
+    fn check_evidence(&self, own: &Fingerprint) -> Result<()> {
         if self.embeddings.is_none() && self.late_chunking.is_none() {
             return Ok(());
         }
@@ -287,7 +305,7 @@ impl IngestArchival {
         let offered = Offered {
             texts: &texts,
             embeddings: self.embeddings.as_deref().unwrap_or_default(),
-            model_id: self.model_id.as_deref().unwrap_or(lexical::MODEL_ID),
+            model_id: self.model_id.as_deref().unwrap_or(&own.model_id),
             document: self.document.as_deref(),
         };
         chunk::check(self.late_chunking.as_ref(), offered).map_err(|naive| {
@@ -312,11 +330,14 @@ impl IngestArchival {
         stored: Option<&VectorSetting>,
         around: Surroundings<'_>,
     ) -> Result<VectorSetting> {
+        let own = around.embedder;
+        self.check_own(own)?;
+        // The lexical embedder makes any length; of others the length is part of what they are.
+        let stored_dimension = stored
+            .filter(|_| self.embeddings.is_none() && lexical::makes(own))
+            .map(|s| s.dimension);
         let given = VectorSetting {
-            dimension: self
-                .dimension
-                .or(stored.filter(|_| self.embeddings.is_none()).map(|s| s.dimension))
-                .unwrap_or(lexical::DIMENSION),
+            dimension: self.dimension.or(stored_dimension).unwrap_or(own.dimension),
             metric: self
                 .metric
                 .or(stored.filter(|_| self.embeddings.is_none()).map(|s| s.metric))
@@ -324,8 +345,8 @@ impl IngestArchival {
             embedding_version: self
                 .embedding_version
                 .clone()
-                .unwrap_or_else(|| lexical::EMBEDDING_VERSION.into()),
-            model_id: self.model_id.clone().unwrap_or_else(|| lexical::MODEL_ID.into()),
+                .unwrap_or_else(|| own.embedding_version.clone()),
+            model_id: self.model_id.clone().unwrap_or_else(|| own.model_id.clone()),
             default_n_probe: N_PROBE_DEFAULT,
             n_lists: None,
             created_at: iso8601(around.unix_ms),
@@ -385,7 +406,7 @@ impl IngestArchival {
                 evidence
             }
             _ => {
-                json!({"by": "server", "mode": "late", "pooling": "mean", "model": lexical::MODEL_ID})
+                json!({"by": "server", "mode": "late", "pooling": "mean", "model": setting.model_id})
             }
         };
         Manifest {
@@ -445,6 +466,9 @@ impl IngestArchival {
                 },
                 offset: offsets.get(at).copied(),
                 freshness_ts,
+                dated: parts.freshness_ts.is_some(),
+                parent: None,
+                ingested_ms: around.unix_ms,
                 revision: manifest.revision.clone(),
             });
         }

@@ -5,6 +5,7 @@ mod bury_chain;
 mod either;
 mod evict_fifo;
 mod fetch_core;
+mod found_passages;
 mod ingest_archival;
 mod patch_agent;
 mod post_event;

@@ -7,7 +7,7 @@ const BANS: &[(&[&str], &[&str], &str)] = &[
     (&["arangors"], &["src/store/"], "the store is the only room that speaks to the database"),
     (
         &["hyperlocal"],
-        &["src/store/", "src/models/gateway.rs", "src/client/"],
+        &["src/store/", "src/models/wire.rs", "src/client/"],
         "only these three go out through a socket",
     ),
     (&["figment"], &["src/config.rs"], "settings are read in one place"),

@@ -55,3 +55,4 @@ mod setup;
 mod tamper;
 mod tour;
 mod trips;
+mod vectors;

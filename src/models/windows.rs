@@ -1,0 +1,85 @@
+//! Late chunking by token states: windows that overlap, and the pooling of states into spans.
+
+use std::ops::Range;
+
+/// Share of a window that the next one repeats, so that a token near an edge is seen once with what stands beyond it.
+const OVERLAP_QUARTERS: usize = 1;
+
+/// Windows of at most `size` tokens that cover `length` tokens. Each repeats a quarter of the one before; the last one is moved back so that
+/// it is as long as the others. Tokens of several windows get the mean of their states.
+pub(super) fn windows(length: usize, size: usize) -> Vec<Range<usize>> {
+    if length <= size {
+        return vec![0..length];
+    }
+    let step = (size - size * OVERLAP_QUARTERS / 4).max(1);
+    let mut windows = Vec::new();
+    let mut start = 0;
+    while start + size < length {
+        windows.push(start..start + size);
+        start += step;
+    }
+    windows.push(length - size..length);
+    windows
+}
+
+/// Sums of states, span by span.
+pub(super) struct Pool {
+    sums: Vec<f64>,
+    dimension: usize,
+}
+
+impl Pool {
+    /// Empty sums.
+    pub(super) fn new(spans: usize, dimension: usize) -> Self {
+        Self { sums: vec![0.0; spans * dimension], dimension }
+    }
+
+    /// Adds a state to a span.
+    pub(super) fn add(&mut self, span: usize, state: &[f32], weight: f64) {
+        let sum = &mut self.sums[span * self.dimension..(span + 1) * self.dimension];
+        sum.iter_mut().zip(state).for_each(|(sum, part)| *sum += weight * f64::from(*part));
+    }
+
+    /// The means with length 1. (The number of states falls out: it scales all components alike.)
+    pub(super) fn unit(&self) -> Vec<Vec<f32>> {
+        let one = |sum: &[f64]| {
+            let length = sum.iter().map(|c| c * c).sum::<f64>().sqrt();
+            let scale = if length > 0.0 { 1.0 / length } else { 0.0 };
+            sum.iter().map(|c| (c * scale) as f32).collect()
+        };
+        self.sums.chunks_exact(self.dimension).map(one).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_cover_every_token_and_overlap() {
+        assert_eq!(windows(0, 8), [0..0]);
+        assert_eq!(windows(8, 8), [0..8]);
+        assert_eq!(windows(9, 8), [0..8, 1..9]);
+        assert_eq!(windows(20, 8), [0..8, 6..14, 12..20]);
+        for (length, size) in [(1_000, 254), (255, 254), (77, 3), (5, 1)] {
+            let windows = windows(length, size);
+            assert!(windows.iter().all(|w| w.len() == size));
+            assert_eq!((windows[0].start, windows[windows.len() - 1].end), (0, length));
+            assert!(windows.windows(2).all(|w| w[1].start <= w[0].end && w[1].start > w[0].start));
+        }
+    }
+
+    #[test]
+    fn a_span_is_the_mean_of_its_states() {
+        let mut pool = Pool::new(2, 2);
+        pool.add(0, &[3.0, 0.0], 1.0);
+        pool.add(0, &[3.0, 8.0], 1.0);
+        // A token of two windows weighs as much as one of a single window.
+        pool.add(1, &[1.0, 0.0], 0.5);
+        pool.add(1, &[0.0, 1.0], 0.5);
+        pool.add(1, &[0.5, 0.5], 1.0);
+        let made = pool.unit();
+        assert_eq!(made[0], [0.6, 0.8]);
+        assert!((made[1][0] - made[1][1]).abs() < 1e-6);
+    }
+}
