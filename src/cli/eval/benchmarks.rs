@@ -49,7 +49,7 @@ pub(super) async fn run(eval: &Eval, host: &Host, which: Benchmark) -> Result<Re
         },
         Benchmark::Vectors => indexes(eval, host).await,
         Benchmark::Pages => match some_talks(eval)? {
-            Ok(talks) => pages::run(host, talks, eval.window).await,
+            Ok(talks) => pages::run(host, talks).await,
             Err(skipped) => Ok(skipped),
         },
     }
@@ -91,7 +91,7 @@ fn read(name: &str, path: &Path) -> Result<Vec<Talk>, Failure> {
 
 /// Those of the first set that is there.
 fn some_talks(eval: &Eval) -> Result<Result<Vec<Talk>, Report>, Failure> {
-    for name in ["locomo", "realtalk", "beam"] {
+    for name in ["locomo", "realtalk"] {
         if let Ok(talks) = talks(eval, name)? {
             return Ok(Ok(talks));
         }

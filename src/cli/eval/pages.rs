@@ -16,9 +16,11 @@ use super::report::{Report, Section, percent};
 use crate::cli::demo::Score;
 use crate::cli::exit::Failure;
 use crate::memory::Encoding;
-use crate::memory::tokens::message_cost;
+use crate::memory::tokens::{REPLY_TOKENS, message_cost};
 use crate::models::Tiktoken;
 
+/// Window of the agents: conversations flow through it.
+const WINDOW: u64 = 8192;
 /// Conversations played at the same time.
 const TALKS_AT_ONCE: usize = 4;
 /// After so many messages a tool call with its result stands between them: a flush must not part the two.
@@ -73,7 +75,7 @@ impl Checked {
 }
 
 /// Plays all talks and looks at everything.
-pub(super) async fn run(host: &Host, talks: Vec<Talk>, window: u64) -> Result<Report, Failure> {
+pub(super) async fn run(host: &Host, talks: Vec<Talk>) -> Result<Report, Failure> {
     let steps = talks.iter().map(|talk| talk.messages.len() * 2).sum();
     let progress = Arc::new(Progress::new("pages", steps));
     let places = Arc::new(Semaphore::new(TALKS_AT_ONCE));
@@ -84,7 +86,7 @@ pub(super) async fn run(host: &Host, talks: Vec<Talk>, window: u64) -> Result<Re
         let (progress, places) = (Arc::clone(&progress), Arc::clone(&places));
         running.spawn(async move {
             let _place = places.acquire().await.expect("the semaphore is never closed");
-            let caller = Caller::create(client, agent, window).await?;
+            let caller = Caller::create(client, agent, WINDOW).await?;
             let mut checked = Checked::default();
             queue(&caller, &talk, &progress, &mut checked).await?;
             lists(&caller, &talk, &mut checked).await?;
@@ -199,7 +201,8 @@ async fn recounted(caller: &Caller, checked: &mut Checked) -> Result<(), Failure
     let context = caller.context().await?;
     let counter = Tiktoken::new(Encoding::O200kBase);
     let messages = context.get("messages").and_then(Value::as_array).cloned().unwrap_or_default();
-    let own: u64 = messages.iter().map(|message| message_cost(&counter, message)).sum();
+    let costs = messages.iter().map(|message| message_cost(&counter, message));
+    let own = costs.sum::<u64>() + REPLY_TOKENS;
     let said = context.pointer("/tokens/occupancy").and_then(Value::as_u64);
     checked
         .look("occupancy recounted", Some(own) == said, || format!("{own} counted, {said:?} said"));

@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::caller::Caller;
-use super::corpus::{Question, Talk};
+use super::corpus::{Question, Said, Talk};
 use super::host::Host;
 use super::measures::{BUDGETS, RESULTS_MAX, Scores, Shown, first_rank, scores};
 use super::progress::Progress;
@@ -24,6 +24,8 @@ const PAGE_RESULTS: u64 = 20;
 const PAGES_MAX: usize = 256;
 /// Tokens that no result goes below: with less left in the largest budget, nothing more can fit.
 const RESULT_TOKENS_MIN: u64 = 4;
+/// Shorter messages are not parted; what refuses them is no matter of size.
+const PART_BYTES_MIN: usize = 64;
 /// Messages written in front when all sequence numbers are to be others.
 const SHIFT: usize = 13;
 
@@ -132,18 +134,46 @@ async fn fill(
     }
     let mut places = HashMap::with_capacity(talk.messages.len());
     for (at, said) in talk.messages.iter().enumerate() {
+        for seq in send(caller, said).await? {
+            places.insert(seq, at);
+        }
+        progress.add(1);
+    }
+    Ok(places)
+}
+
+/// Appends one message, in parts where it is too large for the window; gives the sequence numbers.
+async fn send(caller: &Caller, said: &Said) -> Result<Vec<u64>, Failure> {
+    let mut seqs = Vec::new();
+    // The part that comes next lies on top.
+    let mut rest = vec![said.text.as_str()];
+    while let Some(text) = rest.pop() {
         let mut message = Map::new();
-        message.insert("content".into(), said.text.as_str().into());
+        message.insert("content".into(), text.into());
         for (field, text) in [("name", &said.name), ("said_at", &said.said_at)] {
             if let Some(text) = text {
                 message.insert(field.into(), text.as_str().into());
             }
         }
-        let (seq, _) = caller.append(&said.role, &Value::Object(message)).await?;
-        places.insert(seq, at);
-        progress.add(1);
+        match caller.append(&said.role, &Value::Object(message)).await {
+            Ok((seq, _)) => seqs.push(seq),
+            Err(failure)
+                if failure.code == "TOKEN_BUDGET_EXCEEDED" && text.len() > PART_BYTES_MIN =>
+            {
+                let (one, two) = text.split_at(middle(text));
+                rest.extend([two, one]);
+            }
+            Err(failure) => return Err(failure),
+        }
     }
-    Ok(places)
+    Ok(seqs)
+}
+
+/// A place near the middle of a text, behind a blank where there is one.
+fn middle(text: &str) -> usize {
+    let half = text.floor_char_boundary(text.len() / 2);
+    let behind = text[half..].find(' ').map(|at| half + at + 1);
+    behind.filter(|at| *at < text.len()).unwrap_or(half)
 }
 
 /// Walks the list of one question as far as any measure can see; a refusal is an empty list with its code.
@@ -225,7 +255,6 @@ fn text_of(result: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::eval::corpus::Said;
 
     #[test]
     fn a_result_is_counted_bare_and_as_it_was_answered() {
@@ -239,6 +268,13 @@ mod tests {
         assert_eq!(found.rendered, counter.count(&result.to_string()) + 1);
         let other = known.shown(&json!({"seq": 6, "content": "hello world"}));
         assert_eq!((other.item, other.bare), (usize::MAX, 2));
+    }
+
+    #[test]
+    fn a_text_is_parted_between_words() {
+        for (text, wanted) in [("one two three", 8), ("ääää", 4), ("ab ", 1)] {
+            assert_eq!(middle(text), wanted, "{text}");
+        }
     }
 
     #[test]
