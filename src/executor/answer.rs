@@ -58,6 +58,7 @@ pub(super) async fn answer(
         Question::Vectors { .. }
         | Question::EmbedQuery { .. }
         | Question::Embed { .. }
+        | Question::EmbedAlone { .. }
         | Question::RecallNear { .. } => {
             return Err(Error::new(Code::Internal, "the executor itself knows the vectors"));
         }

@@ -94,6 +94,11 @@ pub enum Question {
         /// Most passages.
         limit: u64,
     },
+    /// Vectors of some texts, each made alone by the configured embedder.
+    EmbedAlone {
+        /// The texts.
+        texts: Vec<String>,
+    },
     /// Vectors of the chunks of one document, each in the light of the whole.
     Embed {
         /// The document.
@@ -165,6 +170,8 @@ pub struct Answers {
     pub embeddings: Option<Vec<Vec<f64>>>,
     /// Passages of recall storage near to a question.
     pub recall_near: Option<RecallNear>,
+    /// Vectors of texts alone; none at all if the embedder failed.
+    pub alone: Option<Vec<Vec<f64>>>,
     /// What failed without ending the call (`embedder`); told in its answer.
     pub degraded: Option<&'static str>,
 }
