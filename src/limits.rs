@@ -41,7 +41,7 @@ pub const OPEN_CALL_ROWS_MAX: usize = 16;
 /// Earlier revisions that the core remembers, to tell what changed since one.
 pub const REVISIONS_KEPT: usize = 24;
 /// Questions one call may ask before it must decide.
-pub const QUESTIONS_MAX: usize = 8;
+pub const QUESTIONS_MAX: usize = 16;
 /// Times a call is thought anew after another writer was faster or an answer was lost.
 pub const ATTEMPTS_MAX: u32 = 64;
 /// Times a call that builds on any revision (`*`) is recomputed after a conflict (`conflict_retries_max`).
@@ -178,6 +178,19 @@ pub const SUMMARY_TRIES_MAX: usize = 6;
 pub const NAIVE_SAMPLES_MAX: usize = 4;
 /// Chunks of one ingest; a document of more is given in several, each with a `doc_id` of its own.
 pub const CHUNKS_MAX: usize = 512;
+/// Chunks that a document may have which the server splits.
+pub const DOCUMENT_CHUNKS_MAX: usize = 16_384;
+/// Bytes that the texts and vectors of one document may take, at eight for each component: half of what a transaction may, since an index
+/// keeps them too.
+pub const DOCUMENT_BYTES_MAX: usize = TRANSACTION_BYTES_MAX / 2;
+/// Chunks of a part of a document that has more than [`CHUNKS_MAX`]: their vectors are made and kept part by part.
+pub const PART_CHUNKS: usize = 256;
+/// Chunks beyond both ends of a part in whose light its vectors are made.
+pub const PART_MARGIN: usize = 2;
+/// Longest time that one call makes vectors of parts, in milliseconds; the next one goes on.
+pub const PARTS_MS_MAX: u64 = 120_000;
+/// Life of a part that nobody goes on with, in seconds.
+pub const PART_S: u64 = 24 * 3600;
 /// Longest text of one chunk, in bytes.
 pub const CHUNK_BYTES_MAX: usize = 32 * 1024;
 /// Most tokens of a chunk that a splitter makes: usually, least and most that may be asked for. The usual one lets four chunks stand on a page.
@@ -200,6 +213,22 @@ pub const DIMENSION_MAX: u32 = 4_096;
 pub const COMPONENT_MAX: f64 = 1e15;
 /// `limit` of `search_archival`: default and largest (40: seed 002).
 pub const ARCHIVAL_LIMIT: (u64, u64) = (10, 40);
+/// Chunks of a search by words that are ranked, in rows, and for each result wanted if that is more.
+pub const ARCHIVAL_CANDIDATES: u64 = 60;
+/// See [`ARCHIVAL_CANDIDATES`].
+pub const ARCHIVAL_CANDIDATES_EACH: u64 = 6;
+/// Nearest chunks that are fused with what was found by words, in rows.
+pub const HYBRID_NEAREST: u64 = 40;
+/// How long a chunk counts as one that the view may not show yet, in milliseconds; as for recall storage.
+pub const ARCHIVAL_TAIL_MS: u64 = RECALL_TAIL_MS;
+/// Newest chunks that are looked at beside the view, in rows: more than a document has that is taken in at once.
+pub const ARCHIVAL_TAIL_ROWS_MAX: usize = 4_096;
+/// Beginning of a chunk that is looked at token by token, in characters; BM25 counts all of it.
+pub const ARCHIVAL_CHARS_MAX: usize = 8_192;
+/// Words of a question that are weighed one by one.
+pub const RANKED_WORDS_MAX: usize = 32;
+/// Identifiers of a question that are looked for whole.
+pub const IDENTIFIERS_MAX: usize = 2;
 /// Tokens of a page of `search_archival` (seed 002).
 pub const PAGE_TOKENS_MAX: u64 = 512;
 /// Tokens of a page that what is said of one passage may take beside its text.
@@ -208,8 +237,16 @@ pub const PAGE_META_TOKENS_MAX: u64 = 256;
 pub const PAGE_CUT_TRIES_MAX: usize = 8;
 /// Longest `query_text` of `search_archival`, in bytes.
 pub const SEARCH_TEXT_BYTES_MAX: usize = 8 * 1024;
-/// Most cells that a search may look into.
-pub const N_PROBE_MAX: u32 = 32;
+/// Most cells that a search may look into: an eighth of those of a million chunks.
+pub const N_PROBE_MAX: u32 = 512;
+/// Vectors that a measurement of the index draws; three make a question.
+pub const SAMPLE_ROWS: u64 = 144;
+/// The nearest that a question of a measurement wants.
+pub const SAMPLE_NEAREST: u64 = 10;
+/// Longest measurement, in milliseconds; what is not known by then stays as it was.
+pub const SAMPLE_MS_MAX: u64 = 60_000;
+/// Fewest questions that a measurement may rest on.
+pub const SAMPLE_QUESTIONS_MIN: usize = 16;
 /// Rows that a search takes from the vector index for each result wanted, since filters drop some.
 pub const NEAR_FETCH: u64 = 8;
 /// Rows that the second, wider look takes.

@@ -946,6 +946,10 @@ fn passage(doc_id: &str, chunk_id: &str, text: &str, provenance: &Value) -> Foun
     .unwrap()
 }
 
+fn whole_view(passage: &FoundPassage) -> chunk::View<'_> {
+    chunk::View { passage, parts: chunk::Told::Whole(None) }
+}
+
 #[test]
 fn no_page_is_larger_than_it_may_be_whatever_a_passage_is_called() {
     let counter = Tiktoken::new(Encoding::O200kBase);
@@ -956,10 +960,11 @@ fn no_page_is_larger_than_it_may_be_whatever_a_passage_is_called() {
     for (doc_id, chunk_id) in [(rare.as_str(), dotted.as_str()), (&rare, "0000"), ("d", &dotted)] {
         for text in ["short", &"a word and another ".repeat(400), &"\u{13000}".repeat(900)] {
             let rows = [passage(doc_id, chunk_id, text, &provenance)];
-            let pieces = chunk::pages(&counter, &rows, PAGE_TOKENS_MAX);
+            let views = [whole_view(&rows[0])];
+            let pieces = chunk::pages(&counter, &views, PAGE_TOKENS_MAX);
             let mut whole = String::new();
             for piece in &pieces {
-                let shown = chunk::shown(&counter, &rows[0], piece.start, piece.end);
+                let shown = chunk::shown(&counter, &views[0], piece.start, piece.end);
                 whole.push_str(shown["text"].as_str().unwrap());
                 let cost = chunk::page_cost(&counter, std::slice::from_ref(&shown));
                 assert!(cost <= PAGE_TOKENS_MAX, "{cost}: {shown}");
@@ -989,7 +994,8 @@ fn cutting_large_passages_counts_each_of_their_bytes_a_few_times_only() {
     let rows: Vec<FoundPassage> =
         (0..40).map(|_| passage("d", "0000", &text, &json!({"owner": "a"}))).collect();
     let counter = Weighing(Default::default());
-    let pieces = chunk::pages(&counter, &rows, PAGE_TOKENS_MAX);
+    let views: Vec<chunk::View<'_>> = rows.iter().map(whole_view).collect();
+    let pieces = chunk::pages(&counter, &views, PAGE_TOKENS_MAX);
     assert!(pieces.len() > 40 * 32);
     let (counted, given) = (counter.0.into_inner(), 40 * text.len());
     assert!(counted < 20 * given, "{} times", counted / given);
@@ -1009,9 +1015,11 @@ fn a_page_that_is_spooled_never_pushes_anything_out() {
         setting: Some(serde_json::from_value(setting).unwrap()),
         index_ready: false,
         exact_rows_max: 100,
+        filters_first: false,
     };
     let rows = vec![passage("d", "0000", &"a word ".repeat(200), &json!({"owner": "ada"}))];
-    let nearest = Nearest { plan: NearPlan::Exact, rows: Some(rows), looked: Looked::default() };
+    let looked = Looked::default();
+    let nearest = Nearest { plan: NearPlan::Exact, k: 10, rows: Some(rows), looked };
     let answers = Answers { vectors: Some(vectors), nearest: Some(nearest), ..Answers::default() };
     let mut spooled = 0;
     for taken in 0..225 {

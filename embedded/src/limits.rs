@@ -75,6 +75,8 @@ pub const TRAVERSAL_EDGES_MAX: u64 = 100_000_000;
 pub const SNAPSHOT_TRIES_MAX: usize = 64;
 /// Bytes of the bounds of frequent terms that a view keeps, some 80 for each thousand postings that a search walked.
 pub const VIEW_BOUNDS_BYTES_MAX: usize = 32 << 20;
+/// Bytes of the frequencies that a view keeps of its most frequent terms, half a byte for each term and document.
+pub const VIEW_FREQUENCIES_BYTES_MAX: usize = 16 << 20;
 /// Bytes of lengths of fields that a view keeps, two for each document.
 pub const VIEW_LENGTHS_BYTES_MAX: usize = 256 << 20;
 /// Stack of a thread that runs queries, in bytes: the deepest text that is parsed takes less than half of it in a build without
@@ -132,6 +134,10 @@ pub const VIEW_PHRASE_TERMS_MAX: usize = 10_000;
 pub const VIEW_COMMIT_MS: u64 = 1_000;
 /// Longest pause in milliseconds before a view whose commit failed is tried again.
 pub const VIEW_RETRY_MS_MAX: u64 = 60_000;
+/// Ticks without work after which a view counts as quiet: its segments become few, and bounds of frequent terms are made.
+pub const VIEW_QUIET_DRAINS: u32 = 2;
+/// Documents of the segments that a quiet view makes one of at once, some seven seconds of one processor for each million.
+pub const VIEW_QUIET_MERGE_DOCUMENTS_MAX: u64 = 4_000_000;
 /// Ticks without work after which a view lets its writer go.
 pub const VIEW_WRITER_IDLE_DRAINS: u32 = 60;
 /// Computed values of one collection (ArangoDB: no bound).

@@ -6,7 +6,7 @@ use crate::limits::{PAGE_CUT_TRIES_MAX, PAGE_META_TOKENS_MAX};
 use crate::memory::archive::{FoundPassage, Span};
 use crate::memory::page::plain;
 use crate::memory::tokens::TokenCounter;
-use crate::policy::preview;
+use crate::policy::{Parts, preview};
 
 /// A passage, or a part of one that is larger than a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,25 @@ pub struct Piece {
     pub page: u64,
 }
 
+/// A passage as it is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// What was found.
+    pub passage: &'a FoundPassage,
+    /// How much is told of it beside its text.
+    pub parts: Told,
+}
+
+/// How much is told of a passage.
+#[derive(Clone, Copy, Debug)]
+pub enum Told {
+    /// What a reader needs to cite it. Room on a page is dear: what is plain is left out (that it is the agent's own, the time of its ingest,
+    /// neighbours that are called by their numbers).
+    Short,
+    /// Everything, with the parts of its score if it has any.
+    Whole(Option<Parts>),
+}
+
 /// Tokens of a page as it is read: its results as compact JSON.
 pub fn page_cost(counter: &dyn TokenCounter, results: &[Value]) -> u64 {
     counter.count(&Value::from(results.to_vec()).to_string())
@@ -28,15 +47,15 @@ pub fn page_cost(counter: &dyn TokenCounter, results: &[Value]) -> u64 {
 
 /// Cuts a result list into pages of at most `tokens_max`. A passage goes on a page whole where it fits; one that is larger than a page
 /// is cut, at white space where there is some, and goes on with the next.
-pub fn pages(counter: &dyn TokenCounter, rows: &[FoundPassage], tokens_max: u64) -> Vec<Piece> {
+pub fn pages(counter: &dyn TokenCounter, rows: &[View<'_>], tokens_max: u64) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut page = 1;
     let mut there: Vec<Value> = Vec::new();
-    for (row, passage) in rows.iter().enumerate() {
+    for (row, view) in rows.iter().enumerate() {
         let mut start = 0;
         loop {
-            let end = passage.text.len();
-            if let Some(whole) = whole(counter, &there, passage, start, tokens_max) {
+            let end = view.passage.text.len();
+            if let Some(whole) = whole(counter, &there, view, start, tokens_max) {
                 there.push(whole);
                 pieces.push(Piece { row, start, end, page });
                 break;
@@ -46,11 +65,11 @@ pub fn pages(counter: &dyn TokenCounter, rows: &[FoundPassage], tokens_max: u64)
                 page += 1;
                 continue;
             }
-            let end = cut(counter, passage, start, tokens_max);
+            let end = cut(counter, view, start, tokens_max);
             pieces.push(Piece { row, start, end, page });
             page += 1;
             start = end;
-            if start == passage.text.len() {
+            if start == view.passage.text.len() {
                 break;
             }
         }
@@ -62,16 +81,16 @@ pub fn pages(counter: &dyn TokenCounter, rows: &[FoundPassage], tokens_max: u64)
 fn whole(
     counter: &dyn TokenCounter,
     there: &[Value],
-    passage: &FoundPassage,
+    view: &View<'_>,
     start: usize,
     tokens_max: u64,
 ) -> Option<Value> {
-    let text = &passage.text;
+    let text = &view.passage.text;
     let reach = text.floor_char_boundary((start + stretch(tokens_max)).min(text.len()));
     if reach < text.len() && counter.count(&text[start..reach]) > tokens_max {
         return None;
     }
-    let next = shown(counter, passage, start, text.len());
+    let next = shown(counter, view, start, text.len());
     let mut all = there.to_vec();
     all.push(next.clone());
     (page_cost(counter, &all) <= tokens_max).then_some(next)
@@ -79,10 +98,10 @@ fn whole(
 
 /// The end of a part from `start` on that fills most of a page alone; at least one character, so that paging gets on. How far a page
 /// reaches is guessed from a stretch that is too long for it, and the guess is shortened until it fits.
-fn cut(counter: &dyn TokenCounter, passage: &FoundPassage, start: usize, tokens_max: u64) -> usize {
-    let text = &passage.text;
+fn cut(counter: &dyn TokenCounter, view: &View<'_>, start: usize, tokens_max: u64) -> usize {
+    let text = &view.passage.text;
     let first = start + text[start..].chars().next().map_or(0, char::len_utf8);
-    let cost = |end: usize| page_cost(counter, &[shown(counter, passage, start, end)]);
+    let cost = |end: usize| page_cost(counter, &[shown(counter, view, start, end)]);
     let at = |length: usize| text.floor_char_boundary((start + length).min(text.len())).max(first);
     let bare = cost(start);
     let room = tokens_max.saturating_sub(bare).max(1);
@@ -121,15 +140,11 @@ fn stretch(tokens: u64) -> usize {
 }
 
 /// A passage, or the part of it between two places, as it stands on a page.
-pub fn shown(
-    counter: &dyn TokenCounter,
-    passage: &FoundPassage,
-    start: usize,
-    end: usize,
-) -> Value {
+pub fn shown(counter: &dyn TokenCounter, view: &View<'_>, start: usize, end: usize) -> Value {
+    let passage = view.passage;
     let text = &passage.text;
     let chars = |to: usize| text[..to].chars().count() as u64;
-    let mut value = meta(counter, passage);
+    let mut value = meta(counter, view);
     value.insert("text".into(), text[start..end].into());
     let (from, to) = (chars(start), chars(end));
     if let Some(offset) = passage.offset {
@@ -143,23 +158,37 @@ pub fn shown(
 }
 
 /// What stands in the place of a passage that was taken in again, or taken away, since the search was made.
-pub fn gone(id: &str, changed: bool, similarity: f64) -> Value {
+pub fn gone(id: &str, changed: bool, scored: bool, value: f64) -> Value {
     let why = if changed { "changed" } else { "gone" };
-    json!({"id": id, "similarity": rounded(similarity), "text": null, why: true})
+    let name = if scored { "score" } else { "similarity" };
+    json!({"id": id, name: rounded(value), "text": null, why: true})
 }
 
 /// Everything but the text. What is said of a passage must leave room for it: where that is too much, its neighbours and all but the
 /// source and the owner are left out, and a name of its document that takes as much itself is cut; its `id` is always whole.
-fn meta(counter: &dyn TokenCounter, passage: &FoundPassage) -> Map<String, Value> {
+fn meta(counter: &dyn TokenCounter, view: &View<'_>) -> Map<String, Value> {
+    let passage = view.passage;
     let mut value = Map::new();
     value.insert("id".into(), id(&passage.key).into());
     value.insert("doc_id".into(), passage.doc_id.as_str().into());
     value.insert("chunk_id".into(), passage.chunk_id.as_str().into());
-    value.insert("similarity".into(), rounded(passage.similarity.unwrap_or(0.0)));
-    value.insert("freshness_ts".into(), passage.freshness_ts.as_str().into());
+    match passage.score {
+        Some(score) => value.insert("score".into(), scored(score)),
+        None => value.insert("similarity".into(), rounded(passage.similarity.unwrap_or(0.0))),
+    };
     let mut whole = value.clone();
-    whole.insert("provenance".into(), Value::Object(passage.provenance.clone()));
-    whole.insert("chunk_links".into(), json!(passage.chunk_links));
+    match view.parts {
+        Told::Short => tell_short(passage, &mut value, &mut whole),
+        Told::Whole(parts) => {
+            value.insert("freshness_ts".into(), passage.freshness_ts.as_str().into());
+            if let Some(parts) = parts {
+                value.insert("parts".into(), json!(parts_told(&parts)));
+            }
+            whole.clone_from(&value);
+            whole.insert("provenance".into(), Value::Object(passage.provenance.clone()));
+            whole.insert("chunk_links".into(), json!(passage.chunk_links));
+        }
+    }
     let cost = |map: &Map<String, Value>| counter.count(&Value::Object(map.clone()).to_string());
     if cost(&whole) <= PAGE_META_TOKENS_MAX {
         return whole;
@@ -182,6 +211,55 @@ fn meta(counter: &dyn TokenCounter, passage: &FoundPassage) -> Map<String, Value
         }
     }
     value
+}
+
+/// What is not plain: a date that somebody gave, a provenance beside the owner, neighbours that have names.
+fn tell_short(
+    passage: &FoundPassage,
+    value: &mut Map<String, Value>,
+    whole: &mut Map<String, Value>,
+) {
+    if passage.dated != Some(false) {
+        let ts = passage.freshness_ts.trim_end_matches(MIDNIGHT);
+        value.insert("freshness_ts".into(), ts.into());
+        whole.insert("freshness_ts".into(), ts.into());
+    }
+    let mut provenance = passage.provenance.clone();
+    provenance.remove("owner");
+    if !provenance.is_empty() {
+        whole.insert("provenance".into(), Value::Object(provenance));
+    }
+    let links = &passage.chunk_links;
+    let named = |id: &Option<String>| id.as_ref().is_some_and(|id| !is_number(id));
+    if !is_number(&passage.chunk_id) || named(&links.previous) || named(&links.next) {
+        whole.insert("chunk_links".into(), json!(links));
+    }
+}
+
+/// The rest of a moment that is a day.
+const MIDNIGHT: &str = "T00:00:00.000Z";
+
+/// Whether a chunk is called by its place.
+fn is_number(chunk_id: &str) -> bool {
+    chunk_id.len() >= 4 && chunk_id.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// The parts of a score, rounded; what is 0 is left out.
+fn parts_told(parts: &Parts) -> Map<String, Value> {
+    let mut told = Map::new();
+    if let Value::Object(all) = json!(parts) {
+        for (name, value) in all {
+            if let Some(value) = value.as_f64().filter(|value| *value != 0.0) {
+                told.insert(name, scored(value));
+            }
+        }
+    }
+    told
+}
+
+/// Three decimals: a score is compared within its list only.
+fn scored(score: f64) -> Value {
+    plain((score * 1e3).round() / 1e3)
 }
 
 /// Tokens of a source or owner that is kept when a provenance is cut, and of a document's name that is too long.
@@ -222,8 +300,13 @@ mod tests {
         .unwrap()
     }
 
+    fn view(passage: &FoundPassage) -> View<'_> {
+        View { passage, parts: Told::Whole(None) }
+    }
+
     fn check(rows: &[FoundPassage], tokens_max: u64) -> Vec<Piece> {
-        let pieces = pages(&Quarters, rows, tokens_max);
+        let views: Vec<View<'_>> = rows.iter().map(view).collect();
+        let pieces = pages(&Quarters, &views, tokens_max);
         let mut texts = vec![String::new(); rows.len()];
         let mut on_page: Vec<Value> = Vec::new();
         let mut page = 1;
@@ -236,7 +319,7 @@ mod tests {
             let passage = &rows[piece.row];
             assert_eq!(piece.start, texts[piece.row].len(), "no gap and no double");
             texts[piece.row].push_str(&passage.text[piece.start..piece.end]);
-            on_page.push(shown(&Quarters, passage, piece.start, piece.end));
+            on_page.push(shown(&Quarters, &view(passage), piece.start, piece.end));
             assert!(page_cost(&Quarters, &on_page) <= tokens_max, "page {page}");
         }
         let wanted: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
@@ -272,7 +355,7 @@ mod tests {
         let rows = [passage("k", &long, json!({"owner": "a"}))];
         let pieces = check(&rows, 512);
         assert!(pieces.len() > 1);
-        let second = shown(&Quarters, &rows[0], pieces[1].start, pieces[1].end);
+        let second = shown(&Quarters, &view(&rows[0]), pieces[1].start, pieces[1].end);
         let from = long[..pieces[1].start].chars().count();
         assert!(long[..pieces[1].start].ends_with(' '));
         assert_eq!(second["part"]["start"], from);
@@ -303,10 +386,10 @@ mod tests {
         row.doc_id = "d".repeat(256);
         row.chunk_id = "c".repeat(128);
         let rows = [row];
-        let pieces = pages(&Letters, &rows, 512);
+        let pieces = pages(&Letters, &[view(&rows[0])], 512);
         assert_eq!(pieces.last().map(|p| p.end), Some(2_500));
         for piece in &pieces {
-            let value = shown(&Letters, &rows[0], piece.start, piece.end);
+            let value = shown(&Letters, &view(&rows[0]), piece.start, piece.end);
             assert!(page_cost(&Letters, &[value]) <= 512, "{piece:?}");
         }
     }
@@ -316,8 +399,37 @@ mod tests {
         let rows =
             [passage("k", "text", json!({"owner": "a", "source": "s", "note": "n".repeat(4_000)}))];
         check(&rows, 512);
-        let value = shown(&Quarters, &rows[0], 0, 4);
+        let value = shown(&Quarters, &view(&rows[0]), 0, 4);
         assert_eq!(value["provenance"], json!({"source": "s", "owner": "a"}));
         assert_eq!(value["provenance_cut"], true);
+    }
+
+    #[test]
+    fn what_is_plain_takes_no_room_unless_all_is_asked_for() {
+        let plain: FoundPassage = serde_json::from_value(json!({"key": "k", "doc_id": "d", "chunk_id": "0003", "text": "t",
+            "similarity": null, "score": 2.0, "provenance": {"owner": "a"}, "chunk_links": {"previous": "0002", "next": null},
+            "offset": null, "freshness_ts": "2026-01-01T00:00:00.000Z", "dated": false, "revision": "r"}))
+        .unwrap();
+        let short = |passage: &FoundPassage| {
+            shown(&Quarters, &View { passage, parts: Told::Short }, 0, passage.text.len())
+        };
+        let bare = json!({"id": "archival_docs/k", "doc_id": "d", "chunk_id": "0003", "score": 2, "text": "t"});
+        assert_eq!(short(&plain), bare);
+        let told = FoundPassage {
+            dated: Some(true),
+            provenance: json!({"owner": "a", "source": "s"}).as_object().cloned().unwrap(),
+            chunk_id: "tide".into(),
+            ..plain.clone()
+        };
+        let told = short(&told);
+        assert_eq!(told["freshness_ts"], "2026-01-01");
+        assert_eq!(told["provenance"], json!({"source": "s"}));
+        assert_eq!(told["chunk_links"], json!({"previous": "0002", "next": null}));
+        let parts = Parts { bm25: 1.5, words: 2.0, ..Parts::default() };
+        let view = View { passage: &plain, parts: Told::Whole(Some(parts)) };
+        let whole = shown(&Quarters, &view, 0, 1);
+        assert_eq!(whole["parts"], json!({"bm25": 1.5, "words": 2}));
+        assert_eq!(whole["provenance"], json!({"owner": "a"}));
+        assert_eq!(whole["freshness_ts"], "2026-01-01T00:00:00.000Z");
     }
 }

@@ -14,7 +14,7 @@ use crate::policy::{
 };
 use crate::store::{
     Ro, entries, load_archive, nearest, passages, queue, recall_tail, result_page, search_view,
-    vector_index, words_of,
+    vector_index, worded, words_of,
 };
 
 /// Answers a question into `answers`. Local answers are computed off the IO threads.
@@ -57,6 +57,7 @@ pub(super) async fn answer(
         }
         Question::Vectors { .. }
         | Question::EmbedQuery { .. }
+        | Question::EmbedParts(_)
         | Question::Embed { .. }
         | Question::EmbedAlone { .. }
         | Question::RecallNear { .. } => {
@@ -66,6 +67,9 @@ pub(super) async fn answer(
             let found = nearest(ro, scope, &near).await?;
             report_look(&near, &found);
             answers.nearest = Some(found);
+        }
+        Question::Words(words) => {
+            answers.worded = Some(worded(ro, scope, &words).await?);
         }
         Question::Passages { keys } => {
             answers.passages = Some(passages(ro, scope, &keys).await?);
@@ -93,7 +97,7 @@ fn report_look(near: &Near, found: &Nearest) {
     let fetched = found.looked.fetched - near.before.fetched;
     let n_probe = match found.plan {
         NearPlan::Exact => 0,
-        NearPlan::Vector { n_probe, .. } => n_probe,
+        NearPlan::Vector { n_probe, .. } | NearPlan::First { n_probe, .. } => n_probe,
     };
     metrics::counter!(meters::ARCHIVAL_PLANS, "plan" => found.plan.text()).increment(1);
     metrics::histogram!(meters::ARCHIVAL_NPROBE).record(f64::from(n_probe));

@@ -2,8 +2,10 @@
 
 mod admit;
 mod budget;
+mod cells;
 mod draft;
 mod evict;
+mod fusion;
 mod heartbeat;
 mod nearest;
 mod notices;
@@ -15,11 +17,14 @@ mod recall;
 mod recall_near;
 mod spool;
 mod staleness;
+mod worded;
 
 pub use admit::{Actor, Principal, Scope, admit, check_name};
 pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tokens};
+pub use cells::{Measured, RECALL_WANTED, is_due, ladder, questions, recall};
 pub use draft::{Draft, Finish, Flush, Surroundings};
 pub use evict::{Item, Plan, plan};
+pub use fusion::{Fusion, Parts, Ranked, Tail as WordTail, WordRow, Worded, ranked};
 pub use heartbeat::{Intent, Outcome, beat, bury, check_limits, interrupt, report, retune};
 pub use nearest::{
     Conditions, Looked, Near, NearRows, Nearest, Plan as NearPlan, first_plan, wider_plan,
@@ -27,8 +32,9 @@ pub use nearest::{
 pub use page::{PageToken, page_token};
 pub use passage::passages;
 pub use pins::{check_pins, pinned_tokens_max};
-pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer, VectorsAnswer};
+pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer, Upload, VectorsAnswer};
 pub use recall::{CopyOf, Entries, Found, Hit, RecallQuery, Recent, Tail, hidden_from, merged};
 pub use recall_near::{RecallNear, RecallPlan};
 pub use spool::preview;
 pub use staleness::{Depends, changed_since};
+pub use worded::{Words, words_of_question};

@@ -4,9 +4,11 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
+use super::fusion::Worded;
 use super::nearest::{Near, Nearest};
 use super::recall::{Entries, Found, RecallQuery};
 use super::recall_near::RecallNear;
+use super::worded::Words;
 use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Manifest, VectorSetting};
 use crate::memory::message::Message;
@@ -75,6 +77,8 @@ pub enum Question {
     },
     /// The chunks nearest to a vector.
     Nearest(Box<Near>),
+    /// The chunks that hold words of a question.
+    Words(Box<Words>),
     /// Chunks by their keys.
     Passages {
         /// Document keys.
@@ -99,6 +103,8 @@ pub enum Question {
         /// The texts.
         texts: Vec<String>,
     },
+    /// Vectors of the chunks of a long document, made part by part and kept, so that a call that is cut off is gone on with by the next.
+    EmbedParts(Box<Upload>),
     /// Vectors of the chunks of one document, each in the light of the whole.
     Embed {
         /// The document.
@@ -110,6 +116,19 @@ pub enum Question {
     },
 }
 
+/// A long document that is being taken in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Upload {
+    /// Hash of everything that its vectors depend on: the same document goes on where it was cut off, whoever sends it again.
+    pub name: String,
+    /// The document.
+    pub document: String,
+    /// Where its chunks lie in it, in bytes, in order.
+    pub spans: Vec<Range<usize>>,
+    /// Which kind of vector.
+    pub with: Fingerprint,
+}
+
 /// What a search of the archive builds on.
 #[derive(Clone, Debug)]
 pub struct VectorsAnswer {
@@ -119,6 +138,8 @@ pub struct VectorsAnswer {
     pub index_ready: bool,
     /// Chunks of one agent up to which its archive is compared one by one.
     pub exact_rows_max: u64,
+    /// Whether conditions stand before a search through the index instead of behind it.
+    pub filters_first: bool,
 }
 
 /// What an ingest builds on.
@@ -164,6 +185,8 @@ pub struct Answers {
     pub vectors: Option<VectorsAnswer>,
     /// The chunks nearest to a vector.
     pub nearest: Option<Nearest>,
+    /// The chunks that hold words of a question.
+    pub worded: Option<Worded>,
     /// Chunks by their keys.
     pub passages: Option<Vec<FoundPassage>>,
     /// Vectors of texts; none at all for a question whose embedder failed.
@@ -183,6 +206,8 @@ impl Answers {
         Self {
             vectors: self.vectors,
             nearest: self.nearest,
+            worded: self.worded,
+            passages: self.passages,
             embeddings: self.embeddings,
             degraded: self.degraded,
             ..Self::default()

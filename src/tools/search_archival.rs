@@ -1,38 +1,49 @@
-//! `search_archival`: finds the passages of archived documents nearest to a vector or a text, page by page.
+//! `search_archival`: finds passages of archived documents by words, by vectors or by both, page by page.
+
+use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::append_fifo::own_flush;
+use super::found_passages::{Found, Listed};
 use super::ingest_archival::{check_vector, moment};
 use super::spec::Step;
-use crate::chunk::{self, Piece};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
-    ARCHIVAL_LIMIT, DIMENSION_MAX, DOC_ID_BYTES_MAX, N_PROBE_MAX, PAGE_TOKENS_MAX,
-    PROVENANCE_BYTES_MAX, SEARCH_TEXT_BYTES_MAX, SPOOL_ID_BYTES,
+    ARCHIVAL_LIMIT, DIMENSION_MAX, DOC_ID_BYTES_MAX, HYBRID_NEAREST, N_PROBE_MAX, NEAR_FETCH,
+    NEAR_FETCH_MAX, PROVENANCE_BYTES_MAX, SEARCH_TEXT_BYTES_MAX,
 };
 use crate::memory::archive::{FoundPassage, Metric, VectorSetting};
 use crate::memory::core::Core;
-use crate::memory::page::PageItem;
+use crate::memory::page::plain;
 use crate::memory::receipt;
 use crate::models::lexical;
 use crate::policy::{
-    Answers, Conditions, Draft, Intent, Looked, Near, NearPlan as Plan, Nearest, PageToken,
-    Question, Surroundings, VectorsAnswer, first_plan, page_token, preview, tokens, wider_plan,
+    Answers, Conditions, Fusion, Looked, Near, NearPlan as Plan, Nearest, PageToken, Question,
+    Ranked, Surroundings, VectorsAnswer, Worded, Words, first_plan, ranked, wider_plan,
+    words_of_question,
 };
 
 /// Arguments of `search_archival`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SearchArchival {
-    /// What to look for, as a vector of the kind that the archive holds. Give this or `query_text`.
+    /// What to look for, as a vector of the kind that the archive holds; with `query_text` both count.
     #[serde(default)]
     pub query_vector: Option<Vec<f64>>,
-    /// What to look for, in words. Give this or `query_vector`.
+    /// What to look for, in words.
     #[serde(default)]
     pub query_text: Option<String>,
+    /// How to look: `text` by words, `vector` by nearness, `hybrid` by both. Left out: what serves best here.
+    #[serde(default)]
+    pub mode: Option<SearchMode>,
+    /// How `hybrid` makes one list of two: `z_score` adds up scores, `rrf` only ranks.
+    #[serde(default)]
+    pub fusion: Option<Fusion>,
+    /// Whether each result tells what its score is made of, and everything that is known of its place.
+    #[serde(default)]
+    pub explain: bool,
     /// Most passages over all pages.
     #[serde(default = "usual_limit")]
     #[schemars(range(min = 1, max = 40))]
@@ -40,9 +51,9 @@ pub struct SearchArchival {
     /// `next_page_token` of an earlier answer, to go on with its results; send the same arguments.
     #[serde(default)]
     pub page_token: Option<String>,
-    /// Cells of the vector index to look into; more find more and take longer.
+    /// Cells of the vector index to look into; more find more and take longer. Left out: as many as were measured to be needed.
     #[serde(default, rename = "nProbe")]
-    #[schemars(range(min = 1, max = 32))]
+    #[schemars(range(min = 1, max = 512))]
     pub n_probe: Option<u32>,
     /// Whether to be called again at once.
     #[serde(default)]
@@ -50,6 +61,18 @@ pub struct SearchArchival {
     /// What the passages must be.
     #[serde(default)]
     pub filter: Option<Filter>,
+}
+
+/// Ways to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SearchMode {
+    /// By words.
+    Text,
+    /// By nearness of vectors.
+    Vector,
+    /// By both.
+    Hybrid,
 }
 
 /// Conditions on passages; those that are given hold together.
@@ -72,16 +95,6 @@ fn usual_limit() -> u64 {
     ARCHIVAL_LIMIT.0
 }
 
-/// One page of a search, as it will be answered.
-struct Shown {
-    results: Vec<Value>,
-    tokens: u64,
-    /// Number of the page, from 1.
-    number: u64,
-    /// Place of the next page in the list; its length at the end.
-    next: usize,
-}
-
 impl SearchArchival {
     /// The same, checked beyond its types; a fault names the argument.
     pub(super) fn checked(self) -> Result<Self> {
@@ -92,32 +105,7 @@ impl SearchArchival {
         if self.n_probe.is_some_and(|n| n == 0 || n > N_PROBE_MAX) {
             return Err(Error::argument("nProbe", format!("use 1 to {N_PROBE_MAX}")));
         }
-        match (&self.query_vector, &self.query_text) {
-            (Some(_), Some(_)) => {
-                return Err(Error::argument("query_text", "give it or query_vector, not both"));
-            }
-            (None, None) => {
-                return Err(Error::argument("query_vector", "is missing: give it or query_text"));
-            }
-            (Some(vector), None) => {
-                let length = u32::try_from(vector.len()).unwrap_or(u32::MAX);
-                if length == 0 || length > DIMENSION_MAX {
-                    return Err(Error::argument(
-                        "query_vector",
-                        format!("use 1 to {DIMENSION_MAX} components"),
-                    ));
-                }
-                check_vector("query_vector", vector, length, Metric::L2)?;
-            }
-            (None, Some(text)) => {
-                if text.trim().is_empty() || text.len() > SEARCH_TEXT_BYTES_MAX {
-                    return Err(Error::argument(
-                        "query_text",
-                        format!("use 1 to {SEARCH_TEXT_BYTES_MAX} bytes"),
-                    ));
-                }
-            }
-        }
+        self.check_question()?;
         let filter = self.filter.clone().unwrap_or_default();
         for (field, text, most) in [
             ("filter.source", &filter.source, PROVENANCE_BYTES_MAX),
@@ -134,6 +122,39 @@ impl SearchArchival {
         Ok(self)
     }
 
+    /// What is looked for is there, in the form that the mode needs.
+    fn check_question(&self) -> Result<()> {
+        let needs = |field: &str, why: &str| Err(Error::argument(field, why.to_owned()));
+        match (self.mode, &self.query_vector, &self.query_text) {
+            (_, None, None) => {
+                return needs("query_vector", "is missing: give it, or query_text, or both");
+            }
+            (Some(SearchMode::Text), _, None) => {
+                return needs("query_text", "is missing: mode `text` looks for words");
+            }
+            (Some(SearchMode::Hybrid), _, None) => {
+                return needs("query_text", "is missing: mode `hybrid` looks for words too");
+            }
+            (Some(SearchMode::Text), Some(_), _) => {
+                return needs("query_vector", "mode `text` looks for words only: leave it out");
+            }
+            (None | Some(_), _, _) => {}
+        }
+        if let Some(vector) = &self.query_vector {
+            let length = u32::try_from(vector.len()).unwrap_or(u32::MAX);
+            if length == 0 || length > DIMENSION_MAX {
+                return needs("query_vector", &format!("use 1 to {DIMENSION_MAX} components"));
+            }
+            check_vector("query_vector", vector, length, Metric::L2)?;
+        }
+        match &self.query_text {
+            Some(text) if text.trim().is_empty() || text.len() > SEARCH_TEXT_BYTES_MAX => {
+                needs("query_text", &format!("use 1 to {SEARCH_TEXT_BYTES_MAX} bytes"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
     fn conditions(&self) -> Result<Conditions> {
         let filter = self.filter.clone().unwrap_or_default();
         let fresh = filter.freshness_after.as_deref();
@@ -145,9 +166,10 @@ impl SearchArchival {
     }
 
     /// Which result list answers this question. Pages are counted in the agent's encoding, so a list holds for one.
-    fn query_hash(&self, core: &Core) -> String {
+    pub(super) fn query_hash(&self, core: &Core) -> String {
         let asked = json!({"query_vector": self.query_vector, "query_text": self.query_text, "limit": self.limit,
-            "nProbe": self.n_probe, "filter": self.filter, "encoding": core.encoding});
+            "nProbe": self.n_probe, "filter": self.filter, "encoding": core.encoding, "mode": self.mode,
+            "fusion": self.fusion, "explain": self.explain});
         receipt::sha256(&receipt::canonical_json(&asked))
     }
 
@@ -175,42 +197,254 @@ impl SearchArchival {
             told.insert("post_filter_dropped".into(), 0.into());
             return self.close(around, core, answers, told, &[], Found::nothing());
         };
-        let query = match self.query(around, setting, answers)? {
-            Ok(query) => query,
+        let mode = self.way(around, setting);
+        let vector = match self.vector(mode, around, setting, answers)? {
+            Ok(vector) => vector,
             Err(question) => return Ok(Step::Ask(question)),
         };
-        let (plan, before) = match &answers.nearest {
-            None => (Some(self.plan(core, vectors, setting)), Looked::default()),
-            Some(found) => {
-                let looked = Looked { retries: found.looked.retries + 1, ..found.looked };
-                (wider_plan(found, self.limit), looked)
-            }
-        };
-        if let Some(plan) = plan {
-            let (metric, k) = (setting.metric, self.limit);
-            let near = Near { query, metric, k, filter: self.conditions()?, plan, before };
+        if let Some(query) = &vector
+            && let Some(near) = self.look(query, mode, core, vectors, setting, answers)?
+        {
             return Ok(Step::Ask(Question::Nearest(Box::new(near))));
         }
-        let found = answers.nearest.as_ref().expect("without a plan there was an answer");
-        self.show(around, core, answers, setting, found)
+        let near = answers.nearest.as_ref().filter(|_| vector.is_some());
+        let looked = answers.nearest.as_ref();
+        let wanted = match (near, mode, &answers.worded) {
+            (Some(near), SearchMode::Vector, _) => self.by_nearness(near),
+            (_, _, None) => {
+                let words = self.words(around, setting, vector)?;
+                return Ok(Step::Ask(Question::Words(Box::new(words))));
+            }
+            (_, _, Some(found)) => {
+                let mut wanted = self.by_words(found, near, core, setting);
+                if wanted.len() < self.most() && self.fills(mode, setting, found) {
+                    match self.rest(mode, around, core, vectors, setting, answers)? {
+                        Ok(rest) => fill(&mut wanted, rest, self.most()),
+                        Err(question) => return Ok(Step::Ask(question)),
+                    }
+                }
+                wanted
+            }
+        };
+        let unread: Vec<String> = wanted.iter().filter_map(Wanted::unread).collect();
+        let none = Vec::new();
+        let read = match (&answers.passages, unread.is_empty()) {
+            (Some(read), _) => read,
+            (None, true) => &none,
+            (None, false) => return Ok(Step::Ask(Question::Passages { keys: unread })),
+        };
+        let listed: Vec<Listed> = wanted.into_iter().filter_map(|one| one.read(read)).collect();
+        let mut told = self.told(mode, setting, answers, looked);
+        told.insert("k_actual".into(), listed.len().into());
+        self.show(around, core, answers, told, &listed)
     }
 
-    fn plan(&self, core: &Core, vectors: &VectorsAnswer, setting: &VectorSetting) -> Plan {
-        let n_probe = self.n_probe.unwrap_or(setting.default_n_probe);
+    /// Whether places that words leave free are filled with what is near by the lexical embedder: so many passages are wanted, and no mode was
+    /// asked for. An identifier that was found whole leaves nothing to add.
+    fn fills(&self, mode: SearchMode, setting: &VectorSetting, found: &Worded) -> bool {
+        let lexical = lexical::makes(&setting.fingerprint());
+        self.mode.is_none() && mode == SearchMode::Text && lexical && !found.is_identified()
+    }
+
+    /// What is near, or what must be asked for it.
+    fn rest(
+        &self,
+        mode: SearchMode,
+        around: Surroundings<'_>,
+        core: &Core,
+        vectors: &VectorsAnswer,
+        setting: &VectorSetting,
+        answers: &Answers,
+    ) -> Result<std::result::Result<Vec<Wanted>, Question>> {
+        let query = match self.query(around, setting, answers)? {
+            Ok(Some(query)) => query,
+            Ok(None) => return Ok(Ok(Vec::new())),
+            Err(question) => return Ok(Err(question)),
+        };
+        if let Some(near) = self.look(&query, mode, core, vectors, setting, answers)? {
+            return Ok(Err(Question::Nearest(Box::new(near))));
+        }
+        Ok(Ok(answers.nearest.as_ref().map(|near| self.by_nearness(near)).unwrap_or_default()))
+    }
+
+    /// The vector to look for, or what must be asked for it; none where words alone count, or the embedder failed.
+    fn vector(
+        &self,
+        mode: SearchMode,
+        around: Surroundings<'_>,
+        setting: &VectorSetting,
+        answers: &Answers,
+    ) -> Result<std::result::Result<Option<Vec<f64>>, Question>> {
+        match mode {
+            SearchMode::Text => Ok(Ok(None)),
+            SearchMode::Vector | SearchMode::Hybrid => self.query(around, setting, answers),
+        }
+    }
+
+    /// The next look for what is near; none when what was found is enough.
+    fn look(
+        &self,
+        query: &[f64],
+        mode: SearchMode,
+        core: &Core,
+        vectors: &VectorsAnswer,
+        setting: &VectorSetting,
+        answers: &Answers,
+    ) -> Result<Option<Near>> {
+        let first =
+            if mode == SearchMode::Hybrid { self.limit.max(HYBRID_NEAREST) } else { self.limit };
+        let (plan, k, before) = match &answers.nearest {
+            None => (Some(self.plan(core, vectors, setting, first)), first, Looked::default()),
+            Some(found) => {
+                let looked = Looked { retries: found.looked.retries + 1, ..found.looked };
+                match wider_plan(found, found.k) {
+                    Some(plan) => (Some(plan), found.k, looked),
+                    None if self.is_short(mode, found) => {
+                        let k = (found.k * NEAR_FETCH).min(NEAR_FETCH_MAX);
+                        (Some(self.plan(core, vectors, setting, k)), k, looked)
+                    }
+                    None => (None, found.k, looked),
+                }
+            }
+        };
+        let (query, metric, filter) = (query.to_vec(), setting.metric, self.conditions()?);
+        Ok(plan.map(|plan| Near { query, metric, k, filter, plan, before }))
+    }
+
+    /// Whether parts of the same larger pieces took so many places that fewer than wanted are left, though there may be more.
+    fn is_short(&self, mode: SearchMode, found: &Nearest) -> bool {
+        let rows = found.rows.as_ref().map_or(0, Vec::len) as u64;
+        mode == SearchMode::Vector
+            && rows >= found.k
+            && found.k < NEAR_FETCH_MAX
+            && (self.by_nearness(found).len() as u64) < self.limit
+    }
+
+    fn most(&self) -> usize {
+        usize::try_from(self.limit).unwrap_or(usize::MAX)
+    }
+
+    /// How this search looks. Without being told: by words where the vectors are the lexical embedder's, which know nothing that words do not
+    /// tell, or a model's that is not configured here; by both where a vector is given or the configured model made those of the archive.
+    fn way(&self, around: Surroundings<'_>, setting: &VectorSetting) -> SearchMode {
+        match (self.mode, &self.query_vector, &self.query_text) {
+            (Some(mode), _, _) => mode,
+            (None, Some(_), None) => SearchMode::Vector,
+            (None, Some(_), Some(_)) => SearchMode::Hybrid,
+            (None, None, _) => {
+                let own = setting.fingerprint();
+                let models = own == *around.embedder && !lexical::makes(&own);
+                if models { SearchMode::Hybrid } else { SearchMode::Text }
+            }
+        }
+    }
+
+    fn words(
+        &self,
+        around: Surroundings<'_>,
+        setting: &VectorSetting,
+        vector: Option<Vec<f64>>,
+    ) -> Result<Words> {
+        let text = self.query_text.clone().unwrap_or_default();
+        let (words, identifiers) = words_of_question(&text);
+        let (metric, filter, now_ms) = (setting.metric, self.conditions()?, around.unix_ms);
+        Ok(Words { text, words, identifiers, vector, metric, filter, now_ms, limit: self.limit })
+    }
+
+    /// What is told of the search as a whole.
+    fn told(
+        &self,
+        mode: SearchMode,
+        setting: &VectorSetting,
+        answers: &Answers,
+        near: Option<&Nearest>,
+    ) -> Map<String, Value> {
+        let mut told = Map::new();
+        let looked = near.map(|found| found.looked).unwrap_or_default();
+        told.insert("mode".into(), json!(mode));
+        told.insert("plan".into(), near.map_or("text", |found| found.plan.text()).into());
+        told.insert("metric".into(), json!(setting.metric));
+        told.insert("post_filter_dropped".into(), looked.own_dropped.into());
+        if let Some(Plan::Vector { n_probe, .. } | Plan::First { n_probe, .. }) =
+            near.map(|found| found.plan)
+        {
+            told.insert("nProbe".into(), n_probe.into());
+            told.insert("nLists".into(), json!(setting.n_lists));
+        }
+        if looked.fetched > 0 {
+            let own = looked.fetched - (looked.dropped - looked.own_dropped).min(looked.fetched);
+            let rate = looked.own_dropped as f64 / own.max(1) as f64;
+            told.insert("drop_rate".into(), plain((rate * 1e3).round() / 1e3));
+        }
+        if answers.worded.as_ref().is_some_and(Worded::tail_capped) {
+            told.insert("tail_capped".into(), true.into());
+        }
+        if let Some(failed) = answers.degraded {
+            told.insert("degraded".into(), failed.into());
+        }
+        told
+    }
+
+    /// The nearest, each larger piece once.
+    fn by_nearness(&self, found: &Nearest) -> Vec<Wanted> {
+        let mut parents = BTreeSet::new();
+        let rows = found.rows.as_deref().unwrap_or_default().iter();
+        let once = rows.filter(|row| {
+            row.parent.is_none_or(|parent| parents.insert((row.doc_id.as_str(), parent.first)))
+        });
+        let wanted = |row: &FoundPassage| Wanted {
+            key: row.key.clone(),
+            there: Some(row.clone()).filter(|row| row.parent.is_none()),
+            parent: row.parent.map(|parent| (row.doc_id.clone(), parent.first)),
+            similarity: row.similarity,
+            ranked: None,
+        };
+        once.take(self.most()).map(wanted).collect()
+    }
+
+    fn by_words(
+        &self,
+        found: &Worded,
+        near: Option<&Nearest>,
+        core: &Core,
+        setting: &VectorSetting,
+    ) -> Vec<Wanted> {
+        let fusion = self.fusion.unwrap_or_default();
+        let list = ranked(found, near, setting.metric, fusion, core.archived.chunks);
+        let rows = near.and_then(|found| found.rows.as_deref()).unwrap_or_default();
+        let wanted = |one: Ranked| {
+            let known = rows.iter().find(|row| row.key == one.key && row.parent.is_none());
+            Wanted {
+                key: one.key.clone(),
+                there: known.cloned(),
+                parent: one.parent.clone(),
+                similarity: None,
+                ranked: Some(one),
+            }
+        };
+        list.into_iter().take(self.most()).map(wanted).collect()
+    }
+
+    fn plan(&self, core: &Core, vectors: &VectorsAnswer, setting: &VectorSetting, k: u64) -> Plan {
+        let n_probe = self.n_probe.unwrap_or_else(|| setting.n_probe());
         let chunks = core.archived.chunks;
-        first_plan(chunks, vectors.exact_rows_max, vectors.index_ready, self.limit, n_probe)
+        match first_plan(chunks, vectors.exact_rows_max, vectors.index_ready, k, n_probe) {
+            Plan::Vector { n_probe, .. } if vectors.filters_first => {
+                Plan::First { n_probe, fetch: k }
+            }
+            plan => plan,
+        }
     }
 
-    /// The vector to look for, or what must be asked for it.
     fn query(
         &self,
         around: Surroundings<'_>,
         setting: &VectorSetting,
         answers: &Answers,
-    ) -> Result<std::result::Result<Vec<f64>, Question>> {
+    ) -> Result<std::result::Result<Option<Vec<f64>>, Question>> {
         if let Some(vector) = &self.query_vector {
             check_vector("query_vector", vector, setting.dimension, setting.metric)?;
-            return Ok(Ok(vector.clone()));
+            return Ok(Ok(Some(vector.clone())));
         }
         let with = setting.fingerprint();
         if with != *around.embedder && !lexical::makes(&with) {
@@ -222,230 +456,50 @@ impl SearchArchival {
             .with("stored", setting.described()));
         }
         match answers.embeddings.as_ref().map(|made| made.first()) {
-            Some(Some(vector)) => Ok(Ok(vector.clone())),
-            Some(None) => Err(Error::new(
-                Code::EmbedderUnavailable,
-                "query_text: the embedder makes no vectors at the moment: send query_vector, or try later",
-            )),
+            Some(Some(vector)) => Ok(Ok(Some(vector.clone()))),
+            // Its embedder failed: the search goes on by words.
+            Some(None) => Ok(Ok(None)),
             None => {
                 let text = self.query_text.clone().unwrap_or_default();
                 Ok(Err(Question::EmbedQuery { text, with }))
             }
         }
     }
+}
 
-    /// The first page of what was found.
-    fn show(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-        setting: &VectorSetting,
-        found: &Nearest,
-    ) -> Result<Step> {
-        let none = Vec::new();
-        let rows = found.rows.as_ref().unwrap_or(&none);
-        let rows = &rows[..rows.len().min(usize::try_from(self.limit).unwrap_or(usize::MAX))];
-        let pieces = chunk::pages(around.counter, rows, PAGE_TOKENS_MAX);
-        let items: Vec<PageItem> = pieces.iter().map(|piece| item_of(piece, rows)).collect();
-        let on_first = pieces.iter().take_while(|piece| piece.page == 1);
-        let results: Vec<Value> = on_first
-            .map(|piece| chunk::shown(around.counter, &rows[piece.row], piece.start, piece.end))
-            .collect();
-        let shown = Shown {
-            tokens: page_tokens(around, &results),
-            next: results.len(),
-            results,
-            number: 1,
+/// A passage that will be shown: as the search gave it, or to be read by its key.
+struct Wanted {
+    key: String,
+    there: Option<FoundPassage>,
+    /// The larger piece that it stands for.
+    parent: Option<(String, u64)>,
+    similarity: Option<f64>,
+    ranked: Option<Ranked>,
+}
+
+/// Puts what is not there yet behind what is, up to a number.
+fn fill(wanted: &mut Vec<Wanted>, rest: Vec<Wanted>, most: usize) {
+    for one in rest {
+        let double = |other: &Wanted| {
+            other.key == one.key || (one.parent.is_some() && other.parent == one.parent)
         };
-        let mut told = Map::new();
-        told.insert("plan".into(), found.plan.text().into());
-        told.insert("metric".into(), json!(setting.metric));
-        told.insert("k_actual".into(), rows.len().into());
-        told.insert("post_filter_dropped".into(), found.looked.own_dropped.into());
-        if let Plan::Vector { n_probe, .. } = found.plan {
-            told.insert("nProbe".into(), n_probe.into());
+        if wanted.len() < most && !wanted.iter().any(double) {
+            wanted.push(one);
         }
-        self.close(around, core, answers, told, &items, Found { shown, first: true, page: None })
-    }
-
-    /// A later page of a list that was kept.
-    fn next_page(
-        &self,
-        token: &str,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-    ) -> Result<Step> {
-        let token = PageToken::parse(token)?;
-        let Some(page) = &answers.page else {
-            return Ok(Step::Ask(Question::Page { handle: token.handle }));
-        };
-        let position = token.open(page.as_ref(), &around, &self.query_hash(core))?;
-        let page = page.as_ref().expect("an opened list is there");
-        let items: Vec<Item<'_>> =
-            page.items.iter().map(Item::of).collect::<Option<_>>().ok_or_else(|| {
-                Error::new(Code::Internal, "a stored result list is not one of the archive")
-            })?;
-        let number = items[position].page;
-        let next = items.iter().position(|item| item.page > number).unwrap_or(items.len());
-        let on_page = &items[position..next];
-        let Some(passages) = &answers.passages else {
-            let mut keys: Vec<String> = on_page.iter().map(|item| item.key.to_owned()).collect();
-            keys.dedup();
-            return Ok(Step::Ask(Question::Passages { keys }));
-        };
-        let results: Vec<Value> = on_page
-            .iter()
-            .enumerate()
-            .map(|(at, item)| {
-                let behind = items.get(position + at + 1).filter(|other| other.key == item.key);
-                item.shown(around, passages, behind.map(|other| other.start))
-            })
-            .collect();
-        let shown = Shown { tokens: page_tokens(around, &results), results, number, next };
-        let found = Found { shown, first: false, page: Some((page, position)) };
-        self.close(around, core, answers, Map::new(), &page.items, found)
-    }
-
-    /// Answers a page, or says that the window has no room for one; keeps what the next pages need.
-    fn close(
-        &self,
-        around: Surroundings<'_>,
-        core: &Core,
-        answers: &Answers,
-        told: Map<String, Value>,
-        items: &[PageItem],
-        found: Found<'_>,
-    ) -> Result<Step> {
-        let mut draft = Draft::new(around, core);
-        let Found { shown, first, page } = found;
-        let held = tokens(core).free < PAGE_TOKENS_MAX && !shown.results.is_empty();
-        let next = match page {
-            Some((_, position)) if held => position,
-            None if held => 0,
-            Some(_) | None => shown.next,
-        };
-        let mut writes = false;
-        let token = match page {
-            Some((page, _)) => page_token(page, next),
-            None if next < items.len() => {
-                writes = true;
-                page_token(draft.keep_page(&self.query_hash(core), items.to_vec()), next)
-            }
-            None => None,
-        };
-        let mut result = Map::new();
-        let page_tokens = if held { 0 } else { shown.tokens };
-        result.insert("results".into(), if held { json!([]) } else { json!(shown.results) });
-        result.insert("next_page_token".into(), json!(token));
-        result.insert("tokens_added".into(), page_tokens.into());
-        result.insert("page_tokens".into(), page_tokens.into());
-        result.insert("page".into(), shown.number.into());
-        result.extend(told);
-        if held {
-            result.insert("withheld".into(), "tokens".into());
-            result.insert("page_tokens_max".into(), PAGE_TOKENS_MAX.into());
-            if first {
-                writes |= spool(&mut draft, around, core, &shown, &mut result);
-            }
-        }
-        if self.heartbeat {
-            draft.beat(Intent::Continue);
-            writes = true;
-        }
-        if !writes {
-            return Ok(Step::Read(result));
-        }
-        Ok(draft.finish(own_flush(core), answers, result)?.into())
     }
 }
 
-/// A page with the list that it is a part of.
-struct Found<'a> {
-    shown: Shown,
-    /// Whether the search was made by this call.
-    first: bool,
-    /// The stored list and the place in it, when this call goes on with one.
-    page: Option<(&'a crate::memory::page::Page, usize)>,
-}
-
-impl Found<'_> {
-    /// Nothing at all: the archive is empty.
-    fn nothing() -> Self {
-        let shown = Shown { results: Vec::new(), tokens: 0, number: 1, next: 0 };
-        Self { shown, first: true, page: None }
-    }
-}
-
-/// A result that the window has no room for goes into recall storage whole; its beginning is shown as far as there is room. True if it
-/// did: a window that has no room even for the notice that says so is left alone.
-fn spool(
-    draft: &mut Draft<'_>,
-    around: Surroundings<'_>,
-    core: &Core,
-    shown: &Shown,
-    result: &mut Map<String, Value>,
-) -> bool {
-    // The id is not known yet; none costs more tokens than it has bytes.
-    if draft.point_cost(&[String::new()]) + SPOOL_ID_BYTES > draft.room() {
-        return false;
-    }
-    let payload = Value::from(shown.results.clone()).to_string();
-    let ids = draft.spool(&payload);
-    let room = tokens(&draft.after).free.min(tokens(core).free);
-    result.insert("preview".into(), preview(around.counter, &payload, room).into());
-    result.insert("spooled".into(), json!(ids));
-    true
-}
-
-fn page_tokens(around: Surroundings<'_>, results: &[Value]) -> u64 {
-    if results.is_empty() { 0 } else { chunk::page_cost(around.counter, results) }
-}
-
-/// A place of a stored list: which chunk under which revision, on which page, from where on.
-struct Item<'a> {
-    key: &'a str,
-    revision: &'a str,
-    page: u64,
-    start: usize,
-    similarity: f64,
-}
-
-/// How a piece is kept: `key@revision@page`.
-fn item_of(piece: &Piece, rows: &[FoundPassage]) -> PageItem {
-    let row = &rows[piece.row];
-    PageItem {
-        id: format!("{}@{}@{}", row.key, row.revision, piece.page),
-        offset: piece.start as u64,
-        score: row.similarity.unwrap_or(0.0),
-    }
-}
-
-impl<'a> Item<'a> {
-    fn of(item: &'a PageItem) -> Option<Self> {
-        let mut parts = item.id.split('@');
-        let (key, revision, page) = (parts.next()?, parts.next()?, parts.next()?.parse().ok()?);
-        let start = usize::try_from(item.offset).ok()?;
-        Some(Self { key, revision, page, start, similarity: item.score })
+impl Wanted {
+    fn unread(&self) -> Option<String> {
+        self.there.is_none().then(|| self.key.clone())
     }
 
-    /// What is shown of it now; a text that another has replaced since is not shown in its place.
-    fn shown(
-        &self,
-        around: Surroundings<'_>,
-        passages: &[FoundPassage],
-        end: Option<usize>,
-    ) -> Value {
-        let there = passages.iter().find(|passage| passage.key == self.key);
-        match there {
-            Some(passage) if passage.revision == self.revision => {
-                let mut passage = passage.clone();
-                passage.similarity = Some(self.similarity);
-                let end = end.unwrap_or(passage.text.len());
-                chunk::shown(around.counter, &passage, self.start, end)
-            }
-            there => chunk::gone(&chunk::id(self.key), there.is_some(), self.similarity),
-        }
+    /// The passage itself; none if it went meanwhile.
+    fn read(self, read: &[FoundPassage]) -> Option<Listed> {
+        let there = self.there.or_else(|| read.iter().find(|row| row.key == self.key).cloned());
+        let mut passage = there?;
+        passage.similarity = self.similarity;
+        passage.score = self.ranked.as_ref().map(|ranked| ranked.score);
+        Some(Listed { passage, parts: self.ranked.map(|ranked| ranked.parts) })
     }
 }

@@ -6,7 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::limits::NAME_BYTES_MAX;
 use crate::schema::{Analyzer, IndexKind};
 use crate::text::{built_in, check_kind, normalized};
-use crate::value::{Value, write_json};
+use crate::value::{Value, write_text};
 
 use super::auth::Level;
 use super::call::Call;
@@ -38,8 +38,8 @@ fn located<'a>(call: &'a Call<'_>, name: &'a str) -> Result<(&'a str, &'a str)> 
 
 /// The analyzer behind a name of this database or of `_system`, with the name it is shown by.
 fn find(call: &Call<'_>, name: &str) -> Result<Option<(String, Analyzer)>> {
-    if let Some(found) = built_in().into_iter().find(|analyzer| analyzer.name == name) {
-        return Ok(Some((found.name.clone(), found)));
+    if let Some(found) = built_in().iter().find(|analyzer| analyzer.name == name) {
+        return Ok(Some((found.name.clone(), Analyzer::clone(found))));
     }
     let (db, plain) = located(call, name)?;
     let found = if db == call.db() {
@@ -199,7 +199,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
 fn same(one: &Value, other: &Value) -> bool {
     let text = |value: &Value| {
         let mut text = Vec::new();
-        write_json(value, &mut text);
+        write_text(value, &mut text);
         text
     };
     text(one) == text(other)
