@@ -166,12 +166,16 @@ pub const RECALL_VERSIONS_KEPT: usize = 65_536;
 pub const RECALL_TRIM_ROWS: u64 = 256;
 /// Pause between two looks after the vector index of recall storage, in milliseconds.
 pub const RECALL_INDEX_MS: u64 = 30_000;
+/// Cells that a look through the vector index of recall storage goes into: real questions need 32 where invented ones need 8.
+pub const RECALL_N_PROBE: u32 = 32;
 /// Rows that the vector index of recall storage gives for each passage wanted, since those of other agents are dropped.
 pub const RECALL_NEAR_FETCH: u64 = 8;
 /// Vectors that a server remembers by the hash of their texts (25 MB of 384 components).
 pub const EMBED_CACHED_MAX: usize = 16_384;
 /// Times a rendered summary is shortened to meet its cap before it is left out.
 pub const SUMMARY_TRIES_MAX: usize = 6;
+/// Chunks of a document that are embedded alone, to see whether its vectors were made so.
+pub const NAIVE_SAMPLES_MAX: usize = 4;
 /// Chunks of one ingest; a document of more is given in several, each with a `doc_id` of its own.
 pub const CHUNKS_MAX: usize = 512;
 /// Chunks that a document may have which the server splits.

@@ -59,6 +59,7 @@ pub(super) async fn answer(
         | Question::EmbedQuery { .. }
         | Question::EmbedParts(_)
         | Question::Embed { .. }
+        | Question::EmbedAlone { .. }
         | Question::RecallNear { .. } => {
             return Err(Error::new(Code::Internal, "the executor itself knows the vectors"));
         }

@@ -247,6 +247,10 @@ impl Executor {
                 answers.embeddings = Some(made);
                 return Ok(());
             }
+            Question::EmbedAlone { texts } => {
+                answers.alone = Some(embedding::alone(&self.embedders, &texts).await?);
+                return Ok(());
+            }
             Question::RecallNear { text, limit } => {
                 answers.recall_near = Some(self.recall_near(scope, &text, limit).await?);
                 return Ok(());
