@@ -20,7 +20,7 @@ use crate::clock::SystemClock;
 use crate::config::{Config, Faults, Remote, WriteChoice, password_of, secret_or_new};
 use crate::executor::Executor;
 use crate::ids::{Ids as _, SystemIds};
-use crate::jobs::{DeadChains, Runner};
+use crate::jobs::{DeadChains, RecallVectors, Runner};
 use crate::limits::START_MS_MAX;
 use crate::memory::Encoding;
 use crate::models::{Embedders, Gateway};
@@ -168,7 +168,10 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         match ready {
             Ok(Some((executor, guards))) => {
                 let mut jobs = Runner::new(jobs_stopping);
-                jobs.start(DeadChains::new(Arc::clone(&executor), actor));
+                jobs.start(DeadChains::new(Arc::clone(&executor), actor.clone()));
+                if executor.embeds_recall() {
+                    jobs.start(RecallVectors::new(Arc::clone(&executor), actor));
+                }
                 let settings = config.conveyance.clone();
                 let watched = pulse::watch(Arc::clone(&executor), guards, settings, watching);
                 let watched = tokio::spawn(watched);

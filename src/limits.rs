@@ -150,6 +150,24 @@ pub const BERT_BATCH_TOKENS_MAX: usize = 4_096;
 pub const BERT_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// Calls that may wait for the local model.
 pub const EMBED_WAITING_MAX: usize = 64;
+/// Pause between two looks for entries of recall storage without vectors, in milliseconds.
+pub const RECALL_EMBED_PAUSE_MS: u64 = 500;
+/// Time of one look after which it begins no further entry, in milliseconds; well below a job's end.
+pub const RECALL_EMBED_MS: u64 = 20_000;
+/// Agents of one look.
+pub const RECALL_AGENTS_LOOKED: u64 = 256;
+/// Entries asked for at once.
+pub const RECALL_EMBED_ENTRIES: u64 = 128;
+/// Passages of several entries that are embedded together; an entry of more stands alone.
+pub const RECALL_EMBED_PASSAGES: usize = 256;
+/// Agents whose last complete look is remembered.
+pub const RECALL_VERSIONS_KEPT: usize = 65_536;
+/// Vectors of one look for those whose entries are gone, in rows.
+pub const RECALL_TRIM_ROWS: u64 = 256;
+/// Pause between two looks after the vector index of recall storage, in milliseconds.
+pub const RECALL_INDEX_MS: u64 = 30_000;
+/// Rows that the vector index of recall storage gives for each passage wanted, since those of other agents are dropped.
+pub const RECALL_NEAR_FETCH: u64 = 8;
 /// Vectors that a server remembers by the hash of their texts (25 MB of 384 components).
 pub const EMBED_CACHED_MAX: usize = 16_384;
 /// Times a rendered summary is shortened to meet its cap before it is left out.

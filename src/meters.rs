@@ -166,6 +166,8 @@ meters! {
         "Duration of embeddings of queries and chunks in seconds";
     EMBEDDER_TEXTS = Counter "vctx_embedder_texts_total", "", "texts", ["from"], &[],
         "Texts whose vector came from a model or an endpoint, by whether it was made or remembered (model, memory)";
+    RECALL_VECTORS = Counter "vctx_recall_vectors_total", "", "passages", [], &[],
+        "Passages of recall storage whose vectors were made in the background";
     EMBEDDER_FAILURES = Counter "vctx_embedder_failures_total", "", "calls", ["of"], &[],
         "Embeddings that failed, by what was to be embedded (query, document, recall); a query goes on by text";
     // The vector index.

@@ -50,6 +50,9 @@ pub mod functions;
 pub mod http;
 mod index;
 pub mod limits;
+#[cfg(test)]
+#[path = "../tests/fuzz/mutator.rs"]
+mod mutator;
 pub mod plan;
 pub mod query;
 pub mod schema;

@@ -132,6 +132,10 @@ pub const VIEW_PHRASE_TERMS_MAX: usize = 10_000;
 pub const VIEW_COMMIT_MS: u64 = 1_000;
 /// Longest pause in milliseconds before a view whose commit failed is tried again.
 pub const VIEW_RETRY_MS_MAX: u64 = 60_000;
+/// Ticks without work after which a view counts as quiet: its segments become few, and bounds of frequent terms are made.
+pub const VIEW_QUIET_DRAINS: u32 = 2;
+/// Documents of the segments that a quiet view makes one of at once, some seven seconds of one processor for each million.
+pub const VIEW_QUIET_MERGE_DOCUMENTS_MAX: u64 = 4_000_000;
 /// Ticks without work after which a view lets its writer go.
 pub const VIEW_WRITER_IDLE_DRAINS: u32 = 60;
 /// Computed values of one collection (ArangoDB: no bound).

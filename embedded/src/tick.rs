@@ -1,4 +1,4 @@
-//! The thread that has views take in what was committed, once in every interval.
+//! The thread that has views take in what was committed, once in every interval, and tidies up those that are quiet.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -70,7 +70,10 @@ fn round(
         if failed.get(&number).is_some_and(|failed| Instant::now() < failed.again) {
             continue;
         }
-        let drain = || resources.views.drain_number(&*resources.store, number, &stopped);
+        let drain = || {
+            resources.views.drain_number(&*resources.store, number, &stopped)?;
+            resources.views.tidy_number(number, &stopped)
+        };
         let drained = catch_unwind(AssertUnwindSafe(drain)).unwrap_or_else(|_| {
             Err(Error::new(Code::Internal, "a commit of a view ended in a panic"))
         });

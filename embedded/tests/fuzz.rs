@@ -1,5 +1,5 @@
 //! Changed inputs: texts, JSON and requests of a small corpus, bent by a mutator that does the same in every run. Nothing
-//! may panic, hang or be an internal error. `FUZZ_ITERATIONS` asks for more rounds, `FUZZ_SEED` for others.
+//! may panic, hang or be an internal error. Stored bytes are bent beside their code: `src/encode/bent.rs`, `src/storage/journal/bent.rs`.
 
 #[path = "fuzz/mutator.rs"]
 mod mutator;
@@ -14,38 +14,10 @@ use arango_embedded::error::Code;
 use arango_embedded::query::{Query, QueryOptions, prepare};
 use arango_embedded::txn::Declared;
 use arango_embedded::value::parse;
-use mutator::Mutator;
+use mutator::{bend, corpus};
 
-/// Rounds of each test.
-const ITERATIONS: u64 = 1_500;
 /// Stack of a thread that runs queries, as the server has it.
 const STACK_BYTES: usize = 16 << 20;
-
-#[allow(clippy::disallowed_methods, reason = "a test reads its own settings from the environment")]
-fn asked(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(otherwise)
-}
-
-/// The entries of a corpus, which lines of `====` part.
-fn corpus(text: &str) -> Vec<Vec<u8>> {
-    text.split("\n====\n").map(|entry| entry.trim_end().as_bytes().to_vec()).collect()
-}
-
-/// Gives each bent input to `look`; what fails is shown as it was given.
-fn bend(corpus: &[Vec<u8>], mut look: impl FnMut(&[u8])) {
-    let mut mutator = Mutator::new(asked("FUZZ_SEED", 1));
-    for entry in corpus {
-        look(entry);
-    }
-    for round in 0..asked("FUZZ_ITERATIONS", ITERATIONS) {
-        let input = mutator.bend(corpus);
-        let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| look(&input)));
-        if let Err(panic) = looked {
-            eprintln!("round {round}: {:?}", String::from_utf8_lossy(&input));
-            std::panic::resume_unwind(panic);
-        }
-    }
-}
 
 #[test]
 fn bent_json_is_refused_or_comes_back_as_it_was_read() {

@@ -6,6 +6,7 @@ mod context;
 mod conveyance;
 mod demo;
 mod engine;
+mod eval;
 mod exit;
 mod mcp;
 mod messages;

@@ -8,8 +8,8 @@ use clap::{Parser, Subcommand};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{
-    agent, context, conveyance, demo, engine, mcp, messages, report, serve, setup, state, tool,
-    tools, verify,
+    agent, context, conveyance, demo, engine, eval, mcp, messages, report, serve, setup, state,
+    tool, tools, verify,
 };
 
 /// A memory server for language models: what outgrows the window is evicted in one transaction, and nothing is lost.
@@ -48,6 +48,7 @@ enum Command {
     Tools(tools::Tools),
     Verify(verify::Verify),
     Report(report::Report),
+    Eval(eval::Eval),
     Mcp(mcp::Mcp),
     #[command(hide = true)]
     Engine(engine::Engine),
@@ -81,6 +82,7 @@ fn perform(command: Command) -> ExitCode {
         Command::Messages(messages) => finish(messages.target.json, messages::run(messages)),
         Command::Conveyance(asked) => finish(asked.target.json, conveyance::run(asked)),
         Command::Tools(tools) => finish(tools.target.json, tools::run(tools)),
+        Command::Eval(asked) => finish(asked.json, eval::run(asked)),
         Command::Mcp(mcp) => finish(false, mcp::run(mcp)),
         Command::Verify(verify) => finish(verify.target.json, verify::run(verify)),
         Command::Report(report) => finish(report.target.json, report::run(report)),

@@ -58,7 +58,8 @@ pub(super) async fn answer(
         Question::Vectors { .. }
         | Question::EmbedQuery { .. }
         | Question::EmbedParts(_)
-        | Question::Embed { .. } => {
+        | Question::Embed { .. }
+        | Question::RecallNear { .. } => {
             return Err(Error::new(Code::Internal, "the executor itself knows the vectors"));
         }
         Question::Nearest(near) => {

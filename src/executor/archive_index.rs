@@ -36,7 +36,7 @@ pub(super) const ARCHIVE_SETTINGS: ArchiveSettings =
 
 /// Who looks after the index.
 pub(super) struct ArchiveIndex {
-    admin: Option<Admin>,
+    pub(super) admin: Option<Admin>,
     pub(super) settings: ArchiveSettings,
     busy: AtomicBool,
     /// Whether this server has seen to it that the cells are measured.
@@ -203,7 +203,7 @@ async fn measured(
 
 /// Cells for so many vectors: four times the square root (the rule of ArangoDB's `autoSqrt` and of FAISS's guidelines for up to a million),
 /// but so that each cell is trained on some ten. Finer cells find more for the same share of vectors looked at.
-fn n_lists(rows: u64) -> u64 {
+pub(super) fn n_lists(rows: u64) -> u64 {
     (4 * rows.isqrt()).min(rows / 10).max(1)
 }
 

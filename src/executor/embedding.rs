@@ -58,7 +58,7 @@ pub(super) async fn spans(
 
 /// As the database keeps them: the shortest decimal that stands for the same float of four bytes, so that nothing is lost and a document is
 /// no longer than it must be.
-fn widened(vectors: &[Vec<f32>]) -> Vec<Vec<f64>> {
+pub(super) fn widened(vectors: &[Vec<f32>]) -> Vec<Vec<f64>> {
     let wide = |component: &f32| component.to_string().parse().expect("a printed number is one");
     vectors.iter().map(|vector| vector.iter().map(wide).collect()).collect()
 }

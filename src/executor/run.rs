@@ -252,6 +252,10 @@ impl Executor {
                 answers.embeddings = Some(made);
                 return Ok(());
             }
+            Question::RecallNear { text, limit } => {
+                answers.recall_near = Some(self.recall_near(scope, &text, limit).await?);
+                return Ok(());
+            }
             other => other,
         };
         let counter = Arc::clone(self.counters.of(core.encoding));

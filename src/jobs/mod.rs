@@ -1,7 +1,9 @@
 //! What a server does by itself, now and then: a runner, and one file for each job.
 
 mod dead_chains;
+mod recall_vectors;
 mod runner;
 
 pub use dead_chains::DeadChains;
+pub use recall_vectors::RecallVectors;
 pub use runner::{Job, Runner};

@@ -8,6 +8,7 @@ mod fingerprint;
 pub mod heartbeat;
 pub mod message;
 pub mod page;
+pub mod recall_vector;
 pub mod receipt;
 pub mod receipt_check;
 pub mod render;

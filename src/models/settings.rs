@@ -25,8 +25,10 @@ pub struct EmbedderSettings {
     /// Which kind.
     pub kind: EmbedderKind,
     /// Name of the model.
+    #[serde(deserialize_with = "text")]
     pub model: String,
     /// Version of the model behind an endpoint.
+    #[serde(deserialize_with = "text")]
     pub version: String,
     /// Components of a vector.
     pub dimension: u32,
@@ -40,6 +42,17 @@ pub struct EmbedderSettings {
     pub timeout_ms: u64,
     /// Directory of a local model.
     pub model_dir: PathBuf,
+}
+
+/// A text; the environment gives a version such as 2 as a number.
+fn text<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<String, D::Error> {
+    match serde_json::Value::deserialize(deserializer)? {
+        serde_json::Value::String(text) => Ok(text),
+        serde_json::Value::Number(number) => Ok(number.to_string()),
+        _ => Err(serde::de::Error::custom("use a text")),
+    }
 }
 
 /// The kinds of embedders.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::fusion::Worded;
 use super::nearest::{Near, Nearest};
 use super::recall::{Entries, Found, RecallQuery};
+use super::recall_near::RecallNear;
 use super::worded::Words;
 use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Manifest, VectorSetting};
@@ -92,6 +93,13 @@ pub enum Question {
     },
     /// Vectors of the chunks of a long document, made part by part and kept, so that a call that is cut off is gone on with by the next.
     EmbedParts(Box<Upload>),
+    /// The passages of recall storage nearest to a text.
+    RecallNear {
+        /// The text.
+        text: String,
+        /// Most passages.
+        limit: u64,
+    },
     /// Vectors of the chunks of one document, each in the light of the whole.
     Embed {
         /// The document.
@@ -178,6 +186,8 @@ pub struct Answers {
     pub passages: Option<Vec<FoundPassage>>,
     /// Vectors of texts; none at all for a question whose embedder failed.
     pub embeddings: Option<Vec<Vec<f64>>>,
+    /// Passages of recall storage near to a question.
+    pub recall_near: Option<RecallNear>,
     /// What failed without ending the call (`embedder`); told in its answer.
     pub degraded: Option<&'static str>,
 }

@@ -10,6 +10,7 @@ mod message;
 mod page;
 mod query;
 mod recall;
+mod recall_vectors;
 mod score;
 mod setup;
 mod transaction;
@@ -32,6 +33,11 @@ pub use message::{Listed, page, queue};
 pub use page::result_page;
 pub use query::{QUERIES, Query};
 pub use recall::{entries, recall_tail, search_view, words_of};
+pub use recall_vectors::{
+    AgentVersion, Unembedded, agents, drop_foreign_index, make_recall_index, near_passages,
+    recall_mark, recall_vector_rows, trim_recall_vectors, unembedded, write_recall_mark,
+    write_recall_vectors,
+};
 pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
 };

@@ -57,3 +57,4 @@ mod setup;
 mod tamper;
 mod tour;
 mod trips;
+mod vectors;

@@ -217,19 +217,35 @@ fn scanned(plan: &Value) -> BTreeSet<String> {
 
 /// Gives the indexes something to be trained on, since one that is not ready is not even explained (1555).
 async fn train(database: &Database) {
+    let vector = |index: usize| -> Vec<usize> {
+        (0..DIMENSION).map(|at| (index >> (at % 4) & 1) + 1).collect()
+    };
     let chunk = |index: usize| {
-        let embedding: Vec<usize> = (0..DIMENSION).map(|at| (index >> (at % 4) & 1) + 1).collect();
+        let embedding = vector(index);
         json!({"agent_id": "a", "doc_id": "a", "chunk_id": index.to_string(), "index": index, "text": "t", "embedding": embedding,
             "dimension": DIMENSION, "metric": "cosine", "embedding_version": "1", "model_id": "m", "provenance": {"owner": "a"},
             "chunk_links": {"previous": null, "next": null}, "freshness_ts": "t", "token_estimate": 1, "revision": "r"})
     };
+    let passage = |index: usize| {
+        json!({"agent_id": "a", "id": "e", "seq": index + 1, "passage": 0, "start": 0, "end": 1,
+            "embedding": vector(index), "fingerprint": "f"})
+    };
     let chunks: Value = (0..CHUNKS).map(chunk).collect();
-    let stored = database.call("POST", "/_api/document/archival_docs", &chunks).await;
-    assert!(stored.status < 300 && !stored.text.contains("errorNum"), "{}", stored.text);
+    let passages: Value = (0..CHUNKS).map(passage).collect();
+    for (collection, documents) in [("archival_docs", chunks), ("recall_vectors", passages)] {
+        let path = format!("/_api/document/{collection}");
+        let stored = database.call("POST", &path, &documents).await;
+        assert!(stored.status < 300 && !stored.text.contains("errorNum"), "{}", stored.text);
+        ready(database, collection).await;
+    }
+}
+
+/// Waits until the vector indexes of a collection are trained.
+async fn ready(database: &Database, collection: &str) {
     for look in 0.. {
-        assert!(look < LOOKS_MAX, "the indexes are never ready");
-        let path = "/_api/index?collection=archival_docs";
-        let indexes = database.call("GET", path, &Value::Null).await.ok();
+        assert!(look < LOOKS_MAX, "the indexes of {collection} are never ready");
+        let path = format!("/_api/index?collection={collection}");
+        let indexes = database.call("GET", &path, &Value::Null).await.ok();
         let waits = |index: &Value| index["type"] == "vector" && index["trainingState"] != "ready";
         if !indexes["indexes"].as_array().expect("indexes").iter().any(waits) {
             return;
@@ -244,10 +260,13 @@ async fn every_query_runs_by_an_index_as_its_golden_file_says() {
     let _serve = home.serve().await;
     let database = home.database_inside();
     // A server makes one of them when there is something to train it on, by the metric of what was ingested first.
-    for metric in ["cosine", "l2"] {
+    for (collection, metric) in
+        [("archival_docs", "cosine"), ("archival_docs", "l2"), ("recall_vectors", "cosine")]
+    {
         let index = json!({"type": "vector", "name": format!("passages_by_{metric}"), "fields": ["embedding"], "sparse": true,
             "params": {"metric": metric, "dimension": DIMENSION, "nLists": 4}});
-        let made = database.call("POST", "/_api/index?collection=archival_docs", &index).await;
+        let path = format!("/_api/index?collection={collection}");
+        let made = database.call("POST", &path, &index).await;
         assert_eq!(made.status, 201, "{}", made.text);
     }
     train(&database).await;

@@ -147,7 +147,7 @@ async fn a_database_of_version_1_gets_what_is_missing() {
     let tuning = Tuning::default();
     let _server = home.server("vctx.sock", "engine.sock", "engine-ro.sock", &tuning).await;
     let version = database.row("FOR m IN vctx_meta RETURN m.version", json!({})).await;
-    assert_eq!(version, json!(2));
+    assert_eq!(version, json!(vctx::store::SCHEMA));
     let address = home.path("engine.sock").display().to_string();
     let again = made(&setup(&home, &address));
     assert!(again.iter().all(|what| what.starts_with("user ")), "made late: {again:?}");

@@ -1,5 +1,6 @@
 //! Document keys: which are legal, and how missing ones are made.
 
+use std::fmt::Write;
 use std::io::Read;
 
 use crate::encode::{Key, Space, local_id_of_value};
@@ -22,14 +23,33 @@ pub(super) fn key_of(
     collection: &Collection,
     document: &Object,
 ) -> Result<String> {
-    match document.get("_key") {
-        None => generate(resources, state, collection),
-        Some(Value::String(_)) if !collection.key_options.allow_user_keys => {
+    let given = match document.get("_key") {
+        None => None,
+        Some(Value::String(key)) => Some(&**key),
+        Some(_) => return Err(Error::of(Code::DocumentKeyBad)),
+    };
+    let mut key = String::new();
+    put_key(resources, state, collection, given, &mut key)?;
+    Ok(key)
+}
+
+/// The same for a key that is a text, if there is one; appended to `out`.
+pub(super) fn put_key(
+    resources: &Resources,
+    state: &mut State,
+    collection: &Collection,
+    given: Option<&str>,
+    out: &mut String,
+) -> Result<()> {
+    match given {
+        None => generate(resources, state, collection, out),
+        Some(_) if !collection.key_options.allow_user_keys => {
             Err(Error::of(Code::DocumentKeyUnexpected))
         }
-        Some(Value::String(key)) if is_legal(key) => {
+        Some(key) if is_legal(key) => {
             remember(resources, state, collection, key)?;
-            Ok(key.to_string())
+            out.push_str(key);
+            Ok(())
         }
         Some(_) => Err(Error::of(Code::DocumentKeyBad)),
     }
@@ -57,11 +77,20 @@ fn remember(
     Ok(())
 }
 
-fn generate(resources: &Resources, state: &mut State, collection: &Collection) -> Result<String> {
+fn generate(
+    resources: &Resources,
+    state: &mut State,
+    collection: &Collection,
+    out: &mut String,
+) -> Result<()> {
+    let mut put = |key: std::fmt::Arguments<'_>| {
+        out.write_fmt(key).expect("a String takes everything");
+        Ok(())
+    };
     let options = &collection.key_options;
     let least = match options.generator {
-        KeyGenerator::Padded => return Ok(format!("{:016x}", resources.clock.revision())),
-        KeyGenerator::Uuid => return random_uuid(),
+        KeyGenerator::Padded => return put(format_args!("{:016x}", resources.clock.revision())),
+        KeyGenerator::Uuid => return put(format_args!("{}", random_uuid()?)),
         KeyGenerator::Traditional => resources.clock.id(),
         KeyGenerator::Autoincrement => 0,
     };
@@ -71,14 +100,14 @@ fn generate(resources: &Resources, state: &mut State, collection: &Collection) -
         KeyGenerator::Autoincrement => next_step(*last, options.offset, options.increment.max(1)),
         _ if least > *last => {
             *last = least; // for `lastValue`; the server-wide counter keeps it rising, so that it is not stored
-            return Ok(least.to_string());
+            return put(format_args!("{least}"));
         }
         _ => last.checked_add(1),
     };
     let next = next.ok_or_else(|| Error::new(Code::Internal, "the collection is out of keys"))?;
     *last = next;
     state.last_keys.insert(collection.id, next);
-    Ok(next.to_string())
+    put(format_args!("{next}"))
 }
 
 fn next_step(last: u64, offset: u64, increment: u64) -> Option<u64> {
@@ -99,7 +128,8 @@ fn last_key<'a>(
     Ok(match last_keys.entry(collection) {
         Entry::Occupied(entry) => entry.into_mut(),
         Entry::Vacant(entry) => {
-            let stored = state.get(Space::Meta, &Key::LastKey(collection).bytes())?;
+            // No transaction writes it but by its commit.
+            let stored = state.snapshot.get(Space::Meta, &Key::LastKey(collection).bytes())?;
             entry.insert(stored.map_or(Ok(0), |value| local_id_of_value(&value))?)
         }
     })

@@ -3,6 +3,7 @@
 mod build;
 mod computed;
 mod date;
+mod drafts;
 mod keys;
 mod merge;
 mod training;
@@ -14,6 +15,7 @@ mod write;
 
 pub(crate) use build::{build_index, clear_range, empty_collection};
 pub(crate) use computed::computed_values;
+pub(crate) use drafts::{Told, takes_drafts};
 pub(crate) use training::{Trainer, Training, count_up_to, reset_vector_indexes, too_few};
 pub(crate) use ttl::Sweeper;
 pub(crate) use validate::{check_rule, schema_fault};

@@ -325,15 +325,29 @@ impl Transaction {
     /// Leaves a row for each view that holds the collection and for each of its inverted indexes, so that they take the
     /// change in once it is committed.
     fn tell_views(&self, state: &mut State, collection: &Collection, local: u64) {
+        for store in self.stores_to_tell(collection) {
+            let (key, row) = self.pending_row(store, collection.id, local);
+            state.overlay.set(Space::Indexes, key, Some(row.into()));
+        }
+    }
+
+    /// Numbers of the stores of those views and inverted indexes.
+    pub(super) fn stores_to_tell(&self, collection: &Collection) -> Vec<u64> {
         let database = self.database();
         let views = database.views.values().filter(|view| view.holds(&collection.name));
         let inverted = collection.indexes.iter().filter(|index| index.is_inverted());
-        for store in views.map(|view| view.id).chain(inverted.map(|index| index.id)) {
-            let key = Key::PendingRow(store, self.new_revision()).bytes();
-            let mut value = collection.id.to_be_bytes().to_vec();
-            value.extend_from_slice(&local.to_be_bytes());
-            state.overlay.set(Space::Indexes, key, Some(value.into()));
-        }
+        views.map(|view| view.id).chain(inverted.map(|index| index.id)).collect()
+    }
+
+    /// Such a row: its key and where the document lies.
+    pub(super) fn pending_row(
+        &self,
+        store: u64,
+        collection: u64,
+        local: u64,
+    ) -> (Vec<u8>, [u8; 16]) {
+        let key = Key::PendingRow(store, self.new_revision()).bytes();
+        (key, crate::encode::document_key(collection, local))
     }
 
     /// Locks the unique keys that come and go, and refuses those that another document has (1210).

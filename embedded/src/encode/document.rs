@@ -35,18 +35,23 @@ impl<'a> Record<'a> {
     /// The bytes of a document; `_key`, `_id` and `_rev` of `document` stay out.
     pub(crate) fn write(revision: u64, key: &str, document: &Object) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + document.len() * 24);
-        out.push(RECORD_VERSION);
-        out.extend_from_slice(&revision.to_be_bytes());
-        out.push(u8::try_from(key.len()).expect("a key is at most 254 bytes"));
-        out.extend_from_slice(key.as_bytes());
         let own = || document.iter().filter(|(name, _)| !is_head(name));
-        out.push(OBJECT);
-        put_varint(own().count() as u64, &mut out);
+        Self::begin(revision, key, own().count(), &mut out);
         for (name, value) in own() {
             put_text(name, &mut out);
             put(value, &mut out);
         }
         out
+    }
+
+    /// Appends the beginning of a record, behind which so many attributes come.
+    pub(super) fn begin(revision: u64, key: &str, attributes: usize, out: &mut Vec<u8>) {
+        out.push(RECORD_VERSION);
+        out.extend_from_slice(&revision.to_be_bytes());
+        out.push(u8::try_from(key.len()).expect("a key is at most 254 bytes"));
+        out.extend_from_slice(key.as_bytes());
+        out.push(OBJECT);
+        put_varint(attributes as u64, out);
     }
 
     /// Reads revision and key; the body waits until it is asked for.
@@ -164,6 +169,19 @@ pub(crate) fn decode_value(bytes: &[u8]) -> Result<Value> {
 
 fn damaged() -> Error {
     Error::new(Code::Internal, "a stored record is damaged")
+}
+
+/// Appends one attribute whose value is a text.
+pub(super) fn put_text_attribute(name: &str, text: &str, out: &mut Vec<u8>) {
+    put_text(name, out);
+    out.push(STRING);
+    put_text(text, out);
+}
+
+/// Appends one attribute.
+pub(super) fn put_attribute(name: &str, value: &Value, out: &mut Vec<u8>) {
+    put_text(name, out);
+    put(value, out);
 }
 
 fn put(value: &Value, out: &mut Vec<u8>) {

@@ -1,12 +1,16 @@
 //! How values and keys become bytes.
 
+#[cfg(test)]
+mod bent;
 mod document;
+mod draft;
 mod key;
 mod space;
 
 pub(crate) use document::{Record, decode_value, encode_value, is_end, is_head, is_too_deep};
+pub(crate) use draft::{Draft, Drafts};
 pub(crate) use key::{encode_ordered, encode_ordered_text, successor};
 pub(crate) use space::{
-    Key, Mark, Space, list_of_key, list_of_value, local_id_of_key, local_id_of_value,
+    Key, Mark, Space, document_key, list_of_key, list_of_value, local_id_of_key, local_id_of_value,
     vector_list_of_key,
 };

@@ -148,12 +148,7 @@ impl Key<'_> {
             Self::Leftovers => vec![0x40],
             Self::Leftover(id) => numbered(0x40, &[id], ""),
             Self::Documents(collection) => collection.to_be_bytes().to_vec(),
-            Self::Document(collection, local) => {
-                let mut bytes = Vec::with_capacity(16);
-                bytes.extend_from_slice(&collection.to_be_bytes());
-                bytes.extend_from_slice(&local.to_be_bytes());
-                bytes
-            }
+            Self::Document(collection, local) => document_key(collection, local).to_vec(),
             Self::Primary(collection) => numbered(0x01, &[collection], ""),
             Self::EdgeFrom(collection) => numbered(0x02, &[collection], ""),
             Self::EdgeTo(collection) => numbered(0x03, &[collection], ""),
@@ -177,6 +172,14 @@ impl Key<'_> {
             Self::ViewPosition(view) => numbered(0x32, &[view], ""),
         }
     }
+}
+
+/// The bytes of [`Key::Document`].
+pub(crate) fn document_key(collection: u64, local: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&collection.to_be_bytes());
+    bytes[8..].copy_from_slice(&local.to_be_bytes());
+    bytes
 }
 
 /// What each group of commits says about itself.

@@ -69,7 +69,7 @@ pub(super) struct Pass<'q> {
     pub nodes: &'q [Node],
     /// Behind the last node of the running stage.
     end: usize,
-    limits: Vec<Option<Limit>>,
+    pub limits: Vec<Option<Limit>>,
     gathered: Gathered<'q>,
     distinct: BTreeSet<Ordered>,
     out: Vec<Value>,
@@ -78,9 +78,10 @@ pub(super) struct Pass<'q> {
 }
 
 /// Progress of a LIMIT.
-struct Limit {
+pub(super) struct Limit {
     skip: u64,
-    take: u64,
+    /// Rows that it still lets through.
+    pub take: u64,
     /// Rows must go on coming: they cause writes, or are counted.
     drain: bool,
 }
@@ -284,8 +285,8 @@ impl<'q> Executor<'q> {
         match eval(expr, row, self.binds, self)? {
             Value::Null => Ok(u64::MAX),
             Value::Int(n) if n >= 0 => Ok(n.unsigned_abs()),
-            Value::UInt(n) => Ok(n),
-            Value::Double(x) if x >= 0.0 => Ok(x as u64),
+            // The server counts in signed numbers of 64 bits; what is above is out of range.
+            Value::Double(x) if (0.0..i64::MAX as f64).contains(&x) => Ok(x as u64),
             _ => {
                 let message = "LIMIT count value is not a number or out of range";
                 Err(Error::new(Code::QueryNumberOutOfRange, message))

@@ -57,7 +57,12 @@ impl Host for Executor<'_> {
             DataCall::Sleep => self.sleep(&arguments[0]),
             DataCall::Near(metric) => Err(Error::new(
                 Code::QueryVectorSearchNotApplied,
-                format!("{}() ran without a vector index", metric.function()),
+                format!(
+                    "{}: {}() ran without a vector index; it has to be all of the only sort key of \
+                     FOR … [FILTER …] SORT … LIMIT, sorted so that the nearest come first",
+                    Code::QueryVectorSearchNotApplied.text(),
+                    metric.function()
+                ),
             )),
             DataCall::Document => match arguments {
                 [ids] => self.documents(None, ids),

@@ -12,6 +12,7 @@ mod search;
 mod source;
 mod traverse;
 mod view;
+mod weighed;
 mod window;
 
 pub use budget::{Budget, QUERY_BYTES_MAX};

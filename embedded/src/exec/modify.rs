@@ -20,7 +20,8 @@ impl<'q> Executor<'q> {
                     self.insert(write, &document)
                 } else {
                     let patch = eval(update, row, self.binds, self)?;
-                    self.change(write, &found, Some(&patch), *replace)
+                    let revision = patch.as_object().and_then(|patch| patch.get("_rev"));
+                    self.change(write, &found, Some((&patch, revision)), *replace)
                 }
             }
             WriteKind::Insert { document } => {
@@ -33,7 +34,9 @@ impl<'q> Executor<'q> {
                     Some(patch) => Some(eval(patch, row, self.binds, self)?),
                     None => None,
                 };
-                self.change(write, &key, patch.as_ref(), *replace)
+                let revision = key.as_object().and_then(|object| object.get("_rev"));
+                let patch = patch.as_ref().map(|patch| (patch, revision));
+                self.change(write, &key, patch, *replace)
             }
             WriteKind::Remove { key } => {
                 let key = eval(key, row, self.binds, self)?;
@@ -74,18 +77,18 @@ impl<'q> Executor<'q> {
         self.transaction.insert(self.target(write), document, &write.options)
     }
 
-    /// With a patch the first value only says which document (and which revision of it) is meant.
+    /// With a patch, which comes with the revision to check, the first value only says which document is meant.
     fn change(
         &self,
         write: &Write,
         key: &Value,
-        patch: Option<&Value>,
+        patch: Option<(&Value, Option<&Value>)>,
         replace: bool,
     ) -> Result<Written> {
         let document = match patch {
-            Some(patch) => {
+            Some((patch, revision)) => {
                 check_document(patch)?;
-                with_revision_of(patch, key)
+                with_revision(patch, revision)
             }
             None => key.clone(),
         };
@@ -124,17 +127,17 @@ fn key_of(value: &Value) -> Result<&str> {
     }
 }
 
-/// The patch without identity of its own; the revision to check is the key expression's, if it has one.
-fn with_revision_of(patch: &Value, key: &Value) -> Value {
+/// The patch without identity of its own, asking for a revision if there is one to ask for.
+fn with_revision(patch: &Value, revision: Option<&Value>) -> Value {
     let Value::Object(given) = patch else { return patch.clone() };
-    let revision = key.as_object().and_then(|object| object.get("_rev"));
     let foreign = ["_key", "_id", "_rev"].iter().any(|name| given.get(name).is_some());
     if !foreign && revision.is_none() {
         return patch.clone();
     }
     let mut out: Object = (**given).clone();
-    out.remove("_key");
-    out.remove("_id");
+    for name in ["_key", "_id", "_rev"] {
+        out.remove(name);
+    }
     if let Some(revision) = revision {
         out.insert("_rev", revision.clone());
     }

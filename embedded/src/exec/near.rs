@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::executor::{Executor, Flow, Pass};
 use crate::error::{Code, Error, Result};
 use crate::expr::{Row, eval, truth};
-use crate::plan::NearVector;
+use crate::plan::{NearVector, Node};
 use crate::txn::Wanted;
 use crate::value::Value;
 use crate::vector::{Near, components, similarity};
@@ -20,6 +20,10 @@ impl<'q> Executor<'q> {
         row: &mut Row,
         near: &'q NearVector,
     ) -> Result<Flow> {
+        let uncut = near.filters.is_empty() && counts_all(pass, at);
+        if uncut && self.is_used_up(pass) {
+            return self.count_uncut(near, 0);
+        }
         let most = self.near_limit(near, row)?;
         let probes = self.probes(near, row)?;
         let vector = eval(&near.vector, row, self.binds, self)?;
@@ -32,13 +36,31 @@ impl<'q> Executor<'q> {
         let keep = near.filters.is_empty().then_some(most);
         let found = self.nearest(near, &Wanted { query: &query, probes, keep })?;
         let held = self.budget.held() - before;
+        let count = found.len();
         let flow = if near.filters.is_empty() {
             self.send(pass, at, row, near, found)
         } else {
             self.send_filtered(pass, at, row, near, found, most)
         };
         self.budget.let_go(held);
+        if flow.is_ok() && uncut && self.is_used_up(pass) {
+            return self.count_uncut(near, count);
+        }
         flow
+    }
+
+    /// Whether the LIMIT that counts what it cuts off lets nothing through any more.
+    fn is_used_up(&self, pass: &Pass<'q>) -> bool {
+        let limit = pass.counting.and_then(|at| pass.limits[at].as_ref());
+        limit.is_some_and(|limit| limit.take == 0)
+    }
+
+    /// Counts what a search had found without a LIMIT: every document, as the server has it, of which some were counted.
+    fn count_uncut(&mut self, near: &NearVector, counted: usize) -> Result<Flow> {
+        let collection = &*self.plan.collections[near.collection].collection;
+        let rest = self.transaction.count(collection)?.saturating_sub(counted as u64);
+        self.stats.full_count = Some(self.stats.full_count.unwrap_or(0).saturating_add(rest));
+        Ok(Flow::More)
     }
 
     /// How many the `LIMIT` behind the loop lets through; 1554 for none, as the server has it.
@@ -160,4 +182,10 @@ impl<'q> Executor<'q> {
         row[near.similarity] = Value::finite(f64::from(value)).unwrap_or_default();
         Ok(())
     }
+}
+
+/// Whether the LIMIT behind a search counts what it cuts off.
+fn counts_all(pass: &Pass<'_>, at: usize) -> bool {
+    let computed = |node: &Node| matches!(node, Node::Calculation { .. });
+    pass.counting.is_some_and(|limit| limit > at && pass.nodes[at + 1..limit].iter().all(computed))
 }

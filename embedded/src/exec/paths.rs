@@ -2,12 +2,13 @@
 //!
 //! The edges of a vertex are read once and kept while the search runs. No path meets a vertex twice.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::executor::{Executor, Flow, Pass};
 use super::traverse::{EDGES_BATCH, INWARDS, OUTWARDS, weight_of};
+use super::weighed::Weighed;
 use crate::error::{Code, Error, Result};
 use crate::expr::Row;
 use crate::limits::TRAVERSAL_EDGES_MAX;
@@ -46,61 +47,20 @@ struct Quest<'q> {
     held: u64,
 }
 
-/// A place on the way of the lightest path; the greatest is the lightest, of two alike the earlier.
-struct Reached {
-    weight: f64,
-    number: u64,
-    hop: Option<Arc<Hop>>,
-    from: Arc<str>,
-}
+/// The next place on the way of the lightest path: the edge there and the vertex before.
+type Reached = Reverse<Weighed<(Option<Arc<Hop>>, Arc<str>)>>;
 
-impl PartialEq for Reached {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Reached {}
-
-impl PartialOrd for Reached {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Reached {
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.weight.total_cmp(&self.weight).then_with(|| other.number.cmp(&self.number))
-    }
-}
-
-/// A path that may be the next one: lighter ones first, of two alike the later.
+/// A path that may be the next one.
 struct Candidate {
-    weight: f64,
-    number: u64,
     /// Where it leaves the path it was made from.
     leaves: usize,
     path: Path,
 }
 
-impl PartialEq for Candidate {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Candidate {}
-
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Candidate {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.weight.total_cmp(&other.weight).then_with(|| other.number.cmp(&self.number))
-    }
+/// A candidate of a number; of two that weigh the same the later one comes first.
+fn candidate(number: u64, leaves: usize, path: Path) -> Weighed<Candidate> {
+    let weight = path.iter().map(|hop| hop.weight).sum();
+    Weighed { weight, number: u64::MAX - number, item: Candidate { leaves, path } }
 }
 
 impl<'q> Executor<'q> {
@@ -298,14 +258,10 @@ impl<'q> Executor<'q> {
             return self.fewest(quest, from, without, not_first);
         }
         let mut came = Came::new();
-        let mut ahead = BinaryHeap::from([Reached {
-            weight: 0.0,
-            number: 0,
-            hop: None,
-            from: Arc::clone(from),
-        }]);
+        let first = Weighed { weight: 0.0, number: 0, item: (None, Arc::clone(from)) };
+        let mut ahead: BinaryHeap<Reached> = BinaryHeap::from([Reverse(first)]);
         let mut number = 0;
-        while let Some(Reached { weight, hop, from: before, .. }) = ahead.pop() {
+        while let Some(Reverse(Weighed { weight, item: (hop, before), .. })) = ahead.pop() {
             self.budget.row()?;
             let here = hop.as_ref().map_or_else(|| Arc::clone(from), |hop| Arc::clone(&hop.to));
             if came.contains_key(&here) {
@@ -322,8 +278,8 @@ impl<'q> Executor<'q> {
                     continue;
                 }
                 number += 1;
-                let (weight, from) = (weight + hop.weight, Arc::clone(&here));
-                ahead.push(Reached { weight, number, hop: Some(Arc::clone(hop)), from });
+                let item = (Some(Arc::clone(hop)), Arc::clone(&here));
+                ahead.push(Reverse(Weighed { weight: weight + hop.weight, number, item }));
             }
         }
         Ok(None)
@@ -367,10 +323,10 @@ impl<'q> Executor<'q> {
         let mut number = 0;
         if let Some(path) = self.lightest(quest, &start, &HashSet::new(), &HashSet::new())? {
             known.insert(names(&path));
-            candidates.insert(Candidate { weight: weight(&path), number, leaves: 0, path });
+            candidates.insert(candidate(number, 0, path));
         }
-        while let Some(next) = candidates.pop_first() {
-            if self.emit(quest, &next.path, Some(next.weight), pass, at, row)? == Flow::Enough {
+        while let Some(Weighed { weight, item: next, .. }) = candidates.pop_first() {
+            if self.emit(quest, &next.path, Some(weight), pass, at, row)? == Flow::Enough {
                 return Ok(Flow::Enough);
             }
             let path = next.path;
@@ -395,7 +351,7 @@ impl<'q> Executor<'q> {
                     let bytes = path.len() * HOP_BYTES;
                     self.budget.hold(bytes)?;
                     quest.held += bytes as u64;
-                    candidates.insert(Candidate { weight: weight(&path), number, leaves, path });
+                    candidates.insert(candidate(number, leaves, path));
                 }
             }
         }
@@ -552,10 +508,6 @@ fn edge_id(hop: &Hop) -> &str {
 /// What makes a path another one.
 fn names(path: &[Arc<Hop>]) -> Vec<Arc<str>> {
     path.iter().map(|hop| Arc::from(edge_id(hop))).collect()
-}
-
-fn weight(path: &[Arc<Hop>]) -> f64 {
-    path.iter().map(|hop| hop.weight).sum()
 }
 
 /// The path to a vertex out of how each one was come to.

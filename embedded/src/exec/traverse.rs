@@ -2,11 +2,12 @@
 //!
 //! What lies ahead is taken from the front (breadth first) or from the back (depth first).
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use super::executor::{Executor, Flow, Pass};
+use super::weighed::Weighed;
 use crate::error::{Code, Error, Result};
 use crate::expr::{Expr, Row, eval};
 use crate::limits::{TRAVERSAL_DEPTH_MAX, TRAVERSAL_EDGES_MAX};
@@ -40,33 +41,8 @@ struct Ahead {
     edge: Value,
     id: Arc<str>,
     bytes: u64,
-    /// What the path weighs, and the number of the place: of two paths alike the earlier one goes first.
+    /// What the path weighs.
     weight: f64,
-    number: u64,
-}
-
-/// The lightest place ahead is the greatest.
-struct Light(Ahead);
-
-impl PartialEq for Light {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Light {}
-
-impl PartialOrd for Light {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Light {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let lighter = other.0.weight.total_cmp(&self.0.weight);
-        lighter.then_with(|| other.0.number.cmp(&self.0.number))
-    }
 }
 
 /// The state of one traversal.
@@ -74,7 +50,7 @@ struct Walk<'q> {
     traversal: &'q Traversal,
     ahead: VecDeque<Ahead>,
     /// The same by weight.
-    queue: BinaryHeap<Light>,
+    queue: BinaryHeap<Reverse<Weighed<Ahead>>>,
     /// Vertices met so far, when each may be met once only.
     met: HashSet<Arc<str>>,
     edges: u64,
@@ -125,7 +101,7 @@ impl Walk<'_> {
         match self.traversal.order {
             Order::BreadthFirst => self.ahead.pop_front(),
             Order::DepthFirst => self.ahead.pop_back(),
-            Order::Weighted => self.queue.pop().map(|light| light.0),
+            Order::Weighted => self.queue.pop().map(|Reverse(lightest)| lightest.item),
         }
     }
 
@@ -378,10 +354,12 @@ impl<'q> Executor<'q> {
                 let bytes = bytes as u64;
                 walk.held += bytes;
                 let weight = step.weight + weight_of(&edge, walk.traversal.weight.as_ref())?;
-                let (from, number) = (Arc::clone(step), walk.edges);
-                let ahead = Ahead { from, edge, id, bytes, weight, number };
+                let ahead = Ahead { from: Arc::clone(step), edge, id, bytes, weight };
                 match walk.traversal.order {
-                    Order::Weighted => walk.queue.push(Light(ahead)),
+                    Order::Weighted => {
+                        let number = walk.edges;
+                        walk.queue.push(Reverse(Weighed { weight, number, item: ahead }));
+                    }
                     _ => walk.ahead.push_back(ahead),
                 }
             }

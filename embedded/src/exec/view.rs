@@ -5,16 +5,14 @@ use std::collections::BTreeSet;
 use super::executor::{Executor, Flow, Pass};
 use crate::error::{Code, Error, Result};
 use crate::expr::{Expr, Register, Row, eval};
-use crate::plan::{ScorerKind, UsedView, ViewScorer};
-use crate::text::{Hit, Hits, Query, Rule, Scoring, Segment, offsets};
+use crate::plan::{BestRows, ScorerKind, UsedView, ViewScorer};
+use crate::text::{BM25_DEFAULTS, Hit, Hits, Query, Rule, Scoring, Segment, offsets};
 use crate::value::Value;
 
 /// Hits read at first, so that an early end costs little; each further batch is four times as large.
 const FIRST_BATCH: usize = 16;
 /// Hits read at once.
 const BATCH_MAX: usize = 1024;
-/// Arguments that a BM25 without arguments has (ArangoDB's defaults).
-const BM25: (f32, f32) = (1.2, 0.75);
 
 /// A loop with its values: what it looks for, and which offsets are asked for.
 struct Looped<'q> {
@@ -51,10 +49,10 @@ impl<'q> Executor<'q> {
         let offsets = offsets.collect::<Result<Vec<_>>>()?;
         let looped = Looped { used, query, offsets };
         match &used.best {
-            Some((scorer, offset, count)) if pass.counting.is_none() => {
-                let wanted = self.limit_number(offset, row)?;
-                let wanted = wanted.saturating_add(self.limit_number(count, row)?);
-                self.best(pass, at, row, &looped, hits, *scorer, wanted)
+            Some(best) if pass.counting.is_none() => {
+                let wanted = self.limit_number(&best.offset, row)?;
+                let wanted = wanted.saturating_add(self.limit_number(&best.count, row)?);
+                self.best(pass, at, row, &looped, hits, best, wanted)
             }
             _ => self.any(pass, at, row, &looped, hits),
         }
@@ -84,7 +82,8 @@ impl<'q> Executor<'q> {
         }
     }
 
-    /// The rows that a SORT by the score with a LIMIT behind it can want: so many, and all that score as the last one.
+    /// The rows that a SORT by the score with a LIMIT behind it can want: so many, and where the SORT has more keys all that
+    /// score as the last one.
     #[allow(clippy::too_many_arguments, reason = "a step of one loop")]
     fn best(
         &mut self,
@@ -93,7 +92,7 @@ impl<'q> Executor<'q> {
         row: &mut Row,
         looped: &Looped<'q>,
         mut hits: Hits,
-        scorer: usize,
+        rows: &BestRows,
         wanted: u64,
     ) -> Result<Flow> {
         if wanted == 0 {
@@ -102,10 +101,11 @@ impl<'q> Executor<'q> {
         let mut held = 0;
         let mut left = wanted;
         let mut last = f32::INFINITY;
-        let mut batch = usize::try_from(wanted).unwrap_or(BATCH_MAX).clamp(FIRST_BATCH, BATCH_MAX);
+        let scorer = rows.scorer;
+        let mut batch = usize::try_from(wanted).unwrap_or(BATCH_MAX).min(BATCH_MAX);
         loop {
             let budget = &mut self.budget;
-            let page = hits.next_best(scorer, batch, &mut |bytes| {
+            let page = hits.next_best(scorer, batch, rows.ties, &mut |bytes| {
                 budget.look()?;
                 held += bytes as u64;
                 budget.hold(bytes)
@@ -129,8 +129,12 @@ impl<'q> Executor<'q> {
                     self.budget.let_go(held);
                     return Ok(Flow::Enough);
                 }
+                if left == 0 && !rows.ties {
+                    self.budget.let_go(held);
+                    return Ok(Flow::More);
+                }
             }
-            batch = (batch * 4).min(BATCH_MAX);
+            batch = (batch * 4).clamp(FIRST_BATCH, BATCH_MAX);
         }
     }
 
@@ -181,8 +185,8 @@ impl<'q> Executor<'q> {
         let arguments = &scorer.arguments;
         match scorer.kind {
             ScorerKind::Bm25 => {
-                let k = self.factor(arguments.first(), BM25.0, row)?;
-                Ok(Scoring::Bm25 { k, b: self.factor(arguments.get(1), BM25.1, row)? })
+                let k = self.factor(arguments.first(), BM25_DEFAULTS.0, row)?;
+                Ok(Scoring::Bm25 { k, b: self.factor(arguments.get(1), BM25_DEFAULTS.1, row)? })
             }
             ScorerKind::Tfidf => {
                 let normalize = match arguments.first() {

@@ -138,7 +138,7 @@ pub enum DataCall {
     ShardId,
     /// `SLEEP(seconds)`
     Sleep,
-    /// `APPROX_NEAR_…()`; it never runs: the planner makes a node of it or refuses the query.
+    /// `APPROX_NEAR_…()`; the planner makes a node of it, or it fails when it runs.
     Near(Metric),
 }
 

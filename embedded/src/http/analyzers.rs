@@ -38,8 +38,8 @@ fn located<'a>(call: &'a Call<'_>, name: &'a str) -> Result<(&'a str, &'a str)> 
 
 /// The analyzer behind a name of this database or of `_system`, with the name it is shown by.
 fn find(call: &Call<'_>, name: &str) -> Result<Option<(String, Analyzer)>> {
-    if let Some(found) = built_in().into_iter().find(|analyzer| analyzer.name == name) {
-        return Ok(Some((found.name.clone(), found)));
+    if let Some(found) = built_in().iter().find(|analyzer| analyzer.name == name) {
+        return Ok(Some((found.name.clone(), Analyzer::clone(found))));
     }
     let (db, plain) = located(call, name)?;
     let found = if db == call.db() {

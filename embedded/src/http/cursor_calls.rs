@@ -49,9 +49,14 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
         ran.undo();
         return Err(error);
     }
-    if let Err(error) = ran.finish() {
-        call.front.cursors.remove(id, call.db(), call.caller.name())?;
-        return Err(error);
+    match (call.stream()?.filter(|_| is_stream), ran.finish()) {
+        // The server reads on with each batch, so that nothing else may use the transaction in between.
+        (Some(stream), Ok(Some(lent))) => call.front.cursors.occupy(id, (stream, lent)),
+        (_, Ok(_)) => {}
+        (_, Err(error)) => {
+            call.front.cursors.remove(id, call.db(), call.caller.name())?;
+            return Err(error);
+        }
     }
     Ok(reply(201, Some(id), batch))
 }
@@ -70,7 +75,9 @@ pub(super) fn next(call: &Call<'_>, id: &str, batch: Option<&str>) -> Result<Rep
     let wanted = batch
         .map(|batch| batch.parse().map_err(|_| Error::of(Code::CursorNotFound)))
         .transpose()?;
-    if let Some(stream) = call.stream()? {
+    if let Some(stream) = call.stream()?
+        && !call.front.cursors.occupies(number, stream)
+    {
         // A fetch inside a stream transaction keeps it alive, and fails when it is gone.
         drop(call.engine().streams().lend(stream, call.db(), call.caller.name())?);
     }

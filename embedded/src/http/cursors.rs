@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::{Code, Error, Result};
+use crate::txn::Lent;
 use crate::value::Value;
 
 use super::limits::{CURSOR_BYTES_MAX, CURSORS_MAX};
@@ -55,6 +56,8 @@ struct Kept {
     /// Number of the batch handed out last, from 1.
     batch: usize,
     expires: Instant,
+    /// The stream transaction of a streaming query, by number: nobody else uses it before the last batch.
+    occupies: Option<(u64, Lent)>,
 }
 
 /// The cursors of one listener.
@@ -136,8 +139,22 @@ impl Cursors {
         }
         store.bytes = bytes;
         let expires = now + cursor.ttl;
-        store.cursors.insert(id, Kept { cursor, batch: 1, expires });
+        store.cursors.insert(id, Kept { cursor, batch: 1, expires, occupies: None });
         Ok(())
+    }
+
+    /// Has a kept cursor occupy its stream transaction until its last batch, its deletion or its time is over.
+    pub(super) fn occupy(&self, id: u64, transaction: (u64, Lent)) {
+        if let Some(kept) = self.kept().cursors.get_mut(&id) {
+            kept.occupies = Some(transaction);
+        }
+    }
+
+    /// Whether a cursor occupies the stream transaction of that number.
+    pub(super) fn occupies(&self, id: u64, transaction: u64) -> bool {
+        let store = self.kept();
+        let occupied = store.cursors.get(&id).and_then(|kept| kept.occupies.as_ref());
+        occupied.is_some_and(|(number, _)| *number == transaction)
     }
 
     /// The next batch, or with `wanted` the batch of that number: the next, or the last one again if the query allowed
@@ -170,8 +187,11 @@ impl Cursors {
         kept.batch = number;
         kept.expires = now + kept.cursor.ttl;
         let batch = kept.cursor.batch(number);
-        if batch.next_batch.is_none() && !kept.cursor.allow_retry {
-            store.remove(id);
+        if batch.next_batch.is_none() {
+            kept.occupies = None;
+            if !kept.cursor.allow_retry {
+                store.remove(id);
+            }
         }
         Ok(batch)
     }

@@ -2,14 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use crate::data::{Told, takes_drafts};
+use crate::encode::Drafts;
 use crate::error::{Code, Error, Result};
 use crate::limits::KEY_LOCK_WAIT_MS;
 use crate::schema::Collection;
-use crate::txn::{OverwriteMode, REVISIONS_DIFFER, Transaction, WriteOptions, Written};
-use crate::value::{Object, Value, write_string, write_text};
+use crate::txn::{
+    OverwriteMode, REVISIONS_DIFFER, Transaction, WriteOptions, Written, put_revision,
+};
+use crate::value::{Object, Value, parse, write_string, write_text};
 
 use super::auth::Level;
-use super::call::Call;
+use super::call::{Call, Work};
 use super::limits::ARRAY_MAX;
 use super::reply::{Reply, object};
 use super::request::percent_encode;
@@ -52,6 +56,11 @@ impl Wish {
             return_new: flag("returnNew", false),
             wait_for_sync: call.wait_for_sync(collection),
         })
+    }
+
+    /// Whether new documents can be written from their text: nobody asks for their values.
+    fn takes_drafts(&self, collection: &Collection) -> bool {
+        !self.return_old && !self.return_new && takes_drafts(collection, &self.options)
     }
 
     fn status(&self, synced: u16) -> u16 {
@@ -177,6 +186,17 @@ fn reply_one(
 pub(super) fn insert(call: &Call<'_>, collection: &str) -> Result<Reply> {
     let collection = call.permitted(collection, Level::Write)?;
     let wish = Wish::of(call, &collection)?;
+    if wish.takes_drafts(&collection) {
+        let drafts = Drafts::read(call.request.json()?)?;
+        match drafts.list.as_slice() {
+            list if drafts.is_list => {
+                need_room(list)?;
+                return insert_drafts(call, &collection, &drafts, &wish);
+            }
+            [one] if one.is_plain() => return insert_draft(call, &collection, &drafts, &wish),
+            _ => {}
+        }
+    }
     match call.request.body()? {
         Value::Array(list) => many(call, &collection, &list, &wish, 201, |work, document| {
             need_object(document)?;
@@ -190,6 +210,59 @@ pub(super) fn insert(call: &Call<'_>, collection: &str) -> Result<Reply> {
             Ok(reply_one(call, &collection, &written, &wish, 201))
         }
     }
+}
+
+/// A draft that was left is written from its text.
+fn insert_text(
+    work: &Transaction,
+    collection: &Collection,
+    text: &[u8],
+    wish: &Wish,
+) -> Result<Written> {
+    let document = parse(text)?;
+    need_object(&document)?;
+    work.insert(collection, &document, &wish.options)
+}
+
+/// A list of new documents whose values nobody needs.
+fn insert_drafts(
+    call: &Call<'_>,
+    collection: &Collection,
+    drafts: &Drafts<'_>,
+    wish: &Wish,
+) -> Result<Reply> {
+    let work = call.writing(collection, wish.wait_for_sync)?;
+    let mut outcome = Outcome::new(collection, wish, drafts.list.len());
+    work.insert_drafts(collection, drafts, &wish.options, |told| match told {
+        Told::Written(key, revision) => {
+            outcome.put_new(key, revision);
+            Ok(())
+        }
+        Told::Left(text) => outcome.take(&work, || insert_text(&work, collection, text, wish)),
+    })?;
+    work.finish(wish.wait_for_sync)?;
+    Ok(outcome.reply(call, 201))
+}
+
+/// The same for one document.
+fn insert_draft(
+    call: &Call<'_>,
+    collection: &Collection,
+    drafts: &Drafts<'_>,
+    wish: &Wish,
+) -> Result<Reply> {
+    let written = write_one(call, collection, wish, |work| {
+        let mut written = None;
+        work.insert_drafts(collection, drafts, &wish.options, |told| {
+            written = Some(match told {
+                Told::Written(key, revision) => Written::fresh(key, revision),
+                Told::Left(text) => insert_text(work, collection, text, wish)?,
+            });
+            Ok(())
+        })?;
+        Ok(written.expect("each draft is told of"))
+    })?;
+    Ok(reply_one(call, collection, &written, wish, 201))
 }
 
 fn need_object(document: &Value) -> Result<()> {
@@ -347,70 +420,106 @@ fn many(
 ) -> Result<Reply> {
     need_room(list)?;
     let work = call.writing(collection, wish.wait_for_sync)?;
-    let mut failures = Failures::default();
-    // An answer by itself is text at once: there may be very many.
-    let mut answers = String::with_capacity(ANSWER_BYTES * list.len());
+    let mut outcome = Outcome::new(collection, wish, list.len());
     for element in list {
+        outcome.take(&work, || write(&work, element))?;
+    }
+    work.finish(wish.wait_for_sync)?;
+    Ok(outcome.reply(call, synced))
+}
+
+/// Bytes that most answers to one element fit in.
+const ANSWER_BYTES: usize = 96;
+
+/// What became of a list's elements so far.
+struct Outcome<'a> {
+    collection: &'a Collection,
+    wish: &'a Wish,
+    elements: usize,
+    failures: Failures,
+    /// The items of the answer: an answer by itself is text at once, since there may be very many.
+    answers: String,
+    /// How each plain identity begins, up to the key in its `_id`.
+    beginning: String,
+}
+
+impl<'a> Outcome<'a> {
+    fn new(collection: &'a Collection, wish: &'a Wish, elements: usize) -> Self {
+        let answers = String::with_capacity(if wish.silent { 0 } else { ANSWER_BYTES * elements });
+        let mut beginning = "{\"_id\":".to_owned();
+        write_string(&format!("{}/", collection.name), &mut beginning);
+        beginning.pop(); // the key follows in the same string
+        Self { collection, wish, elements, failures: Failures::default(), answers, beginning }
+    }
+
+    /// Writes one element; an error of it alone becomes its answer.
+    fn take(&mut self, work: &Work, write: impl FnOnce() -> Result<Written>) -> Result<()> {
         let savepoint = work.savepoint();
-        match write(&work, element) {
-            Ok(_) if wish.silent => {}
-            Ok(written) => put_described(&mut answers, &collection.name, &written, wish),
+        match write() {
+            Ok(_) if self.wish.silent => {}
+            Ok(written) => self.put(&written),
             Err(error) if ends_everything(&error) => {
                 work.undo(savepoint);
                 return Err(error);
             }
             Err(error) => {
                 work.rollback_to(savepoint);
-                failures.add(&error);
-                put_item(&mut answers, &failed(&error, false));
+                self.failures.add(&error);
+                self.put_item(&failed(&error, false));
             }
         }
+        Ok(())
     }
-    work.finish(wish.wait_for_sync)?;
-    // Where nothing was written, the collection's own wish to sync counts for nothing (recorded).
-    let nothing_written = failures.0.values().sum::<u64>() == list.len() as u64 && !list.is_empty();
-    let asked = call.request.flag("waitForSync") == Some(true);
-    let status = if nothing_written && !asked { 202 } else { wish.status(synced) };
-    let body = if wish.silent && answers.is_empty() {
-        "{}".to_owned()
-    } else {
-        answers.insert(0, '[');
-        answers.push(']');
-        answers
-    };
-    Ok(failures.mark(Reply::json_text(status, body)))
-}
 
-/// Bytes that most answers to one element fit in.
-const ANSWER_BYTES: usize = 96;
-
-/// One more item of a JSON list without its brackets.
-fn put_item(list: &mut String, item: &Value) {
-    if !list.is_empty() {
-        list.push(',');
+    fn put_item(&mut self, item: &Value) {
+        if !self.answers.is_empty() {
+            self.answers.push(',');
+        }
+        write_text(item, &mut self.answers);
     }
-    write_text(item, list);
-}
 
-/// The same for what was written; a plain identity without a detour.
-fn put_described(list: &mut String, collection: &str, written: &Written, wish: &Wish) {
-    let is_plain = written.old_rev.is_none() && !wish.return_old && !wish.return_new;
-    if !is_plain {
-        return put_item(list, &described(collection, written, wish));
+    fn put(&mut self, written: &Written) {
+        if written.old_rev.is_some() || self.wish.return_old || self.wish.return_new {
+            return self.put_item(&described(&self.collection.name, written, self.wish));
+        }
+        self.put_identity(&written.key, |answers| answers.push_str(&written.rev));
     }
-    list.push_str(if list.is_empty() { "{\"_id\":" } else { ",{\"_id\":" });
-    write_string(collection, list);
-    // The id in one string: the collection's name loses its closing quote, the key its opening one.
-    list.pop();
-    list.push('/');
-    let key_from = list.len();
-    write_string(&written.key, list);
-    list.remove(key_from);
-    list.push_str(",\"_key\":");
-    write_string(&written.key, list);
-    list.push_str(",\"_rev\":");
-    write_string(&written.rev, list);
-    list.push('}');
+
+    /// The identity of a new document.
+    fn put_new(&mut self, key: &str, revision: u64) {
+        if !self.wish.silent {
+            self.put_identity(key, |answers| put_revision(revision, answers));
+        }
+    }
+
+    /// A plain identity without a detour: neither keys nor revisions have anything that JSON escapes.
+    fn put_identity(&mut self, key: &str, put_revision: impl FnOnce(&mut String)) {
+        let answers = &mut self.answers;
+        if !answers.is_empty() {
+            answers.push(',');
+        }
+        for part in [&self.beginning, key, "\",\"_key\":\"", key, "\",\"_rev\":\""] {
+            answers.push_str(part);
+        }
+        put_revision(answers);
+        answers.push_str("\"}");
+    }
+
+    fn reply(mut self, call: &Call<'_>, synced: u16) -> Reply {
+        // Where nothing was written, the collection's own wish to sync counts for nothing (recorded).
+        let failed = self.failures.0.values().sum::<u64>();
+        let nothing_written = failed == self.elements as u64 && self.elements > 0;
+        let asked = call.request.flag("waitForSync") == Some(true);
+        let status = if nothing_written && !asked { 202 } else { self.wish.status(synced) };
+        let body = if self.wish.silent && self.answers.is_empty() {
+            "{}".to_owned()
+        } else {
+            self.answers.insert(0, '[');
+            self.answers.push(']');
+            self.answers
+        };
+        self.failures.mark(Reply::json_text(status, body))
+    }
 }
 
 /// Errors of the transaction or the engine, not of one element.
@@ -428,7 +537,7 @@ pub(super) fn ends_everything(error: &Error) -> bool {
     request_wide.contains(&error.code)
 }
 
-fn need_room(list: &[Value]) -> Result<()> {
+fn need_room<T>(list: &[T]) -> Result<()> {
     if list.len() > ARRAY_MAX {
         return Err(Error::new(Code::ResourceLimit, format!("more than {ARRAY_MAX} elements")));
     }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::error::{Code, Error, Result};
 use crate::query::{self, Access, Answer, Prepared, Query, QueryOptions, Stats};
-use crate::txn::Declared;
+use crate::txn::{Declared, Lent};
 use crate::value::{Object, Value};
 
 use super::auth::Level;
@@ -111,9 +111,13 @@ pub(super) struct Ran {
 }
 
 impl Ran {
-    /// Commits what belongs to the request alone.
-    pub(super) fn finish(self) -> Result<()> {
-        self.work.finish(self.wait_for_sync)
+    /// Commits what belongs to the request alone; otherwise gives the stream transaction that was lent.
+    pub(super) fn finish(self) -> Result<Option<Lent>> {
+        self.work.finish(self.wait_for_sync)?;
+        Ok(match self.work {
+            Work::Own(_) => None,
+            Work::Lent(lent) => Some(lent),
+        })
     }
 
     /// Takes the query's writes back.

@@ -99,10 +99,15 @@ impl Request {
 
     /// The body as JSON; an empty one is 400/600.
     pub(super) fn body(&self) -> Result<Value> {
+        parse(self.json()?)
+    }
+
+    /// The text that should be JSON; an empty one is 400/600.
+    pub(super) fn json(&self) -> Result<&[u8]> {
         if self.body.is_empty() {
             return Err(Error::new(Code::HttpCorruptedJson, "expecting a JSON body"));
         }
-        parse(&self.body)
+        Ok(&self.body)
     }
 
     /// The body as a JSON object; an empty body is an empty object, another type is 400/10.

@@ -45,7 +45,7 @@ pub fn plan(
             format!("more than {NODES_MAX} execution nodes"),
         ));
     }
-    rules::finish(&mut plan)?;
+    rules::finish(&mut plan);
     if allowed("reduce-extraction-to-projection") {
         uses::note_covered(&mut plan);
     }
@@ -57,7 +57,7 @@ impl Builder<'_> {
     pub(super) fn body(&mut self, body: &Body) -> Result<Pipeline> {
         let seen = self.variables.len();
         let outer = std::mem::replace(&mut self.level, seen);
-        near::check_text(body, self.database.release)?;
+        let near = near::may_use_index(body, self.database.release);
         let mut nodes = Vec::new();
         let mut statements = body.statements.as_slice();
         while let [statement, rest @ ..] = statements {
@@ -68,7 +68,8 @@ impl Builder<'_> {
         self.variables.truncate(seen);
         self.level = outer;
         let mut pipeline = Pipeline { nodes, stages: Vec::new() };
-        rules::improve(&mut pipeline, &mut self.plan, self.allowed)?;
+        let allowed = |rule: &str| (near || rule != "use-vector-index") && (self.allowed)(rule);
+        rules::improve(&mut pipeline, &mut self.plan, &allowed)?;
         Ok(pipeline)
     }
 
@@ -109,8 +110,7 @@ impl Builder<'_> {
     fn statement(&mut self, statement: &Statement, nodes: &mut Vec<Node>) -> Result<()> {
         match statement {
             Statement::For { variable, source, search, options } => {
-                let node = self.for_loop(variable, source, search, options)?;
-                nodes.push(node);
+                self.for_loop(variable, source, search, options, nodes)?;
             }
             Statement::Traversal(traversal) => {
                 let node = self.traversal(traversal)?;
@@ -196,7 +196,8 @@ impl Builder<'_> {
         source: &syntax::Expr,
         search: &Option<syntax::Expr>,
         options: &Option<syntax::Expr>,
-    ) -> Result<Node> {
+        nodes: &mut Vec<Node>,
+    ) -> Result<()> {
         let name = match source {
             syntax::Expr::Name(name) if self.variable(name).is_none() => Some(Name::clone(name)),
             syntax::Expr::CollectionBind(bind) => {
@@ -207,7 +208,7 @@ impl Builder<'_> {
         if let Some(name) = &name
             && self.database.views.contains_key(&**name)
         {
-            return self.view_loop(variable, name, search.as_ref(), options.as_ref());
+            return self.view_loop(variable, name, search.as_ref(), options.as_ref(), nodes);
         }
         let hint = self.hint(options.as_ref())?;
         if let Some(name) = name {
@@ -218,7 +219,8 @@ impl Builder<'_> {
             }
             self.read(collection)?;
             let out = self.declare_item(variable)?;
-            return Ok(Node::EnumerateCollection { collection, out, hint });
+            nodes.push(Node::EnumerateCollection { collection, out, hint });
+            return Ok(());
         }
         if search.is_some() {
             let message = "SEARCH condition used with something that is not a view";
@@ -226,7 +228,8 @@ impl Builder<'_> {
         }
         let source = self.expression(source)?;
         let out = self.declare_item(variable)?;
-        Ok(Node::EnumerateList { source, out })
+        nodes.push(Node::EnumerateList { source, out });
+        Ok(())
     }
 
     fn limit(&mut self, expr: &syntax::Expr) -> Result<Expr> {

@@ -150,8 +150,8 @@ impl Printer<'_> {
                 out.insert("condition", self.search(&used.search).into());
                 let scorer = |scorer: &ViewScorer| self.variable(scorer.out);
                 out.insert("scorers", Value::array(used.scorers.iter().map(scorer).collect()));
-                let sorted = used.best.as_ref().map_or(Value::Null, |(_, offset, count)| {
-                    object([("offset", self.text(offset)), ("limit", self.text(count))])
+                let sorted = used.best.as_ref().map_or(Value::Null, |best| {
+                    object([("offset", self.text(&best.offset)), ("limit", self.text(&best.count))])
                 });
                 out.insert("scorersSort", sorted);
                 out.insert("volatility", false.into());

@@ -11,6 +11,7 @@ mod rule_names;
 mod rules;
 mod scope;
 mod search;
+mod search_filter;
 mod shown;
 mod traversal;
 mod uses;
@@ -19,9 +20,9 @@ mod window;
 pub use build::plan;
 pub use explain::explain;
 pub use node::{
-    Aggregate, Bounds, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order, Pipeline,
-    Place, Plan, Quantity, ScorerKind, Search, SearchCall, Traversal, UniqueVertices, Used,
-    UsedView, ViewScorer, ViewSource, Window, Write, WriteKind,
+    Aggregate, BestRows, Bounds, Collect, Followed, Hint, Into, Lookup, NearVector, Node, Order,
+    Pipeline, Place, Plan, Quantity, ScorerKind, Search, SearchCall, Traversal, UniqueVertices,
+    Used, UsedView, ViewScorer, ViewSource, Window, Write, WriteKind,
 };
 pub use rule_names::RULES;
 pub use rules::writes;

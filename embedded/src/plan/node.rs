@@ -104,8 +104,21 @@ pub struct UsedView {
     pub offsets: Vec<(Expr, Register)>,
     /// Whether everything committed so far has to be searched.
     pub wait_for_sync: bool,
-    /// The scorer by which only the best rows are wanted, with offset and count of the LIMIT.
-    pub best: Option<(usize, Expr, Expr)>,
+    /// Which rows alone are wanted, where only the best are.
+    pub best: Option<BestRows>,
+}
+
+/// The best rows of a loop over a view, by one scorer.
+#[derive(Debug)]
+pub struct BestRows {
+    /// The scorer.
+    pub scorer: usize,
+    /// Offset of the LIMIT.
+    pub offset: Expr,
+    /// Count of the LIMIT.
+    pub count: Expr,
+    /// Whether more keys of the SORT decide between rows of one score; without, the earlier is the better.
+    pub ties: bool,
 }
 
 /// A score of the documents of a view.

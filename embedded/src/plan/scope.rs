@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::node::{Plan, Used};
+use super::node::{Node, Plan, Used};
 use crate::error::{Code, Error, Result};
 use crate::expr::{Expr, Register};
 use crate::schema::Database;
@@ -27,6 +27,8 @@ pub(super) struct Builder<'a> {
     pub binds_as_constants: bool,
     /// Whether anything was written by what came before in the text.
     pub wrote: bool,
+    /// What a SEARCH needs to be computed before its loop.
+    pub hoisted: Vec<Node>,
     /// Whether a rule of that name may run.
     pub allowed: &'a dyn Fn(&str) -> bool,
 }
@@ -46,6 +48,7 @@ impl<'a> Builder<'a> {
             level: 0,
             binds_as_constants: false,
             wrote: false,
+            hoisted: Vec::new(),
             allowed,
         }
     }
@@ -100,8 +103,13 @@ impl<'a> Builder<'a> {
         self.variables.push((Name::from(name), value));
     }
 
-    /// What a name in sight stands for.
+    /// What a name in sight stands for; `$OLD` and `$NEW` are the names that `OLD` and `NEW` are short for.
     pub(super) fn variable(&self, name: &str) -> Option<&Expr> {
+        let name = match name {
+            "$OLD" => "OLD",
+            "$NEW" => "NEW",
+            other => other,
+        };
         self.variables.iter().rev().find(|(n, _)| &**n == name).map(|(_, value)| value)
     }
 

@@ -17,27 +17,28 @@ use crate::value::Value;
 /// Functions that only a SEARCH knows.
 const SEARCH_ONLY: [&str; 2] = ["EXISTS", "PHRASE"];
 /// Parts of an AND, an OR or a MIN_MATCH.
-const PARTS_MAX: usize = 10_000;
+pub(super) const PARTS_MAX: usize = 10_000;
 
 /// What a SEARCH is compiled with.
-struct Context {
+pub(super) struct Context {
     /// The variable of the FOR.
-    document: Register,
+    pub(super) document: Register,
     /// Fields of the inverted indexes that are looked into; None for a view with analyzers of its own.
     fields: Option<Vec<IndexField>>,
     /// Whether a field that no index has makes the condition impossible.
-    strict: bool,
+    pub(super) strict: bool,
 }
 
 impl Builder<'_> {
-    /// A loop over a view.
+    /// A loop over a view, with what its SEARCH needs before it and what of it no index can answer behind it.
     pub(super) fn view_loop(
         &mut self,
         variable: &Name,
         name: &str,
         search: Option<&syntax::Expr>,
         options: Option<&syntax::Expr>,
-    ) -> Result<Node> {
+        nodes: &mut Vec<Node>,
+    ) -> Result<()> {
         let view = Arc::clone(&self.database.views[name]);
         let options = self.view_options(options)?;
         let mut linked: Vec<String> =
@@ -67,13 +68,17 @@ impl Builder<'_> {
         let only = chosen(&options, &linked, self.database)?;
         let out = self.declare_new(variable)?;
         let context = Context { document: out, fields, strict: false };
-        let search = match search {
-            Some(search) => self.search(search, &context, None)?,
-            None => Search::Is(Expr::Const(Value::Bool(true))),
+        let around = std::mem::take(&mut self.hoisted);
+        let (search, filters) = match search {
+            Some(search) => self.answered(search, &context)?,
+            None => (Search::Is(Expr::Const(Value::Bool(true))), Vec::new()),
         };
+        nodes.append(&mut std::mem::replace(&mut self.hoisted, around));
         let source = ViewSource::View(view);
         let used = Loop { source, stores, collections, only, out, search };
-        Ok(self.segment_loop(used, options.attribute("waitForSync").is_true()))
+        nodes.push(self.segment_loop(used, options.attribute("waitForSync").is_true()));
+        nodes.extend(filters.into_iter().map(Node::Filter));
+        Ok(())
     }
 
     fn segment_loop(&mut self, used: Loop, wait_for_sync: bool) -> Node {
@@ -177,7 +182,7 @@ impl Builder<'_> {
         Ok(Expr::Register(out))
     }
 
-    fn search(
+    pub(super) fn search(
         &mut self,
         expr: &syntax::Expr,
         context: &Context,
@@ -225,7 +230,7 @@ impl Builder<'_> {
                 if value.registers().contains(&context.document) {
                     return Err(Error::unsupported("an attribute as a whole condition of SEARCH"));
                 }
-                Ok(Search::Is(checked(value, context)?))
+                Ok(Search::Is(self.checked(value, context)?))
             }
         }
     }
@@ -324,12 +329,18 @@ impl Builder<'_> {
         context: &Context,
         analyzer: Option<&Expr>,
     ) -> Result<Search> {
+        let b = match (operator, b) {
+            (Binary::In, syntax::Expr::Expansion(expansion)) => {
+                items_of(expansion, context).unwrap_or(b)
+            }
+            _ => b,
+        };
         let (left, right) = (self.expression(a)?, self.expression(b)?);
         let is_path = |value: &Expr| value.registers().contains(&context.document);
         let (place, operator, value) = match (is_path(&left), is_path(&right)) {
             (false, false) => {
                 let both = Expr::Binary(operator, Box::new(left), Box::new(right));
-                return Ok(Search::Is(checked(both, context)?));
+                return Ok(Search::Is(self.checked(both, context)?));
             }
             (true, true) => {
                 return Err(Error::unsupported("comparing two attributes of a document in SEARCH"));
@@ -338,7 +349,7 @@ impl Builder<'_> {
             (false, true) => (right, mirrored(operator)?, left),
         };
         let place = self.place_of(&place, context, analyzer)?;
-        let value = checked(value, context)?;
+        let value = self.checked(value, context)?;
         Ok(match operator {
             Binary::In => Search::In { place, list: value },
             Binary::NotIn => Search::Not(Box::new(Search::In { place, list: value })),
@@ -489,12 +500,30 @@ impl Builder<'_> {
 
     fn operand(&mut self, expr: &syntax::Expr, context: &Context) -> Result<Expr> {
         let compiled = self.expression(expr)?;
-        checked(compiled, context)
+        self.checked(compiled, context)
     }
 
     fn operands(&mut self, expressions: &[syntax::Expr], context: &Context) -> Result<Vec<Expr>> {
         expressions.iter().map(|expr| self.operand(expr, context)).collect()
     }
+}
+
+/// `d.tags[*]` behind an IN means the items that a field `tags[*]` holds.
+fn items_of<'a>(expansion: &'a syntax::Expansion, context: &Context) -> Option<&'a syntax::Expr> {
+    let bare = expansion.stars == 1
+        && expansion.filter.is_none()
+        && expansion.limit.is_none()
+        && expansion.projection.is_none()
+        && expansion.tail == syntax::Expr::Element;
+    let mut names = Vec::new();
+    let mut at = &expansion.base;
+    while let syntax::Expr::Attribute(base, syntax::Key::Name(name)) = at {
+        names.insert(0, &**name);
+        at = base;
+    }
+    let held = |field: &IndexField| field.expanded && field.path.iter().eq(names.iter());
+    let fields = context.fields.as_ref().filter(|_| bare && context.strict)?;
+    fields.iter().any(held).then_some(&expansion.base)
 }
 
 fn is_distance(expr: &syntax::Expr) -> bool {
@@ -603,18 +632,6 @@ fn chosen(options: &Value, linked: &[String], database: &Database) -> Result<Opt
         })
     };
     items.iter().map(name).collect::<Result<Vec<_>>>().map(Some)
-}
-
-/// A value that a SEARCH may compare with: nothing of the document or of a subquery.
-fn checked(value: Expr, context: &Context) -> Result<Expr> {
-    let registers = value.registers();
-    if registers.contains(&context.document) {
-        return Err(Error::unsupported("computing with attributes of the document in SEARCH"));
-    }
-    if !value.subqueries().is_empty() {
-        return Err(Error::unsupported("a subquery in SEARCH"));
-    }
-    Ok(value)
 }
 
 /// `5 < d.x` is `d.x > 5`.

@@ -514,7 +514,13 @@ impl<'a> Printer<'a> {
     /// Documents that a view finds, or an inverted index, which is shown as the index it is.
     fn view(&mut self, view: usize, out: Register) {
         let used = &self.showing.plan.views[view];
-        self.items *= LIST_ITEMS;
+        let collections = &self.showing.plan.collections;
+        let is_chosen = |at: &&usize| match &used.only {
+            Some(names) => names.contains(&collections[**at].collection.name),
+            None => true,
+        };
+        let documents = |at: &usize| self.documents(*at);
+        self.items *= used.collections.iter().filter(is_chosen).map(documents).sum::<f64>();
         self.cost += self.items;
         let variable = self.variable(out);
         match &used.source {

@@ -54,6 +54,8 @@ struct Queue {
     /// Tickets whose group was written; below `done` once a group failed.
     written: u64,
     writing: bool,
+    /// Those who sleep until a group is through: nobody is woken where nobody sleeps, since waking costs a system call.
+    asleep: usize,
 }
 
 /// Merges concurrent commits.
@@ -87,7 +89,9 @@ impl Group {
         let ticket = queue.joined;
         while queue.done < ticket {
             if queue.writing {
+                queue.asleep += 1;
                 queue = self.moved.wait(queue).expect("only moves inside");
+                queue.asleep -= 1;
             } else {
                 queue = self.lead(queue, &write);
             }
@@ -142,7 +146,11 @@ impl Drop for Leader<'_> {
             queue.written = queue.done;
         }
         queue.writing = false;
-        self.group.moved.notify_all();
+        let is_awaited = queue.asleep > 0;
+        drop(queue);
+        if is_awaited {
+            self.group.moved.notify_all();
+        }
     }
 }
 

@@ -270,6 +270,9 @@ impl Entries<'_> {
 }
 
 #[cfg(test)]
+mod bent;
+
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::FileExt;
 

@@ -151,8 +151,8 @@ impl Mentions {
         match expr {
             Expr::Literal(_) | Expr::Element => {}
             Expr::Name(name) => {
-                let variable =
-                    matches!(&**name, "OLD" | "NEW" | "CURRENT") || self.scope.contains(name);
+                let variable = matches!(&**name, "OLD" | "NEW" | "$OLD" | "$NEW" | "CURRENT")
+                    || self.scope.contains(name);
                 if !variable {
                     self.collections.insert(name.to_string());
                 }

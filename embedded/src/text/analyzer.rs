@@ -1,6 +1,6 @@
 //! Analyzers by name: their definitions made ready to run.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock, Weak};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -37,7 +37,12 @@ pub(crate) struct Analysis {
 }
 
 /// The analyzers that every database has.
-pub(crate) fn built_in() -> Vec<Analyzer> {
+pub(crate) fn built_in() -> &'static [Arc<Analyzer>] {
+    static BUILT_IN: LazyLock<Vec<Arc<Analyzer>>> = LazyLock::new(make_built_in);
+    &BUILT_IN
+}
+
+fn make_built_in() -> Vec<Arc<Analyzer>> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let identity = Analyzer {
         name: "identity".into(),
@@ -59,12 +64,12 @@ pub(crate) fn built_in() -> Vec<Analyzer> {
             features: words(&["frequency", "position", "norm"]),
         }
     };
-    std::iter::once(identity).chain(TEXT_LANGUAGES.iter().map(text)).collect()
+    std::iter::once(identity).chain(TEXT_LANGUAGES.iter().map(text)).map(Arc::new).collect()
 }
 
 /// The definition behind a name, which may carry the prefix of its database; 10 if there is none.
-pub(super) fn definition(database: &Database, name: &str) -> Result<Analyzer> {
-    if let Some(found) = built_in().into_iter().find(|analyzer| analyzer.name == name) {
+pub(super) fn definition<'d>(database: &'d Database, name: &str) -> Result<&'d Arc<Analyzer>> {
+    if let Some(found) = built_in().iter().find(|analyzer| analyzer.name == name) {
         return Ok(found);
     }
     let plain = match name.rsplit_once("::") {
@@ -73,14 +78,39 @@ pub(super) fn definition(database: &Database, name: &str) -> Result<Analyzer> {
         Some((prefix, plain)) => (prefix == database.name).then_some(plain),
     };
     let found = plain.and_then(|plain| database.analyzers.get(plain));
-    found.map(|found| Analyzer::clone(found)).ok_or_else(|| {
+    found.ok_or_else(|| {
         Error::new(Code::BadParameter, format!("unable to load the analyzer '{name}'"))
     })
 }
 
 /// The analyzer of a name; 10 if there is none, 501 if it does what the engine cannot do.
 pub(crate) fn find(database: &Database, name: &str) -> Result<Arc<Analysis>> {
-    Analysis::new(&definition(database, name)?).map(Arc::new)
+    ready(definition(database, name)?)
+}
+
+/// Definitions that were made ready lately, with what they became; one that nobody holds any more is no longer found.
+type Ready = Vec<(Weak<Analyzer>, Arc<Analysis>)>;
+
+static READY: RwLock<Ready> = RwLock::new(Vec::new());
+/// Analyzers that are kept ready.
+const READY_MAX: usize = 64;
+
+/// A definition made ready to run, once for as long as it is the one that holds.
+fn ready(analyzer: &Arc<Analyzer>) -> Result<Arc<Analysis>> {
+    let is_it = |(of, _): &&(Weak<Analyzer>, Arc<Analysis>)| of.as_ptr() == Arc::as_ptr(analyzer);
+    let known = READY.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, found)) = known.iter().find(is_it) {
+        return Ok(found.clone());
+    }
+    drop(known);
+    let made = Arc::new(Analysis::new(analyzer)?);
+    let mut known = READY.write().unwrap_or_else(PoisonError::into_inner);
+    known.retain(|(of, _)| of.strong_count() > 0);
+    if known.len() >= READY_MAX {
+        known.remove(0);
+    }
+    known.push((Arc::downgrade(analyzer), made.clone()));
+    Ok(made)
 }
 
 /// Whether an analyzer of a type with these properties can be made: 10 if not. What the engine cannot run is no reason.

@@ -14,6 +14,12 @@ use super::score::Weight;
 
 /// Documents of a window, over which scores are added up.
 const WINDOW: usize = 4096;
+/// Documents of the first window; each further one is twice as large, since there is little to exceed at first.
+const WINDOW_FIRST: DocId = 512;
+/// Documents of a block of postings (tantivy's).
+const BLOCK: usize = 128;
+/// Candidates that are scored together, before what they have to exceed is looked at again.
+const CHUNK: usize = 32;
 /// Blocks of a term that is so rare that windows without it are worth finding.
 const SPARSE_BLOCKS_MAX: usize = 64;
 /// What a bound is raised by, so that no rounding puts a score above it.
@@ -48,6 +54,13 @@ impl FieldLengths {
         self.short.len() * size_of::<u16>()
     }
 
+    /// The lengths of several documents.
+    fn of_all(&self, docs: &[DocId], lengths: &mut [f32]) {
+        for (doc, length) in docs.iter().zip(lengths) {
+            *length = self.of(*doc);
+        }
+    }
+
     /// The length of a document's field, 0 without one.
     fn of(&self, doc: DocId) -> f32 {
         match self.short.get(doc as usize) {
@@ -66,6 +79,8 @@ pub(super) struct Bounds {
     unit: Weight,
     /// Last document and highest score of each block.
     blocks: Vec<(DocId, f32)>,
+    /// Highest score of all.
+    highest: f32,
 }
 
 impl Bounds {
@@ -84,7 +99,8 @@ impl Bounds {
             blocks.push((*last, scores.fold(0.0, f32::max)));
             postings.advance();
         }
-        Self { unit, blocks }
+        let highest = blocks.iter().map(|(_, score)| *score).fold(0.0, f32::max);
+        Self { unit, blocks, highest }
     }
 
     /// What to multiply them by for a weight now; none if they do not fit it.
@@ -195,7 +211,7 @@ impl TermPostings {
 
     /// What any document can get of this term at most.
     fn highest(&self) -> f32 {
-        self.bounds.blocks.iter().map(|(_, score)| *score).fold(0.0, f32::max) * self.factor
+        self.bounds.highest * self.factor
     }
 
     /// The first document from `from` on that may have the term; the very first one where the term is rare.
@@ -223,24 +239,35 @@ impl TermPostings {
         bound * self.factor
     }
 
-    /// Adds this term's scores of a window's documents, but for blocks that with `others` do not exceed the threshold.
-    fn add(&mut self, window: &mut Window, lengths: &FieldLengths, others: f32, threshold: f32) {
-        let wants_length = self.weight.wants_length();
-        let mut from = window.start;
+    /// Hands the term's documents of a window with their scores on, but for blocks that with `others` do not exceed the
+    /// threshold.
+    fn walk(
+        &mut self,
+        (start, end): (DocId, DocId),
+        lengths: &FieldLengths,
+        others: f32,
+        threshold: f32,
+        scores: &mut [f32],
+        mut take: impl FnMut(&[DocId], &[f32]),
+    ) {
+        let mut from = start;
         let mut block = self.block;
         while let Some((last, score)) = self.bounds.blocks.get(block)
-            && from < window.end
+            && from < end
         {
             if score * self.factor + others > threshold {
                 let at = self.scan.seek(from);
-                let (docs, frequencies) = (self.scan.docs(), self.scan.freqs());
-                for (doc, frequency) in docs.iter().zip(frequencies).skip(at) {
-                    if *doc >= window.end {
-                        break;
-                    }
-                    let length = if wants_length { lengths.of(*doc) } else { 0.0 };
-                    window.add(*doc, self.weight.score(*frequency as f32, length));
-                }
+                let docs = &self.scan.docs()[at..];
+                let docs = if *last < end {
+                    docs
+                } else {
+                    &docs[..docs.partition_point(|doc| *doc < end)]
+                };
+                let frequencies = &self.scan.freqs()[at..at + docs.len()];
+                let scores = &mut scores[..docs.len()];
+                lengths.of_all(docs, scores);
+                self.weight.score_all(frequencies, scores);
+                take(docs, scores);
             }
             from = *last + 1;
             block += 1;
@@ -248,10 +275,10 @@ impl TermPostings {
     }
 
     /// The term's score of a document, which is not before the last one that was asked for.
-    fn score(&mut self, doc: DocId, length: f32) -> f32 {
+    fn score(&mut self, doc: DocId, lengths: &FieldLengths) -> f32 {
         let at = self.probe.seek(doc);
         if at < self.probe.block_len() && self.probe.doc(at) == doc {
-            self.weight.score(self.probe.freq(at) as f32, length)
+            self.weight.score(self.probe.freq(at) as f32, lengths.of(doc))
         } else {
             0.0
         }
@@ -264,7 +291,12 @@ pub(super) struct Window {
     end: DocId,
     sums: Vec<f32>,
     touched: Vec<u64>,
-    is_touched: bool,
+    /// Documents of the window that may be among the best, with what they have of the terms looked at first.
+    candidates: Vec<(DocId, f32)>,
+    /// Scores of a block.
+    scores: Vec<f32>,
+    /// Scores of some candidates, term by term.
+    found: Vec<[f32; CHUNK]>,
 }
 
 impl Window {
@@ -275,15 +307,25 @@ impl Window {
             end: 0,
             sums: vec![0.0; WINDOW],
             touched: vec![0; WINDOW / 64],
-            is_touched: false,
+            candidates: Vec::new(),
+            scores: vec![0.0; BLOCK],
+            found: Vec::new(),
         }
     }
 
-    fn add(&mut self, doc: DocId, score: f32) {
-        let at = (doc - self.start) as usize;
-        self.sums[at] += score;
-        self.touched[at / 64] |= 1 << (at % 64);
-        self.is_touched = true;
+    /// Empties it into the documents that exceed a sum, in their order.
+    fn settle(&mut self, least: f32) {
+        for (word, touched) in self.touched.iter_mut().enumerate() {
+            let mut bits = std::mem::take(touched);
+            while bits != 0 {
+                let at = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let sum = std::mem::take(&mut self.sums[at % WINDOW]);
+                if sum > least {
+                    self.candidates.push((self.start + at as DocId, sum));
+                }
+            }
+        }
     }
 }
 
@@ -307,6 +349,7 @@ impl Search<'_> {
         look: &mut dyn FnMut() -> Result<(), E>,
     ) -> Result<(), E> {
         (window.start, window.end) = (0, 0);
+        let mut width = WINDOW_FIRST;
         let mut order: Vec<(f32, usize)> = Vec::with_capacity(self.terms.len());
         let mut by_highest: Vec<(f32, usize)> =
             self.terms.iter().map(TermPostings::highest).zip(0..).collect();
@@ -316,7 +359,8 @@ impl Search<'_> {
             if window.start >= self.documents {
                 break;
             }
-            window.end = window.start.saturating_add(WINDOW as DocId).min(self.documents);
+            window.end = window.start.saturating_add(width).min(self.documents);
+            width = (width * 2).min(WINDOW as DocId);
             look()?;
             order.clear();
             let bounds = self.terms.iter_mut().map(|term| term.bound(window.start, window.end));
@@ -330,14 +374,52 @@ impl Search<'_> {
                 sum * SLACK <= threshold
             });
             let optional = optional.count();
-            let all: f32 = order.iter().map(|(bound, _)| bound).sum();
-            for (bound, term) in &order[optional..] {
-                let others = (all - bound) * SLACK;
-                self.terms[*term].add(window, self.lengths, others, threshold);
+            self.gather(window, &order, optional, threshold);
+            let mut candidates = std::mem::take(&mut window.candidates);
+            for some in candidates.chunks_mut(CHUNK) {
+                self.consider(some, &order, optional, &mut window.found, heap, &wanted);
             }
-            self.settle(window, &order[..optional], heap, &wanted);
+            window.candidates = candidates;
         }
         Ok(())
+    }
+
+    /// Collects the documents of a window that the terms behind the first `optional` ones may have lifted above the threshold.
+    fn gather(
+        &mut self,
+        window: &mut Window,
+        order: &[(f32, usize)],
+        optional: usize,
+        threshold: f32,
+    ) {
+        let (optional, needed) = order.split_at(optional);
+        let rest: f32 = optional.iter().map(|(bound, _)| bound).sum();
+        // With no more than this in the needed terms a document is not among the best.
+        let least = threshold / SLACK - rest * SLACK;
+        let range = (window.start, window.end);
+        let Window { candidates, scores, sums, touched, .. } = &mut *window;
+        candidates.clear();
+        if let [(_, term)] = *needed {
+            let keep = |docs: &[DocId], scores: &[f32]| {
+                let both = docs.iter().copied().zip(scores.iter().copied());
+                candidates.extend(both.filter(|(_, score)| *score > least));
+            };
+            self.terms[term].walk(range, self.lengths, rest * SLACK, threshold, scores, keep);
+            return;
+        }
+        let all: f32 = order.iter().map(|(bound, _)| bound).sum();
+        for (bound, term) in needed {
+            let add = |docs: &[DocId], scores: &[f32]| {
+                for (doc, score) in docs.iter().zip(scores) {
+                    let at = (doc - range.0) as usize % WINDOW;
+                    sums[at] += score;
+                    touched[at / 64] |= 1 << (at % 64);
+                }
+            };
+            let others = (all - bound) * SLACK;
+            self.terms[*term].walk(range, self.lengths, others, threshold, scores, add);
+        }
+        window.settle(least);
     }
 
     /// Where the first document is, from `from` on, that has a term without which nothing exceeds the threshold.
@@ -355,61 +437,72 @@ impl Search<'_> {
             .unwrap_or(TERMINATED)
     }
 
-    /// Scores what a window found in full, as far as it can matter, and empties it.
-    fn settle(
-        &mut self,
-        window: &mut Window,
-        optional: &[(f32, usize)],
-        heap: &mut Heap,
-        wanted: &impl Fn(DocId) -> bool,
-    ) {
-        if !std::mem::take(&mut window.is_touched) {
-            return;
-        }
-        let rest: f32 = optional.iter().map(|(bound, _)| bound).sum();
-        for word in 0..WINDOW / 64 {
-            let mut bits = std::mem::take(&mut window.touched[word]);
-            while bits != 0 {
-                let at = word * 64 + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                let sum = std::mem::take(&mut window.sums[at]);
-                let doc = window.start + at as DocId;
-                if (sum + rest) * SLACK > heap.threshold() {
-                    self.consider(doc, sum, rest, optional, heap, wanted);
-                }
-            }
-        }
-    }
-
+    /// Scores some documents of a window in full, as far as it can matter.
     fn consider(
         &mut self,
-        doc: DocId,
-        mut sum: f32,
-        mut rest: f32,
-        optional: &[(f32, usize)],
+        candidates: &mut [(DocId, f32)],
+        order: &[(f32, usize)],
+        optional: usize,
+        found: &mut Vec<[f32; CHUNK]>,
         heap: &mut Heap,
         wanted: &impl Fn(DocId) -> bool,
     ) {
-        let length = self.lengths.of(doc);
+        let (optional, needed) = order.split_at(optional);
+        found.resize(order.len(), [0.0; CHUNK]);
+        let mut places = [0_u8; CHUNK];
+        let mut rest: f32 = optional.iter().map(|(bound, _)| bound).sum();
+        let least = heap.threshold() / SLACK - rest * SLACK;
+        let mut left = 0;
+        for (place, (_, sum)) in (0..).zip(&*candidates) {
+            places[left] = place;
+            left += usize::from(*sum > least);
+        }
+        if let [(_, term)] = *needed {
+            for (score, (_, sum)) in found[term].iter_mut().zip(&*candidates) {
+                *score = *sum;
+            }
+        }
         for (bound, term) in optional.iter().rev() {
-            rest -= bound;
-            sum += self.terms[*term].score(doc, length);
-            if (sum + rest.max(0.0)) * SLACK <= heap.threshold() {
-                return;
+            rest = (rest - bound).max(0.0);
+            let least = heap.threshold() / SLACK - rest * SLACK;
+            let scores = &mut found[*term];
+            let term = &mut self.terms[*term];
+            let mut kept = 0;
+            for at in 0..left {
+                let place = usize::from(places[at]);
+                let (doc, sum) = &mut candidates[place];
+                let score = term.score(*doc, self.lengths);
+                scores[place] = score;
+                *sum += score;
+                places[kept] = place as u8;
+                kept += usize::from(*sum > least);
             }
+            left = kept;
         }
-        let fulfilled = match &mut self.filter {
-            None => true,
-            Some(filter) => {
-                let found = if filter.doc() < doc { filter.seek(doc) } else { filter.doc() };
-                found != TERMINATED && found == doc
+        for place in &places[..left] {
+            let place = usize::from(*place);
+            let (doc, sum) = candidates[place];
+            if sum * SLACK <= heap.threshold() {
+                continue;
             }
-        };
-        if !fulfilled || !wanted(doc) {
-            return;
+            let fulfilled = match &mut self.filter {
+                None => true,
+                Some(filter) => {
+                    let found = if filter.doc() < doc { filter.seek(doc) } else { filter.doc() };
+                    found != TERMINATED && found == doc
+                }
+            };
+            if !fulfilled || !wanted(doc) {
+                continue;
+            }
+            if needed.len() > 1 {
+                for (_, term) in needed {
+                    found[*term][place] = self.terms[*term].score(doc, self.lengths);
+                }
+            }
+            // Added up in the order of the query, as every other way to this score does.
+            let score = found.iter().map(|scores| scores[place]).sum();
+            heap.offer(Scored { score, segment: self.segment, doc });
         }
-        // Added up in the order of the query, as every other way to this score does.
-        let score = self.terms.iter_mut().map(|term| term.score(doc, length)).sum();
-        heap.offer(Scored { score, segment: self.segment, doc });
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct IndexField {
     pub(crate) include_all: bool,
     /// Whether items of lists are values.
     pub(crate) search: bool,
+    /// Whether it is the items of a list that are held (`[*]`).
+    pub(crate) expanded: bool,
 }
 
 impl Level {
@@ -134,13 +136,8 @@ impl Level {
                 absent: items_of(field, index) == Items::None,
             };
             let path = field.text_of("name").unwrap_or_default();
-            let bare = Self {
-                include_all: false,
-                values: false,
-                items: Items::None,
-                absent: false,
-                ..own.clone()
-            };
+            // What a search field lies in may be a list too.
+            let bare = Self { include_all: false, values: false, absent: false, ..own.clone() };
             let mut at = &mut outer;
             for segment in path.split('.') {
                 let (name, star) = match segment.strip_suffix("[*]") {
@@ -189,12 +186,18 @@ pub(crate) fn index_fields(database: &Database, index: &Value) -> Result<Vec<Ind
             analysis: analysis_of(database, field, Some(&outer))?,
             include_all: flag(field, "includeAllFields", &all),
             search: flag(field, "searchField", &search),
+            expanded: name.ends_with("[*]"),
         })
     });
     let mut fields = fields.collect::<Result<Vec<_>>>()?;
     if all.is_true() {
-        let search = search.is_true();
-        fields.push(IndexField { path: Vec::new(), analysis: outer, include_all: true, search });
+        fields.push(IndexField {
+            path: Vec::new(),
+            analysis: outer,
+            include_all: true,
+            search: search.is_true(),
+            expanded: false,
+        });
     }
     Ok(fields)
 }

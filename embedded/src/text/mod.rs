@@ -34,6 +34,6 @@ pub(crate) use ngram::{in_order, least};
 pub(crate) use properties::normalized;
 pub(crate) use query::{Choice, Edits, Field, Part, Query};
 pub(crate) use reader::{Hit, Hits};
-pub(crate) use score::Scoring;
+pub(crate) use score::{BM25_DEFAULTS, Scoring};
 pub(crate) use terms::Segment;
 pub(crate) use views::Views;

@@ -17,6 +17,7 @@ use super::phrase::{Phrase, Place};
 use super::query::{Field, Part, Query, Selection, Tokens, stored};
 use super::score::{FieldStatistics, Scoring, Weight};
 use super::segments::{COLUMNS, Fields, failed, lengths_column};
+use super::terms::PART_END;
 use crate::error::{Code, Error, Result};
 use crate::limits::{
     VIEW_BOUNDS_BYTES_MAX, VIEW_LENGTHS_BYTES_MAX, VIEW_PHRASE_TERMS_MAX, VIEW_SCORED_TERMS_MAX,
@@ -45,6 +46,8 @@ pub(super) struct Known {
     lengths: Mutex<HashMap<(SegmentId, String), Arc<FieldLengths>>>,
     bounds: Mutex<KnownBounds>,
     columns: Mutex<HashMap<SegmentId, Columns>>,
+    /// Segments whose frequent terms were looked at ahead of all searches.
+    ahead: Mutex<BTreeSet<SegmentId>>,
 }
 
 /// Bounds of frequent terms, and the bytes that they take.
@@ -63,6 +66,7 @@ impl Known {
             .retain(|(segment, _), _| segments.contains(segment));
         self.lengths.lock().expect(LOOKED_UP).retain(|(segment, _), _| segments.contains(segment));
         self.columns.lock().expect(LOOKED_UP).retain(|segment, _| segments.contains(segment));
+        self.ahead.lock().expect(LOOKED_UP).retain(|segment| segments.contains(segment));
         let mut bounds = self.bounds.lock().expect(LOOKED_UP);
         bounds.by_term.retain(|(segment, _), _| segments.contains(segment));
         bounds.bytes = bounds.by_term.values().map(|bounds| bounds.bytes()).sum();
@@ -70,6 +74,27 @@ impl Known {
 
     fn bounds_of(&self, key: &(SegmentId, String)) -> Option<Arc<Bounds>> {
         self.bounds.lock().expect(LOOKED_UP).by_term.get(key).cloned()
+    }
+
+    fn is_new(&self, segment: SegmentId) -> bool {
+        !self.ahead.lock().expect(LOOKED_UP).contains(&segment)
+    }
+
+    fn is_known(&self, segment: SegmentId) {
+        self.ahead.lock().expect(LOOKED_UP).insert(segment);
+    }
+
+    /// Keeps bounds if there is room for them; false if there is none.
+    fn keep_more_bounds(&self, key: (SegmentId, String), made: Bounds) -> bool {
+        let mut bounds = self.bounds.lock().expect(LOOKED_UP);
+        let fits = bounds.bytes + made.bytes() <= VIEW_BOUNDS_BYTES_MAX;
+        if fits {
+            bounds.bytes += made.bytes();
+            if let Some(before) = bounds.by_term.insert(key, Arc::new(made)) {
+                bounds.bytes -= before.bytes();
+            }
+        }
+        fits
     }
 
     fn keep_bounds(&self, key: (SegmentId, String), made: &Arc<Bounds>) {
@@ -235,6 +260,50 @@ impl Reader {
             open: None,
             best: None,
         })
+    }
+
+    /// Makes what a search by BM25 with its defaults needs to know of frequent terms; ends early when `stopped`, or when what may
+    /// be kept is full.
+    pub(super) fn know(&self, stopped: &dyn Fn() -> bool) -> Result<()> {
+        for segment in self.segments() {
+            let known = self.known(segment);
+            if !known.is_new(segment.segment_id()) {
+                continue;
+            }
+            let inverted = self.inverted(segment)?;
+            let mut terms = inverted.terms().stream().map_err(failed)?;
+            let mut field: Option<(String, Weight, Arc<FieldLengths>)> = None;
+            while terms.advance() {
+                let info = terms.value();
+                if info.doc_freq < BOUNDS_KEPT_FROM {
+                    continue;
+                }
+                if stopped() {
+                    return Ok(());
+                }
+                let term = std::str::from_utf8(terms.key()).map_err(failed)?;
+                let Some(name) = field_of(term) else { continue };
+                if field.as_ref().is_none_or(|(known, ..)| known != name) {
+                    let weight = Weight::usual(self.statistics(name)?);
+                    let lengths = self.field_lengths(segment, name)?;
+                    field = Some((name.to_owned(), weight, lengths));
+                }
+                let Some((_, weight, lengths)) = &field else { continue };
+                let key = (segment.segment_id(), term.to_owned());
+                if known.bounds_of(&key).is_some() {
+                    continue;
+                }
+                let option = IndexRecordOption::WithFreqs;
+                let postings = inverted.read_block_postings_from_terminfo(info, option);
+                let lengths = weight.wants_length().then_some(&**lengths);
+                let made = Bounds::read(weight, postings.map_err(failed)?, lengths);
+                if !known.keep_more_bounds(key, made) {
+                    break;
+                }
+            }
+            known.is_known(segment.segment_id());
+        }
+        Ok(())
     }
 
     fn segments(&self) -> impl Iterator<Item = &SegmentReader> {
@@ -743,11 +812,13 @@ impl Hits {
     }
 
     /// The next best hits by one scorer, at most `max`, falling; none is the end. The first call finds all hits:
-    /// `held` hears once in a while how many bytes more they hold.
+    /// `held` hears once in a while how many bytes more they hold. `ties` says whether those that score as the last one are
+    /// asked for too.
     pub(crate) fn next_best(
         &mut self,
         scorer: usize,
         max: usize,
+        ties: bool,
         held: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Page> {
         let taken = match &self.best {
@@ -756,8 +827,12 @@ impl Hits {
             None => Some(0),
         };
         if let Some(taken) = taken {
-            // Somewhat more than asked for, since those that score as the last one are asked for next; then many more.
-            let most = if taken == 0 { max + max / 2 + 8 } else { 8 * (taken + max) };
+            // Somewhat more than asked for where those that score as the last one are asked for next; then many more.
+            let most = match (taken, ties) {
+                (0, false) => max,
+                (0, true) => max + max / 2 + 8,
+                _ => 8 * (taken + max),
+            };
             let mut best = match self.find_best(scorer, most, held)? {
                 Some(best) => best,
                 None => self.find_all(scorer, held)?,
@@ -900,6 +975,12 @@ fn few_enough(terms: &BTreeSet<String>) -> Result<()> {
     }
     let text = format!("more than {VIEW_PHRASE_TERMS_MAX} terms fit in one place of a PHRASE");
     Err(Error::new(Code::ResourceLimit, text))
+}
+
+/// The field of a term: a path and an analyzer or type, each with the end of its part.
+fn field_of(term: &str) -> Option<&str> {
+    let mut ends = term.match_indices(PART_END).map(|(at, _)| at);
+    ends.nth(1).map(|end| &term[..=end])
 }
 
 fn lengths(segment: &SegmentReader, field: &str) -> Result<Lengths> {

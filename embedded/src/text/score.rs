@@ -1,5 +1,8 @@
 //! BM25 and TFIDF as ArangoDB computes them, in single precision.
 
+/// Arguments that a BM25 without arguments has (ArangoDB's defaults).
+pub(crate) const BM25_DEFAULTS: (f32, f32) = (1.2, 0.75);
+
 /// A scorer with its arguments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scoring {
@@ -76,6 +79,13 @@ impl Weight {
         }
     }
 
+    /// That of BM25 without arguments, with a factor of 1, for an analyzer with all features.
+    pub(super) fn usual(field: FieldStatistics) -> Self {
+        let features = Features { frequency: true, norm: true };
+        let (k, b) = BM25_DEFAULTS;
+        Self::new(Scoring::Bm25 { k, b }, features, field, &[], 1.0).unit()
+    }
+
     /// The same with a factor of 1 before it.
     pub(super) fn unit(&self) -> Self {
         match *self {
@@ -114,6 +124,23 @@ impl Weight {
         match self {
             Self::Bm25 { slope, .. } => *slope != 0.0,
             Self::Tfidf { by_length, .. } => *by_length,
+        }
+    }
+
+    /// Turns the lengths of documents into the scores of a term that stands there so often, once at least.
+    pub(super) fn score_all(&self, frequencies: &[u32], lengths: &mut [f32]) {
+        match *self {
+            Self::Bm25 { a, flat, slope } => {
+                for (length, frequency) in lengths.iter_mut().zip(frequencies) {
+                    let c = flat + slope * *length;
+                    *length = a - a * c / (c + *frequency as f32);
+                }
+            }
+            Self::Tfidf { .. } => {
+                for (length, frequency) in lengths.iter_mut().zip(frequencies) {
+                    *length = self.score(*frequency as f32, *length);
+                }
+            }
         }
     }
 

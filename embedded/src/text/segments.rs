@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::entries::Entries;
 use crate::error::{Code, Error, Result};
-use crate::limits::VIEW_WRITER_BYTES;
+use crate::limits::{VIEW_QUIET_MERGE_DOCUMENTS_MAX, VIEW_WRITER_BYTES};
 
 /// Share of removed documents above which a segment is written again (ArangoDB: `minDeletionRatio` 0.5).
 const REMOVED_SHARE_MAX: f32 = 0.5;
@@ -115,6 +115,21 @@ pub(super) fn writer(index: &Index) -> Result<IndexWriter> {
     Ok(writer)
 }
 
+/// Segments that one is to be made of, by the documents of all: as many as there are, but no large one for the sake of a few
+/// documents, so that none is written again before it has grown by half.
+pub(super) fn to_merge<S: Copy>(mut segments: Vec<(u64, S)>) -> Vec<S> {
+    segments.sort_by_key(|(documents, _)| *documents);
+    let (mut smaller, mut count) = (0_u64, 0);
+    for (at, (documents, _)) in segments.iter().enumerate() {
+        let sum = smaller.saturating_add(*documents);
+        if at > 0 && sum <= VIEW_QUIET_MERGE_DOCUMENTS_MAX && *documents <= 2 * smaller {
+            count = at + 1;
+        }
+        smaller = sum;
+    }
+    segments[..count].iter().map(|(_, segment)| *segment).collect()
+}
+
 /// What the last commit said about itself.
 pub(super) fn payload(index: &Index) -> Result<Option<String>> {
     Ok(index.load_metas().map_err(failed)?.payload)
@@ -167,4 +182,25 @@ pub(super) fn lengths_column(field: &str) -> String {
 /// A failure of tantivy as one of the engine.
 pub(super) fn failed(error: impl std::fmt::Display) -> Error {
     Error::new(Code::SystemError, format!("the segments of a view failed: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn merged(documents: &[u64]) -> Vec<u64> {
+        to_merge(documents.iter().map(|count| (*count, *count)).collect())
+    }
+
+    #[test]
+    fn a_large_segment_is_written_again_only_for_many_documents() {
+        assert_eq!(merged(&[]), [0; 0]);
+        assert_eq!(merged(&[7]), [0; 0]);
+        assert_eq!(merged(&[266, 235, 226, 227, 30, 16]), [16, 30, 226, 227, 235, 266]);
+        assert_eq!(merged(&[1000, 20, 10]), [10, 20]);
+        assert_eq!(merged(&[1000, 300, 250]), [250, 300, 1000]);
+        assert_eq!(merged(&[1000, 30, 3]), [0; 0]);
+        let half = VIEW_QUIET_MERGE_DOCUMENTS_MAX / 2;
+        assert_eq!(merged(&[half, half + 1, 5, 5]), [5, 5]);
+    }
 }

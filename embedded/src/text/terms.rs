@@ -9,7 +9,7 @@ use crate::value::Value;
 /// Between the names of a path.
 const NAME_END: char = '\u{1}';
 /// Behind a path, and behind what follows it.
-const PART_END: char = '\u{0}';
+pub(super) const PART_END: char = '\u{0}';
 /// In front of a character of a name that is one of these three.
 const ESCAPE: char = '\u{2}';
 /// In front of the names of types, so that no analyzer is called so.

@@ -3,19 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::task::{Context, Poll, Waker};
 
-use tantivy::{Index, IndexReader, IndexWriter};
+use tantivy::index::SegmentId;
+use tantivy::{FutureResult, Index, IndexReader, IndexWriter, SegmentMeta};
 
 use super::definition::{Definition, Link};
 use super::entries::Entries;
 use super::pending::{Pending, position};
-use super::reader::{Known, Piece};
+use super::reader::{Known, Piece, Reader};
 use super::segments::{self, Entry, Fields, failed};
 use crate::encode::{Key, Record, Space, local_id_of_key, local_id_of_value, successor};
 use crate::error::Result;
-use crate::limits::{VIEW_BATCH_BYTES, VIEW_DRAIN_BATCHES_MAX, VIEW_WRITER_IDLE_DRAINS};
+use crate::limits::{
+    VIEW_BATCH_BYTES, VIEW_DRAIN_BATCHES_MAX, VIEW_QUIET_DRAINS, VIEW_WRITER_IDLE_DRAINS,
+};
 use crate::schema::Collection;
 use crate::storage::{Batch, Snapshot, Store};
 use crate::value::{Object, Value, parse};
@@ -41,6 +46,8 @@ pub(super) struct View {
 struct Writing {
     writer: Option<IndexWriter>,
     contents: Contents,
+    /// Segments that are being made one, in a thread of the writer.
+    merging: Option<FutureResult<Option<SegmentMeta>>>,
     /// Drains in a row that found nothing to do.
     idle: u32,
     /// The group of commits at which there were no pending rows.
@@ -149,6 +156,50 @@ impl View {
             writing.contents = Contents::read(&self.index)?;
         }
         result
+    }
+
+    /// Uses a quiet while: makes few segments of many, one merge at a time in the background, and what searches need to know of
+    /// frequent terms. Ends early when `stopped`.
+    pub(super) fn tidy(&self, stopped: &dyn Fn() -> bool) -> Result<()> {
+        let stopped = || self.gone.load(Ordering::Acquire) || stopped();
+        {
+            let mut writing = self.lock()?;
+            if writing.idle < VIEW_QUIET_DRAINS || stopped() {
+                return Ok(());
+            }
+            self.merge(&mut writing)?;
+        }
+        Reader::new(vec![self.piece()], self.fields).know(&stopped)
+    }
+
+    /// Looks after a merge that is under way, or begins one if there is something to merge.
+    fn merge(&self, writing: &mut Writing) -> Result<()> {
+        if let Some(merging) = &mut writing.merging {
+            let Poll::Ready(merged) =
+                Pin::new(merging).poll(&mut Context::from_waker(Waker::noop()))
+            else {
+                return Ok(());
+            };
+            writing.merging = None;
+            merged.map_err(failed)?;
+        }
+        // Merges of the writer's own policy may have ended since the last commit.
+        let searchable = self.index.searchable_segment_ids().map_err(failed)?;
+        let searchable: BTreeSet<_> = searchable.into_iter().collect();
+        if self.segments() != searchable {
+            self.renew()?;
+        }
+        let searcher = self.reader.searcher();
+        let segments = searcher.segment_readers().iter();
+        let segments = segments.map(|one| (u64::from(one.num_docs()), one.segment_id()));
+        let chosen = segments::to_merge(segments.collect());
+        if !chosen.is_empty() {
+            let writer = self.writer(writing)?;
+            let merging = writer.merge(&chosen);
+            tracing::debug!(segments = chosen.len(), "segments of a quiet view are made one");
+            writing.merging = Some(merging);
+        }
+        Ok(())
     }
 
     /// Ends all writing for good; a drain that is under way ends with its batch first.
@@ -357,17 +408,23 @@ impl View {
         let mut prepared = writer.prepare_commit().map_err(failed)?;
         prepared.set_payload(&payload);
         prepared.commit().map_err(failed)?;
-        self.reader.reload().map_err(failed)?;
-        let searcher = self.reader.searcher();
-        let segments: BTreeSet<_> =
-            searcher.segment_readers().iter().map(|segment| segment.segment_id()).collect();
-        self.known.keep_only(&segments);
-        tracing::debug!(
-            view,
-            documents = searcher.num_docs(),
-            "the segments of a view were committed"
-        );
+        self.renew()?;
+        let documents = self.reader.searcher().num_docs();
+        tracing::debug!(view, documents, "the segments of a view were committed");
         Ok(())
+    }
+
+    /// Has searches see the segments as they are now.
+    fn renew(&self) -> Result<()> {
+        self.reader.reload().map_err(failed)?;
+        self.known.keep_only(&self.segments());
+        Ok(())
+    }
+
+    /// The segments that searches see.
+    fn segments(&self) -> BTreeSet<SegmentId> {
+        let searcher = self.reader.searcher();
+        searcher.segment_readers().iter().map(|segment| segment.segment_id()).collect()
     }
 
     fn writer<'a>(&self, writing: &'a mut Writing) -> Result<&'a mut IndexWriter> {
@@ -382,7 +439,7 @@ impl Writing {
     /// Lets the writer with its thread and its buffer go once nothing was to do for a while.
     fn rest(&mut self) {
         self.idle = self.idle.saturating_add(1);
-        if self.idle >= VIEW_WRITER_IDLE_DRAINS {
+        if self.idle >= VIEW_WRITER_IDLE_DRAINS && self.merging.is_none() {
             self.writer = None;
         }
     }

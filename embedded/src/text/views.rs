@@ -104,6 +104,11 @@ impl Views {
         self.find(number).map_or(Ok(()), |view| view.drain(store, stopped))
     }
 
+    /// Has the view of a number use a quiet while, if it is there; ends early when `stopped`.
+    pub(crate) fn tidy_number(&self, number: u64, stopped: &dyn Fn() -> bool) -> Result<()> {
+        self.find(number).map_or(Ok(()), |view| view.tidy(stopped))
+    }
+
     /// Looks into stores (views, inverted indexes) as they were committed last, as into one; one that is gone has nothing.
     pub(crate) fn search(
         &self,

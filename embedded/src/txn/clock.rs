@@ -52,13 +52,19 @@ impl Clock {
 
     /// A revision above all before it.
     pub(crate) fn revision(&self) -> u64 {
+        self.revisions(1)
+    }
+
+    /// The first of so many revisions in a row, each above all before it.
+    pub(crate) fn revisions(&self, count: u64) -> u64 {
         let milliseconds =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
         let now = u64::try_from(milliseconds).unwrap_or(0) << COUNTER_BITS;
-        let last = self
-            .revision
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| Some(now.max(last + 1)));
-        now.max(last.expect("the closure always answers") + 1)
+        let first = |last: u64| now.max(last + 1);
+        let last = self.revision.fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| {
+            Some(first(last) + count.saturating_sub(1))
+        });
+        first(last.expect("the closure always answers"))
     }
 
     /// A number above all before it.
@@ -91,6 +97,13 @@ impl Clock {
 
 /// `_rev` as it is shown: base 64 in ArangoDB's alphabet without leading zeros.
 pub(crate) fn revision_text(revision: u64) -> String {
+    let mut text = String::with_capacity(11);
+    put_revision(revision, &mut text);
+    text
+}
+
+/// Appends `_rev` as it is shown.
+pub(crate) fn put_revision(revision: u64, out: &mut String) {
     let mut digits = [0u8; 11];
     let mut start = digits.len();
     let mut rest = revision;
@@ -99,7 +112,7 @@ pub(crate) fn revision_text(revision: u64) -> String {
         digits[start] = ALPHABET[(rest & 63) as usize];
         rest >>= 6;
     }
-    String::from_utf8(digits[start..].to_vec()).expect("the alphabet is ASCII")
+    out.push_str(std::str::from_utf8(&digits[start..]).expect("the alphabet is ASCII"));
 }
 
 #[cfg(test)]
@@ -113,6 +126,8 @@ mod tests {
         let clock = Clock::load(&*store.snapshot()).unwrap();
         let (first, second) = (clock.revision(), clock.revision());
         assert!(first < second);
+        let many = clock.revisions(5);
+        assert!(second < many && many + 4 < clock.revision());
         let (mut batch, id) = (Batch::default(), clock.id());
         let ceilings = clock.put_ceilings(&mut batch);
         store.commit(batch, true).unwrap();

@@ -14,10 +14,17 @@ struct Writers {
     waiting: usize,
 }
 
+#[derive(Debug, Default)]
+struct Table {
+    writers: HashMap<u64, Writers>,
+    /// Those who sleep until something is freed: nobody is woken where nobody sleeps, since waking costs a system call.
+    asleep: usize,
+}
+
 /// Locks of whole collections by number.
 #[derive(Debug, Default)]
 pub(crate) struct CollectionLocks {
-    writers: Mutex<HashMap<u64, Writers>>,
+    table: Mutex<Table>,
     freed: Condvar,
 }
 
@@ -51,10 +58,10 @@ impl CollectionLocks {
     }
 
     fn take_one(&self, id: u64, alone: bool, deadline: Option<Instant>) -> Result<()> {
-        let mut table = self.writers.lock().expect("only moves inside");
+        let mut table = self.table.lock().expect("only moves inside");
         let mut queued = false;
         loop {
-            let writers = table.entry(id).or_default();
+            let writers = table.writers.entry(id).or_default();
             let free =
                 !writers.alone && if alone { writers.shared == 0 } else { writers.waiting == 0 };
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -74,10 +81,12 @@ impl CollectionLocks {
                 self.freed.notify_all();
                 return Err(Error::of(Code::LockTimeout));
             }
+            table.asleep += 1;
             table = match left {
                 Some(left) => self.freed.wait_timeout(table, left).expect("only moves inside").0,
                 None => self.freed.wait(table).expect("only moves inside"),
             };
+            table.asleep -= 1;
         }
     }
 }
@@ -85,19 +94,23 @@ impl CollectionLocks {
 impl Drop for Held {
     fn drop(&mut self) {
         let Some(locks) = self.table.take().filter(|_| !self.locks.is_empty()) else { return };
-        let mut table = locks.writers.lock().expect("only moves inside");
+        let mut table = locks.table.lock().expect("only moves inside");
         for (id, alone) in self.locks.drain(..) {
-            let Some(writers) = table.get_mut(&id) else { continue };
+            let Some(writers) = table.writers.get_mut(&id) else { continue };
             if alone {
                 writers.alone = false;
             } else {
                 writers.shared -= 1;
             }
             if writers.shared == 0 && !writers.alone && writers.waiting == 0 {
-                table.remove(&id);
+                table.writers.remove(&id);
             }
         }
-        locks.freed.notify_all();
+        let is_awaited = table.asleep > 0;
+        drop(table);
+        if is_awaited {
+            locks.freed.notify_all();
+        }
     }
 }
 
@@ -121,6 +134,6 @@ mod tests {
         locks.take(vec![(2, true)], soon).unwrap();
         drop(alone);
         locks.take(vec![(1, false)], None).unwrap();
-        assert!(locks.writers.lock().unwrap().is_empty());
+        assert!(locks.table.lock().unwrap().writers.is_empty());
     }
 }

@@ -11,13 +11,13 @@ mod registry;
 mod transaction;
 mod vectors;
 
-pub(crate) use clock::{Clock, revision_text};
+pub(crate) use clock::{Clock, put_revision, revision_text};
 pub(crate) use collection_locks::{CollectionLocks, Held};
-pub(crate) use locks::Locks;
+pub(crate) use locks::{Grant, Locks};
 pub(crate) use options::REVISIONS_DIFFER;
 pub use options::{Declared, IndexRange, OverwriteMode, WriteOptions, Written};
 pub use read::Scan;
-pub(crate) use read::{head, primary_key, whole};
+pub(crate) use read::{head, key_of_primary, part, primary_key, whole};
 pub(crate) use registry::RegistrySettings;
 pub use registry::{Lent, Registry, StreamSettings};
 pub use transaction::Transaction;

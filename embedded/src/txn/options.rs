@@ -85,6 +85,20 @@ pub struct Written {
     pub executed: bool,
 }
 
+impl Written {
+    /// A new document of which nobody needs the values.
+    pub(crate) fn fresh(key: &str, revision: u64) -> Self {
+        Self {
+            key: key.to_owned(),
+            rev: super::revision_text(revision),
+            old_rev: None,
+            old: Value::Null,
+            new: Value::Null,
+            executed: true,
+        }
+    }
+}
+
 /// Which part of a sorted index to read: equal values for a prefix of the fields, then bounds for the next field.
 #[derive(Clone, Debug, Default)]
 pub struct IndexRange {

@@ -22,11 +22,15 @@ pub(crate) struct Overlay {
     counts: BTreeMap<u64, i64>,
     undo: Vec<Undo>,
     bytes: u64,
+    /// Keys that nothing was written at before and that nobody has asked for since: they wait here, in no order, until
+    /// somebody looks. Whoever writes and commits without a look never pays for their place.
+    unseen: Vec<(Space, Bytes, Bytes)>,
 }
 
 impl Overlay {
     /// What this transaction wrote at a key.
     pub(crate) fn get(&self, space: Space, key: &[u8]) -> Option<&Own> {
+        debug_assert!(self.unseen.is_empty(), "whoever looks has them put in their places");
         let map = &self.maps[space as usize];
         if map.is_empty() { None } else { map.get(key) }
     }
@@ -38,6 +42,7 @@ impl Overlay {
         lower: &[u8],
         upper: &[u8],
     ) -> std::collections::btree_map::Range<'a, Bytes, Own> {
+        debug_assert!(self.unseen.is_empty(), "whoever looks has them put in their places");
         let upper = upper.max(lower);
         self.maps[space as usize].range::<[u8], _>((Bound::Included(lower), Bound::Excluded(upper)))
     }
@@ -46,8 +51,41 @@ impl Overlay {
     pub(crate) fn set(&mut self, space: Space, key: impl Into<Bytes>, value: Own) {
         let key = key.into();
         self.bytes += (key.len() + value.as_ref().map_or(0, |value| value.len())) as u64;
+        self.place(space, key, value);
+    }
+
+    fn place(&mut self, space: Space, key: Bytes, value: Own) {
         let before = self.maps[space as usize].insert(key.clone(), value);
         self.undo.push(Undo::Key { space, key, before });
+    }
+
+    /// Writes a key that this transaction has not written yet and does not look for now; `settle` comes before the next
+    /// look.
+    pub(crate) fn set_unseen(&mut self, space: Space, key: Bytes, value: Bytes) {
+        self.bytes += (key.len() + value.len()) as u64;
+        self.unseen.push((space, key, value));
+    }
+
+    /// Makes room for so many more.
+    pub(crate) fn reserve_unseen(&mut self, count: usize) {
+        self.unseen.reserve(count);
+    }
+
+    /// How many writes are unseen.
+    pub(crate) fn unseen(&self) -> usize {
+        self.unseen.len()
+    }
+
+    /// Takes back the last unseen writes, so that so many stay.
+    pub(crate) fn keep_unseen(&mut self, count: usize) {
+        self.unseen.truncate(count);
+    }
+
+    /// Puts what is unseen in its place.
+    pub(crate) fn settle(&mut self) {
+        for (space, key, value) in std::mem::take(&mut self.unseen) {
+            self.place(space, key, Some(value));
+        }
     }
 
     /// Counts documents of a collection up or down.
@@ -68,16 +106,18 @@ impl Overlay {
 
     /// Whether nothing was written.
     pub(crate) fn is_empty(&self) -> bool {
-        self.undo.is_empty()
+        self.undo.is_empty() && self.unseen.is_empty()
     }
 
     /// The current end of the writes.
-    pub(crate) fn savepoint(&self) -> usize {
+    pub(crate) fn savepoint(&mut self) -> usize {
+        self.settle();
         self.undo.len()
     }
 
     /// Undoes what came after a savepoint.
     pub(crate) fn rollback_to(&mut self, savepoint: usize) {
+        self.settle();
         while self.undo.len() > savepoint {
             match self.undo.pop().expect("longer than the savepoint") {
                 Undo::Key { space, key, before } => {
@@ -97,7 +137,8 @@ impl Overlay {
     /// All writes as one batch; the overlay is empty afterwards.
     pub(crate) fn take_batch(&mut self, count_key: impl Fn(u64) -> Vec<u8>) -> Batch {
         let mut batch = Batch::default();
-        batch.operations.reserve(self.maps.iter().map(BTreeMap::len).sum::<usize>() + 8);
+        let placed = self.maps.iter().map(BTreeMap::len).sum::<usize>();
+        batch.operations.reserve(placed + self.unseen.len() + 8);
         for space in Space::ALL {
             for (key, own) in std::mem::take(&mut self.maps[space as usize]) {
                 match own {
@@ -105,6 +146,9 @@ impl Overlay {
                     None => batch.delete(space, key),
                 }
             }
+        }
+        for (space, key, value) in std::mem::take(&mut self.unseen) {
+            batch.put(space, key, value);
         }
         for (collection, delta) in std::mem::take(&mut self.counts) {
             if delta != 0 {

@@ -29,6 +29,13 @@ pub struct Scan {
     done: bool,
 }
 
+/// Pairs that a walk over several keys meets in vain before single lookups are cheaper: more than the shorter numbers
+/// among a hundred generated ones.
+const WALK_PAIRS_MAX: usize = 32;
+/// Bytes before and behind the key in a primary key: its kind, the collection and the mark of a text; the end of a text.
+const PRIMARY_HEAD_BYTES: usize = 10;
+const PRIMARY_END_BYTES: usize = 2;
+
 /// Where an entry of a scan keeps its document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
@@ -197,6 +204,37 @@ impl Scan {
 }
 
 impl State {
+    /// Which of some rising keys of the index space the snapshot has. Keys that are near each other, as generated ones are,
+    /// are found or missed by one walk instead of a lookup for each.
+    pub(crate) fn are_stored(&self, keys: &[&[u8]]) -> Result<Vec<bool>> {
+        let mut stored = vec![false; keys.len()];
+        let mut at = 0;
+        if let [first, .., last] = keys {
+            let behind = [last, &[0][..]].concat();
+            let mut left = WALK_PAIRS_MAX;
+            for pair in self.snapshot.scan(Space::Indexes, first, &behind, false) {
+                let (key, _) = pair?;
+                at += keys[at..].iter().take_while(|wanted| ***wanted < *key).count();
+                left -= 1;
+                if left == 0 {
+                    break;
+                }
+                if keys[at] == &*key {
+                    stored[at] = true;
+                    at += 1;
+                    left = WALK_PAIRS_MAX;
+                }
+            }
+            if left > 0 {
+                return Ok(stored);
+            }
+        }
+        for (key, stored) in keys.iter().zip(&mut stored).skip(at) {
+            *stored = self.snapshot.get(Space::Indexes, key)?.is_some();
+        }
+        Ok(stored)
+    }
+
     /// The record of a document by its local number.
     pub(crate) fn document(&self, collection: u64, local: u64) -> Result<Option<Bytes>> {
         self.get(Space::Documents, &Key::Document(collection, local).bytes())
@@ -250,6 +288,12 @@ pub(crate) fn primary_key(collection: u64, key: &str) -> Vec<u8> {
     let mut bytes = Key::Primary(collection).bytes();
     crate::encode::encode_ordered_text(key, &mut bytes);
     bytes
+}
+
+/// The key in the bytes of a primary key; None for anything that `primary_key` of a legal key did not make.
+pub(crate) fn key_of_primary(bytes: &[u8]) -> Option<&str> {
+    let key = bytes.get(PRIMARY_HEAD_BYTES..bytes.len().checked_sub(PRIMARY_END_BYTES)?)?;
+    std::str::from_utf8(key).ok()
 }
 
 /// A stored document with its system attributes first.

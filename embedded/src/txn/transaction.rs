@@ -162,7 +162,7 @@ impl Transaction {
     /// Makes all writes visible at once; with `wait_for_sync` (here, at begin or of a written collection) they survive
     /// a power loss from then on. Never conflicts. A second call answers 1654.
     pub fn commit(&self, wait_for_sync: bool) -> Result<()> {
-        let mut state = self.state()?;
+        let mut state = self.writing_state()?;
         state.finished = true;
         let result = self.write_out(&mut state, wait_for_sync);
         self.release(&mut state);
@@ -213,6 +213,13 @@ impl Transaction {
 
     /// The state of a transaction that is not over.
     pub(crate) fn state(&self) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.writing_state()?;
+        state.overlay.settle();
+        Ok(state)
+    }
+
+    /// The same for who does not look for own writes.
+    pub(crate) fn writing_state(&self) -> Result<MutexGuard<'_, State>> {
         let state = self.state.lock().expect("a panicked transaction is not used again");
         if state.finished { Err(Error::of(Code::TransactionAborted)) } else { Ok(state) }
     }
@@ -274,14 +281,19 @@ impl Transaction {
 
     /// Locks a key of the store for this transaction; false if somebody else is writing it and does not end in time.
     pub(crate) fn lock(&self, state: &mut State, space: Space, key: &[u8], wait_ms: u64) -> bool {
-        let key = (space, key.to_vec());
+        self.grant(state, space, key.into(), wait_ms) != Grant::Refused
+    }
+
+    /// The same, and whether the lock was this transaction's already.
+    pub(crate) fn grant(&self, state: &mut State, space: Space, key: Bytes, wait_ms: u64) -> Grant {
+        let locks = &self.resources.locks;
+        let key = locks.key(space, key);
         let wait = Duration::from_millis(wait_ms.min(self.resources.key_wait_ms));
-        match self.resources.locks.take(self.id, &key, wait) {
-            Grant::New => state.locks.push(key),
-            Grant::Held => {}
-            Grant::Refused => return false,
+        let grant = locks.take(self.id, &key, wait);
+        if grant == Grant::New {
+            state.locks.push(key);
         }
-        true
+        grant
     }
 
     /// Whether no commit changed some keys after the snapshot. `changed` compares the snapshot with the newest data. With
@@ -307,12 +319,31 @@ impl Transaction {
         Ok(false)
     }
 
+    /// Whether the snapshot is the newest data, if need be by moving to it: a request of its own that has written nothing
+    /// yet may.
+    pub(crate) fn is_at_newest(&self, state: &mut State, may_move: bool) -> bool {
+        if state.snapshot.is_latest() {
+            return true;
+        }
+        if may_move && self.beginning.one_request && state.overlay.is_empty() {
+            state.seen = self.resources.vectors.cells.moment();
+            state.snapshot = self.resources.store.snapshot();
+            return true;
+        }
+        false
+    }
+
+    /// Whether the transaction has written more than it may.
+    pub(crate) fn is_too_large(&self, state: &State) -> bool {
+        state.overlay.bytes() > self.beginning.writes_bytes_max
+    }
+
     /// 32 when the transaction has written more than it may.
     pub(crate) fn check_size(&self, state: &State) -> Result<()> {
-        let max = self.beginning.writes_bytes_max;
-        if state.overlay.bytes() <= max {
+        if !self.is_too_large(state) {
             return Ok(());
         }
+        let max = self.beginning.writes_bytes_max;
         Err(Error::new(
             Code::ResourceLimit,
             format!("aborting transaction: its writes are larger than {max} bytes"),

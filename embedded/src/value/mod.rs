@@ -2,6 +2,7 @@
 
 mod cast;
 mod json;
+mod json_reader;
 mod names;
 mod number;
 mod order;
@@ -11,7 +12,10 @@ mod value;
 pub(crate) use names::shared as shared_name;
 
 pub use cast::leading_integer;
-pub use json::{JSON_DEPTH_MAX, parse, write_json, write_string, write_text};
+pub(crate) use json_reader::Reader;
+
+pub use json::{write_json, write_string, write_text};
+pub use json_reader::{JSON_DEPTH_MAX, parse};
 pub use number::{double_to_string, parse_number, write_double};
 pub use order::{Ordered, compare, equal};
 pub use value::{Name, Object, Value};

@@ -1,4 +1,4 @@
-//! Bends inputs: the same in every run with the same seed.
+//! Bends inputs: the same in every run with the same seed. `FUZZ_ITERATIONS` asks for more rounds, `FUZZ_SEED` for others.
 
 /// Pieces that are put in somewhere: what grammars and protocols stumble over.
 const PIECES: [&[u8]; 40] = [
@@ -45,14 +45,42 @@ const PIECES: [&[u8]; 40] = [
 ];
 /// Bytes of the longest input.
 const BYTES_MAX: usize = 4_000;
+/// Rounds of each test.
+const ITERATIONS: u64 = 1_500;
+
+#[allow(clippy::disallowed_methods, reason = "a test reads its own settings from the environment")]
+fn asked(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(otherwise)
+}
+
+/// The entries of a corpus, which lines of `====` part.
+pub(crate) fn corpus(text: &str) -> Vec<Vec<u8>> {
+    text.split("\n====\n").map(|entry| entry.trim_end().as_bytes().to_vec()).collect()
+}
+
+/// Gives each entry and each bent input to `look`; what fails is shown as it was given.
+pub(crate) fn bend(corpus: &[Vec<u8>], mut look: impl FnMut(&[u8])) {
+    let mut mutator = Mutator::new(asked("FUZZ_SEED", 1));
+    for entry in corpus {
+        look(entry);
+    }
+    for round in 0..asked("FUZZ_ITERATIONS", ITERATIONS) {
+        let input = mutator.bend(corpus);
+        let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| look(&input)));
+        if let Err(panic) = looked {
+            eprintln!("round {round}: {:?}", String::from_utf8_lossy(&input));
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
 
 /// A generator of numbers (xorshift) and what it does to inputs.
-pub(crate) struct Mutator {
+struct Mutator {
     state: u64,
 }
 
 impl Mutator {
-    pub(crate) fn new(seed: u64) -> Self {
+    fn new(seed: u64) -> Self {
         Self { state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 }
     }
 
@@ -64,7 +92,7 @@ impl Mutator {
     }
 
     /// An entry with one to four changes.
-    pub(crate) fn bend(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
+    fn bend(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
         let chosen = self.below(corpus.len());
         let mut bytes = corpus[chosen].clone();
         for _ in 0..=self.below(4) {

@@ -5,6 +5,7 @@ mod collections;
 mod documents;
 mod graphs;
 mod hostile;
+mod inserts;
 mod permissions;
 mod queries;
 mod read_only;

@@ -224,7 +224,7 @@ fn only_the_shape_of_the_manual_is_answered() {
         LET q = @q FOR d IN c SORT APPROX_NEAR_L2(d.v, q) LIMIT 1 RETURN d.n -> [10]
         FOR d IN c LET q = SLICE(@q, 0) SORT APPROX_NEAR_L2(d.v, q) LIMIT 1 RETURN d.n -> [10]
         FOR o IN other SORT o.n RETURN FIRST(FOR d IN c SORT APPROX_NEAR_L2(d.v, o.v) LIMIT 1 RETURN d.n) -> [0,1]
-        FOR o IN other FOR d IN c SORT APPROX_NEAR_L2(d.v, o.v, {nProbe: 3}) LIMIT 2 RETURN [o.n, d.n] -> [[0,0],[1,1]]
+        FOR o IN other FOR d IN c SORT APPROX_NEAR_L2(d.v, o.v, {nProbe: 3}) LIMIT 2 RETURN [o.n, d.n] -> [[0,0],[0,1]]
         RETURN [(FOR d IN c SORT APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN d.n), (FOR d IN c SORT APPROX_NEAR_COSINE(d.v, @q) DESC LIMIT 1 RETURN d.n)] -> [[[10],[10]]]
         FOR d IN c OPTIONS {indexHint: "b", forceIndexHint: true} SORT APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN d.n -> [10]
         FOR d IN c OPTIONS {indexHint: "a"} SORT APPROX_NEAR_L2(d.v, @q) LIMIT 1 RETURN d.n -> [10]

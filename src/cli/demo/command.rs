@@ -89,8 +89,8 @@ async fn act(stage: &mut Stage, demo: &Demo, turns: &[Turn]) -> Result<(Played, 
     Ok((played, proof))
 }
 
-/// Ends when the user or the system wants the demo to end.
-async fn interruption() -> Failure {
+/// Ends when the user or the system wants a run with processes of its own to end.
+pub(crate) async fn interruption() -> Failure {
     let wait = async |kind: SignalKind| match signal(kind) {
         Ok(mut signals) => drop(signals.recv().await),
         // Without a handler the default action ends the process; there is nothing to wait for.

@@ -10,4 +10,6 @@ mod proof;
 mod score;
 mod stage;
 
-pub(crate) use command::{Demo, run};
+pub(crate) use command::{Demo, interruption, run};
+pub(crate) use score::Score;
+pub(crate) use stage::{Role, Stage};

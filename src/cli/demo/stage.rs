@@ -59,6 +59,8 @@ pub(crate) struct Stage {
     data: PathBuf,
     program: PathBuf,
     password: String,
+    /// Configuration file of the server, if it is not to be the defaults.
+    config: Option<PathBuf>,
     engine: Option<Child>,
     server: Option<Child>,
 }
@@ -79,7 +81,21 @@ impl Stage {
         };
         let password = SystemIds.salt() + &SystemIds.salt();
         write_secret(&data.join("root.password"), &password)?;
-        Ok(Stage { dir, data, program, password, engine: None, server: None })
+        Ok(Stage { dir, data, program, password, config: None, engine: None, server: None })
+    }
+
+    /// Gives the server a configuration file; its sockets and its database stay those of the stage.
+    pub(crate) fn configure(&mut self, config: Option<&Path>) -> Result<(), Failure> {
+        let found = config.map(|path| {
+            path.canonicalize().map_err(|error| Failure::reading(path.display(), &error))
+        });
+        self.config = found.transpose()?;
+        Ok(())
+    }
+
+    /// The socket of the server.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.path("vctx.sock")
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -91,13 +107,13 @@ impl Stage {
         Client::new(Settings {
             attempts_max: 1,
             deadline: ANSWER_WAIT_MAX,
-            ..Settings::new(self.path("vctx.sock"))
+            ..Settings::new(self.socket())
         })
     }
 
     /// A client of the metrics socket.
     pub(crate) fn metrics_client(&self) -> Client {
-        let socket = paths::metrics_socket(&self.path("vctx.sock"));
+        let socket = paths::metrics_socket(&self.socket());
         Client::new(Settings {
             attempts_max: 1,
             deadline: ANSWER_WAIT_MAX,
@@ -144,9 +160,12 @@ impl Stage {
                 command
                     .arg("serve")
                     .arg("--socket")
-                    .arg(self.path("vctx.sock"))
+                    .arg(self.socket())
                     .arg("--data-dir")
                     .arg(self.path("server"));
+                if let Some(config) = &self.config {
+                    command.arg("--config").arg(config);
+                }
                 command
                     .env("ARANGO_RW_UDS", self.path("engine.sock"))
                     .env("ARANGO_RO_UDS", self.path("engine-ro.sock"));

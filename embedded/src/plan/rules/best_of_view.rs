@@ -1,7 +1,7 @@
 //! Where a SORT by a score with a LIMIT follows a loop over a view at once, only the best documents are loaded.
 
 use crate::expr::Expr;
-use crate::plan::node::{Node, Pipeline, Plan};
+use crate::plan::node::{BestRows, Node, Pipeline, Plan};
 
 /// Tells the loop what is wanted; whether there is one.
 pub(super) fn apply(pipeline: &Pipeline, plan: &mut Plan) -> bool {
@@ -16,7 +16,8 @@ pub(super) fn apply(pipeline: &Pipeline, plan: &mut Plan) -> bool {
         let used = &mut plan.views[*view];
         let scorer = used.scorers.iter().position(|scorer| scorer.out == *key);
         if let Some(scorer) = scorer {
-            used.best = Some((scorer, offset.clone(), count.clone()));
+            let (offset, count, ties) = (offset.clone(), count.clone(), keys.len() > 1);
+            used.best = Some(BestRows { scorer, offset, count, ties });
             changed = true;
         }
     }

@@ -1,4 +1,4 @@
-//! A loop that is sorted by nearness and cut reads a vector index; in any other shape nearness cannot be told (1554).
+//! A loop that is sorted by nearness and cut reads a vector index; in any other shape the nearness fails when it runs (1554).
 
 use std::sync::Arc;
 
@@ -11,12 +11,14 @@ use crate::plan::node::{Hint, NearVector, Node, Pipeline, Plan};
 use crate::schema::{Index, IndexKind, Metric, VectorParams};
 use crate::value::Value;
 
-/// Replaces loops; whether it did.
+/// Replaces loops; whether it did. 1554 for a search with a condition that an index cannot look at.
 pub(super) fn apply(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<bool> {
     let mut changed = false;
-    while let Some((sort_at, call_at)) = sorted_by_nearness(&pipeline.nodes) {
-        replace(pipeline, plan, sort_at, call_at)?;
-        changed = true;
+    let mut from = 0;
+    while let Some((sort_at, call_at)) = sorted_by_nearness(&pipeline.nodes, from) {
+        let replaced = replace(pipeline, plan, sort_at, call_at)?;
+        from = if replaced { 0 } else { sort_at + 1 };
+        changed |= replaced;
     }
     Ok(changed)
 }
@@ -56,16 +58,7 @@ fn attributes(near: &NearVector, behind: &[Node]) -> Option<Vec<String>> {
     };
     near.filters.iter().for_each(&mut look);
     for node in behind {
-        let plain = matches!(
-            node,
-            Node::Filter(_)
-                | Node::Calculation { .. }
-                | Node::Sort(_)
-                | Node::Limit { .. }
-                | Node::Return { .. }
-                | Node::EnumerateNearVector(_)
-        );
-        if !plain {
+        if !is_plain(node) {
             return None;
         }
         node.expressions().into_iter().for_each(&mut look);
@@ -73,31 +66,9 @@ fn attributes(near: &NearVector, behind: &[Node]) -> Option<Vec<String>> {
     found
 }
 
-/// 1554 for a call that no loop took over.
-pub(super) fn check_none_left(plan: &Plan) -> Result<()> {
-    for node in [&plan.root].into_iter().chain(&plan.subqueries).flat_map(|p| &p.nodes) {
-        for expression in node.expressions() {
-            let mut left = None;
-            expression.walk(&mut |e| {
-                if let Expr::Data(DataCall::Near(metric), _) = e {
-                    left = Some(*metric);
-                }
-            });
-            if let Some(metric) = left {
-                let why = format!(
-                    "{}() has to be all of the only sort key of FOR … [FILTER …] SORT … LIMIT",
-                    metric.function()
-                );
-                return Err(not_applied(&why));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The first sort by nothing but nearness, and where its call is computed if not in the sort itself.
-fn sorted_by_nearness(nodes: &[Node]) -> Option<(usize, Option<usize>)> {
-    nodes.iter().enumerate().find_map(|(sort_at, node)| {
+/// The first sort by nothing but nearness from a node on, and where its call is computed if not in the sort itself.
+fn sorted_by_nearness(nodes: &[Node], from: usize) -> Option<(usize, Option<usize>)> {
+    nodes.iter().enumerate().skip(from).find_map(|(sort_at, node)| {
         let Node::Sort(keys) = node else { return None };
         match keys.as_slice() {
             [(Expr::Data(DataCall::Near(_), _), _)] => Some((sort_at, None)),
@@ -125,26 +96,32 @@ fn replace(
     plan: &mut Plan,
     sort_at: usize,
     call_at: Option<usize>,
-) -> Result<()> {
+) -> Result<bool> {
     let nodes = &mut pipeline.nodes;
     let quiet = |node: &Node| matches!(node, Node::Filter(_) | Node::Calculation { .. });
     let loop_at = nodes[..sort_at].iter().rposition(|node| !quiet(node));
     let (Some(loop_at), Some(Node::EnumerateCollection { collection, out, hint })) =
         (loop_at, loop_at.map(|at| &nodes[at]))
     else {
-        return Err(not_applied("nearness can be told in a loop over a collection only"));
+        return Ok(false);
     };
     let (collection, out, hint) = (*collection, *out, hint.clone());
-    if call_at.is_some_and(|at| at < loop_at) {
-        return Err(not_applied("the call has to be in the loop that is sorted"));
-    }
-    let Some(Node::Limit { offset, count }) = nodes.get(sort_at + 1) else {
-        return Err(not_applied("LIMIT has to follow the SORT"));
-    };
+    let Some(Node::Limit { offset, count }) = nodes.get(sort_at + 1) else { return Ok(false) };
     let limit = (offset.clone(), count.clone());
-    let found = found(nodes, sort_at, call_at, out)?;
-    let filters = filters(&nodes[loop_at..sort_at], out, plan)?;
-    let (index, params) = usable(plan, collection, &found, &hint, &(out, &filters))?;
+    if call_at.is_some_and(|at| at < loop_at) {
+        return Ok(false);
+    }
+    let Some(found) = found(nodes, sort_at, call_at, out)? else { return Ok(false) };
+    let Some(needed) = needed(&nodes[loop_at..sort_at], &found.vector, out) else {
+        return Ok(false);
+    };
+    let filters = filters(&nodes[loop_at..sort_at], out, plan);
+    let known = filters.as_deref().unwrap_or_default();
+    let Some((index, params)) = usable(plan, collection, &found, &hint, (out, known))? else {
+        return Ok(false);
+    };
+    let filters = filters?;
+    let conditions = conditions(&nodes[loop_at..sort_at]);
     let covered = !filters.is_empty() && covers(&index, out, &filters);
     let similarity = match call_at.map(|at| &nodes[at]) {
         Some(Node::Calculation { out, .. }) => *out,
@@ -155,7 +132,13 @@ fn replace(
     };
     let call_at = call_at.map(|at| at - loop_at - 1);
     let inside = nodes.drain(loop_at..=sort_at).skip(1);
-    let (first, inside) = hoisted(inside, &found.vector, call_at, out)?;
+    let (first, mut inside) = hoisted(inside, &needed, call_at);
+    inside.retain(|node| match node {
+        Node::Calculation { out, .. } => {
+            !conditions.contains(out) || is_used(*out, &nodes[loop_at..])
+        }
+        _ => true,
+    });
     let near = NearVector {
         collection,
         index,
@@ -172,17 +155,17 @@ fn replace(
     let mut replacement = first;
     replacement.push(Node::EnumerateNearVector(Box::new(near)));
     replacement.extend(inside);
-    // What loops before it brings more than one set of nearest ones together.
-    if nodes[..loop_at].iter().any(|node| !quiet(node)) {
-        let descending = found.metric.is_descending();
-        replacement.push(Node::Sort(vec![(Expr::Register(similarity), descending)]));
-    }
     nodes.splice(loop_at..loop_at, replacement);
-    Ok(())
+    Ok(true)
 }
 
-/// What the call asks for; 1554 for a direction that does not bring the nearest first, or arguments of another form.
-fn found(nodes: &[Node], sort_at: usize, call_at: Option<usize>, out: Register) -> Result<Found> {
+/// What the call asks for; None for a direction that does not bring the nearest first, or arguments of another form.
+fn found(
+    nodes: &[Node],
+    sort_at: usize,
+    call_at: Option<usize>,
+    out: Register,
+) -> Result<Option<Found>> {
     let Node::Sort(keys) = &nodes[sort_at] else { return Err(Error::of(Code::Internal)) };
     let (key, descending) = &keys[0];
     let call = match call_at.map(|at| &nodes[at]) {
@@ -193,38 +176,37 @@ fn found(nodes: &[Node], sort_at: usize, call_at: Option<usize>, out: Register) 
         return Err(Error::of(Code::Internal));
     };
     if *descending != metric.is_descending() {
-        let direction = if metric.is_descending() { "DESC" } else { "ASC" };
-        return Err(not_applied(&format!("{}() is sorted {direction}", metric.function())));
+        return Ok(None);
     }
     let (path, vector) = match (path_of(&arguments[0], out), path_of(&arguments[1], out)) {
         (Some(path), None) => (path, &arguments[1]),
         (None, Some(path)) => (path, &arguments[0]),
-        _ => return Err(not_applied("one argument has to be an attribute of the loop's variable")),
+        _ => return Ok(None),
     };
     if !vector.is_pure() || vector.registers().contains(&out) {
-        return Err(not_applied("the vector has to be known before the loop"));
+        return Ok(None);
     }
     let options = arguments.get(2);
     if options.is_some_and(|options| !options.is_free()) {
         return Err(not_applied("the options have to be known at compile time"));
     }
-    Ok(Found {
+    Ok(Some(Found {
         metric: *metric,
         path: path.into_iter().map(str::to_owned).collect(),
         vector: vector.clone(),
         options: options.cloned(),
-    })
+    }))
 }
 
-/// The index for the metric and the attribute, one whose stored values cover the conditions before others; 1554 if there is
+/// The index for the metric and the attribute, one whose stored values cover the conditions before others; None if there is
 /// none, 1577 if a forced hint names another one.
 fn usable(
     plan: &Plan,
     collection: usize,
     found: &Found,
     hint: &Hint,
-    (out, filters): &(Register, &Vec<Expr>),
-) -> Result<(Arc<Index>, VectorParams)> {
+    (out, filters): (Register, &[Expr]),
+) -> Result<Option<(Arc<Index>, VectorParams)>> {
     let path: Vec<&str> = found.path.iter().map(String::as_str).collect();
     let fits = |index: &Arc<Index>| match &index.kind {
         IndexKind::Vector(params) if params.metric == found.metric && !hint.disable => {
@@ -241,11 +223,8 @@ fn usable(
         return Err(Error::new(Code::QueryForcedIndexHintUnusable, message));
     }
     let prefers = plan.release.untrained_vectors() && !filters.is_empty();
-    let covering = all.iter().find(|(index, _)| prefers && covers(index, *out, filters));
-    hinted.or(covering).or(all.first()).cloned().ok_or_else(|| {
-        let (metric, path) = (found.metric.name(), path.join("."));
-        not_applied(&format!("there is no vector index with metric {metric} on '{path}'"))
-    })
+    let covering = all.iter().find(|(index, _)| prefers && covers(index, out, filters));
+    Ok(hinted.or(covering).or(all.first()).cloned())
 }
 
 /// Whether all that the conditions ask of the document is among the stored values of an index.
@@ -271,11 +250,12 @@ fn covers(index: &Index, out: Register, filters: &[Expr]) -> bool {
     covered
 }
 
-/// The conditions of the loop; 1554 for one that needs more than the document.
+/// The conditions of the loop, or what computes one of them; 1554 for one that needs more than the document.
 fn filters(nodes: &[Node], out: Register, plan: &Plan) -> Result<Vec<Expr>> {
     let mut filters = Vec::new();
     for node in nodes {
         let Node::Filter(condition) = node else { continue };
+        let condition = computed(nodes, condition);
         let own = |register: &Register| *register == out || plan.variables[*register] == CURRENT;
         if !condition.is_pure() || !condition.registers().iter().all(own) {
             return Err(not_applied("FILTER may use nothing but the loop's variable and binds"));
@@ -285,35 +265,72 @@ fn filters(nodes: &[Node], out: Register, plan: &Plan) -> Result<Vec<Expr>> {
     Ok(filters)
 }
 
-/// Calculations that the vector needs go before the loop, the others stay behind it; the call itself and the filters
-/// are gone. 1554 if the vector needs something that is not known before the loop.
-fn hoisted(
-    nodes: impl Iterator<Item = Node>,
-    vector: &Expr,
-    call_at: Option<usize>,
-    out: Register,
-) -> Result<(Vec<Node>, Vec<Node>)> {
-    let others = nodes.enumerate().filter(|(at, _)| Some(*at) != call_at).map(|(_, node)| node);
-    let calculations: Vec<Node> =
-        others.filter(|node| matches!(node, Node::Calculation { .. })).collect();
+/// What computes a condition that is but the variable of a `LET`.
+fn computed<'a>(nodes: &'a [Node], condition: &'a Expr) -> &'a Expr {
+    let Expr::Register(register) = condition else { return condition };
+    let value = nodes.iter().find_map(|node| match node {
+        Node::Calculation { value, out } if out == register => Some(value),
+        _ => None,
+    });
+    value.map_or(condition, |value| computed(nodes, value))
+}
+
+/// The variables that are conditions.
+fn conditions(nodes: &[Node]) -> Vec<Register> {
+    let condition = |node: &Node| match node {
+        Node::Filter(Expr::Register(register)) => Some(*register),
+        _ => None,
+    };
+    nodes.iter().filter_map(condition).collect()
+}
+
+/// Whether nodes may look at a variable; only of plain ones it is known.
+fn is_used(variable: Register, behind: &[Node]) -> bool {
+    behind.iter().any(|node| {
+        let looks = |e: &&Expr| !e.subqueries().is_empty() || e.registers().contains(&variable);
+        !is_plain(node) || node.expressions().iter().any(looks)
+    })
+}
+
+/// Whether a node keeps, groups and writes nothing.
+fn is_plain(node: &Node) -> bool {
+    matches!(
+        node,
+        Node::Filter(_)
+            | Node::Calculation { .. }
+            | Node::Sort(_)
+            | Node::Limit { .. }
+            | Node::Return { .. }
+            | Node::EnumerateNearVector(_)
+    )
+}
+
+/// The registers that have to be known for the vector; None if they are not known before the loop.
+fn needed(nodes: &[Node], vector: &Expr, out: Register) -> Option<Vec<Register>> {
     let mut needed = vector.registers();
-    let (mut first, mut inside) = (Vec::new(), Vec::new());
-    for node in calculations.into_iter().rev() {
-        match &node {
+    for node in nodes.iter().rev() {
+        match node {
             Node::Calculation { value, out: made } if needed.contains(made) => {
                 if !value.is_pure() {
-                    return Err(not_applied("the vector has to be known before the loop"));
+                    return None;
                 }
                 needed.extend(value.registers());
-                first.push(node);
             }
-            _ => inside.push(node),
+            _ => {}
         }
     }
-    if needed.contains(&out) {
-        return Err(not_applied("the vector has to be known before the loop"));
-    }
-    first.reverse();
-    inside.reverse();
-    Ok((first, inside))
+    (!needed.contains(&out)).then_some(needed)
+}
+
+/// Calculations that the vector needs go before the loop, the others stay behind it; the call itself and the filters
+/// are gone.
+fn hoisted(
+    nodes: impl Iterator<Item = Node>,
+    needed: &[Register],
+    call_at: Option<usize>,
+) -> (Vec<Node>, Vec<Node>) {
+    let others = nodes.enumerate().filter(|(at, _)| Some(*at) != call_at).map(|(_, node)| node);
+    others
+        .filter(|node| matches!(node, Node::Calculation { .. }))
+        .partition(|node| matches!(node, Node::Calculation { out, .. } if needed.contains(out)))
 }

@@ -1,0 +1,151 @@
+//! Each benchmark on its data: what is read, what is run, what is skipped and why.
+
+use std::path::{Path, PathBuf};
+
+use super::command::{Benchmark, Eval};
+use super::corpus::{self, Talk};
+use super::host::Host;
+use super::recall::{self, Setting};
+use super::renamed::renamed;
+use super::report::Report;
+use super::{beam, clusters, compare, kv, locomo, nq, pages, report, survival, tables, vectors};
+use crate::cli::exit::Failure;
+
+/// Queries of the vector benchmarks.
+const VECTOR_QUERIES: usize = 300;
+
+/// Runs one benchmark.
+pub(super) async fn run(eval: &Eval, host: &Host, which: Benchmark) -> Result<Report, Failure> {
+    match which {
+        Benchmark::All => Ok(Report::default()),
+        Benchmark::Locomo => recall(eval, host, "locomo").await,
+        Benchmark::Realtalk => recall(eval, host, "realtalk").await,
+        Benchmark::Beam => recall(eval, host, "beam").await,
+        Benchmark::Nq => match directory(eval, "nq") {
+            Ok(path) => {
+                let most = eval.questions.unwrap_or(usize::MAX);
+                nq::run(host, &path, most, eval.mode.as_deref()).await
+            }
+            Err(skipped) => Ok(skipped),
+        },
+        Benchmark::Kv => {
+            let setting = kv::Setting {
+                mode: eval.mode.as_deref(),
+                orderings: eval.limit,
+                seed: eval.seed,
+                seeds: eval.seeds,
+            };
+            let (path, skipped) = match directory(eval, "nested-kv") {
+                Ok(path) => (Some(path), Report::default()),
+                Err(skipped) => (None, skipped),
+            };
+            let mut report = kv::run(host, path.as_deref(), setting).await?;
+            report.extend(skipped);
+            Ok(report)
+        }
+        Benchmark::Survival => match talks(eval, "locomo")? {
+            Ok(talks) => survival::run(host, talks).await,
+            Err(skipped) => Ok(skipped),
+        },
+        Benchmark::Vectors => indexes(eval, host).await,
+        Benchmark::Pages => match some_talks(eval)? {
+            Ok(talks) => pages::run(host, talks, eval.window).await,
+            Err(skipped) => Ok(skipped),
+        },
+    }
+}
+
+/// A directory of the data, or that it is not there.
+fn directory(eval: &Eval, name: &str) -> Result<PathBuf, Report> {
+    corpus::directory(&eval.data, name)
+        .ok_or_else(|| skipped(format!("{name}: no directory {name} in {}", eval.data.display())))
+}
+
+fn skipped(why: String) -> Report {
+    Report { skipped: vec![why], ..Report::default() }
+}
+
+/// The conversations of a set, as far as this run asks for them.
+fn talks(eval: &Eval, name: &str) -> Result<Result<Vec<Talk>, Report>, Failure> {
+    let path = match directory(eval, name) {
+        Ok(path) => path,
+        Err(skipped) => return Ok(Err(skipped)),
+    };
+    let mut talks = read(name, &path)?;
+    talks.truncate(eval.limit);
+    if talks.is_empty() {
+        return Ok(Err(skipped(format!("{name}: no conversation in {}", path.display()))));
+    }
+    if let Some(most) = eval.questions {
+        talks.iter_mut().for_each(|talk| talk.questions.truncate(most));
+    }
+    Ok(Ok(talks))
+}
+
+fn read(name: &str, path: &Path) -> Result<Vec<Talk>, Failure> {
+    match name {
+        "beam" => beam::read(path),
+        _ => locomo::read(path),
+    }
+}
+
+/// Those of the first set that is there.
+fn some_talks(eval: &Eval) -> Result<Result<Vec<Talk>, Report>, Failure> {
+    for name in ["locomo", "realtalk", "beam"] {
+        if let Ok(talks) = talks(eval, name)? {
+            return Ok(Ok(talks));
+        }
+    }
+    Ok(Err(skipped(format!("no conversation in {}", eval.data.display()))))
+}
+
+async fn recall(eval: &Eval, host: &Host, name: &str) -> Result<Report, Failure> {
+    let talks = match talks(eval, name)? {
+        Ok(talks) => talks,
+        Err(skipped) => return Ok(skipped),
+    };
+    let setting = Setting { window: eval.window, mode: eval.mode.clone(), is_shifted: false };
+    let about = tables::About::of(&talks);
+    let others = eval.renamed.then(|| talks.iter().map(renamed).collect::<Vec<Talk>>());
+    let asked = recall::play(host, name, talks, setting.clone()).await?;
+    let mut report = tables::recall(name, &about, &asked);
+    if let Some(others) = others {
+        let shifted = Setting { is_shifted: true, ..setting };
+        let again = recall::play(host, &format!("{name}-renamed"), others, shifted).await?;
+        let title = format!("{name}: persons renamed, messages numbered otherwise");
+        let now = report::questions(name, &again);
+        report.sections.extend(compare::section(&title, &report.questions, &now));
+    }
+    Ok(report)
+}
+
+/// Vectors need a database of their own, since all vectors of one are of one kind.
+async fn indexes(eval: &Eval, host: &Host) -> Result<Report, Failure> {
+    let mut report = Report::default();
+    let mut sets =
+        vec![("clustered", clusters::clustered(eval.seed, eval.vectors, VECTOR_QUERIES))];
+    let mut all = Vec::new();
+    for name in ["locomo", "realtalk", "beam"] {
+        all.extend(talks(eval, name)?.unwrap_or_default());
+    }
+    let further = match directory(eval, "nq") {
+        Ok(path) => nq::passages(&path)?,
+        Err(_) => Vec::new(),
+    };
+    let lexical = clusters::lexical(&all, &further, VECTOR_QUERIES);
+    match lexical.asked.is_empty() {
+        true => report.skipped.push("vectors, lexical: no conversation to take them from".into()),
+        false => sets.push(("lexical", lexical)),
+    }
+    for (name, vectors) in sets {
+        report.extend(match host.is_own() {
+            false => vectors::run(host, name, vectors).await?,
+            true => {
+                let own = Host::own(eval.config.as_deref()).await?;
+                let ended = vectors::run(&own, name, vectors).await;
+                own.stop(ended).await?
+            }
+        });
+    }
+    Ok(report)
+}

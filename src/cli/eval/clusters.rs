@@ -1,0 +1,136 @@
+//! Vectors to measure an index with: seeded clusters of normal vectors, and the lexical vectors of real passages.
+
+use super::corpus::Talk;
+use super::seeded::Seeded;
+use crate::models::lexical;
+
+/// Components of all vectors here.
+pub(super) const DIMENSION: usize = 384;
+/// Clusters, whose sizes fall as 1/rank (Zipf).
+const CLUSTERS: usize = 200;
+/// Directions in which the vectors of one cluster differ.
+const INNER: usize = 32;
+/// How far they lie from its middle, which has length 1.
+const SPREAD: f64 = 0.6;
+/// Longest passage that is cut from a message, in characters, about 64 tokens of prose.
+const PASSAGE_CHARS_MAX: usize = 280;
+/// Decimals that are sent; the truth is computed from what is sent.
+const DECIMALS: f64 = 1e6;
+
+/// Vectors of an archive and vectors to ask with, none in both.
+#[derive(Debug, Default)]
+pub(super) struct Vectors {
+    pub(super) stored: Vec<Vec<f32>>,
+    pub(super) asked: Vec<Vec<f32>>,
+}
+
+/// Clusters of normal vectors: `stored` of them in the archive, `asked` drawn from the same clusters.
+pub(super) fn clustered(seed: u64, stored: usize, asked: usize) -> Vectors {
+    let mut row = Seeded::new(seed);
+    let clusters: Vec<Cluster> = (0..CLUSTERS).map(|_| Cluster::new(&mut row)).collect();
+    let ends: Vec<f64> = (1..=CLUSTERS)
+        .scan(0.0, |sum, rank| {
+            *sum += 1.0 / rank as f64;
+            Some(*sum)
+        })
+        .collect();
+    let whole = ends[CLUSTERS - 1];
+    let mut draw = || {
+        let at = row.uniform() * whole;
+        let cluster = ends.iter().position(|end| at < *end).unwrap_or(CLUSTERS - 1);
+        clusters[cluster].draw(&mut row)
+    };
+    Vectors {
+        stored: (0..stored).map(|_| draw()).collect(),
+        asked: (0..asked).map(|_| draw()).collect(),
+    }
+}
+
+struct Cluster {
+    middle: Vec<f64>,
+    inner: Vec<Vec<f64>>,
+}
+
+impl Cluster {
+    fn new(row: &mut Seeded) -> Cluster {
+        let mut direction = || {
+            let vector: Vec<f64> = (0..DIMENSION).map(|_| row.normal()).collect();
+            let length = vector.iter().map(|x| x * x).sum::<f64>().sqrt();
+            vector.into_iter().map(|x| x / length).collect::<Vec<f64>>()
+        };
+        Cluster { middle: direction(), inner: (0..INNER).map(|_| direction()).collect() }
+    }
+
+    fn draw(&self, row: &mut Seeded) -> Vec<f32> {
+        let mut vector = self.middle.clone();
+        for direction in &self.inner {
+            let share = SPREAD * row.normal() / (INNER as f64).sqrt();
+            for (component, part) in vector.iter_mut().zip(direction) {
+                *component += share * part;
+            }
+        }
+        finished(&vector)
+    }
+}
+
+/// Length 1, with as many decimals as are sent.
+fn finished(vector: &[f64]) -> Vec<f32> {
+    let length = vector.iter().map(|x| x * x).sum::<f64>().sqrt().max(f64::MIN_POSITIVE);
+    vector.iter().map(|x| ((x / length * DECIMALS).round() / DECIMALS) as f32).collect()
+}
+
+/// Lexical vectors of the passages of conversations; every question asks.
+pub(super) fn lexical(talks: &[Talk], further: &[String], asked_max: usize) -> Vectors {
+    let said = talks.iter().flat_map(|talk| &talk.messages).map(|said| said.text.as_str());
+    let texts = said.chain(further.iter().map(String::as_str));
+    let made = |text: &str| finished(&lexical::embed_query(text, DIMENSION));
+    let questions = talks.iter().flat_map(|talk| &talk.questions);
+    let all: Vec<&str> = questions.map(|question| question.text.as_str()).collect();
+    let step = all.len().div_ceil(asked_max.max(1)).max(1);
+    Vectors {
+        stored: texts.flat_map(passages).map(|text| made(&text)).collect(),
+        asked: all.iter().step_by(step).map(|text| made(text)).collect(),
+    }
+}
+
+/// A text in passages of whole words.
+fn passages(text: &str) -> Vec<String> {
+    let mut all = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = all.last_mut().expect("there is always one");
+        if !last.is_empty() && last.len() + word.len() > PASSAGE_CHARS_MAX {
+            all.push(word.to_owned());
+        } else {
+            last.push_str(if last.is_empty() { "" } else { " " });
+            last.push_str(word);
+        }
+    }
+    all.retain(|passage| passage.chars().any(char::is_alphanumeric));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_follow_from_their_seed_and_have_length_one() {
+        let made = clustered(9, 50, 5);
+        assert_eq!((made.stored.len(), made.asked.len()), (50, 5));
+        assert_eq!(made.stored, clustered(9, 50, 5).stored);
+        assert_ne!(made.stored, clustered(8, 50, 5).stored);
+        for vector in made.stored.iter().chain(&made.asked) {
+            let length: f64 = vector.iter().map(|x| f64::from(*x).powi(2)).sum();
+            assert!((length - 1.0).abs() < 1e-4, "{length}");
+        }
+    }
+
+    #[test]
+    fn passages_keep_every_word_and_their_bound() {
+        let text = "one two three ".repeat(100);
+        let cut = passages(&text);
+        assert!(cut.len() > 3 && cut.iter().all(|passage| passage.len() <= PASSAGE_CHARS_MAX));
+        assert_eq!(cut.join(" "), text.trim_end());
+        assert!(passages(" … ").is_empty());
+    }
+}

@@ -1,0 +1,80 @@
+//! The server that is measured: one that runs already, or one of our own on a temporary directory, gone at the end.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::cli::demo::{Role, Stage};
+use crate::cli::exit::Failure;
+use crate::client::{Client, Settings};
+use crate::ids::{Ids as _, SystemIds};
+
+/// Longest wait for one answer; an eviction of a whole conversation is one call.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(120);
+
+/// A server and the name of this run on it.
+pub(super) struct Host {
+    socket: PathBuf,
+    /// The processes, where they are ours.
+    stage: Option<Stage>,
+    /// Part of every agent's name, so that runs on one server do not meet.
+    run: String,
+}
+
+impl Host {
+    /// A server that runs already.
+    pub(super) fn given(socket: PathBuf) -> Host {
+        Host { socket, stage: None, run: run() }
+    }
+
+    /// Starts an engine and a server on a temporary directory.
+    pub(super) async fn own(config: Option<&Path>) -> Result<Host, Failure> {
+        let mut stage = Stage::prepare(None)?;
+        stage.configure(config)?;
+        let mut host = Host { socket: stage.socket(), stage: None, run: run() };
+        for role in [Role::Engine, Role::Server] {
+            if let Err(failure) = stage.start(role).await {
+                let failure = stage.explain(failure);
+                stage.stop().await?;
+                return Err(failure);
+            }
+        }
+        host.stage = Some(stage);
+        Ok(host)
+    }
+
+    /// Whether the server is ours.
+    pub(super) fn is_own(&self) -> bool {
+        self.stage.is_some()
+    }
+
+    /// A client with a connection of its own.
+    pub(super) fn client(&self) -> Client {
+        Client::new(Settings {
+            deadline: ANSWER_WAIT_MAX,
+            answer_bytes_max: 256 << 20,
+            ..Settings::new(&self.socket)
+        })
+    }
+
+    /// Name of an agent of this run.
+    pub(super) fn agent(&self, name: &str) -> String {
+        let plain: String = name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '_' })
+            .take(64)
+            .collect();
+        format!("eval-{}-{plain}", self.run)
+    }
+
+    /// Stops what is ours; adds the ends of its logs to a failure.
+    pub(super) async fn stop<T>(mut self, ended: Result<T, Failure>) -> Result<T, Failure> {
+        let Some(stage) = &mut self.stage else { return ended };
+        let stopped = stage.stop().await;
+        let ended = ended.map_err(|failure| stage.explain(failure))?;
+        stopped.map(|()| ended)
+    }
+}
+
+fn run() -> String {
+    SystemIds.salt().chars().take(8).collect()
+}

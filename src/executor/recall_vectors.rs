@@ -1,0 +1,216 @@
+//! Vectors of recall storage: made in the background for what was logged, asked for the passages near to a question.
+
+use std::time::Instant;
+
+use super::embedding::widened;
+use super::executor::Executor;
+use crate::clock;
+use crate::error::{Code, Result};
+use crate::limits::{RECALL_EMBED_ENTRIES, RECALL_EMBED_PASSAGES, RECALL_TAIL_MS};
+use crate::memory::recall_vector::{RecallMark, RecallVector, vector_key};
+use crate::meters;
+use crate::models::Kind;
+use crate::policy::{Actor, Principal, RecallNear, RecallPlan, Scope, admit, passages};
+use crate::store::{self, AgentVersion, Fault, Unembedded};
+
+/// How an agent's recall storage stands after a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Embedded {
+    /// Every entry has its vectors.
+    All,
+    /// There is more to do.
+    Some,
+}
+
+impl Executor {
+    /// Whether recall storage gets vectors: only of a real model.
+    pub fn embeds_recall(&self) -> bool {
+        self.embedders.has_model()
+    }
+
+    /// Agents behind a key, by their keys.
+    pub async fn agents_behind(&self, after: &str, limit: u64) -> Result<Vec<AgentVersion>> {
+        self.patiently(|| store::agents(&self.ro, after, limit)).await
+    }
+
+    /// Makes vectors for entries of an agent that have none, in the order in which they were logged, until all have or a moment has come.
+    /// What was written stands, whenever it ends: the next look goes on behind it.
+    pub async fn embed_recall(
+        &self,
+        agent: &AgentVersion,
+        actor: &Actor,
+        until: Instant,
+    ) -> Result<Embedded> {
+        let scope = scope_of(agent, actor)?;
+        let fingerprint = self.embedders.fingerprint().digest();
+        let (known, _) =
+            self.patiently(|| store::recall_mark(&self.ro, &scope, &fingerprint)).await?;
+        // The mark of another embedder says nothing of ours.
+        let known = known.filter(|mark| mark.fingerprint == fingerprint);
+        let mut mark = known.unwrap_or(RecallMark { fingerprint, ..RecallMark::default() });
+        loop {
+            // A transaction may commit a while after the moment that its entries bear.
+            let since = mark.logged_ms.map(|ms| ms.saturating_sub(RECALL_TAIL_MS));
+            let (print, limit) = (mark.fingerprint.as_str(), RECALL_EMBED_ENTRIES);
+            let ask = || store::unembedded(&self.ro, &scope, print, since, limit);
+            let entries = self.patiently(ask).await?;
+            if entries.is_empty() {
+                return Ok(Embedded::All);
+            }
+            let mut rest = &entries[..];
+            while !rest.is_empty() {
+                if clock::now() >= until {
+                    return Ok(Embedded::Some);
+                }
+                let (batch, tail) = rest.split_at(batch(rest));
+                mark.passages += self.embed_entries(&scope, batch, &mark.fingerprint).await?;
+                rest = tail;
+            }
+            mark.logged_ms = entries.last().and_then(|entry| entry.logged_ms).max(mark.logged_ms);
+            store::write_recall_mark(&self.rw, &scope, &mark).await?;
+            if (entries.len() as u64) < RECALL_EMBED_ENTRIES {
+                return Ok(Embedded::All);
+            }
+        }
+    }
+
+    /// Writes the vectors of some entries; gives how many there are.
+    async fn embed_entries(
+        &self,
+        scope: &Scope,
+        entries: &[Unembedded],
+        fingerprint: &str,
+    ) -> Result<u64> {
+        let mut texts: Vec<String> = Vec::new();
+        let mut rows: Vec<RecallVector> = Vec::new();
+        for entry in entries {
+            for (at, place) in passages(&entry.content).into_iter().enumerate() {
+                texts.push(entry.content[place.clone()].to_owned());
+                rows.push(RecallVector {
+                    key: vector_key(&entry.id, at),
+                    id: entry.id.clone(),
+                    seq: entry.seq,
+                    passage: at as u64,
+                    start: place.start as u64,
+                    end: place.end as u64,
+                    embedding: Vec::new(),
+                    fingerprint: fingerprint.to_owned(),
+                });
+            }
+        }
+        let made = self.embedders.configured().embed(&texts, Kind::Passage).await;
+        if made.is_err() {
+            metrics::counter!(meters::EMBEDDER_FAILURES, "of" => "recall").increment(1);
+        }
+        for (row, vector) in rows.iter_mut().zip(widened(&made?)) {
+            row.embedding = vector;
+        }
+        store::write_recall_vectors(&self.rw, scope, &rows).await?;
+        metrics::counter!(meters::RECALL_VECTORS).increment(rows.len() as u64);
+        Ok(rows.len() as u64)
+    }
+
+    /// Takes away vectors whose entries are gone, among the next few of an agent; gives the place to go on from, none at the agent's end.
+    pub async fn trim_recall_vectors(
+        &self,
+        agent: &AgentVersion,
+        actor: &Actor,
+        from_seq: u64,
+        limit: u64,
+    ) -> Result<Option<u64>> {
+        let scope = scope_of(agent, actor)?;
+        let (_, next) =
+            store::trim_recall_vectors(&self.rw, &self.ro, &scope, from_seq, limit).await?;
+        Ok(next)
+    }
+
+    /// Looks after the vector index of recall storage: one that was made for vectors of another length goes, and one is made where there are
+    /// more passages than are compared one by one.
+    pub async fn look_after_recall_index(&self) -> Result<()> {
+        self.archive.look_after_recall(self.embedders.fingerprint().dimension).await?;
+        Ok(())
+    }
+
+    /// The passages of an agent nearest to a text. Without a model, or while it fails, there are none, and the answer says why.
+    pub(super) async fn recall_near(
+        &self,
+        scope: &Scope,
+        text: &str,
+        limit: u64,
+    ) -> Result<RecallNear> {
+        if !self.embeds_recall() {
+            return Ok(RecallNear::nothing("no_model"));
+        }
+        let fingerprint = self.embedders.fingerprint().digest();
+        let begun = clock::now();
+        let made = self.embedders.configured().embed(&[text.to_owned()], Kind::Query).await;
+        metrics::histogram!(meters::EMBEDDING_SECONDS).record(begun.elapsed().as_secs_f64());
+        let vector = match made {
+            Ok(made) => widened(&made).remove(0),
+            Err(error) if error.code == Code::EmbedderUnavailable => {
+                metrics::counter!(meters::EMBEDDER_FAILURES, "of" => "query").increment(1);
+                tracing::warn!(
+                    error = error.chain(),
+                    "the embedder failed; the search goes on by text"
+                );
+                return Ok(RecallNear::nothing("embedder"));
+            }
+            Err(error) => return Err(error),
+        };
+        let (mark, complete) = store::recall_mark(&self.ro, scope, &fingerprint).await?;
+        let passages = mark.map_or(0, |mark| mark.passages);
+        let exact_rows_max = self.archive.settings.exact_rows_max;
+        let first = RecallPlan::of(passages, exact_rows_max, limit);
+        let look = |plan| store::near_passages(&self.ro, scope, &fingerprint, &vector, plan, limit);
+        let mut plan = first;
+        let mut hits = look(plan).await?;
+        let few = hits.as_ref().is_none_or(|hits| (hits.len() as u64) < limit.min(passages));
+        if plan != RecallPlan::Exact && few {
+            plan = RecallPlan::Exact;
+            hits = look(plan).await?;
+        }
+        let hits = hits.unwrap_or_default();
+        Ok(RecallNear { hits, plan: Some(plan.text()), complete, missing: None })
+    }
+}
+
+/// How many of the next entries are embedded together: as many as stay below the limit of passages, and one at least.
+fn batch(entries: &[Unembedded]) -> usize {
+    let mut count = 0;
+    let fitting = entries.iter().take_while(|entry| {
+        count += passages(&entry.content).len();
+        count <= RECALL_EMBED_PASSAGES
+    });
+    fitting.count().max(1)
+}
+
+/// A server admits itself to the agents whose entries it finds.
+fn scope_of(agent: &AgentVersion, actor: &Actor) -> Result<Scope> {
+    let prefix = format!("{}:", agent.tenant);
+    let name = match agent.tenant.as_str() {
+        "" => agent.key.as_str(),
+        _ => agent.key.strip_prefix(&prefix).unwrap_or(&agent.key),
+    };
+    admit(&Principal { actor: actor.clone(), tenant: agent.tenant.clone() }, name)
+}
+
+impl super::archive_index::ArchiveIndex {
+    async fn look_after_recall(&self, dimension: u32) -> std::result::Result<(), Fault> {
+        let Some(admin) = &self.admin else { return Ok(()) };
+        if store::drop_foreign_index(admin, dimension).await? {
+            tracing::info!(
+                dimension,
+                "a vector index for vectors of another length was taken away"
+            );
+        }
+        let rows = store::recall_vector_rows(admin).await?;
+        if rows <= self.settings.exact_rows_max {
+            return Ok(());
+        }
+        let n_lists = super::archive_index::n_lists(rows);
+        if store::make_recall_index(admin, dimension, n_lists).await? {
+            tracing::info!(rows, n_lists, "the vector index of recall storage is being trained");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,304 @@
+//! Vectors of recall storage on real processes: made behind the back of those who write, for every passage once, and never shown to another agent.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+use vctx::models::lexical;
+use vctx::policy::passages;
+use vctx::store::QUERIES;
+
+use crate::home::{Home, Process, TORN_TAIL, Tuning};
+use crate::outside::outside;
+use crate::talk::Agent;
+
+/// Components of this model's vectors.
+const DIMENSION: usize = 384;
+/// Looks for vectors that are on their way, and the pause between two.
+const LOOKS_MAX: usize = 1_200;
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A model behind an OpenAI-compatible endpoint on a Unix socket: words by their letters. It can be told to fail and to take its time.
+struct Model {
+    fails: Arc<AtomicBool>,
+    texts: Arc<AtomicUsize>,
+}
+
+impl Model {
+    fn start(socket: &Path, pause: Duration) -> Model {
+        let listener = UnixListener::bind(socket).expect("a socket");
+        let (fails, texts) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+        let model = Model { fails: Arc::clone(&fails), texts: Arc::clone(&texts) };
+        tokio::spawn(async move {
+            loop {
+                let Ok((stream, _)) = listener.accept().await else { return };
+                let (fails, texts) = (Arc::clone(&fails), Arc::clone(&texts));
+                tokio::spawn(async move {
+                    let mut stream = stream;
+                    while answer(&mut stream, &fails, &texts, pause).await.is_some() {}
+                });
+            }
+        });
+        model
+    }
+}
+
+async fn answer(
+    stream: &mut UnixStream,
+    fails: &AtomicBool,
+    asked: &AtomicUsize,
+    pause: Duration,
+) -> Option<()> {
+    let mut bytes = Vec::new();
+    let body: Value = loop {
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+        let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
+        let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "))?;
+        let length: usize = length.parse().ok()?;
+        if bytes.len() >= end + 4 + length {
+            break serde_json::from_slice(&bytes[end + 4..]).ok()?;
+        }
+    };
+    let texts: Vec<&str> = body["input"].as_array()?.iter().filter_map(Value::as_str).collect();
+    tokio::time::sleep(pause * u32::try_from(texts.len()).ok()?).await;
+    let vector = |(at, text): (usize, &&str)| json!({"index": at, "embedding": lexical::embed_query(text, DIMENSION)});
+    let data: Vec<Value> = texts.iter().enumerate().map(vector).collect();
+    let status = if fails.load(Ordering::SeqCst) { "500 Down" } else { "200 OK" };
+    asked.fetch_add(texts.len(), Ordering::SeqCst);
+    let text = json!({"data": data}).to_string();
+    let head = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        text.len()
+    );
+    stream.write_all(head.as_bytes()).await.ok()?;
+    stream.write_all(text.as_bytes()).await.ok()
+}
+
+fn tuned(home: &Home, version: &str) -> Tuning {
+    let socket = home.path("model.sock").display().to_string();
+    let environment = [
+        ("VCTX_EMBEDDER__KIND", "endpoint"),
+        ("VCTX_EMBEDDER__SOCKET", &socket),
+        ("VCTX_EMBEDDER__MODEL", "letters"),
+        ("VCTX_EMBEDDER__VERSION", version),
+        ("VCTX_EMBEDDER__DIMENSION", "384"),
+    ];
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    Tuning { environment: environment.map(owned).into(), ..Tuning::default() }
+}
+
+async fn server(home: &Home, version: &str) -> Process {
+    home.server("vctx.sock", "engine.sock", "engine-ro.sock", &tuned(home, version)).await
+}
+
+/// What must be there for some texts of an agent: its passages, in the order of entries.
+fn wanted(texts: &[String]) -> Vec<Value> {
+    let spans = |text: &String| {
+        passages(text).into_iter().map(|p| json!([p.start, p.end])).collect::<Vec<_>>()
+    };
+    texts.iter().filter(|text| !text.trim().is_empty()).flat_map(spans).collect()
+}
+
+async fn made(home: &Home, scope: &str) -> Vec<Value> {
+    let query = "FOR v IN recall_vectors FILTER v.agent_id == @scope SORT v.seq, v.passage RETURN [v.start, v.end]";
+    home.database().rows(query, json!({"scope": scope})).await
+}
+
+/// Waits until every passage of the texts has its vector, and no more than one.
+async fn all_made(home: &Home, scope: &str, texts: &[String]) {
+    let wanted = wanted(texts);
+    for _ in 0..LOOKS_MAX {
+        let made = made(home, scope).await;
+        assert!(made.len() <= wanted.len(), "{} vectors for {} passages", made.len(), wanted.len());
+        if made.len() == wanted.len() {
+            assert_eq!(made, wanted);
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    panic!("{} of {} vectors were made", made(home, scope).await.len(), wanted.len());
+}
+
+async fn log(agent: &Agent, texts: &[String]) {
+    for part in texts.chunks(100) {
+        let entries: Vec<Value> = part.iter().map(|text| json!({"content": text})).collect();
+        agent.done("write_recall", &json!({"entries": entries})).await;
+    }
+}
+
+/// The passages near to a text, as the server's own query finds them.
+async fn near(home: &Home, scope: &str, text: &str, limit: u64) -> Vec<Value> {
+    let query = QUERIES.iter().find(|query| query.name == "recall_near_exact").expect("the query");
+    let fingerprint = home
+        .database()
+        .row(
+            "FOR m IN recall_marks FILTER m._key == @scope RETURN m.fingerprint",
+            json!({"scope": scope}),
+        )
+        .await;
+    let binds = json!({"scope": scope, "fingerprint": fingerprint, "limit": limit,
+        "query_vector": lexical::embed_query(text, DIMENSION)});
+    home.database().rows(query.text, binds).await
+}
+
+fn texts(count: usize) -> Vec<String> {
+    let long =
+        "The bicycle needs new brake pads before the tour in August, and the chain wants oil. "
+            .repeat(9);
+    let mut texts: Vec<String> =
+        (0..count).map(|n| format!("Berth {n} lies beside buoy number {}.", n * 7)).collect();
+    texts.extend(["Biscuit the cat gets drops from the veterinarian.".into(), "  \n ".into()]);
+    texts.push(format!("{long} The harbour master wants fourteen euros. {long}"));
+    texts
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_passage_of_what_is_logged_gets_a_vector_of_its_own_agent() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let _model = Model::start(&home.path("model.sock"), Duration::ZERO);
+    let server = server(&home, "1").await;
+    let (ada, bob) = (
+        Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await,
+        Agent::create(home.wire("vctx.sock"), "bob", 8192, "Be kind.").await,
+    );
+    let mut texts = texts(20);
+    log(&ada, &texts).await;
+    log(&bob, &["The choir rehearses Brahms on Thursdays.".into()]).await;
+    all_made(&home, "ada", &texts).await;
+    // What leaves the queue gets vectors as well.
+    ada.append("user", "The tide turns at seven.").await;
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    texts.push("The tide turns at seven.".into());
+    all_made(&home, "ada", &texts).await;
+    all_made(&home, "bob", &["The choir rehearses Brahms on Thursdays.".into()]).await;
+
+    // A long text is found by the passage that answers.
+    let found = near(&home, "ada", "harbour master, fourteen euros", 1).await;
+    let (start, end) = (found[0]["start"].as_u64().unwrap(), found[0]["end"].as_u64().unwrap());
+    let long = &texts[22];
+    assert!(long[start as usize..end as usize].contains("fourteen"), "{found:?}");
+    let found = near(&home, "ada", "When does the tide turn?", 3).await;
+    assert_eq!(found[0]["seq"], 24);
+    assert!(found[0].get("embedding").is_none());
+    // Nothing of another agent, whatever is asked.
+    let found = near(&home, "bob", "harbour master tide cat Brahms", 40).await;
+    assert_eq!(found.len(), 1);
+
+    // An entry that goes takes its vectors along, and is not shown meanwhile.
+    let query = "FOR e IN recall_log FILTER e.seq == 24 AND e._from == 'core_memory/ada' REMOVE e IN recall_log RETURN OLD.seq";
+    assert_eq!(home.database().rows(query, json!({})).await.len(), 1);
+    let found = near(&home, "ada", "When does the tide turn?", 40).await;
+    assert!(found.iter().all(|passage| passage["seq"] != 24));
+    for look in 0.. {
+        assert!(look < LOOKS_MAX, "the vectors of a removed entry stay");
+        if made(&home, "ada").await.len() == wanted(&texts).len() - 1 {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+
+    // Another version of the model is another embedder: all vectors are made anew, in their places.
+    texts.pop();
+    server.stop().await;
+    let first = near(&home, "ada", "cat", 1).await;
+    assert_eq!(first.len(), 1);
+    let _server = self::server(&home, "2").await;
+    let fingerprints = "RETURN UNIQUE(FOR v IN recall_vectors RETURN v.fingerprint)";
+    let before = home.database().row(fingerprints, json!({})).await;
+    for look in 0.. {
+        assert!(look < LOOKS_MAX, "vectors of the old embedder stay");
+        let now = home.database().row(fingerprints, json!({})).await;
+        if now.as_array().unwrap().len() == 1 && now != before {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    all_made(&home, "ada", &texts).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_killed_goes_on_where_it_was() {
+    let home = Home::new();
+    let mut engine = home.engine().await;
+    let model = Model::start(&home.path("model.sock"), Duration::from_millis(2));
+    let mut server = server(&home, "1").await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    let texts = texts(700);
+    log(&ada, &texts).await;
+    let all = wanted(&texts).len();
+    for round in 1..=4 {
+        let share = all * round / 5;
+        for look in 0.. {
+            assert!(look < LOOKS_MAX, "no more than {} of {share}", made(&home, "ada").await.len());
+            if made(&home, "ada").await.len() >= share {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        for process in [&engine, &server] {
+            process.expect("a job failed");
+            process.expect("database");
+            process.expect("embedder");
+        }
+        // A database server that runs already is not ours to kill.
+        if round % 2 == 0 && outside().is_none() {
+            engine.kill();
+            server.kill();
+            engine = home.engine().await;
+            engine.expect(TORN_TAIL);
+        } else {
+            server.kill();
+        }
+        server = self::server(&home, "1").await;
+    }
+    all_made(&home, "ada", &texts).await;
+    let asked = model.texts.load(Ordering::SeqCst);
+    assert!(asked < all * 3, "{asked} texts were embedded for {all} passages");
+    drop(server);
+    drop(engine);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_fails_is_in_nobodys_way() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let model = Model::start(&home.path("model.sock"), Duration::ZERO);
+    model.fails.store(true, Ordering::SeqCst);
+    let server = server(&home, "1").await;
+    server.expect("a job failed");
+    server.expect("the embedder failed");
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    let texts = texts(5);
+    log(&ada, &texts).await;
+    ada.append("user", "Good morning").await;
+    let found =
+        ada.done("search_recall", &json!({"query": "veterinarian", "rehydrate": false})).await;
+    assert_eq!(found["result"]["results"][0]["content"], texts[5]);
+    while model.texts.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(LOOK).await;
+    }
+    assert_eq!(made(&home, "ada").await.len(), 0);
+    model.fails.store(false, Ordering::SeqCst);
+    all_made(&home, "ada", &texts).await;
+}
+
+#[tokio::test]
+async fn without_a_model_there_are_no_vectors() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let _server =
+        home.server("vctx.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    log(&ada, &texts(3)).await;
+    // Three looks of the job, were there one.
+    tokio::time::sleep(Duration::from_millis(1_600)).await;
+    assert_eq!(made(&home, "ada").await.len(), 0);
+}
