@@ -35,6 +35,7 @@ mod crash;
 mod demo;
 mod drift;
 mod durability;
+mod eval;
 mod faults;
 mod fuzz;
 mod graph;
