@@ -2,6 +2,7 @@
 
 mod admit;
 mod budget;
+mod cells;
 mod draft;
 mod evict;
 mod fusion;
@@ -20,6 +21,7 @@ mod worded;
 
 pub use admit::{Actor, Principal, Scope, admit, check_name};
 pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tokens};
+pub use cells::{Measured, RECALL_WANTED, is_due, ladder, questions, recall};
 pub use draft::{Draft, Finish, Flush, Surroundings};
 pub use evict::{Item, Plan, plan};
 pub use fusion::{Fusion, Parts, Ranked, Tail as WordTail, WordRow, Worded, ranked};
@@ -30,7 +32,7 @@ pub use nearest::{
 pub use page::{PageToken, page_token};
 pub use passage::passages;
 pub use pins::{check_pins, pinned_tokens_max};
-pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer, VectorsAnswer};
+pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer, Upload, VectorsAnswer};
 pub use recall::{CopyOf, Entries, Found, Hit, RecallQuery, Recent, Tail, hidden_from, merged};
 pub use recall_near::{RecallNear, RecallPlan};
 pub use spool::preview;
