@@ -49,6 +49,7 @@ codes! {
     Forbidden = "FORBIDDEN", 403, "this caller may not do this";
     AgentNotFound = "AGENT_NOT_FOUND", 404, "no such agent";
     ToolNotFound = "TOOL_NOT_FOUND", 404, "no such tool";
+    DocumentNotFound = "DOCUMENT_NOT_FOUND", 404, "no such document in the archive";
     BlockNotFound = "BLOCK_NOT_FOUND", 404, "no such block";
     RouteNotFound = "ROUTE_NOT_FOUND", 404, "no such path";
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, "this path has no such method";

@@ -183,14 +183,31 @@ pub const RECALL_VERSIONS_KEPT: usize = 65_536;
 pub const RECALL_TRIM_ROWS: u64 = 256;
 /// Pause between two looks after the vector index of recall storage, in milliseconds.
 pub const RECALL_INDEX_MS: u64 = 30_000;
+/// Cells that a look through the vector index of recall storage goes into: real questions need 32 where invented ones need 8.
+pub const RECALL_N_PROBE: u32 = 32;
 /// Rows that the vector index of recall storage gives for each passage wanted, since those of other agents are dropped.
 pub const RECALL_NEAR_FETCH: u64 = 8;
 /// Vectors that a server remembers by the hash of their texts (25 MB of 384 components).
 pub const EMBED_CACHED_MAX: usize = 16_384;
 /// Times a rendered summary is shortened to meet its cap before it is left out.
 pub const SUMMARY_TRIES_MAX: usize = 6;
+/// Chunks of a document that are embedded alone, to see whether its vectors were made so.
+pub const NAIVE_SAMPLES_MAX: usize = 4;
 /// Chunks of one ingest; a document of more is given in several, each with a `doc_id` of its own.
 pub const CHUNKS_MAX: usize = 512;
+/// Chunks that a document may have which the server splits.
+pub const DOCUMENT_CHUNKS_MAX: usize = 16_384;
+/// Bytes that the texts and vectors of one document may take, at eight for each component: half of what a transaction may, since an index
+/// keeps them too.
+pub const DOCUMENT_BYTES_MAX: usize = TRANSACTION_BYTES_MAX / 2;
+/// Chunks of a part of a document that has more than [`CHUNKS_MAX`]: their vectors are made and kept part by part.
+pub const PART_CHUNKS: usize = 256;
+/// Chunks beyond both ends of a part in whose light its vectors are made.
+pub const PART_MARGIN: usize = 2;
+/// Longest time that one call makes vectors of parts, in milliseconds; the next one goes on.
+pub const PARTS_MS_MAX: u64 = 120_000;
+/// Life of a part that nobody goes on with, in seconds.
+pub const PART_S: u64 = 24 * 3600;
 /// Longest text of one chunk, in bytes.
 pub const CHUNK_BYTES_MAX: usize = 32 * 1024;
 /// Most tokens of a chunk that a splitter makes: usually, least and most that may be asked for. The usual one lets four chunks stand on a page.
@@ -237,8 +254,16 @@ pub const PAGE_META_TOKENS_MAX: u64 = 256;
 pub const PAGE_CUT_TRIES_MAX: usize = 8;
 /// Longest `query_text` of `search_archival`, in bytes.
 pub const SEARCH_TEXT_BYTES_MAX: usize = 8 * 1024;
-/// Most cells that a search may look into.
-pub const N_PROBE_MAX: u32 = 32;
+/// Most cells that a search may look into: an eighth of those of a million chunks.
+pub const N_PROBE_MAX: u32 = 512;
+/// Vectors that a measurement of the index draws; three make a question.
+pub const SAMPLE_ROWS: u64 = 144;
+/// The nearest that a question of a measurement wants.
+pub const SAMPLE_NEAREST: u64 = 10;
+/// Longest measurement, in milliseconds; what is not known by then stays as it was.
+pub const SAMPLE_MS_MAX: u64 = 60_000;
+/// Fewest questions that a measurement may rest on.
+pub const SAMPLE_QUESTIONS_MIN: usize = 16;
 /// Rows that a search takes from the vector index for each result wanted, since filters drop some.
 pub const NEAR_FETCH: u64 = 8;
 /// Rows that the second, wider look takes.

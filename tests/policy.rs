@@ -1017,6 +1017,7 @@ fn a_page_that_is_spooled_never_pushes_anything_out() {
         setting: Some(serde_json::from_value(setting).unwrap()),
         index_ready: false,
         exact_rows_max: 100,
+        filters_first: false,
     };
     let rows = vec![passage("d", "0000", &"a word ".repeat(200), &json!({"owner": "ada"}))];
     let looked = Looked::default();

@@ -52,7 +52,9 @@ pub(super) async fn answer(
         Question::Recall { .. }
         | Question::Vectors { .. }
         | Question::EmbedQuery { .. }
+        | Question::EmbedParts(_)
         | Question::Embed { .. }
+        | Question::EmbedAlone { .. }
         | Question::RecallNear { .. } => {
             return Err(Error::new(Code::Internal, "the executor itself knows the embedder"));
         }
@@ -90,7 +92,7 @@ fn report_look(near: &Near, found: &Nearest) {
     let fetched = found.looked.fetched - near.before.fetched;
     let n_probe = match found.plan {
         NearPlan::Exact => 0,
-        NearPlan::Vector { n_probe, .. } => n_probe,
+        NearPlan::Vector { n_probe, .. } | NearPlan::First { n_probe, .. } => n_probe,
     };
     metrics::counter!(meters::ARCHIVAL_PLANS, "plan" => found.plan.text()).increment(1);
     metrics::histogram!(meters::ARCHIVAL_NPROBE).record(f64::from(n_probe));

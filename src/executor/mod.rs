@@ -9,6 +9,7 @@ mod executor;
 mod figures;
 mod heartbeat;
 mod measures;
+mod parts;
 mod read;
 mod recall;
 mod recall_vectors;

@@ -19,7 +19,7 @@ use crate::clock::{self, iso8601};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
     CALL_MS_MAX, CONFLICT_RETRIES_MAX, EVICT_PARTS_MAX, LEFTOVER_CALL_MS, LEFTOVER_CONFLICTS,
-    MODEL_MS_MAX, QUESTIONS_MAX, REPLAY_S,
+    MODEL_MS_MAX, PARTS_MS_MAX, QUESTIONS_MAX, REPLAY_S,
 };
 use crate::memory::change::Change;
 use crate::memory::core::Core;
@@ -165,8 +165,11 @@ impl Executor {
         }
         let (key, minted) = key_of(request, || self.ids.key())?;
         check_guarded(request)?;
-        let waits = matches!(request.call, Call::EvictFifo(_)) && self.model.is_some();
-        let limit = if waits { CALL_MS_MAX + MODEL_MS_MAX } else { CALL_MS_MAX };
+        let limit = match &request.call {
+            Call::EvictFifo(_) if self.model.is_some() => CALL_MS_MAX + MODEL_MS_MAX,
+            Call::IngestArchival(ingest) if ingest.splits() => CALL_MS_MAX + PARTS_MS_MAX,
+            _ => CALL_MS_MAX,
+        };
         let run = Run {
             executor: self,
             request,
@@ -244,12 +247,21 @@ impl Executor {
                 answers.embeddings = Some(made);
                 return Ok(());
             }
+            Question::EmbedAlone { texts } => {
+                answers.alone = Some(embedding::alone(&self.embedders, &texts).await?);
+                return Ok(());
+            }
             Question::Recall { query, now_ms } => {
                 answers.recall = Some(self.recall(scope, query, now_ms).await?);
                 return Ok(());
             }
             Question::RecallNear { text, limit } => {
                 answers.recall_near = Some(self.recall_near(scope, &text, limit).await?);
+                return Ok(());
+            }
+            Question::EmbedParts(upload) => {
+                let made = self.embed_parts(&upload, scope).await?;
+                answers.embeddings = Some(made);
                 return Ok(());
             }
             other => other,
@@ -270,7 +282,8 @@ impl Executor {
         let exact_rows_max = self.archive.settings.exact_rows_max;
         let setting = vector_setting(&self.ro).await?;
         let index_ready = chunks > exact_rows_max && vector_index(&self.ro).await?.ready();
-        Ok(VectorsAnswer { setting, index_ready, exact_rows_max })
+        let filters_first = self.archive.settings.filters_first;
+        Ok(VectorsAnswer { setting, index_ready, exact_rows_max, filters_first })
     }
 }
 
@@ -298,6 +311,7 @@ impl Run<'_> {
                 Thought::Fresh | Thought::Again => {
                     trust = false;
                     answers.queue = None;
+                    answers.archive = None;
                     self.in_time()?;
                     continue;
                 }
@@ -367,8 +381,11 @@ impl Run<'_> {
                 }
                 Ok(Step::Ask(_)) if basis.guessed => return Ok(Thought::Fresh),
                 Ok(Step::Ask(question)) => {
-                    let slow = matches!(question, Question::Summary { may_wait: true, .. })
-                        && self.executor.model.is_some();
+                    let slow = match question {
+                        Question::Summary { may_wait: true, .. } => self.executor.model.is_some(),
+                        Question::EmbedParts(_) => true,
+                        _ => false,
+                    };
                     if slow {
                         drop(turn.take());
                         self.executor.ask(question, answers, &self.scope, core).await?;

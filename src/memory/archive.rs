@@ -47,11 +47,20 @@ pub struct VectorSetting {
     /// Cells of the index; none before there is one.
     #[serde(rename = "nLists", default)]
     pub n_lists: Option<u64>,
+    /// How many cells a search needs, as it was measured; none before there is an index that is ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Value>,
     /// When it was written.
     pub created_at: String,
 }
 
 impl VectorSetting {
+    /// Cells that a search looks into unless it says otherwise: as measured, else the default.
+    pub fn n_probe(&self) -> u32 {
+        let measured = self.measured.as_ref().and_then(|measured| measured["nProbe"].as_u64());
+        measured.and_then(|n| u32::try_from(n).ok()).unwrap_or(self.default_n_probe)
+    }
+
     /// What vectors made under `self` and `other` must share.
     pub fn serves(&self, other: &Self) -> bool {
         self.dimension == other.dimension
@@ -243,13 +252,26 @@ pub struct Derived {
     pub to: String,
 }
 
+/// What becomes of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is taken in; there was none of its name.
+    New,
+    /// It takes the place of an earlier one.
+    Replaces,
+    /// It is taken away.
+    Removed,
+}
+
 /// Everything an ingest writes beside the core.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ingest {
-    /// The manifest as it will be.
+    /// The manifest as it will be; of a document that is taken away, as it was.
     pub manifest: Manifest,
     /// Whether chunks of an earlier ingest give way.
-    pub replaces: bool,
+    pub fate: Fate,
+    /// Under which name vectors of its parts were kept, if they were.
+    pub upload: Option<String>,
     /// The chunks, in order.
     pub passages: Vec<Passage>,
     /// The setting, if this ingest is the database's first.
@@ -266,6 +288,11 @@ pub fn manifest_key(agent_id: &str, doc_id: &str) -> String {
 /// Key of a chunk; it stays the same when the document is taken in again.
 pub fn passage_key(agent_id: &str, doc_id: &str, chunk_id: &str) -> String {
     short(&format!("passage\0{agent_id}\0{doc_id}\0{chunk_id}"))
+}
+
+/// Key of a part of a document that is being taken in.
+pub fn part_key(agent_id: &str, upload: &str, part: usize) -> String {
+    short(&format!("part\0{agent_id}\0{upload}\0{part}"))
 }
 
 /// An edge from a chunk to a message.

@@ -18,7 +18,7 @@ use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
 use crate::limits::{EVICT_BYTES_MAX, EVICT_ROWS_MAX, REVISIONS_KEPT, SUMMARY_TRIES_MAX};
 use crate::memory::Fingerprint;
-use crate::memory::archive::{Ingest, Manifest};
+use crate::memory::archive::{Fate, Ingest, Manifest};
 use crate::memory::change::{Change, Evict, RecallEdge, Recount};
 use crate::memory::core::{Core, RemovedBlock, Summary};
 use crate::memory::event::{Event, EventType};
@@ -238,12 +238,16 @@ impl<'a> Draft<'a> {
         (key, cost)
     }
 
-    /// Takes a document into the archive, in the place of the one that the old manifest describes.
+    /// Takes a document into the archive, in the place of the one that the old manifest describes, or takes that one away.
     pub fn archive(&mut self, ingest: Ingest, old: Option<&Manifest>) {
         let archived = &mut self.after.archived;
-        archived.documents += u64::from(old.is_none());
-        archived.chunks =
-            archived.chunks.saturating_sub(old.map_or(0, |m| m.chunks)) + ingest.manifest.chunks;
+        let (documents, chunks) = match ingest.fate {
+            Fate::Removed => (0, 0),
+            Fate::New | Fate::Replaces => (1, ingest.manifest.chunks),
+        };
+        let (old_documents, old_chunks) = old.map_or((0, 0), |old| (1, old.chunks));
+        archived.documents = archived.documents.saturating_sub(old_documents) + documents;
+        archived.chunks = archived.chunks.saturating_sub(old_chunks) + chunks;
         self.ingest = Some(Box::new(ingest));
     }
 
@@ -695,8 +699,15 @@ impl<'a> Draft<'a> {
         }
         if let Some(ingest) = &self.ingest {
             let manifest = &ingest.manifest;
-            details["ingest"] = json!({"manifest": manifest.key, "revision": manifest.revision,
-                "offered_chunks": manifest.chunks, "compliant_chunks": manifest.chunks});
+            details["ingest"] = match ingest.fate {
+                Fate::Removed => {
+                    json!({"manifest": manifest.key, "removed_chunks": manifest.chunks})
+                }
+                Fate::New | Fate::Replaces => {
+                    json!({"manifest": manifest.key, "revision": manifest.revision,
+                        "offered_chunks": manifest.chunks, "compliant_chunks": manifest.chunks})
+                }
+            };
         }
         self.event(EventType::Audit, details);
     }

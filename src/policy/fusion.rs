@@ -25,6 +25,9 @@ const RELATED_LETTERS: usize = 4;
 const TOGETHER_TOKENS: usize = 20;
 /// Weight of nearness beside words (1) in a sum of z-scores.
 const NEARNESS: f64 = 1.5;
+/// How far below the middle nearness counts at most, in standard deviations: among many that are near, one that only words find would else be
+/// so far off that no word could bring it back.
+const NEARNESS_MIN: f64 = -2.0;
 /// The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher 2009).
 const RANK_CONSTANT: f64 = 60.0;
 /// ArangoDB's defaults for BM25.
@@ -96,6 +99,8 @@ pub struct WordRow {
 pub struct Ranked {
     /// Document key.
     pub key: String,
+    /// The larger piece that it stands for, by document and first chunk.
+    pub parent: Option<(String, u64)>,
     /// What it is ranked by.
     pub score: f64,
     /// What that is made of.
@@ -126,6 +131,11 @@ impl Worded {
     /// Whether so much was taken in in the last moments that some of it was not looked at.
     pub fn tail_capped(&self) -> bool {
         self.tail.looked >= ARCHIVAL_TAIL_ROWS_MAX as u64
+    }
+
+    /// Whether an identifier of the question was found whole: then nothing else is meant.
+    pub fn is_identified(&self) -> bool {
+        self.all().1
     }
 
     /// One list of what the view shows and what it does not show yet. Where identifiers were found whole, only what holds one counts.
@@ -159,7 +169,7 @@ pub fn ranked(
     let near = near.filter(|_| !identified);
     let weights = weights(&found.wanted, &rows, chunks);
     let question = Question::of(found, &weights);
-    let mut list: Vec<(Ranked, Option<u64>, &str)> = Vec::new();
+    let mut list: Vec<Ranked> = Vec::new();
     let usual = mean(rows.iter().map(|row| row.words.len() as f64)).max(1.0);
     for row in &rows {
         let mut parts = question.parts(&row.words);
@@ -167,33 +177,30 @@ pub fn ranked(
         parts.words =
             parts.bm25 + parts.beginning + parts.neighbours + parts.related + parts.together;
         parts.nearness = row.similarity.filter(|_| near.is_some());
-        list.push((Ranked { key: row.key.clone(), score: 0.0, parts }, row.parent, &row.doc_id));
+        let parent = row.parent.map(|first| (row.doc_id.clone(), first));
+        list.push(Ranked { key: row.key.clone(), parent, score: 0.0, parts });
     }
     let there: HashSet<&str> = rows.iter().map(|row| row.key.as_str()).collect();
     for passage in near.and_then(|n| n.rows.as_deref()).unwrap_or_default() {
         if !there.contains(passage.key.as_str()) {
             let parts = Parts { nearness: passage.similarity, ..Parts::default() };
-            let ranked = Ranked { key: passage.key.clone(), score: 0.0, parts };
-            list.push((ranked, passage.parent.map(|p| p.first), &passage.doc_id));
+            let parent = passage.parent.map(|parent| (passage.doc_id.clone(), parent.first));
+            list.push(Ranked { key: passage.key.clone(), parent, score: 0.0, parts });
         }
     }
     let scores = match (near.is_some(), fusion) {
-        (false, _) => list.iter().map(|(r, ..)| r.parts.words).collect(),
+        (false, _) => list.iter().map(|one| one.parts.words).collect(),
         (true, Fusion::ZScore) => z_sums(&list, metric),
         (true, Fusion::Rrf) => rank_sums(&list, metric),
     };
-    for ((ranked, ..), score) in list.iter_mut().zip(scores) {
-        ranked.score = score;
+    for (one, score) in list.iter_mut().zip(scores) {
+        one.score = score;
     }
-    list.sort_by(|a, b| b.0.score.total_cmp(&a.0.score).then_with(|| a.0.key.cmp(&b.0.key)));
-    let mut parents: HashSet<(&str, u64)> = HashSet::new();
-    list.retain(|(_, parent, document)| {
-        parent.is_none_or(|first| parents.insert((document, first)))
-    });
-    list.into_iter().map(|(ranked, ..)| ranked).collect()
+    list.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.key.cmp(&b.key)));
+    let mut parents = HashSet::new();
+    list.retain(|one| one.parent.clone().is_none_or(|parent| parents.insert(parent)));
+    list
 }
-
-type Listed<'a> = (Ranked, Option<u64>, &'a str);
 
 /// Nearness so that more is nearer.
 fn nearness(parts: &Parts, metric: Metric) -> Option<f64> {
@@ -204,13 +211,14 @@ fn nearness(parts: &Parts, metric: Metric) -> Option<f64> {
 }
 
 /// `z(words) + 1.5 · z(nearness)`; what was not compared counts as the farthest.
-fn z_sums(list: &[Listed<'_>], metric: Metric) -> Vec<f64> {
-    let words = standard(list.iter().map(|(r, ..)| r.parts.words).collect());
-    let near: Vec<Option<f64>> = list.iter().map(|(r, ..)| nearness(&r.parts, metric)).collect();
+fn z_sums(list: &[Ranked], metric: Metric) -> Vec<f64> {
+    let words = standard(list.iter().map(|one| one.parts.words).collect());
+    let near: Vec<Option<f64>> = list.iter().map(|one| nearness(&one.parts, metric)).collect();
     let farthest = near.iter().flatten().copied().fold(f64::INFINITY, f64::min);
     let farthest = if farthest.is_finite() { farthest } else { 0.0 };
     let near = standard(near.into_iter().map(|n| n.unwrap_or(farthest)).collect());
-    words.into_iter().zip(near).map(|(words, near)| words + NEARNESS * near).collect()
+    let sum = |(words, near): (f64, f64)| words + NEARNESS * near.max(NEARNESS_MIN);
+    words.into_iter().zip(near).map(sum).collect()
 }
 
 /// Values in standard deviations from their mean; all 0 where they do not differ.
@@ -221,15 +229,14 @@ fn standard(values: Vec<f64>) -> Vec<f64> {
 }
 
 /// `Σ 1 / (60 + rank)` over both lists.
-fn rank_sums(list: &[Listed<'_>], metric: Metric) -> Vec<f64> {
+fn rank_sums(list: &[Ranked], metric: Metric) -> Vec<f64> {
     let words = |parts: &Parts| (parts.words > 0.0).then_some(parts.words);
     let near = |parts: &Parts| nearness(parts, metric);
     let mut sums = vec![0.0; list.len()];
     for value in [&words as &dyn Fn(&Parts) -> Option<f64>, &near] {
-        let valued =
-            list.iter().enumerate().filter_map(|(at, (r, ..))| Some((at, value(&r.parts)?)));
+        let valued = list.iter().enumerate().filter_map(|(at, one)| Some((at, value(&one.parts)?)));
         let mut order: Vec<(usize, f64)> = valued.collect();
-        order.sort_by(|a, b| b.1.total_cmp(&a.1).then(list[a.0].0.key.cmp(&list[b.0].0.key)));
+        order.sort_by(|a, b| b.1.total_cmp(&a.1).then(list[a.0].key.cmp(&list[b.0].key)));
         for (rank, (at, _)) in order.into_iter().enumerate() {
             sums[at] += 1.0 / (RANK_CONSTANT + rank as f64 + 1.0);
         }

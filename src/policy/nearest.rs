@@ -17,6 +17,13 @@ pub enum Plan {
         /// Rows it gives before filters.
         fetch: u64,
     },
+    /// The vector index is asked for what is the agent's and passes the filters.
+    First {
+        /// Cells it looks into.
+        n_probe: u32,
+        /// Rows it gives.
+        fetch: u64,
+    },
 }
 
 impl Plan {
@@ -25,6 +32,7 @@ impl Plan {
         match self {
             Self::Exact => "exact",
             Self::Vector { .. } => "vector",
+            Self::First { .. } => "vector_filters_first",
         }
     }
 }
@@ -110,11 +118,21 @@ pub fn first_plan(
 
 /// The next way when a look found too little, if there is one: wider, then one by one.
 pub fn wider_plan(found: &Nearest, k: u64) -> Option<Plan> {
-    let Plan::Vector { n_probe, fetch } = found.plan else { return None };
-    let Some(rows) = &found.rows else { return Some(Plan::Exact) };
-    if rows.len() as u64 >= k {
-        return None;
-    }
+    let enough = found.rows.as_ref().is_some_and(|rows| rows.len() as u64 >= k);
+    let (n_probe, fetch) = match found.plan {
+        Plan::Exact => return None,
+        Plan::Vector { .. } | Plan::First { .. } if enough => return None,
+        Plan::Vector { .. } if found.rows.is_none() => return Some(Plan::Exact),
+        // An older server knows no filters before the search.
+        Plan::First { n_probe, .. } if found.rows.is_none() => {
+            return Some(Plan::Vector { n_probe, fetch: k * NEAR_FETCH });
+        }
+        Plan::First { n_probe, fetch } if n_probe < N_PROBE_MAX => {
+            return Some(Plan::First { n_probe: N_PROBE_MAX, fetch });
+        }
+        Plan::First { .. } => return Some(Plan::Exact),
+        Plan::Vector { n_probe, fetch } => (n_probe, fetch),
+    };
     if n_probe < N_PROBE_MAX || fetch < NEAR_FETCH_MAX {
         return Some(Plan::Vector { n_probe: N_PROBE_MAX, fetch: NEAR_FETCH_MAX });
     }
@@ -145,12 +163,18 @@ mod tests {
     fn a_narrow_look_widens_once_and_ends_exact() {
         let narrow = Plan::Vector { n_probe: 8, fetch: 80 };
         let wide = Plan::Vector { n_probe: N_PROBE_MAX, fetch: NEAR_FETCH_MAX };
+        let first = Plan::First { n_probe: 8, fetch: 10 };
+        let wide_first = Plan::First { n_probe: N_PROBE_MAX, fetch: 10 };
         for (plan, rows, next) in [
             (narrow, Some(10), None),
             (narrow, Some(9), Some(wide)),
             (wide, Some(9), Some(Plan::Exact)),
             (narrow, None, Some(Plan::Exact)),
             (Plan::Exact, Some(3), None),
+            (first, Some(10), None),
+            (first, Some(9), Some(wide_first)),
+            (first, None, Some(narrow)),
+            (wide_first, Some(9), Some(Plan::Exact)),
         ] {
             assert_eq!(wider_plan(&found(plan, rows), 10), next, "{plan:?} {rows:?}");
         }

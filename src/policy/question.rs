@@ -100,6 +100,13 @@ pub enum Question {
         /// Most passages.
         limit: u64,
     },
+    /// Vectors of some texts, each made alone by the configured embedder.
+    EmbedAlone {
+        /// The texts.
+        texts: Vec<String>,
+    },
+    /// Vectors of the chunks of a long document, made part by part and kept, so that a call that is cut off is gone on with by the next.
+    EmbedParts(Box<Upload>),
     /// Vectors of the chunks of one document, each in the light of the whole.
     Embed {
         /// The document.
@@ -111,6 +118,19 @@ pub enum Question {
     },
 }
 
+/// A long document that is being taken in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Upload {
+    /// Hash of everything that its vectors depend on: the same document goes on where it was cut off, whoever sends it again.
+    pub name: String,
+    /// The document.
+    pub document: String,
+    /// Where its chunks lie in it, in bytes, in order.
+    pub spans: Vec<Range<usize>>,
+    /// Which kind of vector.
+    pub with: Fingerprint,
+}
+
 /// What a search of the archive builds on.
 #[derive(Clone, Debug)]
 pub struct VectorsAnswer {
@@ -120,6 +140,8 @@ pub struct VectorsAnswer {
     pub index_ready: bool,
     /// Chunks of one agent up to which its archive is compared one by one.
     pub exact_rows_max: u64,
+    /// Whether conditions stand before a search through the index instead of behind it.
+    pub filters_first: bool,
 }
 
 /// What an ingest builds on.
@@ -173,6 +195,8 @@ pub struct Answers {
     pub embeddings: Option<Vec<Vec<f64>>>,
     /// Passages of recall storage near to a question.
     pub recall_near: Option<RecallNear>,
+    /// Vectors of texts alone; none at all if the embedder failed.
+    pub alone: Option<Vec<Vec<f64>>>,
     /// What failed without ending the call (`embedder`); told in its answer.
     pub degraded: Option<&'static str>,
 }

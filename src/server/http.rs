@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
 use axum::{Extension, Router};
 use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
@@ -67,6 +67,7 @@ pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
         .route("/v1/agents", get(agents))
         .route("/v1/agents/{agent}", put(create).get(state).patch(change))
         .route("/v1/agents/{agent}/tools/{tool}", post(tool))
+        .route("/v1/agents/{agent}/archive/{doc_id}", delete(remove))
         .route("/v1/agents/{agent}/events", post(event).get(events))
         .route("/v1/agents/{agent}/context", get(context))
         .route("/v1/agents/{agent}/messages", get(messages))
@@ -283,6 +284,26 @@ async fn tool(
         let tool = Tool::named(&name)?;
         let arguments = object(body).await?;
         let decoded = |map| decode(tool, map);
+        let body = call(&front, principal, agent, &headers, arguments, decoded).await?;
+        Ok(with_etag(StatusCode::OK, &body))
+    })
+    .await
+}
+
+/// Takes a document out of the archive: `ingest_archival` with `delete`.
+async fn remove(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Named((agent, doc_id)): Named<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    own_task(&Arc::clone(&front), async move {
+        let arguments = Map::from_iter([
+            ("doc_id".to_owned(), Value::from(doc_id)),
+            ("delete".to_owned(), true.into()),
+        ]);
+        let decoded = |map| decode(Tool::IngestArchival, map);
         let body = call(&front, principal, agent, &headers, arguments, decoded).await?;
         Ok(with_etag(StatusCode::OK, &body))
     })

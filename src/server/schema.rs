@@ -60,6 +60,14 @@ pub fn openapi() -> Value {
             json!({"post": operation(spec.description, Some(tool.schema()), parameters)}),
         );
     }
+    let document =
+        json!({"name": "doc_id", "in": "path", "required": true, "schema": {"type": "string"}});
+    paths.insert(
+        "/v1/agents/{agent}/archive/{doc_id}".into(),
+        json!({"delete": operation("Take a document out of the archive, with its chunks, vectors and edges", None, {
+            vec![agent.clone(), document, key.clone(), guard.clone()]
+        })}),
+    );
     paths.insert(
         "/v1/agents/{agent}/events".into(),
         json!({"post": operation("Put one event into the queue", any(), writing()),

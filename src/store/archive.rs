@@ -9,9 +9,11 @@ use super::fault::{Fault, FaultKind};
 use super::query::{Query, query};
 use super::transaction::Stream;
 use crate::limits::{ARCHIVAL_CHARS_MAX, ARCHIVAL_TAIL_MS, ARCHIVAL_TAIL_ROWS_MAX, INGEST_ROWS};
-use crate::memory::archive::{FoundPassage, Ingest, Manifest, Metric, VectorSetting};
+use crate::memory::archive::{
+    Fate, FoundPassage, Ingest, Manifest, Metric, VectorSetting, part_key,
+};
 use crate::policy::{
-    Conditions, Looked, Near, NearPlan, NearRows, Nearest, Scope, WordTail, Worded, Words,
+    Conditions, Looked, Measured, Near, NearPlan, NearRows, Nearest, Scope, WordTail, Worded, Words,
 };
 
 /// Manifest, setting and messages before an ingest.
@@ -30,6 +32,18 @@ pub(super) const EXACT_L2: Query = query!("passage_exact_l2");
 pub(super) const NEAR_COSINE: Query = query!("passage_near_cosine");
 /// The same by distance.
 pub(super) const NEAR_L2: Query = query!("passage_near_l2");
+/// Chunks through the vector index, conditions first.
+pub(super) const FIRST_COSINE: Query = query!("passage_near_cosine_first");
+/// The same by distance.
+pub(super) const FIRST_L2: Query = query!("passage_near_l2_first");
+/// Vectors to measure with.
+pub(super) const SAMPLE: Query = query!("sample_load");
+/// How near the nearest of all are.
+pub(super) const SAMPLE_COSINE: Query = query!("sample_near_cosine");
+/// The same by distance.
+pub(super) const SAMPLE_L2: Query = query!("sample_near_l2");
+/// What was measured.
+pub(super) const MEASURED: Query = query!("setting_measured");
 /// Chunks with a word of the question.
 pub(super) const WORDS: Query = query!("passage_words");
 /// The same under conditions.
@@ -48,12 +62,24 @@ pub(super) const DERIVED: Query = query!("derived_append");
 pub(super) const TRIM: Query = query!("passage_trim");
 /// Chunks.
 pub(super) const APPEND: Query = query!("passage_append");
+/// Citations of chunks that go.
+pub(super) const CITES_TRIM: Query = query!("cites_trim");
 /// The manifest.
 pub(super) const MANIFEST: Query = query!("manifest_write");
+/// The manifest goes.
+pub(super) const MANIFEST_REMOVE: Query = query!("manifest_remove");
+/// Parts that are kept.
+pub(super) const PART_LIST: Query = query!("part_list");
+/// One of them.
+pub(super) const PART_LOAD: Query = query!("part_load");
+/// One more.
+pub(super) const PART_WRITE: Query = query!("part_write");
+/// All of them go.
+pub(super) const PART_TRIM: Query = query!("part_trim");
 
 /// Collections that only an ingest writes.
-pub(super) const WRITES: [&str; 4] =
-    ["archival_docs", "archival_manifests", "derived_from", "vctx_meta"];
+pub(super) const WRITES: [&str; 6] =
+    ["archival_docs", "archival_manifests", "archival_parts", "cites", "derived_from", "vctx_meta"];
 
 /// What stands in the archive before an ingest.
 #[derive(Debug, Deserialize)]
@@ -104,6 +130,8 @@ impl VectorIndexState {
     }
 }
 
+/// What conditions of a search ask for.
+const FILTERED: [&str; 4] = ["agent_id", "doc_id", "freshness_ts", "provenance.source"];
 const INDEXES: &str = "_api/index?collection=archival_docs";
 
 /// Looks at the indexes of the archive. Raw, because arangors knows no vector index.
@@ -136,22 +164,70 @@ pub async fn vector_rows(admin: &Admin) -> Result<u64, Fault> {
 
 /// Makes the vector index as the setting says, unless there is one or nothing was taken in yet; tells how many cells it gets if it was
 /// made now.
-pub async fn make_vector_index(admin: &Admin, n_lists: u64) -> Result<Option<u64>, Fault> {
+pub async fn make_vector_index(
+    admin: &Admin,
+    n_lists: u64,
+    filters_first: bool,
+) -> Result<Option<u64>, Fault> {
     let (_, there) = admin.call(Method::GET, INDEXES, None).await?;
     if vector_index_in(&there).id.is_some() {
         return Ok(None);
     }
     let rows: Vec<VectorSetting> = admin.rows(SETTING_LOAD, Binds::unscoped([])).await?;
     let Some(setting) = rows.into_iter().next() else { return Ok(None) };
-    let definition = json!({
+    let mut definition = json!({
         "type": "vector", "name": "passages_by_vector", "fields": ["embedding"], "inBackground": true,
         "params": {"metric": setting.metric, "dimension": setting.dimension, "nLists": n_lists,
             "defaultNProbe": setting.default_n_probe},
     });
+    if filters_first {
+        // What conditions ask for lies in the index then (ArangoDB ≥ 3.12.7), so that it drops what does not pass without reading it.
+        definition["storedValues"] = json!(FILTERED);
+    }
     admin.call(Method::POST, INDEXES, Some(&definition)).await?;
     let binds = Binds::unscoped([("n_lists", n_lists.into()), ("sync", true.into())]);
     admin.rows::<Value>(SETTING_LISTS, binds).await?;
     Ok(Some(n_lists))
+}
+
+/// The vector index of the archive, as an administrator sees it.
+pub async fn index_state(admin: &Admin) -> Result<VectorIndexState, Fault> {
+    Ok(vector_index_in(&admin.call(Method::GET, INDEXES, None).await?.1))
+}
+
+/// What the vectors of this database have in common, as an administrator sees it.
+pub async fn setting_of(admin: &Admin) -> Result<Option<VectorSetting>, Fault> {
+    Ok(admin.rows(SETTING_LOAD, Binds::unscoped([])).await?.into_iter().next())
+}
+
+/// Some vectors of the archive, from a key on.
+pub async fn sample(admin: &Admin, from: &str, limit: u64) -> Result<Vec<Vec<f64>>, Fault> {
+    let binds = [("from", from.into()), ("limit", limit.into())];
+    admin.rows(SAMPLE, Binds::unscoped(binds)).await
+}
+
+/// How near the nearest of all chunks are to a vector, through so many cells.
+pub async fn sample_near(
+    admin: &Admin,
+    metric: Metric,
+    vector: &[f64],
+    n_probe: u64,
+    limit: u64,
+) -> Result<Vec<f64>, Fault> {
+    let query = match metric {
+        Metric::Cosine => SAMPLE_COSINE,
+        Metric::L2 => SAMPLE_L2,
+    };
+    let binds =
+        [("query_vector", json!(vector)), ("n_probe", n_probe.into()), ("limit", limit.into())];
+    admin.rows(query, Binds::unscoped(binds)).await
+}
+
+/// Notes what was measured.
+pub async fn note_measured(admin: &Admin, measured: &Measured) -> Result<(), Fault> {
+    let binds = Binds::unscoped([("measured", json!(measured)), ("sync", true.into())]);
+    admin.rows::<Value>(MEASURED, binds).await?;
+    Ok(())
 }
 
 /// What the vectors of this database have in common.
@@ -186,10 +262,13 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &Near) -> Result<Nearest, Fau
             let looked = Looked { fetched, ..near.before };
             Ok(Nearest { plan: near.plan, k: near.k, rows: Some(rows), looked })
         }
-        NearPlan::Vector { n_probe, fetch } => {
-            let query = match near.metric {
-                Metric::Cosine => NEAR_COSINE,
-                Metric::L2 => NEAR_L2,
+        NearPlan::Vector { n_probe, fetch } | NearPlan::First { n_probe, fetch } => {
+            let first = matches!(near.plan, NearPlan::First { .. });
+            let query = match (near.metric, first) {
+                (Metric::Cosine, false) => NEAR_COSINE,
+                (Metric::L2, false) => NEAR_L2,
+                (Metric::Cosine, true) => FIRST_COSINE,
+                (Metric::L2, true) => FIRST_L2,
             };
             let binds = Binds::of(
                 scope,
@@ -288,6 +367,59 @@ pub async fn passages(ro: &Ro, scope: &Scope, keys: &[String]) -> Result<Vec<Fou
     ro.rows(PASSAGES, Binds::of(scope, [("keys", json!(keys))])).await
 }
 
+/// Takes the chunks of an earlier ingest away, with the edges from them, and those to them that will lead nowhere.
+async fn trim(stream: &Stream<'_>, rw: &Rw, scope: &Scope, ingest: &Ingest) -> Result<(), Fault> {
+    let of_document = || {
+        let doc_id = ingest.manifest.doc_id.as_str().into();
+        Binds::of(scope, [("doc_id", doc_id), ("sync", rw.sync.into())])
+    };
+    let kept: Vec<&str> = ingest.passages.iter().map(|p| p.key.as_str()).collect();
+    let mut cited = of_document();
+    cited.0.insert("kept", json!(kept));
+    stream.rows::<Value>(CITES_TRIM, cited).await?;
+    for query in [DERIVED_TRIM, TRIM] {
+        stream.rows::<Value>(query, of_document()).await?;
+    }
+    Ok(())
+}
+
+/// Which parts of an upload have their vectors.
+pub async fn parts(ro: &Ro, scope: &Scope, upload: &str) -> Result<Vec<usize>, Fault> {
+    ro.rows(PART_LIST, Binds::of(scope, [("upload", upload.into())])).await
+}
+
+/// Vectors of a part; none if it is not there.
+pub async fn part(
+    ro: &Ro,
+    scope: &Scope,
+    upload: &str,
+    part: usize,
+) -> Result<Option<Vec<Vec<f64>>>, Fault> {
+    #[derive(Deserialize)]
+    struct Row {
+        embeddings: Vec<Vec<f64>>,
+    }
+    let binds = [("upload", upload.into()), ("part", part.into())];
+    let rows: Vec<Row> = ro.rows(PART_LOAD, Binds::of(scope, binds)).await?;
+    Ok(rows.into_iter().next().map(|row| row.embeddings))
+}
+
+/// Keeps the vectors of a part until a moment, in seconds since 1970.
+pub async fn keep_part(
+    rw: &Rw,
+    scope: &Scope,
+    upload: &str,
+    part: usize,
+    embeddings: &[Vec<f64>],
+    expires_at: u64,
+) -> Result<(), Fault> {
+    let staged = json!({"_key": part_key(scope.key(), upload, part), "upload": upload, "part": part,
+        "embeddings": embeddings, "expires_at": expires_at});
+    let binds = Binds::of(scope, [("staged", staged), ("sync", rw.sync.into())]);
+    rw.rows::<Value>(PART_WRITE, binds).await?;
+    Ok(())
+}
+
 /// Writes the archive's part of an ingest inside a running transaction; the core, the record and the events follow in the same one.
 pub(super) async fn write(
     stream: &Stream<'_>,
@@ -299,14 +431,18 @@ pub(super) async fn write(
         let binds = Binds::unscoped([("setting", json!(setting)), ("sync", rw.sync.into())]);
         stream.rows::<Value>(SETTING, binds).await?;
     }
-    if ingest.replaces {
-        for query in [DERIVED_TRIM, TRIM] {
-            let binds = Binds::of(
-                scope,
-                [("doc_id", ingest.manifest.doc_id.as_str().into()), ("sync", rw.sync.into())],
-            );
-            stream.rows::<Value>(query, binds).await?;
-        }
+    if ingest.fate != Fate::New {
+        trim(stream, rw, scope, ingest).await?;
+    }
+    if let Some(upload) = &ingest.upload {
+        let binds = [("upload", upload.as_str().into()), ("sync", rw.sync.into())];
+        stream.rows::<Value>(PART_TRIM, Binds::of(scope, binds)).await?;
+    }
+    if ingest.fate == Fate::Removed {
+        let binds =
+            [("manifest_key", ingest.manifest.key.as_str().into()), ("sync", rw.sync.into())];
+        stream.rows::<Value>(MANIFEST_REMOVE, Binds::of(scope, binds)).await?;
+        return Ok(());
     }
     for passages in ingest.passages.chunks(INGEST_ROWS) {
         let binds = Binds::of(scope, [("passages", json!(passages)), ("sync", rw.sync.into())]);

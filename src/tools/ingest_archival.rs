@@ -1,4 +1,4 @@
-//! `ingest_archival`: takes a document's chunks and vectors into the archive, whole or not at all.
+//! `ingest_archival`: takes a document into the archive, whole or not at all, in chunks or as a text; or takes it away.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::append_fifo::own_flush;
 use super::either::text_or_object;
+use super::pieces::{Cuts, Cutting};
 use super::spec::Step;
-use crate::chunk::{self, LateChunking, Offered};
+use crate::chunk::{self, LateChunking, Naive, Offered, Splitter};
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::limits::{
@@ -18,7 +19,7 @@ use crate::limits::{
 };
 use crate::memory::Fingerprint;
 use crate::memory::archive::{
-    ChunkLinks, Ingest, Manifest, Metric, Passage, Span, VectorSetting, derived, manifest_key,
+    ChunkLinks, Fate, Ingest, Manifest, Metric, Passage, VectorSetting, derived, manifest_key,
     passage_key,
 };
 use crate::memory::core::Core;
@@ -31,8 +32,9 @@ use crate::policy::{Answers, ArchiveAnswer, Draft, Question, Surroundings, check
 pub struct IngestArchival {
     /// The caller's name for the document, e.g. its path. Taking it in again replaces it.
     pub doc_id: String,
-    /// Its chunks, in order: texts, or objects with a text.
-    #[schemars(length(min = 1, max = 512))]
+    /// Its chunks, in order: texts, or objects with a text. Left out: the server splits `document`.
+    #[serde(default)]
+    #[schemars(length(max = 512))]
     pub chunks: Vec<Chunk>,
     /// One vector for each chunk. Left out: the server's embedder makes them, late.
     #[serde(default)]
@@ -53,12 +55,26 @@ pub struct IngestArchival {
     /// How the vectors were made; needed with `embeddings`. Chunks that were embedded one by one are refused.
     #[serde(default)]
     pub late_chunking: Option<LateChunking>,
-    /// The document's text, to check the chunks against; not stored.
+    /// The document's whole text. Without `chunks` it is split and every character of it belongs to a chunk; with them it is what they are
+    /// checked against, and not stored.
     #[serde(default)]
     pub document: Option<String>,
+    /// How the server splits `document`.
+    #[serde(default)]
+    pub splitter: Option<Splitter>,
+    /// When the document was current, for chunks that do not say otherwise: `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+    #[serde(default)]
+    pub freshness_ts: Option<String>,
+    /// Takes the document away instead: its chunks, their vectors and the edges from and to them.
+    #[serde(default)]
+    pub delete: bool,
     /// Where the document comes from; `message_ids` names messages that it was made from.
     #[serde(default)]
     pub provenance: Option<Map<String, Value>>,
+    /// What the server cuts the document into.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(super) cuts: Cuts,
 }
 
 /// A chunk as it is given.
@@ -106,14 +122,14 @@ impl Chunk {
         }
     }
 
-    fn parts(&self) -> ChunkParts {
+    pub(super) fn parts(&self) -> ChunkParts {
         match self {
             Self::Text(text) => ChunkParts { text: text.clone(), ..ChunkParts::default() },
             Self::Parts(parts) => parts.clone(),
         }
     }
 
-    fn id(&self, index: usize) -> String {
+    pub(super) fn id(&self, index: usize) -> String {
         match self {
             Self::Parts(ChunkParts { chunk_id: Some(id), .. }) => id.clone(),
             Self::Parts(_) | Self::Text(_) => format!("{index:04}"),
@@ -138,7 +154,18 @@ impl IngestArchival {
                 format!("use 1 to {DOC_ID_BYTES_MAX} bytes without control characters"),
             ));
         }
-        self.check_chunks()?;
+        if self.delete {
+            self.check_bare()?;
+            return Ok(self);
+        }
+        if self.splits() {
+            self.check_document()?;
+        } else {
+            self.check_chunks()?;
+        }
+        if let Some(ts) = &self.freshness_ts {
+            moment("freshness_ts", ts)?;
+        }
         self.check_embeddings()?;
         check_provenance("provenance", self.provenance.as_ref())?;
         let named = self.message_ids()?.len();
@@ -151,12 +178,50 @@ impl IngestArchival {
         Ok(self)
     }
 
+    /// A document that goes is named, and nothing else is said of it.
+    fn check_bare(&self) -> Result<()> {
+        let said = [
+            ("chunks", !self.chunks.is_empty()),
+            ("document", self.document.is_some()),
+            ("splitter", self.splitter.is_some()),
+            ("embeddings", self.embeddings.is_some()),
+            ("late_chunking", self.late_chunking.is_some()),
+            ("provenance", self.provenance.is_some()),
+            ("freshness_ts", self.freshness_ts.is_some()),
+        ];
+        match said.iter().find(|(_, given)| *given) {
+            Some((field, _)) => Err(Error::argument(field, "leave it out with `delete`")),
+            None => Ok(()),
+        }
+    }
+
+    fn check_document(&self) -> Result<()> {
+        let document = self.document.as_deref().unwrap_or_default();
+        if document.trim().is_empty() {
+            return Err(Error::argument("document", "is empty: nothing in it could be found"));
+        }
+        for (field, given) in [
+            ("embeddings", self.embeddings.is_some()),
+            ("late_chunking", self.late_chunking.is_some()),
+        ] {
+            if given {
+                return Err(Error::argument(field, "goes with `chunks`, which it describes"));
+            }
+        }
+        self.splitter.clone().unwrap_or_default().checked().map(drop)
+    }
+
     fn check_chunks(&self) -> Result<()> {
         if self.chunks.is_empty() || self.chunks.len() > CHUNKS_MAX {
             return Err(Error::argument(
                 "chunks",
-                format!("give 1 to {CHUNKS_MAX}; split a longer document into several doc_ids"),
+                format!(
+                    "give 1 to {CHUNKS_MAX}, or the whole text as `document`, which the server splits itself"
+                ),
             ));
+        }
+        if self.splitter.is_some() {
+            return Err(Error::argument("splitter", "goes with `document` without `chunks`"));
         }
         let mut ids = BTreeSet::new();
         for (at, chunk) in self.chunks.iter().enumerate() {
@@ -270,7 +335,9 @@ impl IngestArchival {
         core: &Core,
         answers: &Answers,
     ) -> Result<Step> {
-        self.check_evidence(around.embedder)?;
+        if !self.splits() && !self.delete {
+            self.check_evidence(around.embedder)?;
+        }
         let messages: Vec<String> = self.message_ids()?.into_iter().collect();
         let Some(archive) = &answers.archive else {
             let manifest_key = manifest_key(&core.agent_id, &self.doc_id);
@@ -282,18 +349,75 @@ impl IngestArchival {
                 format!("no message `{unknown}` of this agent"),
             ));
         }
+        if self.delete {
+            return self.remove(around, core, answers, archive);
+        }
         let setting = self.setting(archive.setting.as_ref(), around)?;
         let vectors = match (&self.embeddings, &answers.embeddings) {
             (Some(given), _) => given,
             (None, Some(made)) => made,
             (None, None) => {
-                let texts: Vec<&str> = self.chunks.iter().map(Chunk::text).collect();
-                let (document, spans) = chunk::laid_out(&texts, self.document.as_deref());
-                let with = setting.fingerprint();
-                return Ok(Step::Ask(Question::Embed { document, spans, with }));
+                let question = self.ask_vectors(around.scope, around.counter, &setting)?;
+                return Ok(Step::Ask(question));
             }
         };
+        if let Some(question) = self.sampled(around.embedder, answers)? {
+            return Ok(Step::Ask(question));
+        }
         self.write(around, core, answers, archive, &setting, vectors)
+    }
+
+    /// Where the configured embedder is the model that the caller names, some chunks are embedded alone: vectors that are the same were not
+    /// made in the light of the document. Asks for them first.
+    fn sampled(&self, own: &Fingerprint, answers: &Answers) -> Result<Option<Question>> {
+        let Some(embeddings) = &self.embeddings else { return Ok(None) };
+        let declared = self.model_id.as_ref() == Some(&own.model_id);
+        let samples = chunk::samples(self.chunks.len());
+        if !declared || self.dimension != Some(own.dimension) || samples.is_empty() {
+            return Ok(None);
+        }
+        let Some(alone) = &answers.alone else {
+            let texts = samples.iter().map(|at| self.chunks[*at].text().to_owned()).collect();
+            return Ok(Some(Question::EmbedAlone { texts }));
+        };
+        let offered: Vec<&[f64]> = samples.iter().map(|at| &embeddings[*at][..]).collect();
+        chunk::check_alone(&offered[..alone.len().min(offered.len())], alone)
+            .map(|()| None)
+            .map_err(|naive| self.refused(&naive))
+    }
+
+    /// The document goes, with everything that was made of it.
+    fn remove(
+        &self,
+        around: Surroundings<'_>,
+        core: &Core,
+        answers: &Answers,
+        archive: &ArchiveAnswer,
+    ) -> Result<Step> {
+        let Some(old) = archive.manifest.clone() else {
+            return Err(Error::new(
+                Code::DocumentNotFound,
+                "no such document in the archive: nothing to take away",
+            )
+            .with("field", "doc_id"));
+        };
+        let mut result = Map::new();
+        result.insert("doc_id".into(), self.doc_id.as_str().into());
+        result.insert("deleted".into(), true.into());
+        result.insert("inserted".into(), 0.into());
+        result.insert("replaced".into(), old.chunks.into());
+        result.insert("vector_index_used".into(), archive.index_ready.into());
+        let mut draft = Draft::new(around, core);
+        let gone = Ingest {
+            fate: Fate::Removed,
+            upload: None,
+            setting: None,
+            manifest: old.clone(),
+            passages: Vec::new(),
+            derived: Vec::new(),
+        };
+        draft.archive(gone, Some(&old));
+        Ok(draft.finish(own_flush(core), answers, result)?.into())
     }
 
     /// Vectors of the caller need evidence; those of the server are made late.
@@ -308,20 +432,22 @@ impl IngestArchival {
             model_id: self.model_id.as_deref().unwrap_or(&own.model_id),
             document: self.document.as_deref(),
         };
-        chunk::check(self.late_chunking.as_ref(), offered).map_err(|naive| {
-            Error::new(
-                Code::LateChunkingRequired,
-                format!(
-                    "{}: encode the whole document, pool its token states for each chunk, and send late_chunking {{mode: \"late\", \
-                     pooling, model, document_tokens or document_chars, spans: [{{start, end}}, …]}}; or leave embeddings out",
-                    naive.message
-                ),
-            )
-            .with("reason", naive.reason)
-            .with("offered_chunks", self.chunks.len())
-            .with("refused_chunks", self.chunks.len())
-            .with("compliant_chunks", 0)
-        })
+        chunk::check(self.late_chunking.as_ref(), offered).map_err(|naive| self.refused(&naive))
+    }
+
+    fn refused(&self, naive: &Naive) -> Error {
+        Error::new(
+            Code::LateChunkingRequired,
+            format!(
+                "{}: encode the whole document, pool its token states for each chunk, and send late_chunking {{mode: \"late\", \
+                 pooling, model, document_tokens or document_chars, spans: [{{start, end}}, …]}}; or leave embeddings out",
+                naive.message
+            ),
+        )
+        .with("reason", naive.reason)
+        .with("offered_chunks", self.chunks.len())
+        .with("refused_chunks", self.chunks.len())
+        .with("compliant_chunks", 0)
     }
 
     /// What this ingest's vectors are; refused when the database holds others.
@@ -349,6 +475,7 @@ impl IngestArchival {
             model_id: self.model_id.clone().unwrap_or_else(|| own.model_id.clone()),
             default_n_probe: N_PROBE_DEFAULT,
             n_lists: None,
+            measured: None,
             created_at: iso8601(around.unix_ms),
         };
         match stored {
@@ -369,15 +496,24 @@ impl IngestArchival {
     ) -> Result<Step> {
         let old = archive.manifest.as_ref();
         let mut draft = Draft::new(around, core);
-        let manifest = self.manifest(around, core, old, setting);
-        let passages = self.passages(around, &manifest, vectors)?;
-        let result = json!({"inserted": passages.len(), "vector_index_used": archive.index_ready,
-            "doc_id": self.doc_id, "_rev": manifest.revision,
-            "chunk_ids": passages.iter().map(|p| p.chunk_id.as_str()).collect::<Vec<_>>(),
-            "replaced": old.map_or(0, |m| m.chunks)});
+        let pieces = self.pieces(around.counter);
+        let manifest = self.manifest(around, core, old, setting, pieces.len());
+        let upload = match self.splits() {
+            true => self.upload(around.scope, around.counter, setting),
+            false => None,
+        };
+        let passages = self.passages(around, &manifest, pieces, vectors)?;
+        let mut result = json!({"inserted": passages.len(), "vector_index_used": archive.index_ready,
+            "doc_id": self.doc_id, "_rev": manifest.revision, "replaced": old.map_or(0, |m| m.chunks)});
+        // Of a document that the server cut they are the numbers from 0000 on.
+        if !self.splits() {
+            let ids: Vec<&str> = passages.iter().map(|p| p.chunk_id.as_str()).collect();
+            result["chunk_ids"] = json!(ids);
+        }
         let derived = self.derived(&passages)?;
         let ingest = Ingest {
-            replaces: old.is_some(),
+            fate: if old.is_some() { Fate::Replaces } else { Fate::New },
+            upload,
             setting: archive.setting.is_none().then(|| setting.clone()),
             manifest,
             passages,
@@ -394,6 +530,7 @@ impl IngestArchival {
         core: &Core,
         old: Option<&Manifest>,
         setting: &VectorSetting,
+        chunks: usize,
     ) -> Manifest {
         let now = iso8601(around.unix_ms);
         let late_chunking = match &self.late_chunking {
@@ -406,7 +543,11 @@ impl IngestArchival {
                 evidence
             }
             _ => {
-                json!({"by": "server", "mode": "late", "pooling": "mean", "model": setting.model_id})
+                let mut how = json!({"by": "server", "mode": "late", "pooling": "mean", "model": setting.model_id});
+                if self.splits() {
+                    how["splitter"] = json!(self.splitter.clone().unwrap_or_default());
+                }
+                how
             }
         };
         Manifest {
@@ -414,7 +555,7 @@ impl IngestArchival {
             agent_id: core.agent_id.clone(),
             doc_id: self.doc_id.clone(),
             revision: around.ids.key(),
-            chunks: self.chunks.len() as u64,
+            chunks: chunks as u64,
             dimension: setting.dimension,
             metric: setting.metric,
             embedding_version: setting.embedding_version.clone(),
@@ -430,30 +571,29 @@ impl IngestArchival {
         &self,
         around: Surroundings<'_>,
         manifest: &Manifest,
+        pieces: Vec<Cutting>,
         vectors: &[Vec<f64>],
     ) -> Result<Vec<Passage>> {
-        if vectors.len() != self.chunks.len() {
+        if vectors.len() != pieces.len() {
             return Err(Error::new(Code::Internal, "the embedder answered for other texts"));
         }
-        let ids: Vec<String> = self.chunks.iter().enumerate().map(|(at, c)| c.id(at)).collect();
-        let offsets = self.offsets();
+        let ids: Vec<String> = pieces.iter().map(|piece| piece.chunk_id.clone()).collect();
         let mut passages = Vec::with_capacity(ids.len());
-        for (at, (chunk, vector)) in self.chunks.iter().zip(vectors).enumerate() {
-            let parts = chunk.parts();
-            let freshness_ts = match &parts.freshness_ts {
+        for (at, (piece, vector)) in pieces.into_iter().zip(vectors).enumerate() {
+            let freshness_ts = match &piece.freshness_ts {
                 Some(ts) => moment("freshness_ts", ts)?,
                 None => manifest.updated_at.clone(),
             };
             let provenance =
-                owned(&manifest.agent_id, self.provenance.as_ref(), parts.provenance.as_ref());
+                owned(&manifest.agent_id, self.provenance.as_ref(), piece.provenance.as_ref());
             passages.push(Passage {
                 key: passage_key(&manifest.agent_id, &self.doc_id, &ids[at]),
                 agent_id: manifest.agent_id.clone(),
                 doc_id: self.doc_id.clone(),
                 chunk_id: ids[at].clone(),
                 index: at as u64,
-                token_estimate: around.counter.count(&parts.text),
-                text: parts.text,
+                token_estimate: around.counter.count(&piece.text),
+                text: piece.text,
                 embedding: vector.clone(),
                 dimension: manifest.dimension,
                 metric: manifest.metric,
@@ -464,23 +604,15 @@ impl IngestArchival {
                     previous: at.checked_sub(1).map(|before| ids[before].clone()),
                     next: ids.get(at + 1).cloned(),
                 },
-                offset: offsets.get(at).copied(),
+                offset: piece.offset,
                 freshness_ts,
-                dated: parts.freshness_ts.is_some(),
-                parent: None,
+                dated: piece.freshness_ts.is_some(),
+                parent: piece.parent,
                 ingested_ms: around.unix_ms,
                 revision: manifest.revision.clone(),
             });
         }
         Ok(passages)
-    }
-
-    /// Places of the chunks in the document's text, in characters, if they are known.
-    fn offsets(&self) -> Vec<Span> {
-        match &self.late_chunking {
-            Some(evidence) if evidence.document_chars.is_some() => evidence.spans.clone(),
-            _ => Vec::new(),
-        }
     }
 
     /// Each chunk comes from the messages that it names, and from those that its document names.

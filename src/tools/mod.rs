@@ -8,6 +8,7 @@ mod fetch_core;
 mod found_passages;
 mod ingest_archival;
 mod patch_agent;
+mod pieces;
 mod post_event;
 mod recalled;
 mod record_heartbeat;

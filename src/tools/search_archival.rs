@@ -16,6 +16,7 @@ use crate::limits::{
 };
 use crate::memory::archive::{FoundPassage, Metric, VectorSetting};
 use crate::memory::core::Core;
+use crate::memory::page::plain;
 use crate::memory::receipt;
 use crate::models::lexical;
 use crate::policy::{
@@ -50,9 +51,9 @@ pub struct SearchArchival {
     /// `next_page_token` of an earlier answer, to go on with its results; send the same arguments.
     #[serde(default)]
     pub page_token: Option<String>,
-    /// Cells of the vector index to look into; more find more and take longer.
+    /// Cells of the vector index to look into; more find more and take longer. Left out: as many as were measured to be needed.
     #[serde(default, rename = "nProbe")]
-    #[schemars(range(min = 1, max = 32))]
+    #[schemars(range(min = 1, max = 512))]
     pub n_probe: Option<u32>,
     /// Whether to be called again at once.
     #[serde(default)]
@@ -126,7 +127,7 @@ impl SearchArchival {
         let needs = |field: &str, why: &str| Err(Error::argument(field, why.to_owned()));
         match (self.mode, &self.query_vector, &self.query_text) {
             (_, None, None) => {
-                return needs("query_text", "is missing: give it, or query_vector, or both");
+                return needs("query_vector", "is missing: give it, or query_text, or both");
             }
             (Some(SearchMode::Text), _, None) => {
                 return needs("query_text", "is missing: mode `text` looks for words");
@@ -207,13 +208,23 @@ impl SearchArchival {
             return Ok(Step::Ask(Question::Nearest(Box::new(near))));
         }
         let near = answers.nearest.as_ref().filter(|_| vector.is_some());
+        let looked = answers.nearest.as_ref();
         let wanted = match (near, mode, &answers.worded) {
             (Some(near), SearchMode::Vector, _) => self.by_nearness(near),
             (_, _, None) => {
                 let words = self.words(around, setting, vector)?;
                 return Ok(Step::Ask(Question::Words(Box::new(words))));
             }
-            (_, _, Some(found)) => self.by_words(found, near, core, setting),
+            (_, _, Some(found)) => {
+                let mut wanted = self.by_words(found, near, core, setting);
+                if wanted.len() < self.most() && self.fills(mode, setting, found) {
+                    match self.rest(mode, around, core, vectors, setting, answers)? {
+                        Ok(rest) => fill(&mut wanted, rest, self.most()),
+                        Err(question) => return Ok(Step::Ask(question)),
+                    }
+                }
+                wanted
+            }
         };
         let unread: Vec<String> = wanted.iter().filter_map(Wanted::unread).collect();
         let none = Vec::new();
@@ -223,9 +234,37 @@ impl SearchArchival {
             (None, false) => return Ok(Step::Ask(Question::Passages { keys: unread })),
         };
         let listed: Vec<Listed> = wanted.into_iter().filter_map(|one| one.read(read)).collect();
-        let mut told = self.told(mode, setting, answers, near);
+        let mut told = self.told(mode, setting, answers, looked);
         told.insert("k_actual".into(), listed.len().into());
         self.show(around, core, answers, told, &listed)
+    }
+
+    /// Whether places that words leave free are filled with what is near by the lexical embedder: so many passages are wanted, and no mode was
+    /// asked for. An identifier that was found whole leaves nothing to add.
+    fn fills(&self, mode: SearchMode, setting: &VectorSetting, found: &Worded) -> bool {
+        let lexical = lexical::makes(&setting.fingerprint());
+        self.mode.is_none() && mode == SearchMode::Text && lexical && !found.is_identified()
+    }
+
+    /// What is near, or what must be asked for it.
+    fn rest(
+        &self,
+        mode: SearchMode,
+        around: Surroundings<'_>,
+        core: &Core,
+        vectors: &VectorsAnswer,
+        setting: &VectorSetting,
+        answers: &Answers,
+    ) -> Result<std::result::Result<Vec<Wanted>, Question>> {
+        let query = match self.query(around, setting, answers)? {
+            Ok(Some(query)) => query,
+            Ok(None) => return Ok(Ok(Vec::new())),
+            Err(question) => return Ok(Err(question)),
+        };
+        if let Some(near) = self.look(&query, mode, core, vectors, setting, answers)? {
+            return Ok(Err(Question::Nearest(Box::new(near))));
+        }
+        Ok(Ok(answers.nearest.as_ref().map(|near| self.by_nearness(near)).unwrap_or_default()))
     }
 
     /// The vector to look for, or what must be asked for it; none where words alone count, or the embedder failed.
@@ -326,9 +365,16 @@ impl SearchArchival {
         told.insert("plan".into(), near.map_or("text", |found| found.plan.text()).into());
         told.insert("metric".into(), json!(setting.metric));
         told.insert("post_filter_dropped".into(), looked.own_dropped.into());
-        if let Some(Plan::Vector { n_probe, .. }) = near.map(|found| found.plan) {
+        if let Some(Plan::Vector { n_probe, .. } | Plan::First { n_probe, .. }) =
+            near.map(|found| found.plan)
+        {
             told.insert("nProbe".into(), n_probe.into());
             told.insert("nLists".into(), json!(setting.n_lists));
+        }
+        if looked.fetched > 0 {
+            let own = looked.fetched - (looked.dropped - looked.own_dropped).min(looked.fetched);
+            let rate = looked.own_dropped as f64 / own.max(1) as f64;
+            told.insert("drop_rate".into(), plain((rate * 1e3).round() / 1e3));
         }
         if answers.worded.as_ref().is_some_and(Worded::tail_capped) {
             told.insert("tail_capped".into(), true.into());
@@ -349,6 +395,7 @@ impl SearchArchival {
         let wanted = |row: &FoundPassage| Wanted {
             key: row.key.clone(),
             there: Some(row.clone()).filter(|row| row.parent.is_none()),
+            parent: row.parent.map(|parent| (row.doc_id.clone(), parent.first)),
             similarity: row.similarity,
             ranked: None,
         };
@@ -370,6 +417,7 @@ impl SearchArchival {
             Wanted {
                 key: one.key.clone(),
                 there: known.cloned(),
+                parent: one.parent.clone(),
                 similarity: None,
                 ranked: Some(one),
             }
@@ -378,9 +426,14 @@ impl SearchArchival {
     }
 
     fn plan(&self, core: &Core, vectors: &VectorsAnswer, setting: &VectorSetting, k: u64) -> Plan {
-        let n_probe = self.n_probe.unwrap_or(setting.default_n_probe);
+        let n_probe = self.n_probe.unwrap_or_else(|| setting.n_probe());
         let chunks = core.archived.chunks;
-        first_plan(chunks, vectors.exact_rows_max, vectors.index_ready, k, n_probe)
+        match first_plan(chunks, vectors.exact_rows_max, vectors.index_ready, k, n_probe) {
+            Plan::Vector { n_probe, .. } if vectors.filters_first => {
+                Plan::First { n_probe, fetch: k }
+            }
+            plan => plan,
+        }
     }
 
     fn query(
@@ -418,8 +471,22 @@ impl SearchArchival {
 struct Wanted {
     key: String,
     there: Option<FoundPassage>,
+    /// The larger piece that it stands for.
+    parent: Option<(String, u64)>,
     similarity: Option<f64>,
     ranked: Option<Ranked>,
+}
+
+/// Puts what is not there yet behind what is, up to a number.
+fn fill(wanted: &mut Vec<Wanted>, rest: Vec<Wanted>, most: usize) {
+    for one in rest {
+        let double = |other: &Wanted| {
+            other.key == one.key || (one.parent.is_some() && other.parent == one.parent)
+        };
+        if wanted.len() < most && !wanted.iter().any(double) {
+            wanted.push(one);
+        }
+    }
 }
 
 impl Wanted {

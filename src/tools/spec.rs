@@ -160,16 +160,16 @@ impl Tool {
             },
             Self::SearchArchival => Spec {
                 name: "search_archival",
-                description: "Find the passages of archived documents nearest to a question, in words (`query_text`) or as a vector. A page \
-                    holds at most 512 tokens; `next_page_token` goes on with the rest.",
+                description: "Find the passages of archived documents that answer a question, in words (`query_text`), as a vector, or both. \
+                    A page holds at most 512 tokens; `next_page_token` goes on with the rest.",
                 writes: true,
                 schema: schema_of::<SearchArchival>,
             },
             Self::IngestArchival => Spec {
                 name: "ingest_archival",
-                description: "Take a document into the archive, chunk by chunk, so that search_archival finds its passages. Give texts \
-                    alone, or texts with vectors that were made late (the whole document encoded, then pooled for each chunk). The same \
-                    `doc_id` again replaces the document.",
+                description: "Take a document into the archive so that search_archival finds its passages. Give its whole text as `document`, \
+                    or chunks, alone or with vectors that were made late (the whole document encoded, then pooled for each chunk). The \
+                    same `doc_id` again replaces the document; `delete` takes it away.",
                 writes: true,
                 schema: schema_of::<IngestArchival>,
             },

@@ -12,6 +12,8 @@ use super::tree::{bodies, children, expressions, options, parts};
 
 const OVER_A_COLLECTION: &str = "vector: FOR runs over a collection";
 const NO_FILTER: &str = "vector: no FILTER between FOR and LIMIT";
+/// What a text says that filters before its search on purpose.
+const FILTERS_FIRST: &str = "\n// Filters first: ";
 const ONLY_LET: &str = "vector: only LET between FOR and SORT";
 const NO_ARITHMETIC: &str = "vector: the score is the call alone";
 const SORTED: &str = "vector: SORT is by the score";
@@ -41,6 +43,10 @@ fn broken(text: &str) -> Broken {
     let mut broken = Broken::new();
     for body in bodies(&body) {
         vector(body, &mut broken);
+        // The one form that says so filters within the index, where a server is configured for it.
+        if text.contains(FILTERS_FIRST) {
+            broken.remove(NO_FILTER);
+        }
         search(body, &mut broken);
     }
     broken

@@ -367,13 +367,15 @@ async fn the_nearest_come_first_in_both_metrics_and_without_their_vectors() {
         let wanted: Vec<String> =
             [30, 31, 29, 32, 28].iter().map(|n| format!("Bearing {n:03}. ")).collect();
         let found = walk(&ada, json!({"query_vector": query, "limit": 5})).await;
+        assert!(found.iter().all(|r| r.get("chunk_links").is_none()), "numbers need no links");
         let order: Vec<&str> = found.iter().map(|r| r["text"].as_str().expect("a text")).collect();
         assert_eq!(order, wanted, "{metric}");
         let scores: Vec<f64> =
             found.iter().map(|r| r["similarity"].as_f64().expect("one")).collect();
         assert!(scores.windows(2).all(|pair| (pair[0] - pair[1]) * sign <= 0.0), "{scores:?}");
         assert!(found.iter().all(|r| r.get("embedding").is_none()));
-        let body = search(&ada, json!({"query_vector": query, "limit": 1})).await.ok();
+        let asked = json!({"query_vector": query, "limit": 1, "explain": true});
+        let body = search(&ada, asked).await.ok();
         let result = &body["result"];
         assert_eq!(result["plan"], "exact");
         assert_eq!(result["k_actual"], 1);
@@ -427,13 +429,17 @@ async fn words_find_passages_and_filters_lose_nothing() {
     }
     for (arguments, field) in [
         (json!({}), "query_vector"),
-        (json!({"query_text": "a", "query_vector": [1]}), "query_text"),
+        (json!({"query_text": "a", "query_vector": [1]}), "query_vector"),
+        (json!({"query_vector": [1], "mode": "text"}), "query_text"),
+        (json!({"query_text": "a", "query_vector": [1], "mode": "text"}), "query_vector"),
+        (json!({"query_vector": [1], "mode": "hybrid"}), "query_text"),
+        (json!({"query_text": "a", "mode": "sideways"}), "mode"),
         (json!({"query_text": " "}), "query_text"),
         (json!({"query_vector": []}), "query_vector"),
         (json!({"query_vector": [1, 2]}), "query_vector"),
         (json!({"query_text": "a", "limit": 41}), "limit"),
         (json!({"query_text": "a", "limit": 0}), "limit"),
-        (json!({"query_text": "a", "nProbe": 33}), "nProbe"),
+        (json!({"query_text": "a", "nProbe": 513}), "nProbe"),
         (
             json!({"query_text": "a", "filter": {"freshness_after": "now"}}),
             "filter.freshness_after",
@@ -782,7 +788,8 @@ async fn the_index_is_made_when_there_is_enough_and_then_serves() {
     near.sort_unstable();
     assert_eq!(near, ["Bearing 029. ", "Bearing 030. ", "Bearing 031. "]);
     // What the index finds of another agent is dropped, and the search goes on until it has its own.
-    let found = walk(&ada, json!({"query_vector": [-0.5, 0.866], "limit": 40})).await;
+    let asked = json!({"query_vector": [-0.5, 0.866], "limit": 40, "explain": true});
+    let found = walk(&ada, asked).await;
     assert_eq!(found.len(), 40);
     assert!(found.iter().all(|r| r["provenance"]["owner"] == "ada"));
 }

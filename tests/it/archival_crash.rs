@@ -15,8 +15,17 @@ const ROUNDS: u64 = 8;
 /// Documents that are taken in again and again.
 const DOCUMENTS: u64 = 2;
 
-/// The ingest of one round: its chunks name it, and their number differs from round to round.
+/// Sentences of a document that goes in in parts.
+const SENTENCES: u64 = 900;
+
+/// The ingest of one round: its chunks name it, and their number differs from round to round. Every third one is a document that is so long
+/// that its vectors are made in parts.
 fn arguments(round: u64) -> Value {
+    if round % 3 == 2 {
+        let text: String =
+            (0..SENTENCES).map(|n| format!("In round {round} sentence {n} follows. ")).collect();
+        return json!({"doc_id": format!("d{}", round % DOCUMENTS), "document": text, "splitter": {"tokens_max": 16}});
+    }
     let chunks: Vec<String> =
         (0..5 + round * 7 % 90).map(|n| format!("round {round} chunk {n}")).collect();
     json!({"doc_id": format!("d{}", round % DOCUMENTS), "chunks": chunks})
@@ -63,7 +72,6 @@ async fn a_document_is_never_half_taken_in() {
         // The same key finds out what became of it, or does it now.
         let ada = ada.again();
         let done = ada.tool("ingest_archival", &call, &key, "*").await.ok();
-        assert_eq!(done["result"]["inserted"], call["chunks"].as_array().map(Vec::len).unwrap());
         let texts = home
             .database()
             .rows(
@@ -71,7 +79,17 @@ async fn a_document_is_never_half_taken_in() {
                 json!({"doc": call["doc_id"]}),
             )
             .await;
-        assert_eq!(json!(texts), call["chunks"], "round {round}");
+        assert_eq!(done["result"]["inserted"], texts.len());
+        match call["document"].as_str() {
+            None => assert_eq!(json!(texts), call["chunks"], "round {round}"),
+            Some(document) => {
+                assert!(texts.len() > 256, "{} chunks are one part", texts.len());
+                let whole: Vec<&str> = texts.iter().map(|t| t.as_str().unwrap()).collect();
+                assert_eq!(whole.concat(), document, "round {round}");
+            }
+        }
+        let parts = home.database().row("RETURN LENGTH(archival_parts)", json!({})).await;
+        assert_eq!(parts, 0, "no part outlives its document");
         assert_archive(&home.database()).await;
     }
 }

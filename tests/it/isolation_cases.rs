@@ -110,6 +110,15 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
             let body = json!({"context_window": 4096, "system": names.word});
             vec![Asked { own: None, ..write("PUT", &path, &body, &key(), "*") }]
         }
+        ("delete", "/v1/agents/{agent}/archive/{doc_id}") => {
+            // On a revision that is the agent's and not the document's nothing goes; what nobody made cannot.
+            let named = path.replace("{doc_id}", &names.doc_id);
+            let body = json!({});
+            vec![
+                Asked { own: None, ..write("DELETE", &named, &body, &key(), &names.revision) },
+                Asked { own: None, ..write("DELETE", &named, &body, &key(), "") },
+            ]
+        }
         ("patch", "/v1/agents/{agent}") => {
             let body = json!({"heartbeat": {"cooldown_ms": 0}});
             vec![
@@ -177,6 +186,14 @@ fn tool_requests(tool: &str, path: &str, names: &Names) -> Vec<Asked> {
             vec![
                 near(json!({"query_text": format!("{word} keeper of the lighthouse")})),
                 near(json!({"query_vector": names.vector, "limit": 40, "nProbe": 32})),
+                found(json!({"query_text": word, "mode": "text", "explain": true})),
+                found(
+                    json!({"query_text": word, "mode": "text", "filter": {"doc_id": names.doc_id}}),
+                ),
+                near(json!({"query_text": format!("{word} keeper"), "mode": "hybrid"})),
+                near(
+                    json!({"query_text": format!("{word} keeper"), "query_vector": names.vector, "fusion": "rrf"}),
+                ),
                 found(json!({"query_vector": names.vector, "filter": {"doc_id": names.doc_id}})),
                 found(json!({"query_text": "lighthouse", "filter": {"doc_id": names.doc_id}})),
                 found(

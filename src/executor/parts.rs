@@ -1,0 +1,72 @@
+//! Vectors of long documents, part by part: what is made is kept at once, so that a call that was cut off costs only the part it was at.
+//!
+//! Nothing of this is seen by a search: the parts lie in a collection of their own until the whole document is written in one transaction, and go
+//! with it. Those that nobody goes on with end by their index.
+
+use std::time::Duration;
+
+use super::embedding;
+use super::executor::Executor;
+use crate::clock;
+use crate::error::{Code, Error, Result};
+use crate::limits::{PART_CHUNKS, PART_MARGIN, PART_S, PARTS_MS_MAX};
+use crate::policy::{Scope, Upload};
+use crate::store::{keep_part, part, parts};
+
+impl Executor {
+    /// The vectors of all chunks of a document, in order. Fails with `TIMEOUT` when it takes too long; the same call again goes on.
+    pub(super) async fn embed_parts(
+        &self,
+        upload: &Upload,
+        scope: &Scope,
+    ) -> Result<Vec<Vec<f64>>> {
+        let until = clock::now() + Duration::from_millis(PARTS_MS_MAX);
+        let count = upload.spans.len().div_ceil(PART_CHUNKS);
+        let there = parts(&self.ro, scope, &upload.name).await?;
+        let mut vectors = Vec::with_capacity(upload.spans.len());
+        for number in 0..count {
+            if clock::now() >= until {
+                return Err(unfinished(number, count));
+            }
+            let kept = match there.contains(&number) {
+                true => part(&self.ro, scope, &upload.name, number).await?,
+                false => None,
+            };
+            let chunks = number * PART_CHUNKS..((number + 1) * PART_CHUNKS).min(upload.spans.len());
+            let made = match kept {
+                Some(kept) if kept.len() == chunks.len() => kept,
+                Some(_) | None => {
+                    let made = self.embed_part(upload, chunks).await?;
+                    let expires_at = self.clock.unix_ms() / 1000 + PART_S;
+                    keep_part(&self.rw, scope, &upload.name, number, &made, expires_at).await?;
+                    made
+                }
+            };
+            vectors.extend(made);
+        }
+        Ok(vectors)
+    }
+
+    /// Vectors of some chunks in a row, in the light of the text around them.
+    async fn embed_part(
+        &self,
+        upload: &Upload,
+        chunks: std::ops::Range<usize>,
+    ) -> Result<Vec<Vec<f64>>> {
+        let from = chunks.start.saturating_sub(PART_MARGIN);
+        let to = (chunks.end + PART_MARGIN).min(upload.spans.len());
+        let around = &upload.spans[from..to];
+        let begin = around.first().map_or(0, |span| span.start);
+        let end = around.iter().map(|span| span.end).max().unwrap_or(begin);
+        let spans: Vec<_> = around.iter().map(|s| s.start - begin..s.end - begin).collect();
+        let text = &upload.document[begin..end];
+        let made = embedding::spans(&self.embedders, text, &spans, &upload.with).await?;
+        Ok(made.into_iter().skip(chunks.start - from).take(chunks.len()).collect())
+    }
+}
+
+fn unfinished(done: usize, all: usize) -> Error {
+    let text =
+        format!("{done} of {all} parts have their vectors: send the same call again to go on");
+    Error::new(Code::Timeout, text).with("parts_done", done).with("parts", all)
+}
