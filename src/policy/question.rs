@@ -44,6 +44,8 @@ pub enum Question {
         ids: Vec<String>,
         /// Where the queue begins.
         head_seq: u64,
+        /// Whether replies, and what is replied to, are wanted with them.
+        pairs: bool,
     },
     /// A stored result list.
     Page {

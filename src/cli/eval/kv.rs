@@ -17,6 +17,8 @@ use crate::cli::exit::Failure;
 use crate::memory::Encoding;
 use crate::models::Tiktoken;
 
+/// How keys are looked up: an embedding knows no UUID.
+pub(super) const MODE: &str = "text";
 /// Window of the agent: a chain must flush and go on.
 const WINDOW: u64 = 4096;
 /// Searches of one chain at most; a script that needs more is lost.
@@ -74,8 +76,8 @@ pub(super) async fn run(
 /// How the stores are searched, and how many.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setting<'a> {
-    /// `mode` of the searches, if it is to be sent.
-    pub(super) mode: Option<&'a str>,
+    /// `mode` of the searches.
+    pub(super) mode: &'a str,
     /// Orderings of each level at most.
     pub(super) orderings: usize,
     /// First seed and how many of them, for each size.
@@ -159,7 +161,7 @@ async fn agent(host: &Host, name: &str) -> Result<Caller, Failure> {
 
 /// The script: look the key up; if a line has it as a key, go on with its value; if none has, the answer is found. Each search asks for
 /// a heartbeat, and each page goes into the window as a tool's result does.
-async fn follow(caller: &Caller, chain: &Chain, mode: Option<&str>) -> Result<Followed, Failure> {
+async fn follow(caller: &Caller, chain: &Chain, mode: &str) -> Result<Followed, Failure> {
     let counter = Tiktoken::new(Encoding::O200kBase);
     let mut done = Followed { lookups: chain.lookups, ..Followed::default() };
     let question = format!("What is the value of the key {}?", chain.start);
@@ -180,14 +182,12 @@ async fn follow(caller: &Caller, chain: &Chain, mode: Option<&str>) -> Result<Fo
 async fn look_up(
     caller: &Caller,
     key: &str,
-    mode: Option<&str>,
+    mode: &str,
     counter: &Tiktoken,
     done: &mut Followed,
 ) -> Result<Option<String>, Failure> {
-    let mut arguments = json!({"query_text": key, "limit": RESULTS_MAX, "heartbeat": true});
-    if let Some(mode) = mode {
-        arguments["mode"] = mode.into();
-    }
+    let mut arguments =
+        json!({"query_text": key, "limit": RESULTS_MAX, "heartbeat": true, "mode": mode});
     for _ in 0..PAGES_MAX {
         if done.free < ROOM_MIN {
             done.see(&caller.tool("evict_fifo", &json!({})).await?);

@@ -7,17 +7,20 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use super::background;
 use super::caller::Caller;
 use super::corpus::{Question, Said, Talk};
 use super::host::Host;
 use super::measures::{BUDGETS, RESULTS_MAX, Scores, Shown, first_rank, scores};
 use super::progress::Progress;
 use crate::cli::exit::Failure;
+use crate::client::Client;
 use crate::memory::{Encoding, TokenCounter as _};
 use crate::models::Tiktoken;
+use crate::policy::passages;
 
-/// Conversations played at the same time, each with a connection and an agent of its own.
-const TALKS_AT_ONCE: usize = 4;
+/// Parts of a benchmark that run at the same time, each with a connection and an agent of its own.
+const AT_ONCE: usize = 4;
 /// Results asked for at once: the most a page takes.
 const PAGE_RESULTS: u64 = 20;
 /// Pages walked for one question; a list ends before.
@@ -60,49 +63,110 @@ struct Known<'a> {
     counter: Tiktoken,
 }
 
-/// Plays all talks and asks their questions; the answers are in the order of the talks.
+/// What a benchmark of recall gave.
+#[derive(Debug, Default)]
+pub(super) struct Played {
+    /// In the order of the talks.
+    pub(super) asked: Vec<Asked>,
+    /// What there is to say of the vectors that the server made meanwhile.
+    pub(super) vectors: Option<String>,
+}
+
+/// A conversation that an agent holds.
+struct Held {
+    talk: Talk,
+    caller: Caller,
+    places: HashMap<u64, usize>,
+}
+
+/// Plays all talks, then asks their questions.
 pub(super) async fn play(
     host: &Host,
     name: &str,
     talks: Vec<Talk>,
-    setting: Setting,
-) -> Result<Vec<Asked>, Failure> {
-    let steps = talks.iter().map(|talk| talk.messages.len() + talk.questions.len()).sum();
-    let progress = Arc::new(Progress::new(name, steps));
-    let places = Arc::new(Semaphore::new(TALKS_AT_ONCE));
-    let mut running = JoinSet::new();
-    for (at, talk) in talks.into_iter().enumerate() {
-        let (client, agent) = (host.client(), host.agent(&format!("{name}-{}", talk.name)));
-        let (progress, places) = (Arc::clone(&progress), Arc::clone(&places));
-        let setting = setting.clone();
-        running.spawn(async move {
-            let _place = places.acquire().await.expect("the semaphore is never closed");
-            let caller = Caller::create(client, agent, setting.window).await?;
-            Ok::<_, Failure>((at, one(&caller, &talk, &setting, &progress).await?))
-        });
-    }
-    let mut played = Vec::new();
-    while let Some(ended) = running.join_next().await {
-        let ended = ended.map_err(|error| Failure::internal(format!("a talk ended: {error}")))?;
-        played.push(ended?);
-    }
-    progress.close();
-    played.sort_by_key(|(at, _)| *at);
-    Ok(played.into_iter().flat_map(|(_, asked)| asked).collect())
+    setting: &Setting,
+) -> Result<Played, Failure> {
+    let before = background::made(host).await;
+    let held = hold(host, name, talks, setting).await?;
+    let texts = held.iter().flat_map(|one| &one.talk.messages).map(|said| said.text.as_str());
+    let expected: usize = texts.map(|text| passages(text).len()).sum();
+    let vectors = background::wait(host, before, expected as u64).await;
+    let steps = held.iter().map(|one| one.talk.questions.len()).sum();
+    let progress = Arc::new(Progress::new(&format!("{name}, questions"), steps));
+    let (mode, closing) = (setting.mode.clone(), Arc::clone(&progress));
+    let work = move |held: Held| {
+        let (progress, mode) = (Arc::clone(&progress), mode.clone());
+        async move { questions(held, mode.as_deref(), &progress).await }
+    };
+    let asked = side_by_side(held, work).await?.into_iter().flatten().collect();
+    closing.close();
+    Ok(Played { asked, vectors })
 }
 
-async fn one(
-    caller: &Caller,
-    talk: &Talk,
+/// Plays all talks: afterwards each is in the recall storage of an agent of its own.
+async fn hold(
+    host: &Host,
+    name: &str,
+    talks: Vec<Talk>,
     setting: &Setting,
+) -> Result<Vec<Held>, Failure> {
+    let steps = talks.iter().map(|talk| talk.messages.len()).sum();
+    let progress = Arc::new(Progress::new(&format!("{name}, messages"), steps));
+    let named = talks.into_iter().map(|talk| {
+        let agent = host.agent(&format!("{name}-{}", talk.name));
+        (talk, host.client(), agent)
+    });
+    let setting = setting.clone();
+    let work = move |(talk, client, agent): (Talk, Client, String)| {
+        let (progress, setting) = (Arc::clone(&progress), setting.clone());
+        async move {
+            let caller = Caller::create(client, agent, setting.window).await?;
+            let places = fill(&caller, &talk, &setting, &progress).await?;
+            caller.evict_all().await?;
+            Ok(Held { talk, caller, places })
+        }
+    };
+    side_by_side(named.collect(), work).await
+}
+
+/// Does something with each, some at the same time; the answers are in the order of what was given.
+pub(super) async fn side_by_side<T, R, F>(
+    all: Vec<T>,
+    work: impl Fn(T) -> F,
+) -> Result<Vec<R>, Failure>
+where
+    T: Send + 'static,
+    R: Send + 'static,
+    F: Future<Output = Result<R, Failure>> + Send + 'static,
+{
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let mut running = JoinSet::new();
+    for (at, one) in all.into_iter().enumerate() {
+        let (places, doing) = (Arc::clone(&places), work(one));
+        running.spawn(async move {
+            let _place = places.acquire().await.expect("the semaphore is never closed");
+            Ok::<_, Failure>((at, doing.await?))
+        });
+    }
+    let mut done = Vec::new();
+    while let Some(ended) = running.join_next().await {
+        let ended = ended.map_err(|error| Failure::internal(format!("a part ended: {error}")))?;
+        done.push(ended?);
+    }
+    done.sort_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, one)| one).collect())
+}
+
+async fn questions(
+    held: Held,
+    mode: Option<&str>,
     progress: &Progress,
 ) -> Result<Vec<Asked>, Failure> {
-    let places = fill(caller, talk, setting, progress).await?;
-    caller.evict_all().await?;
-    let known = Known { talk, places, counter: Tiktoken::new(Encoding::O200kBase) };
+    let Held { talk, caller, places } = held;
+    let known = Known { talk: &talk, places, counter: Tiktoken::new(Encoding::O200kBase) };
     let mut all = Vec::with_capacity(talk.questions.len());
     for question in &talk.questions {
-        let (ranking, refused) = ask(caller, question, &known, setting.mode.as_deref()).await?;
+        let (ranking, refused) = ask(&caller, question, &known, mode).await?;
         let newer_first = question.update.as_ref().map(|update| {
             let rank = |of| first_rank(of, &ranking).unwrap_or(usize::MAX);
             rank(&update.after) < rank(&update.before)

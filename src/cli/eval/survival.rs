@@ -4,8 +4,6 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 use super::bootstrap::interval;
 use super::caller::Caller;
@@ -13,14 +11,14 @@ use super::corpus::{Question, Talk};
 use super::host::Host;
 use super::locomo::ADVERSARIAL;
 use super::progress::Progress;
+use super::recall::side_by_side;
 use super::report::{Report, Section, percent};
 use super::stems::Stems;
 use crate::cli::exit::Failure;
+use crate::client::Client;
 
 /// Windows in which facts have to survive.
 pub(super) const WINDOWS: [u64; 2] = [4096, 8192];
-/// Conversations played at the same time.
-const TALKS_AT_ONCE: usize = 4;
 /// Names of the four measures.
 const MEASURES: [&str; 4] = ["ans first", "ans final", "link first", "link final"];
 
@@ -94,22 +92,18 @@ async fn in_window(
 ) -> Result<(Vec<Survived>, Window), Failure> {
     let steps = talks.iter().map(|talk| talk.messages.len()).sum();
     let progress = Arc::new(Progress::new(&format!("survival {window}"), steps));
-    let places = Arc::new(Semaphore::new(TALKS_AT_ONCE));
-    let mut running = JoinSet::new();
-    for at in 0..talks.len() {
-        let agent = host.agent(&format!("survival-{window}-{}", talks[at].name));
-        let (client, talks) = (host.client(), Arc::clone(talks));
-        let (progress, places) = (Arc::clone(&progress), Arc::clone(&places));
-        running.spawn(async move {
-            let _place = places.acquire().await.expect("the semaphore is never closed");
+    let named: Vec<(usize, Client, String)> = (0..talks.len())
+        .map(|at| (at, host.client(), host.agent(&format!("survival-{window}-{}", talks[at].name))))
+        .collect();
+    let work = |(at, client, agent): (usize, Client, String)| {
+        let (talks, progress) = (Arc::clone(talks), Arc::clone(&progress));
+        async move {
             let caller = Caller::create(client, agent, window).await?;
             play(&caller, &talks[at], window, &progress).await
-        });
-    }
+        }
+    };
     let (mut survived, mut flow) = (Vec::new(), Window::default());
-    while let Some(ended) = running.join_next().await {
-        let ended = ended.map_err(|error| Failure::internal(format!("a talk ended: {error}")))?;
-        let (some, own) = ended?;
+    for (some, own) in side_by_side(named, work).await? {
         survived.extend(some);
         flow = Window {
             flushes: flow.flushes + own.flushes,
