@@ -23,7 +23,8 @@
 //! 8. **A transaction.** Its own, or the stream transaction of the header `x-arango-trx-id`, lent by `txn/registry.rs` to one
 //!    operation at a time. `txn/transaction.rs` takes the collection locks, then the snapshot.
 //! 9. **The run.** `exec/executor.rs` pushes one row of registers down the nodes; loops repeat what is below them.
-//!    `exec/source.rs` reads through `txn/read.rs`, where own writes lie over the snapshot; `exec/view.rs` asks the segments
+//!    `exec/source.rs` reads through `txn/read.rs`, where own writes lie over the snapshot; a document stays in its stored
+//!    bytes (`txn/stored.rs`) and is decoded as far as an expression looks into it. `exec/view.rs` asks the segments
 //!    of a view (`text/`), which `tick.rs` keeps up with the documents; `exec/near.rs` asks vector indexes; `expr/eval.rs`
 //!    computes; `exec/budget.rs` counts bytes and time.
 //! 10. **A write.** `exec/modify.rs` calls `data/write.rs`: lock the key (the first writer wins), look at what is there, check
@@ -33,7 +34,8 @@
 //!     wait; `storage/fjall.rs` writes them as one, with at most one sync. Then the locks are free. A stream transaction waits
 //!     for its own commit.
 //! 12. **The answer.** `http/cursors.rs` cuts the rows into batches and keeps the rest (before the commit, so that a result
-//!     that cannot be kept changes nothing); `http/reply.rs` writes status, headers and JSON.
+//!     that cannot be kept changes nothing); `http/reply.rs` writes status, headers and JSON, documents that nobody decoded
+//!     straight from their bytes (`encode/text.rs`).
 //!
 //! The bytes on disk are described in `docs/embedded-format.md`, what is supported and what is refused in `embedded/README.md`.
 

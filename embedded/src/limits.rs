@@ -75,6 +75,8 @@ pub const TRAVERSAL_EDGES_MAX: u64 = 100_000_000;
 pub const SNAPSHOT_TRIES_MAX: usize = 64;
 /// Bytes of the bounds of frequent terms that a view keeps, some 80 for each thousand postings that a search walked.
 pub const VIEW_BOUNDS_BYTES_MAX: usize = 32 << 20;
+/// Bytes of the frequencies that a view keeps of its most frequent terms, half a byte for each term and document.
+pub const VIEW_FREQUENCIES_BYTES_MAX: usize = 16 << 20;
 /// Bytes of lengths of fields that a view keeps, two for each document.
 pub const VIEW_LENGTHS_BYTES_MAX: usize = 256 << 20;
 /// Stack of a thread that runs queries, in bytes: the deepest text that is parsed takes less than half of it in a build without

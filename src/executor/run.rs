@@ -247,13 +247,21 @@ impl Executor {
                 answers.embeddings = Some(made);
                 return Ok(());
             }
-            Question::EmbedParts(upload) => {
-                let made = self.embed_parts(&upload, scope).await?;
-                answers.embeddings = Some(made);
+            Question::EmbedAlone { texts } => {
+                answers.alone = Some(embedding::alone(&self.embedders, &texts).await?);
+                return Ok(());
+            }
+            Question::Recall { query, now_ms } => {
+                answers.recall = Some(self.recall(scope, query, now_ms).await?);
                 return Ok(());
             }
             Question::RecallNear { text, limit } => {
                 answers.recall_near = Some(self.recall_near(scope, &text, limit).await?);
+                return Ok(());
+            }
+            Question::EmbedParts(upload) => {
+                let made = self.embed_parts(&upload, scope).await?;
+                answers.embeddings = Some(made);
                 return Ok(());
             }
             other => other,

@@ -36,6 +36,7 @@ mod demo;
 mod documents;
 mod drift;
 mod durability;
+mod eval;
 mod faults;
 mod fuzz;
 mod graph;

@@ -9,17 +9,17 @@ use crate::value::{Object, Value, shared_name};
 /// First byte of each document record, raised when its form changes.
 const RECORD_VERSION: u8 = 1;
 
-const NULL: u8 = 0;
-const FALSE: u8 = 1;
-const TRUE: u8 = 2;
-const INT: u8 = 3;
-const UINT: u8 = 4;
-const DOUBLE: u8 = 5;
-const STRING: u8 = 6;
-const ARRAY: u8 = 7;
-const OBJECT: u8 = 8;
+pub(super) const NULL: u8 = 0;
+pub(super) const FALSE: u8 = 1;
+pub(super) const TRUE: u8 = 2;
+pub(super) const INT: u8 = 3;
+pub(super) const UINT: u8 = 4;
+pub(super) const DOUBLE: u8 = 5;
+pub(super) const STRING: u8 = 6;
+pub(super) const ARRAY: u8 = 7;
+pub(super) const OBJECT: u8 = 8;
 /// An array of doubles alone: eight bytes each, for vectors.
-const DOUBLES: u8 = 9;
+pub(super) const DOUBLES: u8 = 9;
 
 /// A document as it is stored: revision, key, then its own attributes without `_key`, `_id`, `_rev`.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +67,14 @@ impl<'a> Record<'a> {
         Ok(Self { revision: u64::from_be_bytes(*revision), key, body })
     }
 
+    /// A reader behind the first byte of the body, which says that it is an object.
+    pub(super) fn body(&self) -> Result<Reader<'a>> {
+        match self.body.split_first() {
+            Some((&OBJECT, bytes)) => Ok(Reader { bytes }),
+            _ => Err(damaged()),
+        }
+    }
+
     /// Adds `_rev` and the document's own attributes to `head`, which holds `_key` and `_id`; an edge's ends, which
     /// come first in its record, stand before `_rev`.
     pub(crate) fn attributes_into(
@@ -75,10 +83,7 @@ impl<'a> Record<'a> {
         revision: Value,
         is_edge: bool,
     ) -> Result<()> {
-        let mut reader = Reader { bytes: self.body };
-        if reader.byte()? != OBJECT {
-            return Err(damaged());
-        }
+        let mut reader = self.body()?;
         let mut left = reader.count()?;
         let mut revision = Some(revision);
         while left > 0 {
@@ -99,10 +104,7 @@ impl<'a> Record<'a> {
 
     /// Adds those of the document's own attributes that are wanted to `head`; the others are stepped over.
     pub(crate) fn wanted_into(&self, wanted: &[String], head: &mut Object) -> Result<()> {
-        let mut reader = Reader { bytes: self.body };
-        if reader.byte()? != OBJECT {
-            return Err(damaged());
-        }
+        let mut reader = self.body()?;
         let mut left = wanted.iter().filter(|name| !is_head(name)).count();
         for _ in 0..reader.count()? {
             if left == 0 {
@@ -167,7 +169,7 @@ pub(crate) fn decode_value(bytes: &[u8]) -> Result<Value> {
     if reader.bytes.is_empty() { Ok(value) } else { Err(damaged()) }
 }
 
-fn damaged() -> Error {
+pub(super) fn damaged() -> Error {
     Error::new(Code::Internal, "a stored record is damaged")
 }
 
@@ -259,34 +261,49 @@ fn take_varint(bytes: &mut &[u8]) -> Result<u64> {
     Err(damaged())
 }
 
-struct Reader<'a> {
+/// What is left of some stored bytes.
+pub(super) struct Reader<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    fn byte(&mut self) -> Result<u8> {
+    pub(super) fn byte(&mut self) -> Result<u8> {
         let (&byte, rest) = self.bytes.split_first().ok_or_else(damaged)?;
         self.bytes = rest;
         Ok(byte)
     }
 
-    fn eight(&mut self) -> Result<[u8; 8]> {
+    pub(super) fn eight(&mut self) -> Result<[u8; 8]> {
         let (eight, rest) = self.bytes.split_first_chunk::<8>().ok_or_else(damaged)?;
         self.bytes = rest;
         Ok(*eight)
     }
 
     /// A count of things of at least one byte each, so a damaged count cannot ask for much memory.
-    fn count(&mut self) -> Result<usize> {
+    pub(super) fn count(&mut self) -> Result<usize> {
         let count = usize::try_from(take_varint(&mut self.bytes)?).map_err(|_| damaged())?;
         if count > self.bytes.len() { Err(damaged()) } else { Ok(count) }
     }
 
-    fn plain(&mut self) -> Result<&'a str> {
+    pub(super) fn varint(&mut self) -> Result<u64> {
+        take_varint(&mut self.bytes)
+    }
+
+    pub(super) fn int(&mut self) -> Result<i64> {
+        let zigzag = self.varint()?;
+        Ok((zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed())
+    }
+
+    /// The bytes of a text.
+    pub(super) fn raw(&mut self) -> Result<&'a [u8]> {
         let length = self.count()?;
         let (text, rest) = self.bytes.split_at(length);
         self.bytes = rest;
-        std::str::from_utf8(text).map_err(|_| damaged())
+        Ok(text)
+    }
+
+    pub(super) fn plain(&mut self) -> Result<&'a str> {
+        std::str::from_utf8(self.raw()?).map_err(|_| damaged())
     }
 
     fn text(&mut self) -> Result<Arc<str>> {
@@ -298,7 +315,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Steps over a value.
-    fn skip(&mut self, depth: usize) -> Result<()> {
+    pub(super) fn skip(&mut self, depth: usize) -> Result<()> {
         if depth > VALUE_DEPTH_MAX {
             return Err(damaged());
         }
@@ -306,8 +323,8 @@ impl<'a> Reader<'a> {
             NULL | FALSE | TRUE => {}
             INT => drop(take_varint(&mut self.bytes)?),
             UINT | DOUBLE => drop(self.eight()?),
-            STRING => self.leave(1)?,
-            DOUBLES => self.leave(8)?,
+            STRING => drop(self.leave(1)?),
+            DOUBLES => drop(self.leave(8)?),
             ARRAY => {
                 for _ in 0..self.count()? {
                     self.skip(depth + 1)?;
@@ -324,14 +341,15 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Leaves a count and as many things of that size behind.
-    fn leave(&mut self, size: usize) -> Result<()> {
-        let bytes = self.count()?.checked_mul(size).ok_or_else(damaged)?;
+    /// Leaves a count and as many things of that size behind, and tells the count.
+    pub(super) fn leave(&mut self, size: usize) -> Result<usize> {
+        let count = self.count()?;
+        let bytes = count.checked_mul(size).ok_or_else(damaged)?;
         self.bytes = self.bytes.get(bytes..).ok_or_else(damaged)?;
-        Ok(())
+        Ok(count)
     }
 
-    fn value(&mut self, depth: usize) -> Result<Value> {
+    pub(super) fn value(&mut self, depth: usize) -> Result<Value> {
         if depth > VALUE_DEPTH_MAX {
             return Err(damaged());
         }
@@ -339,10 +357,7 @@ impl<'a> Reader<'a> {
             NULL => Value::Null,
             FALSE => Value::Bool(false),
             TRUE => Value::Bool(true),
-            INT => {
-                let zigzag = take_varint(&mut self.bytes)?;
-                Value::Int((zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed())
-            }
+            INT => Value::Int(self.int()?),
             UINT => Value::UInt(u64::from_le_bytes(self.eight()?)),
             DOUBLE => Value::Double(f64::from_le_bytes(self.eight()?)),
             STRING => Value::String(self.text()?),

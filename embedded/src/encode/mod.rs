@@ -6,6 +6,7 @@ mod document;
 mod draft;
 mod key;
 mod space;
+mod text;
 
 pub(crate) use document::{Record, decode_value, encode_value, is_end, is_head, is_too_deep};
 pub(crate) use draft::{Draft, Drafts};

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::executor::Executor;
-use super::search::{levenshtein_match, min_match};
 use crate::data::schema_fault;
 use crate::error::{Code, Error, Result};
 use crate::expr::{DataCall, Host, Row};
@@ -31,10 +30,8 @@ impl Host for Executor<'_> {
                 Ok(Value::from(self.transaction.count(collection)?))
             }
             DataCall::Tokens => self.tokens(arguments),
-            DataCall::MinMatch => min_match(arguments),
             DataCall::NgramMatch => self.ngram_match(arguments),
             DataCall::MinhashMatch => self.minhash_match(arguments),
-            DataCall::LevenshteinMatch => levenshtein_match(arguments),
             DataCall::Database => Ok(self.database.name.as_str().into()),
             DataCall::User => Ok(self.user.map_or(Value::Null, Value::from)),
             DataCall::CountOf => {

@@ -502,26 +502,6 @@ fn tokens(analysis: &Analysis, given: &Value) -> Result<Value> {
     }
 }
 
-/// `MIN_MATCH` of values.
-pub(super) fn min_match(arguments: &[Value]) -> Result<Value> {
-    let Some((least, parts)) = arguments.split_last() else {
-        return Err(Error::of(Code::Internal));
-    };
-    let least = count(least, "MIN_MATCH")?;
-    Ok((parts.iter().filter(|part| part.is_true()).count() >= least).into())
-}
-
-/// `LEVENSHTEIN_MATCH` of two texts.
-pub(super) fn levenshtein_match(arguments: &[Value]) -> Result<Value> {
-    let Some((text, rest)) = arguments.split_first() else {
-        return Err(Error::of(Code::Internal));
-    };
-    let text = text_of(text, "LEVENSHTEIN_MATCH")?;
-    let edits = edits(rest)?;
-    let rest = text.strip_prefix(&edits.prefix);
-    Ok(rest.is_some_and(|rest| edits.of(rest) <= edits.distance).into())
-}
-
 /// A share of tokens between 0 and 1.
 fn share_of(value: &Value, function: &str) -> Result<f32> {
     let share = value.as_f64().filter(|share| (0.0..=1.0).contains(share));

@@ -35,14 +35,17 @@ pub fn eval(expr: &Expr, row: &mut Row, binds: &[Value], host: &mut dyn Host) ->
     {
         return binary(*operator, x, y, is_constant(a) && is_constant(b), host);
     }
+    if let Expr::Attribute(base, name) = expr {
+        // Of a stored document only this attribute is decoded.
+        return match place(base, row, binds) {
+            Some(base) => Ok(base.attribute(name)),
+            None => eval(base, row, binds, host).map(|base| base.attribute(name)),
+        };
+    }
     let mut run = |e: &Expr| eval(e, row, binds, host);
     Ok(match expr {
-        Expr::Const(_) | Expr::Bind(_) | Expr::Register(_) => Value::Null,
-        Expr::Attribute(base, name) => match &**base {
-            // A place that `place` did not find is null.
-            Expr::Register(_) | Expr::Bind(_) => Value::Null,
-            base => run(base)?.attribute(name),
-        },
+        // A place that is not there is null.
+        Expr::Const(_) | Expr::Bind(_) | Expr::Register(_) | Expr::Attribute(..) => Value::Null,
         Expr::Index(base, index) => {
             let (base, index) = (run(base)?, run(index)?);
             indexed(&base, &index)
@@ -116,13 +119,14 @@ pub fn truth(expr: &Expr, row: &mut Row, binds: &[Value], host: &mut dyn Host) -
     }
 }
 
-/// The value where it stands, for constants, binds, variables and paths into them.
+/// The value where it stands, for constants, binds, variables and paths into them, unless it must be decoded first.
 fn place<'a>(expr: &'a Expr, row: &'a Row, binds: &'a [Value]) -> Option<&'a Value> {
     match expr {
         Expr::Const(value) => Some(value),
         Expr::Bind(slot) => binds.get(*slot),
         Expr::Register(register) => row.get(*register),
         Expr::Attribute(base, name) => match place(base, row, binds)? {
+            Value::Object(object) if !object.is_decoded() => None,
             Value::Object(object) => Some(object.get(name).unwrap_or(&Value::Null)),
             _ => Some(&Value::Null),
         },
@@ -144,11 +148,9 @@ fn indexed(base: &Value, index: &Value) -> Value {
             let at = if at < 0 { at + items.len() as i64 } else { at };
             usize::try_from(at).ok().and_then(|at| items.get(at)).cloned().unwrap_or_default()
         }
-        (Value::Object(object), Value::String(name)) => {
-            object.get(name).cloned().unwrap_or_default()
-        }
+        (Value::Object(object), Value::String(name)) => object.attribute(name).unwrap_or_default(),
         (Value::Object(object), number) if number.is_number() => {
-            object.get(&number.to_i64().to_string()).cloned().unwrap_or_default()
+            object.attribute(&number.to_i64().to_string()).unwrap_or_default()
         }
         _ => Value::Null,
     }

@@ -114,14 +114,10 @@ pub enum DataCall {
     Count(usize),
     /// `TOKENS(text, analyzer)`
     Tokens,
-    /// `MIN_MATCH(a, b, …, least)` outside of a SEARCH
-    MinMatch,
     /// `NGRAM_MATCH(text, target, share, analyzer)` outside of a SEARCH
     NgramMatch,
     /// `MINHASH_MATCH(text, target, share, analyzer)` outside of a SEARCH
     MinhashMatch,
-    /// `LEVENSHTEIN_MATCH(text, target, distance, …)` outside of a SEARCH
-    LevenshteinMatch,
     /// `CURRENT_DATABASE()`
     Database,
     /// `CURRENT_USER()`

@@ -37,13 +37,9 @@ pub fn print(expr: &Expr, variables: &[String], binds: &[std::sync::Arc<str>]) -
         Expr::Data(DataCall::Document, arguments) => format!("DOCUMENT({})", list(arguments)),
         Expr::Data(DataCall::Count(number), _) => format!("COLLECTION_COUNT(#{number})"),
         Expr::Data(DataCall::Tokens, arguments) => format!("TOKENS({})", list(arguments)),
-        Expr::Data(DataCall::MinMatch, arguments) => format!("MIN_MATCH({})", list(arguments)),
         Expr::Data(DataCall::NgramMatch, arguments) => format!("NGRAM_MATCH({})", list(arguments)),
         Expr::Data(DataCall::MinhashMatch, arguments) => {
             format!("MINHASH_MATCH({})", list(arguments))
-        }
-        Expr::Data(DataCall::LevenshteinMatch, arguments) => {
-            format!("LEVENSHTEIN_MATCH({})", list(arguments))
         }
         Expr::Data(DataCall::CountOf, arguments) => {
             format!("COLLECTION_COUNT({})", list(arguments))

@@ -6,7 +6,7 @@ use crate::error::{Code, Error, Result};
 use crate::limits::NAME_BYTES_MAX;
 use crate::schema::{Analyzer, IndexKind};
 use crate::text::{built_in, check_kind, normalized};
-use crate::value::{Value, write_json};
+use crate::value::{Value, write_text};
 
 use super::auth::Level;
 use super::call::Call;
@@ -199,7 +199,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
 fn same(one: &Value, other: &Value) -> bool {
     let text = |value: &Value| {
         let mut text = Vec::new();
-        write_json(value, &mut text);
+        write_text(value, &mut text);
         text
     };
     text(one) == text(other)

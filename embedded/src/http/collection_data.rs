@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use crate::error::{Code, Error, Result};
 use crate::schema::{Collection, IndexKind};
 use crate::txn::Transaction;
-use crate::value::{Object, Value, write_json};
+use crate::value::{Object, Value, write_text};
 
 use super::auth::Level;
 use super::call::Call;
@@ -129,7 +129,7 @@ fn digest(document: &Value, with_revisions: bool, with_data: bool) -> u64 {
     parts.sort_by_key(|(name, _)| (*name).clone());
     let part: Object = parts.into_iter().map(|(n, v)| (n.clone(), v.clone())).collect();
     let mut text = Vec::new();
-    write_json(&Value::object(part), &mut text);
+    write_text(&Value::object(part), &mut text);
     let hash = Sha256::digest(&text);
     u64::from_be_bytes(hash[..8].try_into().expect("a hash of 32 bytes has 8"))
 }

@@ -4,13 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Code, Error, Result};
-use crate::value::{Object, Value};
+use crate::value::{Sink, Value, write_text};
 
 use super::call::Call;
 use super::cursors::{Batch, Cursor};
 use super::limits::{BATCH_SIZE_DEFAULT, CURSOR_TTL_S_MAX};
 use super::queries;
 use super::reply::Reply;
+
+/// Bytes that the text of a batch begins with at most, and those for what stands around its rows.
+const REPLY_BYTES_MAX: usize = 64 << 10;
+const REPLY_BYTES_MORE: usize = 1024;
 
 /// `POST /_api/cursor`
 pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
@@ -26,23 +30,28 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     let is_stream = flag(body.attribute("options").attribute("stream"));
     let with_count = flag(body.attribute("count")) && !is_stream;
     let mut ran = queries::run(call, &query)?;
+    let rows = std::mem::take(&mut ran.answer.rows);
+    let extra = queries::extra(&ran, &body.attribute("options").attribute("profile")).into();
+    let bytes = ran.answer.stats.peak_memory_usage;
+    if rows.len() <= batch_size {
+        let count = with_count.then_some(rows.len());
+        let batch = Batch { rows, next_batch: None, count, extra, shared: ran.shared.take() };
+        ran.finish()?;
+        return Ok(reply(201, None, bytes, &batch));
+    }
     let cursor = Cursor {
         owner: call.caller.name().to_owned(),
         database: call.db().to_owned(),
-        bytes: ran.answer.stats.peak_memory_usage,
-        rows: Arc::new(std::mem::take(&mut ran.answer.rows)),
+        bytes,
+        rows: Arc::new(rows),
         batch_size,
         ttl: Duration::from_secs_f64(ttl.min(CURSOR_TTL_S_MAX)),
         allow_retry,
         with_count,
-        extra: queries::extra(&ran, &body.attribute("options").attribute("profile")),
+        extra,
         shared: ran.shared.clone(),
     };
     let batch = cursor.batch(1);
-    if cursor.fits_one_batch() {
-        ran.finish()?;
-        return Ok(reply(201, None, batch));
-    }
     // A result that cannot be kept must not have changed anything.
     let id = call.engine().next_id();
     if let Err(error) = call.front.cursors.keep(id, cursor) {
@@ -58,7 +67,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
             return Err(error);
         }
     }
-    Ok(reply(201, Some(id), batch))
+    Ok(reply(201, Some(id), bytes, &batch))
 }
 
 fn batch_size(body: &Value) -> Result<usize> {
@@ -82,7 +91,7 @@ pub(super) fn next(call: &Call<'_>, id: &str, batch: Option<&str>) -> Result<Rep
         drop(call.engine().streams().lend(stream, call.db(), call.caller.name())?);
     }
     let batch = call.front.cursors.fetch(number, call.db(), call.caller.name(), wanted)?;
-    Ok(reply(200, Some(number), batch))
+    Ok(reply(200, Some(number), 0, &batch))
 }
 
 /// `DELETE /_api/cursor/ID`
@@ -95,28 +104,46 @@ fn cursor_id(text: &str) -> Result<u64> {
     text.parse().map_err(|_| Error::of(Code::CursorNotFound))
 }
 
-fn reply(status: u16, id: Option<u64>, batch: Batch) -> Reply {
-    let mut body = Object::with_capacity(9);
-    body.push_new("result", batch.rows.into());
-    body.push_new("hasMore", batch.next_batch.is_some().into());
+/// A batch as text; its rows take about so many bytes at most.
+fn reply(status: u16, id: Option<u64>, bytes: u64, batch: &Batch) -> Reply {
+    let room = usize::try_from(bytes).unwrap_or(REPLY_BYTES_MAX).min(REPLY_BYTES_MAX);
+    let mut text = Vec::with_capacity(room + REPLY_BYTES_MORE);
+    text.put("{\"result\":[");
+    for (at, row) in batch.rows.iter().enumerate() {
+        if at > 0 {
+            text.put(",");
+        }
+        write_text(row, &mut text);
+    }
+    text.put("]");
+    let mut put = |name: &str, value: &str| {
+        text.put(",\"");
+        text.put(name);
+        text.put("\":");
+        text.put(value);
+    };
+    put("hasMore", if batch.next_batch.is_some() { "true" } else { "false" });
     if let (Some(id), Some(_)) = (id, batch.next_batch) {
-        body.push_new("id", id.to_string().into());
+        put("id", &format!("\"{id}\""));
     }
     if let Some(count) = batch.count {
-        body.push_new("count", Value::from(count as u64));
+        put("count", &count.to_string());
     }
-    if let Some(key) = batch.shared {
-        body.push_new("planCacheKey", key.into());
+    if let Some(key) = &batch.shared {
+        put("planCacheKey", &Value::from(key.as_str()).to_json());
     }
     // A cursor tells `cached` behind `extra`, a result that is whole at once before it.
-    let extra = ("extra", batch.extra);
-    let cached = ("cached", Value::Bool(false));
+    let extra = ("extra", &*batch.extra);
+    let cached = ("cached", "false");
     let both = if id.is_some() { [extra, cached] } else { [cached, extra] };
     for (name, value) in both {
-        body.push_new(name, value);
+        put(name, value);
     }
     if let Some(next) = batch.next_batch {
-        body.push_new("nextBatchId", next.to_string().into());
+        put("nextBatchId", &format!("\"{next}\""));
     }
-    Reply::ok_last(status, body)
+    put("error", "false");
+    put("code", &status.to_string());
+    text.put("}");
+    Reply::json_bytes(status, text)
 }

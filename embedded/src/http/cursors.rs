@@ -29,8 +29,8 @@ pub(super) struct Cursor {
     pub(super) allow_retry: bool,
     /// Whether `count` stands in each batch.
     pub(super) with_count: bool,
-    /// `extra` of each batch.
-    pub(super) extra: Value,
+    /// `extra` of each batch, as JSON text.
+    pub(super) extra: Arc<str>,
     /// Key of the shared plan that was used, if one was.
     pub(super) shared: Option<String>,
 }
@@ -44,8 +44,8 @@ pub(super) struct Batch {
     pub(super) next_batch: Option<u64>,
     /// Number of all rows, if it was asked for.
     pub(super) count: Option<usize>,
-    /// Warnings and counters.
-    pub(super) extra: Value,
+    /// Warnings and counters, as JSON text.
+    pub(super) extra: Arc<str>,
     /// `planCacheKey`
     pub(super) shared: Option<String>,
 }
@@ -101,14 +101,9 @@ impl Cursor {
             rows: self.rows[start..end].to_vec(),
             next_batch: (end < self.rows.len()).then_some(number as u64 + 1),
             count: self.with_count.then_some(self.rows.len()),
-            extra: self.extra.clone(),
+            extra: Arc::clone(&self.extra),
             shared: self.shared.clone(),
         }
-    }
-
-    /// Whether one batch holds all rows.
-    pub(super) fn fits_one_batch(&self) -> bool {
-        self.rows.len() <= self.batch_size
     }
 }
 
@@ -229,7 +224,7 @@ mod tests {
             ttl: Duration::from_millis(ttl_ms),
             allow_retry,
             with_count: true,
-            extra: Value::Null,
+            extra: "{}".into(),
             shared: None,
         }
     }

@@ -108,15 +108,16 @@ pub(super) fn read(call: &Call<'_>, collection: &str, key: &str) -> Result<Reply
     let collection = call.permitted(collection, Level::Read)?;
     let work = call.reading(&collection)?;
     let document = work.get(&collection, key)?.ok_or_else(|| Error::of(Code::DocumentNotFound))?;
-    let rev = document.text_of("_rev").unwrap_or_default().to_owned();
+    let rev = document.attribute("_rev");
+    let rev = rev.as_str().unwrap_or_default();
     let wanted = call.request.header("if-match").map(revision);
     if wanted.is_some_and(|wanted| wanted != rev) {
-        return Err(precondition_failed(&collection.name, key, &rev));
+        return Err(precondition_failed(&collection.name, key, rev));
     }
-    if call.request.header("if-none-match").map(revision).as_ref() == Some(&rev) {
-        return Ok(Reply::empty(304).etag(&rev));
+    if call.request.header("if-none-match").map(revision).is_some_and(|known| known == rev) {
+        return Ok(Reply::empty(304).etag(rev));
     }
-    Ok(Reply::json(200, &document).etag(&rev))
+    Ok(Reply::json(200, &document).etag(rev))
 }
 
 /// Identity and what else was asked for.

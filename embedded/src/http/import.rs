@@ -4,7 +4,7 @@ use crate::error::{Code, Error, Result};
 use crate::limits::KEY_LOCK_WAIT_MS;
 use crate::schema::{Collection, CollectionKind};
 use crate::txn::{OverwriteMode, WriteOptions};
-use crate::value::{Object, Value, parse, write_json};
+use crate::value::{Object, Value, parse, write_text};
 
 use super::auth::Level;
 use super::call::{Call, Work};
@@ -154,7 +154,7 @@ fn excerpt(text: &str) -> String {
 
 fn shown(document: &Value) -> String {
     let mut bytes = Vec::new();
-    write_json(document, &mut bytes);
+    write_text(document, &mut bytes);
     excerpt(&String::from_utf8_lossy(&bytes))
 }
 

@@ -26,8 +26,6 @@ pub(super) const BODY_UNIT: usize = 1024;
 pub(super) const TARGET_BYTES_MAX: usize = 16 * 1024;
 /// Bytes of a header block (arangod: 1 MiB).
 pub(super) const HEAD_BYTES_MAX: usize = 1024 * 1024;
-/// Headers of one request.
-pub(super) const HEADERS_MAX: usize = 128;
 /// Wait for a request's head, idle time between requests included (`--http.keep-alive-timeout` of arangod: 300 s).
 pub(super) const HEAD_WAIT: Duration = Duration::from_secs(300);
 /// Wait for a request's body after its head.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::error::{Code, Error, Result};
 use crate::query::{self, Access, Answer, Prepared, Query, QueryOptions, Stats};
 use crate::txn::{Declared, Lent};
-use crate::value::{Object, Value};
+use crate::value::{Object, Value, write_text};
 
 use super::auth::Level;
 use super::call::{Call, Work};
@@ -13,6 +13,9 @@ use super::read_only;
 use super::reply::{Reply, object};
 use super::running::Ended;
 use super::server::Mode;
+
+/// Bytes that most texts of `extra` fit in.
+const EXTRA_BYTES: usize = 512;
 
 /// The query of a body (1502 without one).
 pub(super) fn query_of(body: &Value) -> Result<Query> {
@@ -139,18 +142,18 @@ pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<Ran> {
         None
     };
     let prepared_s = started.elapsed().as_secs_f64();
-    let access = &prepared.access;
+    let access = std::mem::take(&mut prepared.access);
     let writes = !access.write.is_empty() || !access.exclusive.is_empty();
     let listed = call.front.running.list(call, query, writes);
+    let wait_for_sync = access.wait_for_sync;
     let declared = Declared {
-        read: access.read.clone(),
-        write: access.write.clone(),
-        exclusive: access.exclusive.clone(),
+        read: access.read,
+        write: access.write,
+        exclusive: access.exclusive,
         // A read that only the running query knows of (`DOCUMENT`) cannot be checked; it is let through when there is
         // nothing that the caller may not read.
         allow_implicit: call.reads_everything(),
     };
-    let wait_for_sync = access.wait_for_sync;
     let work = call.work(&declared, wait_for_sync)?;
     let ready_s = started.elapsed().as_secs_f64();
     let savepoint = work.savepoint();
@@ -169,22 +172,35 @@ pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<Ran> {
     Ok(Ran { answer, seconds, prepared_s, ready_s, shared, plan, work, savepoint, wait_for_sync })
 }
 
-/// `extra` of a cursor; `profile` is 0, 1 (or true) or 2.
-pub(super) fn extra(ran: &Ran, profile: &Value) -> Value {
-    let mut extra = Object::with_capacity(4);
-    extra.push_new("warnings", warnings(&ran.answer.warnings).into());
+/// `extra` of a cursor as JSON text; `profile` is 0, 1 (or true) or 2.
+pub(super) fn extra(ran: &Ran, profile: &Value) -> String {
+    let mut extra = String::with_capacity(EXTRA_BYTES);
+    extra.push_str("{\"warnings\":");
+    write_text(&warnings(&ran.answer.warnings).into(), &mut extra);
     let level = match profile {
         Value::Bool(true) => 1.0,
         other => other.as_f64().unwrap_or(0.0),
     };
-    extra.push_new("stats", stats(&ran.answer.stats, ran.seconds));
+    extra.push_str(",\"stats\":{");
+    for (at, (name, value)) in counters(&ran.answer.stats, ran.seconds).into_iter().enumerate() {
+        if !value.is_null() {
+            extra.push_str(if at > 0 { ",\"" } else { "\"" });
+            extra.push_str(name);
+            extra.push_str("\":");
+            write_text(&value, &mut extra);
+        }
+    }
+    extra.push('}');
     if level >= 1.0 {
-        extra.push_new("profile", phases(ran));
+        extra.push_str(",\"profile\":");
+        write_text(&phases(ran), &mut extra);
     }
     if let Some(plan) = &ran.plan {
-        extra.push_new("plan", plan.clone());
+        extra.push_str(",\"plan\":");
+        write_text(plan, &mut extra);
     }
-    Value::object(extra)
+    extra.push('}');
+    extra
 }
 
 /// How long a query was at what, in seconds; all that comes before its run is told as one phase.
@@ -220,29 +236,37 @@ fn warnings(warnings: &[(Code, String)]) -> Vec<Value> {
     warnings.iter().map(shown).collect()
 }
 
-/// `stats`, with every attribute of 3.12.10 (drivers need them in each batch).
+/// `stats`, with every attribute of 3.12.10 (drivers need them in each batch); `fullCount` is null where nobody asked for it.
+fn counters(stats: &Stats, seconds: f64) -> [(&'static str, Value); 17] {
+    [
+        ("writesExecuted", stats.writes_executed.into()),
+        ("writesIgnored", stats.writes_ignored.into()),
+        ("documentLookups", stats.document_lookups.into()),
+        ("seeks", stats.seeks.into()),
+        ("scannedFull", stats.scanned_full.into()),
+        ("scannedIndex", stats.scanned_index.into()),
+        ("searchParallelism", Value::Int(1)),
+        ("cursorsCreated", stats.cursors_created.into()),
+        ("cursorsRearmed", stats.cursors_rearmed.into()),
+        ("cacheHits", Value::Int(0)),
+        ("cacheMisses", Value::Int(0)),
+        ("filtered", stats.filtered.into()),
+        ("httpRequests", Value::Int(0)),
+        ("fullCount", stats.full_count.map_or(Value::Null, Value::from)),
+        ("executionTime", Value::Double(seconds)),
+        ("peakMemoryUsage", stats.peak_memory_usage.into()),
+        ("intermediateCommits", Value::Int(0)),
+    ]
+}
+
+/// `stats` as a value.
 pub(super) fn stats(stats: &Stats, seconds: f64) -> Value {
     let mut all = Object::with_capacity(17);
-    let mut put = |name: &str, number: u64| all.push_new(name, Value::from(number));
-    put("writesExecuted", stats.writes_executed);
-    put("writesIgnored", stats.writes_ignored);
-    put("documentLookups", stats.document_lookups);
-    put("seeks", stats.seeks);
-    put("scannedFull", stats.scanned_full);
-    put("scannedIndex", stats.scanned_index);
-    put("searchParallelism", 1);
-    put("cursorsCreated", stats.cursors_created);
-    put("cursorsRearmed", stats.cursors_rearmed);
-    put("cacheHits", 0);
-    put("cacheMisses", 0);
-    put("filtered", stats.filtered);
-    put("httpRequests", 0);
-    if let Some(full_count) = stats.full_count {
-        put("fullCount", full_count);
+    for (name, value) in counters(stats, seconds) {
+        if !value.is_null() {
+            all.push_new(name, value);
+        }
     }
-    all.push_new("executionTime", Value::Double(seconds));
-    all.push_new("peakMemoryUsage", Value::from(stats.peak_memory_usage));
-    all.push_new("intermediateCommits", Value::Int(0));
     Value::object(all)
 }
 

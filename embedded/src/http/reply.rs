@@ -65,14 +65,19 @@ pub(super) struct Reply {
 impl Reply {
     /// JSON as it is.
     pub(super) fn json(status: u16, body: &Value) -> Self {
-        let mut text = String::with_capacity(BODY_BYTES);
+        let mut text = Vec::with_capacity(BODY_BYTES);
         write_text(body, &mut text);
-        Self { status, headers: Vec::new(), body: text.into_bytes(), json: true }
+        Self::json_bytes(status, text)
     }
 
     /// JSON that is text already.
     pub(super) fn json_text(status: u16, json: String) -> Self {
-        Self { status, headers: Vec::new(), body: json.into_bytes(), json: true }
+        Self::json_bytes(status, json.into_bytes())
+    }
+
+    /// JSON that is text already, as bytes.
+    pub(super) fn json_bytes(status: u16, body: Vec<u8>) -> Self {
+        Self { status, headers: Vec::new(), body, json: true }
     }
 
     /// An object with `error: false` and `code` before its own attributes.

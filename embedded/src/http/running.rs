@@ -44,7 +44,7 @@ impl Default for Tracking {
 }
 
 /// One query, as it is listed.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Entry {
     id: u64,
     database: String,
@@ -61,7 +61,7 @@ struct Entry {
 /// A query that was slow.
 #[derive(Debug)]
 struct Slow {
-    entry: Entry,
+    entry: Arc<Entry>,
     seconds: f64,
     peak_bytes: u64,
     warnings: u64,
@@ -71,7 +71,7 @@ struct Slow {
 
 #[derive(Debug, Default)]
 struct Books {
-    running: BTreeMap<u64, Entry>,
+    running: BTreeMap<u64, Arc<Entry>>,
     tracking: HashMap<String, Tracking>,
     slow: HashMap<String, VecDeque<Slow>>,
 }
@@ -85,7 +85,7 @@ pub(super) struct Running {
 /// A listed query; it is struck off when this goes.
 pub(super) struct Listed<'a> {
     running: &'a Running,
-    entry: Option<Entry>,
+    entry: Option<Arc<Entry>>,
 }
 
 /// How a query ended.
@@ -112,12 +112,13 @@ impl Running {
     /// Lists a query as long as the answer lives.
     pub(super) fn list(&self, call: &Call<'_>, query: &Query, writes: bool) -> Listed<'_> {
         let mut books = self.books();
-        let tracking = books.tracking.get(call.db()).cloned().unwrap_or_default();
+        let standard = Tracking::default();
+        let tracking = books.tracking.get(call.db()).unwrap_or(&standard);
         if !tracking.enabled || books.running.len() >= QUERIES_LISTED_MAX {
             return Listed { running: self, entry: None };
         }
         let binds = if tracking.bind_vars { query.binds.clone() } else { Default::default() };
-        let entry = Entry {
+        let entry = Arc::new(Entry {
             id: call.engine().next_id(),
             database: call.db().to_owned(),
             user: call.caller.name().to_owned(),
@@ -128,8 +129,8 @@ impl Running {
             writes,
             stream: false,
             kill: Arc::clone(&call.request.cancelled),
-        };
-        books.running.insert(entry.id, entry.clone());
+        });
+        books.running.insert(entry.id, Arc::clone(&entry));
         Listed { running: self, entry: Some(entry) }
     }
 }
@@ -148,15 +149,17 @@ impl Listed<'_> {
         let Some(entry) = self.entry.take() else { return };
         let mut books = self.running.books();
         books.running.remove(&entry.id);
-        let tracking = books.tracking.get(&entry.database).cloned().unwrap_or_default();
+        let standard = Tracking::default();
+        let tracking = books.tracking.get(&entry.database).unwrap_or(&standard);
         let seconds = entry.since.elapsed().as_secs_f64();
         if !tracking.slow || seconds < tracking.threshold {
             return;
         }
+        let most = usize::try_from(tracking.slow_max).unwrap_or(0);
         let slow = books.slow.entry(entry.database.clone()).or_default();
         let &Ended { peak_bytes, warnings, exit } = ended;
         slow.push_back(Slow { entry, seconds, peak_bytes, warnings, exit });
-        while slow.len() > usize::try_from(tracking.slow_max).unwrap_or(0) {
+        while slow.len() > most {
             slow.pop_front();
         }
     }

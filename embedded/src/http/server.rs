@@ -20,7 +20,7 @@ use super::auth::Auth;
 use super::front::Front;
 use super::limits::{
     ACCEPT_PAUSE_MAX, ACCEPT_PAUSE_MIN, CONNECTIONS_MAX, DRAIN_WAIT, HEAD_BYTES_MAX, HEAD_WAIT,
-    HEADERS_MAX, SWEEP_EVERY,
+    SWEEP_EVERY,
 };
 use super::service;
 
@@ -143,8 +143,8 @@ async fn connection(stream: UnixStream, front: Arc<Front>, mut stopping: watch::
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WAIT)
+        // At most 100 headers (431): hyper's own bound, for which it needs no memory of its own.
         .max_buf_size(HEAD_BYTES_MAX)
-        .max_headers(HEADERS_MAX)
         .keep_alive(true)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);

@@ -251,15 +251,8 @@ impl Builder<'_> {
             "SLEEP" => (DataCall::Sleep, 1, 1),
             "BM25" | "TFIDF" => return self.scorer(name, arguments).map(Some),
             "OFFSET_INFO" => return self.offset_info(arguments).map(Some),
-            // Outside of a SEARCH these two are their first argument.
-            "ANALYZER" | "BOOST" => {
-                check_arity(name, arguments.len(), 2, 2)?;
-                return self.expression(&arguments[0]).map(Some);
-            }
-            "MIN_MATCH" => (DataCall::MinMatch, 2, usize::MAX),
             "NGRAM_MATCH" => (DataCall::NgramMatch, 3, 4),
             "MINHASH_MATCH" => (DataCall::MinhashMatch, 4, 4),
-            "LEVENSHTEIN_MATCH" => (DataCall::LevenshteinMatch, 3, 6),
             "TOKENS" => {
                 check_arity(name, arguments.len(), 1, 2)?;
                 let arguments = self.expressions(arguments)?;

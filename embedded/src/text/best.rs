@@ -18,6 +18,8 @@ const WINDOW: usize = 4096;
 const WINDOW_FIRST: DocId = 512;
 /// Documents of a block of postings (tantivy's).
 const BLOCK: usize = 128;
+/// What stands for this frequency and all above.
+const MANY: u8 = 15;
 /// Candidates that are scored together, before what they have to exceed is looked at again.
 const CHUNK: usize = 32;
 /// Blocks of a term that is so rare that windows without it are worth finding.
@@ -74,13 +76,15 @@ impl FieldLengths {
 }
 
 /// What the postings of a term can add to a score at most, by block, for a weight of 1.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Bounds {
     unit: Weight,
     /// Last document and highest score of each block.
     blocks: Vec<(DocId, f32)>,
     /// Highest score of all.
     highest: f32,
+    /// Frequencies in all documents, of a term that many of them have.
+    dense: Option<Arc<Dense>>,
 }
 
 impl Bounds {
@@ -100,7 +104,17 @@ impl Bounds {
             postings.advance();
         }
         let highest = blocks.iter().map(|(_, score)| *score).fold(0.0, f32::max);
-        Self { unit, blocks, highest }
+        Self { unit, blocks, highest, dense: None }
+    }
+
+    /// The same with the frequencies in all documents.
+    pub(super) fn with_dense(self, dense: Option<Arc<Dense>>) -> Self {
+        Self { dense, ..self }
+    }
+
+    /// Frequencies in all documents, where they are known.
+    pub(super) fn dense(&self) -> Option<&Arc<Dense>> {
+        self.dense.as_ref()
     }
 
     /// What to multiply them by for a weight now; none if they do not fit it.
@@ -109,9 +123,44 @@ impl Bounds {
         (growth <= GROWTH_MAX).then_some(growth * weight.scale() * SLACK)
     }
 
-    /// Bytes in memory.
+    /// Bytes in memory, without the frequencies.
     pub(super) fn bytes(&self) -> usize {
         self.blocks.len() * size_of::<(DocId, f32)>()
+    }
+
+    /// Bytes of the frequencies.
+    pub(super) fn dense_bytes(&self) -> usize {
+        self.dense.as_ref().map_or(0, |dense| dense.0.len())
+    }
+}
+
+/// How often a frequent term stands in each document of a segment, four bits each: a look costs less than a place in postings.
+#[derive(Debug)]
+pub(super) struct Dense(Vec<u8>);
+
+impl Dense {
+    /// Bytes that it takes.
+    pub(super) fn bytes_of(documents: DocId) -> usize {
+        documents.div_ceil(2) as usize
+    }
+
+    /// Looks at all postings of a term.
+    pub(super) fn read(mut postings: BlockSegmentPostings, documents: DocId) -> Self {
+        let mut all = vec![0; Self::bytes_of(documents)];
+        while !postings.docs().is_empty() {
+            for (doc, frequency) in postings.docs().iter().zip(postings.freqs()) {
+                let frequency = (*frequency).min(u32::from(MANY)) as u8;
+                all[*doc as usize / 2] |= frequency << (doc % 2 * 4);
+            }
+            postings.advance();
+        }
+        Self(all)
+    }
+
+    /// How often it stands there; None if that is more often than four bits tell.
+    fn frequency(&self, doc: DocId) -> Option<u8> {
+        let frequency = (self.0[doc as usize / 2] >> (doc % 2 * 4)) & MANY;
+        (frequency < MANY).then_some(frequency)
     }
 }
 
@@ -276,6 +325,11 @@ impl TermPostings {
 
     /// The term's score of a document, which is not before the last one that was asked for.
     fn score(&mut self, doc: DocId, lengths: &FieldLengths) -> f32 {
+        match self.bounds.dense.as_ref().and_then(|dense| dense.frequency(doc)) {
+            Some(0) => return 0.0,
+            Some(some) => return self.weight.score(f32::from(some), lengths.of(doc)),
+            None => {}
+        }
         let at = self.probe.seek(doc);
         if at < self.probe.block_len() && self.probe.doc(at) == doc {
             self.weight.score(self.probe.freq(at) as f32, lengths.of(doc))
@@ -305,8 +359,8 @@ impl Window {
         Self {
             start: 0,
             end: 0,
-            sums: vec![0.0; WINDOW],
-            touched: vec![0; WINDOW / 64],
+            sums: Vec::new(),
+            touched: Vec::new(),
             candidates: Vec::new(),
             scores: vec![0.0; BLOCK],
             found: Vec::new(),
@@ -407,6 +461,9 @@ impl Search<'_> {
             self.terms[term].walk(range, self.lengths, rest * SLACK, threshold, scores, keep);
             return;
         }
+        // A search for one word needs no sums.
+        sums.resize(WINDOW, 0.0);
+        touched.resize(WINDOW / 64, 0);
         let all: f32 = order.iter().map(|(bound, _)| bound).sum();
         for (bound, term) in needed {
             let add = |docs: &[DocId], scores: &[f32]| {

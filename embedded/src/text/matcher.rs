@@ -23,6 +23,58 @@ pub(super) trait Matcher: Send {
     fn score(&mut self, scorer: usize) -> f32;
 }
 
+/// Finds the first document from a place on that is right.
+pub(super) trait Finder: Send {
+    /// That document; `TERMINATED` if there is none.
+    fn find(&mut self, target: DocId) -> DocId;
+    /// About how many documents there are.
+    fn cost(&self) -> u32;
+    /// The score of the document that was found last, by the scorer of a number.
+    fn score(&mut self, scorer: usize, doc: DocId) -> f32;
+}
+
+/// The documents of a finder.
+pub(super) struct Found<F> {
+    finder: F,
+    doc: DocId,
+}
+
+impl<F: Finder> Found<F> {
+    /// From the first one on.
+    pub(super) fn new(mut finder: F) -> Self {
+        let doc = finder.find(0);
+        Self { finder, doc }
+    }
+}
+
+impl<F: Finder> Matcher for Found<F> {
+    fn doc(&self) -> DocId {
+        self.doc
+    }
+
+    fn advance(&mut self) -> DocId {
+        if self.doc != TERMINATED {
+            self.doc = self.finder.find(self.doc + 1);
+        }
+        self.doc
+    }
+
+    fn seek(&mut self, target: DocId) -> DocId {
+        if self.doc < target {
+            self.doc = self.finder.find(target);
+        }
+        self.doc
+    }
+
+    fn cost(&self) -> u32 {
+        self.finder.cost()
+    }
+
+    fn score(&mut self, scorer: usize) -> f32 {
+        self.finder.score(scorer, self.doc)
+    }
+}
+
 /// Lengths of one field.
 pub(super) type Lengths = Option<Column<i64>>;
 
@@ -186,6 +238,8 @@ impl Matcher for Every {
 
 /// Documents that at least so many children have.
 pub(super) struct Enough {
+    /// Whether a document has the highest of its children's scores and not their sum.
+    highest: bool,
     children: Vec<Box<dyn Matcher>>,
     least: usize,
     doc: DocId,
@@ -194,9 +248,14 @@ pub(super) struct Enough {
 impl Enough {
     /// Of one child or more; `least` is one or more.
     pub(super) fn new(children: Vec<Box<dyn Matcher>>, least: usize) -> Self {
-        let mut enough = Self { children, least, doc: TERMINATED };
+        let mut enough = Self { highest: false, children, least, doc: TERMINATED };
         enough.doc = enough.find();
         enough
+    }
+
+    /// Documents that a child has, which score as the best of those that have them.
+    pub(super) fn highest(children: Vec<Box<dyn Matcher>>) -> Self {
+        Self { highest: true, ..Self::new(children, 1) }
     }
 
     /// The first document at the children's places that enough of them have.
@@ -250,7 +309,8 @@ impl Matcher for Enough {
     fn score(&mut self, scorer: usize) -> f32 {
         let doc = self.doc;
         let here = self.children.iter_mut().filter(|child| child.doc() == doc);
-        here.map(|child| child.score(scorer)).sum()
+        let scores = here.map(|child| child.score(scorer));
+        if self.highest { scores.reduce(f32::max).unwrap_or_default() } else { scores.sum() }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tantivy::postings::{Postings, SegmentPostings};
 use tantivy::{DocId, DocSet, TERMINATED};
 
-use super::matcher::{Lengths, Matcher, length};
+use super::matcher::{Finder, Found, Lengths, length};
 use super::score::Weight;
 
 /// Fewest tokens of a target that are enough for a share of it.
@@ -48,7 +48,6 @@ pub(super) struct Ngrams {
     least: usize,
     lengths: Lengths,
     weights: Arc<[Weight]>,
-    doc: DocId,
     found: usize,
 }
 
@@ -60,12 +59,12 @@ impl Ngrams {
         least: usize,
         lengths: Lengths,
         weights: Arc<[Weight]>,
-    ) -> Self {
-        let mut own = Self { terms, count, least, lengths, weights, doc: TERMINATED, found: 0 };
-        own.doc = own.find(0);
-        own
+    ) -> Found<Self> {
+        Found::new(Self { terms, count, least, lengths, weights, found: 0 })
     }
+}
 
+impl Finder for Ngrams {
     fn find(&mut self, target: DocId) -> DocId {
         let mut positions = Vec::new();
         let mut pairs = Vec::new();
@@ -99,35 +98,15 @@ impl Ngrams {
             target = next + 1;
         }
     }
-}
-
-impl Matcher for Ngrams {
-    fn doc(&self) -> DocId {
-        self.doc
-    }
-
-    fn advance(&mut self) -> DocId {
-        if self.doc != TERMINATED {
-            self.doc = self.find(self.doc + 1);
-        }
-        self.doc
-    }
-
-    fn seek(&mut self, target: DocId) -> DocId {
-        if self.doc < target {
-            self.doc = self.find(target);
-        }
-        self.doc
-    }
 
     fn cost(&self) -> u32 {
         let cost = |(postings, _): &(SegmentPostings, Vec<usize>)| postings.size_hint();
         self.terms.iter().map(cost).fold(0, u32::saturating_add)
     }
 
-    fn score(&mut self, scorer: usize) -> f32 {
+    fn score(&mut self, scorer: usize, doc: DocId) -> f32 {
         let Some(weight) = self.weights.get(scorer) else { return 0.0 };
-        let length = if weight.wants_length() { length(&self.lengths, self.doc) } else { 0.0 };
+        let length = if weight.wants_length() { length(&self.lengths, doc) } else { 0.0 };
         weight.score(1.0, length) * self.found as f32 / self.count as f32
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tantivy::postings::{Postings, SegmentPostings};
 use tantivy::{DocId, DocSet, TERMINATED};
 
-use super::matcher::{Lengths, Matcher, length};
+use super::matcher::{Finder, Found, Lengths, length};
 use super::score::Weight;
 
 /// One place of a phrase: the postings of what may stand there.
@@ -21,36 +21,14 @@ pub(super) struct Phrase {
     places: Vec<Place>,
     lengths: Lengths,
     weights: Arc<[Weight]>,
-    doc: DocId,
     /// How often the phrase stands in the current document.
     frequency: u32,
 }
 
 impl Phrase {
     /// Of one place or more.
-    pub(super) fn new(places: Vec<Place>, lengths: Lengths, weights: Arc<[Weight]>) -> Self {
-        let mut phrase = Self { places, lengths, weights, doc: TERMINATED, frequency: 0 };
-        phrase.doc = phrase.find(0);
-        phrase
-    }
-
-    /// The first document from `target` on in which the phrase stands.
-    fn find(&mut self, mut target: DocId) -> DocId {
-        'again: while target != TERMINATED {
-            for place in &mut self.places {
-                let doc = place.seek(target);
-                if doc > target {
-                    target = doc;
-                    continue 'again;
-                }
-            }
-            self.frequency = self.count(target);
-            if self.frequency > 0 {
-                return target;
-            }
-            target += 1;
-        }
-        TERMINATED
+    pub(super) fn new(places: Vec<Place>, lengths: Lengths, weights: Arc<[Weight]>) -> Found<Self> {
+        Found::new(Self { places, lengths, weights, frequency: 0 })
     }
 
     fn count(&mut self, doc: DocId) -> u32 {
@@ -91,23 +69,23 @@ impl Place {
     }
 }
 
-impl Matcher for Phrase {
-    fn doc(&self) -> DocId {
-        self.doc
-    }
-
-    fn advance(&mut self) -> DocId {
-        if self.doc != TERMINATED {
-            self.doc = self.find(self.doc + 1);
+impl Finder for Phrase {
+    fn find(&mut self, mut target: DocId) -> DocId {
+        'again: while target != TERMINATED {
+            for place in &mut self.places {
+                let doc = place.seek(target);
+                if doc > target {
+                    target = doc;
+                    continue 'again;
+                }
+            }
+            self.frequency = self.count(target);
+            if self.frequency > 0 {
+                return target;
+            }
+            target += 1;
         }
-        self.doc
-    }
-
-    fn seek(&mut self, target: DocId) -> DocId {
-        if self.doc < target {
-            self.doc = self.find(target);
-        }
-        self.doc
+        TERMINATED
     }
 
     fn cost(&self) -> u32 {
@@ -117,9 +95,9 @@ impl Matcher for Phrase {
         self.places.iter().map(cost).min().unwrap_or(0)
     }
 
-    fn score(&mut self, scorer: usize) -> f32 {
+    fn score(&mut self, scorer: usize, doc: DocId) -> f32 {
         let Some(weight) = self.weights.get(scorer) else { return 0.0 };
-        let length = if weight.wants_length() { length(&self.lengths, self.doc) } else { 0.0 };
+        let length = if weight.wants_length() { length(&self.lengths, doc) } else { 0.0 };
         weight.score(self.frequency as f32, length)
     }
 }

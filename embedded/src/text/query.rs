@@ -238,6 +238,15 @@ impl Choice {
 }
 
 impl Edits {
+    /// How like the target a token without the prefix is: 1 less the edits by the length of the shorter of the two with their
+    /// prefix, in characters; not below 0 where the tokens are limited (ArangoDB's `by_edit_distance`).
+    pub(super) fn similarity(&self, token: &str) -> f32 {
+        let length = |text: &str| (self.prefix.chars().count() + text.chars().count()).max(1);
+        let similarity =
+            1.0 - self.of(token) as f32 / length(token).min(length(&self.target)) as f32;
+        if self.terms_max > 0 { similarity.max(0.0) } else { similarity }
+    }
+
     /// The number of edits between the target and a token without the prefix; above the distance it may be any number above.
     pub(crate) fn of(&self, token: &str) -> usize {
         let a: Vec<char> = self.target.chars().collect();

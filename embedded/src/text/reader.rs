@@ -1,6 +1,6 @@
 //! One look at the segments of a view: conditions become matchers, matchers become hits.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use tantivy::query::BitSetDocSet;
 use tantivy::schema::IndexRecordOption;
 use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED};
 
-use super::best::{Bounds, FieldLengths, Heap, Scored, Search, TermPostings, Window};
+use super::best::{Bounds, Dense, FieldLengths, Heap, Scored, Search, TermPostings, Window};
 use super::matcher::{All, Enough, Every, Lengths, Matcher, Not, Set, Term};
 use super::ngram::Ngrams;
 use super::phrase::{Phrase, Place};
@@ -20,7 +20,8 @@ use super::segments::{COLUMNS, Fields, failed, lengths_column};
 use super::terms::PART_END;
 use crate::error::{Code, Error, Result};
 use crate::limits::{
-    VIEW_BOUNDS_BYTES_MAX, VIEW_LENGTHS_BYTES_MAX, VIEW_PHRASE_TERMS_MAX, VIEW_SCORED_TERMS_MAX,
+    VIEW_BOUNDS_BYTES_MAX, VIEW_FREQUENCIES_BYTES_MAX, VIEW_LENGTHS_BYTES_MAX,
+    VIEW_PHRASE_TERMS_MAX, VIEW_SCORED_TERMS_MAX,
 };
 
 /// A found document.
@@ -55,6 +56,7 @@ pub(super) struct Known {
 struct KnownBounds {
     by_term: HashMap<(SegmentId, String), Arc<Bounds>>,
     bytes: usize,
+    dense_bytes: usize,
 }
 
 impl Known {
@@ -70,6 +72,7 @@ impl Known {
         let mut bounds = self.bounds.lock().expect(LOOKED_UP);
         bounds.by_term.retain(|(segment, _), _| segments.contains(segment));
         bounds.bytes = bounds.by_term.values().map(|bounds| bounds.bytes()).sum();
+        bounds.dense_bytes = bounds.by_term.values().map(|bounds| bounds.dense_bytes()).sum();
     }
 
     fn bounds_of(&self, key: &(SegmentId, String)) -> Option<Arc<Bounds>> {
@@ -89,10 +92,7 @@ impl Known {
         let mut bounds = self.bounds.lock().expect(LOOKED_UP);
         let fits = bounds.bytes + made.bytes() <= VIEW_BOUNDS_BYTES_MAX;
         if fits {
-            bounds.bytes += made.bytes();
-            if let Some(before) = bounds.by_term.insert(key, Arc::new(made)) {
-                bounds.bytes -= before.bytes();
-            }
+            bounds.insert(key, Arc::new(made));
         }
         fits
     }
@@ -102,9 +102,23 @@ impl Known {
         if bounds.bytes + made.bytes() > VIEW_BOUNDS_BYTES_MAX {
             *bounds = KnownBounds::default();
         }
-        bounds.bytes += made.bytes();
-        if let Some(before) = bounds.by_term.insert(key, made.clone()) {
-            bounds.bytes -= before.bytes();
+        bounds.insert(key, made.clone());
+    }
+
+    /// Whether there is room for the frequencies of one more term.
+    fn has_room_for(&self, dense_bytes: usize) -> bool {
+        let bounds = self.bounds.lock().expect(LOOKED_UP);
+        bounds.dense_bytes + dense_bytes <= VIEW_FREQUENCIES_BYTES_MAX
+    }
+}
+
+impl KnownBounds {
+    fn insert(&mut self, key: (SegmentId, String), made: Arc<Bounds>) {
+        self.bytes += made.bytes();
+        self.dense_bytes += made.dense_bytes();
+        if let Some(before) = self.by_term.insert(key, made) {
+            self.bytes -= before.bytes();
+            self.dense_bytes -= before.dense_bytes();
         }
     }
 }
@@ -113,6 +127,8 @@ const LOOKED_UP: &str = "only looked up inside";
 
 /// Documents of a term from which its bounds are kept; those of others are soon made.
 const BOUNDS_KEPT_FROM: u32 = 512;
+/// One of so many documents has a term of which a look at any document is to be cheap.
+const DENSE_FROM: u32 = 16;
 /// How many times rarer than its terms a filter has to be to lead.
 const FILTER_LEADS: u32 = 8;
 
@@ -126,6 +142,29 @@ pub(super) struct Piece {
 pub(super) struct Reader {
     pieces: Vec<Piece>,
     fields: Fields,
+}
+
+/// A number in order.
+struct Rising(f32);
+
+impl PartialEq for Rising {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Rising {}
+
+impl PartialOrd for Rising {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Rising {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
 }
 
 /// A condition with its terms looked up and weighed.
@@ -273,6 +312,7 @@ impl Reader {
             let inverted = self.inverted(segment)?;
             let mut terms = inverted.terms().stream().map_err(failed)?;
             let mut field: Option<(String, Weight, Arc<FieldLengths>)> = None;
+            let mut frequent = Vec::new();
             while terms.advance() {
                 let info = terms.value();
                 if info.doc_freq < BOUNDS_KEPT_FROM {
@@ -290,6 +330,9 @@ impl Reader {
                 }
                 let Some((_, weight, lengths)) = &field else { continue };
                 let key = (segment.segment_id(), term.to_owned());
+                if info.doc_freq >= segment.max_doc() / DENSE_FROM {
+                    frequent.push((info.clone(), key.clone()));
+                }
                 if known.bounds_of(&key).is_some() {
                     continue;
                 }
@@ -300,6 +343,20 @@ impl Reader {
                 if !known.keep_more_bounds(key, made) {
                     break;
                 }
+            }
+            frequent.sort_by_key(|(info, _)| Reverse(info.doc_freq));
+            for (info, key) in frequent {
+                if stopped() || !known.has_room_for(Dense::bytes_of(segment.max_doc())) {
+                    break;
+                }
+                let Some(bounds) = known.bounds_of(&key) else { continue };
+                let option = IndexRecordOption::WithFreqs;
+                let postings = inverted.read_block_postings_from_terminfo(&info, option);
+                let dense = Dense::read(postings.map_err(failed)?, segment.max_doc());
+                known.keep_more_bounds(
+                    key,
+                    Bounds::clone(&bounds).with_dense(Some(Arc::new(dense))),
+                );
             }
             known.is_known(segment.segment_id());
         }
@@ -356,7 +413,10 @@ impl Reader {
     fn terms(&self, selection: Selection, scorings: &[Scoring], boost: f32) -> Result<Prepared> {
         let (terms, others) = match &selection.tokens {
             Tokens::One(token) => (vec![format!("{}{token}", selection.field)], false),
-            Tokens::Near(edits) => (self.nearest(&selection, edits)?, false),
+            Tokens::Near(edits) => {
+                let weights = self.near_weights(&selection, edits, scorings, boost)?;
+                return Ok(Prepared::Terms { selection, weights, others: false });
+            }
             _ if scorings.is_empty() => (Vec::new(), true),
             _ => self.most_frequent(&selection)?,
         };
@@ -368,6 +428,28 @@ impl Reader {
         Ok(Prepared::Terms { selection, weights, others })
     }
 
+    /// Terms that are near a target: they are as frequent as all of them together, and the nearer weigh more (ArangoDB).
+    fn near_weights(
+        &self,
+        selection: &Selection,
+        edits: &super::query::Edits,
+        scorings: &[Scoring],
+        boost: f32,
+    ) -> Result<BTreeMap<String, Arc<[Weight]>>> {
+        let terms = self.nearest(selection, edits)?;
+        let mut frequency = 0;
+        if !scorings.is_empty() {
+            for (term, _) in &terms {
+                frequency += self.frequency(term)?;
+            }
+        }
+        let weigh = |(term, similarity): (String, f32)| {
+            let weights = self.weights_of(selection, &[frequency], scorings, boost * similarity)?;
+            Ok((term, weights))
+        };
+        terms.into_iter().map(weigh).collect()
+    }
+
     /// One weight for each scorer.
     fn weights(
         &self,
@@ -376,13 +458,26 @@ impl Reader {
         scorings: &[Scoring],
         boost: f32,
     ) -> Result<Arc<[Weight]>> {
+        if scorings.is_empty() {
+            return Ok(Arc::default());
+        }
+        let frequencies =
+            terms.iter().map(|term| self.frequency(term)).collect::<Result<Vec<_>>>()?;
+        self.weights_of(selection, &frequencies, scorings, boost)
+    }
+
+    fn weights_of(
+        &self,
+        selection: &Selection,
+        frequencies: &[u64],
+        scorings: &[Scoring],
+        boost: f32,
+    ) -> Result<Arc<[Weight]>> {
         let Some(features) = selection.features.filter(|_| !scorings.is_empty()) else {
             return Ok(Arc::default());
         };
         let field = self.statistics(&selection.field)?;
-        let frequencies =
-            terms.iter().map(|term| self.frequency(term)).collect::<Result<Vec<_>>>()?;
-        let weigh = |scoring: &Scoring| Weight::new(*scoring, features, field, &frequencies, boost);
+        let weigh = |scoring: &Scoring| Weight::new(*scoring, features, field, frequencies, boost);
         Ok(scorings.iter().map(weigh).collect())
     }
 
@@ -473,20 +568,24 @@ impl Reader {
         Ok((terms.collect(), others))
     }
 
-    /// The terms within a number of edits, the nearest ones if there are too many.
-    fn nearest(&self, selection: &Selection, edits: &super::query::Edits) -> Result<Vec<String>> {
+    /// The terms within a number of edits and how near they are, the nearest ones if there are too many.
+    fn nearest(
+        &self,
+        selection: &Selection,
+        edits: &super::query::Edits,
+    ) -> Result<Vec<(String, f32)>> {
         let mut found = BTreeSet::new();
         for segment in self.segments() {
             self.visit(segment, selection, |term, _| {
                 let token = &term[selection.field.len() + edits.prefix.len()..];
-                found.insert((edits.of(token), term.to_owned()));
+                found.insert((Rising(edits.similarity(token)), term.to_owned()));
                 if edits.terms_max > 0 && found.len() > edits.terms_max {
-                    found.pop_last();
+                    found.pop_first();
                 }
                 Ok(())
             })?;
         }
-        Ok(found.into_iter().map(|(_, term)| term).collect())
+        Ok(found.into_iter().map(|(similarity, term)| (term, similarity.0)).collect())
     }
 
     fn phrase(
@@ -512,7 +611,8 @@ impl Reader {
                         terms.insert(format!("{}{token}", selection.field));
                     }
                     Tokens::Near(edits) => {
-                        terms.extend(self.nearest(&selection, edits)?);
+                        let nearest = self.nearest(&selection, edits)?;
+                        terms.extend(nearest.into_iter().map(|(term, _)| term));
                         few_enough(&terms)?;
                     }
                     _ => {
@@ -656,7 +756,10 @@ impl Reader {
         if children.len() == 1 {
             return Ok(children.remove(0));
         }
-        Ok(Box::new(Enough::new(children, 1)))
+        Ok(Box::new(match &selection.tokens {
+            Tokens::Near(_) => Enough::highest(children),
+            _ => Enough::new(children, 1),
+        }))
     }
 
     /// What is known of a segment.
@@ -714,13 +817,14 @@ impl Reader {
                 inverted.read_block_postings_from_terminfo(&info, option).map_err(failed)
             };
             let key = (segment.segment_id(), (*term).to_owned());
-            let known =
-                self.known(segment).bounds_of(&key).filter(|known| known.factor(weight).is_some());
+            let known = self.known(segment).bounds_of(&key);
             let bounds = match known {
-                Some(known) => known,
-                None => {
+                Some(known) if known.factor(weight).is_some() => known,
+                known => {
                     let lengths = weight.wants_length().then_some(lengths);
-                    let made = Arc::new(Bounds::read(weight, postings()?, lengths));
+                    let dense = known.and_then(|known| known.dense().cloned());
+                    let made = Bounds::read(weight, postings()?, lengths).with_dense(dense);
+                    let made = Arc::new(made);
                     if info.doc_freq >= BOUNDS_KEPT_FROM {
                         self.known(segment).keep_bounds(key, &made);
                     }
@@ -954,7 +1058,7 @@ impl Hits {
     }
 }
 
-fn falling(a: &(f32, u32, DocId, Vec<f32>), b: &(f32, u32, DocId, Vec<f32>)) -> std::cmp::Ordering {
+fn falling(a: &(f32, u32, DocId, Vec<f32>), b: &(f32, u32, DocId, Vec<f32>)) -> Ordering {
     b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2)))
 }
 

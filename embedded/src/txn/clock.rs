@@ -96,23 +96,39 @@ impl Clock {
 }
 
 /// `_rev` as it is shown: base 64 in ArangoDB's alphabet without leading zeros.
+pub(crate) struct Revision {
+    digits: [u8; 11],
+    start: usize,
+}
+
+impl Revision {
+    /// The digits of a revision.
+    pub(crate) fn of(revision: u64) -> Self {
+        let mut digits = [0u8; 11];
+        let mut start = digits.len();
+        let mut rest = revision;
+        while rest > 0 {
+            start -= 1;
+            digits[start] = ALPHABET[(rest & 63) as usize];
+            rest >>= 6;
+        }
+        Self { digits, start }
+    }
+
+    /// As text.
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.digits[self.start..]).expect("the alphabet is ASCII")
+    }
+}
+
+/// `_rev` as a text of its own.
 pub(crate) fn revision_text(revision: u64) -> String {
-    let mut text = String::with_capacity(11);
-    put_revision(revision, &mut text);
-    text
+    Revision::of(revision).text().to_owned()
 }
 
 /// Appends `_rev` as it is shown.
 pub(crate) fn put_revision(revision: u64, out: &mut String) {
-    let mut digits = [0u8; 11];
-    let mut start = digits.len();
-    let mut rest = revision;
-    while rest > 0 {
-        start -= 1;
-        digits[start] = ALPHABET[(rest & 63) as usize];
-        rest >>= 6;
-    }
-    out.push_str(std::str::from_utf8(&digits[start..]).expect("the alphabet is ASCII"));
+    out.push_str(Revision::of(revision).text());
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod options;
 mod overlay;
 mod read;
 mod registry;
+mod stored;
 mod transaction;
 mod vectors;
 

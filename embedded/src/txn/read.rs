@@ -1,18 +1,24 @@
 //! Reading: documents by key, in the order of their insertion, or along an index; own writes lie over the snapshot.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::Arc;
 
-use super::clock::revision_text;
+use super::clock::{Revision, revision_text};
 use super::options::IndexRange;
+use super::stored::stored;
 use super::transaction::{State, Transaction};
 use crate::encode::{
-    Key, Record, Space, encode_ordered, local_id_of_key, local_id_of_value, successor,
+    Key, Record, Space, document_key, encode_ordered, local_id_of_key, local_id_of_value, successor,
 };
 use crate::error::{Code, Error, Result};
 use crate::schema::{Collection, CollectionKind, Index, IndexKind};
 use crate::storage::Bytes;
 use crate::value::{Object, Value};
+
+/// Documents that are read one by one: fewer than a walk is worth.
+const WALK_MIN: usize = 4;
+/// Documents that a walk steps over for each that is wanted, this one included.
+const WALK_WIDTH_MAX: usize = 2;
 
 /// A place in a scan; it borrows nothing, so a query may write between two batches. Documents that are inserted after
 /// the scan began do not come up in it.
@@ -58,7 +64,7 @@ impl Transaction {
             return Ok(None);
         };
         let bytes = state.document(collection.id, local)?;
-        bytes.map(|bytes| whole(collection, &bytes)).transpose()
+        bytes.map(|bytes| stored(collection, &bytes)).transpose()
     }
 
     /// A document by its local number, if it still has the revision under which it was found.
@@ -73,7 +79,7 @@ impl Transaction {
         if Record::read(&bytes)?.revision != revision {
             return Ok(None);
         }
-        whole(collection, &bytes).map(Some)
+        stored(collection, &bytes).map(Some)
     }
 
     /// All documents in the order of their insertion.
@@ -142,43 +148,9 @@ impl Transaction {
     /// The next documents of a scan, at most `max`; an empty answer is the end.
     pub fn next(&self, scan: &mut Scan, max: usize) -> Result<Vec<Value>> {
         let mut documents = Vec::new();
-        if scan.done || max == 0 {
-            return Ok(documents);
-        }
         let state = self.state()?;
-        if scan.source == Source::Point {
-            scan.done = true;
-            if let Some(value) = state.get(scan.space, &scan.lower)?
-                && let Some(document) = scan.fetch(&state, local_id_of_value(&value)?)?
-            {
-                documents.push(document);
-            }
-            return Ok(documents);
-        }
-        let mut last = None;
-        state.merged(scan.space, &scan.lower, &scan.upper, scan.backwards, |key, value| {
-            let document = match scan.source {
-                Source::Document if local_id_of_key(key)? < scan.born_before => {
-                    Some(whole(&scan.collection, value)?)
-                }
-                Source::Document => None,
-                Source::KeySuffix => scan.fetch(&state, local_id_of_key(key)?)?,
-                Source::Value | Source::Point => scan.fetch(&state, local_id_of_value(value)?)?,
-            };
-            documents.extend(document);
-            if documents.len() < max {
-                return Ok(ControlFlow::Continue(()));
-            }
-            last = Some(key.to_vec());
-            Ok(ControlFlow::Break(()))
-        })?;
-        match last {
-            None => scan.done = true,
-            Some(key) if scan.backwards => scan.upper = key,
-            Some(mut key) => {
-                key.push(0);
-                scan.lower = key;
-            }
+        while documents.is_empty() && !scan.done && max > 0 {
+            documents = scan.read(&state, max)?;
         }
         Ok(documents)
     }
@@ -194,13 +166,98 @@ impl Transaction {
 }
 
 impl Scan {
-    fn fetch(&self, state: &State, local: u64) -> Result<Option<Value>> {
-        if local >= self.born_before {
-            return Ok(None);
+    /// Reads on until there are so many documents, or the entries end.
+    fn read(&mut self, state: &State, max: usize) -> Result<Vec<Value>> {
+        if self.source == Source::Point {
+            self.done = true;
+            let value = state.get(self.space, &self.lower)?;
+            let local = value.map(|value| local_id_of_value(&value)).transpose()?;
+            return self.fetch(state, &Vec::from_iter(local));
         }
-        let bytes = state.document(self.collection.id, local)?;
-        bytes.map(|bytes| whole(&self.collection, &bytes)).transpose()
+        let mut documents = Vec::new();
+        let mut locals = Vec::new();
+        let mut last = None;
+        let born_before = self.born_before;
+        state.merged(self.space, &self.lower, &self.upper, self.backwards, |key, value| {
+            let local = match self.source {
+                Source::Document | Source::KeySuffix => local_id_of_key(key)?,
+                Source::Value | Source::Point => local_id_of_value(value)?,
+            };
+            if local < born_before {
+                if self.source == Source::Document {
+                    documents.push(stored(&self.collection, value)?);
+                } else {
+                    locals.push(local);
+                }
+            }
+            if documents.len() + locals.len() < max {
+                return Ok(ControlFlow::Continue(()));
+            }
+            last = Some(key.to_vec());
+            Ok(ControlFlow::Break(()))
+        })?;
+        match last {
+            None => self.done = true,
+            Some(key) if self.backwards => self.upper = key,
+            Some(mut key) => {
+                key.push(0);
+                self.lower = key;
+            }
+        }
+        if self.source == Source::Document { Ok(documents) } else { self.fetch(state, &locals) }
     }
+
+    /// The documents of these local numbers, in their order.
+    fn fetch(&self, state: &State, locals: &[u64]) -> Result<Vec<Value>> {
+        let mut documents = Vec::with_capacity(locals.len());
+        if let Some(range) = neighbours(locals) {
+            let walked = self.walk(state, range.clone(), locals)?;
+            let found = locals.iter().map(|local| &walked[(local - range.start()) as usize]);
+            documents.extend(found.flatten().cloned());
+            return Ok(documents);
+        }
+        for local in locals.iter().filter(|local| **local < self.born_before) {
+            if let Some(bytes) = state.document(self.collection.id, *local)? {
+                documents.push(stored(&self.collection, &bytes)?);
+            }
+        }
+        Ok(documents)
+    }
+
+    /// Those of a range of local numbers that are wanted, by their place in it.
+    fn walk(
+        &self,
+        state: &State,
+        range: RangeInclusive<u64>,
+        wanted: &[u64],
+    ) -> Result<Vec<Option<Value>>> {
+        let place = |local: u64| (local - range.start()) as usize;
+        let collection = self.collection.id;
+        let lower = document_key(collection, *range.start());
+        let upper = [&document_key(collection, *range.end())[..], &[0]].concat();
+        let mut is_wanted = vec![false; place(*range.end()) + 1];
+        wanted.iter().for_each(|local| is_wanted[place(*local)] = true);
+        let mut documents = vec![None; is_wanted.len()];
+        state.merged(Space::Documents, &lower, &upper, false, |key, value| {
+            let at = place(local_id_of_key(key)?);
+            if is_wanted[at] {
+                documents[at] = Some(stored(&self.collection, value)?);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(documents)
+    }
+}
+
+/// The range of some local numbers, if one walk through it is cheaper than a lookup of each: documents that were written
+/// one after another, as an index by time or by number has them.
+fn neighbours(locals: &[u64]) -> Option<RangeInclusive<u64>> {
+    if locals.len() < WALK_MIN {
+        return None;
+    }
+    let (lowest, highest) = (*locals.iter().min()?, *locals.iter().max()?);
+    let width = usize::try_from(highest - lowest).ok()?;
+    (width < locals.len() * WALK_WIDTH_MAX).then_some(lowest..=highest)
 }
 
 impl State {
@@ -237,7 +294,7 @@ impl State {
 
     /// The record of a document by its local number.
     pub(crate) fn document(&self, collection: u64, local: u64) -> Result<Option<Bytes>> {
-        self.get(Space::Documents, &Key::Document(collection, local).bytes())
+        self.get(Space::Documents, &document_key(collection, local))
     }
 
     /// Visits the pairs with `lower <= key < upper`, own writes over the snapshot, until the visitor breaks.
@@ -298,11 +355,15 @@ pub(crate) fn key_of_primary(bytes: &[u8]) -> Option<&str> {
 
 /// A stored document with its system attributes first.
 pub(crate) fn whole(collection: &Collection, bytes: &[u8]) -> Result<Value> {
-    let record = Record::read(bytes)?;
+    whole_of(collection, &Record::read(bytes)?).map(Value::object)
+}
+
+/// A record's document with its system attributes first.
+pub(super) fn whole_of(collection: &Collection, record: &Record<'_>) -> Result<Object> {
     let mut object = head(collection, record.key);
     let is_edge = collection.kind == CollectionKind::Edge;
-    record.attributes_into(&mut object, revision_text(record.revision).into(), is_edge)?;
-    Ok(Value::object(object))
+    record.attributes_into(&mut object, Revision::of(record.revision).text().into(), is_edge)?;
+    Ok(object)
 }
 
 /// A stored document with those of its attributes that are wanted, system attributes first.
@@ -347,4 +408,23 @@ fn bounds(prefix: Vec<u8>, range: &IndexRange) -> (Vec<u8>, Vec<u8>) {
         Some((value, false)) => with(value),
     };
     (lower, upper)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_neighbours_are_worth_a_walk() {
+        for (locals, range) in [
+            (&[][..], None),
+            (&[1, 2, 3], None),
+            (&[4, 3, 2, 1], Some(1..=4)),
+            (&[1, 3, 5, 7, 7], Some(1..=7)),
+            (&[1, 3, 5, 9], None),
+            (&[0, 1, 2, u64::MAX], None),
+        ] {
+            assert_eq!(neighbours(locals), range, "{locals:?}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use super::number::double_to_string;
 use super::{Object, Value};
 
 /// What a value costs in memory beside its content, in bytes (enum, reference count, allocation).
-const VALUE_BYTES: usize = 32;
+pub(crate) const VALUE_BYTES: usize = 32;
 
 impl Value {
     /// AQL truth: null, false, 0 and "" are false, all else is true (empty arrays and objects too).
@@ -106,7 +106,10 @@ impl Value {
 
 impl Object {
     fn size_bytes(&self) -> usize {
-        self.iter().map(|(n, v)| n.len() + VALUE_BYTES + v.size_bytes()).sum()
+        match self.form() {
+            Some(form) => form.size_bytes(),
+            None => self.iter().map(|(n, v)| n.len() + VALUE_BYTES + v.size_bytes()).sum(),
+        }
     }
 }
 

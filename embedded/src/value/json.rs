@@ -1,82 +1,179 @@
 //! Values as JSON text.
 
-use super::Value;
-use super::number::write_double;
+use std::{fmt, io};
 
-/// Appends a value as JSON text.
-pub fn write_json(value: &Value, out: &mut Vec<u8>) {
-    let mut text = String::new();
-    write_text(value, &mut text);
-    out.extend_from_slice(text.as_bytes());
+use super::encoded::Encoded;
+use super::number::write_double;
+use super::{Object, Value};
+
+/// What JSON text is appended to: a string, or bytes, into which stored texts go without being checked again.
+pub trait Sink {
+    /// Appends a text.
+    fn put(&mut self, text: &str);
+    /// Appends what a format says.
+    fn put_format(&mut self, arguments: fmt::Arguments<'_>);
+    /// Appends a stored object.
+    fn put_form(&mut self, form: &dyn Encoded);
 }
 
-/// Appends a value as JSON text to a string.
-pub fn write_text(value: &Value, out: &mut String) {
-    use std::fmt::Write;
+impl Sink for String {
+    fn put(&mut self, text: &str) {
+        self.push_str(text);
+    }
+
+    fn put_format(&mut self, arguments: fmt::Arguments<'_>) {
+        fmt::Write::write_fmt(self, arguments).expect("a string takes all");
+    }
+
+    fn put_form(&mut self, form: &dyn Encoded) {
+        let mut text = Vec::new();
+        form.write_json(&mut text);
+        self.push_str(
+            std::str::from_utf8(&text).expect("stored texts were checked when they were read"),
+        );
+    }
+}
+
+impl Sink for Vec<u8> {
+    fn put(&mut self, text: &str) {
+        self.extend_from_slice(text.as_bytes());
+    }
+
+    fn put_format(&mut self, arguments: fmt::Arguments<'_>) {
+        io::Write::write_fmt(self, arguments).expect("a vector takes all");
+    }
+
+    fn put_form(&mut self, form: &dyn Encoded) {
+        form.write_json(self);
+    }
+}
+
+/// Appends a value as JSON text to a string or to bytes.
+pub fn write_text(value: &Value, out: &mut impl Sink) {
     match value {
-        Value::Null => out.push_str("null"),
-        Value::Bool(true) => out.push_str("true"),
-        Value::Bool(false) => out.push_str("false"),
-        Value::Int(i) => {
-            let _ = write!(out, "{i}");
-        }
-        Value::UInt(u) => {
-            let _ = write!(out, "{u}");
-        }
+        Value::Null => out.put("null"),
+        Value::Bool(true) => out.put("true"),
+        Value::Bool(false) => out.put("false"),
+        Value::Int(i) => write_integer(*i < 0, i.unsigned_abs(), out),
+        Value::UInt(u) => write_integer(false, *u, out),
         Value::Double(x) => write_double(*x, out),
         Value::String(s) => write_string(s, out),
         Value::Array(items) => {
-            out.push('[');
+            out.put("[");
             for (i, item) in items.iter().enumerate() {
                 if i > 0 {
-                    out.push(',');
+                    out.put(",");
                 }
                 write_text(item, out);
             }
-            out.push(']');
+            out.put("]");
         }
-        Value::Object(object) => {
-            out.push('{');
-            for (i, (name, item)) in object.iter().enumerate() {
-                if i > 0 {
-                    out.push(',');
-                }
-                write_string(name, out);
-                out.push(':');
-                write_text(item, out);
-            }
-            out.push('}');
-        }
+        Value::Object(object) => match object.form() {
+            Some(form) => out.put_form(form),
+            None => write_object(object, out),
+        },
     }
 }
 
-/// Appends a text as a JSON string literal.
-pub fn write_string(text: &str, out: &mut String) {
-    use std::fmt::Write;
-    out.push('"');
-    let mut plain_from = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        let escape = match byte {
-            b'"' => "\\\"",
-            b'\\' => "\\\\",
-            b'\n' => "\\n",
-            b'\r' => "\\r",
-            b'\t' => "\\t",
-            0x08 => "\\b",
-            0x0c => "\\f",
-            0..0x20 => "",
-            _ => continue,
-        };
-        out.push_str(&text[plain_from..at]);
-        plain_from = at + 1;
-        if escape.is_empty() {
-            let _ = write!(out, "\\u{byte:04x}");
-        } else {
-            out.push_str(escape);
+fn write_object(object: &Object, out: &mut impl Sink) {
+    out.put("{");
+    for (i, (name, item)) in object.iter().enumerate() {
+        out.put(if i > 0 { ",\"" } else { "\"" });
+        write_escaped(name, out);
+        out.put("\":");
+        write_text(item, out);
+    }
+    out.put("}");
+}
+
+/// Appends an integer by its sign and size.
+pub(crate) fn write_integer(negative: bool, size: u64, out: &mut impl Sink) {
+    // Twenty digits hold every u64.
+    let mut digits = [b'0'; 20];
+    let mut start = digits.len();
+    let mut rest = size;
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
         }
     }
-    out.push_str(&text[plain_from..]);
-    out.push('"');
+    if negative {
+        out.put("-");
+    }
+    out.put(std::str::from_utf8(&digits[start..]).expect("digits are ASCII"));
+}
+
+/// Appends a text as a JSON string literal.
+pub fn write_string(text: &str, out: &mut impl Sink) {
+    out.put("\"");
+    write_escaped(text, out);
+    out.put("\"");
+}
+
+/// Bytes that are looked at together: so many fit a register of every processor.
+const CHUNK: usize = 16;
+
+fn is_special(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
+}
+
+/// Place of the first byte from `from` on that a string literal cannot hold as it is.
+fn special(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<CHUNK>) {
+        // Without an early end, so that it becomes a few comparisons of whole registers.
+        if chunk.iter().fold(false, |any, byte| any | is_special(*byte)) {
+            break;
+        }
+        at += CHUNK;
+    }
+    bytes[at..].iter().position(|byte| is_special(*byte)).map(|more| at + more)
+}
+
+/// How a byte that [`special`] found stands in a string literal; empty for those that have no short form.
+fn escape(byte: u8) -> &'static str {
+    match byte {
+        b'"' => "\\\"",
+        b'\\' => "\\\\",
+        b'\n' => "\\n",
+        b'\r' => "\\r",
+        b'\t' => "\\t",
+        0x08 => "\\b",
+        0x0c => "\\f",
+        _ => "",
+    }
+}
+
+/// Appends what stands between the quotes of a JSON string literal.
+pub(crate) fn write_escaped(text: &str, out: &mut impl Sink) {
+    let mut plain_from = 0;
+    while let Some(at) = special(text.as_bytes(), plain_from) {
+        out.put(&text[plain_from..at]);
+        put_escape(text.as_bytes()[at], out);
+        plain_from = at + 1;
+    }
+    out.put(&text[plain_from..]);
+}
+
+/// Appends what stands between the quotes of a JSON string literal, of a text that is known to be one.
+pub(crate) fn write_escaped_bytes(text: &[u8], out: &mut Vec<u8>) {
+    let mut plain_from = 0;
+    while let Some(at) = special(text, plain_from) {
+        out.extend_from_slice(&text[plain_from..at]);
+        put_escape(text[at], out);
+        plain_from = at + 1;
+    }
+    out.extend_from_slice(&text[plain_from..]);
+}
+
+fn put_escape(byte: u8, out: &mut impl Sink) {
+    match escape(byte) {
+        "" => out.put_format(format_args!("\\u{byte:04x}")),
+        short => out.put(short),
+    }
 }
 
 impl Value {

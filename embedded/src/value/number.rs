@@ -1,6 +1,6 @@
 //! How ArangoDB prints numbers: shortest digits that read back, plain integers where they are exact, `.0` from 2^53 on.
 
-use std::fmt::Write;
+use super::json::Sink;
 
 /// From here on a double is no longer every integer; the server marks such numbers with `.0`.
 const EXACT_INTEGERS_END: f64 = 9_007_199_254_740_992.0;
@@ -8,29 +8,29 @@ const EXACT_INTEGERS_END: f64 = 9_007_199_254_740_992.0;
 const PLAIN_DIGITS_END: f64 = 1e21;
 
 /// Appends a finite double as JSON text.
-pub fn write_double(x: f64, out: &mut String) {
+pub fn write_double(x: f64, out: &mut impl Sink) {
     if x == 0.0 {
-        out.push_str(if x.is_sign_negative() { "-0" } else { "0" });
+        out.put(if x.is_sign_negative() { "-0" } else { "0" });
         return;
     }
     let size = x.abs();
     if x.fract() == 0.0 && size < PLAIN_DIGITS_END {
-        let _ = write!(out, "{x:.0}");
+        out.put_format(format_args!("{x:.0}"));
         if size >= EXACT_INTEGERS_END {
-            out.push_str(".0");
+            out.put(".0");
         }
         return;
     }
     if (1e-5..PLAIN_DIGITS_END).contains(&size) {
-        let _ = write!(out, "{x}");
+        out.put_format(format_args!("{x}"));
         return;
     }
     let text = format!("{x:e}");
     match text.split_once('e') {
         Some((digits, exponent)) if !exponent.starts_with('-') => {
-            let _ = write!(out, "{digits}e+{exponent}");
+            out.put_format(format_args!("{digits}e+{exponent}"));
         }
-        _ => out.push_str(&text),
+        _ => out.put(&text),
     }
 }
 

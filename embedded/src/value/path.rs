@@ -6,8 +6,12 @@ impl Value {
     /// The value at a path of attribute names; `null` where it ends early.
     pub fn at_path<S: AsRef<str>>(&self, path: &[S]) -> Value {
         let mut at = self;
-        for name in path {
+        for (place, name) in path.iter().enumerate() {
             match at {
+                Self::Object(o) if !o.is_decoded() => {
+                    let inner = o.attribute(name.as_ref()).unwrap_or_default();
+                    return inner.at_path(&path[place + 1..]);
+                }
                 Self::Object(o) => match o.get(name.as_ref()) {
                     Some(inner) => at = inner,
                     None => return Self::Null,

@@ -1,8 +1,10 @@
 //! The value type: what a document, a bind parameter and a row consist of; clones are cheap.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
+use super::encoded::{Encoded, Lazy};
 use super::names::shared;
 
 /// Up to here looking for a name from the front beats hashing.
@@ -31,9 +33,32 @@ pub enum Value {
 }
 
 /// Attributes in the order of their insertion; a name stands once (the last writer keeps the first place).
-#[derive(Clone, Debug, Default)]
 pub struct Object {
-    entries: Vec<(Arc<str>, Value)>,
+    body: Body,
+}
+
+/// Attributes as they are, or as they are stored until somebody looks at them.
+enum Body {
+    Decoded(Vec<(Arc<str>, Value)>),
+    Encoded(Box<Lazy<dyn Encoded>>),
+}
+
+impl Default for Object {
+    fn default() -> Self {
+        Self::of(Vec::new())
+    }
+}
+
+impl Clone for Object {
+    fn clone(&self) -> Self {
+        Self::of(self.entries().clone())
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
 }
 
 /// What can name an attribute; a borrowed text becomes the copy that its thread shares.
@@ -67,6 +92,10 @@ impl Name for Arc<str> {
 }
 
 impl Object {
+    fn of(entries: Vec<(Arc<str>, Value)>) -> Self {
+        Self { body: Body::Decoded(entries) }
+    }
+
     /// An empty object.
     pub fn new() -> Self {
         Self::default()
@@ -74,26 +103,77 @@ impl Object {
 
     /// An empty object with room for `n` attributes.
     pub fn with_capacity(n: usize) -> Self {
-        Self { entries: Vec::with_capacity(n) }
+        Self::of(Vec::with_capacity(n))
+    }
+
+    /// An object in its stored form, which is decoded as far as it is looked at.
+    pub(crate) fn encoded(form: impl Encoded + 'static) -> Self {
+        Self { body: Body::Encoded(Box::new(Lazy::new(form))) }
+    }
+
+    /// The stored form, if it still has one: it is whole, whatever of it was decoded.
+    pub(super) fn form(&self) -> Option<&dyn Encoded> {
+        match &self.body {
+            Body::Decoded(_) => None,
+            Body::Encoded(lazy) => Some(lazy.form()),
+        }
+    }
+
+    /// Whether attributes can be lent without being decoded.
+    pub(crate) fn is_decoded(&self) -> bool {
+        match &self.body {
+            Body::Decoded(_) => true,
+            Body::Encoded(lazy) => lazy.is_decoded(),
+        }
+    }
+
+    fn entries(&self) -> &Vec<(Arc<str>, Value)> {
+        match &self.body {
+            Body::Decoded(entries) => entries,
+            Body::Encoded(lazy) => lazy.entries(),
+        }
+    }
+
+    /// The attributes for a change, after which the stored form is no more.
+    fn entries_mut(&mut self) -> &mut Vec<(Arc<str>, Value)> {
+        if let Body::Encoded(lazy) = &mut self.body {
+            self.body = Body::Decoded(lazy.take_entries());
+        }
+        match &mut self.body {
+            Body::Decoded(entries) => entries,
+            Body::Encoded(_) => unreachable!("decoded above"),
+        }
     }
 
     /// The attribute's value, if it is there.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.entries.iter().find(|(n, _)| &**n == name).map(|(_, v)| v)
+        find(self.entries(), name)
+    }
+
+    /// The attribute's value as one of its own, if it is there; of a stored form only this attribute is decoded.
+    pub fn attribute(&self, name: &str) -> Option<Value> {
+        match &self.body {
+            Body::Decoded(entries) => find(entries, name).cloned(),
+            Body::Encoded(lazy) => match lazy.alone() {
+                Some(form) => form.attribute(name),
+                None => find(lazy.entries(), name).cloned(),
+            },
+        }
     }
 
     /// Sets an attribute; an existing one keeps its place.
     pub fn insert(&mut self, name: impl Name, value: Value) {
         let name = name.into_shared();
-        match self.entries.iter_mut().find(|(n, _)| *n == name) {
+        let entries = self.entries_mut();
+        match entries.iter_mut().find(|(n, _)| *n == name) {
             Some((_, slot)) => *slot = value,
-            None => self.entries.push((name, value)),
+            None => entries.push((name, value)),
         }
     }
 
     /// Appends an attribute that the caller knows to be new; used by decoders.
     pub fn push_new(&mut self, name: impl Name, value: Value) {
-        self.entries.push((name.into_shared(), value));
+        self.entries_mut().push((name.into_shared(), value));
     }
 
     /// An object of entries in order; of a repeated name the last value counts, at the first place.
@@ -101,7 +181,7 @@ impl Object {
         if entries.len() <= SMALL_OBJECT {
             let repeats = |at: usize| entries[..at].iter().any(|(n, _)| *n == entries[at].0);
             if !(1..entries.len()).any(repeats) {
-                return Self { entries };
+                return Self::of(entries);
             }
             return entries.into_iter().collect();
         }
@@ -115,40 +195,50 @@ impl Object {
                 kept.push((name, value));
             }
         }
-        Self { entries: kept }
+        Self::of(kept)
+    }
+
+    /// The attributes alone.
+    pub(crate) fn into_entries(mut self) -> Vec<(Arc<str>, Value)> {
+        std::mem::take(self.entries_mut())
     }
 
     /// Takes an attribute out.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
-        let at = self.entries.iter().position(|(n, _)| &**n == name)?;
-        Some(self.entries.remove(at).1)
+        let entries = self.entries_mut();
+        let at = entries.iter().position(|(n, _)| &**n == name)?;
+        Some(entries.remove(at).1)
     }
 
     /// Attributes in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &Value)> {
-        self.entries.iter().map(|(n, v)| (n, v))
+        self.entries().iter().map(|(n, v)| (n, v))
     }
 
     /// Puts the attributes in the order of their names' bytes.
     pub(crate) fn sort_by_name(&mut self) {
-        self.entries.sort_by(|(left, _), (right, _)| left.cmp(right));
+        self.entries_mut().sort_by(|(left, _), (right, _)| left.cmp(right));
     }
 
     /// Puts the named attributes first, in that order; the others keep theirs behind them.
     pub(crate) fn arrange(&mut self, names: &[&str]) {
         let place = |name: &str| names.iter().position(|known| *known == name);
-        self.entries.sort_by_key(|(name, _)| place(name).unwrap_or(names.len()));
+        self.entries_mut().sort_by_key(|(name, _)| place(name).unwrap_or(names.len()));
     }
 
     /// Number of attributes.
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.entries().len()
     }
 
     /// Whether there is no attribute.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries().is_empty()
     }
+}
+
+fn find<'a>(entries: &'a [(Arc<str>, Value)], name: &str) -> Option<&'a Value> {
+    entries.iter().find(|(n, _)| &**n == name).map(|(_, value)| value)
 }
 
 impl PartialEq for Value {
@@ -187,7 +277,7 @@ impl Value {
     /// Attribute access as AQL has it: `null` for anything that is not there.
     pub fn attribute(&self, name: &str) -> Value {
         match self {
-            Self::Object(o) => o.get(name).cloned().unwrap_or_default(),
+            Self::Object(o) => o.attribute(name).unwrap_or_default(),
             _ => Self::Null,
         }
     }

@@ -18,7 +18,7 @@ use crate::clock;
 use crate::ids::{Ids as _, SystemIds};
 
 /// Longest wait for a process to answer on its socket.
-const READY_WAIT_MAX: Duration = Duration::from_secs(20);
+const READY_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Pause between two looks at a starting process.
 const READY_LOOK: Duration = Duration::from_millis(5);

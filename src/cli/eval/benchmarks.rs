@@ -30,7 +30,7 @@ pub(super) async fn run(eval: &Eval, host: &Host, which: Benchmark) -> Result<Re
         },
         Benchmark::Kv => {
             let setting = kv::Setting {
-                mode: eval.mode.as_deref(),
+                mode: eval.mode.as_deref().unwrap_or(kv::MODE),
                 orderings: eval.limit,
                 seed: eval.seed,
                 seeds: eval.seeds,
@@ -49,7 +49,7 @@ pub(super) async fn run(eval: &Eval, host: &Host, which: Benchmark) -> Result<Re
         },
         Benchmark::Vectors => indexes(eval, host).await,
         Benchmark::Pages => match some_talks(eval)? {
-            Ok(talks) => pages::run(host, talks, eval.window).await,
+            Ok(talks) => pages::run(host, talks).await,
             Err(skipped) => Ok(skipped),
         },
     }
@@ -91,7 +91,7 @@ fn read(name: &str, path: &Path) -> Result<Vec<Talk>, Failure> {
 
 /// Those of the first set that is there.
 fn some_talks(eval: &Eval) -> Result<Result<Vec<Talk>, Report>, Failure> {
-    for name in ["locomo", "realtalk", "beam"] {
+    for name in ["locomo", "realtalk"] {
         if let Ok(talks) = talks(eval, name)? {
             return Ok(Ok(talks));
         }
@@ -107,13 +107,14 @@ async fn recall(eval: &Eval, host: &Host, name: &str) -> Result<Report, Failure>
     let setting = Setting { window: eval.window, mode: eval.mode.clone(), is_shifted: false };
     let about = tables::About::of(&talks);
     let others = eval.renamed.then(|| talks.iter().map(renamed).collect::<Vec<Talk>>());
-    let asked = recall::play(host, name, talks, setting.clone()).await?;
-    let mut report = tables::recall(name, &about, &asked);
+    let played = recall::play(host, name, talks, &setting).await?;
+    let mut report = tables::recall(name, &about, &played);
+    report.has_model = host.has_model();
     if let Some(others) = others {
         let shifted = Setting { is_shifted: true, ..setting };
-        let again = recall::play(host, &format!("{name}-renamed"), others, shifted).await?;
+        let again = recall::play(host, &format!("{name}-renamed"), others, &shifted).await?;
         let title = format!("{name}: persons renamed, messages numbered otherwise");
-        let now = report::questions(name, &again);
+        let now = report::questions(name, &again.asked);
         report.sections.extend(compare::section(&title, &report.questions, &now));
     }
     Ok(report)

@@ -40,7 +40,7 @@ pub(crate) struct Eval {
     pub(super) data: PathBuf,
 
     /// Tokens of the window of each agent that holds a conversation
-    #[arg(long, value_name = "TOKENS", default_value_t = 8192)]
+    #[arg(long, value_name = "TOKENS", default_value_t = 131_072)]
     pub(super) window: u64,
 
     /// Conversations of each benchmark, and orderings of each level, at most

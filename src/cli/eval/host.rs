@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use crate::cli::demo::{Role, Stage};
 use crate::cli::exit::Failure;
-use crate::client::{Client, Settings};
+use crate::client::{Client, Settings, paths};
+use crate::config::Config;
 use crate::ids::{Ids as _, SystemIds};
+use crate::models::EmbedderKind;
 
 /// Longest wait for one answer; an eviction of a whole conversation is one call.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(120);
@@ -16,6 +18,8 @@ pub(super) struct Host {
     socket: PathBuf,
     /// The processes, where they are ours.
     stage: Option<Stage>,
+    /// Whether it embeds with a model, where that is known.
+    has_model: Option<bool>,
     /// Part of every agent's name, so that runs on one server do not meet.
     run: String,
 }
@@ -23,14 +27,17 @@ pub(super) struct Host {
 impl Host {
     /// A server that runs already.
     pub(super) fn given(socket: PathBuf) -> Host {
-        Host { socket, stage: None, run: run() }
+        Host { socket, stage: None, has_model: None, run: run() }
     }
 
     /// Starts an engine and a server on a temporary directory.
     pub(super) async fn own(config: Option<&Path>) -> Result<Host, Failure> {
+        let loaded = Config::load(config)
+            .map_err(|faults| Failure::usage(format!("the configuration is wrong: {faults}")))?;
+        let has_model = Some(loaded.embedder.kind != EmbedderKind::Lexical);
         let mut stage = Stage::prepare(None)?;
         stage.configure(config)?;
-        let mut host = Host { socket: stage.socket(), stage: None, run: run() };
+        let mut host = Host { socket: stage.socket(), stage: None, has_model, run: run() };
         for role in [Role::Engine, Role::Server] {
             if let Err(failure) = stage.start(role).await {
                 let failure = stage.explain(failure);
@@ -45,6 +52,17 @@ impl Host {
     /// Whether the server is ours.
     pub(super) fn is_own(&self) -> bool {
         self.stage.is_some()
+    }
+
+    /// Whether it embeds with a model, where that is known.
+    pub(super) fn has_model(&self) -> Option<bool> {
+        self.has_model
+    }
+
+    /// The text of its metrics; none where they are not to be had.
+    pub(super) async fn metrics(&self) -> Option<String> {
+        let settings = Settings::new(paths::metrics_socket(&self.socket));
+        Client::new(settings).text("/metrics").await.ok()
     }
 
     /// A client with a connection of its own.

@@ -17,10 +17,14 @@ use crate::cli::exit::Failure;
 use crate::memory::Encoding;
 use crate::models::Tiktoken;
 
+/// How keys are looked up: an embedding knows no UUID.
+pub(super) const MODE: &str = "text";
 /// Window of the agent: a chain must flush and go on.
 const WINDOW: u64 = 4096;
 /// Searches of one chain at most; a script that needs more is lost.
 const CALLS_MAX: usize = 64;
+/// Free tokens below which the script makes room first: a page, its call and its frame.
+const ROOM_MIN: u64 = 768;
 /// Pages of one list that are read before a key counts as not there.
 const PAGES_MAX: usize = 40;
 /// Longest file of orderings, in bytes.
@@ -42,6 +46,10 @@ struct Followed {
     beats_refused: usize,
     occupancy_max: u64,
     flushes: usize,
+    /// Evictions that the script asked for, since a page would not have fitted.
+    rooms_made: usize,
+    /// Free tokens of the window when last seen.
+    free: u64,
 }
 
 /// Runs the paper's orderings, and stores made from so many seeds on.
@@ -68,8 +76,8 @@ pub(super) async fn run(
 /// How the stores are searched, and how many.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setting<'a> {
-    /// `mode` of the searches, if it is to be sent.
-    pub(super) mode: Option<&'a str>,
+    /// `mode` of the searches.
+    pub(super) mode: &'a str,
     /// Orderings of each level at most.
     pub(super) orderings: usize,
     /// First seed and how many of them, for each size.
@@ -153,7 +161,7 @@ async fn agent(host: &Host, name: &str) -> Result<Caller, Failure> {
 
 /// The script: look the key up; if a line has it as a key, go on with its value; if none has, the answer is found. Each search asks for
 /// a heartbeat, and each page goes into the window as a tool's result does.
-async fn follow(caller: &Caller, chain: &Chain, mode: Option<&str>) -> Result<Followed, Failure> {
+async fn follow(caller: &Caller, chain: &Chain, mode: &str) -> Result<Followed, Failure> {
     let counter = Tiktoken::new(Encoding::O200kBase);
     let mut done = Followed { lookups: chain.lookups, ..Followed::default() };
     let question = format!("What is the value of the key {}?", chain.start);
@@ -174,15 +182,17 @@ async fn follow(caller: &Caller, chain: &Chain, mode: Option<&str>) -> Result<Fo
 async fn look_up(
     caller: &Caller,
     key: &str,
-    mode: Option<&str>,
+    mode: &str,
     counter: &Tiktoken,
     done: &mut Followed,
 ) -> Result<Option<String>, Failure> {
-    let mut arguments = json!({"query_text": key, "limit": RESULTS_MAX, "heartbeat": true});
-    if let Some(mode) = mode {
-        arguments["mode"] = mode.into();
-    }
+    let mut arguments =
+        json!({"query_text": key, "limit": RESULTS_MAX, "heartbeat": true, "mode": mode});
     for _ in 0..PAGES_MAX {
+        if done.free < ROOM_MIN {
+            done.see(&caller.tool("evict_fifo", &json!({})).await?);
+            done.rooms_made += 1;
+        }
         let call = format!("call_{}", done.calls);
         let made = json!({"content": "", "tool_calls": [{"id": call, "type": "function",
             "function": {"name": "search_archival", "arguments": arguments.to_string()}}]});
@@ -207,6 +217,7 @@ impl Followed {
     fn see(&mut self, answer: &Value) {
         let occupancy = answer.pointer("/tokens/occupancy").and_then(Value::as_u64).unwrap_or(0);
         self.occupancy_max = self.occupancy_max.max(occupancy);
+        self.free = answer.pointer("/tokens/free").and_then(Value::as_u64).unwrap_or(0);
         self.flushes += usize::from(answer.get("flush").is_some_and(Value::is_object));
     }
 }
@@ -232,6 +243,7 @@ fn table(name: &str, all: &[Followed]) -> Vec<Vec<String>> {
                 some.iter().map(|one| one.beats_refused).sum::<usize>().to_string(),
                 some.iter().map(|one| one.occupancy_max).max().unwrap_or(0).to_string(),
                 some.iter().map(|one| one.flushes).sum::<usize>().to_string(),
+                some.iter().map(|one| one.rooms_made).sum::<usize>().to_string(),
             ]
         })
         .collect()
@@ -263,6 +275,7 @@ fn told(rows: Vec<Vec<String>>, all: &[Followed]) -> Report {
         "beats refused",
         "occupancy max",
         "flushes",
+        "asked for",
     ];
     let section = Section {
         title: "kv: nested key-value retrieval".into(),

@@ -1,6 +1,7 @@
 //! `vctx eval`: how good the memory is, measured without a model against a running server, through its public tools alone.
 
 mod archive;
+mod background;
 mod beam;
 mod benchmarks;
 mod bootstrap;

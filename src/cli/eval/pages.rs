@@ -4,23 +4,23 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 use super::archive::{self, PAGE_TOKENS_MAX, RESULTS_MAX, Walk};
 use super::caller::Caller;
 use super::corpus::{Talk, text_of};
 use super::host::Host;
 use super::progress::Progress;
+use super::recall::side_by_side;
 use super::report::{Report, Section, percent};
 use crate::cli::demo::Score;
 use crate::cli::exit::Failure;
+use crate::client::Client;
 use crate::memory::Encoding;
-use crate::memory::tokens::message_cost;
+use crate::memory::tokens::{REPLY_TOKENS, message_cost};
 use crate::models::Tiktoken;
 
-/// Conversations played at the same time.
-const TALKS_AT_ONCE: usize = 4;
+/// Window of the agents: conversations flow through it.
+const WINDOW: u64 = 8192;
 /// After so many messages a tool call with its result stands between them: a flush must not part the two.
 const CALL_EACH: usize = 7;
 /// Messages of one conversation that are searched for by their own text, spread evenly.
@@ -73,27 +73,26 @@ impl Checked {
 }
 
 /// Plays all talks and looks at everything.
-pub(super) async fn run(host: &Host, talks: Vec<Talk>, window: u64) -> Result<Report, Failure> {
+pub(super) async fn run(host: &Host, talks: Vec<Talk>) -> Result<Report, Failure> {
     let steps = talks.iter().map(|talk| talk.messages.len() * 2).sum();
     let progress = Arc::new(Progress::new("pages", steps));
-    let places = Arc::new(Semaphore::new(TALKS_AT_ONCE));
-    let mut running = JoinSet::new();
-    for talk in talks {
+    let named = talks.into_iter().map(|talk| {
         let agent = host.agent(&format!("pages-{}", talk.name));
-        let client = host.client();
-        let (progress, places) = (Arc::clone(&progress), Arc::clone(&places));
-        running.spawn(async move {
-            let _place = places.acquire().await.expect("the semaphore is never closed");
-            let caller = Caller::create(client, agent, window).await?;
+        (talk, host.client(), agent)
+    });
+    let work = |(talk, client, agent): (Talk, Client, String)| {
+        let progress = Arc::clone(&progress);
+        async move {
+            let caller = Caller::create(client, agent, WINDOW).await?;
             let mut checked = Checked::default();
             queue(&caller, &talk, &progress, &mut checked).await?;
             lists(&caller, &talk, &mut checked).await?;
-            Ok::<_, Failure>(checked)
-        });
-    }
+            Ok(checked)
+        }
+    };
     let mut all = Checked::default();
-    while let Some(ended) = running.join_next().await {
-        all.add(ended.map_err(|error| Failure::internal(format!("a talk ended: {error}")))??);
+    for one in side_by_side(named.collect(), work).await? {
+        all.add(one);
     }
     progress.close();
     Ok(told(all))
@@ -199,7 +198,8 @@ async fn recounted(caller: &Caller, checked: &mut Checked) -> Result<(), Failure
     let context = caller.context().await?;
     let counter = Tiktoken::new(Encoding::O200kBase);
     let messages = context.get("messages").and_then(Value::as_array).cloned().unwrap_or_default();
-    let own: u64 = messages.iter().map(|message| message_cost(&counter, message)).sum();
+    let costs = messages.iter().map(|message| message_cost(&counter, message));
+    let own = costs.sum::<u64>() + REPLY_TOKENS;
     let said = context.pointer("/tokens/occupancy").and_then(Value::as_u64);
     checked
         .look("occupancy recounted", Some(own) == said, || format!("{own} counted, {said:?} said"));

@@ -7,23 +7,28 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use super::background;
 use super::caller::Caller;
-use super::corpus::{Question, Talk};
+use super::corpus::{Question, Said, Talk};
 use super::host::Host;
 use super::measures::{BUDGETS, RESULTS_MAX, Scores, Shown, first_rank, scores};
 use super::progress::Progress;
 use crate::cli::exit::Failure;
+use crate::client::Client;
 use crate::memory::{Encoding, TokenCounter as _};
 use crate::models::Tiktoken;
+use crate::policy::passages;
 
-/// Conversations played at the same time, each with a connection and an agent of its own.
-const TALKS_AT_ONCE: usize = 4;
+/// Parts of a benchmark that run at the same time, each with a connection and an agent of its own.
+const AT_ONCE: usize = 4;
 /// Results asked for at once: the most a page takes.
 const PAGE_RESULTS: u64 = 20;
 /// Pages walked for one question; a list ends before.
 const PAGES_MAX: usize = 256;
 /// Tokens that no result goes below: with less left in the largest budget, nothing more can fit.
 const RESULT_TOKENS_MIN: u64 = 4;
+/// Shorter messages are not parted; what refuses them is no matter of size.
+const PART_BYTES_MIN: usize = 64;
 /// Messages written in front when all sequence numbers are to be others.
 const SHIFT: usize = 13;
 
@@ -58,49 +63,110 @@ struct Known<'a> {
     counter: Tiktoken,
 }
 
-/// Plays all talks and asks their questions; the answers are in the order of the talks.
+/// What a benchmark of recall gave.
+#[derive(Debug, Default)]
+pub(super) struct Played {
+    /// In the order of the talks.
+    pub(super) asked: Vec<Asked>,
+    /// What there is to say of the vectors that the server made meanwhile.
+    pub(super) vectors: Option<String>,
+}
+
+/// A conversation that an agent holds.
+struct Held {
+    talk: Talk,
+    caller: Caller,
+    places: HashMap<u64, usize>,
+}
+
+/// Plays all talks, then asks their questions.
 pub(super) async fn play(
     host: &Host,
     name: &str,
     talks: Vec<Talk>,
-    setting: Setting,
-) -> Result<Vec<Asked>, Failure> {
-    let steps = talks.iter().map(|talk| talk.messages.len() + talk.questions.len()).sum();
-    let progress = Arc::new(Progress::new(name, steps));
-    let places = Arc::new(Semaphore::new(TALKS_AT_ONCE));
-    let mut running = JoinSet::new();
-    for (at, talk) in talks.into_iter().enumerate() {
-        let (client, agent) = (host.client(), host.agent(&format!("{name}-{}", talk.name)));
-        let (progress, places) = (Arc::clone(&progress), Arc::clone(&places));
-        let setting = setting.clone();
-        running.spawn(async move {
-            let _place = places.acquire().await.expect("the semaphore is never closed");
-            let caller = Caller::create(client, agent, setting.window).await?;
-            Ok::<_, Failure>((at, one(&caller, &talk, &setting, &progress).await?))
-        });
-    }
-    let mut played = Vec::new();
-    while let Some(ended) = running.join_next().await {
-        let ended = ended.map_err(|error| Failure::internal(format!("a talk ended: {error}")))?;
-        played.push(ended?);
-    }
-    progress.close();
-    played.sort_by_key(|(at, _)| *at);
-    Ok(played.into_iter().flat_map(|(_, asked)| asked).collect())
+    setting: &Setting,
+) -> Result<Played, Failure> {
+    let before = background::made(host).await;
+    let held = hold(host, name, talks, setting).await?;
+    let texts = held.iter().flat_map(|one| &one.talk.messages).map(|said| said.text.as_str());
+    let expected: usize = texts.map(|text| passages(text).len()).sum();
+    let vectors = background::wait(host, before, expected as u64).await;
+    let steps = held.iter().map(|one| one.talk.questions.len()).sum();
+    let progress = Arc::new(Progress::new(&format!("{name}, questions"), steps));
+    let (mode, closing) = (setting.mode.clone(), Arc::clone(&progress));
+    let work = move |held: Held| {
+        let (progress, mode) = (Arc::clone(&progress), mode.clone());
+        async move { questions(held, mode.as_deref(), &progress).await }
+    };
+    let asked = side_by_side(held, work).await?.into_iter().flatten().collect();
+    closing.close();
+    Ok(Played { asked, vectors })
 }
 
-async fn one(
-    caller: &Caller,
-    talk: &Talk,
+/// Plays all talks: afterwards each is in the recall storage of an agent of its own.
+async fn hold(
+    host: &Host,
+    name: &str,
+    talks: Vec<Talk>,
     setting: &Setting,
+) -> Result<Vec<Held>, Failure> {
+    let steps = talks.iter().map(|talk| talk.messages.len()).sum();
+    let progress = Arc::new(Progress::new(&format!("{name}, messages"), steps));
+    let named = talks.into_iter().map(|talk| {
+        let agent = host.agent(&format!("{name}-{}", talk.name));
+        (talk, host.client(), agent)
+    });
+    let setting = setting.clone();
+    let work = move |(talk, client, agent): (Talk, Client, String)| {
+        let (progress, setting) = (Arc::clone(&progress), setting.clone());
+        async move {
+            let caller = Caller::create(client, agent, setting.window).await?;
+            let places = fill(&caller, &talk, &setting, &progress).await?;
+            caller.evict_all().await?;
+            Ok(Held { talk, caller, places })
+        }
+    };
+    side_by_side(named.collect(), work).await
+}
+
+/// Does something with each, some at the same time; the answers are in the order of what was given.
+pub(super) async fn side_by_side<T, R, F>(
+    all: Vec<T>,
+    work: impl Fn(T) -> F,
+) -> Result<Vec<R>, Failure>
+where
+    T: Send + 'static,
+    R: Send + 'static,
+    F: Future<Output = Result<R, Failure>> + Send + 'static,
+{
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let mut running = JoinSet::new();
+    for (at, one) in all.into_iter().enumerate() {
+        let (places, doing) = (Arc::clone(&places), work(one));
+        running.spawn(async move {
+            let _place = places.acquire().await.expect("the semaphore is never closed");
+            Ok::<_, Failure>((at, doing.await?))
+        });
+    }
+    let mut done = Vec::new();
+    while let Some(ended) = running.join_next().await {
+        let ended = ended.map_err(|error| Failure::internal(format!("a part ended: {error}")))?;
+        done.push(ended?);
+    }
+    done.sort_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, one)| one).collect())
+}
+
+async fn questions(
+    held: Held,
+    mode: Option<&str>,
     progress: &Progress,
 ) -> Result<Vec<Asked>, Failure> {
-    let places = fill(caller, talk, setting, progress).await?;
-    caller.evict_all().await?;
-    let known = Known { talk, places, counter: Tiktoken::new(Encoding::O200kBase) };
+    let Held { talk, caller, places } = held;
+    let known = Known { talk: &talk, places, counter: Tiktoken::new(Encoding::O200kBase) };
     let mut all = Vec::with_capacity(talk.questions.len());
     for question in &talk.questions {
-        let (ranking, refused) = ask(caller, question, &known, setting.mode.as_deref()).await?;
+        let (ranking, refused) = ask(&caller, question, &known, mode).await?;
         let newer_first = question.update.as_ref().map(|update| {
             let rank = |of| first_rank(of, &ranking).unwrap_or(usize::MAX);
             rank(&update.after) < rank(&update.before)
@@ -132,18 +198,46 @@ async fn fill(
     }
     let mut places = HashMap::with_capacity(talk.messages.len());
     for (at, said) in talk.messages.iter().enumerate() {
+        for seq in send(caller, said).await? {
+            places.insert(seq, at);
+        }
+        progress.add(1);
+    }
+    Ok(places)
+}
+
+/// Appends one message, in parts where it is too large for the window; gives the sequence numbers.
+async fn send(caller: &Caller, said: &Said) -> Result<Vec<u64>, Failure> {
+    let mut seqs = Vec::new();
+    // The part that comes next lies on top.
+    let mut rest = vec![said.text.as_str()];
+    while let Some(text) = rest.pop() {
         let mut message = Map::new();
-        message.insert("content".into(), said.text.as_str().into());
+        message.insert("content".into(), text.into());
         for (field, text) in [("name", &said.name), ("said_at", &said.said_at)] {
             if let Some(text) = text {
                 message.insert(field.into(), text.as_str().into());
             }
         }
-        let (seq, _) = caller.append(&said.role, &Value::Object(message)).await?;
-        places.insert(seq, at);
-        progress.add(1);
+        match caller.append(&said.role, &Value::Object(message)).await {
+            Ok((seq, _)) => seqs.push(seq),
+            Err(failure)
+                if failure.code == "TOKEN_BUDGET_EXCEEDED" && text.len() > PART_BYTES_MIN =>
+            {
+                let (one, two) = text.split_at(middle(text));
+                rest.extend([two, one]);
+            }
+            Err(failure) => return Err(failure),
+        }
     }
-    Ok(places)
+    Ok(seqs)
+}
+
+/// A place near the middle of a text, behind a blank where there is one.
+fn middle(text: &str) -> usize {
+    let half = text.floor_char_boundary(text.len() / 2);
+    let behind = text[half..].find(' ').map(|at| half + at + 1);
+    behind.filter(|at| *at < text.len()).unwrap_or(half)
 }
 
 /// Walks the list of one question as far as any measure can see; a refusal is an empty list with its code.
@@ -225,7 +319,6 @@ fn text_of(result: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::eval::corpus::Said;
 
     #[test]
     fn a_result_is_counted_bare_and_as_it_was_answered() {
@@ -239,6 +332,13 @@ mod tests {
         assert_eq!(found.rendered, counter.count(&result.to_string()) + 1);
         let other = known.shown(&json!({"seq": 6, "content": "hello world"}));
         assert_eq!((other.item, other.bare), (usize::MAX, 2));
+    }
+
+    #[test]
+    fn a_text_is_parted_between_words() {
+        for (text, wanted) in [("one two three", 8), ("ääää", 4), ("ab ", 1)] {
+            assert_eq!(middle(text), wanted, "{text}");
+        }
     }
 
     #[test]

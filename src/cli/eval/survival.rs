@@ -4,8 +4,6 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 use super::bootstrap::interval;
 use super::caller::Caller;
@@ -13,14 +11,14 @@ use super::corpus::{Question, Talk};
 use super::host::Host;
 use super::locomo::ADVERSARIAL;
 use super::progress::Progress;
+use super::recall::side_by_side;
 use super::report::{Report, Section, percent};
 use super::stems::Stems;
 use crate::cli::exit::Failure;
+use crate::client::Client;
 
 /// Windows in which facts have to survive.
 pub(super) const WINDOWS: [u64; 2] = [4096, 8192];
-/// Conversations played at the same time.
-const TALKS_AT_ONCE: usize = 4;
 /// Names of the four measures.
 const MEASURES: [&str; 4] = ["ans first", "ans final", "link first", "link final"];
 
@@ -94,22 +92,18 @@ async fn in_window(
 ) -> Result<(Vec<Survived>, Window), Failure> {
     let steps = talks.iter().map(|talk| talk.messages.len()).sum();
     let progress = Arc::new(Progress::new(&format!("survival {window}"), steps));
-    let places = Arc::new(Semaphore::new(TALKS_AT_ONCE));
-    let mut running = JoinSet::new();
-    for at in 0..talks.len() {
-        let agent = host.agent(&format!("survival-{window}-{}", talks[at].name));
-        let (client, talks) = (host.client(), Arc::clone(talks));
-        let (progress, places) = (Arc::clone(&progress), Arc::clone(&places));
-        running.spawn(async move {
-            let _place = places.acquire().await.expect("the semaphore is never closed");
+    let named: Vec<(usize, Client, String)> = (0..talks.len())
+        .map(|at| (at, host.client(), host.agent(&format!("survival-{window}-{}", talks[at].name))))
+        .collect();
+    let work = |(at, client, agent): (usize, Client, String)| {
+        let (talks, progress) = (Arc::clone(talks), Arc::clone(&progress));
+        async move {
             let caller = Caller::create(client, agent, window).await?;
             play(&caller, &talks[at], window, &progress).await
-        });
-    }
+        }
+    };
     let (mut survived, mut flow) = (Vec::new(), Window::default());
-    while let Some(ended) = running.join_next().await {
-        let ended = ended.map_err(|error| Failure::internal(format!("a talk ended: {error}")))?;
-        let (some, own) = ended?;
+    for (some, own) in side_by_side(named, work).await? {
         survived.extend(some);
         flow = Window {
             flushes: flow.flushes + own.flushes,
@@ -171,18 +165,26 @@ async fn play(
     Ok((survived.collect(), flow))
 }
 
-/// Questions whose answer can be read off their evidence.
+/// Questions whose answer can be read off their evidence. The names of those who speak count for nothing: they stand in front of the
+/// lines of any summary.
 fn facts<'a>(talk: &'a Talk, stems: &Stems) -> Vec<Fact<'a>> {
+    let names: HashSet<String> = talk
+        .messages
+        .iter()
+        .filter_map(|said| said.name.as_deref())
+        .flat_map(|name| stems.of(name))
+        .collect();
     let asked = talk.questions.iter().filter(|question| question.group != ADVERSARIAL);
     let fact = |question: &'a Question| {
-        let texts = question.evidence.iter().map(|at| {
-            let said = &talk.messages[*at];
-            stems.of(&format!("{} {}", said.name.as_deref().unwrap_or_default(), said.text))
-        });
+        let texts = question.evidence.iter().map(|at| stems.of(&talk.messages[*at].text));
         let evidence: HashSet<String> = texts.flatten().collect();
+        let without = |text: &str| {
+            let all = stems.of(text);
+            all.difference(&names).cloned().collect::<HashSet<String>>()
+        };
         let answer: HashSet<String> =
-            stems.of(&question.answer).intersection(&evidence).cloned().collect();
-        (!answer.is_empty()).then(|| Fact { question, answer, asked: stems.of(&question.text) })
+            without(&question.answer).intersection(&evidence).cloned().collect();
+        (!answer.is_empty()).then(|| Fact { question, answer, asked: without(&question.text) })
     };
     asked.filter_map(fact).collect()
 }
@@ -228,7 +230,7 @@ mod tests {
         Talk {
             messages: vec![said("I flew a red kite at the harbour")],
             questions: vec![
-                asked("What colour was the kite?", "a red one, in 2024", "4"),
+                asked("What colour was the kite of Ida?", "a red one of Ida, in 2024", "4"),
                 asked("When?", "in 2024", "2"),
                 asked("Who?", "red", "5"),
             ],
@@ -250,7 +252,7 @@ mod tests {
         let fact = &facts(&talk, &stems)[0];
         for (summary, ans, link) in [
             ("Ida: flew red kites", 1.0, 1.0),
-            ("Ida: red wine\nOtto: a kite", 1.0, 0.0),
+            ("Ida: red wine\nIda: a kite", 1.0, 0.0),
             ("Ida: kite", 0.0, 0.0),
             ("", 0.0, 0.0),
         ] {

@@ -6,7 +6,7 @@ use super::corpus::Talk;
 use super::goals::Reached;
 use super::locomo::ADVERSARIAL;
 use super::measures::{NAMES, place};
-use super::recall::Asked;
+use super::recall::{Asked, Played};
 use super::report::{self, Report, Section, doubt, mean_of, measures_heads, measures_row};
 
 /// Size and faults of a corpus.
@@ -48,7 +48,8 @@ impl About {
 }
 
 /// The tables and what was reached.
-pub(super) fn recall(name: &str, about: &About, asked: &[Asked]) -> Report {
+pub(super) fn recall(name: &str, about: &About, played: &Played) -> Report {
+    let asked = &played.asked;
     let is_apart = |one: &&Asked| name == "locomo" && one.group == ADVERSARIAL;
     let counted: Vec<&Asked> = asked.iter().filter(|one| !is_apart(one)).collect();
     let mut rows = vec![measures_row("all", counted.len(), &mean_of(&counted))];
@@ -73,6 +74,7 @@ pub(super) fn recall(name: &str, about: &About, asked: &[Asked]) -> Report {
         ));
         reached.push((format!("{name} newer"), share * 100.0));
     }
+    notes.extend(played.vectors.clone());
     let refused: BTreeSet<&str> = asked.iter().filter_map(|one| one.refused.as_deref()).collect();
     if !refused.is_empty() {
         let count = asked.iter().filter(|one| one.refused.is_some()).count();
@@ -115,7 +117,8 @@ mod tests {
     fn adversarial_questions_stand_apart_and_updates_are_counted() {
         let all =
             [asked("1", 1.0, None), asked("1", 0.5, Some(true)), asked("5", 0.0, Some(false))];
-        let report = recall("locomo", &About::default(), &all);
+        let played = Played { asked: all.into(), vectors: None };
+        let report = recall("locomo", &About::default(), &played);
         let value = |id: &str| report.reached.iter().find(|(known, _)| known == id).unwrap().1;
         assert_eq!(value("locomo R@10"), 75.0);
         assert_eq!(value("locomo 5 R@10"), 0.0);

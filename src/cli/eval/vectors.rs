@@ -29,6 +29,8 @@ const WINDOW: u64 = 32_768;
 const CHUNKS_PER_DOCUMENT: usize = 256;
 /// Sources that the chunks are spread over; a filter on one leaves this share.
 const SOURCES: usize = 100;
+/// Chunks up to which searches compare one by one (`exact_rows_max` unless configured): there is no index to wait for.
+const EXACT_ROWS_MAX: usize = 20_000;
 /// Longest wait for the index, and the pause between two looks.
 const INDEX_WAIT_MAX: Duration = Duration::from_secs(600);
 const INDEX_LOOK: Duration = Duration::from_millis(500);
@@ -157,7 +159,7 @@ async fn wait_for_index(caller: &Caller, vectors: &Vectors) -> Result<String, Fa
         if walk.plan == "vector" {
             return Ok(format!("the index answered after {:.1} s", waited.as_secs_f64()));
         }
-        if waited > INDEX_WAIT_MAX {
+        if waited > INDEX_WAIT_MAX || vectors.stored.len() <= EXACT_ROWS_MAX {
             return Ok(format!(
                 "after {INDEX_WAIT_MAX:?} searches still go by plan {:?}",
                 walk.plan

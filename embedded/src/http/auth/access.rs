@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sha2::{Digest, Sha256};
 
 use crate::error::Result;
-use crate::value::{Value, parse, write_json};
+use crate::value::{Value, parse, write_text};
 
 use super::super::limits::TOKEN_S;
 use super::super::reply::object;
@@ -64,7 +64,7 @@ impl AccessToken {
         let secret = hex(&random::<24>()?);
         let mut inner = Vec::new();
         let whom = object! { "e" => valid_until, "c" => created_at, "u" => user, "r" => secret };
-        write_json(&whom, &mut inner);
+        write_text(&whom, &mut inner);
         let text = format!("{PREFIX}{}", hex(&inner));
         let token = Self {
             id,

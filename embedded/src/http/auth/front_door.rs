@@ -80,6 +80,14 @@ impl Caller {
         }
     }
 
+    /// Whether it is certain, without a look at each, that all collections but `_users` may be read.
+    pub(in super::super) fn reads_everything(&self, database: &str) -> bool {
+        match self {
+            Self::User(_, user) => user.grants.read_everything(database),
+            Self::Server => true,
+        }
+    }
+
     /// Level on a collection.
     pub(in super::super) fn collection(&self, database: &str, name: &str) -> Level {
         match self {

@@ -119,6 +119,14 @@ impl Grants {
             .unwrap_or(Level::None)
     }
 
+    /// Whether it is certain, without a look at each, that all collections but `_users` may be read.
+    pub(in super::super) fn read_everything(&self, database: &str) -> bool {
+        let own = self.databases.get(database);
+        let named = own.is_some_and(|own| own.collections.keys().any(|name| name != ANY));
+        let any = self.configured(database, Some(ANY)).max(self.configured(ANY, Some(ANY)));
+        !named && any >= Some(Level::Read) && self.database(database) >= Level::Read
+    }
+
     /// Whether there is a grant on the database or within it.
     pub(super) fn mentions(&self, database: &str) -> bool {
         self.databases.contains_key(database)

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::value::{Value, parse, write_json};
+use crate::value::{Value, parse, write_text};
 
 use super::super::limits::SESSION_S;
 use super::super::reply::object;
@@ -42,7 +42,7 @@ pub(super) fn issue(secret: &[u8], user: &str) -> String {
 fn sign(secret: &[u8], payload: &Value) -> String {
     let encode = |value: &Value| {
         let mut text = Vec::new();
-        write_json(value, &mut text);
+        write_text(value, &mut text);
         URL_SAFE_NO_PAD.encode(text)
     };
     let head = encode(&object! { "alg" => "HS256", "typ" => "JWT" });

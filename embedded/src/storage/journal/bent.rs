@@ -85,7 +85,7 @@ fn a_torn_tail_that_was_synced_is_refused() {
     let (whole, ends) = journal(&[true; 4]);
     let home = tempfile::tempdir().expect("a directory");
     let path = home.path().join("0.jnl");
-    bend(&[whole.clone()], |bytes| {
+    bend(std::slice::from_ref(&whole), |bytes| {
         fs::write(&path, bytes).expect("the file is written");
         // Four groups were synced; with fewer than these the file is not mended.
         if let Tail::Torn(_) = repair_file(&path, None, 4).expect("the file can be read") {

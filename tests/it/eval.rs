@@ -1,0 +1,159 @@
+//! The measuring command as anybody runs it, on small data of our own: every benchmark, over real sockets, with the figures that these data have.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::home::{Home, Tuning};
+
+/// The data that ship with the tests.
+fn data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/eval")
+}
+
+/// Runs the command; gives what it told as JSON.
+fn eval(home: &Home, arguments: &[&str]) -> Value {
+    let mut all = vec!["eval", "--json"];
+    all.extend(arguments);
+    let output = home.run(&all);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_str(&said).unwrap_or_else(|e| panic!("no JSON ({e}): {said}"))
+}
+
+fn reached(run: &Value, id: &str) -> f64 {
+    let all = run["reached"].as_array().expect("a list");
+    let found = all.iter().find(|one| one["id"] == id);
+    found.and_then(|one| one["value"].as_f64()).unwrap_or_else(|| panic!("{id}: {all:#?}"))
+}
+
+fn section<'a>(run: &'a Value, title: &str) -> &'a Value {
+    let all = run["sections"].as_array().expect("a list");
+    let found = all.iter().find(|one| one["title"].as_str().is_some_and(|t| t.starts_with(title)));
+    found.unwrap_or_else(|| panic!("{title}: {all:#?}"))
+}
+
+/// DMR-style recall under pressure (TE-06): the conversation flows through a window that holds a third of it, its long message goes in
+/// parts, and what was evicted is found again page by page.
+#[test]
+fn what_left_a_small_window_is_found_again_and_a_second_run_is_the_same() {
+    let (home, data) = (Home::new(), data());
+    let data = data.to_str().expect("a path in UTF-8");
+    let (saved, chart) = (home.path("run.json"), home.path("run.svg"));
+    let (saved, chart) = (saved.to_str().unwrap(), chart.to_str().unwrap());
+    let small = ["--data", data, "--window", "512"];
+    let with = |more: &[&'static str]| [more, &small].concat();
+    let mut first = with(&["locomo", "beam", "realtalk"]);
+    first.extend(["--save", saved, "--chart", chart]);
+    let run = eval(&home, &first);
+
+    assert_eq!(run["skipped"].as_array().map(Vec::len), Some(1), "no realtalk: {:#}", run["skipped"]);
+    let locomo = section(&run, "locomo");
+    assert_eq!(locomo["rows"][0]["n"], "5", "category 5 stands apart: {locomo:#}");
+    let notes = locomo["notes"][0].as_str().expect("a sentence");
+    for part in ["1 conversations, 20 messages, 6 questions asked", "1 without evidence", "4 ids of evidence mended, 2 dropped"] {
+        assert!(notes.contains(part), "{notes}");
+    }
+    // Twenty messages and twenty results: what shares a word with its question is found.
+    assert!(reached(&run, "locomo R@20") >= 80.0, "{locomo:#}");
+    assert!(reached(&run, "locomo H@10") >= 80.0, "{locomo:#}");
+    assert!(reached(&run, "beam R@10") >= 80.0, "{:#}", section(&run, "beam"));
+    assert_eq!(section(&run, "beam")["rows"][0]["n"], "5");
+    let updates = &section(&run, "beam")["notes"][2];
+    assert!(updates.as_str().is_some_and(|text| text.contains("of 1 (")), "{updates}");
+    let picture = std::fs::read_to_string(chart).expect("a chart");
+    assert!(picture.starts_with("<svg") && picture.contains("locomo R@10"));
+
+    let mut again = with(&["locomo", "--renamed"]);
+    again.extend(["--against", saved]);
+    let run = eval(&home, &again);
+    for title in ["Against the saved run", "locomo: persons renamed"] {
+        let rows = section(&run, title)["rows"].as_array().expect("rows").clone();
+        let other: Vec<&Value> = rows.iter().filter(|row| row["certain"] != "").collect();
+        assert!(!rows.is_empty() && other.is_empty(), "{title}: {rows:#?}");
+    }
+}
+
+/// Document questions with ever more passages (TE-07): no page above its bound, no list that is no beginning of a longer one.
+#[test]
+fn documents_are_found_page_by_page_and_nested_keys_to_their_end() {
+    let (home, data) = (Home::new(), data());
+    let data = data.to_str().expect("a path in UTF-8");
+    let run = eval(&home, &["nq", "kv", "--data", data, "--seeds", "0"]);
+    assert_eq!((reached(&run, "nq gold@1"), reached(&run, "nq ans@1")), (100.0, 100.0));
+    assert_eq!(reached(&run, "nq paging"), 100.0, "{:#}", section(&run, "nq"));
+    let kv = section(&run, "kv");
+    assert_eq!(kv["rows"].as_array().map(Vec::len), Some(2), "{kv:#}");
+    assert_eq!(reached(&run, "kv accuracy"), 100.0, "{kv:#}");
+    assert_eq!(reached(&run, "kv window"), 100.0, "{kv:#}");
+    assert_eq!(reached(&run, "kv calls"), 100.0, "{kv:#}");
+}
+
+/// A conversation that is longer than the window of the survival benchmark: the harbour talk, and talk about the weather.
+fn long_talk(directory: &Path) {
+    let text = std::fs::read_to_string(data().join("locomo/harbour.json")).expect("the fixture");
+    let mut talk: Value = serde_json::from_str(&text).expect("JSON");
+    let turn = |n: usize| {
+        let speaker = if n.is_multiple_of(2) { "Ida" } else { "Otto" };
+        let text = format!(
+            "On day {n} the wind came from the {} with {} knots, the tide stood at mark {} and the ferry left {} minutes late.",
+            ["north", "east", "south", "west"][n % 4], 5 + n * 7 % 31, n * 13 % 97, n * 11 % 53
+        );
+        json!({"speaker": speaker, "dia_id": format!("D4:{n}"), "text": text})
+    };
+    talk["conversation"]["session_4"] = (1..=160).map(turn).collect();
+    std::fs::create_dir(directory.join("locomo")).expect("a directory");
+    std::fs::write(directory.join("locomo/long.json"), talk.to_string()).expect("a file");
+}
+
+#[test]
+fn a_long_conversation_loses_nothing_and_its_summary_keeps_facts() {
+    let home = Home::new();
+    let data = home.path("data");
+    std::fs::create_dir(&data).expect("a directory");
+    long_talk(&data);
+    let data = data.to_str().expect("a path in UTF-8");
+    let run = eval(&home, &["survival", "pages", "--data", data]);
+    let rows = section(&run, "survival")["rows"].as_array().expect("rows").clone();
+    assert_eq!(rows[0]["facts"], "5", "{rows:#?}");
+    assert!(reached(&run, "survival 4096 ans first") > 25.0, "{rows:#?}");
+    let pages = section(&run, "pages");
+    for id in ["pages", "pages own text at rank 1", "pages kept byte for byte", "pages same list while others write"] {
+        assert_eq!(reached(&run, id), 100.0, "{id}: {pages:#}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_runs_is_measured_too_and_vectors_are_found_exactly_where_they_are_few() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let _server = home.server("s.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
+    let (socket, data) = (home.path("s.sock"), data());
+    let (socket, data) = (socket.to_str().unwrap(), data.to_str().unwrap());
+    let run = eval(&home, &["vectors", "--vectors", "600", "--data", data, "--socket", socket]);
+    for n_probe in [1, 32] {
+        for kind in ["all", "one source of 100"] {
+            let id = format!("vectors clustered {kind} nProbe {n_probe}");
+            assert_eq!(reached(&run, &id), 100.0, "{id}");
+        }
+    }
+    assert_eq!(run["run"]["own_server"], false);
+    let skipped = run["skipped"].to_string();
+    assert!(skipped.contains("holds other vectors"), "one kind of vectors in one database: {skipped}");
+}
+
+#[test]
+fn wrong_data_are_named() {
+    let home = Home::new();
+    let refused = |arguments: &[&str]| {
+        let output = home.run(arguments);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = refused(&["eval", "--data", "/nonexistent"]);
+    assert!(code == Some(65) && said.contains("/nonexistent is no directory"), "{said}");
+    let broken = home.path("broken.json");
+    std::fs::write(&broken, "{}").expect("a file");
+    let (path, data) = (broken.to_str().unwrap().to_owned(), data());
+    let (code, said) = refused(&["eval", "beam", "--data", data.to_str().unwrap(), "--against", &path]);
+    assert!(code == Some(65) && said.contains("no run with these measures"), "{said}");
+}
