@@ -96,6 +96,14 @@ pub const AGENTS_PAGE_MAX: u64 = 10_000;
 pub const RECALL_LIMIT: (u64, u64) = (10, 20);
 /// Longest query of a search, in bytes.
 pub const QUERY_BYTES_MAX: usize = 1_024;
+/// `tokens_max` of a page of `search_recall`: smallest and largest.
+pub const RECALL_PAGE_TOKENS: (u64, u64) = (64, 16_384);
+/// Passages near to a question that count in a search of recall storage.
+pub const RECALL_NEAR_MAX: usize = 200;
+/// Places within which the reply to an entry, or what it replies to, is looked for.
+pub const RECALL_PAIR_SEQS_MAX: u64 = 8;
+/// Facts that an answer proposes for the core.
+pub const PROPOSALS_MAX: usize = 2;
 /// Quoted phrases of one query.
 pub const PHRASES_MAX: usize = 2;
 /// Results that one search of recall storage lists; they are walked by page tokens.
@@ -106,8 +114,17 @@ pub const RECALL_TAIL_MS: u64 = 15_000;
 /// Newest entries that are looked at beside the view, in rows: what one transaction of an eviction moves. Each is cut into words for
 /// every search of that time, so more of them would cost more than they are worth.
 pub const RECALL_TAIL_ROWS_MAX: usize = EVICT_ROWS_MAX;
-/// Hits of the view beside which recent entries are weighed.
-pub const RECALL_WEIGHED_MAX: usize = 20;
+/// Best hits of the view that are weighed word by word; on conversations of 400 to 700 messages nearly all evidence stands among them or
+/// beside them.
+pub const RECALL_WEIGHED_MAX: usize = 100;
+/// Entries too recent for the view that are weighed with them.
+pub const RECALL_FRESH_MAX: usize = 100;
+/// Places before and behind an entry that are looked at beside it.
+pub const RECALL_AROUND_SEQS: u64 = 2;
+/// Words of a query that are looked for; of a longer one the first.
+pub const RECALL_TERMS_MAX: usize = 64;
+/// Beginning of what was said beside an entry that is looked at, in characters: of a longer text only a share counts there.
+pub const RECALL_AROUND_CHARS_MAX: usize = 2_048;
 /// Beginning of such an entry that is looked at, in characters; the rest is found as soon as the view shows it.
 pub const RECALL_TAIL_CHARS_MAX: usize = 16_384;
 /// Lag of a view within which a search says that there were too many of them to look at, in milliseconds.
@@ -166,12 +183,16 @@ pub const RECALL_VERSIONS_KEPT: usize = 65_536;
 pub const RECALL_TRIM_ROWS: u64 = 256;
 /// Pause between two looks after the vector index of recall storage, in milliseconds.
 pub const RECALL_INDEX_MS: u64 = 30_000;
+/// Cells that a look through the vector index of recall storage goes into: real questions need 32 where invented ones need 8.
+pub const RECALL_N_PROBE: u32 = 32;
 /// Rows that the vector index of recall storage gives for each passage wanted, since those of other agents are dropped.
 pub const RECALL_NEAR_FETCH: u64 = 8;
 /// Vectors that a server remembers by the hash of their texts (25 MB of 384 components).
 pub const EMBED_CACHED_MAX: usize = 16_384;
 /// Times a rendered summary is shortened to meet its cap before it is left out.
 pub const SUMMARY_TRIES_MAX: usize = 6;
+/// Chunks of a document that are embedded alone, to see whether its vectors were made so.
+pub const NAIVE_SAMPLES_MAX: usize = 4;
 /// Chunks of one ingest; a document of more is given in several, each with a `doc_id` of its own.
 pub const CHUNKS_MAX: usize = 512;
 /// Chunks that a document may have which the server splits.

@@ -20,9 +20,9 @@ use vctx::memory::tokens::message_cost;
 use vctx::memory::{Encoding, TokenCounter};
 use vctx::models::{Tiktoken, lexical, local};
 use vctx::policy::{
-    Actor, Answers, CopyOf, Depends, Draft, Entries, Finish, Flush, Hit, Intent, Looked, NearPlan,
-    Nearest, Principal, Question, Scope, SummaryAnswer, Surroundings, Tail, VectorsAnswer, admit,
-    changed_since, merged, pinned_tokens_max, summary_tokens_max, tokens,
+    Actor, Answers, CopyOf, Depends, Draft, Entries, Finish, Flush, Intent, Looked, NearPlan,
+    Nearest, Principal, Question, Scope, Sources, SummaryAnswer, Surroundings, VectorsAnswer,
+    ViewHit, admit, changed_since, listed, pinned_tokens_max, summary_tokens_max, tokens,
 };
 use vctx::tools::{Call, NewAgent, PatchAgent, PostEvent, Step, Tool, decode, decode_as, new_core};
 
@@ -118,18 +118,20 @@ impl World {
                     let wanted: Vec<&str> = query.words.split(' ').collect();
                     let matches = |m: &&Message| m.content.split(' ').any(|w| wanted.contains(&w));
                     let stored = self.messages.iter().filter(|m| self.logged.contains_key(&m.seq));
-                    let hit = |m: &Message| Hit { id: m.key.clone(), seq: m.seq, score: 1.0 };
+                    let hit = |m: &Message| ViewHit { id: m.key.clone(), seq: m.seq, score: 1.0 };
                     let hits = stored.filter(matches).map(hit).collect();
-                    answers.recall = Some(merged(hits, &Tail::default(), &[], self.unix_ms));
+                    let sources = Sources { view: hits, ..Sources::default() };
+                    let found = listed(&query, sources, self.unix_ms);
+                    answers.recall = Some(found);
                 }
-                Step::Ask(Question::Entries { ids, head_seq }) => {
+                Step::Ask(Question::Entries { ids, head_seq, .. }) => {
                     let found =
                         self.messages.iter().filter(|m| ids.contains(&m.key)).cloned().collect();
                     let copies = self.messages.iter().filter(|m| m.seq >= head_seq);
                     let copies = copies
                         .filter_map(|m| m.copy_of.clone().map(|of| CopyOf { of, seq: m.seq }));
                     let copies = copies.collect();
-                    answers.entries = Some(Entries { found, copies });
+                    answers.entries = Some(Entries { found, copies, pairs: Vec::new() });
                 }
                 Step::Ask(Question::Page { handle }) => {
                     answers.page = Some(self.pages.iter().find(|p| p.handle == handle).cloned());
@@ -744,8 +746,8 @@ fn a_copy_is_counted_marked_and_never_logged() {
     for _ in 0..5 {
         let before = world.occupancy();
         drafted(&mut world, |draft| {
-            let cost = draft.copy_cost(&original);
-            let (seq, counted) = draft.copy(&original);
+            let cost = draft.copy_cost(&original, None);
+            let (seq, counted) = draft.copy(&original, None);
             assert_eq!((seq, counted), (draft.after.queue.next_seq - 1, cost));
         });
         let copy = world.messages.last().unwrap().clone();
@@ -1015,6 +1017,7 @@ fn a_page_that_is_spooled_never_pushes_anything_out() {
         setting: Some(serde_json::from_value(setting).unwrap()),
         index_ready: false,
         exact_rows_max: 100,
+        filters_first: false,
     };
     let rows = vec![passage("d", "0000", &"a word ".repeat(200), &json!({"owner": "ada"}))];
     let looked = Looked::default();

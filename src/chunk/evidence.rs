@@ -6,6 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::limits::NAIVE_SAMPLES_MAX;
 use crate::memory::archive::Span;
 use crate::memory::receipt::sha256;
 
@@ -79,7 +80,7 @@ pub struct Offered<'a> {
 /// Why chunks do not count as late: a short name for events and metrics, and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Naive {
-    /// `missing`, `naive`, `model`, `length`, `spans`, `text`, `document`, `digest`, `vectors`.
+    /// `missing`, `naive`, `model`, `length`, `spans`, `text`, `document`, `digest`, `vectors`, `alone`.
     pub reason: &'static str,
     /// What was wrong.
     pub message: String,
@@ -219,6 +220,39 @@ fn check_vectors(offered: Offered<'_>) -> Result<(), Naive> {
     Ok(())
 }
 
+/// Cosine from which on a vector counts as that of its chunk alone: what two computations of one model differ by is far smaller, what a
+/// document adds is far larger.
+const ALONE_COSINE: f64 = 0.9999;
+
+/// Which chunks of a document are embedded alone, to compare: a few, evenly spread. None of a document of one chunk, since that one was
+/// made in the light of the whole.
+pub fn samples(chunks: usize) -> Vec<usize> {
+    if chunks < 2 {
+        return Vec::new();
+    }
+    let count = chunks.min(NAIVE_SAMPLES_MAX);
+    (0..count).map(|at| at * (chunks - 1) / (count - 1)).collect()
+}
+
+/// Whether vectors were made in the light of their document, as far as the model that made them can tell: those that it makes of the same
+/// chunks alone are others. A single chunk that hardly differs from its document proves nothing; more than half of the samples do.
+pub fn check_alone(offered: &[&[f64]], alone: &[Vec<f64>]) -> Result<(), Naive> {
+    let same = offered.iter().zip(alone).filter(|(a, b)| cosine(a, b) >= ALONE_COSINE).count();
+    if same * 2 > offered.len() {
+        return naive(
+            "alone",
+            format!("{same} of {} sampled vectors are those of their chunks alone", offered.len()),
+        );
+    }
+    Ok(())
+}
+
+fn cosine(a: &[f64], b: &[f64]) -> f64 {
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+    let lengths = (dot(a, a) * dot(b, b)).sqrt();
+    if lengths > 0.0 && a.len() == b.len() { dot(a, b) / lengths } else { 0.0 }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -317,6 +351,22 @@ mod tests {
                 Offered { texts: &texts, embeddings: &vectors, model_id: "m", document: None };
             assert_eq!(check(Some(&evidence), offered).is_ok(), holds, "{texts:?}");
         }
+    }
+
+    #[test]
+    fn vectors_of_chunks_alone_are_naive() {
+        assert_eq!((samples(0), samples(1), samples(2)), (vec![], vec![], vec![0, 1]));
+        assert_eq!((samples(3), samples(100)), (vec![0, 1, 2], vec![0, 33, 66, 99]));
+        let (x, y, near) = (vec![2.0, 0.0], vec![0.0, 3.0], vec![1.0, 0.05]);
+        for (offered, holds) in
+            [([&x[..], &y[..]], false), ([&near[..], &y[..]], true), ([&near[..], &near[..]], true)]
+        {
+            let alone = [vec![1.0, 0.0], vec![0.0, 1.0]];
+            let told = check_alone(&offered, &alone);
+            assert_eq!(told.is_ok(), holds);
+            assert!(told.err().is_none_or(|naive| naive.reason == "alone"));
+        }
+        assert!(check_alone(&[], &[]).is_ok());
     }
 
     #[test]

@@ -4,17 +4,15 @@ use std::sync::Arc;
 
 use super::summary::{Wanted, summarised};
 use crate::error::{Code, Error, Result};
-use crate::limits::QUEUE_ROWS_MAX;
+use crate::limits::{QUEUE_ROWS_MAX, RECALL_PAIR_SEQS_MAX};
 use crate::memory::TokenCounter;
 use crate::meters;
 use crate::models::Gateway;
 use crate::policy::{
-    Answers, ArchiveAnswer, Near, NearPlan, Nearest, Question, Scope, SummaryAnswer, hidden_from,
-    merged,
+    Answers, ArchiveAnswer, Near, NearPlan, Nearest, Question, Scope, SummaryAnswer,
 };
 use crate::store::{
-    Ro, entries, load_archive, nearest, passages, queue, recall_tail, result_page, search_view,
-    vector_index, worded, words_of,
+    Ro, entries, load_archive, nearest, pairs, passages, queue, result_page, vector_index, worded,
 };
 
 /// Answers a question into `answers`. Local answers are computed off the IO threads.
@@ -30,20 +28,16 @@ pub(super) async fn answer(
         Question::Queue { head_seq } => {
             answers.queue = Some(queue(ro, scope, head_seq, QUEUE_ROWS_MAX).await?);
         }
-        Question::Recall { query, now_ms } => {
-            // An entry that is logged meanwhile is in one of them: the view shows it late, the collection at once.
-            let (view, tail) = tokio::try_join!(
-                search_view(ro, scope, &query),
-                recall_tail(ro, scope, &query, now_ms)
-            )?;
-            let hidden = hidden_from(&view, &tail) && !view.is_empty();
-            let known = if hidden { words_of(ro, scope, &view).await? } else { Vec::new() };
-            let found = move || merged(view, &tail, &known, now_ms);
-            let found = tokio::task::spawn_blocking(found).await;
-            answers.recall = Some(found.map_err(stopped)?);
-        }
-        Question::Entries { ids, head_seq } => {
+        Question::Entries { ids, head_seq, pairs: false } => {
             answers.entries = Some(entries(ro, scope, &ids, head_seq).await?);
+        }
+        Question::Entries { ids, head_seq, pairs: true } => {
+            let (mut found, partners) = tokio::try_join!(
+                entries(ro, scope, &ids, head_seq),
+                pairs(ro, scope, &ids, RECALL_PAIR_SEQS_MAX)
+            )?;
+            found.pairs = partners;
+            answers.entries = Some(found);
         }
         Question::Archive { manifest_key, messages } => {
             let loaded = load_archive(ro, scope, &manifest_key, &messages).await?;
@@ -55,12 +49,14 @@ pub(super) async fn answer(
                 index_ready,
             });
         }
-        Question::Vectors { .. }
+        Question::Recall { .. }
+        | Question::Vectors { .. }
         | Question::EmbedQuery { .. }
         | Question::EmbedParts(_)
         | Question::Embed { .. }
+        | Question::EmbedAlone { .. }
         | Question::RecallNear { .. } => {
-            return Err(Error::new(Code::Internal, "the executor itself knows the vectors"));
+            return Err(Error::new(Code::Internal, "the executor itself knows the embedder"));
         }
         Question::Nearest(near) => {
             let found = nearest(ro, scope, &near).await?;
@@ -86,7 +82,7 @@ pub(super) async fn answer(
     Ok(())
 }
 
-fn stopped(error: tokio::task::JoinError) -> Error {
+pub(super) fn stopped(error: tokio::task::JoinError) -> Error {
     Error::new(Code::Internal, "a computation stopped").caused_by(error)
 }
 

@@ -1,9 +1,10 @@
 //! Vectors for those who ask: by the embedder whose kind of vectors is wanted; a question goes on without one when its embedder fails.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock;
-use crate::error::{Code, Result};
+use crate::error::{Code, Error, Result};
 use crate::memory::Fingerprint;
 use crate::meters;
 use crate::models::{Embedders, Kind};
@@ -11,6 +12,27 @@ use crate::policy::Answers;
 
 /// What `degraded` says when an embedder failed.
 const EMBEDDER: &str = "embedder";
+
+/// Whether the embedder failed when it was asked last: a row of failures is said once.
+static FAILING: AtomicBool = AtomicBool::new(false);
+
+/// Counts a failure that does not end its call, and says it if it is the first of a row.
+pub(super) fn failed(of: &'static str, error: &Error) {
+    metrics::counter!(meters::EMBEDDER_FAILURES, "of" => of).increment(1);
+    let error = error.chain();
+    if FAILING.swap(true, Ordering::Relaxed) {
+        tracing::debug!(of, error, "the embedder failed again");
+    } else {
+        tracing::warn!(of, error, "the embedder failed; what was asked goes on without it");
+    }
+}
+
+/// Ends a row of failures.
+pub(super) fn works() {
+    if FAILING.swap(false, Ordering::Relaxed) {
+        tracing::info!("the embedder works again");
+    }
+}
 
 /// The vector of a question; without one the search goes on by text, and says so.
 pub(super) async fn query(
@@ -24,13 +46,12 @@ pub(super) async fn query(
     let made = embedder.embed(&[text], Kind::Query).await;
     metrics::histogram!(meters::EMBEDDING_SECONDS).record(begun.elapsed().as_secs_f64());
     match made {
-        Ok(vectors) => answers.embeddings = Some(widened(&vectors)),
+        Ok(vectors) => {
+            works();
+            answers.embeddings = Some(widened(&vectors));
+        }
         Err(error) if error.code == Code::EmbedderUnavailable => {
-            metrics::counter!(meters::EMBEDDER_FAILURES, "of" => "query").increment(1);
-            tracing::warn!(
-                error = error.chain(),
-                "the embedder failed; the search goes on by text"
-            );
+            failed("query", &error);
             answers.embeddings = Some(Vec::new());
             answers.degraded = Some(EMBEDDER);
         }
@@ -54,6 +75,19 @@ pub(super) async fn spans(
         metrics::counter!(meters::EMBEDDER_FAILURES, "of" => "document").increment(1);
     }
     Ok(widened(&made?))
+}
+
+/// Vectors of texts, each alone, by the configured embedder. They are a check of what somebody else made: while the embedder fails nothing
+/// is checked, and that is logged.
+pub(super) async fn alone(embedders: &Embedders, texts: &[String]) -> Result<Vec<Vec<f64>>> {
+    match embedders.configured().embed(texts, Kind::Passage).await {
+        Ok(vectors) => Ok(widened(&vectors)),
+        Err(error) if error.code == Code::EmbedderUnavailable => {
+            failed("document", &error);
+            Ok(Vec::new())
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// As the database keeps them: the shortest decimal that stands for the same float of four bytes, so that nothing is lost and a document is

@@ -11,6 +11,7 @@ mod heartbeat;
 mod measures;
 mod parts;
 mod read;
+mod recall;
 mod recall_vectors;
 mod request;
 mod run;

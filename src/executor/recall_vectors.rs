@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::embedding::widened;
+use super::embedding::{failed, widened, works};
 use super::executor::Executor;
 use crate::clock;
 use crate::error::{Code, Result};
@@ -146,13 +146,12 @@ impl Executor {
         let made = self.embedders.configured().embed(&[text.to_owned()], Kind::Query).await;
         metrics::histogram!(meters::EMBEDDING_SECONDS).record(begun.elapsed().as_secs_f64());
         let vector = match made {
-            Ok(made) => widened(&made).remove(0),
+            Ok(made) => {
+                works();
+                widened(&made).remove(0)
+            }
             Err(error) if error.code == Code::EmbedderUnavailable => {
-                metrics::counter!(meters::EMBEDDER_FAILURES, "of" => "query").increment(1);
-                tracing::warn!(
-                    error = error.chain(),
-                    "the embedder failed; the search goes on by text"
-                );
+                failed("query", &error);
                 return Ok(RecallNear::nothing("embedder"));
             }
             Err(error) => return Err(error),
@@ -212,5 +211,31 @@ impl super::archive_index::ArchiveIndex {
             tracing::info!(rows, n_lists, "the vector index of recall storage is being trained");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(passages: usize) -> Unembedded {
+        let sentence = "The harbour master wants fourteen euros for every berth beside the old buoy, and no card is taken on Sundays \
+            or in the winter months when the little office beside the bridge stays closed until ten. ";
+        Unembedded {
+            id: "m".into(),
+            seq: 1,
+            logged_ms: None,
+            content: sentence.repeat(passages * 2),
+        }
+    }
+
+    #[test]
+    fn entries_are_embedded_together_up_to_the_limit_and_a_long_one_alone() {
+        let small: Vec<Unembedded> = (0..3).map(|_| entry(1)).collect();
+        assert_eq!(batch(&small), 3);
+        let large = entry(RECALL_EMBED_PASSAGES);
+        assert!(passages(&large.content).len() > RECALL_EMBED_PASSAGES);
+        assert_eq!(batch(&[entry(1), large.clone(), entry(1)]), 1);
+        assert_eq!(batch(&[large, entry(1)]), 1);
     }
 }

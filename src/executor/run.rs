@@ -247,6 +247,14 @@ impl Executor {
                 answers.embeddings = Some(made);
                 return Ok(());
             }
+            Question::EmbedAlone { texts } => {
+                answers.alone = Some(embedding::alone(&self.embedders, &texts).await?);
+                return Ok(());
+            }
+            Question::Recall { query, now_ms } => {
+                answers.recall = Some(self.recall(scope, query, now_ms).await?);
+                return Ok(());
+            }
             Question::RecallNear { text, limit } => {
                 answers.recall_near = Some(self.recall_near(scope, &text, limit).await?);
                 return Ok(());

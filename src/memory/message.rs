@@ -1,5 +1,7 @@
 //! Messages on an agent's number line, and the edges that log them in recall storage.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -129,15 +131,19 @@ impl Message {
     }
 }
 
-/// What marks a copy in `meta`: `{seq, created_at}` of the message it stands for.
+/// What marks a copy in `meta`: `{seq, created_at}` of the message it stands for, and `excerpt: {start, end}` where it holds only those
+/// bytes of it.
 pub const RECALLED: &str = "recalled";
 
 /// What a copy takes over from the `meta` of a message, with its mark. Calls and their ids stay behind: a copy asks for
 /// nothing and answers nothing, so it may stand and leave alone.
-pub fn copied_meta(original: &Message) -> Map<String, Value> {
+pub fn copied_meta(original: &Message, excerpt: Option<&Range<usize>>) -> Map<String, Value> {
     let mut meta = original.meta.clone();
     meta.retain(|name, _| name == "name");
-    let mark = json!({"seq": original.seq, "created_at": original.created_at});
+    let mut mark = json!({"seq": original.seq, "created_at": original.created_at});
+    if let Some(part) = excerpt {
+        mark["excerpt"] = json!({"start": part.start, "end": part.end});
+    }
     meta.insert(RECALLED.into(), mark);
     meta
 }

@@ -37,6 +37,9 @@ pub struct PageItem {
     pub offset: u64,
     /// How well it matches, as it was answered first.
     pub score: f64,
+    /// The parts of the score, where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Vec<f64>>,
 }
 
 /// A score as a database gives it back: without a fraction where it has none, so that a replayed answer is the same text and costs

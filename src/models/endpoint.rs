@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::composed::composed;
 use super::embedder::{Embedder, Kind, checked};
-use super::wire::{Way, Wire, WireFault};
+use super::wire::{Way, Wire};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
     EMBED_ANSWER_BYTES_MAX, EMBED_ATTEMPTS_MAX, EMBED_BATCH_BYTES_MAX, EMBED_BATCH_TEXTS_MAX,
@@ -69,7 +69,7 @@ impl EndpointEmbedder {
             }
         });
         let bytes = match asked.await {
-            Ok(answer) => answer.map_err(unavailable)?,
+            Ok(answer) => answer.map_err(|fault| fault.into_error(Code::EmbedderUnavailable))?,
             Err(late) => {
                 let ms = self.limit.as_millis();
                 return Err(Error::new(
@@ -102,10 +102,6 @@ impl EndpointEmbedder {
 
 fn misplaced() -> Error {
     Error::new(Code::EmbedderUnavailable, "the embedder answered for other texts")
-}
-
-fn unavailable(fault: WireFault) -> Error {
-    Error::new(Code::EmbedderUnavailable, fault.to_string()).caused_by(fault)
 }
 
 /// Ends of the batches of some texts: bounded in number and in bytes, though never without a text.

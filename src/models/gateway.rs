@@ -76,7 +76,7 @@ impl Gateway {
             Error::new(Code::Internal, "ask the model").caused_by(e)
         };
         let bytes = self.wire.post("/v1/chat/completions", body, MODEL_ANSWER_BYTES_MAX).await;
-        let bytes = bytes.map_err(|e| Error::new(Code::Internal, e.to_string()).caused_by(e))?;
+        let bytes = bytes.map_err(|fault| fault.into_error(Code::Internal))?;
         serde_json::from_slice(&bytes).map_err(|e| fault(e.into()))
     }
 }

@@ -12,6 +12,8 @@ use hyper_util::rt::TokioExecutor;
 use hyperlocal::UnixConnector;
 use serde_json::Value;
 
+use crate::error::{Code, Error};
+
 /// Where a model's server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -51,6 +53,17 @@ pub(super) enum WireFault {
 }
 
 impl WireFault {
+    /// As an error of the server's with a code of the caller's choice; the cause is for the log.
+    pub(super) fn into_error(self, code: Code) -> Error {
+        let error = Error::new(code, self.to_string());
+        match self {
+            Self::Unreachable(cause) | Self::Lost(cause) | Self::Request(cause) => {
+                error.caused_by(cause)
+            }
+            Self::Status(_) => error,
+        }
+    }
+
     /// Whether the same request may succeed a moment later.
     pub(super) fn passing(&self) -> bool {
         match self {

@@ -1,6 +1,7 @@
 //! A change in the making: what a tool did to the core, then what the budget makes of it (notice, eviction, refusal).
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde_json::{Map, Value, json};
 
@@ -46,6 +47,11 @@ pub struct Surroundings<'a> {
     pub embedder: &'a Fingerprint,
     /// Hash of the idempotency key, for the audit row.
     pub key_hash: &'a str,
+}
+
+/// An excerpt of a message, or all of it; all of it too where the range does not fit its text.
+pub fn part_of<'m>(message: &'m Message, excerpt: Option<&Range<usize>>) -> &'m str {
+    excerpt.and_then(|range| message.content.get(range.clone())).unwrap_or(&message.content)
 }
 
 /// How a draft ends.
@@ -137,17 +143,19 @@ impl<'a> Draft<'a> {
     }
 
     /// Puts a copy of a message back at the end of the queue, marked as one; it is counted there, and never logged again when
-    /// it leaves. Returns its seq and cost.
-    pub fn copy(&mut self, original: &Message) -> (u64, u64) {
-        let (meta, content) = (copied_meta(original), original.content.clone());
+    /// it leaves. Returns its seq and cost. Of an excerpt only those bytes are copied.
+    pub fn copy(&mut self, original: &Message, excerpt: Option<&Range<usize>>) -> (u64, u64) {
+        let meta = copied_meta(original, excerpt);
+        let content = part_of(original, excerpt).to_owned();
         let copy_of = Some(original.key.clone());
         let (_, cost) = self.place(Kind::Copy, original.role, content, meta, copy_of);
         (self.after.queue.next_seq - 1, cost)
     }
 
     /// What a copy of a message would cost.
-    pub fn copy_cost(&self, original: &Message) -> u64 {
-        let rendered = rendered(original.role, &original.content, &copied_meta(original));
+    pub fn copy_cost(&self, original: &Message, excerpt: Option<&Range<usize>>) -> u64 {
+        let meta = copied_meta(original, excerpt);
+        let rendered = rendered(original.role, part_of(original, excerpt), &meta);
         message_cost(self.around.counter, &rendered)
     }
 

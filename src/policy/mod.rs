@@ -12,7 +12,9 @@ mod notices;
 mod page;
 mod passage;
 mod pins;
+mod proposal;
 mod question;
+mod rank;
 mod recall;
 mod recall_near;
 mod spool;
@@ -22,7 +24,7 @@ mod worded;
 pub use admit::{Actor, Principal, Scope, admit, check_name};
 pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tokens};
 pub use cells::{Measured, RECALL_WANTED, is_due, ladder, questions, recall};
-pub use draft::{Draft, Finish, Flush, Surroundings};
+pub use draft::{Draft, Finish, Flush, Surroundings, part_of};
 pub use evict::{Item, Plan, plan};
 pub use fusion::{Fusion, Parts, Ranked, Tail as WordTail, WordRow, Worded, ranked};
 pub use heartbeat::{Intent, Outcome, beat, bury, check_limits, interrupt, report, retune};
@@ -32,8 +34,13 @@ pub use nearest::{
 pub use page::{PageToken, page_token};
 pub use passage::passages;
 pub use pins::{check_pins, pinned_tokens_max};
+pub use proposal::proposals;
 pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer, Upload, VectorsAnswer};
-pub use recall::{CopyOf, Entries, Found, Hit, RecallQuery, Recent, Tail, hidden_from, merged};
+pub use rank::{Spoken, part_names};
+pub use recall::{
+    CopyOf, Entries, Found, Hit, PairOf, RecallFilter, RecallMode, RecallQuery, Recent, Sources,
+    ViewHit, Weighed, listed, to_weigh,
+};
 pub use recall_near::{RecallNear, RecallPlan};
 pub use spool::preview;
 pub use staleness::{Depends, changed_since};

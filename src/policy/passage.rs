@@ -42,7 +42,7 @@ pub fn passages(text: &str) -> Vec<Range<usize>> {
 
 /// How large a text is: a run of ASCII letters and digits is one unit and one more for each seven of them, every other character that
 /// is not white space is one.
-pub fn weight(text: &str) -> usize {
+pub(super) fn weight(text: &str) -> usize {
     let (mut units, mut run) = (0, 0);
     for c in text.chars() {
         if c.is_ascii_alphanumeric() {

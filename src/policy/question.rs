@@ -44,6 +44,8 @@ pub enum Question {
         ids: Vec<String>,
         /// Where the queue begins.
         head_seq: u64,
+        /// Whether replies, and what is replied to, are wanted with them.
+        pairs: bool,
     },
     /// A stored result list.
     Page {
@@ -97,6 +99,11 @@ pub enum Question {
         text: String,
         /// Most passages.
         limit: u64,
+    },
+    /// Vectors of some texts, each made alone by the configured embedder.
+    EmbedAlone {
+        /// The texts.
+        texts: Vec<String>,
     },
     /// Vectors of the chunks of a long document, made part by part and kept, so that a call that is cut off is gone on with by the next.
     EmbedParts(Box<Upload>),
@@ -188,6 +195,8 @@ pub struct Answers {
     pub embeddings: Option<Vec<Vec<f64>>>,
     /// Passages of recall storage near to a question.
     pub recall_near: Option<RecallNear>,
+    /// Vectors of texts alone; none at all if the embedder failed.
+    pub alone: Option<Vec<Vec<f64>>>,
     /// What failed without ending the call (`embedder`); told in its answer.
     pub degraded: Option<&'static str>,
 }

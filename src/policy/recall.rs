@@ -1,20 +1,18 @@
-//! A search of recall storage: what is asked, how entries that the view may not show yet are weighed, and one list of both.
+//! A search of recall storage: what is asked, which entries are weighed, and the list that comes of it.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use serde::Deserialize;
 
+use super::rank::{Material, PARTS, Spoken, content_words, ranked, without_names};
 use crate::error::{Error, Result};
 use crate::limits::{
-    PHRASES_MAX, QUERY_BYTES_MAX, RECALL_HITS_MAX, RECALL_LAG_MS, RECALL_TAIL_ROWS_MAX,
+    PHRASES_MAX, QUERY_BYTES_MAX, RECALL_AROUND_SEQS, RECALL_FRESH_MAX, RECALL_HITS_MAX,
+    RECALL_LAG_MS, RECALL_TAIL_ROWS_MAX, RECALL_WEIGHED_MAX,
 };
 use crate::memory::message::Message;
-
-/// Weight of a phrase beside its words alone; the number stands in `aql/recall_phrase.aql` too.
-const PHRASE_BOOST: f64 = 10.0;
-/// How soon further occurrences of a word stop to count, and how much a long text costs: ArangoDB's defaults for BM25.
-const SATURATION: f64 = 1.2;
-const LENGTH_SHARE: f64 = 0.75;
+use crate::memory::recall_vector::NearPassage;
 
 /// What is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,11 +21,49 @@ pub struct RecallQuery {
     pub words: String,
     /// What ranks above scattered words: the quoted parts, or all of it when nothing is quoted and it has several words.
     pub phrases: Vec<String>,
+    /// Its words that tell something, in lower case, each once.
+    pub telling: Vec<String>,
+    /// Whether the phrases were quoted.
+    pub quoted: bool,
+    /// What an entry must meet beside its words.
+    pub filter: RecallFilter,
+    /// By words, by meaning, or both.
+    pub mode: RecallMode,
 }
 
-/// An entry that matches.
+/// How recall storage is searched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RecallMode {
+    /// By words and, where a model gives vectors, by meaning.
+    #[default]
+    Auto,
+    /// By words.
+    Text,
+    /// By meaning alone, what is less alike than this left out.
+    Vector {
+        /// Least cosine, in thousandths.
+        similarity_min: u32,
+    },
+    /// By both, and refused where there is no model.
+    Hybrid,
+}
+
+/// What an entry must meet beside its words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecallFilter {
+    /// Role of the speaker.
+    pub role: Option<String>,
+    /// Name of the speaker.
+    pub name: Option<String>,
+    /// Said at this moment or later, ISO 8601 with milliseconds.
+    pub after: Option<String>,
+    /// Said before this moment, in the same form.
+    pub before: Option<String>,
+}
+
+/// An entry that the view found.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Hit {
+pub struct ViewHit {
     /// Key of the entry and of its message.
     pub id: String,
     /// Place of the message.
@@ -36,19 +72,8 @@ pub struct Hit {
     pub score: f64,
 }
 
-/// The entries that were logged last, in the database's own words (the tokens of `text_en`).
-#[derive(Clone, Debug, Default, Deserialize)]
-pub struct Tail {
-    /// Tokens of the query.
-    pub wanted: Vec<String>,
-    /// Tokens of each phrase.
-    pub phrases: Vec<Vec<String>>,
-    /// The entries, last logged first.
-    pub recent: Vec<Recent>,
-}
-
-/// One of them.
-#[derive(Clone, Debug, Deserialize)]
+/// An entry that was logged a moment ago.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Recent {
     /// Key.
     pub id: String,
@@ -56,8 +81,32 @@ pub struct Recent {
     pub seq: u64,
     /// When it was logged, in milliseconds.
     pub logged_ms: u64,
-    /// Its tokens in order; none where it has no word of the query.
-    pub words: Vec<String>,
+    /// Words of the query that it holds; none where it does not meet what was asked beside them.
+    pub held: u64,
+}
+
+/// An entry of a result list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Hit {
+    /// Key of the entry and of its message.
+    pub id: String,
+    /// Place of the message.
+    pub seq: u64,
+    /// How well it matches; comparable within one list only.
+    pub score: f64,
+    /// Its best passage, in bytes; none where it was not weighed.
+    pub passage: Option<Range<usize>>,
+    /// The parts of the score; none where it was not weighed.
+    pub parts: Option<[f64; PARTS]>,
+}
+
+/// Places of the entries that are weighed, and of those beside them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Weighed {
+    /// What was found.
+    pub hits: Vec<u64>,
+    /// What may have been said beside it.
+    pub around: Vec<u64>,
 }
 
 /// What a search found, best first.
@@ -69,6 +118,10 @@ pub struct Found {
     pub capped: bool,
     /// Whether so much was logged in the last moments that some of it was not looked at.
     pub tail_capped: bool,
+    /// Whether vectors counted: how they were looked for.
+    pub near: Option<&'static str>,
+    /// Why they did not, though they should have.
+    pub degraded: Option<&'static str>,
 }
 
 /// Messages of hits, and the copies of them that stand in the queue.
@@ -78,6 +131,26 @@ pub struct Entries {
     pub found: Vec<Message>,
     /// Their copies.
     pub copies: Vec<CopyOf>,
+    /// Their replies, or what they reply to, where that was asked for.
+    #[serde(default)]
+    pub pairs: Vec<PairOf>,
+}
+
+/// The reply to an entry, or what it replies to.
+#[derive(Clone, Debug, Deserialize)]
+pub struct PairOf {
+    /// Key of the entry.
+    pub of: String,
+    /// Key of its partner.
+    pub id: String,
+    /// Place of it.
+    pub seq: u64,
+    /// Role of its speaker.
+    pub role: String,
+    /// Name of its speaker, where given.
+    pub name: Option<String>,
+    /// Its text.
+    pub content: String,
 }
 
 /// A copy in the queue.
@@ -111,10 +184,19 @@ impl RecallQuery {
                 "more than {PHRASES_MAX} quoted phrases: search for them one by one"
             ));
         }
-        if phrases.is_empty() && words.split(' ').filter(|w| has_word(w)).count() > 1 {
+        let quoted = !phrases.is_empty();
+        if !quoted && words.split(' ').filter(|w| has_word(w)).count() > 1 {
             phrases.push(words.clone());
         }
-        Ok(Self { words, phrases })
+        let telling = content_words(&words);
+        Ok(Self {
+            words,
+            phrases,
+            telling,
+            quoted,
+            filter: RecallFilter::default(),
+            mode: RecallMode::Auto,
+        })
     }
 }
 
@@ -122,91 +204,109 @@ fn has_word(text: &str) -> bool {
     text.chars().any(char::is_alphanumeric)
 }
 
-/// Whether something that matches was logged too recently for the view.
-pub fn hidden_from(view: &[Hit], tail: &Tail) -> bool {
-    let shown: HashSet<&str> = view.iter().map(|hit| hit.id.as_str()).collect();
-    tail.recent.iter().any(|row| !row.words.is_empty() && !shown.contains(row.id.as_str()))
+impl RecallFilter {
+    /// Whether anything is asked for at all.
+    pub fn is_open(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether an entry meets it.
+    pub fn meets(&self, entry: &Spoken) -> bool {
+        self.role.as_ref().is_none_or(|role| *role == entry.role)
+            && self.name.as_ref().is_none_or(|name| entry.name.as_ref() == Some(name))
+            && self.after.as_ref().is_none_or(|after| entry.at >= *after)
+            && self.before.as_ref().is_none_or(|before| entry.at < *before)
+    }
 }
 
-/// One list of what the view found and of what was logged too recently for it, without doubles: by score, the newest first
-/// among equals. The view's score stands where there are both. `known` are the best of the view's hits in words: beside them
-/// the recent entries are weighed, and put on the view's scale.
-pub fn merged(view: Vec<Hit>, tail: &Tail, known: &[Recent], now_ms: u64) -> Found {
-    let shown: HashMap<&str, f64> = view.iter().map(|hit| (hit.id.as_str(), hit.score)).collect();
-    let mut weighed = weighed(tail, known);
-    let of_view = |id: &str| shown.get(id).copied();
-    let ours: f64 = known.iter().filter_map(|row| weighed.get(row.id.as_str())).sum();
-    let theirs: f64 = known.iter().filter_map(|row| of_view(&row.id)).sum();
-    let scale = if ours > 0.0 && theirs > 0.0 { theirs / ours } else { 1.0 };
-    let mut fresh = Vec::new();
-    for row in tail.recent.iter().filter(|row| of_view(&row.id).is_none()) {
-        if let Some(score) = weighed.remove(row.id.as_str()) {
-            fresh.push(Hit { id: row.id.clone(), seq: row.seq, score: score * scale });
+/// What is weighed: the best of the view, and of what was logged too recently for it what holds most words, the newest first among
+/// equals; and the places beside all of them.
+pub fn to_weigh(view: &[ViewHit], tail: &[Recent]) -> Weighed {
+    let shown: HashSet<u64> = view.iter().map(|hit| hit.seq).collect();
+    let best = view.iter().take(RECALL_WEIGHED_MAX).map(|hit| hit.seq);
+    let mut hits: Vec<u64> = best.collect();
+    hits.extend(fresh(tail, &shown).into_iter().take(RECALL_FRESH_MAX).map(|row| row.seq));
+    let listed: HashSet<u64> = hits.iter().copied().collect();
+    let near = |seq: &u64| seq.saturating_sub(RECALL_AROUND_SEQS)..=seq + RECALL_AROUND_SEQS;
+    let mut around: Vec<u64> =
+        hits.iter().flat_map(near).filter(|seq| *seq > 0 && !listed.contains(seq)).collect();
+    around.sort_unstable();
+    around.dedup();
+    Weighed { hits, around }
+}
+
+/// Recent entries that match and that the view did not show.
+fn fresh<'a>(tail: &'a [Recent], shown: &HashSet<u64>) -> Vec<&'a Recent> {
+    let mut rows: Vec<&Recent> =
+        tail.iter().filter(|row| row.held > 0 && !shown.contains(&row.seq)).collect();
+    rows.sort_by(|a, b| b.held.cmp(&a.held).then(b.seq.cmp(&a.seq)));
+    rows
+}
+
+impl RecallQuery {
+    /// The question without the names of those whose words are looked through: with them, vectors find what says a name.
+    pub fn nameless<'n>(&self, names: impl Iterator<Item = &'n str>) -> String {
+        without_names(&self.words, names)
+    }
+}
+
+/// What a list is made of.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// What the view found, best first.
+    pub view: Vec<ViewHit>,
+    /// What was logged a moment ago.
+    pub tail: Vec<Recent>,
+    /// How rare each telling word is.
+    pub rarity: Vec<Option<f64>>,
+    /// Passages near to the question, the nearest first; none where there are no vectors.
+    pub near: Vec<NearPassage>,
+    /// The entries that are weighed, and those beside them.
+    pub rows: Vec<Spoken>,
+}
+
+/// One list of all: what was weighed by its score, then the rest of the view in its order, then the rest of what is recent.
+pub fn listed(query: &RecallQuery, sources: Sources, now_ms: u64) -> Found {
+    let Sources { view, tail, rarity, near, rows } = sources;
+    let weighed = to_weigh(&view, &tail);
+    let quoted = if query.quoted { query.phrases.clone() } else { Vec::new() };
+    let by_meaning = matches!(query.mode, RecallMode::Vector { .. });
+    let mut found: HashSet<u64> = near.iter().map(|passage| passage.seq).collect();
+    if !by_meaning {
+        found.extend(weighed.hits);
+    }
+    let words = query.words.clone();
+    let mut material = Material { query: words, quoted, rarity, rows, hits: found, near };
+    let order = ranked(&mut material, query.mode);
+    let spoken: HashMap<u64, &Spoken> = material.rows.iter().map(|row| (row.seq, row)).collect();
+    let mut hits: Vec<Hit> = Vec::new();
+    for entry in order {
+        if spoken.get(&entry.seq).is_some_and(|row| query.filter.meets(row)) {
+            let (passage, parts) = (Some(entry.passage), Some(entry.parts));
+            hits.push(Hit { id: entry.id, seq: entry.seq, score: entry.score, passage, parts });
         }
     }
-    let mut hits = view;
-    hits.extend(fresh);
-    hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.seq.cmp(&a.seq)));
+    if !by_meaning {
+        unweighed(&mut hits, view, &tail);
+    }
     let capped = hits.len() > RECALL_HITS_MAX;
     hits.truncate(RECALL_HITS_MAX);
-    let oldest = tail.recent.last().filter(|_| tail.recent.len() >= RECALL_TAIL_ROWS_MAX);
+    let oldest = tail.last().filter(|_| tail.len() >= RECALL_TAIL_ROWS_MAX);
     let tail_capped = oldest.is_some_and(|row| row.logged_ms + RECALL_LAG_MS > now_ms);
-    Found { hits, capped, tail_capped }
+    Found { hits, capped, tail_capped, near: None, degraded: None }
 }
 
-/// BM25 (the formula of ArangoDB's scorer) of the recent entries that match and of those known from the view, with the
-/// statistics of just these.
-fn weighed<'a>(tail: &'a Tail, known: &'a [Recent]) -> HashMap<&'a str, f64> {
-    let mut rows: HashMap<&str, &[String]> = HashMap::new();
-    for row in tail.recent.iter().chain(known) {
-        rows.insert(&row.id, &row.words);
+/// Puts what was not weighed behind all that was, in its order.
+fn unweighed(hits: &mut Vec<Hit>, view: Vec<ViewHit>, tail: &[Recent]) {
+    let shown: HashSet<u64> = view.iter().map(|hit| hit.seq).collect();
+    let rest = view.into_iter().map(|hit| (hit.id, hit.seq));
+    let rest = rest.chain(fresh(tail, &shown).into_iter().map(|row| (row.id.clone(), row.seq)));
+    let known: HashSet<u64> = hits.iter().map(|hit| hit.seq).collect();
+    let mut score = hits.last().map_or(0.0, |hit| hit.score);
+    for (id, seq) in rest.filter(|(_, seq)| !known.contains(seq)) {
+        score -= 1.0;
+        hits.push(Hit { id, seq, score, passage: None, parts: None });
     }
-    let total = rows.len() as f64;
-    rows.retain(|_, words| !words.is_empty());
-    let lengths: f64 = rows.values().map(|words| words.len() as f64).sum();
-    let usual = (lengths / rows.len().max(1) as f64).max(1.0);
-    let wanted = distinct(&tail.wanted);
-    let holders = |word: &str| rows.values().filter(|w| w.iter().any(|w| w == word)).count() as f64;
-    let weight: HashMap<&str, f64> =
-        wanted.iter().map(|&word| (word, rarity(total, holders(word)))).collect();
-    // The view's query has two places for phrases; one phrase fills both.
-    let places = if tail.phrases.len() == 1 { 2.0 } else { 1.0 };
-    let sum = |words: &[String]| words.iter().filter_map(|w| weight.get(w.as_str())).sum::<f64>();
-    let phrases: Vec<(&[String], f64)> =
-        tail.phrases.iter().map(|p| (p.as_slice(), PHRASE_BOOST * places * sum(p))).collect();
-    let score = |words: &[String]| {
-        let length = words.len() as f64 / usual;
-        let times = |count: usize| saturated(count as f64, length);
-        let single =
-            |&word: &&str| weight[word] * times(words.iter().filter(|w| *w == word).count());
-        let whole = |(p, weight): &(&[String], f64)| weight * times(occurrences(words, p));
-        wanted.iter().map(single).sum::<f64>() + phrases.iter().map(whole).sum::<f64>()
-    };
-    let scores = rows.into_iter().map(|(id, words)| (id, score(words)));
-    scores.filter(|(_, score)| *score > 0.0).collect()
-}
-
-fn distinct(words: &[String]) -> Vec<&str> {
-    let mut seen = HashSet::new();
-    words.iter().map(String::as_str).filter(|word| seen.insert(*word)).collect()
-}
-
-/// `ln(1 + (N − n + 0.5) / (n + 0.5))`.
-fn rarity(total: f64, holders: f64) -> f64 {
-    (1.0 + (total - holders + 0.5) / (holders + 0.5)).ln()
-}
-
-/// `(k + 1) · f / (f + k · (1 − b + b · length))`: 1 for one occurrence in a text of usual length.
-fn saturated(count: f64, length: f64) -> f64 {
-    let held = SATURATION * (1.0 - LENGTH_SHARE + LENGTH_SHARE * length);
-    (SATURATION + 1.0) * count / (count + held)
-}
-
-fn occurrences(words: &[String], phrase: &[String]) -> usize {
-    if phrase.is_empty() || words.len() < phrase.len() {
-        return 0;
-    }
-    words.windows(phrase.len()).filter(|window| *window == phrase).count()
 }
 
 #[cfg(test)]
@@ -254,96 +354,106 @@ mod tests {
         }
     }
 
-    fn hit(id: &str, seq: u64, score: f64) -> Hit {
-        Hit { id: id.into(), seq, score }
+    fn view(seqs: &[u64]) -> Vec<ViewHit> {
+        let hit = |(seq, score): (&u64, f64)| ViewHit { id: format!("m{seq}"), seq: *seq, score };
+        seqs.iter().zip((0..seqs.len()).rev().map(|n| n as f64)).map(hit).collect()
     }
 
-    fn row(id: &str, text: &str) -> Recent {
-        Recent { id: id.into(), seq: 9, logged_ms: 0, words: words(text) }
+    fn recent(seq: u64, held: u64) -> Recent {
+        Recent { id: format!("m{seq}"), seq, logged_ms: 1_000, held }
     }
 
-    fn words(text: &str) -> Vec<String> {
-        text.split_whitespace().map(str::to_owned).collect()
+    fn said(seq: u64, content: &str) -> Spoken {
+        Spoken { id: format!("m{seq}"), seq, content: content.into(), ..Spoken::default() }
     }
 
-    fn tail(query: &str, phrase: &str, texts: &[&str]) -> Tail {
-        let wanted = words(query);
-        let recent = texts.iter().zip(1..).map(|(text, seq)| {
-            let words = words(text);
-            let matches = words.iter().any(|w| wanted.contains(w));
-            let words = if matches { words } else { Vec::new() };
-            Recent { id: format!("t{seq}"), seq, logged_ms: 1_000, words }
-        });
-        let phrases = if phrase.is_empty() { Vec::new() } else { vec![words(phrase)] };
-        Tail { recent: recent.collect(), wanted, phrases }
+    fn list(query: &RecallQuery, view: Vec<ViewHit>, tail: &[Recent], rows: Vec<Spoken>) -> Found {
+        listed(query, Sources { view, tail: tail.to_vec(), rows, ..Sources::default() }, 2_000)
     }
 
-    fn order(found: &Found) -> Vec<&str> {
-        found.hits.iter().map(|hit| hit.id.as_str()).collect()
+    fn order(found: &Found) -> Vec<u64> {
+        found.hits.iter().map(|hit| hit.seq).collect()
+    }
+
+    #[test]
+    fn the_best_of_view_and_tail_are_weighed_with_what_stands_beside_them() {
+        let weighed =
+            to_weigh(&view(&[9, 2]), &[recent(20, 1), recent(21, 3), recent(9, 2), recent(30, 0)]);
+        assert_eq!(weighed.hits, [9, 2, 21, 20]);
+        assert_eq!(weighed.around, [1, 3, 4, 7, 8, 10, 11, 18, 19, 22, 23]);
+        let many: Vec<u64> = (1..=RECALL_HITS_MAX as u64).collect();
+        assert_eq!(to_weigh(&view(&many), &[]).hits.len(), RECALL_WEIGHED_MAX);
     }
 
     #[test]
     fn a_recent_entry_stands_by_its_words_among_those_of_the_view() {
-        let tail = tail("blue boat", "", &["a blue boat", "a red boat", "a red car"]);
-        let view = vec![hit("v1", 7, 4.0), hit("v2", 8, 1.0)];
-        let known = [row("v1", "blue boat here too"), row("v2", "one boat of many others at sea")];
-        assert!(hidden_from(&view, &tail) && !hidden_from(&view, &Tail::default()));
-        let found = merged(view, &tail, &known, 2_000);
-        assert_eq!(order(&found), ["t1", "v1", "t2", "v2"]);
-        assert!(!found.capped && !found.tail_capped);
-    }
-
-    #[test]
-    fn a_rare_word_lifts_a_recent_entry_over_all_that_hold_the_common_one() {
-        let view: Vec<Hit> = (1..=8).map(|n| hit(&format!("v{n}"), n, 0.05)).collect();
-        let known: Vec<Recent> =
-            (1..=8).map(|n| row(&format!("v{n}"), "i left the bicycl at the chapel")).collect();
-        let mut tail = tail("number7 bicycl", "", &["i left the bicycl number7 at the chapel"]);
-        tail.phrases = vec![words("number7 bicycl")];
-        assert_eq!(order(&merged(view, &tail, &known, 0))[0], "t1");
-    }
-
-    #[test]
-    fn what_the_view_shows_already_comes_once_with_its_score() {
-        let tail = tail("boat", "", &["boat", "boat boat"]);
-        let found = merged(vec![hit("t1", 1, 3.5)], &tail, &[], 2_000);
-        assert_eq!(found.hits.iter().filter(|h| h.id == "t1").count(), 1);
-        assert!(found.hits.iter().any(|h| h.id == "t1" && h.score == 3.5));
-        assert_eq!(found.hits.len(), 2);
-    }
-
-    #[test]
-    fn a_phrase_outranks_its_words_wherever_they_stand() {
-        let texts = [
-            "boat blue boat blue boat blue",
-            "see the blue boat over there in the harbour tonight",
-            "blue",
+        let query = RecallQuery::parse("blue boat").unwrap();
+        let rows = vec![
+            said(1, "a red boat"),
+            said(5, "one boat of many others far out at sea"),
+            said(9, "a blue boat"),
         ];
-        let found = merged(Vec::new(), &tail("blue boat", "over there", &texts), &[], 0);
-        assert_eq!(order(&found)[0], "t1");
-        let found = merged(Vec::new(), &tail("see blue boat", "blue boat over", &texts), &[], 0);
-        assert_eq!(order(&found)[0], "t2");
+        let tail = [recent(9, 2), recent(30, 0)];
+        let found = list(&query, view(&[5, 1]), &tail, rows);
+        assert_eq!(order(&found), [9, 1, 5]);
+        assert!(!found.capped && !found.tail_capped);
+        assert!(found.hits.iter().all(|hit| hit.passage.is_some() && hit.parts.is_some()));
     }
 
     #[test]
-    fn equal_scores_stand_by_their_place_newest_first() {
-        let found = merged(
-            vec![hit("a", 1, 1.0), hit("c", 3, 1.0), hit("b", 2, 1.0)],
-            &Tail::default(),
-            &[],
-            0,
-        );
-        assert_eq!(order(&found), ["c", "b", "a"]);
+    fn what_was_not_weighed_comes_behind_in_its_order_and_once() {
+        let query = RecallQuery::parse("boat").unwrap();
+        let rows = vec![said(7, "a boat")];
+        let found = list(&query, view(&[3, 7, 4]), &[recent(4, 1), recent(8, 1)], rows);
+        assert_eq!(order(&found), [7, 3, 4, 8]);
+        assert!(found.hits.windows(2).all(|two| two[0].score > two[1].score));
+    }
+
+    #[test]
+    fn what_stands_beside_is_listed_only_if_it_meets_the_filter() {
+        let mut query = RecallQuery::parse("boat").unwrap();
+        let beside = |seq, content: &str, role: &str| Spoken {
+            dialog: true,
+            role: role.into(),
+            ..said(seq, content)
+        };
+        let rows =
+            vec![beside(1, "Where is the boat?", "user"), beside(2, "At pier 4.", "assistant")];
+        let all = list(&query, view(&[1]), &[], rows.clone());
+        assert_eq!(all.hits.len(), 2);
+        query.filter.role = Some("user".into());
+        assert_eq!(order(&list(&query, view(&[1]), &[], rows)), [1]);
+        let entry =
+            Spoken { at: "2026-03-04".into(), name: Some("Ida".into()), ..Spoken::default() };
+        let times = |after: Option<&str>, before: Option<&str>| RecallFilter {
+            after: after.map(Into::into),
+            before: before.map(Into::into),
+            ..RecallFilter::default()
+        };
+        for (filter, met) in [
+            (times(Some("2026-03-04"), Some("2026-03-05")), true),
+            (times(Some("2026-03-05"), None), false),
+            (times(None, Some("2026-03-04")), false),
+            (RecallFilter { name: Some("Ida".into()), ..RecallFilter::default() }, true),
+            (RecallFilter { name: Some("Otto".into()), ..RecallFilter::default() }, false),
+        ] {
+            assert_eq!(filter.meets(&entry), met, "{filter:?}");
+        }
     }
 
     #[test]
     fn a_list_says_when_it_is_not_all() {
-        let view: Vec<Hit> = (0..=RECALL_HITS_MAX as u64).map(|seq| hit("x", seq, 1.0)).collect();
-        let found = merged(view, &Tail::default(), &[], 0);
+        let query = RecallQuery::parse("boat").unwrap();
+        let seqs: Vec<u64> = (1..=RECALL_HITS_MAX as u64 + 1).collect();
+        let found = list(&query, view(&seqs), &[], Vec::new());
         assert_eq!((found.hits.len(), found.capped), (RECALL_HITS_MAX, true));
-        let texts = vec!["boat"; RECALL_TAIL_ROWS_MAX];
-        let crowded = tail("boat", "", &texts);
-        assert!(merged(Vec::new(), &crowded, &[], 1_000 + RECALL_LAG_MS - 1).tail_capped);
-        assert!(!merged(Vec::new(), &crowded, &[], 1_000 + RECALL_LAG_MS).tail_capped);
+        let crowded: Vec<Recent> =
+            (1..=RECALL_TAIL_ROWS_MAX as u64).map(|seq| recent(seq, 1)).collect();
+        let at = |now_ms| {
+            listed(&query, Sources { tail: crowded.clone(), ..Sources::default() }, now_ms)
+                .tail_capped
+        };
+        assert!(at(1_000 + RECALL_LAG_MS - 1));
+        assert!(!at(1_000 + RECALL_LAG_MS));
     }
 }

@@ -1,6 +1,6 @@
 //! How passages of recall storage near to a question are looked for, and what came of it.
 
-use crate::limits::{N_PROBE_MAX, RECALL_NEAR_FETCH};
+use crate::limits::{RECALL_N_PROBE, RECALL_NEAR_FETCH};
 use crate::memory::recall_vector::NearPassage;
 
 /// A way to look.
@@ -23,7 +23,7 @@ impl RecallPlan {
         if passages <= exact_rows_max {
             return Self::Exact;
         }
-        Self::Index { n_probe: N_PROBE_MAX, fetch: limit * RECALL_NEAR_FETCH }
+        Self::Index { n_probe: RECALL_N_PROBE, fetch: limit * RECALL_NEAR_FETCH }
     }
 
     /// The word in answers.
@@ -52,5 +52,19 @@ impl RecallNear {
     /// Nothing, and why.
     pub fn nothing(why: &'static str) -> Self {
         Self { missing: Some(why), ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_passages_are_compared_one_by_one_and_many_through_the_index() {
+        assert_eq!(RecallPlan::of(0, 100, 10), RecallPlan::Exact);
+        assert_eq!(RecallPlan::of(100, 100, 10), RecallPlan::Exact);
+        let many = RecallPlan::of(101, 100, 10);
+        assert_eq!(many, RecallPlan::Index { n_probe: 32, fetch: 80 });
+        assert_eq!((many.text(), RecallPlan::Exact.text()), ("vector", "exact"));
     }
 }

@@ -32,7 +32,7 @@ pub use fault::{Fault, FaultKind};
 pub use message::{Listed, page, queue};
 pub use page::result_page;
 pub use query::{QUERIES, Query};
-pub use recall::{entries, recall_tail, search_view, words_of};
+pub use recall::{entries, pairs, rarity, recall_tail, search_view, spoken};
 pub use recall_vectors::{
     AgentVersion, Unembedded, agents, drop_foreign_index, make_recall_index, near_passages,
     recall_mark, recall_vector_rows, trim_recall_vectors, unembedded, write_recall_mark,

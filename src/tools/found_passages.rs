@@ -235,6 +235,7 @@ fn item_of(piece: &Piece, found: &Listed) -> PageItem {
         id: format!("{}@{}@{}@{kind}", row.key, row.revision, piece.page),
         offset: piece.start as u64,
         score: row.score.or(row.similarity).unwrap_or(0.0),
+        parts: None,
     }
 }
 

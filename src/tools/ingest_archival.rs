@@ -10,7 +10,7 @@ use super::append_fifo::own_flush;
 use super::either::text_or_object;
 use super::pieces::{Cuts, Cutting};
 use super::spec::Step;
-use crate::chunk::{self, LateChunking, Offered, Splitter};
+use crate::chunk::{self, LateChunking, Naive, Offered, Splitter};
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::limits::{
@@ -361,7 +361,29 @@ impl IngestArchival {
                 return Ok(Step::Ask(question));
             }
         };
+        if let Some(question) = self.sampled(around.embedder, answers)? {
+            return Ok(Step::Ask(question));
+        }
         self.write(around, core, answers, archive, &setting, vectors)
+    }
+
+    /// Where the configured embedder is the model that the caller names, some chunks are embedded alone: vectors that are the same were not
+    /// made in the light of the document. Asks for them first.
+    fn sampled(&self, own: &Fingerprint, answers: &Answers) -> Result<Option<Question>> {
+        let Some(embeddings) = &self.embeddings else { return Ok(None) };
+        let declared = self.model_id.as_ref() == Some(&own.model_id);
+        let samples = chunk::samples(self.chunks.len());
+        if !declared || self.dimension != Some(own.dimension) || samples.is_empty() {
+            return Ok(None);
+        }
+        let Some(alone) = &answers.alone else {
+            let texts = samples.iter().map(|at| self.chunks[*at].text().to_owned()).collect();
+            return Ok(Some(Question::EmbedAlone { texts }));
+        };
+        let offered: Vec<&[f64]> = samples.iter().map(|at| &embeddings[*at][..]).collect();
+        chunk::check_alone(&offered[..alone.len().min(offered.len())], alone)
+            .map(|()| None)
+            .map_err(|naive| self.refused(&naive))
     }
 
     /// The document goes, with everything that was made of it.
@@ -410,20 +432,22 @@ impl IngestArchival {
             model_id: self.model_id.as_deref().unwrap_or(&own.model_id),
             document: self.document.as_deref(),
         };
-        chunk::check(self.late_chunking.as_ref(), offered).map_err(|naive| {
-            Error::new(
-                Code::LateChunkingRequired,
-                format!(
-                    "{}: encode the whole document, pool its token states for each chunk, and send late_chunking {{mode: \"late\", \
-                     pooling, model, document_tokens or document_chars, spans: [{{start, end}}, …]}}; or leave embeddings out",
-                    naive.message
-                ),
-            )
-            .with("reason", naive.reason)
-            .with("offered_chunks", self.chunks.len())
-            .with("refused_chunks", self.chunks.len())
-            .with("compliant_chunks", 0)
-        })
+        chunk::check(self.late_chunking.as_ref(), offered).map_err(|naive| self.refused(&naive))
+    }
+
+    fn refused(&self, naive: &Naive) -> Error {
+        Error::new(
+            Code::LateChunkingRequired,
+            format!(
+                "{}: encode the whole document, pool its token states for each chunk, and send late_chunking {{mode: \"late\", \
+                 pooling, model, document_tokens or document_chars, spans: [{{start, end}}, …]}}; or leave embeddings out",
+                naive.message
+            ),
+        )
+        .with("reason", naive.reason)
+        .with("offered_chunks", self.chunks.len())
+        .with("refused_chunks", self.chunks.len())
+        .with("compliant_chunks", 0)
     }
 
     /// What this ingest's vectors are; refused when the database holds others.

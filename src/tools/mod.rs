@@ -10,6 +10,7 @@ mod ingest_archival;
 mod patch_agent;
 mod pieces;
 mod post_event;
+mod recalled;
 mod record_heartbeat;
 mod search_archival;
 mod search_recall;

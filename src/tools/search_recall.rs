@@ -5,16 +5,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::append_fifo::own_flush;
+use super::ingest_archival::moment;
+use super::recalled::{PageOf, State};
 use super::spec::Step;
-use crate::error::{Code, Error, Result};
-use crate::limits::{PREVIEW_TOKENS_MIN, RECALL_LIMIT};
+use crate::error::{Error, Result};
+use crate::limits::{NAME_BYTES_MAX, RECALL_LIMIT, RECALL_PAGE_TOKENS};
 use crate::memory::core::Core;
-use crate::memory::message::Message;
-use crate::memory::page::{Page, PageItem, plain};
+use crate::memory::message::Role;
+use crate::memory::page::{Page, PageItem};
 use crate::memory::receipt;
 use crate::policy::{
-    Answers, Draft, Entries, Finish, Hit, Intent, PageToken, Question, RecallQuery, Surroundings,
-    page_token, preview, tokens,
+    Answers, Draft, Entries, Finish, Hit, Intent, PageToken, Question, RecallFilter, RecallMode,
+    RecallQuery, Surroundings, page_token, proposals, tokens,
 };
 
 /// Arguments of `search_recall`.
@@ -27,10 +29,40 @@ pub struct SearchRecall {
     #[serde(default = "usual_limit")]
     #[schemars(range(min = 1, max = 20))]
     pub limit: u64,
-    /// How to search: `text`.
-    #[serde(default = "text_mode")]
-    #[schemars(extend("enum" = ["text"]))]
+    /// How to search: `text` by words, `vector` by meaning, `hybrid` by both; `auto` takes what is there.
+    #[serde(default = "usual_mode")]
+    #[schemars(extend("enum" = ["auto", "text", "vector", "hybrid"]))]
     pub mode: String,
+    /// In the mode `vector`: least likeness (cosine) of a result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub similarity_min: Option<f64>,
+    /// Only what was said by this role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// Only what was said by somebody of this name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Only what was said then or later: YYYY-MM-DD or YYYY-MM-DDTHH:MM:SSZ. It counts `said_at` where that is a date, else when it was
+    /// appended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// Only what was said before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// Most tokens of this page's results. With `rehydrate`, a window that has less than that left gets no page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 64, max = 16384))]
+    pub tokens_max: Option<u64>,
+    /// Whether long messages are shown and brought back whole; else the passage that matters.
+    #[serde(default)]
+    pub whole: bool,
+    /// Whether each result comes with the reply to it, or with what it replies to.
+    #[serde(default)]
+    pub pairs: bool,
+    /// Whether each result tells the parts of its score.
+    #[serde(default)]
+    pub explain: bool,
     /// Whether what is found is put back into the window, as far as it fits below the flush threshold.
     #[serde(default = "yes")]
     pub rehydrate: bool,
@@ -46,8 +78,8 @@ fn usual_limit() -> u64 {
     RECALL_LIMIT.0
 }
 
-fn text_mode() -> String {
-    "text".into()
+fn usual_mode() -> String {
+    "auto".into()
 }
 
 fn yes() -> bool {
@@ -65,16 +97,6 @@ struct List<'a> {
     tail_capped: bool,
 }
 
-/// What became of one item of a page.
-enum Shown {
-    /// It stands in the queue already, as this copy.
-    There(u64),
-    /// All of it fits.
-    Whole,
-    /// Only its beginning fits.
-    Beginning(String),
-}
-
 impl SearchRecall {
     /// The same, checked beyond its types; a fault names the argument.
     pub(super) fn checked(self) -> Result<Self> {
@@ -82,29 +104,55 @@ impl SearchRecall {
         if self.limit == 0 || self.limit > most {
             return Err(Error::argument("limit", format!("use 1 to {most}")));
         }
-        match self.mode.as_str() {
-            "text" => {}
-            "vector" | "hybrid" => {
-                return Err(Error::new(
-                    Code::ModeUnavailable,
-                    "mode: recall storage is searched by text: leave it out, or use search_archival for vectors",
-                )
-                .with("field", "mode"));
-            }
-            _ => return Err(Error::argument("mode", "use text")),
+        if self.similarity_min.is_some_and(|least| !(0.0..=1.0).contains(&least)) {
+            return Err(Error::argument("similarity_min", "use 0 to 1"));
         }
-        RecallQuery::parse(&self.query)?;
+        if self.similarity_min.is_some() && self.mode != "vector" {
+            return Err(Error::argument("similarity_min", "only the mode vector takes it"));
+        }
+        let (least, most) = RECALL_PAGE_TOKENS;
+        if self.tokens_max.is_some_and(|tokens| tokens < least || tokens > most) {
+            return Err(Error::argument("tokens_max", format!("use {least} to {most}")));
+        }
+        self.asked()?;
         if let Some(token) = &self.page_token {
             PageToken::parse(token)?;
         }
         Ok(self)
     }
 
-    /// Whether a result list answers this question: the words and the way of searching; how many of it are shown at once, and
-    /// whether they come back into the window, may differ from page to page.
+    /// Whether a result list answers this question: the words, the conditions and the way of searching; how much of it is shown at
+    /// once, and whether it comes back into the window, may differ from page to page.
     fn query_hash(&self) -> String {
-        let asked = json!({"query": self.query, "mode": self.mode});
+        let asked = json!({"query": self.query, "mode": self.mode, "similarity_min": self.similarity_min, "role": self.role, "name": self.name,
+            "after": self.after, "before": self.before});
         receipt::sha256(&receipt::canonical_json(&asked))
+    }
+
+    /// What is looked for.
+    fn asked(&self) -> Result<RecallQuery> {
+        let mut query = RecallQuery::parse(&self.query)?;
+        if self.name.as_ref().is_some_and(|name| name.is_empty() || name.len() > NAME_BYTES_MAX) {
+            return Err(Error::argument("name", format!("use 1 to {NAME_BYTES_MAX} bytes")));
+        }
+        let time = |field, text: &Option<String>| {
+            text.as_deref().map(|text| moment(field, text)).transpose()
+        };
+        let least = self.similarity_min.unwrap_or(0.0) * 1000.0;
+        query.mode = match self.mode.as_str() {
+            "auto" => RecallMode::Auto,
+            "text" => RecallMode::Text,
+            "vector" => RecallMode::Vector { similarity_min: least.round() as u32 },
+            "hybrid" => RecallMode::Hybrid,
+            _ => return Err(Error::argument("mode", "use auto, text, vector or hybrid")),
+        };
+        query.filter = RecallFilter {
+            role: self.role.map(|role| role.text().to_owned()),
+            name: self.name.clone(),
+            after: time("after", &self.after)?,
+            before: time("before", &self.before)?,
+        };
+        Ok(query)
     }
 
     /// Thinks: what the call does to this core.
@@ -124,12 +172,17 @@ impl SearchRecall {
             Some(entries) => entries,
             None => {
                 let head_seq = core.queue.head_seq;
-                return Ok(Step::Ask(Question::Entries { ids, head_seq }));
+                let pairs = self.pairs;
+                return Ok(Step::Ask(Question::Entries { ids, head_seq, pairs }));
             }
         };
         let mut draft = Draft::new(around, core);
-        let (shown, next) = self.page(&draft, around, &list, entries);
-        let (results, wrote) = self.take_in(&mut draft, &shown);
+        let paused = self.rehydrate && self.tokens_max.is_some_and(|page| draft.room() < page);
+        let page =
+            PageOf { asked: self, around, items: &list.items, position: list.position, entries };
+        let (shown, next) = if paused { (Vec::new(), list.position) } else { page.shown(&draft) };
+        let (results, wrote) = page.take_in(&mut draft, &shown);
+        let proposed = proposals(core, shown.iter().map(|one| one.message));
         let mut result = Map::new();
         result.insert("results".into(), Value::Array(results));
         result.insert("tokens_added".into(), 0.into());
@@ -147,13 +200,22 @@ impl SearchRecall {
         result.insert("next_page_token".into(), json!(token));
         result.insert("total".into(), list.items.len().into());
         for (name, holds) in [
-            ("truncated", shown.iter().any(|(_, _, s)| matches!(s, Shown::Beginning(_)))),
+            ("paused", paused && next < list.items.len()),
+            ("truncated", shown.iter().any(|one| matches!(one.state, State::Beginning(_)))),
             ("total_capped", list.capped),
             ("tail_capped", list.tail_capped),
         ] {
             if holds {
                 result.insert(name.into(), true.into());
             }
+        }
+        if let Some(found) = answers.recall.as_ref().filter(|_| list.page.is_none()) {
+            for (name, told) in [("vectors", found.near), ("degraded", found.degraded)] {
+                result.extend(told.map(|told| (name.to_owned(), told.into())));
+            }
+        }
+        if !proposed.is_empty() {
+            result.insert("proposals".into(), Value::Array(proposed));
         }
         if !wrote && !kept && !self.heartbeat {
             return Ok(Step::Read(result));
@@ -187,10 +249,15 @@ impl SearchRecall {
             return Ok(Ok(List { items, position, page, capped: false, tail_capped: false }));
         }
         let Some(found) = &answers.recall else {
-            let query = RecallQuery::parse(&self.query)?;
+            let query = self.asked()?;
             return Ok(Err(Question::Recall { query, now_ms: around.unix_ms }));
         };
-        let item = |hit: &Hit| PageItem { id: hit.id.clone(), offset: 0, score: hit.score };
+        let item = |hit: &Hit| PageItem {
+            id: hit.id.clone(),
+            offset: hit.passage.as_ref().map_or(0, |passage| passage.start as u64),
+            score: hit.score,
+            parts: hit.parts.filter(|_| self.explain).map(|parts| parts.to_vec()),
+        };
         Ok(Ok(List {
             items: found.hits.iter().map(item).collect(),
             position: 0,
@@ -199,75 +266,6 @@ impl SearchRecall {
             tail_capped: found.tail_capped,
         }))
     }
-
-    /// The items of this page with their messages, best first, and where the next page begins. They end where the window takes
-    /// no more; the first one comes in any case, cut if it must be, so that each page gets on. What is gone since is passed over.
-    fn page<'e>(
-        &self,
-        draft: &Draft<'_>,
-        around: Surroundings<'_>,
-        list: &List<'_>,
-        entries: &'e Entries,
-    ) -> (Vec<(&'e Message, f64, Shown)>, usize) {
-        let mut room = draft.room();
-        let mut page = Vec::new();
-        let mut next = list.position;
-        for item in list.upcoming(self.limit) {
-            let Some(message) = entries.found.iter().find(|m| m.key == item.id) else {
-                next += 1;
-                continue;
-            };
-            let copy = entries.copies.iter().find(|c| c.of == item.id);
-            let cost = draft.copy_cost(message);
-            let shown = match copy {
-                Some(copy) => Shown::There(copy.seq),
-                None if cost <= room => {
-                    room -= cost;
-                    Shown::Whole
-                }
-                None if page.is_empty() => {
-                    let tokens_max = room.max(PREVIEW_TOKENS_MIN);
-                    room = 0;
-                    Shown::Beginning(preview(around.counter, &message.content, tokens_max))
-                }
-                None => break,
-            };
-            next += 1;
-            page.push((message, item.score, shown));
-        }
-        (page, next)
-    }
-
-    /// The results as they are answered; what fits is put back in the order in which it was said, and a notice names what did
-    /// not. True if any of it changes the memory.
-    fn take_in(
-        &self,
-        draft: &mut Draft<'_>,
-        page: &[(&Message, f64, Shown)],
-    ) -> (Vec<Value>, bool) {
-        let mut copies: Vec<(u64, u64)> = Vec::new();
-        let mut cut: Vec<String> = Vec::new();
-        if self.rehydrate {
-            let whole = page.iter().filter(|(_, _, shown)| matches!(shown, Shown::Whole));
-            let mut whole: Vec<&Message> = whole.map(|(message, _, _)| *message).collect();
-            whole.sort_by_key(|message| message.seq);
-            copies.extend(whole.iter().map(|message| (message.seq, draft.copy(message).0)));
-            let cuts = page.iter().filter(|(_, _, shown)| matches!(shown, Shown::Beginning(_)));
-            cut.extend(cuts.map(|(message, _, _)| message.key.clone()));
-        }
-        let told = !cut.is_empty() && draft.point_cost(&cut) <= draft.room();
-        if told {
-            draft.point_to(&cut);
-        }
-        let results = page
-            .iter()
-            .map(|(message, score, shown)| {
-                let copied = copies.iter().find(|(seq, _)| *seq == message.seq).map(|c| c.1);
-                result_of(message, *score, shown, copied)
-            })
-            .collect();
-        (results, told || !copies.is_empty())
-    }
 }
 
 impl List<'_> {
@@ -275,25 +273,4 @@ impl List<'_> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         self.items.iter().skip(self.position).take(limit)
     }
-}
-
-fn result_of(message: &Message, score: f64, shown: &Shown, copied: Option<u64>) -> Value {
-    let mut value = json!({
-        "id": message.key, "seq": message.seq, "kind": message.kind, "role": message.role, "content": message.content,
-        "created_at": message.created_at, "score": plain(score),
-        "receipt": {"seq": message.seq, "digest": message.digest, "chain": message.chain},
-    });
-    match shown {
-        Shown::There(seq) => value["copy_seq"] = (*seq).into(),
-        Shown::Whole => {
-            if let Some(seq) = copied {
-                value["copy_seq"] = seq.into();
-            }
-        }
-        Shown::Beginning(text) => {
-            value["content"] = text.as_str().into();
-            value["truncated"] = true.into();
-        }
-    }
-    value
 }

@@ -40,7 +40,11 @@ const ENGINE_FLOORS: &[(&[&str], &str)] = &[
 /// `(file, room)`: what may reach where it should not, and why.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("embedded/src/error.rs", "value", "an error is answered as a value"),
-    ("embedded/src/value/json_reader.rs", "error", "a text that is no JSON is one of ArangoDB's errors"),
+    (
+        "embedded/src/value/json_reader.rs",
+        "error",
+        "a text that is no JSON is one of ArangoDB's errors",
+    ),
     ("embedded/src/catalog/collections.rs", "engine", "methods of the engine, by their noun"),
     ("embedded/src/catalog/databases.rs", "engine", "methods of the engine, by their noun"),
     ("embedded/src/catalog/indexes.rs", "engine", "methods of the engine, by their noun"),

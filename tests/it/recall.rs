@@ -65,7 +65,7 @@ async fn what_the_tail_no_longer_holds_is_found_through_the_view() {
     let tuning = Tuning::default();
     let _server = home.server("vctx.sock", "engine.sock", "engine-ro.sock", &tuning).await;
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
-    let scattered = "boat boat blue blue boat, and a boat more, blue as ever: blue blue";
+    let scattered = "boat boat, and a boat more, blue as ever: blue blue";
     store(&ada, &[scattered, "They took the blue boat across the bay at dawn", "A red car"]).await;
     let aged = "FOR e IN recall_log UPDATE e WITH { logged_ms: 1 } IN recall_log RETURN NEW._key";
     assert_eq!(home.database().rows(aged, json!({})).await.len(), 3);
@@ -328,7 +328,7 @@ async fn a_result_too_large_for_the_window_is_previewed_and_its_id_leads_to_the_
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 1024, "Be kind.").await;
     let long = format!("The ledger begins. {}", "One more line of the ledger. ".repeat(3000));
     store(&ada, &[&long]).await;
-    let found = search(&ada, &json!({"query": "ledger"})).await;
+    let found = search(&ada, &json!({"query": "ledger", "whole": true})).await;
     assert_eq!(
         (&found["truncated"], &found["results"][0]["truncated"]),
         (&json!(true), &json!(true))

@@ -30,6 +30,7 @@ fn cursor(client: &mut Client, query: &str, from: &str, words: &str) -> Vec<Stri
 fn set_up(server: &Server) -> Client {
     let mut root = server.root();
     root.script("POST /_api/collection {\"name\":\"recall_log\",\"type\":3} -> 200");
+    root.script("POST /_api/collection {\"name\":\"archival_docs\"} -> 200");
     let views: serde_json::Value = serde_json::from_str(VIEWS).expect("the views are JSON");
     for view in views.as_array().expect("a list of views") {
         let made = root.post("/_api/view", &view.to_string());

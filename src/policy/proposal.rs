@@ -1,0 +1,81 @@
+//! Proposals: what a search found and the core does not hold, though it tells who the user is. The model decides; nothing is written here.
+
+use serde_json::{Value, json};
+
+use super::passage::passages;
+use crate::limits::PROPOSALS_MAX;
+use crate::memory::core::Core;
+use crate::memory::message::{Message, Role};
+
+/// How people tell what is worth keeping in sight. Lower case; found at the beginning of a word.
+const TELLING: [&str; 16] = [
+    "my name is",
+    "call me",
+    "i am allergic",
+    "i'm allergic",
+    "my birthday is",
+    "i was born",
+    "i live in",
+    "i moved to",
+    "i work as",
+    "i work at",
+    "i prefer",
+    "i always",
+    "i never",
+    "remember that",
+    "don't forget that",
+    "from now on",
+];
+/// Block that facts about the user belong to, unless the core has it under another name.
+const BLOCK: &str = "human";
+
+/// Calls of `store_core` that would keep facts of these messages in the core, each with the message it comes from.
+pub fn proposals<'m>(core: &Core, messages: impl Iterator<Item = &'m Message>) -> Vec<Value> {
+    let said = messages.filter(|message| message.role == Role::User);
+    let told = said.filter_map(|message| Some((message, fact(&message.content)?)));
+    let held = |fact: &str| core.working_blocks.iter().any(|block| block.content.contains(fact));
+    let new = told.filter(|(_, fact)| !held(fact));
+    new.take(PROPOSALS_MAX)
+        .map(|(message, fact)| {
+            json!({
+                "tool": "store_core",
+                "arguments": {"block_id": BLOCK, "content": fact, "policy": {"mode": "append"}},
+                "because": {"id": message.key, "seq": message.seq},
+            })
+        })
+        .collect()
+}
+
+/// The sentence that tells something about the user, if there is one. Questions tell nothing.
+fn fact(text: &str) -> Option<&str> {
+    let passage = passages(text).into_iter().next().map(|range| &text[range])?;
+    let mut sentences = passage.split_inclusive(['.', '!', '?', '\n']).map(str::trim);
+    sentences.find(|sentence| {
+        let lower = sentence.to_lowercase().replace('’', "'");
+        let tells = TELLING.iter().any(|telling| {
+            lower.match_indices(telling).any(|(at, _)| {
+                !lower[..at].ends_with(|before: char| before.is_alphanumeric() || before == '\'')
+            })
+        });
+        tells && !sentence.ends_with('?')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_about_the_user_is_a_fact_and_a_question_is_none() {
+        for (text, wanted) in [
+            ("Hello. My name is Ida. And you?", Some("My name is Ida.")),
+            ("I’m allergic to nuts!", Some("I’m allergic to nuts!")),
+            ("What should you call me?", None),
+            ("We recall meetings", None),
+            ("The boat is blue.", None),
+            ("", None),
+        ] {
+            assert_eq!(fact(text), wanted, "{text}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What a question asks: its content words, whose words it wants, whether it wants a time, a number, or how things stand now.
+
+use super::words::{Lexicon, Stem, plain, word_ranges};
+use crate::limits::RECALL_TERMS_MAX;
+
+/// English words that tell nothing of what is looked for. They are left out of questions only: in what was said they stay.
+const STOP: &str = "a an the and or but if of in on at to for from by with about as into over after before during between than then so that \
+this these those is are was were be been being am do does did doing done have has had having will would shall should can could may might must \
+i me my mine we us our ours you your yours he him his she her hers it its they them their theirs myself yourself himself herself itself \
+themselves what which who whom whose when where why how there here not no nor only own same too very just also any some all both each few more \
+most other such s t d ll m re ve";
+
+/// Words by which somebody speaks of himself.
+const FIRST_WORDS: &str =
+    "i me my mine myself we us our ours i'm i've i'd i'll we've we're we'll we'd";
+
+/// First words of a question about a state, the verbs of one, and what shows that it asks for something else.
+const STATE_BEGINS: &str =
+    "what when how which where who is are am do does have has what's who's where's when's";
+const STATE_VERBS: &str = "is are am have has do does should can what's who's where's when's";
+const STATE_ENDS: &str = "did was were had order summary summarize list steps suggest recommend sequence throughout walk";
+
+/// What a question asks, in the stems of one lexicon.
+pub(super) struct Asked {
+    /// Content words without the names of speakers, each once, with its rarity.
+    pub(super) terms: Vec<(Stem, f64)>,
+    /// The same in order, with repetitions.
+    pub(super) sequence: Vec<Stem>,
+    /// Sum of the rarities.
+    pub(super) total: f64,
+    /// Speakers that it names, in lower case; none if it names all of them.
+    pub(super) named: Vec<String>,
+    /// Whether it speaks in the first person.
+    pub(super) first_person: bool,
+    /// Whether it asks for a time.
+    pub(super) wants_time: bool,
+    /// Whether it asks for a number.
+    pub(super) wants_number: bool,
+    /// Whether it asks how something stands now.
+    pub(super) about_now: bool,
+    /// All its words in order.
+    pub(super) verbatim: Vec<Stem>,
+    /// Its quoted parts.
+    pub(super) quoted: Vec<Vec<Stem>>,
+}
+
+/// The words of a query that tell what is looked for, in lower case, each once, in order; all of them if none tells anything.
+pub(crate) fn content_words(query: &str) -> Vec<String> {
+    let all = base_words(query);
+    let telling: Vec<String> = all.iter().filter(|word| !among(STOP, word)).cloned().collect();
+    let mut words = if telling.is_empty() { all } else { telling };
+    let mut seen = std::collections::HashSet::new();
+    words.retain(|word| seen.insert(word.clone()));
+    words.truncate(RECALL_TERMS_MAX);
+    words
+}
+
+/// A text without the names of some speakers, whole or in part; as it is, where nothing else would be left.
+pub(crate) fn without_names<'n>(text: &str, names: impl Iterator<Item = &'n str>) -> String {
+    let names: Vec<String> = names.map(str::to_lowercase).collect();
+    let mut left = String::with_capacity(text.len());
+    let mut at = 0;
+    for range in word_ranges(text) {
+        let word = plain(&text[range.clone()]);
+        let word = word.strip_suffix("'s").unwrap_or(&word);
+        let is_name = !among(STOP, word)
+            && names.iter().any(|name| name == word || name.split(' ').any(|part| part == word));
+        if is_name {
+            left.push_str(&text[at..range.start]);
+            at = range.end;
+        }
+    }
+    left.push_str(&text[at..]);
+    let left = left.split_whitespace().collect::<Vec<_>>().join(" ");
+    if left.chars().any(char::is_alphanumeric) { left } else { text.to_owned() }
+}
+
+/// Words in lower case without the possessive.
+fn base_words(text: &str) -> Vec<String> {
+    let words = word_ranges(text).into_iter().map(|range| plain(&text[range]));
+    words.map(|word| word.strip_suffix("'s").map_or(word.clone(), str::to_owned)).collect()
+}
+
+fn among(list: &str, word: &str) -> bool {
+    list.split(' ').any(|known| known == word)
+}
+
+impl Asked {
+    /// Reads a question. `rarity` tells how rare a content word is; `speakers` are the names of those whose words are looked through,
+    /// in lower case.
+    pub(super) fn read(
+        query: &str,
+        quoted: &[String],
+        rarity: impl Fn(&str) -> f64,
+        speakers: &[String],
+        lexicon: &mut Lexicon,
+    ) -> Self {
+        let words: Vec<String> =
+            word_ranges(query).into_iter().map(|range| plain(&query[range])).collect();
+        let base = base_words(query);
+        let calls =
+            |word: &str, name: &str| name == word || name.split(' ').any(|part| part == word);
+        let is_name =
+            |word: &String| !among(STOP, word) && speakers.iter().any(|name| calls(word, name));
+        let mut named: Vec<String> = Vec::new();
+        for name in speakers {
+            if base.iter().any(|word| !among(STOP, word) && calls(word, name)) {
+                named.push(name.clone());
+            }
+        }
+        if named.len() == speakers.len() {
+            named.clear();
+        }
+        let unnamed: Vec<&String> = base.iter().filter(|word| !is_name(word)).collect();
+        let telling: Vec<&String> =
+            unnamed.iter().copied().filter(|word| !among(STOP, word)).collect();
+        let content = match (telling.is_empty(), unnamed.is_empty()) {
+            (false, _) => telling,
+            (true, false) => unnamed,
+            (true, true) => base.iter().collect(),
+        };
+        let mut terms: Vec<(Stem, f64)> = Vec::new();
+        let mut sequence = Vec::new();
+        for word in content {
+            let stem = lexicon.word(word).stem;
+            sequence.push(stem);
+            if terms.len() < RECALL_TERMS_MAX && terms.iter().all(|(known, _)| *known != stem) {
+                terms.push((stem, rarity(word)));
+            }
+        }
+        let has = |word: &str| words.iter().any(|known| known == word);
+        let pair = |first: &str, second: &[&str]| {
+            words.windows(2).any(|two| two[0] == first && second.contains(&two[1].as_str()))
+        };
+        let units = ["days", "weeks", "months", "years", "hours"];
+        let counts_time = words
+            .windows(3)
+            .any(|w| w[0] == "how" && w[1] == "many" && units.contains(&w[2].as_str()));
+        let points = ["date", "day", "month", "year", "time"];
+        let amounts = ["percentage", "number", "amount", "score", "price", "cost", "age"];
+        let any = |list: &str| list.split(' ').any(has);
+        Self {
+            total: terms.iter().map(|(_, rarity)| rarity).sum::<f64>().max(f64::MIN_POSITIVE),
+            terms,
+            sequence,
+            named,
+            first_person: any(FIRST_WORDS),
+            wants_time: has("when")
+                || pair("what", &points)
+                || pair("which", &points)
+                || pair("how", &["long", "often"])
+                || counts_time,
+            wants_number: pair("how", &["many", "much", "old", "far"]) || pair("what", &amounts),
+            about_now: words.first().is_some_and(|word| among(STATE_BEGINS, word))
+                && any(STATE_VERBS)
+                && !any(STATE_ENDS),
+            verbatim: lexicon.read(query).iter().map(|word| word.stem).collect(),
+            quoted: quoted
+                .iter()
+                .map(|phrase| lexicon.read(phrase).iter().map(|word| word.stem).collect())
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_tell_nothing_are_left_out_unless_there_are_no_others() {
+        for (query, wanted) in [
+            ("What did Ida's brother paint?", vec!["ida", "brother", "paint"]),
+            ("who are you", vec!["who", "are", "you"]),
+            ("tea and tea", vec!["tea"]),
+            ("?", vec![]),
+        ] {
+            assert_eq!(content_words(query), wanted, "{query}");
+        }
+    }
+
+    #[test]
+    fn names_are_taken_out_of_a_question() {
+        for (text, wanted) in [
+            ("What did Ida's brother paint?", "What did brother paint?"),
+            ("Did Otto meet Ida Stern?", "Did Otto meet ?"),
+            ("Ida", "Ida"),
+            ("idas boat", "idas boat"),
+        ] {
+            assert_eq!(without_names(text, ["Ida Stern"].into_iter()), wanted);
+        }
+    }
+
+    fn read(query: &str, speakers: &[&str]) -> (Asked, Lexicon) {
+        let mut lexicon = Lexicon::new();
+        let speakers: Vec<String> = speakers.iter().map(|name| (*name).to_owned()).collect();
+        (Asked::read(query, &[], |_| 1.0, &speakers, &mut lexicon), lexicon)
+    }
+
+    #[test]
+    fn a_named_speaker_is_no_word_to_look_for_and_all_of_them_are_nobody() {
+        let (asked, mut lexicon) = read("What did Ida's brother paint?", &["ida stern", "otto"]);
+        assert_eq!(asked.named, ["ida stern"]);
+        assert!(!asked.sequence.contains(&lexicon.word("ida").stem));
+        assert!(asked.sequence.contains(&lexicon.word("brother").stem));
+        assert!(read("Did Ida and Otto meet?", &["ida", "otto"]).0.named.is_empty());
+        assert!(read("Did Ida meet him?", &["ida"]).0.named.is_empty());
+        let (asked, mut lexicon) = read("Where is Ida?", &[]);
+        assert_eq!(asked.sequence, [lexicon.word("ida").stem]);
+        assert_eq!(read("Ida?", &["ida", "otto"]).0.sequence.len(), 1);
+    }
+
+    #[test]
+    fn a_question_says_what_it_wants() {
+        for (query, time, number, now, first) in [
+            ("When did Ida paint the boat?", true, false, false, false),
+            ("What time is my call?", true, false, true, true),
+            ("How many weeks do I have?", true, true, true, true),
+            ("How many sources are in my library?", false, true, true, true),
+            ("What did I paint?", false, false, false, true),
+            ("Summarize what we said", false, false, false, true),
+            ("boat", false, false, false, false),
+        ] {
+            let asked = read(query, &[]).0;
+            let found = (asked.wants_time, asked.wants_number, asked.about_now, asked.first_person);
+            assert_eq!(found, (time, number, now, first), "{query}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! How entries of recall storage are ordered: what a question asks, what an entry says, one linear formula, the newer before the stale.
+
+mod asked;
+mod days;
+mod formula;
+mod newer;
+mod passage_match;
+mod scorer;
+mod spoken;
+mod words;
+
+pub(super) use asked::{content_words, without_names};
+pub(super) use formula::PARTS;
+pub use formula::part_names;
+pub(super) use scorer::{Material, ranked};
+pub use spoken::Spoken;

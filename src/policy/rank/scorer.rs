@@ -1,0 +1,346 @@
+//! The scorer: candidates and a question in, the list in its order out, each entry with its best passage and the parts of its score.
+//!
+//! Without names, times or neighbours the parts that need them are zero for everybody, and the order is that of the words.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use super::asked::{Asked, content_words};
+use super::formula::{self, PARTS, Part, Values, Weights};
+use super::newer::newer_first;
+use super::passage_match::{coverage, passage, together, whole};
+use super::spoken::{Read, Spoken, speakers};
+use super::words::Lexicon;
+use crate::limits::RECALL_NEAR_MAX;
+use crate::memory::recall_vector::NearPassage;
+use crate::policy::recall::RecallMode;
+
+/// Largest distance of two entries that were said one after the other: a notice or a copy may have taken the place between them.
+const BESIDE_SEQS_MAX: u64 = 2;
+/// Quiet time after which another conversation begins, in milliseconds, where nobody says on which day it was.
+const SESSION_GAP_MS: u64 = 4 * 3_600_000;
+/// Best entries of a conversation that tell how well it matches.
+const SESSION_BEST: usize = 3;
+/// Length up to which an entry counts whole for its neighbours, in tokens; of a longer one its share.
+const NEIGHBOUR_TOKENS: f64 = 96.0;
+/// Rarity of a word that no entry of the view holds: that of one among some thousands.
+const RARITY_UNKNOWN: f64 = 8.0;
+
+/// What is ordered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Material {
+    /// The question.
+    pub query: String,
+    /// Its quoted parts.
+    pub quoted: Vec<String>,
+    /// How rare each of its [`content_words`] is; none for a word that the view does not know yet.
+    pub rarity: Vec<Option<f64>>,
+    /// The candidates and what was said beside them.
+    pub rows: Vec<Spoken>,
+    /// Places of those that may be listed for themselves. Others are listed only where they stand directly beside one.
+    pub hits: HashSet<u64>,
+    /// Passages near to the question, the nearest first; none where there are no vectors.
+    pub near: Vec<NearPassage>,
+}
+
+/// An entry in its order.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Ranked {
+    /// Key.
+    pub id: String,
+    /// Place of the message.
+    pub seq: u64,
+    /// The sum of its parts.
+    pub score: f64,
+    /// Its parts, by [`super::part_names`].
+    pub parts: [f64; PARTS],
+    /// Its best passage, in bytes; all of it if it is short.
+    pub passage: Range<usize>,
+}
+
+/// The entries, best first; among equals the newest. Of two that say the same in a question about how things stand, the newer comes
+/// first.
+pub(crate) fn ranked(material: &mut Material, mode: RecallMode) -> Vec<Ranked> {
+    material.rows.sort_by_key(|row| row.seq);
+    material.rows.dedup_by_key(|row| row.seq);
+    let mut lexicon = Lexicon::new();
+    let asked = question(material, &mut lexicon);
+    let reads: Vec<Read<'_>> =
+        material.rows.iter().map(|row| Read::of(row, &asked, &mut lexicon)).collect();
+    let meaning = Meaning::of(&material.near, mode);
+    let scene = Scene::of(&asked, &reads, &meaning);
+    let mut list: Vec<(usize, usize, Ranked)> = Vec::new();
+    for at in 0..reads.len() {
+        let is_hit = material.hits.contains(&reads[at].row.seq);
+        if is_hit || (!meaning.alone && scene.beside_hit(at, &material.hits)) {
+            let (part, entry) = scene.best(at);
+            list.push((at, part, entry));
+        }
+    }
+    if let RecallMode::Vector { similarity_min } = mode {
+        list.retain(|(_, _, entry)| entry.score * 1000.0 >= f64::from(similarity_min));
+    }
+    list.sort_by(|a, b| b.2.score.total_cmp(&a.2.score).then(b.2.seq.cmp(&a.2.seq)));
+    if asked.about_now && !meaning.alone {
+        let order: Vec<(usize, usize)> = list.iter().map(|(at, part, _)| (*at, *part)).collect();
+        for (from, to) in newer_first(&asked, &reads, &order) {
+            let moved = list.remove(from);
+            list.insert(to, moved);
+        }
+    }
+    list.into_iter().map(|(_, _, entry)| entry).collect()
+}
+
+fn question(material: &Material, lexicon: &mut Lexicon) -> Asked {
+    let words = content_words(&material.query);
+    let known = |word: &str| {
+        let at = words.iter().position(|known| known == word)?;
+        material.rarity.get(at).copied().flatten()
+    };
+    let rarity = |word: &str| known(word).filter(|r| *r > 0.0).unwrap_or(RARITY_UNKNOWN);
+    Asked::read(&material.query, &material.quoted, rarity, &speakers(&material.rows), lexicon)
+}
+
+/// What is known by vectors.
+struct Meaning {
+    /// Likeness of each passage by place and first byte.
+    near: HashMap<(u64, usize), f64>,
+    /// That of the best passage of each entry.
+    best: HashMap<u64, f64>,
+    weights: Weights,
+    alone: bool,
+}
+
+impl Meaning {
+    /// Likeness counts from that of the last passage that was near enough to be told: of the others it is not known.
+    fn of(near: &[NearPassage], mode: RecallMode) -> Self {
+        let alone = matches!(mode, RecallMode::Vector { .. });
+        let least = near.last().filter(|_| near.len() >= RECALL_NEAR_MAX && !alone);
+        let floor = least.map_or(0.0, |passage| passage.similarity.max(0.0));
+        let mut all = HashMap::with_capacity(near.len());
+        let mut best: HashMap<u64, f64> = HashMap::new();
+        for passage in near {
+            let value = (passage.similarity - floor).max(0.0);
+            let start = usize::try_from(passage.start).unwrap_or(usize::MAX);
+            all.insert((passage.seq, start), value);
+            let most = best.entry(passage.seq).or_default();
+            *most = most.max(value);
+        }
+        let weights = match (alone, near.is_empty()) {
+            (true, _) => formula::vector(),
+            (false, true) => formula::text(),
+            (false, false) => formula::hybrid(),
+        };
+        Self { near: all, best, weights, alone }
+    }
+}
+
+/// Everything that one entry's score needs of the others.
+struct Scene<'a> {
+    asked: &'a Asked,
+    meaning: &'a Meaning,
+    reads: &'a [Read<'a>],
+    /// Match of each passage of each entry.
+    matches: Vec<Vec<f64>>,
+    /// The best of each entry, and of all.
+    best: Vec<f64>,
+    best_of_all: f64,
+    /// Match of each whole entry, as a share of the best.
+    wholes: Vec<f64>,
+    /// Whether an entry goes on with the one before it.
+    follows: Vec<bool>,
+    /// How well the conversation of each entry matches, as a share of the best.
+    sessions: Vec<f64>,
+}
+
+impl<'a> Scene<'a> {
+    fn of(asked: &'a Asked, reads: &'a [Read<'a>], meaning: &'a Meaning) -> Self {
+        let matches: Vec<Vec<f64>> = reads
+            .iter()
+            .map(|read| read.parts.iter().map(|part| passage(asked, part)).collect())
+            .collect();
+        let best: Vec<f64> =
+            matches.iter().map(|m| m.iter().copied().fold(0.0, f64::max)).collect();
+        let words: usize = reads.iter().map(Read::length).sum();
+        let mean_words = words as f64 / reads.len().max(1) as f64;
+        let wholes = shares(reads.iter().map(|read| whole(asked, read, mean_words)).collect());
+        let begins: Vec<bool> =
+            (0..reads.len()).map(|at| at == 0 || new_session(&reads[at - 1], &reads[at])).collect();
+        let follows = (0..reads.len())
+            .map(|at| {
+                !begins[at]
+                    && reads[at].row.dialog
+                    && reads[at - 1].row.dialog
+                    && reads[at].row.seq - reads[at - 1].row.seq <= BESIDE_SEQS_MAX
+            })
+            .collect();
+        Self {
+            best_of_all: best.iter().copied().fold(f64::MIN_POSITIVE, f64::max),
+            sessions: sessions(&begins, &best),
+            asked,
+            meaning,
+            reads,
+            matches,
+            best,
+            wholes,
+            follows,
+        }
+    }
+
+    /// The entry so many steps before or behind, if the conversation leads there.
+    fn neighbour(&self, at: usize, steps: isize) -> Option<usize> {
+        let to = at.checked_add_signed(steps).filter(|to| *to < self.reads.len())?;
+        let between = at.min(to) + 1..=at.max(to);
+        self.follows[between].iter().all(|follows| *follows).then_some(to)
+    }
+
+    fn beside_hit(&self, at: usize, hits: &HashSet<u64>) -> bool {
+        let hit = |steps| {
+            self.neighbour(at, steps).is_some_and(|to| hits.contains(&self.reads[to].row.seq))
+        };
+        hit(-1) || hit(1)
+    }
+
+    /// Share of an entry that is near to its neighbours.
+    fn nearness(&self, at: usize) -> f64 {
+        (NEIGHBOUR_TOKENS / self.reads[at].tokens.max(1.0)).min(1.0)
+    }
+
+    /// What a neighbour's match is worth here.
+    fn from(&self, at: usize, steps: isize) -> f64 {
+        self.neighbour(at, steps).map_or(0.0, |to| self.best[to] * self.nearness(to))
+    }
+
+    /// How like a neighbour is to the question.
+    fn likeness_from(&self, at: usize, steps: isize) -> f64 {
+        let like = |to: usize| {
+            let best = self.meaning.best.get(&self.reads[to].row.seq).copied();
+            best.unwrap_or(0.0) * self.nearness(to)
+        };
+        self.neighbour(at, steps).map_or(0.0, like)
+    }
+
+    /// Its best passage, and itself with the score of that.
+    fn best(&self, at: usize) -> (usize, Ranked) {
+        let read = &self.reads[at];
+        let common = self.common(at);
+        let mut best: Option<(usize, Values, f64)> = None;
+        for part in 0..read.parts.len() {
+            let values = self.values(at, part, &common);
+            let score = values.score(&self.meaning.weights);
+            if best.as_ref().is_none_or(|(_, _, top)| score > *top) {
+                best = Some((part, values, score));
+            }
+        }
+        let (part, values, score) = best.expect("an entry has at least one passage");
+        let row: &Spoken = read.row;
+        let entry = Ranked {
+            id: row.id.clone(),
+            seq: row.seq,
+            score,
+            parts: values.weighed(&self.meaning.weights),
+            passage: read.parts[part].range.clone(),
+        };
+        (part, entry)
+    }
+
+    /// What counts for each passage of an entry alike.
+    fn common(&self, at: usize) -> Values {
+        let (asked, read) = (self.asked, &self.reads[at]);
+        let one = |holds: bool| if holds { 1.0 } else { 0.0 };
+        let unnamed = read.name.is_none() && read.row.role != "user";
+        let speaker = read.name.as_ref().is_some_and(|name| asked.named.contains(name));
+        let mut values = Values::default();
+        values.set(Part::Whole, self.wholes[at]);
+        values.set(Part::Speaker, one(speaker));
+        values.set(Part::Assistant, one(unnamed));
+        values.set(Part::AssistantToFirst, one(unnamed && asked.first_person));
+        values.set(Part::Session, self.sessions[at]);
+        values.set(Part::WholeLength, read.tokens.ln_1p() / 8.0);
+        let is_sentence = asked.verbatim.len() > 1;
+        values.set(Part::Verbatim, one(is_sentence && read.holds(&asked.verbatim)));
+        let quoted = asked.quoted.iter().filter(|phrase| read.holds(phrase)).count();
+        values.set(Part::Quoted, quoted as f64);
+        values
+    }
+
+    fn values(&self, at: usize, part: usize, common: &Values) -> Values {
+        let (asked, read) = (self.asked, &self.reads[at]);
+        let own = self.matches[at][part];
+        let words = &read.parts[part];
+        let one = |holds: bool| if holds { 1.0 } else { 0.0 };
+        let mut values = *common;
+        values.set(Part::Match, own / self.best_of_all);
+        values.set(Part::Coverage, coverage(asked, words));
+        values.set(Part::Together, together(asked, words));
+        let like = self.meaning.near.get(&(read.row.seq, words.range.start));
+        values.set(Part::Similarity, like.copied().unwrap_or(0.0));
+        // What was said before a long entry belongs to its beginning, what was said behind it to its end.
+        let short = self.nearness(at) >= 1.0;
+        if short || part == 0 {
+            values.set(Part::Previous, self.from(at, -1));
+            values.set(Part::BeforePrevious, self.from(at, -2));
+            values.set(Part::PreviousSimilarity, self.likeness_from(at, -1));
+        }
+        if short || part + 1 == read.parts.len() {
+            values.set(Part::Next, self.from(at, 1));
+            values.set(Part::AfterNext, self.from(at, 2));
+            values.set(Part::NextSimilarity, self.likeness_from(at, 1));
+        }
+        if part == 0 {
+            let question = self.neighbour(at, -1).filter(|to| self.reads[*to].asks);
+            values.set(Part::Answers, question.map_or(0.0, |_| self.from(at, -1)));
+        }
+        values.set(Part::User, one(asked.first_person && read.row.role == "user") * own);
+        let asks = one(words.asks) * self.nearness(at);
+        let speaker = read.name.as_ref().is_some_and(|name| asked.named.contains(name));
+        values.set(Part::Asks, asks);
+        values.set(Part::SpeakerAsks, asks * one(speaker));
+        let time = words.words.iter().any(|word| word.marks.time);
+        let number = words.words.iter().any(|word| word.marks.number);
+        values.set(Part::Time, one(asked.wants_time && time));
+        values.set(Part::Number, one(asked.wants_number && number));
+        values.set(Part::AnyNumber, one(number));
+        values.set(Part::Length, (words.words.len() as f64).ln_1p() / 4.0);
+        values
+    }
+}
+
+/// Each as a share of the largest; zeros if that is zero.
+fn shares(mut values: Vec<f64>) -> Vec<f64> {
+    let most = values.iter().copied().fold(0.0, f64::max);
+    if most > 0.0 {
+        values.iter_mut().for_each(|value| *value /= most);
+    }
+    values
+}
+
+fn new_session(before: &Read<'_>, now: &Read<'_>) -> bool {
+    match (before.day, now.day) {
+        (Some(before), Some(now)) => before != now,
+        (Some(_), None) | (None, Some(_)) => false,
+        (None, None) => now.row.created_ms.saturating_sub(before.row.created_ms) > SESSION_GAP_MS,
+    }
+}
+
+/// For each entry how well its conversation matches: the mean of its best entries, as a share of the best conversation's. Zero for all
+/// where there is but one.
+fn sessions(begins: &[bool], best: &[f64]) -> Vec<f64> {
+    let starts: Vec<usize> = (0..begins.len()).filter(|at| begins[*at]).collect();
+    if starts.len() < 2 {
+        return vec![0.0; begins.len()];
+    }
+    let ends = starts.iter().skip(1).copied().chain([begins.len()]);
+    let ranges: Vec<Range<usize>> = starts.iter().copied().zip(ends).map(|(a, b)| a..b).collect();
+    let mean = |range: &Range<usize>| {
+        let mut inside = best[range.clone()].to_vec();
+        inside.sort_by(|a, b| b.total_cmp(a));
+        inside.iter().take(SESSION_BEST).sum::<f64>() / SESSION_BEST as f64
+    };
+    let means = shares(ranges.iter().map(mean).collect());
+    let mut found = Vec::with_capacity(begins.len());
+    for (range, mean) in ranges.into_iter().zip(means) {
+        found.extend(range.map(|_| mean));
+    }
+    found
+}

@@ -1,0 +1,192 @@
+//! A page of what a search of recall storage found: what of each message is shown, and what of it comes back into the window.
+
+use std::ops::Range;
+
+use serde_json::{Map, Value, json};
+
+use super::search_recall::SearchRecall;
+use crate::limits::PREVIEW_TOKENS_MIN;
+use crate::memory::message::{Message, Role};
+use crate::memory::page::{PageItem, plain};
+use crate::policy::{Draft, Entries, PairOf, Surroundings, part_names, part_of, passages, preview};
+
+/// What a page is made of.
+pub(super) struct PageOf<'a> {
+    pub(super) asked: &'a SearchRecall,
+    pub(super) around: Surroundings<'a>,
+    /// The whole list.
+    pub(super) items: &'a [PageItem],
+    /// Where the page begins.
+    pub(super) position: usize,
+    pub(super) entries: &'a Entries,
+}
+
+/// One result.
+pub(super) struct Shown<'a> {
+    pub(super) message: &'a Message,
+    item: &'a PageItem,
+    /// The passage that matters of a longer message.
+    excerpt: Option<Range<usize>>,
+    pub(super) state: State,
+}
+
+/// What became of it.
+pub(super) enum State {
+    /// It stands in the queue already, as this copy.
+    There(u64),
+    /// All of what is shown fits.
+    Fits,
+    /// Only its beginning fits.
+    Beginning(String),
+}
+
+impl<'a> PageOf<'a> {
+    /// The results of this page, best first, and where the next page begins. They end where the window takes no more, or the page; the
+    /// first one comes in any case, cut if it must be, so that each page gets on. What is gone since is passed over.
+    pub(super) fn shown(&self, draft: &Draft<'_>) -> (Vec<Shown<'a>>, usize) {
+        let mut room = draft.room();
+        let mut left = self.asked.tokens_max.unwrap_or(u64::MAX);
+        let mut page: Vec<Shown<'a>> = Vec::new();
+        let mut next = self.position;
+        let limit = usize::try_from(self.asked.limit).unwrap_or(usize::MAX);
+        for item in self.items.iter().skip(self.position).take(limit) {
+            let Some(message) = self.entries.found.iter().find(|m| m.key == item.id) else {
+                next += 1;
+                continue;
+            };
+            let excerpt = if self.asked.whole { None } else { excerpt(message, item) };
+            let copy = self.entries.copies.iter().find(|c| c.of == item.id);
+            let cost = draft.copy_cost(message, excerpt.as_ref());
+            let mut rest = room;
+            let state = match copy {
+                Some(copy) => State::There(copy.seq),
+                None if cost <= room => {
+                    rest = room - cost;
+                    State::Fits
+                }
+                None if page.is_empty() => {
+                    rest = 0;
+                    let text = part_of(message, excerpt.as_ref());
+                    State::Beginning(preview(
+                        self.around.counter,
+                        text,
+                        room.max(PREVIEW_TOKENS_MIN),
+                    ))
+                }
+                None => break,
+            };
+            let one = Shown { message, item, excerpt, state };
+            if self.asked.tokens_max.is_some() {
+                let tokens = self.around.counter.count(&self.result_of(&one, None).to_string());
+                if tokens > left && !page.is_empty() {
+                    break;
+                }
+                left = left.saturating_sub(tokens);
+            }
+            room = rest;
+            next += 1;
+            page.push(one);
+        }
+        (page, next)
+    }
+
+    /// The results as they are answered; what fits is put back in the order in which it was said, and a notice names what did
+    /// not. True if any of it changes the memory.
+    pub(super) fn take_in(&self, draft: &mut Draft<'_>, page: &[Shown<'a>]) -> (Vec<Value>, bool) {
+        let mut copies: Vec<(u64, u64)> = Vec::new();
+        let mut cut: Vec<String> = Vec::new();
+        if self.asked.rehydrate {
+            let fits = page.iter().filter(|one| matches!(one.state, State::Fits));
+            let mut fits: Vec<&Shown<'a>> = fits.collect();
+            fits.sort_by_key(|one| one.message.seq);
+            for one in fits {
+                let (seq, _) = draft.copy(one.message, one.excerpt.as_ref());
+                copies.push((one.message.seq, seq));
+            }
+            let cuts = page.iter().filter(|one| matches!(one.state, State::Beginning(_)));
+            cut.extend(cuts.map(|one| one.message.key.clone()));
+        }
+        let told = !cut.is_empty() && draft.point_cost(&cut) <= draft.room();
+        if told {
+            draft.point_to(&cut);
+        }
+        let results = page.iter().map(|one| {
+            let copied = copies.iter().find(|(seq, _)| *seq == one.message.seq).map(|c| c.1);
+            self.result_of(one, copied)
+        });
+        (results.collect(), told || !copies.is_empty())
+    }
+
+    fn result_of(&self, one: &Shown<'a>, copied: Option<u64>) -> Value {
+        let message = one.message;
+        let text = part_of(message, one.excerpt.as_ref());
+        let mut value = json!({
+            "id": message.key, "seq": message.seq, "kind": message.kind, "role": message.role, "content": text,
+            "created_at": message.created_at, "score": plain(one.item.score),
+            "receipt": {"seq": message.seq, "digest": message.digest, "chain": message.chain},
+        });
+        for name in ["name", "said_at"] {
+            if let Some(told) = message.meta.get(name) {
+                value[name] = told.clone();
+            }
+        }
+        if let Some(part) = &one.excerpt {
+            value["excerpt"] =
+                json!({"start": part.start, "end": part.end, "bytes": message.content.len()});
+        }
+        match &one.state {
+            State::There(seq) => value["copy_seq"] = (*seq).into(),
+            State::Fits => {
+                if let Some(seq) = copied {
+                    value["copy_seq"] = seq.into();
+                }
+            }
+            State::Beginning(text) => {
+                value["content"] = text.as_str().into();
+                value["truncated"] = true.into();
+            }
+        }
+        if self.asked.explain {
+            value["parts"] = one.item.parts.as_deref().map_or(Value::Null, parts_of);
+        }
+        if self.asked.pairs {
+            let pair = self.entries.pairs.iter().find(|pair| pair.of == message.key);
+            value["pair"] = pair.map_or(Value::Null, pair_of);
+        }
+        value
+    }
+}
+
+/// The passage of a longer message that an item points to; none for one that is shown whole.
+fn excerpt(message: &Message, item: &PageItem) -> Option<Range<usize>> {
+    let parts = passages(&message.content);
+    if parts.len() < 2 {
+        return None;
+    }
+    let at = usize::try_from(item.offset).ok()?;
+    parts.into_iter().find(|part| part.contains(&at))
+}
+
+/// The parts of a score by their names; those that are nothing are left out.
+fn parts_of(parts: &[f64]) -> Value {
+    let named = part_names().into_iter().zip(parts).filter(|(_, value)| **value != 0.0);
+    Value::Object(
+        named.map(|(name, value)| (name.to_owned(), plain(*value))).collect::<Map<_, _>>(),
+    )
+}
+
+/// A partner as it is answered: of a long reply the beginning, of a long question the end.
+fn pair_of(pair: &PairOf) -> Value {
+    let parts = passages(&pair.content);
+    let user = pair.role == Role::User.text();
+    let part = if user { parts.last() } else { parts.first() };
+    let text = part.map_or("", |range| &pair.content[range.clone()]);
+    let mut value = json!({"id": pair.id, "seq": pair.seq, "role": pair.role, "content": text});
+    if let Some(name) = &pair.name {
+        value["name"] = name.as_str().into();
+    }
+    if parts.len() > 1 {
+        value["bytes"] = pair.content.len().into();
+    }
+    value
+}
