@@ -88,7 +88,9 @@ pub(crate) async fn plant(home: &Home, socket: &str, name: &str, scope: &'static
     entries.push(json!({"content": text(&"The ledger of the harbour is long. ".repeat(1_500))}));
     call("write_recall", "same-notes", json!({"entries": entries})).await;
     // The long one is spooled.
-    let ledger = call("search_recall", "same-ledger", json!({"query": "ledger", "limit": 1})).await;
+    let ledger =
+        call("search_recall", "same-ledger", json!({"query": "ledger", "limit": 1, "whole": true}))
+            .await;
     assert_eq!(ledger["result"]["truncated"], true, "{ledger}");
     let (doc_id, source) = (format!("doc-{word}"), format!("shelf-{word}"));
     let chunks: Vec<String> =
