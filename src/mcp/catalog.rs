@@ -101,7 +101,16 @@ const SHOWN: &[Shown] = &[
         idempotent: false,
         needs: Needs::Key,
         result: &[
-            ("results", "array", "messages that were found, best first"),
+            (
+                "results",
+                "array",
+                "messages that were found, best first; of a long one the passage that matters, with its place",
+            ),
+            (
+                "proposals",
+                "array?",
+                "calls of store_core that would keep facts of these messages in sight",
+            ),
             ("tokens_added", "integer", "tokens that came into the window by this call"),
             ("next_page_token", "string?", NEXT),
         ],

@@ -147,8 +147,8 @@ impl Tool {
             },
             Self::SearchRecall => Spec {
                 name: "search_recall",
-                description: "Find earlier messages that have left the window, by words or a \"quoted phrase\". What fits comes back into the \
-                    conversation as marked copies; `next_page_token` goes on with the rest.",
+                description: "Find earlier messages that have left the window, by a question, words or a \"quoted phrase\". What fits comes back \
+                    into the conversation as marked copies, of a long message the passage that matters; `next_page_token` goes on with the rest.",
                 writes: true,
                 schema: schema_of::<SearchRecall>,
             },

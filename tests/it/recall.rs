@@ -101,6 +101,17 @@ async fn view_shows(database: &Database, entries: usize) {
     panic!("the view never shows {entries} entries");
 }
 
+async fn archive_shows(database: &Database, chunks: usize) {
+    for _ in 0..LOOKS_MAX {
+        let shown = database.rows("FOR d IN archival_view RETURN d._key", json!({})).await;
+        if shown.len() == chunks {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    panic!("the view never shows {chunks} chunks");
+}
+
 #[tokio::test]
 async fn a_phrase_ranks_above_its_words_scattered_before_and_after_the_view_has_it() {
     let home = Home::new();
@@ -143,6 +154,8 @@ async fn the_same_reading_call_twice_is_answered_byte_for_byte_the_same() {
     )
     .await;
     view_shows(&home.database_inside(), texts.len()).await;
+    // Until the view shows a chunk its score is one beside the view's.
+    archive_shows(&home.database_inside(), 2).await;
     let calls = [
         ("search_recall", json!({"query": "lamp of oil", "limit": 20, "rehydrate": false})),
         ("search_archival", json!({"query_text": "lamps on the quay"})),
@@ -345,6 +358,157 @@ async fn a_result_too_large_for_the_window_is_previewed_and_its_id_leads_to_the_
     assert_eq!(whole["content"], long);
 }
 
+/// Appends turns of two people and lets them all leave the window.
+async fn talk(agent: &Agent) {
+    for (role, name, said_at, content) in [
+        ("user", "Ida", "2024-05-01", "Otto, what did you paint last summer?"),
+        ("assistant", "Otto", "2024-05-01", "A harbour with three red cranes."),
+        ("user", "Ida", "2024-05-02", "My name is Ida. I paint a lake each summer."),
+        ("assistant", "Otto", "2024-05-02", "Then paint the lake again."),
+    ] {
+        let message = json!({"content": content, "name": name, "said_at": said_at});
+        agent.done("append_fifo", &json!({"message": message, "role": role})).await;
+    }
+    agent.done("evict_fifo", &json!({"target_tokens": 0})).await;
+}
+
+#[tokio::test]
+async fn a_result_tells_who_said_it_why_it_stands_there_and_what_belongs_to_it() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    talk(&ada).await;
+    let asked = json!({"query": "What did Otto paint in summer?", "rehydrate": false, "explain": true, "pairs": true});
+    let found = search(&ada, &asked).await;
+    let first = &found["results"][0];
+    assert_eq!(first["content"], "A harbour with three red cranes.", "{found}");
+    assert_eq!((&first["name"], &first["said_at"]), (&json!("Otto"), &json!("2024-05-01")));
+    assert_eq!(first["pair"]["content"], "Otto, what did you paint last summer?");
+    let parts = first["parts"].as_object().expect("parts");
+    let sum: f64 = parts.values().map(|part| part.as_f64().expect("a number")).sum();
+    assert!((sum - first["score"].as_f64().expect("a score")).abs() < 1e-9, "{first}");
+    assert!(parts["speaker"].as_f64() > Some(0.0) && parts["answers"].as_f64() > Some(0.0));
+    let question = found["results"].as_array().expect("results").iter().find(|r| r["seq"] == 1);
+    assert_eq!(question.expect("the question")["pair"]["seq"], 2);
+    let proposal = &found["proposals"][0];
+    assert_eq!(proposal["tool"], "store_core");
+    assert_eq!(proposal["arguments"]["content"], "My name is Ida.");
+    let state = ada.state().await;
+    assert!(!state["working_blocks"].to_string().contains("My name is Ida"), "nothing is written");
+    let made = ada.done("store_core", &proposal["arguments"]).await;
+    assert_eq!(made["replayed"], false);
+    let again = search(&ada, &asked).await;
+    assert_eq!(again["proposals"], Value::Null, "what the core holds is not proposed");
+}
+
+#[tokio::test]
+async fn a_search_keeps_to_role_name_and_time_before_and_after_the_view_has_it() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    talk(&ada).await;
+    let database = home.database_inside();
+    for in_view in [false, true] {
+        if in_view {
+            view_shows(&database, 4).await;
+            let aged = "FOR e IN recall_log UPDATE e WITH { logged_ms: 1 } IN recall_log RETURN 1";
+            database.rows(aged, json!({})).await;
+            let asked = json!({"query": "paint summer lake cranes", "rehydrate": false});
+            let mut looks = 0;
+            while texts(&search(&ada, &asked).await).len() < 4 {
+                looks += 1;
+                assert!(looks < LOOKS_MAX, "the view never shows them again");
+                tokio::time::sleep(LOOK).await;
+            }
+        }
+        for (condition, wanted) in [
+            (json!({"role": "user"}), vec![1, 3]),
+            (json!({"role": "assistant"}), vec![2, 4]),
+            (json!({"name": "Ida"}), vec![1, 3]),
+            (json!({"name": "Nobody"}), vec![]),
+            (json!({"after": "2024-05-02"}), vec![3, 4]),
+            (json!({"before": "2024-05-02"}), vec![1, 2]),
+            (
+                json!({"after": "2024-05-01", "before": "2024-05-01T00:00:00.001Z", "role": "user"}),
+                vec![1],
+            ),
+        ] {
+            let mut asked = json!({"query": "paint summer lake", "rehydrate": false});
+            asked
+                .as_object_mut()
+                .expect("an object")
+                .extend(condition.as_object().expect("one").clone());
+            let found = search(&ada, &asked).await;
+            let results = found["results"].as_array().expect("results").iter();
+            let mut seqs: Vec<u64> = results.map(|r| r["seq"].as_u64().expect("a place")).collect();
+            seqs.sort_unstable();
+            let beside: Vec<u64> = wanted.clone();
+            assert!(
+                seqs.iter().all(|seq| beside.contains(seq)),
+                "{asked} {seqs:?}, in view: {in_view}"
+            );
+            assert_eq!(seqs.is_empty(), wanted.is_empty(), "{asked}, in view: {in_view}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_long_message_is_shown_and_brought_back_by_the_passage_that_matters() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    let noise = "Nothing of that kind was ever said here. ".repeat(40);
+    let long = format!("{noise}The harbour code is marigold. {noise}");
+    store(&ada, &[&long]).await;
+    let found = search(&ada, &json!({"query": "harbour code"})).await;
+    let result = &found["results"][0];
+    let place = |name: &str| result["excerpt"][name].as_u64().expect("a place") as usize;
+    let excerpt = &long[place("start")..place("end")];
+    assert_eq!((&result["content"], place("bytes")), (&json!(excerpt), long.len()));
+    assert!(excerpt.contains("marigold") && excerpt.len() < 500);
+    let copy = ada.messages().await.into_iter().find(|m| m["kind"] == "copy").expect("a copy");
+    assert_eq!((&copy["content"], &copy["seq"]), (&json!(excerpt), &result["copy_seq"]));
+    assert_eq!(
+        copy["meta"]["recalled"]["excerpt"],
+        json!({"start": place("start"), "end": place("end")})
+    );
+    assert!(ada.context().await.to_string().contains("marigold"));
+    let whole =
+        search(&ada, &json!({"query": "harbour code", "whole": true, "rehydrate": false})).await;
+    assert_eq!(texts(&whole), [&long]);
+    home.assert_verified("vctx.sock", "ada");
+}
+
+#[tokio::test]
+async fn a_page_keeps_to_its_tokens_and_waits_for_a_window_that_has_room_for_it() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 2048, "Be kind.").await;
+    let many: Vec<String> = (0..20).map(|n| format!("Sail number {n} of the old fleet")).collect();
+    store(&ada, &many.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let (mut seen, mut token) = (Vec::new(), Value::Null);
+    for _ in 0..PAGES_MAX {
+        let asked = json!({"query": "sails", "limit": 20, "tokens_max": 512, "rehydrate": false, "page_token": token});
+        let found = search(&ada, &asked).await;
+        let results = found["results"].as_array().expect("results");
+        assert!(!results.is_empty() && results.len() < 20, "{found}");
+        seen.extend(results.iter().map(|r| r["seq"].as_u64().expect("a place")));
+        token = found["next_page_token"].clone();
+        if token.is_null() {
+            break;
+        }
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (1..=20).collect::<Vec<u64>>(), "no gap and no double");
+    let asked = json!({"query": "sails", "tokens_max": 4096});
+    let paused = search(&ada, &asked).await;
+    assert_eq!((texts(&paused).len(), &paused["paused"]), (0, &json!(true)));
+    let token = &paused["next_page_token"];
+    assert!(token.is_string(), "{paused}");
+    let goes_on = json!({"query": "sails", "tokens_max": 512, "page_token": token});
+    assert!(!texts(&search(&ada, &goes_on).await).is_empty());
+}
+
 #[tokio::test]
 async fn a_search_that_cannot_be_made_says_what_to_do() {
     let home = Home::new();
@@ -352,6 +516,14 @@ async fn a_search_that_cannot_be_made_says_what_to_do() {
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
     for (arguments, code) in [
         (json!({"query": "x", "mode": "vector"}), "MODE_UNAVAILABLE"),
+        (json!({"query": "x", "mode": "hybrid"}), "MODE_UNAVAILABLE"),
+        (json!({"query": "x", "mode": "guess"}), "INVALID_ARGUMENT"),
+        (json!({"query": "x", "after": "yesterday"}), "INVALID_ARGUMENT"),
+        (json!({"query": "x", "name": ""}), "INVALID_ARGUMENT"),
+        (json!({"query": "x", "role": "nobody"}), "INVALID_ARGUMENT"),
+        (json!({"query": "x", "tokens_max": 63}), "INVALID_ARGUMENT"),
+        (json!({"query": "x", "similarity_min": 0.7}), "INVALID_ARGUMENT"),
+        (json!({"query": "x", "mode": "vector", "similarity_min": 1.1}), "INVALID_ARGUMENT"),
         (json!({"query": "x", "limit": 21}), "INVALID_ARGUMENT"),
         (json!({"query": " … "}), "INVALID_ARGUMENT"),
         (json!({"query": "x".repeat(2000)}), "INVALID_ARGUMENT"),

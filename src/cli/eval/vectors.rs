@@ -273,9 +273,7 @@ mod tests {
             vector
         };
         let mut stored = vec![unit(0.0, 1.0); SOURCES * 2];
-        for at in 0..11 {
-            stored[at] = unit(1.0, 0.0);
-        }
+        stored[..11].fill(unit(1.0, 0.0));
         let vectors = Vectors { stored, asked: vec![unit(2.0, 0.0)] };
         let all = &truths(&vectors, false).await.unwrap()[0];
         assert_eq!((all.count, all.scores.len()), (WANTED, 11), "eleven equals for ten places");

@@ -2,7 +2,7 @@
 //!
 //! The weights were trained in November 2026 on the development halves of LoCoMo (760 questions over five conversations) and BEAM-100K
 //! (179 questions over ten), together: softmax over the candidates of a question for each piece of evidence, L2 penalty 1e-4, a long
-//! message standing with its best passage, BEAM weighted threefold since it has fewer questions. Each score of `docs/decisions/0018-ranking-of-recall.md`
+//! message standing with its best passage, BEAM weighted threefold since it has fewer questions. Each score of `docs/decisions/0019-ranking-of-recall.md`
 //! is of conversations that its weights were not trained on.
 
 /// One part of a score.

@@ -70,8 +70,8 @@ pub(crate) fn ranked(material: &mut Material, mode: RecallMode) -> Vec<Ranked> {
     let meaning = Meaning::of(&material.near, mode);
     let scene = Scene::of(&asked, &reads, &meaning);
     let mut list: Vec<(usize, usize, Ranked)> = Vec::new();
-    for at in 0..reads.len() {
-        let is_hit = material.hits.contains(&reads[at].row.seq);
+    for (at, read) in reads.iter().enumerate() {
+        let is_hit = material.hits.contains(&read.row.seq);
         if is_hit || (!meaning.alone && scene.beside_hit(at, &material.hits)) {
             let (part, entry) = scene.best(at);
             list.push((at, part, entry));
@@ -343,4 +343,168 @@ fn sessions(begins: &[bool], best: &[f64]) -> Vec<f64> {
         found.extend(range.map(|_| mean));
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::rank::part_names;
+
+    fn said(seq: u64, role: &str, name: &str, content: &str) -> Spoken {
+        Spoken {
+            id: format!("m{seq}"),
+            seq,
+            role: role.into(),
+            name: (!name.is_empty()).then(|| name.into()),
+            content: content.into(),
+            dialog: true,
+            ..Spoken::default()
+        }
+    }
+
+    /// All rows are hits unless told otherwise.
+    fn material(query: &str, rows: Vec<Spoken>) -> Material {
+        let hits = rows.iter().map(|row| row.seq).collect();
+        Material { query: query.into(), rows, hits, ..Material::default() }
+    }
+
+    fn order(mut material: Material) -> Vec<u64> {
+        ranked(&mut material, RecallMode::Auto).iter().map(|entry| entry.seq).collect()
+    }
+
+    fn part(entry: &Ranked, name: &str) -> f64 {
+        let at = part_names().iter().position(|known| *known == name).unwrap();
+        entry.parts[at]
+    }
+
+    fn talk() -> Vec<Spoken> {
+        vec![
+            said(1, "user", "Ida", "Otto, what did you paint last summer?"),
+            said(2, "assistant", "Otto", "A harbour with three red cranes."),
+            said(3, "user", "Ida", "Lovely. I paint a lake each summer."),
+            said(4, "assistant", "Otto", "The weather was dreadful this morning."),
+        ]
+    }
+
+    #[test]
+    fn the_answer_by_the_one_who_is_named_stands_before_the_words_of_the_question() {
+        assert_eq!(order(material("What did Otto paint in summer?", talk()))[0], 2);
+        assert_eq!(order(material("What does Ida paint in summer?", talk()))[0], 3);
+    }
+
+    #[test]
+    fn other_names_in_the_same_places_give_the_same_order_and_no_names_still_one() {
+        let renamed = |text: &str| text.replace("Ida", "Zora").replace("Otto", "Piet");
+        let rows: Vec<Spoken> = talk()
+            .into_iter()
+            .map(|row| Spoken {
+                name: row.name.as_deref().map(renamed),
+                content: renamed(&row.content),
+                seq: row.seq + 40,
+                ..row
+            })
+            .collect();
+        for query in ["What did Otto paint in summer?", "When did Ida paint a lake?"] {
+            let theirs = order(material(&renamed(query), rows.clone()));
+            let ours = order(material(query, talk()));
+            assert_eq!(theirs, ours.iter().map(|seq| seq + 40).collect::<Vec<_>>(), "{query}");
+        }
+        let bare = |row: Spoken| Spoken { name: None, dialog: false, ..row };
+        let found = order(material("lake paint", talk().into_iter().map(bare).collect()));
+        assert_eq!(found[0], 3);
+    }
+
+    #[test]
+    fn what_was_said_beside_a_hit_is_listed_and_what_stands_alone_is_not() {
+        let mut beside = material("painted cranes", talk());
+        beside.hits = HashSet::from([2]);
+        assert_eq!(order(beside.clone()).len(), 3);
+        beside.rows.iter_mut().for_each(|row| row.dialog = false);
+        assert_eq!(order(beside.clone()), [2]);
+        beside.rows.iter_mut().for_each(|row| row.dialog = true);
+        beside.rows[0].said_at = Some("8 May 2023".into());
+        beside.rows[1].said_at = Some("9 May 2023".into());
+        assert_eq!(order(beside), [2, 3], "another day is another conversation");
+    }
+
+    #[test]
+    fn of_a_long_entry_the_best_passage_is_shown_and_scored() {
+        let noise = "Nothing of that kind was ever said here. ".repeat(30);
+        let long = format!("{noise}The harbour code is marigold. {noise}");
+        let mut found = material("harbour code", vec![said(7, "assistant", "", &long)]);
+        let entry = ranked(&mut found, RecallMode::Auto).remove(0);
+        assert!(long[entry.passage.clone()].contains("marigold"));
+        assert!(entry.passage.len() < 500);
+        assert!((entry.parts.iter().sum::<f64>() - entry.score).abs() < 1e-9);
+        assert!(part(&entry, "coverage") > 0.0 && part(&entry, "verbatim") > 0.0);
+    }
+
+    #[test]
+    fn quotes_outrank_everything_and_rare_words_common_ones() {
+        let rows = vec![
+            said(1, "user", "", "blue boat blue boat, a boat so blue"),
+            said(
+                2,
+                "user",
+                "",
+                "At dawn they saw that the boat was blue as ever, over there in the bay",
+            ),
+        ];
+        let mut quoted = material("boat blue as ever", rows.clone());
+        quoted.quoted = vec!["blue as ever".into()];
+        assert_eq!(order(quoted), [2, 1]);
+        let rows = vec![said(1, "user", "", "a boat, a boat"), said(2, "user", "", "a marigold")];
+        let mut rare = material("boat marigold", rows);
+        rare.rarity = vec![Some(0.5), Some(7.0)];
+        assert_eq!(order(rare), [2, 1]);
+    }
+
+    #[test]
+    fn the_newer_statement_stands_before_the_stale_one_when_the_question_is_about_now() {
+        let rows = vec![
+            said(1, "user", "", "My weekly word target for the essay is 1200 words per week."),
+            said(
+                9,
+                "user",
+                "",
+                "My weekly word target for the essay is now 1350 words, a bit more than before.",
+            ),
+            said(20, "assistant", "", "Essays have words."),
+        ];
+        let now =
+            order(material("What is my weekly word target for the essay per week?", rows.clone()));
+        assert_eq!(now[..2], [9, 1]);
+        let then = order(material("What was my weekly word target of 1200 words per week?", rows));
+        assert_eq!(then[0], 1);
+    }
+
+    #[test]
+    fn vectors_lift_what_no_word_matches_and_alone_they_are_the_order() {
+        let rows = vec![
+            said(1, "user", "", "The boat is blue."),
+            said(5, "user", "", "She owns a sailing yacht."),
+            said(9, "user", "", "A boat."),
+        ];
+        let near = |seq, similarity| NearPassage {
+            id: format!("m{seq}"),
+            seq,
+            passage: 0,
+            start: 0,
+            end: 5,
+            similarity,
+        };
+        let mut found = material("boat", rows);
+        found.near = vec![near(5, 0.9), near(1, 0.3)];
+        let hybrid = ranked(&mut found, RecallMode::Auto);
+        let yacht = hybrid.iter().find(|entry| entry.seq == 5).unwrap();
+        assert!(part(yacht, "similarity") > 0.0);
+        found.hits = HashSet::from([1, 5]);
+        let least = |similarity_min| RecallMode::Vector { similarity_min };
+        let seqs = |found: &mut Material, mode| -> Vec<u64> {
+            ranked(found, mode).iter().map(|entry| entry.seq).collect()
+        };
+        assert_eq!(seqs(&mut found, least(0)), [5, 1]);
+        assert_eq!(seqs(&mut found, least(900)), [5]);
+        assert_eq!(seqs(&mut found, least(901)), Vec::<u64>::new());
+    }
 }
