@@ -77,6 +77,9 @@ pub(super) async fn run(host: &Host, talks: Vec<Talk>) -> Result<Report, Failure
                 let (low, high) = interval(values).unwrap_or_default();
                 format!("{} to {}", percent(low), percent(high))
             };
+            if survived.is_empty() {
+                continue;
+            }
             reached.push((format!("survival {window} {measure}"), mean(&server) * 100.0));
             reached.push((format!("survival {window} {measure} random"), mean(&random) * 100.0));
             rows.push(vec![
