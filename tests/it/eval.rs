@@ -47,11 +47,20 @@ fn what_left_a_small_window_is_found_again_and_a_second_run_is_the_same() {
     first.extend(["--save", saved, "--chart", chart]);
     let run = eval(&home, &first);
 
-    assert_eq!(run["skipped"].as_array().map(Vec::len), Some(1), "no realtalk: {:#}", run["skipped"]);
+    assert_eq!(
+        run["skipped"].as_array().map(Vec::len),
+        Some(1),
+        "no realtalk: {:#}",
+        run["skipped"]
+    );
     let locomo = section(&run, "locomo");
     assert_eq!(locomo["rows"][0]["n"], "5", "category 5 stands apart: {locomo:#}");
     let notes = locomo["notes"][0].as_str().expect("a sentence");
-    for part in ["1 conversations, 20 messages, 6 questions asked", "1 without evidence", "4 ids of evidence mended, 2 dropped"] {
+    for part in [
+        "1 conversations, 20 messages, 6 questions asked",
+        "1 without evidence",
+        "4 ids of evidence mended, 2 dropped",
+    ] {
         assert!(notes.contains(part), "{notes}");
     }
     // Twenty messages and twenty results: what shares a word with its question is found.
@@ -97,7 +106,10 @@ fn long_talk(directory: &Path) {
         let speaker = if n.is_multiple_of(2) { "Ida" } else { "Otto" };
         let text = format!(
             "On day {n} the wind came from the {} with {} knots, the tide stood at mark {} and the ferry left {} minutes late.",
-            ["north", "east", "south", "west"][n % 4], 5 + n * 7 % 31, n * 13 % 97, n * 11 % 53
+            ["north", "east", "south", "west"][n % 4],
+            5 + n * 7 % 31,
+            n * 13 % 97,
+            n * 11 % 53
         );
         json!({"speaker": speaker, "dia_id": format!("D4:{n}"), "text": text})
     };
@@ -118,7 +130,12 @@ fn a_long_conversation_loses_nothing_and_its_summary_keeps_facts() {
     assert_eq!(rows[0]["facts"], "5", "{rows:#?}");
     assert!(reached(&run, "survival 4096 ans first") > 25.0, "{rows:#?}");
     let pages = section(&run, "pages");
-    for id in ["pages", "pages own text at rank 1", "pages kept byte for byte", "pages same list while others write"] {
+    for id in [
+        "pages",
+        "pages own text at rank 1",
+        "pages kept byte for byte",
+        "pages same list while others write",
+    ] {
         assert_eq!(reached(&run, id), 100.0, "{id}: {pages:#}");
     }
 }
@@ -139,7 +156,10 @@ async fn a_server_that_runs_is_measured_too_and_vectors_are_found_exactly_where_
     }
     assert_eq!(run["run"]["own_server"], false);
     let skipped = run["skipped"].to_string();
-    assert!(skipped.contains("holds other vectors"), "one kind of vectors in one database: {skipped}");
+    assert!(
+        skipped.contains("holds other vectors"),
+        "one kind of vectors in one database: {skipped}"
+    );
 }
 
 #[test]
@@ -154,6 +174,7 @@ fn wrong_data_are_named() {
     let broken = home.path("broken.json");
     std::fs::write(&broken, "{}").expect("a file");
     let (path, data) = (broken.to_str().unwrap().to_owned(), data());
-    let (code, said) = refused(&["eval", "beam", "--data", data.to_str().unwrap(), "--against", &path]);
+    let (code, said) =
+        refused(&["eval", "beam", "--data", data.to_str().unwrap(), "--against", &path]);
     assert!(code == Some(65) && said.contains("no run with these measures"), "{said}");
 }

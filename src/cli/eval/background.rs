@@ -54,7 +54,8 @@ pub(super) async fn wait(host: &Host, before: u64, expected: u64) -> Option<Stri
 fn counter(text: &str, name: &str) -> u64 {
     let samples = text.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;
-        let value = rest.strip_prefix(' ').or_else(|| rest.split_once("} ").map(|(_, value)| value))?;
+        let value =
+            rest.strip_prefix(' ').or_else(|| rest.split_once("} ").map(|(_, value)| value))?;
         value.trim().parse::<f64>().ok()
     });
     samples.sum::<f64>() as u64
