@@ -230,10 +230,11 @@ pub const DIMENSION_MAX: u32 = 4_096;
 pub const COMPONENT_MAX: f64 = 1e15;
 /// `limit` of `search_archival`: default and largest (40: seed 002).
 pub const ARCHIVAL_LIMIT: (u64, u64) = (10, 40);
-/// Chunks of a search by words that are ranked, in rows, and for each result wanted if that is more.
-pub const ARCHIVAL_CANDIDATES: u64 = 60;
-/// See [`ARCHIVAL_CANDIDATES`].
-pub const ARCHIVAL_CANDIDATES_EACH: u64 = 6;
+/// Chunks of a search by words that are ranked, in rows: three times as many as are ever shown, since the ranking moves them; the same however
+/// few are wanted, so that a short list is the beginning of a long one.
+pub const ARCHIVAL_CANDIDATES: u64 = 120;
+/// The best of them, off whose scores the weights of words are read, in rows.
+pub const ARCHIVAL_WEIGHED: usize = 60;
 /// Nearest chunks that are fused with what was found by words, in rows.
 pub const HYBRID_NEAREST: u64 = 40;
 /// How long a chunk counts as one that the view may not show yet, in milliseconds; as for recall storage.

@@ -30,6 +30,7 @@ First steps:
   vctx state --agent ada                     how full the window is
   vctx verify --agent ada                    prove that nothing was lost or changed
   vctx report ada.html --agent ada           one page of figures for a reviewer
+  vctx eval --data ./data                    measure recall and archive on benchmarks that need no model
 
 Exit codes: 0 done, 64 usage, 65 wrong data or failed proof, 66 no input, 69 server not there, 70 internal,
 73 cannot create, 75 try again, 77 not allowed, 78 configuration.";

@@ -9,7 +9,7 @@ const OVERLAP_QUARTERS: usize = 1;
 /// it is as long as the others. Tokens of several windows get the mean of their states.
 pub(super) fn windows(length: usize, size: usize) -> Vec<Range<usize>> {
     if length <= size {
-        return vec![0..length];
+        return std::iter::once(0..length).collect();
     }
     let step = (size - size * OVERLAP_QUARTERS / 4).max(1);
     let mut windows = Vec::new();
@@ -57,8 +57,9 @@ mod tests {
 
     #[test]
     fn windows_cover_every_token_and_overlap() {
-        assert_eq!(windows(0, 8), [0..0]);
-        assert_eq!(windows(8, 8), [0..8]);
+        for length in [0, 8] {
+            assert_eq!(windows(length, 8), windows(length, 1_000), "one window of all {length}");
+        }
         assert_eq!(windows(9, 8), [0..8, 1..9]);
         assert_eq!(windows(20, 8), [0..8, 6..14, 12..20]);
         for (length, size) in [(1_000, 254), (255, 254), (77, 3), (5, 1)] {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use serde::{Deserialize, Serialize};
 
 use super::nearest::Nearest;
-use crate::limits::{ARCHIVAL_TAIL_ROWS_MAX, RANKED_WORDS_MAX};
+use crate::limits::{ARCHIVAL_TAIL_ROWS_MAX, ARCHIVAL_WEIGHED, RANKED_WORDS_MAX};
 use crate::memory::archive::Metric;
 
 /// Weights of the parts beside BM25 (1), set on the development half of a set of questions and their passages. Each is small against it:
@@ -270,7 +270,8 @@ fn weights<'a>(wanted: &'a [String], rows: &[&WordRow], chunks: u64) -> BTreeMap
     let mut seen = HashSet::new();
     let words: Vec<&str> = wanted.iter().map(String::as_str).filter(|w| seen.insert(*w)).collect();
     let words = &words[..words.len().min(RANKED_WORDS_MAX)];
-    let scored: Vec<(&WordRow, f64)> = rows.iter().filter_map(|r| Some((*r, r.score?))).collect();
+    let scored: Vec<(&WordRow, f64)> =
+        rows.iter().filter_map(|r| Some((*r, r.score?))).take(ARCHIVAL_WEIGHED).collect();
     let usual = mean(scored.iter().map(|(row, _)| row.words.len() as f64)).max(1.0);
     let line = |row: &WordRow| -> Vec<f64> {
         let length = row.words.len() as f64 / usual;

@@ -1,7 +1,7 @@
 //! A question in words: which of its words are looked for, and what in it is an identifier that must be found whole.
 
 use super::nearest::Conditions;
-use crate::limits::{ARCHIVAL_CANDIDATES, ARCHIVAL_CANDIDATES_EACH, IDENTIFIERS_MAX};
+use crate::limits::IDENTIFIERS_MAX;
 use crate::memory::archive::Metric;
 
 /// Function words of questions; what is left must tell something, or all of them are looked for. They count where they stand beside other words.
@@ -29,15 +29,6 @@ pub struct Words {
     pub filter: Conditions,
     /// Server time of the question, in milliseconds.
     pub now_ms: u64,
-    /// Most results.
-    pub limit: u64,
-}
-
-impl Words {
-    /// Chunks that are ranked for so many results: more than are shown, since the ranking moves them.
-    pub fn candidates(&self) -> u64 {
-        (self.limit * ARCHIVAL_CANDIDATES_EACH).max(ARCHIVAL_CANDIDATES)
-    }
 }
 
 /// The words of a question that are looked for, and its identifiers.

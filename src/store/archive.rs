@@ -8,7 +8,9 @@ use super::db::{Admin, Binds, Ro, Rw};
 use super::fault::{Fault, FaultKind};
 use super::query::{Query, query};
 use super::transaction::Stream;
-use crate::limits::{ARCHIVAL_CHARS_MAX, ARCHIVAL_TAIL_MS, ARCHIVAL_TAIL_ROWS_MAX, INGEST_ROWS};
+use crate::limits::{
+    ARCHIVAL_CANDIDATES, ARCHIVAL_CHARS_MAX, ARCHIVAL_TAIL_MS, ARCHIVAL_TAIL_ROWS_MAX, INGEST_ROWS,
+};
 use crate::memory::archive::{
     Fate, FoundPassage, Ingest, Manifest, Metric, VectorSetting, part_key,
 };
@@ -349,7 +351,7 @@ fn word_binds(scope: &Scope, words: &Words, filtered: bool) -> Binds {
             ("words", words.words.as_str().into()),
             ("query_vector", json!(words.vector)),
             ("metric", json!(words.metric)),
-            ("limit", words.candidates().into()),
+            ("limit", ARCHIVAL_CANDIDATES.into()),
             ("chars_max", ARCHIVAL_CHARS_MAX.into()),
         ],
     );

@@ -348,7 +348,7 @@ impl SearchArchival {
         let text = self.query_text.clone().unwrap_or_default();
         let (words, identifiers) = words_of_question(&text);
         let (metric, filter, now_ms) = (setting.metric, self.conditions()?, around.unix_ms);
-        Ok(Words { text, words, identifiers, vector, metric, filter, now_ms, limit: self.limit })
+        Ok(Words { text, words, identifiers, vector, metric, filter, now_ms })
     }
 
     /// What is told of the search as a whole.

@@ -11,10 +11,13 @@ use crate::talk::Agent;
 use crate::truths::assert_archive;
 
 /// Rounds of a run; each kills somebody in the middle of an ingest.
-const ROUNDS: u64 = 8;
+const ROUNDS: u64 = 12;
 /// Documents that are taken in again and again.
 const DOCUMENTS: u64 = 2;
 
+/// Within which time somebody is killed, in microseconds, and within which while parts are made.
+const SPAN_US: u64 = 60_000;
+const PARTS_SPAN_US: u64 = 1_500_000;
 /// Sentences of a document that goes in in parts.
 const SENTENCES: u64 = 900;
 
@@ -36,6 +39,11 @@ async fn start(home: &Home) -> (Process, Process) {
     engine.expect(TORN_TAIL);
     let server =
         home.server("vctx.sock", "engine.sock", "engine-ro.sock", &Tuning::default()).await;
+    for process in [&engine, &server] {
+        // The other side says that its peer went silent; those who come after it write into the same log.
+        process.expect("call failed");
+        process.expect("database");
+    }
     (engine, server)
 }
 
@@ -50,12 +58,8 @@ async fn a_document_is_never_half_taken_in() {
         // A database server that runs already is not ours to kill.
         let engines_turn = round % 2 == 0 && outside().is_none();
         let victim = if engines_turn { engine.clone() } else { server.clone() };
-        for process in [&engine, &server] {
-            // The other side says that its peer went silent.
-            process.expect("call failed");
-            process.expect("database");
-        }
-        let pause = Duration::from_micros(chance.below(60_000));
+        let span = if call["document"].is_string() { PARTS_SPAN_US } else { SPAN_US };
+        let pause = Duration::from_micros(chance.below(span));
         let killer = tokio::spawn(async move {
             tokio::time::sleep(pause).await;
             victim.kill();

@@ -281,7 +281,9 @@ async fn a_session_that_uses_everything_has_a_score_and_every_metric_of_the_requ
     let document =
         json!({"doc_id": "tides", "chunks": ["Low tide at seven.", "High tide at one."]});
     ada.done("ingest_archival", &document).await;
-    let found = ada.done("search_archival", &json!({"query_text": "low tide", "limit": 2})).await;
+    let found = ada
+        .done("search_archival", &json!({"query_text": "low tide", "limit": 2, "mode": "hybrid"}))
+        .await;
     assert!(!found["result"]["results"].as_array().expect("results").is_empty(), "{found:#}");
     ada.done("record_heartbeat", &json!({"state": "continue"})).await;
     ada.done("record_heartbeat", &json!({"state": "yield"})).await;

@@ -26,8 +26,10 @@ const OWNED: [&str; 9] = [
     "pages",
     "recall_log",
 ];
-/// `derived_from` leads from chunks to messages and is looked at through both; nothing writes `cites`.
-const NOBODYS: [&str; 3] = ["cites", "derived_from", "vctx_meta"];
+/// `derived_from` leads from chunks to messages and is looked at through both; nothing writes `cites`; `archival_parts` holds vectors of long
+/// documents only while they are taken in, `recall_vectors` those of a model.
+const NOBODYS: [&str; 5] =
+    ["archival_parts", "cites", "derived_from", "recall_vectors", "vctx_meta"];
 
 /// One who keeps secrets and looks for those of others.
 pub(crate) struct Keeper {

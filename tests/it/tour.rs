@@ -271,6 +271,29 @@ async fn toured_by_l2() -> BTreeSet<String> {
     tour.lines
 }
 
+/// Whole documents and their words need an archive whose vectors the server makes.
+async fn toured_by_words() -> BTreeSet<String> {
+    let mut tour = Tour::begin().await;
+    let server = tour.server().await;
+    server.expect("");
+    let ada = Agent::create(tour.home.wire("vctx.sock"), "ada", 8192, "You are kind.").await;
+    let text: String = (0..600).map(|n| format!("Sentence {n} is of the tide. ")).collect();
+    let document = json!({"doc_id": "long", "document": text, "splitter": {"tokens_max": 16}});
+    for _ in 0..2 {
+        ingest(&ada, &document, "*").await.ok();
+    }
+    for asked in [
+        json!({"query_text": "tide", "mode": "text"}),
+        json!({"query_text": "tide", "mode": "hybrid", "filter": {"doc_id": "long"}}),
+        json!({"query_text": "94071d67-86df-455c-8ee9-691e492ff740"}),
+    ] {
+        ada.done("search_archival", &asked).await;
+    }
+    ingest(&ada, &json!({"doc_id": "long", "delete": true}), "*").await.ok();
+    tour.note();
+    tour.lines
+}
+
 async fn toured() -> BTreeSet<String> {
     let mut tour = Tour::begin().await;
     tour.set_up().await;
@@ -346,6 +369,7 @@ fn printed(lines: &BTreeSet<String>, evidence: &BTreeMap<String, (String, String
 async fn everything_that_is_asked_of_the_database_is_known_by_something() {
     let mut lines = toured().await;
     lines.extend(toured_by_l2().await);
+    lines.extend(toured_by_words().await);
     if let Some(path) = shapes_file() {
         // What other tests of this run or of an earlier one have sent.
         let seen = fs::read_to_string(path).unwrap_or_default();

@@ -225,6 +225,83 @@ async fn every_passage_of_what_is_logged_gets_a_vector_of_its_own_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn many_passages_get_an_index_of_their_own_which_another_length_replaces() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let _model = Model::start(&home.path("model.sock"), Duration::ZERO);
+    let first = server(&home, "1").await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    let bob = Agent::create(home.wire("vctx.sock"), "bob", 8192, "Be kind.").await;
+    let texts = texts(200);
+    log(&ada, &texts).await;
+    log(&bob, &texts[..50]).await;
+    all_made(&home, "ada", &texts).await;
+    all_made(&home, "bob", &texts[..50]).await;
+    first.stop().await;
+    let mut few = tuned(&home, "1");
+    few.environment.push(("VCTX_ARCHIVE__EXACT_ROWS_MAX".into(), "100".into()));
+    let second = home.server("vctx.sock", "engine.sock", "engine-ro.sock", &few).await;
+    index_is(&home, Some(DIMENSION)).await;
+    let query = QUERIES.iter().find(|query| query.name == "recall_near").expect("the query");
+    for (scope, text) in [("ada", "berth 77"), ("bob", "buoy number 140"), ("ada", "veterinarian")]
+    {
+        let exact = near(&home, scope, text, 5).await;
+        let fingerprint = home
+            .database()
+            .row(
+                "FOR m IN recall_marks FILTER m._key == @scope RETURN m.fingerprint",
+                json!({"scope": scope}),
+            )
+            .await;
+        // All cells and all rows: the same as one by one.
+        let binds = json!({"scope": scope, "fingerprint": fingerprint, "limit": 5, "n_probe": 32, "fetch": 400,
+            "query_vector": lexical::embed_query(text, DIMENSION)});
+        let found = home.database().row(query.text, binds).await;
+        let best = |rows: &[Value]| {
+            rows.iter().map(|row| row["similarity"].as_f64().unwrap()).collect::<Vec<_>>()
+        };
+        let (found, exact) = (best(found["rows"].as_array().unwrap()), best(&exact));
+        assert_eq!(found.len(), 5);
+        for (a, b) in found.iter().zip(&exact) {
+            assert!((a - b).abs() < 1e-5, "{scope}, {text}: {found:?} {exact:?}");
+        }
+    }
+    second.stop().await;
+    // An index for vectors of another length would refuse the new ones.
+    let mut short = tuned(&home, "short");
+    short.environment.push(("VCTX_EMBEDDER__DIMENSION".into(), "96".into()));
+    home.database()
+        .rows("FOR v IN recall_vectors REMOVE v IN recall_vectors RETURN 1", json!({}))
+        .await;
+    let third = home.server("vctx.sock", "engine.sock", "engine-ro.sock", &short).await;
+    third.expect("a job failed");
+    third.expect("the embedder");
+    index_is(&home, None).await;
+}
+
+/// Waits for a vector index over recall storage of that length, or for its end.
+async fn index_is(home: &Home, dimension: Option<usize>) {
+    for _ in 0..LOOKS_MAX {
+        let path = "/_api/index?collection=recall_vectors";
+        let indexes = home.database().call("GET", path, &Value::Null).await.ok();
+        let found =
+            indexes["indexes"].as_array().unwrap().iter().find(|index| index["type"] == "vector");
+        let is = match (found, dimension) {
+            (None, None) => true,
+            (Some(index), Some(wanted)) => {
+                index["params"]["dimension"] == json!(wanted) && index["trainingState"] == "ready"
+            }
+            _ => false,
+        };
+        if is {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    panic!("the vector index of recall storage is never of {dimension:?} components");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_is_killed_goes_on_where_it_was() {
     let home = Home::new();
     let mut engine = home.engine().await;

@@ -11,7 +11,7 @@ use super::report::Report;
 use super::{beam, clusters, compare, kv, locomo, nq, pages, report, survival, tables, vectors};
 use crate::cli::exit::Failure;
 
-/// Queries of the vector benchmarks.
+/// Queries of the vector benchmarks unless told otherwise.
 const VECTOR_QUERIES: usize = 300;
 
 /// Runs one benchmark.
@@ -123,8 +123,8 @@ async fn recall(eval: &Eval, host: &Host, name: &str) -> Result<Report, Failure>
 /// Vectors need a database of their own, since all vectors of one are of one kind.
 async fn indexes(eval: &Eval, host: &Host) -> Result<Report, Failure> {
     let mut report = Report::default();
-    let mut sets =
-        vec![("clustered", clusters::clustered(eval.seed, eval.vectors, VECTOR_QUERIES))];
+    let queries = eval.questions.unwrap_or(VECTOR_QUERIES);
+    let mut sets = vec![("clustered", clusters::clustered(eval.seed, eval.vectors, queries))];
     let mut all = Vec::new();
     for name in ["locomo", "realtalk", "beam"] {
         all.extend(talks(eval, name)?.unwrap_or_default());
@@ -133,7 +133,7 @@ async fn indexes(eval: &Eval, host: &Host) -> Result<Report, Failure> {
         Ok(path) => nq::passages(&path)?,
         Err(_) => Vec::new(),
     };
-    let lexical = clusters::lexical(&all, &further, VECTOR_QUERIES);
+    let lexical = clusters::lexical(&all, &further, queries);
     match lexical.asked.is_empty() {
         true => report.skipped.push("vectors, lexical: no conversation to take them from".into()),
         false => sets.push(("lexical", lexical)),

@@ -47,7 +47,7 @@ pub(crate) struct Eval {
     #[arg(long, value_name = "N", default_value_t = TALKS_MAX)]
     pub(super) limit: usize,
 
-    /// Questions of each conversation or corpus at most [default: all]
+    /// Questions of each conversation or corpus, and queries of each set of vectors, at most [default: all; 300]
     #[arg(long, value_name = "N")]
     pub(super) questions: Option<usize>,
 

@@ -11,6 +11,7 @@ mod clusters;
 mod command;
 mod compare;
 mod corpus;
+mod facts;
 mod goals;
 mod host;
 mod kv;

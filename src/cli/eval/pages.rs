@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::archive::{self, PAGE_TOKENS_MAX, RESULTS_MAX, Walk};
+use super::archive::{self, PAGE_TOKENS_MAX, Page, RESULTS_MAX, Walk};
 use super::caller::Caller;
 use super::corpus::{Talk, text_of};
 use super::host::Host;
@@ -270,37 +270,44 @@ async fn lists(caller: &Caller, talk: &Talk, checked: &mut Checked) -> Result<()
         }
     }
     for (at, question) in talk.questions.iter().take(LISTS_MAX).enumerate() {
-        let arguments = json!({"query_text": question.text, "limit": RESULTS_MAX});
-        let quiet = archive::walk(caller, arguments.clone(), &counter, usize::MAX).await?;
-        look_at(&quiet, checked);
-        let disturbed = disturbed(caller, arguments, &counter, at).await?;
-        let same = ids(&quiet) == ids(&disturbed);
-        checked.look("same list while others write", same, || format!("question {at}"));
+        let mut arguments = json!({"query_text": question.text, "limit": RESULTS_MAX});
+        let first = archive::turn(caller, &mut arguments, &counter).await?;
+        let mut walk = Walk { pages: vec![first.page], plan: first.plan, k_actual: first.k_actual };
+        if first.goes_on {
+            let quiet = rest(caller, arguments.clone(), &counter, None).await?;
+            let disturbed = rest(caller, arguments, &counter, Some(at)).await?;
+            let same = ids(&quiet) == ids(&disturbed);
+            checked.look("same list while others write", same, || format!("question {at}"));
+            walk.pages.extend(quiet);
+        }
+        look_at(&walk, checked);
     }
     Ok(())
 }
 
-/// The same list, with a document taken in between any two pages.
-async fn disturbed(
+/// The further pages of a list, with a document taken in before each of them if a number for it is given.
+async fn rest(
     caller: &Caller,
     mut arguments: Value,
     counter: &Tiktoken,
-    at: usize,
-) -> Result<Walk, Failure> {
-    let mut walk = Walk::default();
+    between: Option<usize>,
+) -> Result<Vec<Page>, Failure> {
+    let mut pages = Vec::new();
     loop {
-        let turned = archive::turn(caller, &mut arguments, counter).await?;
-        walk.pages.push(turned.page);
-        if !turned.goes_on {
-            return Ok(walk);
+        if let Some(at) = between {
+            let text = format!("A note that was written between two pages of question {at}.");
+            archive::ingest(caller, &format!("between-{at}-{}", pages.len()), &[text]).await?;
         }
-        let text = format!("A note that was written between two pages of question {at}.");
-        archive::ingest(caller, &format!("between-{at}-{}", walk.pages.len()), &[text]).await?;
+        let turned = archive::turn(caller, &mut arguments, counter).await?;
+        pages.push(turned.page);
+        if !turned.goes_on {
+            return Ok(pages);
+        }
     }
 }
 
-fn ids(walk: &Walk) -> Vec<(String, String)> {
-    let results = walk.pages.iter().flat_map(|page| &page.results);
+fn ids(pages: &[Page]) -> Vec<(String, String)> {
+    let results = pages.iter().flat_map(|page| &page.results);
     results.map(|result| (text_of(result, "id"), text_of(&result["part"], "start"))).collect()
 }
 
@@ -351,7 +358,7 @@ mod tests {
     #[test]
     fn gaps_doubles_and_long_pages_are_seen() {
         let part = |id: &str, start: u64, end: u64| json!({"id": id, "text": "x".repeat((end - start) as usize), "part": {"start": start, "end": end, "of": 10}});
-        let page = |results: Vec<Value>, tokens| archive::Page { results, tokens, told: 512 };
+        let page = |results: Vec<Value>, tokens| Page { results, tokens, told: 512 };
         let sound = Walk {
             pages: vec![page(vec![part("a", 0, 6)], 512), page(vec![part("a", 6, 10)], 512)],
             plan: String::new(),

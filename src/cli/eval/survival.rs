@@ -1,40 +1,40 @@
 //! Survival of facts in the summary: conversations flow through a small window, and after each flush the summary is read.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::bootstrap::interval;
 use super::caller::Caller;
-use super::corpus::{Question, Talk};
+use super::corpus::{Said, Talk};
+use super::facts::{Fact, Read, facts, lines};
 use super::host::Host;
-use super::locomo::ADVERSARIAL;
 use super::progress::Progress;
 use super::recall::side_by_side;
 use super::report::{Report, Section, percent};
+use super::seeded::Seeded;
 use super::stems::Stems;
 use crate::cli::exit::Failure;
 use crate::client::Client;
+use crate::memory::{Encoding, TokenCounter as _};
+use crate::models::Tiktoken;
 
 /// Windows in which facts have to survive.
-pub(super) const WINDOWS: [u64; 2] = [4096, 8192];
+const WINDOWS: [u64; 2] = [4096, 8192];
 /// Names of the four measures.
 const MEASURES: [&str; 4] = ["ans first", "ans final", "link first", "link final"];
+/// Share of the window that a summary may take (seed 002), for the baseline as for the server.
+const SUMMARY_SHARE: f64 = 0.15;
+/// Seed of the baseline's chance.
+const SEED: u64 = 7;
 
-/// A fact and what of it stands in the summary right after the flush that took its last evidence, and at the end.
+/// What of a fact stands in the summary right after the flush that took its last evidence, and at the end: the four measures, for the
+/// server and for the baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Survived {
-    ans: [f64; 2],
-    link: [f64; 2],
-}
-
-/// A question as stems.
-struct Fact<'a> {
-    question: &'a Question,
-    /// Stems of the answer that stand in the evidence; never empty.
-    answer: HashSet<String>,
-    asked: HashSet<String>,
+    server: [f64; 4],
+    random: [f64; 4],
 }
 
 /// What the window did while a conversation was played.
@@ -43,8 +43,16 @@ struct Window {
     flushes: usize,
     evicted: usize,
     summary_tokens_max: u64,
-    /// Highest share of the window that queue and summary took right after a flush.
+    /// Highest share of the window that was taken right after a flush.
     after_share_max: f64,
+}
+
+/// The baseline: sentences of the last summary and of what was evicted, picked by chance up to the cap.
+struct Random {
+    row: Seeded,
+    tokens_max: u64,
+    counter: Tiktoken,
+    sentences: Vec<String>,
 }
 
 /// Runs all windows over all talks.
@@ -54,35 +62,46 @@ pub(super) async fn run(host: &Host, talks: Vec<Talk>) -> Result<Report, Failure
     let mut notes = vec![
         "facts: questions of categories 1 to 4 whose evidence was evicted whole and holds a stem of the answer".to_owned(),
         "ans: share of those stems in the summary; link: a line holds a stem of the answer and one of the question".to_owned(),
+        "random: sentences picked by chance up to the same cap; better by: paired bootstrap, 95 % interval".to_owned(),
     ];
     let talks = Arc::new(talks);
     for window in WINDOWS {
         let (survived, flow) = in_window(host, &talks, window).await?;
-        let value = |of: fn(&Survived) -> f64| survived.iter().map(of).collect::<Vec<f64>>();
-        let columns =
-            [value(|s| s.ans[0]), value(|s| s.ans[1]), value(|s| s.link[0]), value(|s| s.link[1])];
-        let mut row =
-            vec![window.to_string(), survived.len().to_string(), flow.flushes.to_string()];
-        let mut doubts = Vec::new();
-        for (name, values) in MEASURES.iter().zip(&columns) {
-            let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-            row.push(percent(mean));
-            reached.push((format!("survival {window} {name}"), mean * 100.0));
-            let (low, high) = interval(values).unwrap_or_default();
-            doubts.push(format!("{name} {} to {}", percent(low), percent(high)));
+        for (at, measure) in MEASURES.iter().enumerate() {
+            let column = |of: fn(&Survived) -> &[f64; 4]| {
+                survived.iter().map(|one| of(one)[at]).collect::<Vec<f64>>()
+            };
+            let (server, random) = (column(|one| &one.server), column(|one| &one.random));
+            let better: Vec<f64> = server.iter().zip(&random).map(|(own, by)| own - by).collect();
+            let told = |values: &[f64]| {
+                let (low, high) = interval(values).unwrap_or_default();
+                format!("{} to {}", percent(low), percent(high))
+            };
+            reached.push((format!("survival {window} {measure}"), mean(&server) * 100.0));
+            reached.push((format!("survival {window} {measure} random"), mean(&random) * 100.0));
+            rows.push(vec![
+                format!("{window} {measure}"),
+                survived.len().to_string(),
+                percent(mean(&server)),
+                told(&server),
+                percent(mean(&random)),
+                told(&better),
+            ]);
         }
-        rows.push(row);
         notes.push(format!(
-            "{window}: 95 % intervals: {}; {} messages evicted; summary at most {} tokens; window at most {} % full after a flush",
-            doubts.join(", "), flow.evicted, flow.summary_tokens_max, percent(flow.after_share_max)
+            "{window}: {} flushes, {} messages evicted; summary at most {} tokens; window at most {} % full after a flush",
+            flow.flushes, flow.evicted, flow.summary_tokens_max, percent(flow.after_share_max)
         ));
     }
-    let mut heads = vec!["window".to_owned(), "facts".to_owned(), "flushes".to_owned()];
-    heads.extend(MEASURES.map(str::to_owned));
-    let bars = reached.clone();
+    let heads = ["window", "facts", "server", "from .. to", "random", "better by"];
     let title = "survival: facts in the summary after real evictions".to_owned();
-    let section = Section { title, heads, rows, notes, bars };
+    let bars = reached.clone();
+    let section = Section { title, heads: heads.map(str::to_owned).into(), rows, notes, bars };
     Ok(Report { sections: vec![section], reached, ..Report::default() })
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 async fn in_window(
@@ -116,6 +135,9 @@ async fn in_window(
     Ok((survived, flow))
 }
 
+/// A fact when its last evidence had just left: read off the server's summary and off the baseline's.
+type First = (Read, Read);
+
 async fn play(
     caller: &Caller,
     talk: &Talk,
@@ -124,24 +146,22 @@ async fn play(
 ) -> Result<(Vec<Survived>, Window), Failure> {
     let stems = Stems::new();
     let facts = facts(talk, &stems);
+    let mut random = Random::new(window);
     let mut flow = Window::default();
-    let mut first: HashMap<usize, Read> = HashMap::new();
+    let mut first: HashMap<usize, First> = HashMap::new();
     let mut gone: BTreeSet<usize> = BTreeSet::new();
     let mut places: HashMap<u64, usize> = HashMap::new();
     let mut summary = String::new();
     for (at, said) in talk.messages.iter().enumerate() {
-        let mut message = Map::new();
-        message.insert("content".into(), said.text.as_str().into());
-        if let Some(name) = &said.name {
-            message.insert("name".into(), name.as_str().into());
-        }
-        let (seq, answer) = caller.append(&said.role, &Value::Object(message)).await?;
+        let (seq, answer) = caller.append(&said.role, &message(said)).await?;
         places.insert(seq, at);
         progress.add(1);
         let Some(flush) = answer.get("flush").filter(|flush| flush.is_object()) else { continue };
         let number = |name: &str| flush.get(name).and_then(Value::as_u64).unwrap_or(0);
         let left = number("first_seq")..=number("last_seq");
-        gone.extend(left.filter_map(|seq| places.get(&seq).copied()));
+        let left: Vec<usize> = left.filter_map(|seq| places.get(&seq).copied()).collect();
+        random.fold(left.iter().map(|at| &talk.messages[*at]));
+        gone.extend(left);
         flow.flushes += 1;
         flow.evicted = gone.len();
         flow.summary_tokens_max = flow.summary_tokens_max.max(number("new_summary_tokens"));
@@ -150,113 +170,83 @@ async fn play(
         let state = caller.state().await?;
         summary =
             state.pointer("/summary/content").and_then(Value::as_str).unwrap_or_default().into();
-        let lines = lines(&summary, &stems);
+        let (own, by_chance) = (lines(&summary, &stems), lines(&random.summary(), &stems));
         for (number, fact) in facts.iter().enumerate() {
             if fact.question.evidence.is_subset(&gone) {
-                first.entry(number).or_insert_with(|| fact.read(&lines));
+                first.entry(number).or_insert_with(|| (fact.read(&own), fact.read(&by_chance)));
             }
         }
     }
-    let lines = lines(&summary, &stems);
-    let survived = first.iter().map(|(number, first)| {
-        let last = facts[*number].read(&lines);
-        Survived { ans: [first.ans, last.ans], link: [first.link, last.link] }
+    let (own, by_chance) = (lines(&summary, &stems), lines(&random.summary(), &stems));
+    let survived = first.iter().map(|(number, (server, random))| {
+        let fact: &Fact<'_> = &facts[*number];
+        let four = |first: &Read, last: Read| [first.ans, last.ans, first.link, last.link];
+        Survived {
+            server: four(server, fact.read(&own)),
+            random: four(random, fact.read(&by_chance)),
+        }
     });
     Ok((survived.collect(), flow))
 }
 
-/// Questions whose answer can be read off their evidence. The names of those who speak count for nothing: they stand in front of the
-/// lines of any summary.
-fn facts<'a>(talk: &'a Talk, stems: &Stems) -> Vec<Fact<'a>> {
-    let names: HashSet<String> = talk
-        .messages
-        .iter()
-        .filter_map(|said| said.name.as_deref())
-        .flat_map(|name| stems.of(name))
-        .collect();
-    let asked = talk.questions.iter().filter(|question| question.group != ADVERSARIAL);
-    let fact = |question: &'a Question| {
-        let texts = question.evidence.iter().map(|at| stems.of(&talk.messages[*at].text));
-        let evidence: HashSet<String> = texts.flatten().collect();
-        let without = |text: &str| {
-            let all = stems.of(text);
-            all.difference(&names).cloned().collect::<HashSet<String>>()
-        };
-        let answer: HashSet<String> =
-            without(&question.answer).intersection(&evidence).cloned().collect();
-        (!answer.is_empty()).then(|| Fact { question, answer, asked: without(&question.text) })
-    };
-    asked.filter_map(fact).collect()
+fn message(said: &Said) -> Value {
+    let mut message = Map::new();
+    message.insert("content".into(), said.text.as_str().into());
+    if let Some(name) = &said.name {
+        message.insert("name".into(), name.as_str().into());
+    }
+    Value::Object(message)
 }
 
-/// The lines of a summary as stems.
-fn lines(summary: &str, stems: &Stems) -> Vec<HashSet<String>> {
-    summary.lines().map(|line| stems.of(line)).collect()
-}
+impl Random {
+    fn new(window: u64) -> Random {
+        let counter = Tiktoken::new(Encoding::O200kBase);
+        let tokens_max = (window as f64 * SUMMARY_SHARE) as u64;
+        Random { row: Seeded::new(SEED), tokens_max, counter, sentences: Vec::new() }
+    }
 
-/// How much of a fact stands in a summary.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Read {
-    ans: f64,
-    link: f64,
-}
+    /// Takes in what was evicted.
+    fn fold<'a>(&mut self, evicted: impl Iterator<Item = &'a Said>) {
+        for said in evicted {
+            let speaker = said.name.as_deref().unwrap_or(&said.role);
+            let parts = said.text.split_inclusive(['.', '!', '?', '\n']).map(str::trim);
+            let parts = parts.filter(|part| part.chars().any(char::is_alphanumeric));
+            self.sentences.extend(parts.map(|part| format!("{speaker}: {part}")));
+        }
+        for at in (1..self.sentences.len()).rev() {
+            self.sentences.swap(at, self.row.below(at + 1));
+        }
+        let mut left = self.tokens_max;
+        self.sentences.retain(|sentence| {
+            let cost = self.counter.count(sentence) + 1;
+            let fits = cost <= left;
+            left -= if fits { cost } else { 0 };
+            fits
+        });
+    }
 
-impl Fact<'_> {
-    fn read(&self, lines: &[HashSet<String>]) -> Read {
-        let held = self.answer.iter().filter(|stem| lines.iter().any(|line| line.contains(*stem)));
-        let ans = held.count() as f64 / self.answer.len() as f64;
-        let links = |line: &HashSet<String>| {
-            !line.is_disjoint(&self.answer) && !line.is_disjoint(&self.asked)
-        };
-        Read { ans, link: if lines.iter().any(links) { 1.0 } else { 0.0 } }
+    fn summary(&self) -> String {
+        self.sentences.join("\n")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::eval::corpus::Said;
-
-    fn talk() -> Talk {
-        let said =
-            |text: &str| Said { text: text.into(), name: Some("Ida".into()), ..Said::default() };
-        let asked = |text: &str, answer: &str, group: &str| Question {
-            text: text.into(),
-            answer: answer.into(),
-            group: group.into(),
-            evidence: [0].into(),
-            update: None,
-        };
-        Talk {
-            messages: vec![said("I flew a red kite at the harbour")],
-            questions: vec![
-                asked("What colour was the kite of Ida?", "a red one of Ida, in 2024", "4"),
-                asked("When?", "in 2024", "2"),
-                asked("Who?", "red", "5"),
-            ],
-            ..Talk::default()
-        }
-    }
 
     #[test]
-    fn only_what_the_evidence_says_is_a_fact() {
-        let (talk, stems) = (talk(), Stems::new());
-        let facts = facts(&talk, &stems);
-        assert_eq!(facts.len(), 1);
-        assert_eq!(facts[0].answer, HashSet::from(["red".to_owned()]));
-    }
-
-    #[test]
-    fn an_answer_counts_anywhere_and_a_link_within_a_line() {
-        let (talk, stems) = (talk(), Stems::new());
-        let fact = &facts(&talk, &stems)[0];
-        for (summary, ans, link) in [
-            ("Ida: flew red kites", 1.0, 1.0),
-            ("Ida: red wine\nIda: a kite", 1.0, 0.0),
-            ("Ida: kite", 0.0, 0.0),
-            ("", 0.0, 0.0),
-        ] {
-            assert_eq!(fact.read(&lines(summary, &stems)), Read { ans, link }, "{summary}");
-        }
+    fn the_baseline_keeps_whole_sentences_up_to_its_cap() {
+        let said = |text: &str| Said { text: text.into(), role: "user".into(), ..Said::default() };
+        let some = [said("One two three. Four five!"), said("… Six seven?")];
+        let mut random = Random::new(1_000);
+        random.fold(some.iter());
+        let mut lines: Vec<String> = random.summary().lines().map(str::to_owned).collect();
+        lines.sort();
+        assert_eq!(lines, ["user: Four five!", "user: One two three.", "user: … Six seven?"]);
+        let many: Vec<Said> =
+            (0..200).map(|n| said(&format!("Sentence number {n} of many."))).collect();
+        random.fold(many.iter());
+        let tokens = Tiktoken::new(Encoding::O200kBase).count(&random.summary());
+        assert!(tokens <= 150 && tokens > 130, "{tokens}");
     }
 }

@@ -12,7 +12,7 @@ use super::corpus::text_of;
 use super::host::Host;
 use super::progress::{Progress, note};
 use super::report::{Report, Section, percent};
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Exit, Failure};
 use crate::clock;
 use crate::memory::Encoding;
 use crate::models::Tiktoken;
@@ -153,17 +153,20 @@ async fn wait_for_index(caller: &Caller, vectors: &Vectors) -> Result<String, Fa
         return Err(Failure::data("there is no vector to ask with"));
     };
     let began = clock::now();
+    let is_awaited = vectors.stored.len() > EXACT_ROWS_MAX;
     loop {
-        let walk = search(caller, vector, PROBES[0], None, 1).await?;
+        // While the index is made, every vector is compared, which may take longer than an answer may.
+        let plan = match search(caller, vector, PROBES[0], None, 1).await {
+            Ok(walk) => walk.plan,
+            Err(failure) if failure.exit == Exit::TryAgain && is_awaited => String::new(),
+            Err(failure) => return Err(failure),
+        };
         let waited = began.elapsed();
-        if walk.plan == "vector" {
+        if plan == "vector" {
             return Ok(format!("the index answered after {:.1} s", waited.as_secs_f64()));
         }
-        if waited > INDEX_WAIT_MAX || vectors.stored.len() <= EXACT_ROWS_MAX {
-            return Ok(format!(
-                "after {INDEX_WAIT_MAX:?} searches still go by plan {:?}",
-                walk.plan
-            ));
+        if waited > INDEX_WAIT_MAX || !is_awaited {
+            return Ok(format!("after {:.0} s searches go by plan {plan:?}", waited.as_secs_f64()));
         }
         if waited < INDEX_LOOK {
             note("waiting for the vector index");
@@ -270,9 +273,7 @@ mod tests {
             vector
         };
         let mut stored = vec![unit(0.0, 1.0); SOURCES * 2];
-        for at in 0..11 {
-            stored[at] = unit(1.0, 0.0);
-        }
+        stored[..11].fill(unit(1.0, 0.0));
         let vectors = Vectors { stored, asked: vec![unit(2.0, 0.0)] };
         let all = &truths(&vectors, false).await.unwrap()[0];
         assert_eq!((all.count, all.scores.len()), (WANTED, 11), "eleven equals for ten places");

@@ -70,8 +70,8 @@ pub(crate) fn ranked(material: &mut Material, mode: RecallMode) -> Vec<Ranked> {
     let meaning = Meaning::of(&material.near, mode);
     let scene = Scene::of(&asked, &reads, &meaning);
     let mut list: Vec<(usize, usize, Ranked)> = Vec::new();
-    for at in 0..reads.len() {
-        let is_hit = material.hits.contains(&reads[at].row.seq);
+    for (at, read) in reads.iter().enumerate() {
+        let is_hit = material.hits.contains(&read.row.seq);
         if is_hit || (!meaning.alone && scene.beside_hit(at, &material.hits)) {
             let (part, entry) = scene.best(at);
             list.push((at, part, entry));
