@@ -221,7 +221,15 @@ async fn spans_are_pooled_from_windows_that_overlap() {
     // White space has no token of its own and takes its neighbour's.
     let odd = embedders.configured().embed_spans(&document, &[6..6, 8..9]).await.unwrap();
     assert!(odd.iter().flatten().all(|c| c.is_finite()));
-    assert_eq!(embedders.configured().embed_spans("  \n", &[0..3]).await.unwrap().len(), 1);
+    assert_eq!(
+        embedders
+            .configured()
+            .embed_spans("  \n", std::slice::from_ref(&(0..3)))
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 #[tokio::test]
@@ -263,7 +271,12 @@ async fn a_question_overtakes_a_long_document() {
     let document = SENTENCES.join(" ").repeat(2_000);
     let long = tokio::spawn({
         let embedders = embedders.clone();
-        async move { embedders.configured().embed_spans(&document, &[0..document.len()]).await }
+        async move {
+            embedders
+                .configured()
+                .embed_spans(&document, std::slice::from_ref(&(0..document.len())))
+                .await
+        }
     });
     tokio::task::yield_now().await;
     let question = embedders.configured().embed(&["the tide".into()], Kind::Query).await;

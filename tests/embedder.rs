@@ -18,7 +18,7 @@ enum Answer {
     Late,
     Status(u16),
     HalfABody,
-    Silence,
+    Nothing,
     Components(usize),
     Component(&'static str),
     OneTooFew,
@@ -114,7 +114,7 @@ async fn answer(stream: &mut UnixStream, how: Answer, body: &Value) -> bool {
         Answer::Backwards => data.reverse(),
         Answer::Late => tokio::time::sleep(std::time::Duration::from_secs(30)).await,
         Answer::Status(code) => status = code,
-        Answer::Silence => return false,
+        Answer::Nothing => return false,
         Answer::Components(count) => data[0]["embedding"] = json!(vec![1.0; count]),
         Answer::OneTooFew => drop(data.pop()),
         Answer::TheSameTwice => data[0]["index"] = json!(texts.len() - 1),
@@ -193,7 +193,7 @@ async fn what_passes_is_tried_again_a_bounded_number_of_times() {
         Answer::Status(429),
         Answer::Status(500),
         Answer::Status(503),
-        Answer::Silence,
+        Answer::Nothing,
         Answer::HalfABody,
     ] {
         let server = Server::start(&[passing, Answer::Well]);

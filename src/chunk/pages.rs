@@ -123,14 +123,18 @@ fn cut(counter: &dyn TokenCounter, view: &View<'_>, start: usize, tokens_max: u6
     end
 }
 
-/// A cut behind white space, unless that would leave half of the page empty; the white space stays with the first part.
+/// A cut behind a sentence, else behind white space, unless that would leave half of the page empty; the white space stays with the first part.
 fn between_words(text: &str, start: usize, end: usize) -> usize {
     if end == text.len() {
         return end;
     }
-    let space = text[start..end].rfind(char::is_whitespace).map(|space| start + space);
-    let behind = space.map(|at| at + text[at..].chars().next().map_or(0, char::len_utf8));
-    behind.filter(|&cut| cut > start + (end - start) / 2).unwrap_or(end)
+    let half = start + (end - start) / 2;
+    let behind = |at: usize| at + text[at..].chars().next().map_or(0, char::len_utf8);
+    let spaces = || text[start..end].rmatch_indices(char::is_whitespace).map(|(at, _)| start + at);
+    let closes = |at: &usize| text[..*at].ends_with(['.', '!', '?', '。', '\n', '"', '”']);
+    let far = |at: &usize| behind(*at) > half;
+    let sentence = spaces().take_while(far).find(closes);
+    sentence.or_else(|| spaces().take_while(far).next()).map_or(end, behind)
 }
 
 /// Bytes that surely are more than so many tokens of prose; what is longer need not be counted whole to know that it does not fit.

@@ -186,6 +186,9 @@ impl Executor {
         self.ro.ping().await?;
         self.rw.ping().await?;
         let index = store::vector_index(&self.ro).await?;
+        if index.ready() && self.archive.unmeasured() {
+            self.archive.nudge();
+        }
         Ok(json!({"vector_index": self.archive.report(&index)}))
     }
 

@@ -58,7 +58,8 @@ mod tests {
     #[test]
     fn windows_cover_every_token_and_overlap() {
         for length in [0, 8] {
-            assert_eq!(windows(length, 8), windows(length, 1_000), "one window of all {length}");
+            let one = windows(length, 8);
+            assert_eq!((one.len(), &one[0]), (1, &(0..length)));
         }
         assert_eq!(windows(9, 8), [0..8, 1..9]);
         assert_eq!(windows(20, 8), [0..8, 6..14, 12..20]);

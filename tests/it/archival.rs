@@ -640,9 +640,7 @@ async fn the_index_is_asked_with_the_cells_of_the_call_or_the_stored_ones_and_it
     ingest(&ada, &circle("c", 0, 120, "cosine"), "*").await.ok();
     index_becomes(&ada, "ready").await;
     let database = stage.home.database();
-    let stored = database
-        .row("FOR v IN vctx_meta FILTER v._key == 'vector' RETURN v.defaultNProbe", json!({}))
-        .await;
+    let stored = measured(&database).await["nProbe"].clone();
     // An attribute of the name of the score does not take its place.
     let spoiled =
         "FOR d IN archival_docs UPDATE d WITH { similarity: 99 } IN archival_docs RETURN 1";
@@ -669,6 +667,56 @@ async fn the_index_is_asked_with_the_cells_of_the_call_or_the_stored_ones_and_it
             .collect();
         assert_eq!(asked, [cells]);
     }
+}
+
+/// How many cells were measured to be needed, as soon as that is known.
+async fn measured(database: &Database) -> Value {
+    for _ in 0..1_200 {
+        let query = "FOR v IN vctx_meta FILTER v._key == 'vector' RETURN v.measured";
+        let found = database.row(query, json!({})).await;
+        if found.is_object() {
+            return found;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("the index is never measured");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_filters_first_the_index_gives_only_what_passes_them() {
+    let mut tuning = eager();
+    tuning.environment.push(("VCTX_ARCHIVE__FILTERS_FIRST".into(), "true".into()));
+    let home = Home::new();
+    let _server = home.serve_with("vctx.sock", &tuning).await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
+    let bob = Agent::create(home.wire("vctx.sock"), "bob", 8192, "").await;
+    ingest(&ada, &circle("c", 0, 90, "cosine"), "*").await.ok();
+    ingest(&bob, &circle("b", 0, 90, "cosine"), "*").await.ok();
+    ingest(&ada, &circle("d", 90, 90, "cosine"), "*").await.ok();
+    index_becomes(&ada, "ready").await;
+    let angle = 30.2_f64.to_radians();
+    let query = json!([angle.cos(), angle.sin()]);
+    let text = |r: &Value| r["text"].as_str().expect("a text").to_owned();
+    let near: Vec<String> = [30, 31, 29].iter().map(|n| format!("Bearing {n:03}. ")).collect();
+    let far: Vec<String> = (90..93).map(|n| format!("Bearing {n:03}. ")).collect();
+    for (filter, wanted) in [
+        (json!({}), &near),
+        (json!({"doc_id": "c", "freshness_after": "2020-01-01"}), &near),
+        (json!({"source": "d"}), &far),
+        (json!({"source": "d", "doc_id": "d"}), &far),
+    ] {
+        let asked = json!({"query_vector": query, "limit": 3, "nProbe": 12, "filter": filter});
+        let body = search(&ada, asked).await.ok();
+        let result = &body["result"];
+        let found: Vec<String> =
+            result["results"].as_array().expect("a list").iter().map(text).collect();
+        assert_eq!(&found, wanted, "{filter}: {body}");
+        assert_eq!(result["post_filter_dropped"], 0, "{filter}: nothing is dropped behind it");
+    }
+    let asked = json!({"query_vector": query, "limit": 3, "nProbe": 12, "filter": {"doc_id": "b"}});
+    assert_eq!(search(&ada, asked).await.ok()["result"]["k_actual"], 0, "it is bob's");
+    let asked = json!({"query_vector": query, "limit": 3, "nProbe": 12});
+    assert_eq!(search(&ada, asked).await.ok()["result"]["plan"], "vector_filters_first");
 }
 
 #[tokio::test(flavor = "multi_thread")]
