@@ -109,7 +109,6 @@ async fn recall(eval: &Eval, host: &Host, name: &str) -> Result<Report, Failure>
     let others = eval.renamed.then(|| talks.iter().map(renamed).collect::<Vec<Talk>>());
     let played = recall::play(host, name, talks, &setting).await?;
     let mut report = tables::recall(name, &about, &played);
-    report.has_model = host.has_model();
     if let Some(others) = others {
         let shifted = Setting { is_shifted: true, ..setting };
         let again = recall::play(host, &format!("{name}-renamed"), others, &shifted).await?;

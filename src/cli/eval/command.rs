@@ -195,7 +195,7 @@ async fn measure(eval: &Eval, host: &Host) -> Result<Report, Failure> {
         some if some.contains(&Benchmark::All) => ALL.into(),
         some => some.iter().copied().collect(),
     };
-    let mut report = Report::default();
+    let mut report = Report { has_model: host.has_model(), ..Report::default() };
     for benchmark in asked {
         let began = clock::now();
         let name = benchmark.to_possible_value().expect("no benchmark is hidden");

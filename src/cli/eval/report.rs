@@ -39,7 +39,6 @@ impl Report {
         self.reached.extend(other.reached);
         self.questions.extend(other.questions);
         self.skipped.extend(other.skipped);
-        self.has_model = self.has_model.or(other.has_model);
     }
 
     /// As text for people.
