@@ -27,9 +27,9 @@ const OWNED: [&str; 9] = [
     "recall_log",
 ];
 /// `derived_from` leads from chunks to messages and is looked at through both; nothing writes `cites`; `archival_parts` holds vectors of long
-/// documents only while they are taken in, `recall_vectors` those of a model.
-const NOBODYS: [&str; 5] =
-    ["archival_parts", "cites", "derived_from", "recall_vectors", "vctx_meta"];
+/// documents only while they are taken in, `recall_vectors` those of a model, `recall_marks` how far these are made.
+const NOBODYS: [&str; 6] =
+    ["archival_parts", "cites", "derived_from", "recall_marks", "recall_vectors", "vctx_meta"];
 
 /// One who keeps secrets and looks for those of others.
 pub(crate) struct Keeper {

@@ -57,11 +57,15 @@ pub(super) enum Part {
     PreviousSimilarity,
     /// That of what was said just after.
     NextSimilarity,
-    /// All words of the question stand in it in their order.
+    /// All words of the question stand in it in their order: 1, or [`VERBATIM_ALL`] if it is nothing else.
     Verbatim,
     /// Quoted parts of the question that stand in it.
     Quoted,
 }
+
+/// What an entry counts for that is the question word by word: with its weight more than all that was trained can add up to, so that whatever
+/// was said is found first by its own text.
+pub(super) const VERBATIM_ALL: f64 = 10.0;
 
 /// How many there are.
 pub(crate) const PARTS: usize = 26;

@@ -27,6 +27,9 @@ pub(super) fn newer_first(
     let mut moves = Vec::new();
     for place in 0..STALE_PLACES.min(top.len()) {
         let stale = top[place];
+        if reads[stale.0].is(&asked.verbatim) {
+            continue;
+        }
         let newer =
             (place + 1..top.len()).find(|at| supersedes(asked, reads, &rarity, stale, top[*at]));
         if let Some(newer) = newer {

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::asked::{Asked, content_words};
-use super::formula::{self, PARTS, Part, Values, Weights};
+use super::formula::{self, PARTS, Part, VERBATIM_ALL, Values, Weights};
 use super::newer::newer_first;
 use super::passage_match::{coverage, passage, together, whole};
 use super::spoken::{Read, Spoken, speakers};
@@ -258,7 +258,8 @@ impl<'a> Scene<'a> {
         values.set(Part::Session, self.sessions[at]);
         values.set(Part::WholeLength, read.tokens.ln_1p() / 8.0);
         let is_sentence = asked.verbatim.len() > 1;
-        values.set(Part::Verbatim, one(is_sentence && read.holds(&asked.verbatim)));
+        let held = one(is_sentence && read.holds(&asked.verbatim));
+        values.set(Part::Verbatim, if read.is(&asked.verbatim) { VERBATIM_ALL } else { held });
         let quoted = asked.quoted.iter().filter(|phrase| read.holds(phrase)).count();
         values.set(Part::Quoted, quoted as f64);
         values
@@ -390,6 +391,16 @@ mod tests {
     fn the_answer_by_the_one_who_is_named_stands_before_the_words_of_the_question() {
         assert_eq!(order(material("What did Otto paint in summer?", talk()))[0], 2);
         assert_eq!(order(material("What does Ida paint in summer?", talk()))[0], 3);
+    }
+
+    #[test]
+    fn what_was_said_is_found_first_by_its_own_text() {
+        let mut rows = talk();
+        rows.push(said(5, "user", "Ida", "Thanks!"));
+        rows.push(said(6, "user", "Ida", "Thanks a lot, Otto, 3 cranes at 9 am! Thanks, thanks."));
+        for row in rows.clone() {
+            assert_eq!(order(material(&row.content, rows.clone()))[0], row.seq, "{}", row.content);
+        }
     }
 
     #[test]

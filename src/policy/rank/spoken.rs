@@ -112,9 +112,17 @@ impl<'a> Read<'a> {
 
     /// Whether some words stand in it one behind the other.
     pub(super) fn holds(&self, phrase: &[Stem]) -> bool {
-        let all: Vec<Stem> =
-            self.parts.iter().flat_map(|part| &part.words).map(|word| word.stem).collect();
+        let all = self.stems();
         !phrase.is_empty() && all.windows(phrase.len()).any(|window| window == phrase)
+    }
+
+    /// Whether it is just these words.
+    pub(super) fn is(&self, phrase: &[Stem]) -> bool {
+        !phrase.is_empty() && self.stems() == phrase
+    }
+
+    fn stems(&self) -> Vec<Stem> {
+        self.parts.iter().flat_map(|part| &part.words).map(|word| word.stem).collect()
     }
 }
 
