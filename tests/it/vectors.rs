@@ -133,16 +133,16 @@ async fn log(agent: &Agent, texts: &[String]) {
     }
 }
 
+/// Which kind of vectors an agent's recall storage has.
+async fn fingerprint(home: &Home, scope: &str) -> Value {
+    let mark = "FOR m IN recall_marks FILTER m._key == @scope RETURN m.fingerprint";
+    home.database().row(mark, json!({"scope": scope})).await
+}
+
 /// The passages near to a text, as the server's own query finds them.
 async fn near(home: &Home, scope: &str, text: &str, limit: u64) -> Vec<Value> {
     let query = QUERIES.iter().find(|query| query.name == "recall_near_exact").expect("the query");
-    let fingerprint = home
-        .database()
-        .row(
-            "FOR m IN recall_marks FILTER m._key == @scope RETURN m.fingerprint",
-            json!({"scope": scope}),
-        )
-        .await;
+    let fingerprint = fingerprint(home, scope).await;
     let binds = json!({"scope": scope, "fingerprint": fingerprint, "limit": limit,
         "query_vector": lexical::embed_query(text, DIMENSION)});
     home.database().rows(query.text, binds).await
@@ -246,13 +246,7 @@ async fn many_passages_get_an_index_of_their_own_which_another_length_replaces()
     for (scope, text) in [("ada", "berth 77"), ("bob", "buoy number 140"), ("ada", "veterinarian")]
     {
         let exact = near(&home, scope, text, 5).await;
-        let fingerprint = home
-            .database()
-            .row(
-                "FOR m IN recall_marks FILTER m._key == @scope RETURN m.fingerprint",
-                json!({"scope": scope}),
-            )
-            .await;
+        let fingerprint = fingerprint(&home, scope).await;
         // All cells and all rows: the same as one by one.
         let binds = json!({"scope": scope, "fingerprint": fingerprint, "limit": 5, "n_probe": 32, "fetch": 400,
             "query_vector": lexical::embed_query(text, DIMENSION)});

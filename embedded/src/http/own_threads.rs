@@ -58,9 +58,11 @@ impl OwnThreads {
         let stream = stream.into_std()?;
         let (end, ended) = oneshot::channel();
         let job = move || {
-            let _place = place;
+            let left = on_this_thread(stream, serve);
+            // Who hears of the end finds the place free.
+            drop(place);
             // Nobody waits any more when the server is gone.
-            let _ = end.send(on_this_thread(stream, serve));
+            let _ = end.send(left);
         };
         if self.threads.start(Box::new(job)).is_err() {
             return Err(io::Error::other("no thread for a connection"));
