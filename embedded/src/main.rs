@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 /// A batch of documents or a result is many small pieces, often freed by another thread; this allocator is faster at both than the
-/// system's (README: "Allocation").
+/// system's (`loadtest/results/2026-11-22-engine.md`).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
