@@ -8,6 +8,7 @@ mod demo;
 mod engine;
 mod eval;
 mod exit;
+mod history;
 mod mcp;
 mod messages;
 mod output;
@@ -19,6 +20,7 @@ mod state;
 mod target;
 mod tool;
 mod tools;
+mod trace;
 mod verify;
 
 pub use run::run;

@@ -55,8 +55,11 @@ pub(super) async fn answer(
         | Question::EmbedParts(_)
         | Question::Embed { .. }
         | Question::EmbedAlone { .. }
+        | Question::Trace(_)
+        | Question::Due { .. }
+        | Question::Traced { .. }
         | Question::RecallNear { .. } => {
-            return Err(Error::new(Code::Internal, "the executor itself knows the embedder"));
+            return Err(Error::new(Code::Internal, "the executor itself answers this"));
         }
         Question::Nearest(near) => {
             let found = nearest(ro, scope, &near).await?;
@@ -68,6 +71,9 @@ pub(super) async fn answer(
         }
         Question::Passages { keys } => {
             answers.passages = Some(passages(ro, scope, &keys).await?);
+        }
+        Question::Cited { keys } => {
+            answers.cited = Some(passages(ro, scope, &keys).await?);
         }
         Question::Page { handle } => {
             answers.page = Some(result_page(ro, scope, &handle).await?);

@@ -16,7 +16,7 @@ use crate::memory::core::Core;
 use crate::memory::heartbeat::HeartbeatLimits;
 use crate::memory::{Encoding, TokenCounter};
 use crate::models::{Embedders, Gateway, Tiktoken};
-use crate::policy::{Scope, Surroundings};
+use crate::policy::{Retention, Scope, Surroundings};
 use crate::store::{Admin, Fault, Replay, Ro, Rw, WriteMode, load};
 use crate::tools::Call;
 
@@ -38,6 +38,8 @@ pub struct Executor {
     pub(super) measures: Measures,
     /// Quiet time that ends a session, in milliseconds.
     pub(super) session_idle_ms: u64,
+    /// How long what left the window stays.
+    pub(super) retention: Retention,
 }
 
 /// One counter for each encoding.
@@ -84,6 +86,7 @@ impl Executor {
             archive: ArchiveIndex::new(None, ARCHIVE_SETTINGS),
             measures: Measures::default(),
             session_idle_ms: SESSION_IDLE_MS,
+            retention: Retention::default(),
         }
     }
 

@@ -14,9 +14,11 @@ mod read;
 mod recall;
 mod recall_vectors;
 mod request;
+mod retention;
 mod run;
 mod score;
 mod summary;
+mod trace;
 mod turns;
 
 pub use archive_index::ArchiveSettings;

@@ -2,8 +2,10 @@
 
 mod dead_chains;
 mod recall_vectors;
+mod retention;
 mod runner;
 
 pub use dead_chains::DeadChains;
 pub use recall_vectors::RecallVectors;
+pub use retention::Expiry;
 pub use runner::{Job, Runner};

@@ -13,16 +13,18 @@ use super::notices::{self, PRESSURE, SPOOL};
 use super::page::new_page;
 use super::pins::check_pins;
 use super::question::{Answers, Line, Question};
+use super::retention::Due;
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
 use crate::limits::{EVICT_BYTES_MAX, EVICT_ROWS_MAX, REVISIONS_KEPT, SUMMARY_TRIES_MAX};
 use crate::memory::Fingerprint;
-use crate::memory::archive::{Fate, Ingest, Manifest};
-use crate::memory::change::{Change, Evict, RecallEdge, Recount};
+use crate::memory::archive::{Fate, FoundPassage, Ingest, Manifest};
+use crate::memory::change::{Change, Evict, Expire, RecallEdge, Recount};
 use crate::memory::core::{Core, RemovedBlock, Summary};
 use crate::memory::event::{Event, EventType};
 use crate::memory::heartbeat::{ClosedBy, EndedChain};
+use crate::memory::joined::{Cite, Folded, cited_digest, joined_key, version_key};
 use crate::memory::message::{Kind, Message, Role, copied_meta, rendered};
 use crate::memory::page::{Page, PageItem};
 use crate::memory::render;
@@ -88,6 +90,9 @@ pub struct Draft<'a> {
     recall: Vec<RecallEdge>,
     recount: Vec<Recount>,
     evict: Option<Evict>,
+    expire: Option<Expire>,
+    cites: Vec<Cite>,
+    folded: Vec<Folded>,
     ingest: Option<Box<Ingest>>,
     events: Vec<Event>,
     pages: Vec<Page>,
@@ -116,6 +121,9 @@ impl<'a> Draft<'a> {
             recall: Vec::new(),
             recount: Vec::new(),
             evict: None,
+            expire: None,
+            cites: Vec::new(),
+            folded: Vec::new(),
             ingest: None,
             events: Vec::new(),
             pages: Vec::new(),
@@ -183,6 +191,7 @@ impl<'a> Draft<'a> {
             salt: self.around.ids.salt(),
             digest: String::new(),
             chain: String::new(),
+            expired_at: None,
         };
         message.seal(&self.after.chain.head);
         self.after.last_message_ms = created_ms;
@@ -201,6 +210,52 @@ impl<'a> Draft<'a> {
         let key = message.key.clone();
         self.messages.push(message);
         (key, token_estimate)
+    }
+
+    /// Joins the newest message to the chunks that it cites. The message keeps in its `meta` what it cites; the edges lead there as long as
+    /// the chunks are in the archive.
+    pub fn cite(&mut self, passages: &[FoundPassage]) {
+        let Some(message) = self.messages.last() else { return };
+        let from = format!("messages/{}", message.key);
+        for passage in passages {
+            let to = format!("archival_docs/{}", passage.key);
+            self.cites.push(Cite {
+                key: joined_key(&from, &to),
+                from: from.clone(),
+                to,
+                agent_id: message.agent_id.clone(),
+                seq: message.seq,
+                doc_id: passage.doc_id.clone(),
+                chunk_id: passage.chunk_id.clone(),
+                revision: passage.revision.clone(),
+                digest: cited_digest(&passage.text),
+                created_at: message.created_at.clone(),
+            });
+        }
+    }
+
+    /// Takes texts away whose time is over; gives how many messages that are.
+    pub fn expire(&mut self, due: &Due) -> u64 {
+        let messages = due.messages.iter().map(|one| one.key.clone());
+        let keys: Vec<String> = messages.chain(due.copies.iter().cloned()).collect();
+        let expired = &mut self.after.expired;
+        if let Some(place) = due.settled(expired.through_seq) {
+            expired.through_seq = place.seq;
+            expired.through_at.clone_from(&place.at);
+        }
+        let count = keys.len() as u64;
+        expired.messages += count;
+        if let Some(last) = due.versions.last() {
+            expired.through_version = last.version;
+        }
+        self.expire = Some(Expire {
+            keys,
+            seqs: due.messages.iter().map(|one| one.seq).collect(),
+            versions: due.versions.iter().map(|one| one.key.clone()).collect(),
+            answers: due.answers.clone(),
+            expired_at: self.after.updated_at.clone(),
+        });
+        count
     }
 
     /// Puts a message straight into recall storage; returns its key and cost.
@@ -405,6 +460,9 @@ impl<'a> Draft<'a> {
             messages: self.messages,
             recall: self.recall,
             evict: self.evict,
+            expire: self.expire,
+            cites: self.cites,
+            folded: self.folded,
             ingest: self.ingest,
             recount: self.recount,
             events: self.events,
@@ -556,6 +614,9 @@ impl<'a> Draft<'a> {
             details.insert("evicted_batch_id".into(), batch_id.as_str().into());
             self.event(EventType::Summarize, Value::Object(details));
         }
+        if flush.summarize {
+            self.fold(leaving, &batch_id);
+        }
         let logged_ms = self.around.unix_ms;
         self.evict = Some(Evict {
             logged_ms,
@@ -566,6 +627,30 @@ impl<'a> Draft<'a> {
             evicted_count: logged,
         });
         Ok(Flushed::Done)
+    }
+
+    /// Joins the new summary to the batch that it took up, and to the summary that it goes on from. One edge stands for a whole batch:
+    /// the entries of recall storage bear its id already.
+    fn fold(&mut self, leaving: &[Message], batch_id: &str) {
+        let summary = &self.after.queue_head_summary;
+        let Some(kept) = &summary.kept else { return };
+        let from = format!("core_versions/{kept}");
+        let first = leaving.iter().find(|m| m.kind.logged());
+        let first = first.map(|m| format!("messages/{}", m.key));
+        let before = self.before.queue_head_summary.kept.as_ref();
+        let before = before.map(|kept| format!("core_versions/{kept}"));
+        let seq = |message: Option<&Message>| message.map_or(0, |m| m.seq);
+        let edges = first.into_iter().chain(before).map(|to| Folded {
+            key: joined_key(&from, &to),
+            from: from.clone(),
+            to,
+            agent_id: self.after.agent_id.clone(),
+            summary_rev: summary.revision,
+            evicted_batch_id: batch_id.to_owned(),
+            first_seq: seq(leaving.first()),
+            last_seq: seq(leaving.last()),
+        });
+        self.folded = edges.collect();
     }
 
     /// A change that only evicts the first messages of a flush that is too large for one transaction.
@@ -653,6 +738,7 @@ impl<'a> Draft<'a> {
             token_estimate: cost,
             revision: self.before.queue_head_summary.revision + 1,
             changed_at_version: self.after.version,
+            kept: Some(version_key(&self.after.agent_id, self.after.version)),
         };
     }
 
@@ -696,6 +782,10 @@ impl<'a> Draft<'a> {
         });
         if let Some(found) = found {
             details["found"] = found.into();
+        }
+        if let Some(expire) = &self.expire {
+            details["expired"] = json!({"messages": expire.keys.len(), "versions": expire.versions.len(),
+                "answers": expire.answers.len(), "through_seq": self.after.expired.through_seq});
         }
         if let Some(ingest) = &self.ingest {
             let manifest = &ingest.manifest;

@@ -11,14 +11,17 @@ mod page;
 mod query;
 mod recall;
 mod recall_vectors;
+mod retention;
 mod score;
 mod setup;
+mod trace;
 mod transaction;
 mod trips;
 mod uds;
 
 pub use self::core::{
     DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context, note,
+    versions,
 };
 pub use archive::{
     ArchiveLoaded, VectorIndexState, index_state, keep_part, load_archive, make_vector_index,
@@ -38,9 +41,11 @@ pub use recall_vectors::{
     recall_mark, recall_vector_rows, trim_recall_vectors, unembedded, write_recall_mark,
     write_recall_vectors,
 };
+pub use retention::{DueAgent, due, due_agents, keep_ttl_index};
 pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
 };
-pub use setup::{SCHEMA, SetupReport, schema_version, set_up};
+pub use setup::{Layout, RecallSharding, SCHEMA, SetupReport, schema_version, set_up};
+pub use trace::{Led, led, vertices};
 pub use transaction::Leftovers;
 pub use trips::{Trips, counted};
