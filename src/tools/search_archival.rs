@@ -308,7 +308,8 @@ impl SearchArchival {
             }
         };
         let (query, metric, filter) = (query.to_vec(), setting.metric, self.conditions()?);
-        Ok(plan.map(|plan| Near { query, metric, k, filter, plan, before }))
+        let attribute = setting.attribute();
+        Ok(plan.map(|plan| Near { query, attribute, metric, k, filter, plan, before }))
     }
 
     /// Whether parts of the same larger pieces took so many places that fewer than wanted are left, though there may be more.
@@ -348,7 +349,8 @@ impl SearchArchival {
         let text = self.query_text.clone().unwrap_or_default();
         let (words, identifiers) = words_of_question(&text);
         let (metric, filter, now_ms) = (setting.metric, self.conditions()?, around.unix_ms);
-        Ok(Words { text, words, identifiers, vector, metric, filter, now_ms })
+        let attribute = setting.attribute();
+        Ok(Words { text, words, identifiers, vector, attribute, metric, filter, now_ms })
     }
 
     /// What is told of the search as a whole.
