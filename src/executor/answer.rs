@@ -58,6 +58,7 @@ pub(super) async fn answer(
         | Question::EmbedParts(_)
         | Question::Embed { .. }
         | Question::EmbedAlone { .. }
+        | Question::EmbedNext { .. }
         | Question::RecallNear { .. } => {
             return Err(Error::new(Code::Internal, "the executor itself knows the embedder"));
         }
