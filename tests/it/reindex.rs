@@ -24,6 +24,9 @@ const AFTER: u64 = 64;
 const LOOKS_MAX: usize = 2_400;
 const LOOK: Duration = Duration::from_millis(50);
 
+/// What tells the chunks of a document apart.
+const TREES: [&str; 6] = ["alder", "birch", "cedar", "dogwood", "elm", "fir"];
+
 /// A server that is to change to the lexical embedder of another length.
 fn to_lexical() -> Tuning {
     let mut tuning = eager();
@@ -53,8 +56,10 @@ async fn server(home: &Home, socket: &str, tuning: &Tuning) -> Process {
 
 /// A document of some chunks; every third one is a text that the server cuts.
 fn document(name: &str, number: u64, round: u64) -> Value {
-    let sentence =
-        |n: u64| format!("Berth {number} of row {n} in round {round} lies beside buoy {}. ", n * 7);
+    let sentence = |n: u64| {
+        let tree = TREES[usize::try_from(n).expect("few") % TREES.len()];
+        format!("The {tree} pier of quay {number} was mended in round {round}. ")
+    };
     match number % 3 {
         0 => {
             let text: String = (0..30).map(sentence).collect();
@@ -126,9 +131,9 @@ impl Searcher {
 /// One search by nearness in each way; false if the server is gone.
 async fn search(agent: &Agent) -> bool {
     for (arguments, wanted) in [
-        (json!({"query_text": "a berth beside buoy 14", "mode": "vector", "limit": 20}), 20),
+        (json!({"query_text": "a pier of birch", "mode": "vector", "limit": 20}), 20),
         (
-            json!({"query_text": "Berth 1 of row 3", "mode": "vector", "limit": 40, "filter": {"doc_id": "d1"}}),
+            json!({"query_text": "The cedar pier", "mode": "vector", "limit": 40, "filter": {"doc_id": "d1"}}),
             6,
         ),
     ] {
@@ -145,7 +150,7 @@ async fn search(agent: &Agent) -> bool {
         // The sentence that is asked for is the nearest of its document, by whichever vectors.
         if wanted == 6 {
             let text = result["results"][0]["text"].as_str().expect("a text");
-            assert!(text.starts_with("Berth 1 of row 3"), "{body}");
+            assert!(text.starts_with("The cedar pier"), "{body}");
         }
     }
     true
@@ -306,7 +311,7 @@ async fn who_is_killed_goes_on_and_nothing_is_found_less() {
         assert_made_as_by_ingest(&home, &ada, number, "embedding_2").await;
     }
     // Now both count, since a model made the vectors.
-    let found = ada.done("search_archival", &json!({"query_text": "berth 4"})).await;
+    let found = ada.done("search_archival", &json!({"query_text": "elm pier"})).await;
     assert_eq!(found["result"]["mode"], "hybrid", "{found}");
     for process in [&engine, &server] {
         process.expect("call failed");
