@@ -54,8 +54,7 @@ pub(super) async fn answer(
         | Question::EmbedQuery { .. }
         | Question::EmbedParts(_)
         | Question::Embed { .. }
-        | Question::EmbedAlone { .. }
-        | Question::RecallNear { .. } => {
+        | Question::EmbedAlone { .. } => {
             return Err(Error::new(Code::Internal, "the executor itself knows the embedder"));
         }
         Question::Nearest(near) => {

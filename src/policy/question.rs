@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 use super::fusion::Worded;
 use super::nearest::{Near, Nearest};
 use super::recall::{Entries, Found, RecallQuery};
-use super::recall_near::RecallNear;
 use super::worded::Words;
 use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Manifest, VectorSetting};
@@ -92,13 +91,6 @@ pub enum Question {
         text: String,
         /// Which kind of vector.
         with: Fingerprint,
-    },
-    /// The passages of recall storage nearest to a text.
-    RecallNear {
-        /// The text.
-        text: String,
-        /// Most passages.
-        limit: u64,
     },
     /// Vectors of some texts, each made alone by the configured embedder.
     EmbedAlone {
@@ -193,8 +185,6 @@ pub struct Answers {
     pub passages: Option<Vec<FoundPassage>>,
     /// Vectors of texts; none at all for a question whose embedder failed.
     pub embeddings: Option<Vec<Vec<f64>>>,
-    /// Passages of recall storage near to a question.
-    pub recall_near: Option<RecallNear>,
     /// Vectors of texts alone; none at all if the embedder failed.
     pub alone: Option<Vec<Vec<f64>>>,
     /// What failed without ending the call (`embedder`); told in its answer.
