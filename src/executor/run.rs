@@ -290,7 +290,12 @@ impl Executor {
     /// What the vectors of this database are; whether an index serves them is asked only where that matters.
     async fn vectors(&self, setting: Option<VectorSetting>, chunks: u64) -> Result<VectorsAnswer> {
         let exact_rows_max = self.archive.settings.exact_rows_max;
-        let index_ready = chunks > exact_rows_max && self.archive.serves(&self.ro).await?;
+        let index_ready = match &setting {
+            Some(setting) if chunks > exact_rows_max => {
+                self.archive.serves(&self.ro, &setting.attribute()).await?
+            }
+            Some(_) | None => false,
+        };
         if index_ready && self.archive.unmeasured() {
             self.archive.nudge();
         }

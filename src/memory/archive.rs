@@ -1,5 +1,7 @@
 //! The archive as it lies in the database: passages (one document for each chunk), the manifest of their document, the vector setting.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -33,6 +35,9 @@ impl Metric {
 /// It is `vctx_meta/vector`, written with the first ingest and never changed by one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VectorSetting {
+    /// Counts the settings of a database from 1 on; none is used twice, so vectors of two lie under two names.
+    #[serde(default = "first_number")]
+    pub number: u64,
     /// Components of each vector.
     pub dimension: u32,
     /// How they are compared.
@@ -54,7 +59,16 @@ pub struct VectorSetting {
     pub created_at: String,
 }
 
+fn first_number() -> u64 {
+    1
+}
+
 impl VectorSetting {
+    /// Under which name vectors of this setting stand in a chunk.
+    pub fn attribute(&self) -> String {
+        attribute(self.number)
+    }
+
     /// Cells that a search looks into unless it says otherwise: as measured, else the default.
     pub fn n_probe(&self) -> u32 {
         let measured = self.measured.as_ref().and_then(|measured| measured["nProbe"].as_u64());
@@ -82,6 +96,14 @@ impl VectorSetting {
     pub fn described(&self) -> Value {
         json!({"dimension": self.dimension, "metric": self.metric,
             "embedding_version": self.embedding_version, "model_id": self.model_id})
+    }
+}
+
+/// Under which name vectors of a setting stand in a chunk.
+pub fn attribute(number: u64) -> String {
+    match number {
+        0 | 1 => "embedding".to_owned(),
+        number => format!("embedding_{number}"),
     }
 }
 
@@ -157,7 +179,7 @@ pub struct Parent {
 }
 
 /// The document `archival_docs/{key}`: one chunk.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Passage {
     /// See [`passage_key`].
     #[serde(rename = "_key")]
@@ -172,9 +194,10 @@ pub struct Passage {
     pub index: u64,
     /// The text.
     pub text: String,
-    /// Its vector. Left out when there is none: null is not a vector, and a vector index refuses it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub embedding: Vec<f64>,
+    /// Its vectors by their names ([`attribute`]), one for each setting that the chunk has vectors of. One that is missing is left out: null is
+    /// not a vector, and a vector index refuses it.
+    #[serde(flatten)]
+    pub vectors: BTreeMap<String, Vec<f64>>,
     /// Components of the vector.
     pub dimension: u32,
     /// How vectors are compared.
@@ -347,7 +370,7 @@ mod tests {
             chunk_id: "0".into(),
             index: 0,
             text: "t".into(),
-            embedding: Vec::new(),
+            vectors: BTreeMap::new(),
             dimension: 2,
             metric: Metric::Cosine,
             embedding_version: "1".into(),
@@ -364,5 +387,11 @@ mod tests {
         };
         let value = serde_json::to_value(&passage).unwrap();
         assert!(value.get("embedding").is_none());
+        let two = [(attribute(1), vec![1.0]), (attribute(2), vec![0.0, 1.0])];
+        let value = serde_json::to_value(Passage { vectors: two.into(), ..passage }).unwrap();
+        assert_eq!(
+            (&value["embedding"], &value["embedding_2"]),
+            (&json!([1.0]), &json!([0.0, 1.0]))
+        );
     }
 }

@@ -131,14 +131,24 @@ impl VectorIndexState {
 const FILTERED: [&str; 4] = ["agent_id", "doc_id", "freshness_ts", "provenance.source"];
 const INDEXES: &str = "_api/index?collection=archival_docs";
 
-/// Looks at the indexes of the archive. Raw, because arangors knows no vector index.
-pub async fn vector_index(ro: &Ro) -> Result<VectorIndexState, Fault> {
-    Ok(vector_index_in(&ro.call(Method::GET, INDEXES).await?))
+/// The vector index over vectors of that name. Raw, because arangors knows no vector index.
+pub async fn vector_index(ro: &Ro, attribute: &str) -> Result<VectorIndexState, Fault> {
+    Ok(vector_index_in(&ro.call(Method::GET, INDEXES).await?, attribute))
 }
 
-fn vector_index_in(answer: &Value) -> VectorIndexState {
+/// The same of the vectors that serve now; none before the first ingest.
+pub async fn serving_index(ro: &Ro) -> Result<VectorIndexState, Fault> {
+    match vector_setting(ro).await? {
+        Some(setting) => vector_index(ro, &setting.attribute()).await,
+        None => Ok(VectorIndexState::default()),
+    }
+}
+
+/// The vector index over vectors of that name.
+fn vector_index_in(answer: &Value, attribute: &str) -> VectorIndexState {
     let indexes = answer["indexes"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let Some(found) = indexes.iter().find(|index| index["type"] == "vector") else {
+    let over = |index: &&Value| index["type"] == "vector" && index["fields"][0] == attribute;
+    let Some(found) = indexes.iter().find(over) else {
         return VectorIndexState::default();
     };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -166,14 +176,12 @@ pub async fn make_vector_index(
     n_lists: u64,
     filters_first: bool,
 ) -> Result<Option<u64>, Fault> {
-    let (_, there) = admin.call(Method::GET, INDEXES, None).await?;
-    if vector_index_in(&there).id.is_some() {
+    let Some(setting) = setting_of(admin).await? else { return Ok(None) };
+    if index_state(admin, &setting.attribute()).await?.id.is_some() {
         return Ok(None);
     }
-    let rows: Vec<VectorSetting> = admin.rows(SETTING_LOAD, Binds::unscoped([])).await?;
-    let Some(setting) = rows.into_iter().next() else { return Ok(None) };
     let mut definition = json!({
-        "type": "vector", "name": "passages_by_vector", "fields": ["embedding"], "inBackground": true,
+        "type": "vector", "name": "passages_by_vector", "fields": [setting.attribute()], "inBackground": true,
         "params": {"metric": setting.metric, "dimension": setting.dimension, "nLists": n_lists,
             "defaultNProbe": setting.default_n_probe},
     });
@@ -188,8 +196,8 @@ pub async fn make_vector_index(
 }
 
 /// The vector index of the archive, as an administrator sees it.
-pub async fn index_state(admin: &Admin) -> Result<VectorIndexState, Fault> {
-    Ok(vector_index_in(&admin.call(Method::GET, INDEXES, None).await?.1))
+pub async fn index_state(admin: &Admin, attribute: &str) -> Result<VectorIndexState, Fault> {
+    Ok(vector_index_in(&admin.call(Method::GET, INDEXES, None).await?.1, attribute))
 }
 
 /// What the vectors of this database have in common, as an administrator sees it.
@@ -198,25 +206,34 @@ pub async fn setting_of(admin: &Admin) -> Result<Option<VectorSetting>, Fault> {
 }
 
 /// Some vectors of the archive, from a key on.
-pub async fn sample(admin: &Admin, from: &str, limit: u64) -> Result<Vec<Vec<f64>>, Fault> {
-    let binds = [("from", from.into()), ("limit", limit.into())];
+pub async fn sample(
+    admin: &Admin,
+    attribute: &str,
+    from: &str,
+    limit: u64,
+) -> Result<Vec<Vec<f64>>, Fault> {
+    let binds = [("vector", attribute.into()), ("from", from.into()), ("limit", limit.into())];
     admin.rows(SAMPLE, Binds::unscoped(binds)).await
 }
 
 /// How near the nearest of all chunks are to a vector, through so many cells.
 pub async fn sample_near(
     admin: &Admin,
-    metric: Metric,
+    setting: &VectorSetting,
     vector: &[f64],
     n_probe: u64,
     limit: u64,
 ) -> Result<Vec<f64>, Fault> {
-    let query = match metric {
+    let query = match setting.metric {
         Metric::Cosine => SAMPLE_COSINE,
         Metric::L2 => SAMPLE_L2,
     };
-    let binds =
-        [("query_vector", json!(vector)), ("n_probe", n_probe.into()), ("limit", limit.into())];
+    let binds = [
+        ("vector", setting.attribute().into()),
+        ("query_vector", json!(vector)),
+        ("n_probe", n_probe.into()),
+        ("limit", limit.into()),
+    ];
     admin.rows(query, Binds::unscoped(binds)).await
 }
 
@@ -262,6 +279,7 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &Near) -> Result<Nearest, Fau
             let binds = Binds::of(
                 scope,
                 [
+                    ("vector", near.attribute.as_str().into()),
                     ("query_vector", json!(near.query)),
                     ("limit", near.k.into()),
                     ("source", json!(filter.source)),
@@ -285,6 +303,7 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &Near) -> Result<Nearest, Fau
             let mut binds = Binds::of(
                 scope,
                 [
+                    ("vector", near.attribute.as_str().into()),
                     ("query_vector", json!(near.query)),
                     ("n_probe", n_probe.into()),
                     ("fetch", fetch.into()),
@@ -329,6 +348,7 @@ pub async fn worded(ro: &Ro, scope: &Scope, words: &Words) -> Result<Worded, Fau
         ("text", words.text.as_str().into()),
         ("words", words.words.as_str().into()),
         ("identifiers", json!(both.iter().collect::<Vec<_>>())),
+        ("vector", words.attribute.as_str().into()),
         ("query_vector", json!(words.vector)),
         ("metric", json!(words.metric)),
         ("limit", ARCHIVAL_CANDIDATES.into()),

@@ -23,7 +23,7 @@ pub use self::core::{
 pub use archive::{
     ArchiveLoaded, ArchiveOpened, VectorIndexState, index_state, keep_part, load_archive,
     make_vector_index, nearest, note_measured, open_archive, part, parts, passages, sample,
-    sample_near, setting_of, vector_index, vector_rows, vector_setting, worded,
+    sample_near, serving_index, setting_of, vector_index, vector_rows, vector_setting, worded,
 };
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Credentials, Ro, Rw, Settings};

@@ -463,6 +463,7 @@ impl IngestArchival {
             .filter(|_| self.embeddings.is_none() && lexical::makes(own))
             .map(|s| s.dimension);
         let given = VectorSetting {
+            number: stored.map_or(1, |stored| stored.number),
             dimension: self.dimension.or(stored_dimension).unwrap_or(own.dimension),
             metric: self
                 .metric
@@ -502,7 +503,7 @@ impl IngestArchival {
             true => self.upload(around.scope, around.counter, setting),
             false => None,
         };
-        let passages = self.passages(around, &manifest, pieces, vectors)?;
+        let passages = self.passages(around, &manifest, setting, pieces, vectors)?;
         let mut result = json!({"inserted": passages.len(), "vector_index_used": archive.index_ready,
             "doc_id": self.doc_id, "_rev": manifest.revision, "replaced": old.map_or(0, |m| m.chunks)});
         // Of a document that the server cut they are the numbers from 0000 on.
@@ -571,6 +572,7 @@ impl IngestArchival {
         &self,
         around: Surroundings<'_>,
         manifest: &Manifest,
+        setting: &VectorSetting,
         pieces: Vec<Cutting>,
         vectors: &[Vec<f64>],
     ) -> Result<Vec<Passage>> {
@@ -594,7 +596,7 @@ impl IngestArchival {
                 index: at as u64,
                 token_estimate: around.counter.count(&piece.text),
                 text: piece.text,
-                embedding: vector.clone(),
+                vectors: [(setting.attribute(), vector.clone())].into(),
                 dimension: manifest.dimension,
                 metric: manifest.metric,
                 embedding_version: manifest.embedding_version.clone(),

@@ -308,13 +308,14 @@ impl SearchArchival {
             }
         };
         let (query, metric, filter) = (query.to_vec(), setting.metric, self.conditions()?);
+        let attribute = setting.attribute();
         Ok(plan.map(|plan| {
             // Parts of the same larger piece take places in vain; what is fused is weighed among all that is near.
             let rows_max = match (mode, plan) {
                 (SearchMode::Text | SearchMode::Hybrid, Plan::Vector { fetch, .. }) => fetch,
                 _ => k * NEAR_ROWS,
             };
-            Near { query, metric, k, filter, plan, rows_max, before }
+            Near { query, attribute, metric, k, filter, plan, rows_max, before }
         }))
     }
 
@@ -355,7 +356,8 @@ impl SearchArchival {
         let text = self.query_text.clone().unwrap_or_default();
         let (words, identifiers) = words_of_question(&text);
         let (metric, filter, now_ms) = (setting.metric, self.conditions()?, around.unix_ms);
-        Ok(Words { text, words, identifiers, vector, metric, filter, now_ms })
+        let attribute = setting.attribute();
+        Ok(Words { text, words, identifiers, vector, attribute, metric, filter, now_ms })
     }
 
     /// What is told of the search as a whole.
