@@ -12,6 +12,7 @@ mod history;
 mod mcp;
 mod messages;
 mod output;
+mod reindex;
 mod report;
 mod run;
 mod serve;
