@@ -125,7 +125,11 @@ fn described(entry: &Value) -> String {
             )
         }
     };
-    let changed = if entry["changed"] == true { " — another text since" } else { "" };
+    let changed = match (&entry["changed"], &entry["expired_at"]) {
+        (Value::Bool(true), _) => " — another text since",
+        (_, Value::String(_)) => " — its text expired",
+        _ => "",
+    };
     format!("{}{changed}{text}", output::cell(&what, WHAT_CHARS_MAX))
 }
 

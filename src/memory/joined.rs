@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::archive::{FoundPassage, short};
+use super::archive::{FoundPassage, Span, short};
 use super::receipt::sha256;
 
 /// An edge of `cites`: an answer rests on a chunk.
@@ -26,6 +26,9 @@ pub struct Cite {
     pub doc_id: String,
     /// Name of the chunk in it.
     pub chunk_id: String,
+    /// Place of what was cited in the document's text, in characters, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<Span>,
     /// Revision of the document that the chunk was read under.
     pub revision: String,
     /// See [`cited_digest`].
@@ -65,8 +68,12 @@ pub fn cited_digest(text: &str) -> String {
 
 /// What the `meta` of an answer keeps of a chunk that it cites, whatever becomes of the document.
 pub fn cited(passage: &FoundPassage) -> Value {
-    json!({"id": format!("archival_docs/{}", passage.key), "doc_id": passage.doc_id, "chunk_id": passage.chunk_id,
-        "revision": passage.revision, "digest": cited_digest(&passage.text)})
+    let mut cited = json!({"id": format!("archival_docs/{}", passage.key), "doc_id": passage.doc_id,
+        "chunk_id": passage.chunk_id, "revision": passage.revision, "digest": cited_digest(&passage.text)});
+    if let Some(offset) = passage.offset {
+        cited["offset"] = json!(offset);
+    }
+    cited
 }
 
 /// Key of an edge, from both ends.

@@ -229,6 +229,7 @@ impl<'a> Draft<'a> {
                 seq: message.seq,
                 doc_id: passage.doc_id.clone(),
                 chunk_id: passage.chunk_id.clone(),
+                offset: passage.offset,
                 revision: passage.revision.clone(),
                 digest: cited_digest(&passage.text),
                 created_at: message.created_at.clone(),

@@ -201,6 +201,9 @@ pub struct Vertex {
     /// When.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
+    /// When its text went by the policy of retention.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expired_at: Option<String>,
     /// Key of the message this is a copy of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_of: Option<String>,
@@ -274,6 +277,7 @@ impl Reached {
             ("role", json!(vertex.role)),
             ("name", json!(vertex.name)),
             ("created_at", json!(vertex.created_at)),
+            ("expired_at", json!(vertex.expired_at)),
             ("doc_id", json!(vertex.doc_id)),
             ("chunk_id", json!(vertex.chunk_id)),
             ("summary_rev", json!(vertex.summary_rev)),

@@ -56,7 +56,7 @@ async fn an_answer_keeps_what_it_cites_in_itself_and_in_edges_and_a_replay_doubl
     for (cited, text) in kept.iter().zip(["High tide. ", "Slack water."]) {
         assert_eq!(cited["digest"], json!(sha256(text)), "{cited}");
         let edge = edges.iter().find(|edge| edge["_to"] == cited["id"]).expect("an edge");
-        for name in ["doc_id", "chunk_id", "revision", "digest"] {
+        for name in ["doc_id", "chunk_id", "offset", "revision", "digest"] {
             assert_eq!(edge[name], cited[name], "{name}");
         }
         assert_eq!(
@@ -172,4 +172,23 @@ async fn a_summary_leads_to_the_batch_that_it_took_up_and_to_the_one_before() {
         ],
         "the second eviction made no summary, and no summary claims it"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_place_of_a_passage_is_cited_where_it_is_known() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let database = home.database_inside();
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
+    let text = "The ferry leaves at ebb. It is slow water then.";
+    ada.done("ingest_archival", &json!({"doc_id": "ferry.md", "document": text})).await;
+    let id = chunks_of(&database, "ada").await.remove(0);
+    let answer = json!({"message": "At ebb.", "role": "assistant", "cites": [id]});
+    ada.done("append_fifo", &answer).await;
+    let cited = ada.messages().await.pop().expect("a message")["meta"]["cites"][0].clone();
+    let edge = edges(&database).await.remove(0);
+    for told in [cited, edge] {
+        assert_eq!(told["offset"], json!({"start": 0, "end": text.len()}), "{told}");
+        assert_eq!(told["digest"], json!(sha256(text)));
+    }
 }

@@ -95,6 +95,10 @@ async fn what_is_too_old_goes_everywhere_and_the_rest_still_proves_itself() {
             row["expired_at"].is_string() && row["digest"].is_string() && row["chain"].is_string()
         );
     }
+    let traced =
+        ada.wire.get(&format!("{}/trace?from=1&follow=derived,summary", ada.path())).await.ok();
+    assert!(traced["entries"][0]["expired_at"].is_string(), "{traced:#}");
+    assert_eq!((&traced["entries"][0]["text"], &traced["entries"][1]), (&json!(""), &Value::Null));
     // Its word is nowhere but in the window, and in the summary that stands in it.
     for collection in
         ["recall_log", "idempotency", "pages", "memory_events", "recall_vectors", "cites"]

@@ -295,6 +295,27 @@ async fn pages_of_a_trace_are_small_and_together_the_whole_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_window_without_room_for_a_page_is_told_so_and_asked_again_it_gets_it() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 1_024, "Be brief.").await;
+    for turn in 0..4 {
+        ada.append("user", format!("Turn {turn}. {}", count::words(120))).await;
+    }
+    let asked = json!({"from": "1", "follow": ["around"]});
+    let held = ada.done("trace_memory", &asked).await;
+    assert_eq!(
+        (&held["result"]["withheld"], &held["result"]["results"]),
+        (&json!("tokens"), &json!([])),
+        "{held}"
+    );
+    ada.done("evict_fifo", &json!({"target_tokens": 100})).await;
+    let shown = ada.done("trace_memory", &asked).await;
+    assert_eq!(shown["result"]["results"][0]["seq"], 1, "{shown}");
+    assert_eq!(shown["result"]["withheld"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_command_draws_the_trace_and_lists_the_history_after_a_restart() {
     let stage = stage().await;
     stage.ada.done("store_core", &json!({"block_id": "human", "content": "Likes tea."})).await;
