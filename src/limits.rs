@@ -263,6 +263,10 @@ pub const SAMPLE_ROWS: u64 = 144;
 pub const SAMPLE_NEAREST: u64 = 10;
 /// Longest measurement, in milliseconds; what is not known by then stays as it was.
 pub const SAMPLE_MS_MAX: u64 = 60_000;
+/// Questions of a measurement for which it is counted how many vectors lie in the cells looked into.
+pub const SAMPLE_SCANNED: usize = 16;
+/// Longest wait for an index that is trained anew, in milliseconds, and the pause between two looks at it; a later look goes on.
+pub const RETRAIN_MS: (u64, u64) = (3_600_000, 500);
 /// Fewest questions that a measurement may rest on.
 pub const SAMPLE_QUESTIONS_MIN: usize = 16;
 /// Rows that a search takes from the vector index for each result wanted, since filters drop some.

@@ -282,7 +282,7 @@ impl Executor {
         let exact_rows_max = self.archive.settings.exact_rows_max;
         let setting = vector_setting(&self.ro).await?;
         let index_ready = chunks > exact_rows_max && vector_index(&self.ro).await?.ready();
-        if index_ready && self.archive.unmeasured() {
+        if index_ready && self.archive.unsettled() {
             self.archive.nudge();
         }
         let filters_first = self.archive.settings.filters_first;

@@ -23,7 +23,9 @@ mod worded;
 
 pub use admit::{Actor, Principal, Scope, admit, check_name};
 pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tokens};
-pub use cells::{Measured, RECALL_WANTED, is_due, ladder, questions, recall};
+pub use cells::{
+    Measured, RECALL_WANTED, is_due, is_outgrown, ladder, lists_for, questions, recall,
+};
 pub use draft::{Draft, Finish, Flush, Surroundings, part_of};
 pub use evict::{Item, Plan, plan};
 pub use fusion::{Fusion, Parts, Ranked, Tail as WordTail, WordRow, Worded, ranked};

@@ -44,6 +44,10 @@ pub(super) const SAMPLE: Query = query!("sample_load");
 pub(super) const SAMPLE_COSINE: Query = query!("sample_near_cosine");
 /// The same by distance.
 pub(super) const SAMPLE_L2: Query = query!("sample_near_l2");
+/// How many the cells near a vector hold.
+pub(super) const SCANNED_COSINE: Query = query!("sample_scanned_cosine");
+/// The same by distance.
+pub(super) const SCANNED_L2: Query = query!("sample_scanned_l2");
 /// What was measured.
 pub(super) const MEASURED: Query = query!("setting_measured");
 /// Chunks with a word of the question.
@@ -113,6 +117,8 @@ pub async fn load_archive(
 pub struct VectorIndexState {
     /// Its number; none if there is no such index.
     pub id: Option<String>,
+    /// Its name.
+    pub name: String,
     /// `trainingState`, or `ready` where the release knows no states (before 3.12.9 an index is trained when it is made).
     pub training_state: String,
     /// What went wrong with it.
@@ -123,12 +129,19 @@ pub struct VectorIndexState {
     pub dimension: Option<u64>,
     /// How it compares.
     pub metric: String,
+    /// The one that will take its place: made later, so that searches still go through the first.
+    pub next: Option<Box<VectorIndexState>>,
 }
 
 impl VectorIndexState {
     /// Whether a search can use it.
     pub fn ready(&self) -> bool {
         self.id.is_some() && self.training_state == "ready"
+    }
+
+    /// Whether its training failed; ArangoDB tries again by itself.
+    pub fn failed(&self) -> bool {
+        self.training_state == "unusable" && !self.error_message.is_empty()
     }
 }
 
@@ -143,18 +156,29 @@ pub async fn vector_index(ro: &Ro) -> Result<VectorIndexState, Fault> {
 
 fn vector_index_in(answer: &Value) -> VectorIndexState {
     let indexes = answer["indexes"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let Some(found) = indexes.iter().find(|index| index["type"] == "vector") else {
-        return VectorIndexState::default();
-    };
+    let vectors = indexes.iter().filter(|index| index["type"] == "vector");
+    let mut found: Vec<VectorIndexState> = vectors.map(one_index).collect();
+    // Numbers rise; those of a query are tried in this order.
+    found.sort_by_key(|index| {
+        let number = index.id.as_deref().and_then(|id| id.rsplit('/').next()?.parse::<u64>().ok());
+        number.unwrap_or(u64::MAX)
+    });
+    let mut found = found.into_iter();
+    let Some(first) = found.next() else { return VectorIndexState::default() };
+    VectorIndexState { next: found.next().map(Box::new), ..first }
+}
+
+fn one_index(index: &Value) -> VectorIndexState {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let state = found["trainingState"].as_str().unwrap_or("ready");
     VectorIndexState {
-        id: Some(text(&found["id"])),
-        training_state: state.to_owned(),
-        error_message: text(&found["errorMessage"]),
-        n_lists: found["params"]["nLists"].as_u64(),
-        dimension: found["params"]["dimension"].as_u64(),
-        metric: text(&found["params"]["metric"]),
+        id: Some(text(&index["id"])),
+        name: text(&index["name"]),
+        training_state: index["trainingState"].as_str().unwrap_or("ready").to_owned(),
+        error_message: text(&index["errorMessage"]),
+        n_lists: index["params"]["nLists"].as_u64(),
+        dimension: index["params"]["dimension"].as_u64(),
+        metric: text(&index["params"]["metric"]),
+        next: None,
     }
 }
 
@@ -164,21 +188,20 @@ pub async fn vector_rows(admin: &Admin) -> Result<u64, Fault> {
     Ok(answer["count"].as_u64().unwrap_or(0))
 }
 
-/// Makes the vector index as the setting says, unless there is one or nothing was taken in yet; tells how many cells it gets if it was
-/// made now.
+/// Names of the index; the one that takes another's place has the other name.
+const INDEX_NAMES: [&str; 2] = ["passages_by_vector", "passages_by_vector_anew"];
+
+/// Makes a vector index with so many cells as the setting says, beside the one that is `there`, if any; false if nothing was taken in yet.
 pub async fn make_vector_index(
     admin: &Admin,
+    there: &VectorIndexState,
     n_lists: u64,
     filters_first: bool,
-) -> Result<Option<u64>, Fault> {
-    let (_, there) = admin.call(Method::GET, INDEXES, None).await?;
-    if vector_index_in(&there).id.is_some() {
-        return Ok(None);
-    }
-    let rows: Vec<VectorSetting> = admin.rows(SETTING_LOAD, Binds::unscoped([])).await?;
-    let Some(setting) = rows.into_iter().next() else { return Ok(None) };
+) -> Result<bool, Fault> {
+    let Some(setting) = setting_of(admin).await? else { return Ok(false) };
+    let name = INDEX_NAMES.into_iter().find(|name| *name != there.name).unwrap_or(INDEX_NAMES[0]);
     let mut definition = json!({
-        "type": "vector", "name": "passages_by_vector", "fields": ["embedding"], "inBackground": true,
+        "type": "vector", "name": name, "fields": ["embedding"], "inBackground": true,
         "params": {"metric": setting.metric, "dimension": setting.dimension, "nLists": n_lists,
             "defaultNProbe": setting.default_n_probe},
     });
@@ -187,9 +210,29 @@ pub async fn make_vector_index(
         definition["storedValues"] = json!(FILTERED);
     }
     admin.call(Method::POST, INDEXES, Some(&definition)).await?;
-    let binds = Binds::unscoped([("n_lists", n_lists.into()), ("sync", true.into())]);
-    admin.rows::<Value>(SETTING_LISTS, binds).await?;
-    Ok(Some(n_lists))
+    Ok(true)
+}
+
+/// Takes a vector index away; one that is gone already is no fault.
+pub async fn drop_vector_index(admin: &Admin, id: &str) -> Result<(), Fault> {
+    match admin.call(Method::DELETE, &format!("_api/index/{id}"), None).await {
+        Err(Fault { kind: FaultKind::Arango { num: INDEX_NOT_FOUND, .. }, .. }) | Ok(_) => Ok(()),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// ArangoDB's number for an index that is not there.
+const INDEX_NOT_FOUND: u16 = 1212;
+
+/// Notes how many cells the index has that serves, and what is known of how many of them a search needs.
+pub async fn note_lists(
+    admin: &Admin,
+    n_lists: u64,
+    measured: Option<&Measured>,
+) -> Result<(), Fault> {
+    let binds = [("n_lists", n_lists.into()), ("measured", json!(measured)), ("sync", true.into())];
+    admin.rows::<Value>(SETTING_LISTS, Binds::unscoped(binds)).await?;
+    Ok(())
 }
 
 /// The vector index of the archive, as an administrator sees it.
@@ -223,6 +266,24 @@ pub async fn sample_near(
     let binds =
         [("query_vector", json!(vector)), ("n_probe", n_probe.into()), ("limit", limit.into())];
     admin.rows(query, Binds::unscoped(binds)).await
+}
+
+/// How many chunks lie in the cells that a search for a vector looks into; `rows` is the most that there can be.
+pub async fn sample_scanned(
+    admin: &Admin,
+    metric: Metric,
+    vector: &[f64],
+    n_probe: u64,
+    rows: u64,
+) -> Result<u64, Fault> {
+    let query = match metric {
+        Metric::Cosine => SCANNED_COSINE,
+        Metric::L2 => SCANNED_L2,
+    };
+    let binds =
+        [("query_vector", json!(vector)), ("n_probe", n_probe.into()), ("rows", rows.into())];
+    let counts: Vec<u64> = admin.rows(query, Binds::unscoped(binds)).await?;
+    Ok(counts.first().copied().unwrap_or(0))
 }
 
 /// Notes what was measured.

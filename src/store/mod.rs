@@ -21,9 +21,9 @@ pub use self::core::{
     DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context, note,
 };
 pub use archive::{
-    ArchiveLoaded, VectorIndexState, index_state, keep_part, load_archive, make_vector_index,
-    nearest, note_measured, part, parts, passages, sample, sample_near, setting_of, vector_index,
-    vector_rows, vector_setting, worded,
+    ArchiveLoaded, VectorIndexState, drop_vector_index, index_state, keep_part, load_archive,
+    make_vector_index, nearest, note_lists, note_measured, part, parts, passages, sample,
+    sample_near, sample_scanned, setting_of, vector_index, vector_rows, vector_setting, worded,
 };
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Credentials, Ro, Rw, Settings};

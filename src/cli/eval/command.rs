@@ -71,6 +71,10 @@ pub(crate) struct Eval {
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub(super) vectors: usize,
 
+    /// Times that the index over each set of vectors is trained, each time from another seed; on a server of our own
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) trainings: usize,
+
     /// Socket of a server that runs [default: one is started]
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
@@ -158,7 +162,7 @@ pub(crate) async fn run(eval: Eval) -> Result<(), Failure> {
         }
     }
     let about = json!({"window": eval.window, "limit": eval.limit, "questions": eval.questions, "mode": eval.mode, "seed": eval.seed,
-        "seeds": eval.seeds, "vectors": eval.vectors, "own_server": is_own, "seconds": began.elapsed().as_secs(),
+        "seeds": eval.seeds, "vectors": eval.vectors, "trainings": eval.trainings, "own_server": is_own, "seconds": began.elapsed().as_secs(),
         "version": env!("CARGO_PKG_VERSION")});
     tell(&eval, &report, &about)
 }
