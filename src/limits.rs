@@ -200,6 +200,10 @@ pub const DOCUMENT_CHUNKS_MAX: usize = 16_384;
 /// Bytes that the texts and vectors of one document may take, at eight for each component: half of what a transaction may, since an index
 /// keeps them too.
 pub const DOCUMENT_BYTES_MAX: usize = TRANSACTION_BYTES_MAX / 2;
+/// Parts that a caller may send a document in.
+pub const PARTS_MAX: u64 = 1_024;
+/// Missing parts that an answer names.
+pub const PARTS_NAMED_MAX: usize = 32;
 /// Chunks of a part of a document that has more than [`CHUNKS_MAX`]: their vectors are made and kept part by part.
 pub const PART_CHUNKS: usize = 256;
 /// Chunks beyond both ends of a part in whose light its vectors are made.

@@ -53,6 +53,7 @@ pub(super) async fn answer(
         | Question::Vectors { .. }
         | Question::EmbedQuery { .. }
         | Question::EmbedParts(_)
+        | Question::KeepPart(_)
         | Question::Embed { .. }
         | Question::EmbedAlone { .. }
         | Question::RecallNear { .. } => {

@@ -167,7 +167,9 @@ impl Executor {
         check_guarded(request)?;
         let limit = match &request.call {
             Call::EvictFifo(_) if self.model.is_some() => CALL_MS_MAX + MODEL_MS_MAX,
-            Call::IngestArchival(ingest) if ingest.splits() => CALL_MS_MAX + PARTS_MS_MAX,
+            Call::IngestArchival(ingest) if ingest.splits() || ingest.part.is_some() => {
+                CALL_MS_MAX + PARTS_MS_MAX
+            }
             _ => CALL_MS_MAX,
         };
         let run = Run {
@@ -262,6 +264,10 @@ impl Executor {
             Question::EmbedParts(upload) => {
                 let made = self.embed_parts(&upload, scope).await?;
                 answers.embeddings = Some(made);
+                return Ok(());
+            }
+            Question::KeepPart(given) => {
+                answers.gathered = Some(self.gather(&given, scope).await?);
                 return Ok(());
             }
             other => other,

@@ -37,7 +37,10 @@ pub use page::{PageToken, page_token};
 pub use passage::passages;
 pub use pins::{check_pins, pinned_tokens_max};
 pub use proposal::proposals;
-pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer, Upload, VectorsAnswer};
+pub use question::{
+    Answers, ArchiveAnswer, Gathered, Line, PartGiven, Question, SummaryAnswer, Upload,
+    VectorsAnswer,
+};
 pub use rank::{Spoken, part_names};
 pub use recall::{
     CopyOf, Entries, Found, Hit, PairOf, RecallFilter, RecallMode, RecallQuery, Recent, Sources,

@@ -12,7 +12,7 @@ use crate::limits::{
     ARCHIVAL_CANDIDATES, ARCHIVAL_CHARS_MAX, ARCHIVAL_TAIL_MS, ARCHIVAL_TAIL_ROWS_MAX, INGEST_ROWS,
 };
 use crate::memory::archive::{
-    Fate, FoundPassage, Ingest, Manifest, Metric, VectorSetting, part_key,
+    Fate, FoundPassage, Ingest, Manifest, Metric, StagedPart, VectorSetting, part_key,
 };
 use crate::policy::{
     Conditions, Looked, Measured, Near, NearPlan, NearRows, Nearest, Scope, WordTail, Worded, Words,
@@ -451,35 +451,30 @@ pub async fn parts(ro: &Ro, scope: &Scope, upload: &str) -> Result<Vec<usize>, F
     ro.rows(PART_LIST, Binds::of(scope, [("upload", upload.into())])).await
 }
 
-/// Vectors of a part; none if it is not there.
+/// A part; none if it is not there.
 pub async fn part(
     ro: &Ro,
     scope: &Scope,
     upload: &str,
     part: usize,
-) -> Result<Option<Vec<Vec<f64>>>, Fault> {
-    #[derive(Deserialize)]
-    struct Row {
-        embeddings: Vec<Vec<f64>>,
-    }
+) -> Result<Option<StagedPart>, Fault> {
     let binds = [("upload", upload.into()), ("part", part.into())];
-    let rows: Vec<Row> = ro.rows(PART_LOAD, Binds::of(scope, binds)).await?;
-    Ok(rows.into_iter().next().map(|row| row.embeddings))
+    Ok(ro.rows(PART_LOAD, Binds::of(scope, binds)).await?.into_iter().next())
 }
 
-/// Keeps the vectors of a part until a moment, in seconds since 1970.
+/// Keeps a part until a moment, in seconds since 1970; one that is there in its place gives way.
 pub async fn keep_part(
     rw: &Rw,
     scope: &Scope,
     upload: &str,
     part: usize,
-    embeddings: &[Vec<f64>],
+    content: &StagedPart,
     expires_at: u64,
 ) -> Result<(), Fault> {
-    let staged = json!({"_key": part_key(scope.key(), upload, part), "upload": upload, "part": part,
-        "embeddings": embeddings, "expires_at": expires_at});
-    let binds = Binds::of(scope, [("staged", staged), ("sync", rw.sync.into())]);
-    rw.rows::<Value>(PART_WRITE, binds).await?;
+    let place = json!({"_key": part_key(scope.key(), upload, part), "upload": upload, "part": part,
+        "expires_at": expires_at});
+    let binds = [("place", place), ("content", json!(content)), ("sync", rw.sync.into())];
+    rw.rows::<Value>(PART_WRITE, Binds::of(scope, binds)).await?;
     Ok(())
 }
 
