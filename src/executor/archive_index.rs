@@ -15,10 +15,11 @@ use serde_json::{Value, json};
 use super::cells::measured;
 use crate::clock;
 use crate::limits::{RETRAIN_MS, SAMPLE_MS_MAX};
+use crate::memory::archive::VectorSetting;
 use crate::policy::{Measured, is_due, is_outgrown, lists_for};
 use crate::store::{
-    Admin, Fault, FaultKind, VectorIndexState, drop_vector_index, index_state, make_vector_index,
-    note_lists, note_measured, setting_of, vector_rows,
+    Admin, Fault, FaultKind, Ro, VectorIndexState, drop_vector_index, index_state, make_index_of,
+    note_lists, note_measured, setting_of, vector_index, vector_rows,
 };
 
 /// When the archive is compared one by one and when its index is made.
@@ -40,7 +41,7 @@ pub(super) const ARCHIVE_SETTINGS: ArchiveSettings = ArchiveSettings {
     exact_rows_max: 20_000,
     index_rows_min: 1_000,
     filters_first: false,
-    retrain_growth: 4,
+    retrain_growth: 2,
 };
 
 /// Who looks after the index.
@@ -50,6 +51,9 @@ pub(super) struct ArchiveIndex {
     busy: AtomicBool,
     /// Whether this server has seen to it that the cells are measured and that no index waits for its turn.
     settled: AtomicBool,
+    /// The attribute whose index was ready when it was looked at last: it stays ready until it is taken away, and a search that finds it gone
+    /// says so.
+    ready: Mutex<Option<String>>,
     told: Mutex<Told>,
 }
 
@@ -71,7 +75,7 @@ impl ArchiveIndex {
         };
         let told = Mutex::new(Told { obstacle, measured: None });
         let (busy, settled) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Self { admin, settings, busy, settled, told })
+        Arc::new(Self { admin, settings, busy, settled, ready: Mutex::default(), told })
     }
 
     /// Looks after the index in the background, once at a time: after an ingest there may be vectors enough.
@@ -87,6 +91,24 @@ impl ArchiveIndex {
         });
     }
 
+    /// Whether the index over an attribute serves searches: once it does, it is not looked at again until one fails.
+    pub(super) async fn serves(&self, ro: &Ro, attribute: &str) -> Result<bool, Fault> {
+        let known = || self.ready.lock().expect("no holder panics");
+        if known().as_deref() == Some(attribute) {
+            return Ok(true);
+        }
+        let ready = vector_index(ro, attribute).await?.ready();
+        if ready {
+            *known() = Some(attribute.to_owned());
+        }
+        Ok(ready)
+    }
+
+    /// A search found that the index cannot serve it.
+    pub(super) fn failed(&self) {
+        *self.ready.lock().expect("no holder panics") = None;
+    }
+
     /// Makes the index if it is missing and there are vectors enough, and anew if it is outgrown; measures it.
     async fn look_after(&self) -> Result<(), Fault> {
         let Some(admin) = &self.admin else { return Ok(()) };
@@ -94,47 +116,46 @@ impl ArchiveIndex {
         if rows < self.settings.index_rows_min {
             return Ok(());
         }
-        let there = index_state(admin).await?;
+        let Some(setting) = setting_of(admin).await? else { return Ok(()) };
+        let there = index_state(admin, &setting.attribute()).await?;
         if there.id.is_none() {
             let n_lists = lists_for(rows);
-            if make_vector_index(admin, &there, n_lists, self.settings.filters_first).await? {
-                note_lists(admin, n_lists, None).await?;
-                self.told.lock().expect("no holder panics").measured = None;
-                self.settled.store(false, Ordering::Release);
-                tracing::info!(rows, n_lists, "the vector index of the archive is being trained");
-            }
+            make_index_of(admin, &setting, &there, n_lists, self.settings.filters_first).await?;
+            note_lists(admin, &setting, n_lists, None).await?;
+            self.told.lock().expect("no holder panics").measured = None;
+            self.settled.store(false, Ordering::Release);
+            tracing::info!(rows, n_lists, "the vector index of the archive is being trained");
             return Ok(());
         }
         if there.next.is_some() {
-            self.take_over(admin).await?;
+            self.take_over(admin, &setting).await?;
         }
         let last = self.measure(admin).await?;
-        let Some(n_lists) = there.n_lists.filter(|_| there.next.is_none() && there.ready()) else {
-            return Ok(());
-        };
+        // Vectors that will be others soon are not worth a training.
+        let stays = there.next.is_none() && there.ready() && setting.next.is_none();
+        let Some(n_lists) = there.n_lists.filter(|_| stays) else { return Ok(()) };
         if is_outgrown(n_lists, rows, self.settings.retrain_growth, last.as_ref()) {
             self.settled.store(false, Ordering::Release);
             let finer = lists_for(rows);
-            if make_vector_index(admin, &there, finer, self.settings.filters_first).await? {
-                tracing::info!(rows, n_lists, finer, "the vector index is trained anew");
-                self.take_over(admin).await?;
-                self.measure(admin).await?;
-            }
+            make_index_of(admin, &setting, &there, finer, self.settings.filters_first).await?;
+            tracing::info!(rows, n_lists, finer, "the vector index is trained anew");
+            self.take_over(admin, &setting).await?;
+            self.measure(admin).await?;
         }
         Ok(())
     }
 
     /// Waits until the index that was made later is ready, and takes the earlier one away. Whoever comes to a half of this goes on.
-    async fn take_over(&self, admin: &Admin) -> Result<(), Fault> {
+    async fn take_over(&self, admin: &Admin, setting: &VectorSetting) -> Result<(), Fault> {
         let (longest, pause) = RETRAIN_MS;
         let until = clock::now() + Duration::from_millis(longest);
         while clock::now() < until {
-            let there = index_state(admin).await?;
+            let there = index_state(admin, &setting.attribute()).await?;
             let (Some(old), Some(next)) = (&there.id, &there.next) else { return Ok(()) };
             if next.ready() {
                 drop_vector_index(admin, old).await?;
                 let n_lists = next.n_lists.unwrap_or(1);
-                note_lists(admin, n_lists, Some(&Measured::unknown(n_lists))).await?;
+                note_lists(admin, setting, n_lists, Some(&Measured::unknown(n_lists))).await?;
                 tracing::info!(n_lists, "the vector index that was trained anew serves now");
                 return Ok(());
             }
@@ -156,11 +177,9 @@ impl ArchiveIndex {
     /// Measures how many cells a search must look into, once the index is ready and when the archive has grown; tells what is known.
     async fn measure(&self, admin: &Admin) -> Result<Option<Measured>, Fault> {
         let rows = vector_rows(admin).await?;
-        let (state, setting) = (index_state(admin).await?, setting_of(admin).await?);
-        let (Some(setting), Some(lists)) = (setting.filter(|_| state.ready()), state.n_lists)
-        else {
-            return Ok(None);
-        };
+        let Some(setting) = setting_of(admin).await? else { return Ok(None) };
+        let state = index_state(admin, &setting.attribute()).await?;
+        let Some(lists) = state.n_lists.filter(|_| state.ready()) else { return Ok(None) };
         // What is no measurement of ours is measured again.
         let mut last = setting.measured.clone().and_then(|last| serde_json::from_value(last).ok());
         if is_due(last.as_ref(), rows, lists) {

@@ -9,7 +9,7 @@ use crate::store::{Admin, Fault, sample, sample_near, sample_scanned};
 /// A sample of questions, and how near the nearest are to each.
 struct Sample<'a> {
     admin: &'a Admin,
-    metric: Metric,
+    setting: &'a VectorSetting,
     questions: Vec<Vec<f64>>,
     truths: Vec<Vec<f64>>,
     rows: u64,
@@ -25,16 +25,15 @@ pub(super) async fn measured(
 ) -> Result<Option<Measured>, Fault> {
     // Keys are hashes in hex: any two digits begin as many of them as any others.
     let from = format!("{:02x}", rows % 191);
-    let questions = questions(&sample(admin, &from, SAMPLE_ROWS).await?);
+    let questions = questions(&sample(admin, &setting.attribute(), &from, SAMPLE_ROWS).await?);
     if questions.len() < SAMPLE_QUESTIONS_MIN {
         return Ok(None);
     }
-    let metric = setting.metric;
     let mut truths = Vec::with_capacity(questions.len());
     for question in &questions {
-        truths.push(sample_near(admin, metric, question, n_lists, SAMPLE_NEAREST).await?);
+        truths.push(sample_near(admin, setting, question, n_lists, SAMPLE_NEAREST).await?);
     }
-    let sample = Sample { admin, metric, questions, truths, rows, n_lists };
+    let sample = Sample { admin, setting, questions, truths, rows, n_lists };
     let n_probe = sample.fewest().await?;
     let found = sample.found(n_probe).await?;
     match found.within_share() {
@@ -65,7 +64,7 @@ impl Sample<'_> {
         let some = &self.questions[..self.questions.len().min(SAMPLE_SCANNED)];
         for question in some {
             let cells = u64::from(n_probe);
-            counted += sample_scanned(self.admin, self.metric, question, cells, self.rows).await?;
+            counted += sample_scanned(self.admin, self.setting, question, cells, self.rows).await?;
         }
         let scanned = counted as f64 / (some.len() as u64 * self.rows).max(1) as f64;
         let questions = self.questions.len() as u64;
@@ -73,12 +72,12 @@ impl Sample<'_> {
     }
 
     async fn recall(&self, n_probe: u32) -> Result<f64, Fault> {
-        let rising = self.metric == Metric::L2;
+        let rising = self.setting.metric == Metric::L2;
         let mut sum = 0.0;
         for (question, truth) in self.questions.iter().zip(&self.truths) {
             let cells = u64::from(n_probe);
             let found =
-                sample_near(self.admin, self.metric, question, cells, SAMPLE_NEAREST).await?;
+                sample_near(self.admin, self.setting, question, cells, SAMPLE_NEAREST).await?;
             sum += recall(truth, &found, rising);
         }
         Ok(sum / self.questions.len().max(1) as f64)

@@ -12,15 +12,15 @@ pub const RECALL_WANTED: f64 = 0.98;
 const SHARE_MAX: f64 = 0.12;
 /// Measured recall below which an index counts as one that no longer fits what it holds.
 const RECALL_POOR: f64 = 0.95;
-/// Growth that is enough for a training anew where recall is poor.
-const GROWTH_POOR: u64 = 2;
+/// Growth that is enough for a training anew where recall is poor, as a share of the rows that there are.
+const BEFORE_POOR: (u64, u64) = (4, 5);
 /// Cells for a square root of the rows, in a small archive and in a large one: FAISS's guidelines say 4 to 16 up to a million vectors. Finer cells
 /// find more for the same share of vectors looked at, but a training takes time with the square of their number.
-const LISTS_PER_ROOT: (u64, u64) = (8, 4);
+const LISTS_PER_ROOT: (u64, u64) = (12, 4);
 /// Cells up to which the larger of the two holds.
 const LISTS_FINE_MAX: u64 = 2_048;
 /// Vectors that each cell is trained on at least.
-const ROWS_PER_LIST: u64 = 10;
+const ROWS_PER_LIST: u64 = 7;
 /// Growth of the archive after which it is measured again.
 const GROWTH: f64 = 1.25;
 /// How close to the last of the nearest a likeness counts as found: an index computes in floats of four bytes.
@@ -67,7 +67,7 @@ pub fn lists_for(rows: u64) -> u64 {
     fine.max(LISTS_PER_ROOT.1 * root).min(rows / ROWS_PER_LIST).max(1)
 }
 
-/// Whether an index of so many cells is too coarse for its vectors: there are `growth` times as many as such cells are made for, or twice as many
+/// Whether an index of so many cells is too coarse for its vectors: there are `growth` times as many as such cells are made for, or a quarter more
 /// and it finds too little. 0 never is.
 pub fn is_outgrown(n_lists: u64, rows: u64, growth: u64, last: Option<&Measured>) -> bool {
     if growth == 0 {
@@ -76,9 +76,9 @@ pub fn is_outgrown(n_lists: u64, rows: u64, growth: u64, last: Option<&Measured>
     let poor = last.is_some_and(|last| {
         last.questions > 0 && last.n_lists == n_lists && last.recall < RECALL_POOR
     });
-    let growth = if poor { growth.min(GROWTH_POOR) } else { growth };
+    let before = if poor { rows * BEFORE_POOR.0 / BEFORE_POOR.1 } else { rows / growth };
     // An index of that many vectors would have more cells already.
-    lists_for(rows / growth) > n_lists
+    lists_for(before) > n_lists
 }
 
 /// Whether it is time to measure: nothing was measured, the archive has grown since, or the index is another one.
@@ -143,10 +143,10 @@ mod tests {
     fn lists_grow_with_the_root_and_never_starve() {
         for (rows, lists) in [
             (1, 1),
-            (19, 1),
-            (1_000, 100),
-            (6_000, 600),
-            (30_000, 1_384),
+            (19, 2),
+            (1_000, 142),
+            (6_000, 857),
+            (25_000, 1_896),
             (65_536, 2_048),
             (262_144, 2_048),
             (1_000_000, 4_000),
@@ -159,19 +159,20 @@ mod tests {
     #[test]
     fn an_index_is_outgrown_by_so_many_times_its_rows_or_by_fewer_where_it_finds_too_little() {
         for (lists, rows, growth, last, outgrown) in [
-            (100, 1_000, 4, None, false),
-            (100, 4_010, 4, None, false),
-            (100, 4_040, 4, None, true),
-            (100, 16_000, 4, None, true),
-            (100, 16_000, 0, None, false),
-            (100, 2_020, 4, Some(measured(100, 0.9)), true),
-            (100, 1_500, 4, Some(measured(100, 0.9)), false),
-            (100, 2_020, 4, Some(measured(100, 0.96)), false),
+            (142, 1_000, 2, None, false),
+            (142, 2_001, 2, None, false),
+            (142, 2_002, 2, None, true),
+            (142, 16_000, 2, None, true),
+            (142, 2_002, 4, None, false),
+            (142, 16_000, 0, None, false),
+            (142, 1_252, 2, Some(measured(142, 0.9)), true),
+            (142, 1_200, 2, Some(measured(142, 0.9)), false),
+            (142, 1_252, 2, Some(measured(142, 0.96)), false),
             // What was measured of another index says nothing of this one.
-            (100, 2_020, 4, Some(measured(50, 0.5)), false),
-            (100, 2_020, 4, Some(Measured::unknown(100)), false),
-            (2_048, 1_000_000, 4, None, false),
-            (2_048, 1_100_000, 4, None, true),
+            (142, 1_252, 2, Some(measured(50, 0.5)), false),
+            (142, 1_252, 2, Some(Measured::unknown(142)), false),
+            (2_048, 520_000, 2, None, false),
+            (2_048, 530_000, 2, None, true),
         ] {
             assert_eq!(is_outgrown(lists, rows, growth, last.as_ref()), outgrown, "{lists} {rows}");
         }

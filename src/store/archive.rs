@@ -14,12 +14,13 @@ use crate::limits::{
 use crate::memory::archive::{
     Fate, FoundPassage, Ingest, Manifest, Metric, StagedPart, VectorSetting, part_key,
 };
-use crate::policy::{
-    Conditions, Looked, Measured, Near, NearPlan, NearRows, Nearest, Scope, WordTail, Worded, Words,
-};
+use crate::memory::core::Core;
+use crate::policy::{Looked, Measured, Near, NearPlan, NearRows, Nearest, Scope, Worded, Words};
 
 /// Manifest, setting and messages before an ingest.
 pub(super) const LOAD: Query = query!("archive_load");
+/// A core and the setting.
+pub(super) const OPEN: Query = query!("archive_open");
 /// The setting.
 pub(super) const SETTING: Query = query!("setting_write");
 /// The setting, read.
@@ -50,14 +51,8 @@ pub(super) const SCANNED_COSINE: Query = query!("sample_scanned_cosine");
 pub(super) const SCANNED_L2: Query = query!("sample_scanned_l2");
 /// What was measured.
 pub(super) const MEASURED: Query = query!("setting_measured");
-/// Chunks with a word of the question.
+/// Chunks with words of a question.
 pub(super) const WORDS: Query = query!("passage_words");
-/// The same under conditions.
-pub(super) const WORDS_WHERE: Query = query!("passage_words_where");
-/// Chunks with an identifier.
-pub(super) const PHRASE: Query = query!("passage_phrase");
-/// Chunks taken in a moment ago.
-pub(super) const TAIL: Query = query!("passage_tail");
 /// Chunks by their keys.
 pub(super) const PASSAGES: Query = query!("passage_load");
 /// Edges of an earlier ingest go.
@@ -125,6 +120,8 @@ pub struct VectorIndexState {
     pub error_message: String,
     /// Cells.
     pub n_lists: Option<u64>,
+    /// Whether it takes chunks without such a vector; those of an earlier release do not.
+    pub sparse: bool,
     /// Components of its vectors.
     pub dimension: Option<u64>,
     /// How it compares.
@@ -149,15 +146,24 @@ impl VectorIndexState {
 const FILTERED: [&str; 4] = ["agent_id", "doc_id", "freshness_ts", "provenance.source"];
 const INDEXES: &str = "_api/index?collection=archival_docs";
 
-/// Looks at the indexes of the archive. Raw, because arangors knows no vector index.
-pub async fn vector_index(ro: &Ro) -> Result<VectorIndexState, Fault> {
-    Ok(vector_index_in(&ro.call(Method::GET, INDEXES).await?))
+/// The vector index over vectors of that name. Raw, because arangors knows no vector index.
+pub async fn vector_index(ro: &Ro, attribute: &str) -> Result<VectorIndexState, Fault> {
+    Ok(vector_index_in(&ro.call(Method::GET, INDEXES).await?, attribute))
 }
 
-fn vector_index_in(answer: &Value) -> VectorIndexState {
+/// The same of the vectors that serve now; none before the first ingest.
+pub async fn serving_index(ro: &Ro) -> Result<VectorIndexState, Fault> {
+    match vector_setting(ro).await? {
+        Some(setting) => vector_index(ro, &setting.attribute()).await,
+        None => Ok(VectorIndexState::default()),
+    }
+}
+
+/// The vector index over vectors of that name.
+fn vector_index_in(answer: &Value, attribute: &str) -> VectorIndexState {
     let indexes = answer["indexes"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let vectors = indexes.iter().filter(|index| index["type"] == "vector");
-    let mut found: Vec<VectorIndexState> = vectors.map(one_index).collect();
+    let over = |index: &&Value| index["type"] == "vector" && index["fields"][0] == attribute;
+    let mut found: Vec<VectorIndexState> = indexes.iter().filter(over).map(one_index).collect();
     // Numbers rise; those of a query are tried in this order.
     found.sort_by_key(|index| {
         let number = index.id.as_deref().and_then(|id| id.rsplit('/').next()?.parse::<u64>().ok());
@@ -178,6 +184,7 @@ fn one_index(index: &Value) -> VectorIndexState {
         n_lists: index["params"]["nLists"].as_u64(),
         dimension: index["params"]["dimension"].as_u64(),
         metric: text(&index["params"]["metric"]),
+        sparse: index["sparse"] == true,
         next: None,
     }
 }
@@ -188,20 +195,22 @@ pub async fn vector_rows(admin: &Admin) -> Result<u64, Fault> {
     Ok(answer["count"].as_u64().unwrap_or(0))
 }
 
-/// Names of the index; the one that takes another's place has the other name.
-const INDEX_NAMES: [&str; 2] = ["passages_by_vector", "passages_by_vector_anew"];
-
-/// Makes a vector index with so many cells as the setting says, beside the one that is `there`, if any; false if nothing was taken in yet.
-pub async fn make_vector_index(
+/// Makes a vector index over the vectors of a setting, under another name than the one that is `there`, if any. It is sparse: a chunk may have
+/// vectors of another setting alone.
+pub async fn make_index_of(
     admin: &Admin,
+    setting: &VectorSetting,
     there: &VectorIndexState,
     n_lists: u64,
     filters_first: bool,
-) -> Result<bool, Fault> {
-    let Some(setting) = setting_of(admin).await? else { return Ok(false) };
-    let name = INDEX_NAMES.into_iter().find(|name| *name != there.name).unwrap_or(INDEX_NAMES[0]);
+) -> Result<(), Fault> {
+    let first = match setting.number {
+        0 | 1 => "passages_by_vector".to_owned(),
+        number => format!("passages_by_vector_{number}"),
+    };
+    let name = if first == there.name { format!("{first}_anew") } else { first };
     let mut definition = json!({
-        "type": "vector", "name": name, "fields": ["embedding"], "inBackground": true,
+        "type": "vector", "name": name, "fields": [setting.attribute()], "inBackground": true, "sparse": true,
         "params": {"metric": setting.metric, "dimension": setting.dimension, "nLists": n_lists,
             "defaultNProbe": setting.default_n_probe},
     });
@@ -210,7 +219,7 @@ pub async fn make_vector_index(
         definition["storedValues"] = json!(FILTERED);
     }
     admin.call(Method::POST, INDEXES, Some(&definition)).await?;
-    Ok(true)
+    Ok(())
 }
 
 /// Takes a vector index away; one that is gone already is no fault.
@@ -224,20 +233,27 @@ pub async fn drop_vector_index(admin: &Admin, id: &str) -> Result<(), Fault> {
 /// ArangoDB's number for an index that is not there.
 const INDEX_NOT_FOUND: u16 = 1212;
 
-/// Notes how many cells the index has that serves, and what is known of how many of them a search needs.
+/// Notes how many cells the index over the vectors of a setting has, and what is known of how many of them a search needs; not if another
+/// setting serves by now.
 pub async fn note_lists(
     admin: &Admin,
+    setting: &VectorSetting,
     n_lists: u64,
     measured: Option<&Measured>,
 ) -> Result<(), Fault> {
-    let binds = [("n_lists", n_lists.into()), ("measured", json!(measured)), ("sync", true.into())];
+    let binds = [
+        ("number", setting.number.into()),
+        ("n_lists", n_lists.into()),
+        ("measured", json!(measured)),
+        ("sync", true.into()),
+    ];
     admin.rows::<Value>(SETTING_LISTS, Binds::unscoped(binds)).await?;
     Ok(())
 }
 
 /// The vector index of the archive, as an administrator sees it.
-pub async fn index_state(admin: &Admin) -> Result<VectorIndexState, Fault> {
-    Ok(vector_index_in(&admin.call(Method::GET, INDEXES, None).await?.1))
+pub async fn index_state(admin: &Admin, attribute: &str) -> Result<VectorIndexState, Fault> {
+    Ok(vector_index_in(&admin.call(Method::GET, INDEXES, None).await?.1, attribute))
 }
 
 /// What the vectors of this database have in common, as an administrator sees it.
@@ -246,42 +262,55 @@ pub async fn setting_of(admin: &Admin) -> Result<Option<VectorSetting>, Fault> {
 }
 
 /// Some vectors of the archive, from a key on.
-pub async fn sample(admin: &Admin, from: &str, limit: u64) -> Result<Vec<Vec<f64>>, Fault> {
-    let binds = [("from", from.into()), ("limit", limit.into())];
+pub async fn sample(
+    admin: &Admin,
+    attribute: &str,
+    from: &str,
+    limit: u64,
+) -> Result<Vec<Vec<f64>>, Fault> {
+    let binds = [("vector", attribute.into()), ("from", from.into()), ("limit", limit.into())];
     admin.rows(SAMPLE, Binds::unscoped(binds)).await
 }
 
 /// How near the nearest of all chunks are to a vector, through so many cells.
 pub async fn sample_near(
     admin: &Admin,
-    metric: Metric,
+    setting: &VectorSetting,
     vector: &[f64],
     n_probe: u64,
     limit: u64,
 ) -> Result<Vec<f64>, Fault> {
-    let query = match metric {
+    let query = match setting.metric {
         Metric::Cosine => SAMPLE_COSINE,
         Metric::L2 => SAMPLE_L2,
     };
-    let binds =
-        [("query_vector", json!(vector)), ("n_probe", n_probe.into()), ("limit", limit.into())];
+    let binds = [
+        ("vector", setting.attribute().into()),
+        ("query_vector", json!(vector)),
+        ("n_probe", n_probe.into()),
+        ("limit", limit.into()),
+    ];
     admin.rows(query, Binds::unscoped(binds)).await
 }
 
 /// How many chunks lie in the cells that a search for a vector looks into; `rows` is the most that there can be.
 pub async fn sample_scanned(
     admin: &Admin,
-    metric: Metric,
+    setting: &VectorSetting,
     vector: &[f64],
     n_probe: u64,
     rows: u64,
 ) -> Result<u64, Fault> {
-    let query = match metric {
+    let query = match setting.metric {
         Metric::Cosine => SCANNED_COSINE,
         Metric::L2 => SCANNED_L2,
     };
-    let binds =
-        [("query_vector", json!(vector)), ("n_probe", n_probe.into()), ("rows", rows.into())];
+    let binds = [
+        ("vector", setting.attribute().into()),
+        ("query_vector", json!(vector)),
+        ("n_probe", n_probe.into()),
+        ("rows", rows.into()),
+    ];
     let counts: Vec<u64> = admin.rows(query, Binds::unscoped(binds)).await?;
     Ok(counts.first().copied().unwrap_or(0))
 }
@@ -291,6 +320,21 @@ pub async fn note_measured(admin: &Admin, measured: &Measured) -> Result<(), Fau
     let binds = Binds::unscoped([("measured", json!(measured)), ("sync", true.into())]);
     admin.rows::<Value>(MEASURED, binds).await?;
     Ok(())
+}
+
+/// What a search of the archive begins with.
+#[derive(Debug, Default, Deserialize)]
+pub struct ArchiveOpened {
+    /// The agent's core; none if there is no such agent.
+    pub core: Option<Core>,
+    /// What the vectors of this database have in common; none before the first ingest.
+    pub setting: Option<VectorSetting>,
+}
+
+/// Loads a core with what the vectors of this database have in common.
+pub async fn open_archive(ro: &Ro, scope: &Scope) -> Result<ArchiveOpened, Fault> {
+    let rows: Vec<ArchiveOpened> = ro.rows(OPEN, Binds::of(scope, [])).await?;
+    Ok(rows.into_iter().next().unwrap_or_default())
 }
 
 /// What the vectors of this database have in common.
@@ -313,6 +357,7 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &Near) -> Result<Nearest, Fau
             let binds = Binds::of(
                 scope,
                 [
+                    ("vector", near.attribute.as_str().into()),
                     ("query_vector", json!(near.query)),
                     ("limit", near.k.into()),
                     ("source", json!(filter.source)),
@@ -333,9 +378,10 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &Near) -> Result<Nearest, Fau
                 (Metric::Cosine, true) => FIRST_COSINE,
                 (Metric::L2, true) => FIRST_L2,
             };
-            let binds = Binds::of(
+            let mut binds = Binds::of(
                 scope,
                 [
+                    ("vector", near.attribute.as_str().into()),
                     ("query_vector", json!(near.query)),
                     ("n_probe", n_probe.into()),
                     ("fetch", fetch.into()),
@@ -344,6 +390,9 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &Near) -> Result<Nearest, Fau
                     ("fresh_after", json!(filter.fresh_after)),
                 ],
             );
+            if !first {
+                binds.0.insert("rows_max", near.rows_max.into());
+            }
             match ro.rows::<NearRows>(query, binds).await {
                 Ok(rows) => Ok(looked_through(near, rows.into_iter().next())),
                 Err(Fault { kind: FaultKind::Arango { num, .. }, .. })
@@ -371,58 +420,25 @@ fn looked_through(near: &Near, rows: Option<NearRows>) -> Nearest {
 /// The chunks that hold words of a question: those that hold an identifier of it whole, if there are any; and, beside what the view shows,
 /// what was taken in too recently for it.
 pub async fn worded(ro: &Ro, scope: &Scope, words: &Words) -> Result<Worded, Fault> {
-    let (view, tail) = tokio::try_join!(shown(ro, scope, words), tail(ro, scope, words))?;
-    Ok(Worded { tail, ..view })
-}
-
-async fn shown(ro: &Ro, scope: &Scope, words: &Words) -> Result<Worded, Fault> {
-    if let Some(phrase) = words.identifiers.first() {
-        let other = words.identifiers.last().unwrap_or(phrase);
-        let mut binds = word_binds(scope, words, true);
-        binds.0.remove("query_vector");
-        binds.0.remove("metric");
-        binds.0.insert("phrase", phrase.as_str().into());
-        binds.0.insert("other_phrase", other.as_str().into());
-        let rows: Vec<Worded> = ro.rows(PHRASE, binds).await?;
-        if let Some(found) = rows.into_iter().next().filter(|found| !found.rows.is_empty()) {
-            return Ok(Worded { identified: true, ..found });
-        }
-    }
-    let all = words.filter == Conditions::default();
-    let query = if all { WORDS } else { WORDS_WHERE };
-    let rows: Vec<Worded> = ro.rows(query, word_binds(scope, words, !all)).await?;
+    let filter = &words.filter;
+    let both = words.identifiers.first().zip(words.identifiers.last());
+    let binds = [
+        ("text", words.text.as_str().into()),
+        ("words", words.words.as_str().into()),
+        ("identifiers", json!(both.iter().collect::<Vec<_>>())),
+        ("vector", words.attribute.as_str().into()),
+        ("query_vector", json!(words.vector)),
+        ("metric", json!(words.metric)),
+        ("limit", ARCHIVAL_CANDIDATES.into()),
+        ("chars_max", ARCHIVAL_CHARS_MAX.into()),
+        ("source", json!(filter.source)),
+        ("doc_id", json!(filter.doc_id)),
+        ("fresh_after", json!(filter.fresh_after)),
+        ("since_ms", words.now_ms.saturating_sub(ARCHIVAL_TAIL_MS).into()),
+        ("recent_max", ARCHIVAL_TAIL_ROWS_MAX.into()),
+    ];
+    let rows: Vec<Worded> = ro.rows(WORDS, Binds::of(scope, binds)).await?;
     Ok(rows.into_iter().next().unwrap_or_default())
-}
-
-async fn tail(ro: &Ro, scope: &Scope, words: &Words) -> Result<WordTail, Fault> {
-    let mut binds = word_binds(scope, words, true);
-    binds.0.remove("text");
-    binds.0.insert("phrases", json!(words.identifiers));
-    binds.0.insert("since_ms", words.now_ms.saturating_sub(ARCHIVAL_TAIL_MS).into());
-    binds.0.insert("limit", ARCHIVAL_TAIL_ROWS_MAX.into());
-    let rows: Vec<WordTail> = ro.rows(TAIL, binds).await?;
-    Ok(rows.into_iter().next().unwrap_or_default())
-}
-
-fn word_binds(scope: &Scope, words: &Words, filtered: bool) -> Binds {
-    let mut binds = Binds::of(
-        scope,
-        [
-            ("text", words.text.as_str().into()),
-            ("words", words.words.as_str().into()),
-            ("query_vector", json!(words.vector)),
-            ("metric", json!(words.metric)),
-            ("limit", ARCHIVAL_CANDIDATES.into()),
-            ("chars_max", ARCHIVAL_CHARS_MAX.into()),
-        ],
-    );
-    if filtered {
-        let filter = &words.filter;
-        binds.0.insert("source", json!(filter.source));
-        binds.0.insert("doc_id", json!(filter.doc_id));
-        binds.0.insert("fresh_after", json!(filter.fresh_after));
-    }
-    binds
 }
 
 /// The agent's chunks of those keys, in no order.
@@ -478,13 +494,14 @@ pub async fn keep_part(
     Ok(())
 }
 
-/// Writes the archive's part of an ingest inside a running transaction; the core, the record and the events follow in the same one.
+/// Writes the archive's part of an ingest inside a running transaction; the core, the record and the events follow in the same one. False if
+/// its vectors are none that serve: nothing of it may be kept then.
 pub(super) async fn write(
     stream: &Stream<'_>,
     rw: &Rw,
     scope: &Scope,
     ingest: &Ingest,
-) -> Result<(), Fault> {
+) -> Result<bool, Fault> {
     if let Some(setting) = &ingest.setting {
         let binds = Binds::unscoped([("setting", json!(setting)), ("sync", rw.sync.into())]);
         stream.rows::<Value>(SETTING, binds).await?;
@@ -500,7 +517,7 @@ pub(super) async fn write(
         let binds =
             [("manifest_key", ingest.manifest.key.as_str().into()), ("sync", rw.sync.into())];
         stream.rows::<Value>(MANIFEST_REMOVE, Binds::of(scope, binds)).await?;
-        return Ok(());
+        return Ok(true);
     }
     for passages in ingest.passages.chunks(INGEST_ROWS) {
         let binds = Binds::of(scope, [("passages", json!(passages)), ("sync", rw.sync.into())]);
@@ -511,7 +528,10 @@ pub(super) async fn write(
             Binds::of(scope, [("derived", json!(ingest.derived)), ("sync", rw.sync.into())]);
         stream.rows::<Value>(DERIVED, binds).await?;
     }
-    let binds = Binds::of(scope, [("manifest", json!(ingest.manifest)), ("sync", rw.sync.into())]);
-    stream.rows::<Value>(MANIFEST, binds).await?;
-    Ok(())
+    let binds = [
+        ("manifest", json!(ingest.manifest)),
+        ("numbers", json!(ingest.numbers)),
+        ("sync", rw.sync.into()),
+    ];
+    Ok(!stream.rows::<Value>(MANIFEST, Binds::of(scope, binds)).await?.is_empty())
 }

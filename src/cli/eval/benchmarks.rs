@@ -123,7 +123,10 @@ async fn recall(eval: &Eval, host: &Host, name: &str) -> Result<Report, Failure>
 async fn indexes(eval: &Eval, host: &Host) -> Result<Report, Failure> {
     let mut report = Report::default();
     let queries = eval.questions.unwrap_or(VECTOR_QUERIES);
-    let mut sets = vec![("clustered", clusters::clustered(eval.seed, eval.vectors, queries))];
+    let mut sets = Vec::new();
+    if eval.vectors > 0 {
+        sets.push(("clustered", clusters::clustered(eval.seed, eval.vectors, queries)));
+    }
     let mut all = Vec::new();
     for name in ["locomo", "realtalk", "beam"] {
         all.extend(talks(eval, name)?.unwrap_or_default());
@@ -132,7 +135,7 @@ async fn indexes(eval: &Eval, host: &Host) -> Result<Report, Failure> {
         Ok(path) => nq::passages(&path)?,
         Err(_) => Vec::new(),
     };
-    let texts = clusters::texts(&all, &further, queries);
+    let texts = clusters::texts(&all, &further, (eval.passages, queries));
     if texts.asked.is_empty() {
         report.skipped.push("vectors, lexical: no conversation to take them from".into());
     } else {

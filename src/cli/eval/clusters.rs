@@ -89,14 +89,22 @@ pub(super) struct Texts {
     pub(super) asked: Vec<String>,
 }
 
-/// The passages of conversations and of further texts; so many of the questions ask, evenly spread.
-pub(super) fn texts(talks: &[Talk], further: &[String], asked_max: usize) -> Texts {
+/// The passages of conversations and of further texts, and their questions; at most so many of each, evenly spread.
+pub(super) fn texts(
+    talks: &[Talk],
+    further: &[String],
+    (stored_max, asked_max): (usize, usize),
+) -> Texts {
     let said = talks.iter().flat_map(|talk| &talk.messages).map(|said| said.text.as_str());
     let stored = said.chain(further.iter().map(String::as_str)).flat_map(passages).collect();
     let questions = talks.iter().flat_map(|talk| &talk.questions);
-    let all: Vec<&String> = questions.map(|question| &question.text).collect();
-    let step = all.len().div_ceil(asked_max.max(1)).max(1);
-    Texts { stored, asked: all.into_iter().step_by(step).cloned().collect() }
+    let asked = questions.map(|question| question.text.clone()).collect();
+    Texts { stored: spread(stored, stored_max), asked: spread(asked, asked_max) }
+}
+
+fn spread(all: Vec<String>, most: usize) -> Vec<String> {
+    let step = all.len().div_ceil(most.max(1)).max(1);
+    all.into_iter().step_by(step).collect()
 }
 
 /// Their lexical vectors.

@@ -10,8 +10,8 @@ use super::host::Host;
 use super::progress::note;
 use crate::cli::exit::Failure;
 use crate::clock;
-use crate::memory::archive::Metric;
-use crate::store::{Fault, drop_vector_index, index_state, sample_scanned};
+use crate::memory::archive::VectorSetting;
+use crate::store::{Admin, Fault, drop_vector_index, index_state, sample_scanned, setting_of};
 
 /// Longest wait for the index, and the pause between two looks.
 const INDEX_WAIT_MAX: Duration = Duration::from_secs(1_800);
@@ -70,7 +70,9 @@ pub(super) async fn wait(host: &Host, rows: usize) -> Result<Index, Failure> {
 /// Takes the index away, so that it is trained on other beginnings; none where the server is not ours, or there is no index.
 pub(super) async fn anew(host: &Host, rows: usize) -> Result<Option<Index>, Failure> {
     let Some(admin) = host.admin().await? else { return Ok(None) };
-    let Some(id) = index_state(&admin).await.map_err(failed)?.id else { return Ok(None) };
+    let Some(setting) = setting(&admin).await? else { return Ok(None) };
+    let there = index_state(&admin, &setting.attribute()).await.map_err(failed)?;
+    let Some(id) = there.id else { return Ok(None) };
     drop_vector_index(&admin, &id).await.map_err(failed)?;
     loop {
         // The server makes it anew by itself, when it is asked how it is.
@@ -93,15 +95,19 @@ pub(super) async fn scanned(
         return Ok(None);
     }
     let Some(admin) = host.admin().await? else { return Ok(None) };
+    let Some(setting) = setting(&admin).await? else { return Ok(None) };
     let rows = vectors.stored.len() as u64;
     let (mut counted, mut asked) = (0, 0);
     for query in vectors.asked.iter().take(COUNTED_MAX) {
         let wide: Vec<f64> = query.iter().map(|c| f64::from(*c)).collect();
-        counted +=
-            sample_scanned(&admin, Metric::Cosine, &wide, n_probe, rows).await.map_err(failed)?;
+        counted += sample_scanned(&admin, &setting, &wide, n_probe, rows).await.map_err(failed)?;
         asked += rows;
     }
     Ok((asked > 0).then(|| counted as f64 / asked as f64))
+}
+
+async fn setting(admin: &Admin) -> Result<Option<VectorSetting>, Failure> {
+    setting_of(admin).await.map_err(failed)
 }
 
 fn failed(fault: Fault) -> Failure {
