@@ -208,6 +208,10 @@ pub const DOCUMENT_CHUNKS_MAX: usize = 16_384;
 /// Bytes that the texts and vectors of one document may take, at eight for each component: half of what a transaction may, since an index
 /// keeps them too.
 pub const DOCUMENT_BYTES_MAX: usize = TRANSACTION_BYTES_MAX / 2;
+/// Parts that a caller may send a document in.
+pub const PARTS_MAX: u64 = 1_024;
+/// Missing parts that an answer names.
+pub const PARTS_NAMED_MAX: usize = 32;
 /// Chunks of a part of a document that has more than [`CHUNKS_MAX`]: their vectors are made and kept part by part.
 pub const PART_CHUNKS: usize = 256;
 /// Chunks beyond both ends of a part in whose light its vectors are made.
@@ -271,6 +275,10 @@ pub const SAMPLE_ROWS: u64 = 144;
 pub const SAMPLE_NEAREST: u64 = 10;
 /// Longest measurement, in milliseconds; what is not known by then stays as it was.
 pub const SAMPLE_MS_MAX: u64 = 60_000;
+/// Questions of a measurement for which it is counted how many vectors lie in the cells looked into.
+pub const SAMPLE_SCANNED: usize = 16;
+/// Longest wait for an index that is trained anew, in milliseconds, and the pause between two looks at it; a later look goes on.
+pub const RETRAIN_MS: (u64, u64) = (3_600_000, 500);
 /// Fewest questions that a measurement may rest on.
 pub const SAMPLE_QUESTIONS_MIN: usize = 16;
 /// Rows that a search takes from the vector index for each result wanted, since filters drop some.

@@ -208,7 +208,7 @@ impl super::archive_index::ArchiveIndex {
         if rows <= self.settings.exact_rows_max {
             return Ok(());
         }
-        let n_lists = super::archive_index::n_lists(rows);
+        let n_lists = crate::policy::lists_for(rows);
         if store::make_recall_index(admin, dimension, n_lists).await? {
             tracing::info!(rows, n_lists, "the vector index of recall storage is being trained");
         }

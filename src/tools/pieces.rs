@@ -84,7 +84,7 @@ impl IngestArchival {
             Some(evidence) if evidence.document_chars.is_some() => evidence.spans.clone(),
             _ => Vec::new(),
         };
-        let piece = |(at, chunk): (usize, &super::ingest_archival::Chunk)| {
+        let piece = |(at, chunk): (usize, &super::given_chunk::Chunk)| {
             let parts = chunk.parts();
             Cutting {
                 chunk_id: chunk.id(at),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::append_fifo::own_flush;
-use super::ingest_archival::moment;
+use super::ingest_checks::moment;
 use super::recalled::{PageOf, State};
 use super::spec::Step;
 use crate::error::{Error, Result};

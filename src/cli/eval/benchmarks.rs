@@ -123,7 +123,10 @@ async fn recall(eval: &Eval, host: &Host, name: &str) -> Result<Report, Failure>
 async fn indexes(eval: &Eval, host: &Host) -> Result<Report, Failure> {
     let mut report = Report::default();
     let queries = eval.questions.unwrap_or(VECTOR_QUERIES);
-    let mut sets = vec![("clustered", clusters::clustered(eval.seed, eval.vectors, queries))];
+    let mut sets = Vec::new();
+    if eval.vectors > 0 {
+        sets.push(("clustered", clusters::clustered(eval.seed, eval.vectors, queries)));
+    }
     let mut all = Vec::new();
     for name in ["locomo", "realtalk", "beam"] {
         all.extend(talks(eval, name)?.unwrap_or_default());
@@ -132,20 +135,29 @@ async fn indexes(eval: &Eval, host: &Host) -> Result<Report, Failure> {
         Ok(path) => nq::passages(&path)?,
         Err(_) => Vec::new(),
     };
-    let lexical = clusters::lexical(&all, &further, queries);
-    match lexical.asked.is_empty() {
-        true => report.skipped.push("vectors, lexical: no conversation to take them from".into()),
-        false => sets.push(("lexical", lexical)),
+    let texts = clusters::texts(&all, &further, (eval.passages, queries));
+    if texts.asked.is_empty() {
+        report.skipped.push("vectors, lexical: no conversation to take them from".into());
+    } else {
+        sets.push(("lexical", clusters::lexical(&texts)));
+        if let Some(embedder) = host.embedder()? {
+            sets.push(("model", clusters::by_model(&texts, &*embedder).await?));
+        }
     }
     for (name, vectors) in sets {
         report.extend(match host.is_own() {
-            false => vectors::run(host, name, vectors).await?,
+            false => vectors::run(host, name, vectors, eval.trainings).await?,
             true => {
                 let own = Host::own(eval.config.as_deref()).await?;
-                let ended = vectors::run(&own, name, vectors).await;
+                let ended = vectors::run(&own, name, vectors, eval.trainings).await;
                 own.stop(ended).await?
             }
         });
+    }
+    // The goal is about every set.
+    let full = report.reached.iter().filter(|(id, _)| id.ends_with(" full"));
+    if let Some(least) = full.map(|(_, share)| *share).reduce(f64::min) {
+        report.reached.push(("vectors full".into(), least));
     }
     Ok(report)
 }

@@ -1,11 +1,15 @@
-//! Vectors to measure an index with: seeded clusters of normal vectors, and the lexical vectors of real passages.
+//! Vectors to measure an index with: seeded clusters of normal vectors, and the vectors of real passages, lexical and a model's.
 
 use super::corpus::Talk;
+use super::progress::Progress;
 use super::seeded::Seeded;
-use crate::models::lexical;
+use crate::cli::exit::Failure;
+use crate::models::{Embedder, Kind, lexical};
 
-/// Components of all vectors here.
-pub(super) const DIMENSION: usize = 384;
+/// Components of the vectors that are made here.
+const DIMENSION: usize = 384;
+/// Texts that a model is given at once.
+const EMBEDDED_TOGETHER: usize = 64;
 /// Clusters, whose sizes fall as 1/rank (Zipf).
 const CLUSTERS: usize = 200;
 /// Directions in which the vectors of one cluster differ.
@@ -79,18 +83,59 @@ fn finished(vector: &[f64]) -> Vec<f32> {
     vector.iter().map(|x| ((x / length * DECIMALS).round() / DECIMALS) as f32).collect()
 }
 
-/// Lexical vectors of the passages of conversations; every question asks.
-pub(super) fn lexical(talks: &[Talk], further: &[String], asked_max: usize) -> Vectors {
+/// Passages of an archive and questions to it.
+pub(super) struct Texts {
+    stored: Vec<String>,
+    pub(super) asked: Vec<String>,
+}
+
+/// The passages of conversations and of further texts, and their questions; at most so many of each, evenly spread.
+pub(super) fn texts(
+    talks: &[Talk],
+    further: &[String],
+    (stored_max, asked_max): (usize, usize),
+) -> Texts {
     let said = talks.iter().flat_map(|talk| &talk.messages).map(|said| said.text.as_str());
-    let texts = said.chain(further.iter().map(String::as_str));
-    let made = |text: &str| finished(&lexical::embed_query(text, DIMENSION));
+    let stored = said.chain(further.iter().map(String::as_str)).flat_map(passages).collect();
     let questions = talks.iter().flat_map(|talk| &talk.questions);
-    let all: Vec<&str> = questions.map(|question| question.text.as_str()).collect();
-    let step = all.len().div_ceil(asked_max.max(1)).max(1);
+    let asked = questions.map(|question| question.text.clone()).collect();
+    Texts { stored: spread(stored, stored_max), asked: spread(asked, asked_max) }
+}
+
+fn spread(all: Vec<String>, most: usize) -> Vec<String> {
+    let step = all.len().div_ceil(most.max(1)).max(1);
+    all.into_iter().step_by(step).collect()
+}
+
+/// Their lexical vectors.
+pub(super) fn lexical(texts: &Texts) -> Vectors {
+    let made = |text: &String| finished(&lexical::embed_query(text, DIMENSION));
     Vectors {
-        stored: texts.flat_map(passages).map(|text| made(&text)).collect(),
-        asked: all.iter().step_by(step).map(|text| made(text)).collect(),
+        stored: texts.stored.iter().map(made).collect(),
+        asked: texts.asked.iter().map(made).collect(),
     }
+}
+
+/// Their vectors by a model, each text alone.
+pub(super) async fn by_model(texts: &Texts, model: &dyn Embedder) -> Result<Vectors, Failure> {
+    let all = texts.stored.len() + texts.asked.len();
+    let progress = Progress::new("vectors, model: embedding", all);
+    let mut vectors = Vectors::default();
+    for (texts, kind, made) in [
+        (&texts.stored, Kind::Passage, &mut vectors.stored),
+        (&texts.asked, Kind::Query, &mut vectors.asked),
+    ] {
+        for some in texts.chunks(EMBEDDED_TOGETHER) {
+            let embedded = model.embed(some, kind).await.map_err(|error| {
+                Failure::internal(format!("the configured model makes no vectors: {error}"))
+            })?;
+            let wide = |vector: &Vec<f32>| vector.iter().map(|c| f64::from(*c)).collect::<Vec<_>>();
+            made.extend(embedded.iter().map(|vector| finished(&wide(vector))));
+            progress.add(some.len());
+        }
+    }
+    progress.close();
+    Ok(vectors)
 }
 
 /// A text in passages of whole words.
