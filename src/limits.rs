@@ -177,6 +177,10 @@ pub const RECALL_AGENTS_LOOKED: u64 = 256;
 pub const RECALL_EMBED_ENTRIES: u64 = 128;
 /// Passages of several entries that are embedded together; an entry of more stands alone.
 pub const RECALL_EMBED_PASSAGES: usize = 256;
+/// Entries of one agent that a model may refuse before no more are passed over.
+pub const RECALL_REFUSED_MAX: usize = 256;
+/// Pause after which refused entries are tried again, in milliseconds.
+pub const RECALL_REFUSED_MS: u64 = 3_600_000;
 /// Agents whose last complete look is remembered.
 pub const RECALL_VERSIONS_KEPT: usize = 65_536;
 /// Vectors of one look for those whose entries are gone, in rows.
