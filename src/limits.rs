@@ -127,6 +127,8 @@ pub const RECALL_TERMS_MAX: usize = 64;
 pub const RECALL_AROUND_CHARS_MAX: usize = 2_048;
 /// Beginning of such an entry that is looked at, in characters; the rest is found as soon as the view shows it.
 pub const RECALL_TAIL_CHARS_MAX: usize = 16_384;
+/// Long messages that one page looks through for the passage that matters, since only their beginning was weighed, in bytes.
+pub const RECALL_DEEP_BYTES_MAX: usize = 4 * TEXT_BYTES_MAX;
 /// Lag of a view within which a search says that there were too many of them to look at, in milliseconds.
 pub const RECALL_LAG_MS: u64 = 5_000;
 /// Tokens of a preview in a window that has no room at all.
