@@ -94,11 +94,9 @@ impl ArchiveIndex {
 
     /// Measures how many cells a search must look into, once the index is ready and when the archive has grown.
     async fn measure(&self, admin: &Admin, rows: u64) -> Result<(), Fault> {
-        let (state, setting) = (index_state(admin).await?, setting_of(admin).await?);
-        let (Some(setting), Some(lists)) = (setting.filter(|_| state.ready()), state.n_lists)
-        else {
-            return Ok(());
-        };
+        let Some(setting) = setting_of(admin).await? else { return Ok(()) };
+        let state = index_state(admin, &setting.attribute()).await?;
+        let Some(lists) = state.n_lists.filter(|_| state.ready()) else { return Ok(()) };
         // What is no measurement of ours is measured again.
         let last = setting.measured.clone().and_then(|last| serde_json::from_value(last).ok());
         if !is_due(last.as_ref(), rows) {
@@ -157,7 +155,7 @@ impl ArchiveIndex {
 }
 
 /// Asks a sample of questions through fewer and fewer cells; none if there is too little to draw from. All cells together are the truth.
-async fn measured(
+pub(super) async fn measured(
     admin: &Admin,
     setting: &VectorSetting,
     lists: u64,
@@ -165,14 +163,14 @@ async fn measured(
 ) -> Result<Option<Measured>, Fault> {
     // Keys are hashes in hex: any two digits begin as many of them as any others.
     let from = format!("{:02x}", rows % 191);
-    let questions = questions(&sample(admin, &from, SAMPLE_ROWS).await?);
+    let questions = questions(&sample(admin, &setting.attribute(), &from, SAMPLE_ROWS).await?);
     if questions.len() < SAMPLE_QUESTIONS_MIN {
         return Ok(None);
     }
     let rising = setting.metric == Metric::L2;
     let mut truths = Vec::with_capacity(questions.len());
     for question in &questions {
-        truths.push(sample_near(admin, setting.metric, question, lists, SAMPLE_NEAREST).await?);
+        truths.push(sample_near(admin, setting, question, lists, SAMPLE_NEAREST).await?);
     }
     let ladder = ladder(lists);
     let (mut low, mut high) = (0, ladder.len() - 1);
@@ -182,7 +180,7 @@ async fn measured(
         let mut sum = 0.0;
         for (question, truth) in questions.iter().zip(&truths) {
             let cells = u64::from(ladder[at]);
-            let found = sample_near(admin, setting.metric, question, cells, SAMPLE_NEAREST).await?;
+            let found = sample_near(admin, setting, question, cells, SAMPLE_NEAREST).await?;
             sum += recall(truth, &found, rising);
         }
         let mean = sum / questions.len() as f64;

@@ -247,8 +247,13 @@ impl Executor {
                 answers.embeddings = Some(made);
                 return Ok(());
             }
-            Question::EmbedAlone { texts } => {
-                answers.alone = Some(embedding::alone(&self.embedders, &texts).await?);
+            Question::EmbedAlone { texts, with } => {
+                answers.alone = Some(embedding::alone(&self.embedders, &texts, &with).await?);
+                return Ok(());
+            }
+            Question::EmbedNext { document, spans, with } => {
+                let made = embedding::next(&self.embedders, &document, &spans, &with).await?;
+                answers.next_embeddings = Some(made);
                 return Ok(());
             }
             Question::Recall { query, now_ms } => {
@@ -281,7 +286,12 @@ impl Executor {
     async fn vectors(&self, chunks: u64) -> Result<VectorsAnswer> {
         let exact_rows_max = self.archive.settings.exact_rows_max;
         let setting = vector_setting(&self.ro).await?;
-        let index_ready = chunks > exact_rows_max && vector_index(&self.ro).await?.ready();
+        let index_ready = match &setting {
+            Some(setting) if chunks > exact_rows_max => {
+                vector_index(&self.ro, &setting.attribute()).await?.ready()
+            }
+            Some(_) | None => false,
+        };
         if index_ready && self.archive.unmeasured() {
             self.archive.nudge();
         }

@@ -42,6 +42,8 @@ impl Plan {
 pub struct Near {
     /// The vector.
     pub query: Vec<f64>,
+    /// Under which name those that it is compared with stand in a chunk.
+    pub attribute: String,
     /// How vectors are compared.
     pub metric: Metric,
     /// Most results.

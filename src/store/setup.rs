@@ -14,7 +14,7 @@ pub(super) const META_LOAD: Query = query!("meta_load");
 pub(super) const META_STORE: Query = query!("meta_store");
 
 /// Version of the database schema that this program needs.
-pub const SCHEMA: u64 = 3;
+pub const SCHEMA: u64 = 4;
 
 const COLLECTIONS: &str = include_str!("../../arango-setup/collections.json");
 const INDEXES: &str = include_str!("../../arango-setup/indexes.json");

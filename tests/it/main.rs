@@ -53,6 +53,7 @@ mod races;
 mod reach;
 mod readme;
 mod recall;
+mod reindex;
 mod releases;
 mod report;
 mod setup;

@@ -23,8 +23,8 @@ const LOOKS_MAX: usize = 1_200;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A model behind an OpenAI-compatible endpoint on a Unix socket: words by their letters. It can be told to fail and to take its time.
-struct Model {
-    fails: Arc<AtomicBool>,
+pub(crate) struct Model {
+    pub(crate) fails: Arc<AtomicBool>,
     texts: Arc<AtomicUsize>,
 }
 
@@ -32,11 +32,17 @@ struct Model {
 type Mood = fn(usize, &[&str]) -> Option<&'static str>;
 
 impl Model {
-    fn start(socket: &Path, pause: Duration) -> Model {
-        Self::moody(socket, pause, |_, _| None)
+    pub(crate) fn start(socket: &Path, pause: Duration) -> Model {
+        Model::moody(socket, pause, DIMENSION, |_, _| None)
     }
 
-    fn moody(socket: &Path, pause: Duration, mood: Mood) -> Model {
+    /// The same with vectors of another length.
+    pub(crate) fn of_length(socket: &Path, pause: Duration, dimension: usize) -> Model {
+        Model::moody(socket, pause, dimension, |_, _| None)
+    }
+
+    /// One that does not answer for everything.
+    fn moody(socket: &Path, pause: Duration, dimension: usize, mood: Mood) -> Model {
         let requests = Arc::<AtomicUsize>::default();
         let listener = UnixListener::bind(socket).expect("a socket");
         let (fails, texts) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
@@ -50,7 +56,8 @@ impl Model {
                     let mut stream = stream;
                     let mood =
                         |texts: &[&str]| mood(requests.fetch_add(1, Ordering::SeqCst), texts);
-                    while answer(&mut stream, &fails, &texts, pause, &mood).await.is_some() {}
+                    let how = (pause, dimension);
+                    while answer(&mut stream, &fails, &texts, how, &mood).await.is_some() {}
                 });
             }
         });
@@ -62,7 +69,7 @@ async fn answer(
     stream: &mut UnixStream,
     fails: &AtomicBool,
     asked: &AtomicUsize,
-    pause: Duration,
+    (pause, dimension): (Duration, usize),
     mood: &(impl Fn(&[&str]) -> Option<&'static str> + Sync),
 ) -> Option<()> {
     let mut bytes = Vec::new();
@@ -80,7 +87,7 @@ async fn answer(
     };
     let texts: Vec<&str> = body["input"].as_array()?.iter().filter_map(Value::as_str).collect();
     tokio::time::sleep(pause * u32::try_from(texts.len()).ok()?).await;
-    let vector = |(at, text): (usize, &&str)| json!({"index": at, "embedding": lexical::embed_query(text, DIMENSION)});
+    let vector = |(at, text): (usize, &&str)| json!({"index": at, "embedding": lexical::embed_query(text, dimension)});
     let data: Vec<Value> = texts.iter().enumerate().map(vector).collect();
     let down = fails.load(Ordering::SeqCst).then_some("500 Down");
     let status = down.or_else(|| mood(&texts)).unwrap_or("200 OK");
@@ -381,7 +388,7 @@ async fn a_text_that_the_model_refuses_is_in_nobodys_way() {
     let refuses: Mood = |_, texts| {
         texts.iter().any(|text| text.contains("unspeakable")).then_some("400 Bad Request")
     };
-    let _model = Model::moody(&home.path("model.sock"), Duration::ZERO, refuses);
+    let _model = Model::moody(&home.path("model.sock"), Duration::ZERO, DIMENSION, refuses);
     let server = server(&home, "1").await;
     server.expect("the model makes no vectors of an entry");
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
@@ -409,7 +416,7 @@ async fn a_long_text_gets_its_vectors_from_a_model_that_tires() {
     let home = Home::new();
     let _engine = home.engine().await;
     let tires: Mood = |requests, _| (requests % 12 >= 6).then_some("500 Tired");
-    let model = Model::moody(&home.path("model.sock"), Duration::ZERO, tires);
+    let model = Model::moody(&home.path("model.sock"), Duration::ZERO, DIMENSION, tires);
     let server = server(&home, "1").await;
     server.expect("a job failed");
     server.expect("the embedder");
