@@ -123,6 +123,10 @@ pub const RECALL_FRESH_MAX: usize = 100;
 pub const RECALL_AROUND_SEQS: u64 = 2;
 /// Words of a query that are looked for; of a longer one the first.
 pub const RECALL_TERMS_MAX: usize = 64;
+/// Words whose stems a thread remembers from one search to the next; then it begins anew.
+pub const RANK_FORMS_MAX: usize = 32_768;
+/// Longest of these words, in bytes.
+pub const RANK_FORM_BYTES_MAX: usize = 32;
 /// Beginning of what was said beside an entry that is looked at, in characters: of a longer text only a share counts there.
 pub const RECALL_AROUND_CHARS_MAX: usize = 2_048;
 /// Beginning of such an entry that is looked at, in characters; the rest is found as soon as the view shows it.
@@ -131,6 +135,10 @@ pub const RECALL_TAIL_CHARS_MAX: usize = 16_384;
 pub const RECALL_DEEP_BYTES_MAX: usize = 4 * TEXT_BYTES_MAX;
 /// Lag of a view within which a search says that there were too many of them to look at, in milliseconds.
 pub const RECALL_LAG_MS: u64 = 5_000;
+/// Entries that setup dates in one request.
+pub const SETUP_ROWS: u64 = 5_000;
+/// Such requests of one setup: a thousand million entries.
+pub const SETUP_ROUNDS_MAX: usize = 200_000;
 /// Tokens of a preview in a window that has no room at all.
 pub const PREVIEW_TOKENS_MIN: u64 = 32;
 /// Ids that a spool notice names; more are only counted.
@@ -273,6 +281,8 @@ pub const SAMPLE_MS_MAX: u64 = 60_000;
 pub const SAMPLE_QUESTIONS_MIN: usize = 16;
 /// Rows that a search takes from the vector index for each result wanted, since filters drop some.
 pub const NEAR_FETCH: u64 = 8;
+/// Rows that a search by nearness alone reads of those for each result wanted.
+pub const NEAR_ROWS: u64 = 2;
 /// Rows that the second, wider look takes.
 pub const NEAR_FETCH_MAX: u64 = 1_280;
 /// Length of the id of a spooled entry (a UUID), to know beforehand what a notice of it costs at most.

@@ -58,8 +58,7 @@ pub(super) async fn answer(
         | Question::EmbedParts(_)
         | Question::Embed { .. }
         | Question::EmbedAlone { .. }
-        | Question::EmbedNext { .. }
-        | Question::RecallNear { .. } => {
+        | Question::EmbedNext { .. } => {
             return Err(Error::new(Code::Internal, "the executor itself knows the embedder"));
         }
         Question::Nearest(near) => {

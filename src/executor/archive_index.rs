@@ -14,8 +14,8 @@ use crate::limits::{SAMPLE_MS_MAX, SAMPLE_NEAREST, SAMPLE_QUESTIONS_MIN, SAMPLE_
 use crate::memory::archive::{Metric, VectorSetting};
 use crate::policy::{Measured, RECALL_WANTED, is_due, ladder, questions, recall};
 use crate::store::{
-    Admin, Fault, FaultKind, VectorIndexState, index_state, make_vector_index, note_measured,
-    sample, sample_near, setting_of, vector_rows,
+    Admin, Fault, FaultKind, Ro, VectorIndexState, index_state, make_vector_index, note_measured,
+    sample, sample_near, setting_of, vector_index, vector_rows,
 };
 
 /// When the archive is compared one by one and when its index is made.
@@ -41,6 +41,9 @@ pub(super) struct ArchiveIndex {
     busy: AtomicBool,
     /// Whether this server has seen to it that the cells are measured.
     measured: AtomicBool,
+    /// The attribute whose index was ready when it was looked at last: it stays ready until it is taken away, and a search that finds it gone
+    /// says so.
+    ready: Mutex<Option<String>>,
     /// Why it was not made, when that was tried last.
     obstacle: Mutex<Option<String>>,
 }
@@ -53,7 +56,8 @@ impl ArchiveIndex {
             None => Some("this server was given no user that may make an index".to_owned()),
         };
         let (busy, measured) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Self { admin, settings, busy, measured, obstacle: Mutex::new(obstacle) })
+        let (ready, obstacle) = (Mutex::default(), Mutex::new(obstacle));
+        Arc::new(Self { admin, settings, busy, measured, ready, obstacle })
     }
 
     /// Looks after the index in the background, once at a time: after an ingest there may be vectors enough.
@@ -67,6 +71,24 @@ impl ArchiveIndex {
             own.note(outcome);
             own.busy.store(false, Ordering::Release);
         });
+    }
+
+    /// Whether the index over an attribute serves searches: once it does, it is not looked at again until one fails.
+    pub(super) async fn serves(&self, ro: &Ro, attribute: &str) -> Result<bool, Fault> {
+        let known = || self.ready.lock().expect("no holder panics");
+        if known().as_deref() == Some(attribute) {
+            return Ok(true);
+        }
+        let ready = vector_index(ro, attribute).await?.ready();
+        if ready {
+            *known() = Some(attribute.to_owned());
+        }
+        Ok(ready)
+    }
+
+    /// A search found that the index cannot serve it.
+    pub(super) fn failed(&self) {
+        *self.ready.lock().expect("no holder panics") = None;
     }
 
     /// Makes the index if it is missing and there are vectors enough.

@@ -52,6 +52,8 @@ pub struct Near {
     pub filter: Conditions,
     /// How to look.
     pub plan: Plan,
+    /// Most rows of the agent that are read of those that the index names.
+    pub rows_max: u64,
     /// Rows that earlier looks of this search fetched and dropped.
     pub before: Looked,
 }

@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 use super::fusion::Worded;
 use super::nearest::{Near, Nearest};
 use super::recall::{Entries, Found, RecallQuery};
-use super::recall_near::RecallNear;
 use super::worded::Words;
 use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Manifest, VectorSetting};
@@ -93,14 +92,7 @@ pub enum Question {
         /// Which kind of vector.
         with: Fingerprint,
     },
-    /// The passages of recall storage nearest to a text.
-    RecallNear {
-        /// The text.
-        text: String,
-        /// Most passages.
-        limit: u64,
-    },
-    /// Vectors of some texts, each made alone.
+    /// Vectors of some texts, each made alone by the configured embedder.
     EmbedAlone {
         /// The texts.
         texts: Vec<String>,
@@ -206,8 +198,6 @@ pub struct Answers {
     pub embeddings: Option<Vec<Vec<f64>>>,
     /// Vectors for the setting that the archive changes to; none at all if its embedder failed.
     pub next_embeddings: Option<Vec<Vec<f64>>>,
-    /// Passages of recall storage near to a question.
-    pub recall_near: Option<RecallNear>,
     /// Vectors of texts alone; none at all if the embedder failed.
     pub alone: Option<Vec<Vec<f64>>>,
     /// What failed without ending the call (`embedder`); told in its answer.

@@ -14,12 +14,13 @@ use crate::limits::{
 use crate::memory::archive::{
     Fate, FoundPassage, Ingest, Manifest, Metric, VectorSetting, part_key,
 };
-use crate::policy::{
-    Conditions, Looked, Measured, Near, NearPlan, NearRows, Nearest, Scope, WordTail, Worded, Words,
-};
+use crate::memory::core::Core;
+use crate::policy::{Looked, Measured, Near, NearPlan, NearRows, Nearest, Scope, Worded, Words};
 
 /// Manifest, setting and messages before an ingest.
 pub(super) const LOAD: Query = query!("archive_load");
+/// A core and the setting.
+pub(super) const OPEN: Query = query!("archive_open");
 /// The setting.
 pub(super) const SETTING: Query = query!("setting_write");
 /// The setting, read.
@@ -46,14 +47,8 @@ pub(super) const SAMPLE_COSINE: Query = query!("sample_near_cosine");
 pub(super) const SAMPLE_L2: Query = query!("sample_near_l2");
 /// What was measured.
 pub(super) const MEASURED: Query = query!("setting_measured");
-/// Chunks with a word of the question.
+/// Chunks with words of a question.
 pub(super) const WORDS: Query = query!("passage_words");
-/// The same under conditions.
-pub(super) const WORDS_WHERE: Query = query!("passage_words_where");
-/// Chunks with an identifier.
-pub(super) const PHRASE: Query = query!("passage_phrase");
-/// Chunks taken in a moment ago.
-pub(super) const TAIL: Query = query!("passage_tail");
 /// Chunks by their keys.
 pub(super) const PASSAGES: Query = query!("passage_load");
 /// Edges of an earlier ingest go.
@@ -267,6 +262,21 @@ pub async fn note_measured(admin: &Admin, measured: &Measured) -> Result<(), Fau
     Ok(())
 }
 
+/// What a search of the archive begins with.
+#[derive(Debug, Default, Deserialize)]
+pub struct ArchiveOpened {
+    /// The agent's core; none if there is no such agent.
+    pub core: Option<Core>,
+    /// What the vectors of this database have in common; none before the first ingest.
+    pub setting: Option<VectorSetting>,
+}
+
+/// Loads a core with what the vectors of this database have in common.
+pub async fn open_archive(ro: &Ro, scope: &Scope) -> Result<ArchiveOpened, Fault> {
+    let rows: Vec<ArchiveOpened> = ro.rows(OPEN, Binds::of(scope, [])).await?;
+    Ok(rows.into_iter().next().unwrap_or_default())
+}
+
 /// What the vectors of this database have in common.
 pub async fn vector_setting(ro: &Ro) -> Result<Option<VectorSetting>, Fault> {
     Ok(ro.rows(SETTING_LOAD, Binds::unscoped([])).await?.into_iter().next())
@@ -308,7 +318,7 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &Near) -> Result<Nearest, Fau
                 (Metric::Cosine, true) => FIRST_COSINE,
                 (Metric::L2, true) => FIRST_L2,
             };
-            let binds = Binds::of(
+            let mut binds = Binds::of(
                 scope,
                 [
                     ("vector", near.attribute.as_str().into()),
@@ -320,6 +330,9 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &Near) -> Result<Nearest, Fau
                     ("fresh_after", json!(filter.fresh_after)),
                 ],
             );
+            if !first {
+                binds.0.insert("rows_max", near.rows_max.into());
+            }
             match ro.rows::<NearRows>(query, binds).await {
                 Ok(rows) => Ok(looked_through(near, rows.into_iter().next())),
                 Err(Fault { kind: FaultKind::Arango { num, .. }, .. })
@@ -347,60 +360,25 @@ fn looked_through(near: &Near, rows: Option<NearRows>) -> Nearest {
 /// The chunks that hold words of a question: those that hold an identifier of it whole, if there are any; and, beside what the view shows,
 /// what was taken in too recently for it.
 pub async fn worded(ro: &Ro, scope: &Scope, words: &Words) -> Result<Worded, Fault> {
-    let (view, tail) = tokio::try_join!(shown(ro, scope, words), tail(ro, scope, words))?;
-    Ok(Worded { tail, ..view })
-}
-
-async fn shown(ro: &Ro, scope: &Scope, words: &Words) -> Result<Worded, Fault> {
-    if let Some(phrase) = words.identifiers.first() {
-        let other = words.identifiers.last().unwrap_or(phrase);
-        let mut binds = word_binds(scope, words, true);
-        for unused in ["vector", "query_vector", "metric"] {
-            binds.0.remove(unused);
-        }
-        binds.0.insert("phrase", phrase.as_str().into());
-        binds.0.insert("other_phrase", other.as_str().into());
-        let rows: Vec<Worded> = ro.rows(PHRASE, binds).await?;
-        if let Some(found) = rows.into_iter().next().filter(|found| !found.rows.is_empty()) {
-            return Ok(Worded { identified: true, ..found });
-        }
-    }
-    let all = words.filter == Conditions::default();
-    let query = if all { WORDS } else { WORDS_WHERE };
-    let rows: Vec<Worded> = ro.rows(query, word_binds(scope, words, !all)).await?;
+    let filter = &words.filter;
+    let both = words.identifiers.first().zip(words.identifiers.last());
+    let binds = [
+        ("text", words.text.as_str().into()),
+        ("words", words.words.as_str().into()),
+        ("identifiers", json!(both.iter().collect::<Vec<_>>())),
+        ("vector", words.attribute.as_str().into()),
+        ("query_vector", json!(words.vector)),
+        ("metric", json!(words.metric)),
+        ("limit", ARCHIVAL_CANDIDATES.into()),
+        ("chars_max", ARCHIVAL_CHARS_MAX.into()),
+        ("source", json!(filter.source)),
+        ("doc_id", json!(filter.doc_id)),
+        ("fresh_after", json!(filter.fresh_after)),
+        ("since_ms", words.now_ms.saturating_sub(ARCHIVAL_TAIL_MS).into()),
+        ("recent_max", ARCHIVAL_TAIL_ROWS_MAX.into()),
+    ];
+    let rows: Vec<Worded> = ro.rows(WORDS, Binds::of(scope, binds)).await?;
     Ok(rows.into_iter().next().unwrap_or_default())
-}
-
-async fn tail(ro: &Ro, scope: &Scope, words: &Words) -> Result<WordTail, Fault> {
-    let mut binds = word_binds(scope, words, true);
-    binds.0.remove("text");
-    binds.0.insert("phrases", json!(words.identifiers));
-    binds.0.insert("since_ms", words.now_ms.saturating_sub(ARCHIVAL_TAIL_MS).into());
-    binds.0.insert("limit", ARCHIVAL_TAIL_ROWS_MAX.into());
-    let rows: Vec<WordTail> = ro.rows(TAIL, binds).await?;
-    Ok(rows.into_iter().next().unwrap_or_default())
-}
-
-fn word_binds(scope: &Scope, words: &Words, filtered: bool) -> Binds {
-    let mut binds = Binds::of(
-        scope,
-        [
-            ("text", words.text.as_str().into()),
-            ("words", words.words.as_str().into()),
-            ("vector", words.attribute.as_str().into()),
-            ("query_vector", json!(words.vector)),
-            ("metric", json!(words.metric)),
-            ("limit", ARCHIVAL_CANDIDATES.into()),
-            ("chars_max", ARCHIVAL_CHARS_MAX.into()),
-        ],
-    );
-    if filtered {
-        let filter = &words.filter;
-        binds.0.insert("source", json!(filter.source));
-        binds.0.insert("doc_id", json!(filter.doc_id));
-        binds.0.insert("fresh_after", json!(filter.fresh_after));
-    }
-    binds
 }
 
 /// The agent's chunks of those keys, in no order.

@@ -12,7 +12,7 @@ use super::spec::Step;
 use crate::error::{Code, Error, Result};
 use crate::limits::{
     ARCHIVAL_LIMIT, DIMENSION_MAX, DOC_ID_BYTES_MAX, HYBRID_NEAREST, N_PROBE_MAX, NEAR_FETCH,
-    NEAR_FETCH_MAX, PROVENANCE_BYTES_MAX, SEARCH_TEXT_BYTES_MAX,
+    NEAR_FETCH_MAX, NEAR_ROWS, PROVENANCE_BYTES_MAX, SEARCH_TEXT_BYTES_MAX,
 };
 use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Metric, VectorSetting};
@@ -310,7 +310,14 @@ impl SearchArchival {
         };
         let (query, metric, filter) = (query.to_vec(), setting.metric, self.conditions()?);
         let attribute = setting.attribute();
-        Ok(plan.map(|plan| Near { query, attribute, metric, k, filter, plan, before }))
+        Ok(plan.map(|plan| {
+            // Parts of the same larger piece take places in vain; what is fused is weighed among all that is near.
+            let rows_max = match (mode, plan) {
+                (SearchMode::Text | SearchMode::Hybrid, Plan::Vector { fetch, .. }) => fetch,
+                _ => k * NEAR_ROWS,
+            };
+            Near { query, attribute, metric, k, filter, plan, rows_max, before }
+        }))
     }
 
     /// Whether parts of the same larger pieces took so many places that fewer than wanted are left, though there may be more.
