@@ -131,6 +131,8 @@ pub const RANK_FORM_BYTES_MAX: usize = 32;
 pub const RECALL_AROUND_CHARS_MAX: usize = 2_048;
 /// Beginning of such an entry that is looked at, in characters; the rest is found as soon as the view shows it.
 pub const RECALL_TAIL_CHARS_MAX: usize = 16_384;
+/// Best hits of the view whose texts are weighed whole, however long: of the others only the beginning is.
+pub const RECALL_DEEP_MAX: usize = 4;
 /// Long messages that one page looks through for the passage that matters, since only their beginning was weighed, in bytes.
 pub const RECALL_DEEP_BYTES_MAX: usize = 4 * TEXT_BYTES_MAX;
 /// Lag of a view within which a search says that there were too many of them to look at, in milliseconds.
