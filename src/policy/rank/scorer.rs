@@ -455,6 +455,23 @@ mod tests {
     }
 
     #[test]
+    fn equal_texts_have_equal_scores_and_the_newest_stands_first() {
+        let text =
+            "seven grey boats left the old stone harbour before the cold morning tide came in";
+        let query = "grey boats old stone harbour cold morning tide came late again";
+        let rows: Vec<Spoken> =
+            (1..=60).map(|n| Spoken { dialog: false, ..said(n, "user", "", text) }).collect();
+        let mut same = material(query, rows);
+        same.rarity = (1..=10).map(|n| Some(7.0 * f64::from(n).sin().abs())).collect();
+        let first = ranked(&mut same, RecallMode::Auto);
+        assert!(first.iter().all(|entry| entry.parts == first[0].parts), "to the last bit");
+        assert_eq!(
+            first.iter().map(|entry| entry.seq).collect::<Vec<_>>(),
+            (1..=60).rev().collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
     fn quotes_outrank_everything_and_rare_words_common_ones() {
         let rows = vec![
             said(1, "user", "", "blue boat blue boat, a boat so blue"),
