@@ -356,9 +356,8 @@ impl IngestArchival {
         let setting = self.setting(archive.setting.as_ref(), own, around)?;
         let vectors = match (&self.embeddings, &answers.embeddings) {
             (Some(given), _) => given,
-            (None, Some(made)) if are_of(&setting, made) => made,
-            // There are none yet, or another ingest was the first of this database while they were made, and chose another length.
-            (None, _) => {
+            (None, Some(made)) => made,
+            (None, None) => {
                 let question = self.ask_vectors(around.scope, around.counter, &setting)?;
                 return Ok(Step::Ask(question));
             }
@@ -683,11 +682,6 @@ pub(super) fn mismatch(stored: &VectorSetting, given: &VectorSetting) -> Error {
     .with("differing", differing)
     .with("stored", is)
     .with("given", was)
-}
-
-/// Whether all vectors have the length of a setting.
-fn are_of(setting: &VectorSetting, vectors: &[Vec<f64>]) -> bool {
-    vectors.iter().all(|vector| vector.len() as u64 == u64::from(setting.dimension))
 }
 
 /// A vector of that many finite numbers, with a direction where directions are compared.
