@@ -256,6 +256,7 @@ impl Executor {
             Question::Embed { document, spans, with } => {
                 let made = embedding::spans(&self.embedders, &document, &spans, &with).await?;
                 answers.embeddings = Some(made);
+                answers.embedded_with = Some(with);
                 return Ok(());
             }
             Question::EmbedAlone { texts, with } => {
@@ -264,7 +265,7 @@ impl Executor {
             }
             Question::EmbedNext { document, spans, with } => {
                 let made = embedding::next(&self.embedders, &document, &spans, &with).await?;
-                answers.next_embeddings = Some(made);
+                answers.next_embeddings = Some((with, made));
                 return Ok(());
             }
             Question::Recall { query, now_ms } => {
@@ -274,6 +275,7 @@ impl Executor {
             Question::EmbedParts(upload) => {
                 let made = self.embed_parts(&upload, scope).await?;
                 answers.embeddings = Some(made);
+                answers.embedded_with = Some(upload.with);
                 return Ok(());
             }
             other => other,
