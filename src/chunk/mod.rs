@@ -6,7 +6,9 @@ mod layout;
 mod pages;
 mod split;
 
-pub use evidence::{LateChunking, Mode, Naive, Offered, Pooling, check, check_alone, samples};
+pub use evidence::{
+    LateChunking, Mode, Naive, Offered, Pooling, check, check_alone, check_part, samples,
+};
 pub use layout::{laid_out, restored};
 pub use pages::{Leaf, Piece, Told, View, gone, id, page_cost, pages, shown};
 pub use split::{By, Cut, Splitter, split};
