@@ -175,6 +175,8 @@ pub const RECALL_EMBED_MS: u64 = 20_000;
 pub const RECALL_AGENTS_LOOKED: u64 = 256;
 /// Entries asked for at once.
 pub const RECALL_EMBED_ENTRIES: u64 = 128;
+/// How long a server is taken to be making an agent's vectors after it said so, in milliseconds: one that was killed is waited for so long.
+pub const RECALL_CLAIM_MS: u64 = 5_000;
 /// Passages of several entries that are embedded together; an entry of more stands alone.
 pub const RECALL_EMBED_PASSAGES: usize = 256;
 /// Agents whose last complete look is remembered.

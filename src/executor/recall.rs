@@ -20,6 +20,7 @@ impl Executor {
         query: RecallQuery,
         now_ms: u64,
     ) -> Result<Found> {
+        let query = query.settled(&self.recall);
         let (view, tail, rarity) = tokio::try_join!(
             store::search_view(&self.ro, scope, &query),
             store::recall_tail(&self.ro, scope, &query, now_ms),
@@ -36,7 +37,7 @@ impl Executor {
         let list = move || listed(&query, sources, now_ms);
         let found = tokio::task::spawn_blocking(list).await.map_err(stopped)?;
         let degraded = near.missing.filter(|why| *why != NO_MODEL);
-        Ok(Found { near: near.plan, degraded, ..found })
+        Ok(Found { near: near.plan, degraded, ..found }.at_most(self.recall.max_memories))
     }
 
     /// Adds what is near to the question, with what was said beside it.

@@ -1,13 +1,13 @@
 //! Vectors of recall storage: made in the background for what was logged, asked for the passages near to a question.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::embedding::{failed, widened, works};
 use super::executor::Executor;
 use crate::clock;
 use crate::error::{Code, Result};
-use crate::limits::{RECALL_EMBED_ENTRIES, RECALL_EMBED_PASSAGES, RECALL_TAIL_MS};
-use crate::memory::recall_vector::{RecallMark, RecallVector, vector_key};
+use crate::limits::{RECALL_CLAIM_MS, RECALL_EMBED_ENTRIES, RECALL_EMBED_PASSAGES, RECALL_TAIL_MS};
+use crate::memory::recall_vector::{Claim, RecallMark, RecallVector, vector_key};
 use crate::meters;
 use crate::models::Kind;
 use crate::policy::{Actor, Principal, RecallNear, RecallPlan, Scope, admit, passages};
@@ -48,6 +48,7 @@ impl Executor {
         // The mark of another embedder says nothing of ours.
         let known = known.filter(|mark| mark.fingerprint == fingerprint);
         let mut mark = known.unwrap_or(RecallMark { fingerprint, ..RecallMark::default() });
+        let mut ours: Option<Instant> = None;
         loop {
             // A transaction may commit a while after the moment that its entries bear.
             let since = mark.logged_ms.map(|ms| ms.saturating_sub(RECALL_TAIL_MS));
@@ -57,9 +58,16 @@ impl Executor {
             if entries.is_empty() {
                 return Ok(Embedded::All);
             }
+            if ours.is_none() {
+                if !self.claim(&scope, &mut ours).await? {
+                    return Ok(Embedded::Some);
+                }
+                // Who had it before may have gone on meanwhile.
+                continue;
+            }
             let mut rest = &entries[..];
             while !rest.is_empty() {
-                if clock::now() >= until {
+                if clock::now() >= until || !self.claim(&scope, &mut ours).await? {
                     return Ok(Embedded::Some);
                 }
                 let (batch, tail) = rest.split_at(batch(rest));
@@ -72,6 +80,18 @@ impl Executor {
                 return Ok(Embedded::All);
             }
         }
+    }
+
+    /// Whether it is this server that makes an agent's vectors; says so again when half of the time is over.
+    async fn claim(&self, scope: &Scope, ours: &mut Option<Instant>) -> Result<bool> {
+        if ours.is_some_and(|since| since.elapsed() < Duration::from_millis(RECALL_CLAIM_MS / 2)) {
+            return Ok(true);
+        }
+        let (begun, now_ms) = (clock::now(), self.clock.unix_ms());
+        let claim = Claim { by: self.instance.clone(), until_ms: now_ms + RECALL_CLAIM_MS };
+        let got = store::claim_recall(&self.rw, scope, &claim, now_ms).await?;
+        *ours = got.then_some(begun);
+        Ok(got)
     }
 
     /// Writes the vectors of some entries; gives how many there are.
@@ -93,6 +113,7 @@ impl Executor {
                     passage: at as u64,
                     start: place.start as u64,
                     end: place.end as u64,
+                    of: Some(entry.of.clone()),
                     embedding: Vec::new(),
                     fingerprint: fingerprint.to_owned(),
                 });
@@ -217,6 +238,7 @@ impl super::archive_index::ArchiveIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::recall_vector::VectorOf;
 
     fn entry(passages: usize) -> Unembedded {
         let sentence = "The harbour master wants fourteen euros for every berth beside the old buoy, and no card is taken on Sundays \
@@ -225,6 +247,11 @@ mod tests {
             id: "m".into(),
             seq: 1,
             logged_ms: None,
+            of: VectorOf {
+                source: "message".into(),
+                role: "user".into(),
+                created_at: "2026-03-01T10:00:00.000Z".into(),
+            },
             content: sentence.repeat(passages * 2),
         }
     }

@@ -4,6 +4,7 @@ mod admit;
 mod budget;
 mod cells;
 mod draft;
+mod edges;
 mod evict;
 mod fusion;
 mod heartbeat;
@@ -25,6 +26,7 @@ pub use admit::{Actor, Principal, Scope, admit, check_name};
 pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tokens};
 pub use cells::{Measured, RECALL_WANTED, is_due, ladder, questions, recall};
 pub use draft::{Draft, Finish, Flush, Surroundings, part_of};
+pub use edges::Order;
 pub use evict::{Item, Plan, plan};
 pub use fusion::{Fusion, Parts, Ranked, Tail as WordTail, WordRow, Worded, ranked};
 pub use heartbeat::{Intent, Outcome, beat, bury, check_limits, interrupt, report, retune};
@@ -38,8 +40,8 @@ pub use proposal::proposals;
 pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer, Upload, VectorsAnswer};
 pub use rank::{Spoken, part_names};
 pub use recall::{
-    CopyOf, Entries, Found, Hit, PairOf, RecallFilter, RecallMode, RecallQuery, Recent, Sources,
-    ViewHit, Weighed, listed, to_weigh,
+    CopyOf, Entries, Found, Hit, PairOf, RecallFilter, RecallMode, RecallQuery, RecallSettings,
+    Recent, Sources, ViewHit, Weighed, listed, thousandths, to_weigh,
 };
 pub use recall_near::{RecallNear, RecallPlan};
 pub use spool::preview;

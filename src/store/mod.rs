@@ -34,9 +34,9 @@ pub use page::result_page;
 pub use query::{QUERIES, Query};
 pub use recall::{entries, pairs, rarity, recall_tail, search_view, spoken};
 pub use recall_vectors::{
-    AgentVersion, Unembedded, agents, drop_foreign_index, make_recall_index, near_passages,
-    recall_mark, recall_vector_rows, trim_recall_vectors, unembedded, write_recall_mark,
-    write_recall_vectors,
+    AgentVersion, Unembedded, agents, claim_recall, drop_foreign_index, make_recall_index,
+    near_passages, recall_mark, recall_vector_rows, trim_recall_vectors, unembedded,
+    write_recall_mark, write_recall_vectors,
 };
 pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,

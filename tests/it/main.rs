@@ -43,6 +43,7 @@ mod graph;
 mod heartbeat;
 mod identifiers;
 mod isolation;
+mod isolation_vectors;
 mod load;
 mod mcp;
 mod no_network;
