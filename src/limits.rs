@@ -214,6 +214,15 @@ pub const PART_S: u64 = 24 * 3600;
 pub const CHUNK_BYTES_MAX: usize = 32 * 1024;
 /// Most tokens of a chunk that a splitter makes: usually, least and most that may be asked for. The usual one lets four chunks stand on a page.
 pub const SPLIT_TOKENS: (u64, u64, u64) = (128, 16, 2_048);
+/// Most characters of a chunk of the splitter that counts them: usually, least and most that may be asked for. The largest is below
+/// [`CHUNK_BYTES_MAX`] whatever the characters.
+pub const SPLIT_CHARS: (u64, u64, u64) = (512, 16, 8_192);
+/// Sentences of a document that is cut by meaning: as many vectors as the embedder remembers, so that a call that ran out of time is gone on with.
+pub const SPLIT_SENTENCES_MAX: usize = 16_384;
+/// Documents longer than this are cut beside the loop that answers calls, in bytes.
+pub const SPLIT_INLINE_BYTES: usize = 64 * 1024;
+/// Depths of indentation at which code is parted; what is nested deeper is cut by lines.
+pub const SPLIT_DEPTHS: u8 = 8;
 /// A chunk may repeat of the one before at most its limit divided by this.
 pub const SPLIT_OVERLAP_SHARE: u64 = 2;
 /// Tokens of a parent for each of its children's, unless asked for.

@@ -3,6 +3,7 @@
 mod answer;
 mod archive_index;
 mod cache;
+mod cutting;
 mod embedding;
 mod envelope;
 mod executor;

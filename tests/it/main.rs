@@ -46,6 +46,7 @@ mod isolation;
 mod isolation_vectors;
 mod load;
 mod mcp;
+mod memories;
 mod no_network;
 mod one_effect;
 mod one_transaction;

@@ -45,6 +45,11 @@ impl Model {
         });
         model
     }
+
+    /// Texts that were embedded.
+    pub(crate) fn asked(&self) -> usize {
+        self.texts.load(Ordering::SeqCst)
+    }
 }
 
 async fn answer(
