@@ -123,12 +123,20 @@ pub const RECALL_FRESH_MAX: usize = 100;
 pub const RECALL_AROUND_SEQS: u64 = 2;
 /// Words of a query that are looked for; of a longer one the first.
 pub const RECALL_TERMS_MAX: usize = 64;
+/// Words whose stems a thread remembers from one search to the next; then it begins anew.
+pub const RANK_FORMS_MAX: usize = 32_768;
+/// Longest of these words, in bytes.
+pub const RANK_FORM_BYTES_MAX: usize = 32;
 /// Beginning of what was said beside an entry that is looked at, in characters: of a longer text only a share counts there.
 pub const RECALL_AROUND_CHARS_MAX: usize = 2_048;
 /// Beginning of such an entry that is looked at, in characters; the rest is found as soon as the view shows it.
 pub const RECALL_TAIL_CHARS_MAX: usize = 16_384;
 /// Lag of a view within which a search says that there were too many of them to look at, in milliseconds.
 pub const RECALL_LAG_MS: u64 = 5_000;
+/// Entries that setup dates in one request.
+pub const SETUP_ROWS: u64 = 5_000;
+/// Such requests of one setup: a thousand million entries.
+pub const SETUP_ROUNDS_MAX: usize = 200_000;
 /// Tokens of a preview in a window that has no room at all.
 pub const PREVIEW_TOKENS_MIN: u64 = 32;
 /// Ids that a spool notice names; more are only counted.
@@ -278,6 +286,8 @@ pub const SAMPLE_MS_MAX: u64 = 60_000;
 pub const SAMPLE_QUESTIONS_MIN: usize = 16;
 /// Rows that a search takes from the vector index for each result wanted, since filters drop some.
 pub const NEAR_FETCH: u64 = 8;
+/// Rows that a search by nearness alone reads of those for each result wanted.
+pub const NEAR_ROWS: u64 = 2;
 /// Rows that the second, wider look takes.
 pub const NEAR_FETCH_MAX: u64 = 1_280;
 /// Length of the id of a spooled entry (a UUID), to know beforehand what a notice of it costs at most.
@@ -296,6 +306,23 @@ pub const HEARTBEAT_COOLDOWN_MS_MAX: u64 = 60_000;
 pub const SWEEP_MS: u64 = 2_000;
 /// Dead chains closed in one look; what is left waits for the next.
 pub const SWEEP_CHAINS_MAX: u64 = 256;
+/// Pause between two looks for a change of all vectors, in milliseconds.
+pub const REINDEX_PAUSE_MS: u64 = 1_000;
+/// Time of one look after which it begins no further document, in milliseconds; well below a job's end.
+pub const REINDEX_MS: u64 = 10_000;
+/// Documents without the next vectors that are asked for at once.
+pub const REINDEX_DOCUMENTS: u64 = 32;
+/// Documents in one look whose embedder may fail before the look ends.
+pub const REINDEX_FAILURES_MAX: u32 = 3;
+/// Longest measurement of a new index before it serves, in milliseconds; what takes longer is measured when it serves.
+pub const REINDEX_MEASURE_MS: u64 = 30_000;
+/// Time between the last moment at which a search may have begun with the vectors of before and the first at which they are taken away, in
+/// milliseconds: the longest call, and the longest answer of the database.
+pub const REINDEX_SETTLE_MS: u64 = CALL_MS_MAX + STORE_ANSWER_MS_MAX;
+/// Chunks looked at, and manifests described, in one step when vectors are taken away.
+pub const REINDEX_CLEAN_ROWS: u64 = 256;
+/// Times a change is begun, stopped or given up anew when somebody else wrote the setting just then.
+pub const REINDEX_TRIES_MAX: u32 = 8;
 /// Longest run of a job, in milliseconds; a run that is cut off leaves whole writes behind.
 pub const JOB_MS_MAX: u64 = 60_000;
 /// How far the clocks of two servers on one database may differ, in milliseconds, before one of them counts as wrong.

@@ -106,6 +106,7 @@ impl World {
                 actor: &self.actor,
                 tool: call.name(),
                 embedder: &lexical::OWN,
+                next_embedder: None,
                 key_hash: "k",
             };
             match call.step(around, &self.core, &answers)? {
@@ -593,6 +594,7 @@ fn beats_with(world: &mut World, cost: u64) -> Value {
             actor: &world.actor,
             tool: "search_recall",
             embedder: &lexical::OWN,
+            next_embedder: None,
             key_hash: "k",
         };
         let mut draft = Draft::new(around, &world.core);
@@ -719,6 +721,7 @@ fn drafted(world: &mut World, change: impl Fn(&mut Draft<'_>)) {
         actor: &world.actor,
         tool: "search_recall",
         embedder: &lexical::OWN,
+        next_embedder: None,
         key_hash: "k",
     };
     let mut draft = Draft::new(around, &world.core);
@@ -1046,6 +1049,7 @@ fn a_page_that_is_spooled_never_pushes_anything_out() {
             actor: &world.actor,
             tool: call.name(),
             embedder: &lexical::OWN,
+            next_embedder: None,
             key_hash: "k",
         };
         match call.step(around, &world.core, &answers).unwrap() {

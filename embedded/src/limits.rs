@@ -120,6 +120,10 @@ pub const VIEW_BATCH_BYTES: usize = 16 << 20;
 pub const VIEW_DRAIN_BATCHES_MAX: usize = 1000;
 /// Terms that a view holds of one document.
 pub const VIEW_DOCUMENT_TERMS_MAX: usize = 1_000_000;
+/// Words whose stems a thread remembers for one language; then it begins anew.
+pub const VIEW_STEMS_MAX: usize = 32_768;
+/// Longest of these words, in bytes.
+pub const VIEW_STEM_BYTES_MAX: usize = 32;
 /// Bytes of the terms that a view holds of one document; each of them has its path in front.
 pub const VIEW_DOCUMENT_TERM_BYTES_MAX: usize = 64 << 20;
 /// Terms of a range, prefix or pattern that add to scores, the most frequent ones; the others match alone (ArangoDB: 128).

@@ -8,7 +8,7 @@ mod semantic;
 mod split;
 
 pub use evidence::{LateChunking, Mode, Naive, Offered, Pooling, check, check_alone, samples};
-pub use layout::laid_out;
+pub use layout::{laid_out, restored};
 pub use pages::{Piece, Told, View, gone, id, page_cost, pages, shown};
 pub use semantic::sentences;
 pub use split::{By, Cut, Splitter, again, split, split_by_meaning};

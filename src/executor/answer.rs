@@ -41,7 +41,10 @@ pub(super) async fn answer(
         }
         Question::Archive { manifest_key, messages } => {
             let loaded = load_archive(ro, scope, &manifest_key, &messages).await?;
-            let index_ready = loaded.setting.is_some() && vector_index(ro).await?.ready();
+            let index_ready = match &loaded.setting {
+                Some(setting) => vector_index(ro, &setting.attribute()).await?.ready(),
+                None => false,
+            };
             answers.archive = Some(ArchiveAnswer {
                 manifest: loaded.manifest,
                 setting: loaded.setting,
@@ -55,7 +58,7 @@ pub(super) async fn answer(
         | Question::EmbedParts(_)
         | Question::Embed { .. }
         | Question::EmbedAlone { .. }
-        | Question::RecallNear { .. } => {
+        | Question::EmbedNext { .. } => {
             return Err(Error::new(Code::Internal, "the executor itself knows the embedder"));
         }
         Question::Nearest(near) => {

@@ -14,8 +14,8 @@ use crate::limits::{SAMPLE_MS_MAX, SAMPLE_NEAREST, SAMPLE_QUESTIONS_MIN, SAMPLE_
 use crate::memory::archive::{Metric, VectorSetting};
 use crate::policy::{Measured, RECALL_WANTED, is_due, ladder, questions, recall};
 use crate::store::{
-    Admin, Fault, FaultKind, VectorIndexState, index_state, make_vector_index, note_measured,
-    sample, sample_near, setting_of, vector_rows,
+    Admin, Fault, FaultKind, Ro, VectorIndexState, index_state, make_vector_index, note_measured,
+    sample, sample_near, setting_of, vector_index, vector_rows,
 };
 
 /// When the archive is compared one by one and when its index is made.
@@ -41,6 +41,9 @@ pub(super) struct ArchiveIndex {
     busy: AtomicBool,
     /// Whether this server has seen to it that the cells are measured.
     measured: AtomicBool,
+    /// The attribute whose index was ready when it was looked at last: it stays ready until it is taken away, and a search that finds it gone
+    /// says so.
+    ready: Mutex<Option<String>>,
     /// Why it was not made, when that was tried last.
     obstacle: Mutex<Option<String>>,
 }
@@ -53,7 +56,8 @@ impl ArchiveIndex {
             None => Some("this server was given no user that may make an index".to_owned()),
         };
         let (busy, measured) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Self { admin, settings, busy, measured, obstacle: Mutex::new(obstacle) })
+        let (ready, obstacle) = (Mutex::default(), Mutex::new(obstacle));
+        Arc::new(Self { admin, settings, busy, measured, ready, obstacle })
     }
 
     /// Looks after the index in the background, once at a time: after an ingest there may be vectors enough.
@@ -67,6 +71,24 @@ impl ArchiveIndex {
             own.note(outcome);
             own.busy.store(false, Ordering::Release);
         });
+    }
+
+    /// Whether the index over an attribute serves searches: once it does, it is not looked at again until one fails.
+    pub(super) async fn serves(&self, ro: &Ro, attribute: &str) -> Result<bool, Fault> {
+        let known = || self.ready.lock().expect("no holder panics");
+        if known().as_deref() == Some(attribute) {
+            return Ok(true);
+        }
+        let ready = vector_index(ro, attribute).await?.ready();
+        if ready {
+            *known() = Some(attribute.to_owned());
+        }
+        Ok(ready)
+    }
+
+    /// A search found that the index cannot serve it.
+    pub(super) fn failed(&self) {
+        *self.ready.lock().expect("no holder panics") = None;
     }
 
     /// Makes the index if it is missing and there are vectors enough.
@@ -94,11 +116,9 @@ impl ArchiveIndex {
 
     /// Measures how many cells a search must look into, once the index is ready and when the archive has grown.
     async fn measure(&self, admin: &Admin, rows: u64) -> Result<(), Fault> {
-        let (state, setting) = (index_state(admin).await?, setting_of(admin).await?);
-        let (Some(setting), Some(lists)) = (setting.filter(|_| state.ready()), state.n_lists)
-        else {
-            return Ok(());
-        };
+        let Some(setting) = setting_of(admin).await? else { return Ok(()) };
+        let state = index_state(admin, &setting.attribute()).await?;
+        let Some(lists) = state.n_lists.filter(|_| state.ready()) else { return Ok(()) };
         // What is no measurement of ours is measured again.
         let last = setting.measured.clone().and_then(|last| serde_json::from_value(last).ok());
         if !is_due(last.as_ref(), rows) {
@@ -157,7 +177,7 @@ impl ArchiveIndex {
 }
 
 /// Asks a sample of questions through fewer and fewer cells; none if there is too little to draw from. All cells together are the truth.
-async fn measured(
+pub(super) async fn measured(
     admin: &Admin,
     setting: &VectorSetting,
     lists: u64,
@@ -165,14 +185,14 @@ async fn measured(
 ) -> Result<Option<Measured>, Fault> {
     // Keys are hashes in hex: any two digits begin as many of them as any others.
     let from = format!("{:02x}", rows % 191);
-    let questions = questions(&sample(admin, &from, SAMPLE_ROWS).await?);
+    let questions = questions(&sample(admin, &setting.attribute(), &from, SAMPLE_ROWS).await?);
     if questions.len() < SAMPLE_QUESTIONS_MIN {
         return Ok(None);
     }
     let rising = setting.metric == Metric::L2;
     let mut truths = Vec::with_capacity(questions.len());
     for question in &questions {
-        truths.push(sample_near(admin, setting.metric, question, lists, SAMPLE_NEAREST).await?);
+        truths.push(sample_near(admin, setting, question, lists, SAMPLE_NEAREST).await?);
     }
     let ladder = ladder(lists);
     let (mut low, mut high) = (0, ladder.len() - 1);
@@ -182,7 +202,7 @@ async fn measured(
         let mut sum = 0.0;
         for (question, truth) in questions.iter().zip(&truths) {
             let cells = u64::from(ladder[at]);
-            let found = sample_near(admin, setting.metric, question, cells, SAMPLE_NEAREST).await?;
+            let found = sample_near(admin, setting, question, cells, SAMPLE_NEAREST).await?;
             sum += recall(truth, &found, rising);
         }
         let mean = sum / questions.len() as f64;

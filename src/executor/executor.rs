@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::archive_index::{ARCHIVE_SETTINGS, ArchiveIndex, ArchiveSettings};
 use super::cache::Cores;
 use super::measures::Measures;
+use super::reindex::ReindexNotes;
 use super::request::CallRequest;
 use super::turns::Turns;
 use crate::clock::{self, Clock};
@@ -39,6 +40,7 @@ pub struct Executor {
     /// This server among others on one database.
     pub(super) instance: String,
     pub(super) measures: Measures,
+    pub(super) reindex: ReindexNotes,
     /// Quiet time that ends a session, in milliseconds.
     pub(super) session_idle_ms: u64,
 }
@@ -89,6 +91,7 @@ impl Executor {
             recall: RecallSettings::default(),
             instance,
             measures: Measures::default(),
+            reindex: ReindexNotes::default(),
             session_idle_ms: SESSION_IDLE_MS,
         }
     }
@@ -188,6 +191,7 @@ impl Executor {
             actor: &request.principal.actor,
             tool: request.call.name(),
             embedder: self.embedders.fingerprint(),
+            next_embedder: self.embedders.next(),
             key_hash,
         }
     }

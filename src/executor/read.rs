@@ -185,7 +185,7 @@ impl Executor {
     pub async fn ready(&self) -> Result<Value> {
         self.ro.ping().await?;
         self.rw.ping().await?;
-        let index = store::vector_index(&self.ro).await?;
+        let index = store::serving_index(&self.ro).await?;
         if index.ready() && self.archive.unmeasured() {
             self.archive.nudge();
         }

@@ -6,12 +6,14 @@ use super::embedding::{failed, widened, works};
 use super::executor::Executor;
 use crate::clock;
 use crate::error::{Code, Result};
-use crate::limits::{RECALL_CLAIM_MS, RECALL_EMBED_ENTRIES, RECALL_EMBED_PASSAGES, RECALL_TAIL_MS};
+use crate::limits::{
+    RECALL_CLAIM_MS, RECALL_EMBED_ENTRIES, RECALL_EMBED_PASSAGES, RECALL_NEAR_MAX, RECALL_TAIL_MS,
+};
 use crate::memory::recall_vector::{Claim, RecallMark, RecallVector, vector_key};
 use crate::meters;
 use crate::models::Kind;
-use crate::policy::{Actor, Principal, RecallNear, RecallPlan, Scope, admit, passages};
-use crate::store::{self, AgentVersion, Fault, Unembedded};
+use crate::policy::{Actor, Principal, RecallNear, RecallPlan, Scope, Sources, admit, passages};
+use crate::store::{self, AgentVersion, Fault, NearLook, Unembedded};
 
 /// How an agent's recall storage stands after a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,12 +154,13 @@ impl Executor {
         Ok(())
     }
 
-    /// The passages of an agent nearest to a text. Without a model, or while it fails, there are none, and the answer says why.
+    /// The passages of an agent nearest to a text, and their entries but for those that a look at the words has brought. Without a model,
+    /// or while it fails, there are none, and the answer says why.
     pub(super) async fn recall_near(
         &self,
         scope: &Scope,
         text: &str,
-        limit: u64,
+        known: &Sources,
     ) -> Result<RecallNear> {
         if !self.embeds_recall() {
             return Ok(RecallNear::nothing("no_model"));
@@ -177,20 +180,21 @@ impl Executor {
             }
             Err(error) => return Err(error),
         };
-        let (mark, complete) = store::recall_mark(&self.ro, scope, &fingerprint).await?;
-        let passages = mark.map_or(0, |mark| mark.passages);
-        let exact_rows_max = self.archive.settings.exact_rows_max;
-        let first = RecallPlan::of(passages, exact_rows_max, limit);
-        let look = |plan| store::near_passages(&self.ro, scope, &fingerprint, &vector, plan, limit);
-        let mut plan = first;
-        let mut hits = look(plan).await?;
-        let few = hits.as_ref().is_none_or(|hits| (hits.len() as u64) < limit.min(passages));
+        let passages = known.mark.as_ref().map_or(0, |mark| mark.passages);
+        let limit = RECALL_NEAR_MAX as u64;
+        let seqs: Vec<u64> = known.rows.iter().map(|row| row.seq).collect();
+        let (ro, print) = (&self.ro, fingerprint.as_str());
+        let look = |plan| store::near_passages(ro, scope, print, &vector, plan, &seqs);
+        let mut plan = RecallPlan::of(passages, self.archive.settings.exact_rows_max, limit);
+        let mut found = look(plan).await?;
+        let few = found.as_ref().is_none_or(|one| (one.near.len() as u64) < limit.min(passages));
         if plan != RecallPlan::Exact && few {
             plan = RecallPlan::Exact;
-            hits = look(plan).await?;
+            found = look(plan).await?;
         }
-        let hits = hits.unwrap_or_default();
-        Ok(RecallNear { hits, plan: Some(plan.text()), complete, missing: None })
+        let NearLook { near: hits, rows } = found.unwrap_or_default();
+        let (plan, complete) = (Some(plan.text()), known.complete);
+        Ok(RecallNear { hits, rows, plan, complete, missing: None })
     }
 }
 

@@ -21,13 +21,14 @@ use crate::limits::{
     CALL_MS_MAX, CONFLICT_RETRIES_MAX, EVICT_PARTS_MAX, LEFTOVER_CALL_MS, LEFTOVER_CONFLICTS,
     MODEL_MS_MAX, PARTS_MS_MAX, QUESTIONS_MAX, REPLAY_S,
 };
+use crate::memory::archive::VectorSetting;
 use crate::memory::change::Change;
 use crate::memory::core::Core;
 use crate::memory::receipt;
 use crate::meters;
 use crate::policy::{Answers, Depends, Question, Scope, VectorsAnswer, admit, changed_since};
 use crate::store::{
-    Applied, Fault, Leftovers, Record, Replay, Trips, apply, counted, vector_index, vector_setting,
+    Applied, Fault, Leftovers, Record, Replay, Trips, apply, counted, open_archive, vector_setting,
 };
 use crate::tools::{Call, Step};
 
@@ -203,8 +204,17 @@ impl Executor {
 
     /// Runs a reading call on the socket for reads.
     async fn read(&self, request: &CallRequest, scope: &Scope) -> Result<Looked> {
-        let core = self.fresh(scope, "", patience()).await?.0;
         let mut answers = Answers::default();
+        let core = match &request.call {
+            Call::SearchArchival(search) if search.page_token.is_none() => {
+                let opened = self.patiently(|| open_archive(&self.ro, scope)).await?;
+                let core = Arc::new(opened.core.ok_or_else(no_agent)?);
+                let vectors = self.vectors(opened.setting, core.archived.chunks).await?;
+                answers.vectors = Some(vectors);
+                core
+            }
+            _ => self.fresh(scope, "", patience()).await?.0,
+        };
         for _ in 0..QUESTIONS_MAX {
             let around = self.surroundings(scope, request, &core, "");
             match request.call.step(around, &core, &answers)? {
@@ -236,7 +246,8 @@ impl Executor {
     ) -> Result<()> {
         let question = match question {
             Question::Vectors { chunks } => {
-                answers.vectors = Some(self.vectors(chunks).await?);
+                let setting = vector_setting(&self.ro).await?;
+                answers.vectors = Some(self.vectors(setting, chunks).await?);
                 return Ok(());
             }
             Question::EmbedQuery { text, with } => {
@@ -247,16 +258,17 @@ impl Executor {
                 answers.embeddings = Some(made);
                 return Ok(());
             }
-            Question::EmbedAlone { texts } => {
-                answers.alone = Some(embedding::alone(&self.embedders, &texts).await?);
+            Question::EmbedAlone { texts, with } => {
+                answers.alone = Some(embedding::alone(&self.embedders, &texts, &with).await?);
+                return Ok(());
+            }
+            Question::EmbedNext { document, spans, with } => {
+                let made = embedding::next(&self.embedders, &document, &spans, &with).await?;
+                answers.next_embeddings = Some(made);
                 return Ok(());
             }
             Question::Recall { query, now_ms } => {
                 answers.recall = Some(self.recall(scope, query, now_ms).await?);
-                return Ok(());
-            }
-            Question::RecallNear { text, limit } => {
-                answers.recall_near = Some(self.recall_near(scope, &text, limit).await?);
                 return Ok(());
             }
             Question::EmbedParts(upload) => {
@@ -269,6 +281,9 @@ impl Executor {
         let counter = Arc::clone(self.counters.of(core.encoding));
         let model = self.model.as_ref();
         super::answer::answer(question, answers, &self.ro, scope, counter, model).await?;
+        if answers.nearest.as_ref().is_some_and(|found| found.rows.is_none()) {
+            self.archive.failed();
+        }
         if let Some(queue) = &mut answers.queue {
             // The queue is read after the core; what another server appended meanwhile belongs to a later revision, and
             // the guard of the write will tell.
@@ -278,10 +293,14 @@ impl Executor {
     }
 
     /// What the vectors of this database are; whether an index serves them is asked only where that matters.
-    async fn vectors(&self, chunks: u64) -> Result<VectorsAnswer> {
+    async fn vectors(&self, setting: Option<VectorSetting>, chunks: u64) -> Result<VectorsAnswer> {
         let exact_rows_max = self.archive.settings.exact_rows_max;
-        let setting = vector_setting(&self.ro).await?;
-        let index_ready = chunks > exact_rows_max && vector_index(&self.ro).await?.ready();
+        let index_ready = match &setting {
+            Some(setting) if chunks > exact_rows_max => {
+                self.archive.serves(&self.ro, &setting.attribute()).await?
+            }
+            Some(_) | None => false,
+        };
         if index_ready && self.archive.unmeasured() {
             self.archive.nudge();
         }

@@ -60,7 +60,7 @@ impl Executor {
 
     /// Shows how the vector index stands. Without an answer the figures stay: the probes tell of a tier that is down.
     pub async fn show_vector_index(&self) {
-        match store::vector_index(&self.ro).await {
+        match store::serving_index(&self.ro).await {
             Ok(index) => {
                 metrics::gauge!(meters::VECTOR_READY).set(if index.ready() { 1.0 } else { 0.0 });
                 metrics::gauge!(meters::VECTOR_LISTS).set(index.n_lists.unwrap_or(0) as f64);

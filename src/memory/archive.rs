@@ -1,10 +1,14 @@
 //! The archive as it lies in the database: passages (one document for each chunk), the manifest of their document, the vector setting.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::Fingerprint;
 use super::receipt::sha256;
+use super::reindex::{LeavingSetting, NextSetting};
+use crate::limits::N_PROBE_DEFAULT;
 
 /// How two vectors are compared; the word is ArangoDB's.
 #[derive(
@@ -33,6 +37,9 @@ impl Metric {
 /// It is `vctx_meta/vector`, written with the first ingest and never changed by one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VectorSetting {
+    /// Counts the settings of a database from 1 on; none is used twice, so vectors of two lie under two names.
+    #[serde(default = "first_number")]
+    pub number: u64,
     /// Components of each vector.
     pub dimension: u32,
     /// How they are compared.
@@ -52,9 +59,30 @@ pub struct VectorSetting {
     pub measured: Option<Value>,
     /// When it was written.
     pub created_at: String,
+    /// The database's own revision of what was read; never written.
+    #[serde(rename = "_rev", default, skip_serializing)]
+    pub rev: String,
+    /// The largest number that was ever used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<u64>,
+    /// What will serve instead, while its vectors are made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Box<NextSetting>>,
+    /// What served before, or was to serve, while its vectors are taken away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaving: Option<LeavingSetting>,
+}
+
+fn first_number() -> u64 {
+    1
 }
 
 impl VectorSetting {
+    /// Under which name vectors of this setting stand in a chunk.
+    pub fn attribute(&self) -> String {
+        attribute(self.number)
+    }
+
     /// Cells that a search looks into unless it says otherwise: as measured, else the default.
     pub fn n_probe(&self) -> u32 {
         let measured = self.measured.as_ref().and_then(|measured| measured["nProbe"].as_u64());
@@ -78,10 +106,37 @@ impl VectorSetting {
         }
     }
 
+    /// What a new setting looks like before anything is known of it.
+    pub fn of(made_by: &Fingerprint, metric: Metric, number: u64, created_at: String) -> Self {
+        Self {
+            number,
+            dimension: made_by.dimension,
+            metric,
+            embedding_version: made_by.embedding_version.clone(),
+            model_id: made_by.model_id.clone(),
+            default_n_probe: N_PROBE_DEFAULT,
+            n_lists: None,
+            measured: None,
+            created_at,
+            rev: String::new(),
+            last: None,
+            next: None,
+            leaving: None,
+        }
+    }
+
     /// Those four, for messages.
     pub fn described(&self) -> Value {
         json!({"dimension": self.dimension, "metric": self.metric,
             "embedding_version": self.embedding_version, "model_id": self.model_id})
+    }
+}
+
+/// Under which name vectors of a setting stand in a chunk.
+pub fn attribute(number: u64) -> String {
+    match number {
+        0 | 1 => "embedding".to_owned(),
+        number => format!("embedding_{number}"),
     }
 }
 
@@ -118,6 +173,9 @@ pub struct Manifest {
     pub model_id: String,
     /// The evidence, without its spans (they lie with the chunks).
     pub late_chunking: Value,
+    /// The newest setting, by its number, of which all of its chunks have vectors; 0 of what was taken in under an earlier schema.
+    #[serde(default)]
+    pub embedded: u64,
     /// Where the document comes from.
     pub provenance: Map<String, Value>,
     /// When the document was first taken in.
@@ -157,7 +215,7 @@ pub struct Parent {
 }
 
 /// The document `archival_docs/{key}`: one chunk.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Passage {
     /// See [`passage_key`].
     #[serde(rename = "_key")]
@@ -172,9 +230,10 @@ pub struct Passage {
     pub index: u64,
     /// The text.
     pub text: String,
-    /// Its vector. Left out when there is none: null is not a vector, and a vector index refuses it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub embedding: Vec<f64>,
+    /// Its vectors by their names ([`attribute`]), one for each setting that the chunk has vectors of. One that is missing is left out: null is
+    /// not a vector, and a vector index refuses it.
+    #[serde(flatten)]
+    pub vectors: BTreeMap<String, Vec<f64>>,
     /// Components of the vector.
     pub dimension: u32,
     /// How vectors are compared.
@@ -276,6 +335,8 @@ pub struct Ingest {
     pub passages: Vec<Passage>,
     /// The setting, if this ingest is the database's first.
     pub setting: Option<VectorSetting>,
+    /// Numbers of the settings of which its chunks have vectors: one of them must serve when it is written.
+    pub numbers: Vec<u64>,
     /// Edges to the messages it was made from.
     pub derived: Vec<Derived>,
 }
@@ -347,7 +408,7 @@ mod tests {
             chunk_id: "0".into(),
             index: 0,
             text: "t".into(),
-            embedding: Vec::new(),
+            vectors: BTreeMap::new(),
             dimension: 2,
             metric: Metric::Cosine,
             embedding_version: "1".into(),
@@ -364,5 +425,11 @@ mod tests {
         };
         let value = serde_json::to_value(&passage).unwrap();
         assert!(value.get("embedding").is_none());
+        let two = [(attribute(1), vec![1.0]), (attribute(2), vec![0.0, 1.0])];
+        let value = serde_json::to_value(Passage { vectors: two.into(), ..passage }).unwrap();
+        assert_eq!(
+            (&value["embedding"], &value["embedding_2"]),
+            (&json!([1.0]), &json!([0.0, 1.0]))
+        );
     }
 }

@@ -28,7 +28,7 @@ pub use cells::{Measured, RECALL_WANTED, is_due, ladder, questions, recall};
 pub use draft::{Draft, Finish, Flush, Surroundings, part_of};
 pub use edges::Order;
 pub use evict::{Item, Plan, plan};
-pub use fusion::{Fusion, Parts, Ranked, Tail as WordTail, WordRow, Worded, ranked};
+pub use fusion::{Fusion, Parts, Ranked, WordRow, Worded, ranked};
 pub use heartbeat::{Intent, Outcome, beat, bury, check_limits, interrupt, report, retune};
 pub use nearest::{
     Conditions, Looked, Near, NearRows, Nearest, Plan as NearPlan, first_plan, wider_plan,
@@ -41,7 +41,7 @@ pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer, Upload
 pub use rank::{Spoken, part_names};
 pub use recall::{
     CopyOf, Entries, Found, Hit, PairOf, RecallFilter, RecallMode, RecallQuery, RecallSettings,
-    Recent, Sources, ViewHit, Weighed, listed, thousandths, to_weigh,
+    Recent, Sources, ViewHit, listed, thousandths,
 };
 pub use recall_near::{RecallNear, RecallPlan};
 pub use spool::preview;

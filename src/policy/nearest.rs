@@ -42,6 +42,8 @@ impl Plan {
 pub struct Near {
     /// The vector.
     pub query: Vec<f64>,
+    /// Under which name those that it is compared with stand in a chunk.
+    pub attribute: String,
     /// How vectors are compared.
     pub metric: Metric,
     /// Most results.
@@ -50,6 +52,8 @@ pub struct Near {
     pub filter: Conditions,
     /// How to look.
     pub plan: Plan,
+    /// Most rows of the agent that are read of those that the index names.
+    pub rows_max: u64,
     /// Rows that earlier looks of this search fetched and dropped.
     pub before: Looked,
 }

@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 use super::fusion::Worded;
 use super::nearest::{Near, Nearest};
 use super::recall::{Entries, Found, RecallQuery};
-use super::recall_near::RecallNear;
 use super::worded::Words;
 use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Manifest, VectorSetting};
@@ -93,17 +92,21 @@ pub enum Question {
         /// Which kind of vector.
         with: Fingerprint,
     },
-    /// The passages of recall storage nearest to a text.
-    RecallNear {
-        /// The text.
-        text: String,
-        /// Most passages.
-        limit: u64,
-    },
     /// Vectors of some texts, each made alone by the configured embedder.
     EmbedAlone {
         /// The texts.
         texts: Vec<String>,
+        /// Which kind of vector.
+        with: Fingerprint,
+    },
+    /// The same vectors as another embedder makes them, for the setting that the archive changes to; the call goes on without them.
+    EmbedNext {
+        /// The document.
+        document: String,
+        /// Where its chunks lie in it, in bytes, in order.
+        spans: Vec<Range<usize>>,
+        /// Which kind of vector.
+        with: Fingerprint,
     },
     /// Vectors of the chunks of a long document, made part by part and kept, so that a call that is cut off is gone on with by the next.
     EmbedParts(Box<Upload>),
@@ -193,8 +196,8 @@ pub struct Answers {
     pub passages: Option<Vec<FoundPassage>>,
     /// Vectors of texts; none at all for a question whose embedder failed.
     pub embeddings: Option<Vec<Vec<f64>>>,
-    /// Passages of recall storage near to a question.
-    pub recall_near: Option<RecallNear>,
+    /// Vectors for the setting that the archive changes to; none at all if its embedder failed.
+    pub next_embeddings: Option<Vec<Vec<f64>>>,
     /// Vectors of texts alone; none at all if the embedder failed.
     pub alone: Option<Vec<Vec<f64>>>,
     /// What failed without ending the call (`embedder`); told in its answer.

@@ -7,12 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::rank::{Material, PARTS, Spoken, content_words, ranked, without_names};
 use crate::error::{Error, Result};
-use crate::limits::{
-    PHRASES_MAX, QUERY_BYTES_MAX, RECALL_AROUND_SEQS, RECALL_FRESH_MAX, RECALL_HITS_MAX,
-    RECALL_LAG_MS, RECALL_TAIL_ROWS_MAX, RECALL_WEIGHED_MAX,
-};
+use crate::limits::{PHRASES_MAX, QUERY_BYTES_MAX, RECALL_HITS_MAX, RECALL_LAG_MS};
 use crate::memory::message::Message;
-use crate::memory::recall_vector::NearPassage;
+use crate::memory::recall_vector::{NearPassage, RecallMark};
 
 /// What is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,16 +104,14 @@ pub struct ViewHit {
     pub score: f64,
 }
 
-/// An entry that was logged a moment ago.
+/// An entry that was logged a moment ago, holds a word of the query and meets what was asked beside the words.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Recent {
     /// Key.
     pub id: String,
     /// Place of the message.
     pub seq: u64,
-    /// When it was logged, in milliseconds.
-    pub logged_ms: u64,
-    /// Words of the query that it holds; none where it does not meet what was asked beside them.
+    /// Words of the query that it holds.
     pub held: u64,
 }
 
@@ -135,15 +130,6 @@ pub struct Hit {
     pub parts: Option<[f64; PARTS]>,
     /// Cosine between the question and its nearest passage; none where that was not near enough to be told, or there are no vectors.
     pub similarity: Option<f64>,
-}
-
-/// Places of the entries that are weighed, and of those beside them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Weighed {
-    /// What was found.
-    pub hits: Vec<u64>,
-    /// What may have been said beside it.
-    pub around: Vec<u64>,
 }
 
 /// What a search found, best first.
@@ -277,26 +263,9 @@ impl RecallFilter {
     }
 }
 
-/// What is weighed: the best of the view, and of what was logged too recently for it what holds most words, the newest first among
-/// equals; and the places beside all of them.
-pub fn to_weigh(view: &[ViewHit], tail: &[Recent]) -> Weighed {
-    let shown: HashSet<u64> = view.iter().map(|hit| hit.seq).collect();
-    let best = view.iter().take(RECALL_WEIGHED_MAX).map(|hit| hit.seq);
-    let mut hits: Vec<u64> = best.collect();
-    hits.extend(fresh(tail, &shown).into_iter().take(RECALL_FRESH_MAX).map(|row| row.seq));
-    let listed: HashSet<u64> = hits.iter().copied().collect();
-    let near = |seq: &u64| seq.saturating_sub(RECALL_AROUND_SEQS)..=seq + RECALL_AROUND_SEQS;
-    let mut around: Vec<u64> =
-        hits.iter().flat_map(near).filter(|seq| *seq > 0 && !listed.contains(seq)).collect();
-    around.sort_unstable();
-    around.dedup();
-    Weighed { hits, around }
-}
-
 /// Recent entries that match and that the view did not show.
 fn fresh<'a>(tail: &'a [Recent], shown: &HashSet<u64>) -> Vec<&'a Recent> {
-    let mut rows: Vec<&Recent> =
-        tail.iter().filter(|row| row.held > 0 && !shown.contains(&row.seq)).collect();
+    let mut rows: Vec<&Recent> = tail.iter().filter(|row| !shown.contains(&row.seq)).collect();
     rows.sort_by(|a, b| b.held.cmp(&a.held).then(b.seq.cmp(&a.seq)));
     rows
 }
@@ -309,24 +278,32 @@ impl RecallQuery {
 }
 
 /// What a list is made of.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub struct Sources {
-    /// What the view found, best first.
+    /// What the view found, best first; one more than a list holds, to tell that there are more.
     pub view: Vec<ViewHit>,
-    /// What was logged a moment ago.
+    /// What was logged a moment ago and matches.
     pub tail: Vec<Recent>,
-    /// How rare each telling word is.
+    /// When the last one of what was logged a moment ago and looked at was logged, in milliseconds; none where all of it was looked at.
+    pub oldest_ms: Option<u64>,
+    /// Places of what is weighed: the best of the view, and of the tail what holds most words, the newest first among equals.
+    pub weighed: Vec<u64>,
+    /// How rare each telling word is; none for one that the view does not hold.
     pub rarity: Vec<Option<f64>>,
     /// Passages near to the question, the nearest first; none where there are no vectors.
+    #[serde(default)]
     pub near: Vec<NearPassage>,
     /// The entries that are weighed, and those beside them.
     pub rows: Vec<Spoken>,
+    /// How far the agent's vectors are made.
+    pub mark: Option<RecallMark>,
+    /// Whether the entry that was logged last has vectors of the kind that was asked about.
+    pub complete: bool,
 }
 
 /// One list of all: what was weighed by its score, then the rest of the view in its order, then the rest of what is recent.
 pub fn listed(query: &RecallQuery, sources: Sources, now_ms: u64) -> Found {
-    let Sources { view, tail, rarity, near, rows } = sources;
-    let weighed = to_weigh(&view, &tail);
+    let Sources { view, tail, oldest_ms, weighed, rarity, near, rows, .. } = sources;
     let quoted = if query.quoted { query.phrases.clone() } else { Vec::new() };
     let by_meaning = matches!(query.mode, RecallMode::Vector { .. });
     let mut similar: HashMap<u64, f64> = HashMap::new();
@@ -336,7 +313,7 @@ pub fn listed(query: &RecallQuery, sources: Sources, now_ms: u64) -> Found {
     }
     let mut found: HashSet<u64> = similar.keys().copied().collect();
     if !by_meaning {
-        found.extend(weighed.hits);
+        found.extend(weighed);
     }
     let words = query.words.clone();
     let mut material = Material { query: words, quoted, rarity, rows, hits: found, near };
@@ -367,8 +344,7 @@ pub fn listed(query: &RecallQuery, sources: Sources, now_ms: u64) -> Found {
     }
     let capped = hits.len() > RECALL_HITS_MAX;
     hits.truncate(RECALL_HITS_MAX);
-    let oldest = tail.last().filter(|_| tail.len() >= RECALL_TAIL_ROWS_MAX);
-    let tail_capped = oldest.is_some_and(|row| row.logged_ms + RECALL_LAG_MS > now_ms);
+    let tail_capped = oldest_ms.is_some_and(|oldest_ms| oldest_ms + RECALL_LAG_MS > now_ms);
     Found { hits, capped, tail_capped, near: None, degraded: None, similarity_min }
 }
 
@@ -436,7 +412,7 @@ mod tests {
     }
 
     fn recent(seq: u64, held: u64) -> Recent {
-        Recent { id: format!("m{seq}"), seq, logged_ms: 1_000, held }
+        Recent { id: format!("m{seq}"), seq, held }
     }
 
     fn said(seq: u64, content: &str) -> Spoken {
@@ -444,21 +420,14 @@ mod tests {
     }
 
     fn list(query: &RecallQuery, view: Vec<ViewHit>, tail: &[Recent], rows: Vec<Spoken>) -> Found {
-        listed(query, Sources { view, tail: tail.to_vec(), rows, ..Sources::default() }, 2_000)
+        let weighed =
+            view.iter().map(|hit| hit.seq).chain(tail.iter().map(|row| row.seq)).collect();
+        let tail = tail.to_vec();
+        listed(query, Sources { view, tail, weighed, rows, ..Sources::default() }, 2_000)
     }
 
     fn order(found: &Found) -> Vec<u64> {
         found.hits.iter().map(|hit| hit.seq).collect()
-    }
-
-    #[test]
-    fn the_best_of_view_and_tail_are_weighed_with_what_stands_beside_them() {
-        let weighed =
-            to_weigh(&view(&[9, 2]), &[recent(20, 1), recent(21, 3), recent(9, 2), recent(30, 0)]);
-        assert_eq!(weighed.hits, [9, 2, 21, 20]);
-        assert_eq!(weighed.around, [1, 3, 4, 7, 8, 10, 11, 18, 19, 22, 23]);
-        let many: Vec<u64> = (1..=RECALL_HITS_MAX as u64).collect();
-        assert_eq!(to_weigh(&view(&many), &[]).hits.len(), RECALL_WEIGHED_MAX);
     }
 
     #[test]
@@ -469,8 +438,7 @@ mod tests {
             said(5, "one boat of many others far out at sea"),
             said(9, "a blue boat"),
         ];
-        let tail = [recent(9, 2), recent(30, 0)];
-        let found = list(&query, view(&[5, 1]), &tail, rows);
+        let found = list(&query, view(&[5, 1]), &[recent(9, 2)], rows);
         assert_eq!(order(&found), [9, 1, 5]);
         assert!(!found.capped && !found.tail_capped);
         assert!(found.hits.iter().all(|hit| hit.passage.is_some() && hit.parts.is_some()));
@@ -523,11 +491,9 @@ mod tests {
         let seqs: Vec<u64> = (1..=RECALL_HITS_MAX as u64 + 1).collect();
         let found = list(&query, view(&seqs), &[], Vec::new());
         assert_eq!((found.hits.len(), found.capped), (RECALL_HITS_MAX, true));
-        let crowded: Vec<Recent> =
-            (1..=RECALL_TAIL_ROWS_MAX as u64).map(|seq| recent(seq, 1)).collect();
         let at = |now_ms| {
-            listed(&query, Sources { tail: crowded.clone(), ..Sources::default() }, now_ms)
-                .tail_capped
+            let sources = Sources { oldest_ms: Some(1_000), ..Sources::default() };
+            listed(&query, sources, now_ms).tail_capped
         };
         assert!(at(1_000 + RECALL_LAG_MS - 1));
         assert!(!at(1_000 + RECALL_LAG_MS));

@@ -1,5 +1,6 @@
 //! How passages of recall storage near to a question are looked for, and what came of it.
 
+use super::rank::Spoken;
 use crate::limits::{RECALL_N_PROBE, RECALL_NEAR_FETCH};
 use crate::memory::recall_vector::NearPassage;
 
@@ -40,6 +41,8 @@ impl RecallPlan {
 pub struct RecallNear {
     /// The nearest first.
     pub hits: Vec<NearPassage>,
+    /// The entries of the best of them with what was said beside them, but for those that were known.
+    pub rows: Vec<Spoken>,
     /// How it was looked for; none where it could not.
     pub plan: Option<&'static str>,
     /// Whether every entry had its vectors; what is logged gets them a moment later.

@@ -23,6 +23,8 @@ pub struct Words {
     pub identifiers: Vec<String>,
     /// The question as a vector, to compare what is found by words with it too.
     pub vector: Option<Vec<f64>>,
+    /// Under which name those that it is compared with stand in a chunk.
+    pub attribute: String,
     /// How vectors are compared.
     pub metric: Metric,
     /// What the chunks must be.

@@ -14,12 +14,13 @@ use crate::limits::{
 use crate::memory::archive::{
     Fate, FoundPassage, Ingest, Manifest, Metric, VectorSetting, part_key,
 };
-use crate::policy::{
-    Conditions, Looked, Measured, Near, NearPlan, NearRows, Nearest, Scope, WordTail, Worded, Words,
-};
+use crate::memory::core::Core;
+use crate::policy::{Looked, Measured, Near, NearPlan, NearRows, Nearest, Scope, Worded, Words};
 
 /// Manifest, setting and messages before an ingest.
 pub(super) const LOAD: Query = query!("archive_load");
+/// A core and the setting.
+pub(super) const OPEN: Query = query!("archive_open");
 /// The setting.
 pub(super) const SETTING: Query = query!("setting_write");
 /// The setting, read.
@@ -46,14 +47,8 @@ pub(super) const SAMPLE_COSINE: Query = query!("sample_near_cosine");
 pub(super) const SAMPLE_L2: Query = query!("sample_near_l2");
 /// What was measured.
 pub(super) const MEASURED: Query = query!("setting_measured");
-/// Chunks with a word of the question.
+/// Chunks with words of a question.
 pub(super) const WORDS: Query = query!("passage_words");
-/// The same under conditions.
-pub(super) const WORDS_WHERE: Query = query!("passage_words_where");
-/// Chunks with an identifier.
-pub(super) const PHRASE: Query = query!("passage_phrase");
-/// Chunks taken in a moment ago.
-pub(super) const TAIL: Query = query!("passage_tail");
 /// Chunks by their keys.
 pub(super) const PASSAGES: Query = query!("passage_load");
 /// Edges of an earlier ingest go.
@@ -119,6 +114,8 @@ pub struct VectorIndexState {
     pub error_message: String,
     /// Cells.
     pub n_lists: Option<u64>,
+    /// Whether it takes chunks without such a vector; those of an earlier release do not.
+    pub sparse: bool,
     /// Components of its vectors.
     pub dimension: Option<u64>,
     /// How it compares.
@@ -136,14 +133,24 @@ impl VectorIndexState {
 const FILTERED: [&str; 4] = ["agent_id", "doc_id", "freshness_ts", "provenance.source"];
 const INDEXES: &str = "_api/index?collection=archival_docs";
 
-/// Looks at the indexes of the archive. Raw, because arangors knows no vector index.
-pub async fn vector_index(ro: &Ro) -> Result<VectorIndexState, Fault> {
-    Ok(vector_index_in(&ro.call(Method::GET, INDEXES).await?))
+/// The vector index over vectors of that name. Raw, because arangors knows no vector index.
+pub async fn vector_index(ro: &Ro, attribute: &str) -> Result<VectorIndexState, Fault> {
+    Ok(vector_index_in(&ro.call(Method::GET, INDEXES).await?, attribute))
 }
 
-fn vector_index_in(answer: &Value) -> VectorIndexState {
+/// The same of the vectors that serve now; none before the first ingest.
+pub async fn serving_index(ro: &Ro) -> Result<VectorIndexState, Fault> {
+    match vector_setting(ro).await? {
+        Some(setting) => vector_index(ro, &setting.attribute()).await,
+        None => Ok(VectorIndexState::default()),
+    }
+}
+
+/// The vector index over vectors of that name.
+fn vector_index_in(answer: &Value, attribute: &str) -> VectorIndexState {
     let indexes = answer["indexes"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let Some(found) = indexes.iter().find(|index| index["type"] == "vector") else {
+    let over = |index: &&Value| index["type"] == "vector" && index["fields"][0] == attribute;
+    let Some(found) = indexes.iter().find(over) else {
         return VectorIndexState::default();
     };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -153,6 +160,7 @@ fn vector_index_in(answer: &Value) -> VectorIndexState {
         training_state: state.to_owned(),
         error_message: text(&found["errorMessage"]),
         n_lists: found["params"]["nLists"].as_u64(),
+        sparse: found["sparse"] == true,
         dimension: found["params"]["dimension"].as_u64(),
         metric: text(&found["params"]["metric"]),
     }
@@ -171,14 +179,29 @@ pub async fn make_vector_index(
     n_lists: u64,
     filters_first: bool,
 ) -> Result<Option<u64>, Fault> {
-    let (_, there) = admin.call(Method::GET, INDEXES, None).await?;
-    if vector_index_in(&there).id.is_some() {
+    let Some(setting) = setting_of(admin).await? else { return Ok(None) };
+    if index_state(admin, &setting.attribute()).await?.id.is_some() {
         return Ok(None);
     }
-    let rows: Vec<VectorSetting> = admin.rows(SETTING_LOAD, Binds::unscoped([])).await?;
-    let Some(setting) = rows.into_iter().next() else { return Ok(None) };
+    make_index_of(admin, &setting, n_lists, filters_first).await?;
+    let binds = Binds::unscoped([("n_lists", n_lists.into()), ("sync", true.into())]);
+    admin.rows::<Value>(SETTING_LISTS, binds).await?;
+    Ok(Some(n_lists))
+}
+
+/// Makes a vector index over the vectors of a setting. It is sparse: a chunk may have vectors of another setting alone.
+pub async fn make_index_of(
+    admin: &Admin,
+    setting: &VectorSetting,
+    n_lists: u64,
+    filters_first: bool,
+) -> Result<(), Fault> {
+    let name = match setting.number {
+        0 | 1 => "passages_by_vector".to_owned(),
+        number => format!("passages_by_vector_{number}"),
+    };
     let mut definition = json!({
-        "type": "vector", "name": "passages_by_vector", "fields": ["embedding"], "inBackground": true,
+        "type": "vector", "name": name, "fields": [setting.attribute()], "inBackground": true, "sparse": true,
         "params": {"metric": setting.metric, "dimension": setting.dimension, "nLists": n_lists,
             "defaultNProbe": setting.default_n_probe},
     });
@@ -187,14 +210,12 @@ pub async fn make_vector_index(
         definition["storedValues"] = json!(FILTERED);
     }
     admin.call(Method::POST, INDEXES, Some(&definition)).await?;
-    let binds = Binds::unscoped([("n_lists", n_lists.into()), ("sync", true.into())]);
-    admin.rows::<Value>(SETTING_LISTS, binds).await?;
-    Ok(Some(n_lists))
+    Ok(())
 }
 
 /// The vector index of the archive, as an administrator sees it.
-pub async fn index_state(admin: &Admin) -> Result<VectorIndexState, Fault> {
-    Ok(vector_index_in(&admin.call(Method::GET, INDEXES, None).await?.1))
+pub async fn index_state(admin: &Admin, attribute: &str) -> Result<VectorIndexState, Fault> {
+    Ok(vector_index_in(&admin.call(Method::GET, INDEXES, None).await?.1, attribute))
 }
 
 /// What the vectors of this database have in common, as an administrator sees it.
@@ -203,25 +224,34 @@ pub async fn setting_of(admin: &Admin) -> Result<Option<VectorSetting>, Fault> {
 }
 
 /// Some vectors of the archive, from a key on.
-pub async fn sample(admin: &Admin, from: &str, limit: u64) -> Result<Vec<Vec<f64>>, Fault> {
-    let binds = [("from", from.into()), ("limit", limit.into())];
+pub async fn sample(
+    admin: &Admin,
+    attribute: &str,
+    from: &str,
+    limit: u64,
+) -> Result<Vec<Vec<f64>>, Fault> {
+    let binds = [("vector", attribute.into()), ("from", from.into()), ("limit", limit.into())];
     admin.rows(SAMPLE, Binds::unscoped(binds)).await
 }
 
 /// How near the nearest of all chunks are to a vector, through so many cells.
 pub async fn sample_near(
     admin: &Admin,
-    metric: Metric,
+    setting: &VectorSetting,
     vector: &[f64],
     n_probe: u64,
     limit: u64,
 ) -> Result<Vec<f64>, Fault> {
-    let query = match metric {
+    let query = match setting.metric {
         Metric::Cosine => SAMPLE_COSINE,
         Metric::L2 => SAMPLE_L2,
     };
-    let binds =
-        [("query_vector", json!(vector)), ("n_probe", n_probe.into()), ("limit", limit.into())];
+    let binds = [
+        ("vector", setting.attribute().into()),
+        ("query_vector", json!(vector)),
+        ("n_probe", n_probe.into()),
+        ("limit", limit.into()),
+    ];
     admin.rows(query, Binds::unscoped(binds)).await
 }
 
@@ -230,6 +260,21 @@ pub async fn note_measured(admin: &Admin, measured: &Measured) -> Result<(), Fau
     let binds = Binds::unscoped([("measured", json!(measured)), ("sync", true.into())]);
     admin.rows::<Value>(MEASURED, binds).await?;
     Ok(())
+}
+
+/// What a search of the archive begins with.
+#[derive(Debug, Default, Deserialize)]
+pub struct ArchiveOpened {
+    /// The agent's core; none if there is no such agent.
+    pub core: Option<Core>,
+    /// What the vectors of this database have in common; none before the first ingest.
+    pub setting: Option<VectorSetting>,
+}
+
+/// Loads a core with what the vectors of this database have in common.
+pub async fn open_archive(ro: &Ro, scope: &Scope) -> Result<ArchiveOpened, Fault> {
+    let rows: Vec<ArchiveOpened> = ro.rows(OPEN, Binds::of(scope, [])).await?;
+    Ok(rows.into_iter().next().unwrap_or_default())
 }
 
 /// What the vectors of this database have in common.
@@ -252,6 +297,7 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &Near) -> Result<Nearest, Fau
             let binds = Binds::of(
                 scope,
                 [
+                    ("vector", near.attribute.as_str().into()),
                     ("query_vector", json!(near.query)),
                     ("limit", near.k.into()),
                     ("source", json!(filter.source)),
@@ -272,9 +318,10 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &Near) -> Result<Nearest, Fau
                 (Metric::Cosine, true) => FIRST_COSINE,
                 (Metric::L2, true) => FIRST_L2,
             };
-            let binds = Binds::of(
+            let mut binds = Binds::of(
                 scope,
                 [
+                    ("vector", near.attribute.as_str().into()),
                     ("query_vector", json!(near.query)),
                     ("n_probe", n_probe.into()),
                     ("fetch", fetch.into()),
@@ -283,6 +330,9 @@ pub async fn nearest(ro: &Ro, scope: &Scope, near: &Near) -> Result<Nearest, Fau
                     ("fresh_after", json!(filter.fresh_after)),
                 ],
             );
+            if !first {
+                binds.0.insert("rows_max", near.rows_max.into());
+            }
             match ro.rows::<NearRows>(query, binds).await {
                 Ok(rows) => Ok(looked_through(near, rows.into_iter().next())),
                 Err(Fault { kind: FaultKind::Arango { num, .. }, .. })
@@ -310,58 +360,25 @@ fn looked_through(near: &Near, rows: Option<NearRows>) -> Nearest {
 /// The chunks that hold words of a question: those that hold an identifier of it whole, if there are any; and, beside what the view shows,
 /// what was taken in too recently for it.
 pub async fn worded(ro: &Ro, scope: &Scope, words: &Words) -> Result<Worded, Fault> {
-    let (view, tail) = tokio::try_join!(shown(ro, scope, words), tail(ro, scope, words))?;
-    Ok(Worded { tail, ..view })
-}
-
-async fn shown(ro: &Ro, scope: &Scope, words: &Words) -> Result<Worded, Fault> {
-    if let Some(phrase) = words.identifiers.first() {
-        let other = words.identifiers.last().unwrap_or(phrase);
-        let mut binds = word_binds(scope, words, true);
-        binds.0.remove("query_vector");
-        binds.0.remove("metric");
-        binds.0.insert("phrase", phrase.as_str().into());
-        binds.0.insert("other_phrase", other.as_str().into());
-        let rows: Vec<Worded> = ro.rows(PHRASE, binds).await?;
-        if let Some(found) = rows.into_iter().next().filter(|found| !found.rows.is_empty()) {
-            return Ok(Worded { identified: true, ..found });
-        }
-    }
-    let all = words.filter == Conditions::default();
-    let query = if all { WORDS } else { WORDS_WHERE };
-    let rows: Vec<Worded> = ro.rows(query, word_binds(scope, words, !all)).await?;
+    let filter = &words.filter;
+    let both = words.identifiers.first().zip(words.identifiers.last());
+    let binds = [
+        ("text", words.text.as_str().into()),
+        ("words", words.words.as_str().into()),
+        ("identifiers", json!(both.iter().collect::<Vec<_>>())),
+        ("vector", words.attribute.as_str().into()),
+        ("query_vector", json!(words.vector)),
+        ("metric", json!(words.metric)),
+        ("limit", ARCHIVAL_CANDIDATES.into()),
+        ("chars_max", ARCHIVAL_CHARS_MAX.into()),
+        ("source", json!(filter.source)),
+        ("doc_id", json!(filter.doc_id)),
+        ("fresh_after", json!(filter.fresh_after)),
+        ("since_ms", words.now_ms.saturating_sub(ARCHIVAL_TAIL_MS).into()),
+        ("recent_max", ARCHIVAL_TAIL_ROWS_MAX.into()),
+    ];
+    let rows: Vec<Worded> = ro.rows(WORDS, Binds::of(scope, binds)).await?;
     Ok(rows.into_iter().next().unwrap_or_default())
-}
-
-async fn tail(ro: &Ro, scope: &Scope, words: &Words) -> Result<WordTail, Fault> {
-    let mut binds = word_binds(scope, words, true);
-    binds.0.remove("text");
-    binds.0.insert("phrases", json!(words.identifiers));
-    binds.0.insert("since_ms", words.now_ms.saturating_sub(ARCHIVAL_TAIL_MS).into());
-    binds.0.insert("limit", ARCHIVAL_TAIL_ROWS_MAX.into());
-    let rows: Vec<WordTail> = ro.rows(TAIL, binds).await?;
-    Ok(rows.into_iter().next().unwrap_or_default())
-}
-
-fn word_binds(scope: &Scope, words: &Words, filtered: bool) -> Binds {
-    let mut binds = Binds::of(
-        scope,
-        [
-            ("text", words.text.as_str().into()),
-            ("words", words.words.as_str().into()),
-            ("query_vector", json!(words.vector)),
-            ("metric", json!(words.metric)),
-            ("limit", ARCHIVAL_CANDIDATES.into()),
-            ("chars_max", ARCHIVAL_CHARS_MAX.into()),
-        ],
-    );
-    if filtered {
-        let filter = &words.filter;
-        binds.0.insert("source", json!(filter.source));
-        binds.0.insert("doc_id", json!(filter.doc_id));
-        binds.0.insert("fresh_after", json!(filter.fresh_after));
-    }
-    binds
 }
 
 /// The agent's chunks of those keys, in no order.
@@ -422,13 +439,14 @@ pub async fn keep_part(
     Ok(())
 }
 
-/// Writes the archive's part of an ingest inside a running transaction; the core, the record and the events follow in the same one.
+/// Writes the archive's part of an ingest inside a running transaction; the core, the record and the events follow in the same one. False if
+/// its vectors are none that serve: nothing of it may be kept then.
 pub(super) async fn write(
     stream: &Stream<'_>,
     rw: &Rw,
     scope: &Scope,
     ingest: &Ingest,
-) -> Result<(), Fault> {
+) -> Result<bool, Fault> {
     if let Some(setting) = &ingest.setting {
         let binds = Binds::unscoped([("setting", json!(setting)), ("sync", rw.sync.into())]);
         stream.rows::<Value>(SETTING, binds).await?;
@@ -444,7 +462,7 @@ pub(super) async fn write(
         let binds =
             [("manifest_key", ingest.manifest.key.as_str().into()), ("sync", rw.sync.into())];
         stream.rows::<Value>(MANIFEST_REMOVE, Binds::of(scope, binds)).await?;
-        return Ok(());
+        return Ok(true);
     }
     for passages in ingest.passages.chunks(INGEST_ROWS) {
         let binds = Binds::of(scope, [("passages", json!(passages)), ("sync", rw.sync.into())]);
@@ -455,7 +473,10 @@ pub(super) async fn write(
             Binds::of(scope, [("derived", json!(ingest.derived)), ("sync", rw.sync.into())]);
         stream.rows::<Value>(DERIVED, binds).await?;
     }
-    let binds = Binds::of(scope, [("manifest", json!(ingest.manifest)), ("sync", rw.sync.into())]);
-    stream.rows::<Value>(MANIFEST, binds).await?;
-    Ok(())
+    let binds = [
+        ("manifest", json!(ingest.manifest)),
+        ("numbers", json!(ingest.numbers)),
+        ("sync", rw.sync.into()),
+    ];
+    Ok(!stream.rows::<Value>(MANIFEST, Binds::of(scope, binds)).await?.is_empty())
 }

@@ -11,6 +11,7 @@ mod page;
 mod query;
 mod recall;
 mod recall_vectors;
+mod reindex;
 mod score;
 mod setup;
 mod transaction;
@@ -21,9 +22,10 @@ pub use self::core::{
     DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context, note,
 };
 pub use archive::{
-    ArchiveLoaded, VectorIndexState, index_state, keep_part, load_archive, make_vector_index,
-    nearest, note_measured, part, parts, passages, sample, sample_near, setting_of, vector_index,
-    vector_rows, vector_setting, worded,
+    ArchiveLoaded, ArchiveOpened, VectorIndexState, index_state, keep_part, load_archive,
+    make_index_of, make_vector_index, nearest, note_measured, open_archive, part, parts, passages,
+    sample, sample_near, serving_index, setting_of, vector_index, vector_rows, vector_setting,
+    worded,
 };
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Credentials, Ro, Rw, Settings};
@@ -32,11 +34,16 @@ pub use fault::{Fault, FaultKind};
 pub use message::{Listed, page, queue};
 pub use page::result_page;
 pub use query::{QUERIES, Query};
-pub use recall::{entries, pairs, rarity, recall_tail, search_view, spoken};
+pub use recall::{entries, pairs, search_recall};
 pub use recall_vectors::{
-    AgentVersion, Unembedded, agents, claim_recall, drop_foreign_index, make_recall_index,
-    near_passages, recall_mark, recall_vector_rows, trim_recall_vectors, unembedded,
-    write_recall_mark, write_recall_vectors,
+    AgentVersion, NearLook, Unembedded, agents, claim_recall, drop_foreign_index,
+    make_recall_index, near_passages, recall_mark, recall_vector_rows, trim_recall_vectors,
+    unembedded, write_recall_mark, write_recall_vectors,
+};
+pub use reindex::{
+    ChunkText, Counts, Lagging, chunk_texts, clean_vectors, describe_manifests,
+    drop_vector_indexes, lagging, note_embedded, patch_setting, reindex_counts, switch_setting,
+    under_way, write_vectors,
 };
 pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,

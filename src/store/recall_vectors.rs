@@ -7,9 +7,12 @@ use serde_json::{Value, json};
 use super::db::{Admin, Binds, Ro, Rw};
 use super::fault::{Fault, FaultKind};
 use super::query::{Query, query};
-use crate::limits::{INGEST_ROWS, N_PROBE_DEFAULT};
+use crate::limits::{
+    INGEST_ROWS, N_PROBE_DEFAULT, RECALL_AROUND_CHARS_MAX, RECALL_AROUND_SEQS, RECALL_NEAR_MAX,
+    RECALL_TAIL_CHARS_MAX, RECALL_WEIGHED_MAX,
+};
 use crate::memory::recall_vector::{Claim, NearPassage, RecallMark, RecallVector, VectorOf};
-use crate::policy::{RecallPlan, Scope};
+use crate::policy::{RecallPlan, Scope, Spoken};
 
 /// Agents in order.
 pub(super) const AGENTS: Query = query!("recall_agents");
@@ -165,48 +168,49 @@ pub async fn trim_recall_vectors(
     Ok((gone, next.filter(|_| row.seen == limit)))
 }
 
-/// The passages near to a vector, the nearest first, and whether all that might be near was looked at. None where the index cannot serve.
+/// Passages near to a vector, and the entries that they are weighed with.
+#[derive(Debug, Default, Deserialize)]
+pub struct NearLook {
+    /// The nearest first.
+    pub near: Vec<NearPassage>,
+    /// Entries of the best of them and what was said beside them, but for those that were known.
+    pub rows: Vec<Spoken>,
+}
+
+/// The passages near to a vector, with their entries but for those at the known places. None where the index cannot serve.
 pub async fn near_passages(
     ro: &Ro,
     scope: &Scope,
     fingerprint: &str,
     vector: &[f64],
     plan: RecallPlan,
-    limit: u64,
-) -> Result<Option<Vec<NearPassage>>, Fault> {
-    match plan {
-        RecallPlan::Exact => {
-            let binds = Binds::of(
-                scope,
-                [
-                    ("query_vector", json!(vector)),
-                    ("fingerprint", fingerprint.into()),
-                    ("limit", limit.into()),
-                ],
-            );
-            ro.rows(EXACT, binds).await.map(Some)
-        }
+    known: &[u64],
+) -> Result<Option<NearLook>, Fault> {
+    let mut binds = Binds::of(
+        scope,
+        [
+            ("query_vector", json!(vector)),
+            ("fingerprint", fingerprint.into()),
+            ("limit", RECALL_NEAR_MAX.into()),
+            ("known", json!(known)),
+            ("weighed_max", RECALL_WEIGHED_MAX.into()),
+            ("beside", RECALL_AROUND_SEQS.into()),
+            ("chars_max", RECALL_TAIL_CHARS_MAX.into()),
+            ("beside_chars_max", RECALL_AROUND_CHARS_MAX.into()),
+        ],
+    );
+    let query = match plan {
+        RecallPlan::Exact => EXACT,
         RecallPlan::Index { n_probe, fetch } => {
-            #[derive(Deserialize)]
-            struct Row {
-                rows: Vec<NearPassage>,
-            }
-            let binds = Binds::of(
-                scope,
-                [
-                    ("query_vector", json!(vector)),
-                    ("fingerprint", fingerprint.into()),
-                    ("n_probe", n_probe.into()),
-                    ("fetch", fetch.into()),
-                    ("limit", limit.into()),
-                ],
-            );
-            match ro.rows::<Row>(NEAR, binds).await {
-                Ok(rows) => Ok(rows.into_iter().next().map(|row| row.rows)),
-                Err(Fault { kind: FaultKind::Arango { num: 1554 | 1555, .. }, .. }) => Ok(None),
-                Err(fault) => Err(fault),
-            }
+            binds.0.insert("n_probe", n_probe.into());
+            binds.0.insert("fetch", fetch.into());
+            NEAR
         }
+    };
+    match ro.rows::<NearLook>(query, binds).await {
+        Ok(rows) => Ok(Some(rows.into_iter().next().unwrap_or_default())),
+        Err(Fault { kind: FaultKind::Arango { num: 1554 | 1555, .. }, .. }) => Ok(None),
+        Err(fault) => Err(fault),
     }
 }
 

@@ -7,14 +7,20 @@ use super::db::{Admin, Binds, Credentials};
 use super::endpoint::Endpoint;
 use super::fault::{Fault, FaultKind};
 use super::query::{Query, query};
+use crate::limits::{SETUP_ROUNDS_MAX, SETUP_ROWS};
 
 /// The schema version.
 pub(super) const META_LOAD: Query = query!("meta_load");
 /// A new schema version.
 pub(super) const META_STORE: Query = query!("meta_store");
+/// Entries of recall storage without the moment at which they were said.
+pub(super) const RECALL_DATE: Query = query!("recall_date");
 
 /// Version of the database schema that this program needs.
-pub const SCHEMA: u64 = 3;
+pub const SCHEMA: u64 = 4;
+
+/// The first version whose entries of recall storage bear the moment at which they were said.
+const DATED: u64 = 4;
 
 const COLLECTIONS: &str = include_str!("../../arango-setup/collections.json");
 const INDEXES: &str = include_str!("../../arango-setup/indexes.json");
@@ -53,7 +59,7 @@ pub async fn set_up(
             format!("database has schema {newer}, this program knows {SCHEMA}: use a newer vctx");
         return Err(Fault::new(FaultKind::Garbage, text));
     }
-    make_all(&db, &mut reports).await?;
+    make_all(&db, &mut reports, found).await?;
     if let Some(passwords) = passwords {
         make_users(&system, database, passwords, &mut reports).await?;
     }
@@ -68,7 +74,11 @@ pub async fn set_up(
     Ok(reports)
 }
 
-async fn make_all(db: &Admin, reports: &mut Vec<SetupReport>) -> Result<(), Fault> {
+async fn make_all(
+    db: &Admin,
+    reports: &mut Vec<SetupReport>,
+    found: Option<u64>,
+) -> Result<(), Fault> {
     let mut note = |kind: &str, name: &Value, made| {
         reports
             .push(SetupReport { what: format!("{kind} {}", name.as_str().unwrap_or("?")), made });
@@ -91,9 +101,17 @@ async fn make_all(db: &Admin, reports: &mut Vec<SetupReport>) -> Result<(), Faul
         let (status, _) = db.call(Method::POST, "_api/analyzer", Some(&definition)).await?;
         note("analyzer", &definition["name"], status == 201);
     }
+    // Before the view is asked to hold it: so each entry is indexed once.
+    if found.is_some_and(|version| version < DATED) {
+        date_entries(db).await?;
+        note("dates of collection", &"recall_log".into(), true);
+    }
     for definition in listed(VIEWS)? {
         let made = accept(db.call(Method::POST, "_api/view", Some(&definition)).await, &[1207])?;
         note("view", &definition["name"], made);
+        if !made && relinked(db, &definition).await? {
+            note("links of view", &definition["name"], true);
+        }
     }
     for definition in listed(GRAPHS)? {
         let made = accept(
@@ -120,6 +138,44 @@ async fn renewed(db: &Admin, definition: &Value) -> Result<bool, Fault> {
     }
     db.call(Method::PUT, &path, Some(&json!({"schema": wanted}))).await?;
     Ok(true)
+}
+
+/// Gives entries that were logged before the fourth schema the moment at which they were said, so many at once.
+async fn date_entries(db: &Admin) -> Result<(), Fault> {
+    let mut after = String::new();
+    for _ in 0..SETUP_ROUNDS_MAX {
+        let binds =
+            [("after", after.as_str().into()), ("limit", SETUP_ROWS.into()), ("sync", true.into())];
+        let keys: Vec<String> = db.rows(RECALL_DATE, Binds::unscoped(binds)).await?;
+        match keys.into_iter().next_back() {
+            Some(last) => after = last,
+            None => return Ok(()),
+        }
+    }
+    let text = format!("more than {SETUP_ROUNDS_MAX} rounds to date entries of recall storage");
+    Err(Fault::new(FaultKind::Garbage, text))
+}
+
+/// Gives a view that was there the links it should have; true if some of it was missing. What it holds beyond that stays; the database
+/// indexes the collection anew before it answers.
+async fn relinked(db: &Admin, definition: &Value) -> Result<bool, Fault> {
+    let name = definition["name"].as_str().unwrap_or_default();
+    let path = format!("_api/view/{name}/properties");
+    let (_, found) = db.call(Method::GET, &path, None).await?;
+    let wanted = &definition["links"];
+    if holds(&found["links"], wanted) {
+        return Ok(false);
+    }
+    db.call(Method::PATCH, &path, Some(&json!({"links": wanted}))).await?;
+    Ok(true)
+}
+
+/// Whether all that is wanted is there; the database shows more than it was given.
+fn holds(found: &Value, wanted: &Value) -> bool {
+    match wanted {
+        Value::Object(wanted) => wanted.iter().all(|(name, wanted)| holds(&found[name], wanted)),
+        wanted => found == wanted,
+    }
 }
 
 async fn make_users(

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
-use super::ingest_archival::IngestArchival;
+use super::ingest_archival::{IngestArchival, next_of};
 use crate::chunk::{self, By, Cut};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
@@ -14,7 +14,8 @@ use crate::limits::{
 use crate::memory::archive::{Parent, Span, VectorSetting};
 use crate::memory::receipt::sha256;
 use crate::memory::{Encoding, TokenCounter};
-use crate::policy::{Answers, Question, Scope, Upload};
+use crate::models::lexical;
+use crate::policy::{Answers, Question, Scope, Surroundings, Upload};
 
 /// One chunk before it has a vector.
 pub(super) struct Cutting {
@@ -54,13 +55,13 @@ impl IngestArchival {
         }
     }
 
-    /// Makes the cuts of a document that the server cuts, or says what must be asked for them: vectors of its sentences, where it is cut by meaning.
-    /// Of a long document that takes a while.
+    /// Makes the cuts of a document that the server cuts, or gives the sentences whose vectors it takes: where it is cut by meaning. Of a long
+    /// document that takes a while.
     pub fn prepare(
         &self,
         counter: &dyn TokenCounter,
         sentence_vectors: Option<&[Vec<f64>]>,
-    ) -> Result<Option<Question>> {
+    ) -> Result<Option<Vec<String>>> {
         let Some(document) = self.document.as_deref().filter(|_| self.splits()) else {
             return Ok(None);
         };
@@ -85,7 +86,7 @@ impl IngestArchival {
         match sentence_vectors {
             None => {
                 let texts = sentences.iter().map(|place| document[place.clone()].to_owned());
-                Ok(Some(Question::EmbedAlone { texts: texts.collect() }))
+                Ok(Some(texts.collect()))
             }
             Some(vectors) if vectors.len() == sentences.len() => {
                 let made = chunk::split_by_meaning(document, &sentences, vectors, &how, counter);
@@ -164,10 +165,10 @@ impl IngestArchival {
         setting: &VectorSetting,
         answers: &Answers,
     ) -> Result<Question> {
-        if let Some(question) = self.prepare(counter, answers.alone.as_deref())? {
-            return Ok(question);
-        }
         let with = setting.fingerprint();
+        if let Some(texts) = self.prepare(counter, answers.alone.as_deref())? {
+            return Ok(Question::EmbedAlone { texts, with });
+        }
         if !self.splits() {
             let texts: Vec<String> = self.given().into_iter().map(|piece| piece.text).collect();
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -183,6 +184,31 @@ impl IngestArchival {
         }
         let name = self.upload_name(scope, &spans, setting);
         Ok(Question::EmbedParts(Box::new(Upload { name, document, spans, with })))
+    }
+
+    /// The question for the same chunks' vectors of the setting that the archive changes to, if this server makes them; a long document gets
+    /// them in the background.
+    pub(super) fn ask_next(
+        &self,
+        around: Surroundings<'_>,
+        setting: &VectorSetting,
+        answers: &Answers,
+    ) -> Option<Question> {
+        let with = next_of(setting)?.fingerprint();
+        let is_here = around.next_embedder == Some(&with) || lexical::makes(&with);
+        if !is_here || answers.next_embeddings.is_some() {
+            return None;
+        }
+        let (document, spans) = if self.splits() {
+            let cuts = self.cuts(around.counter).into_iter();
+            let spans: Vec<Range<usize>> = cuts.map(|cut| cut.start..cut.end).collect();
+            (self.document.clone().unwrap_or_default(), spans)
+        } else {
+            let texts: Vec<String> = self.given().into_iter().map(|piece| piece.text).collect();
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            chunk::laid_out(&texts, self.document.as_deref())
+        };
+        (spans.len() <= PART_CHUNKS).then_some(Question::EmbedNext { document, spans, with })
     }
 
     /// Under which name vectors of its parts are kept; none for a document that is made in one go.

@@ -12,8 +12,9 @@ use super::spec::Step;
 use crate::error::{Code, Error, Result};
 use crate::limits::{
     ARCHIVAL_LIMIT, DIMENSION_MAX, DOC_ID_BYTES_MAX, HYBRID_NEAREST, N_PROBE_MAX, NEAR_FETCH,
-    NEAR_FETCH_MAX, PROVENANCE_BYTES_MAX, SEARCH_TEXT_BYTES_MAX,
+    NEAR_FETCH_MAX, NEAR_ROWS, PROVENANCE_BYTES_MAX, SEARCH_TEXT_BYTES_MAX,
 };
+use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Metric, VectorSetting};
 use crate::memory::core::Core;
 use crate::memory::page::plain;
@@ -311,7 +312,15 @@ impl SearchArchival {
             }
         };
         let (query, metric, filter) = (query.to_vec(), setting.metric, self.conditions()?);
-        Ok(plan.map(|plan| Near { query, metric, k, filter, plan, before }))
+        let attribute = setting.attribute();
+        Ok(plan.map(|plan| {
+            // Parts of the same larger piece take places in vain; what is fused is weighed among all that is near.
+            let rows_max = match (mode, plan) {
+                (SearchMode::Text | SearchMode::Hybrid, Plan::Vector { fetch, .. }) => fetch,
+                _ => k * NEAR_ROWS,
+            };
+            Near { query, attribute, metric, k, filter, plan, rows_max, before }
+        }))
     }
 
     /// Whether parts of the same larger pieces took so many places that fewer than wanted are left, though there may be more.
@@ -336,7 +345,7 @@ impl SearchArchival {
             (None, Some(_), Some(_)) => SearchMode::Hybrid,
             (None, None, _) => {
                 let own = setting.fingerprint();
-                let models = own == *around.embedder && !lexical::makes(&own);
+                let models = is_here(around, &own) && !lexical::makes(&own);
                 if models { SearchMode::Hybrid } else { SearchMode::Text }
             }
         }
@@ -351,7 +360,8 @@ impl SearchArchival {
         let text = self.query_text.clone().unwrap_or_default();
         let (words, identifiers) = words_of_question(&text);
         let (metric, filter, now_ms) = (setting.metric, self.conditions()?, around.unix_ms);
-        Ok(Words { text, words, identifiers, vector, metric, filter, now_ms })
+        let attribute = setting.attribute();
+        Ok(Words { text, words, identifiers, vector, attribute, metric, filter, now_ms })
     }
 
     /// What is told of the search as a whole.
@@ -450,7 +460,7 @@ impl SearchArchival {
             return Ok(Ok(Some(vector.clone())));
         }
         let with = setting.fingerprint();
-        if with != *around.embedder && !lexical::makes(&with) {
+        if !is_here(around, &with) && !lexical::makes(&with) {
             return Err(Error::new(
                 Code::VectorSettingMismatch,
                 "query_text: the vectors of this database come from a model that this server is not configured for: send query_vector",
@@ -468,6 +478,11 @@ impl SearchArchival {
             }
         }
     }
+}
+
+/// Whether an embedder of that kind is configured here.
+fn is_here(around: Surroundings<'_>, wanted: &Fingerprint) -> bool {
+    wanted == around.embedder || around.next_embedder == Some(wanted)
 }
 
 /// A passage that will be shown: as the search gave it, or to be read by its key.

@@ -140,10 +140,17 @@ async fn a_database_of_version_1_gets_what_is_missing() {
     let _engine = home.engine().await;
     let database = home.database();
     set_up_as_version_1(&database).await;
-    let edge = json!({"_key": "old", "_from": "core_memory/ada", "_to": "messages/old", "seq": 1, "created_at": "t",
-        "payload": {"role": "user", "content": "x", "token_estimate": 5}, "evicted_batch_id": null, "summary_rev": 0});
-    let kept = database.call("POST", "/_api/document/recall_log", &edge).await;
-    assert!(kept.status < 300, "{}", kept.text);
+    for (seq, said_at, created_at) in [
+        (1, json!(null), "2026-03-04T05:06:07.008Z"),
+        (2, json!("2025-12-24"), "2026-03-04T05:06:07.008Z"),
+        (3, json!("one evening"), "t"),
+    ] {
+        let edge = json!({"_key": format!("old{seq}"), "_from": "core_memory/ada", "_to": "messages/old", "seq": seq, "created_at": created_at,
+            "payload": {"role": "user", "content": "x", "meta": {"said_at": said_at}, "token_estimate": 5},
+            "evicted_batch_id": null, "summary_rev": 0});
+        let kept = database.call("POST", "/_api/document/recall_log", &edge).await;
+        assert!(kept.status < 300, "{}", kept.text);
+    }
     let tuning = Tuning::default();
     let _server = home.server("vctx.sock", "engine.sock", "engine-ro.sock", &tuning).await;
     let version = database.row("FOR m IN vctx_meta RETURN m.version", json!({})).await;
@@ -152,7 +159,12 @@ async fn a_database_of_version_1_gets_what_is_missing() {
     let again = made(&setup(&home, &address));
     assert!(again.iter().all(|what| what.starts_with("user ")), "made late: {again:?}");
     assert_eq!(database.rows("FOR p IN pages RETURN p", json!({})).await, Vec::<Value>::new());
-    assert_eq!(database.row("FOR e IN recall_log RETURN e.seq", json!({})).await, json!(1));
+    let dates = database.rows("FOR e IN recall_log SORT e.seq RETURN e.at_ms", json!({})).await;
+    let (said, appended) = (json!(1_766_534_400_000_u64), json!(1_772_600_767_008_u64));
+    assert_eq!(dates, [appended, said, json!(null)]);
+    let view = database.call("GET", "/_api/view/recall_view/properties", &Value::Null).await;
+    let fields = &view.body["links"]["recall_log"]["fields"];
+    assert_eq!(fields["at_ms"]["analyzers"], json!(["identity"]), "{}", view.text);
     let ada = Agent::create(home.wire("vctx.sock"), "bob", 8192, "Be kind.").await;
     ada.append("user", "Hello").await;
     ada.done("evict_fifo", &json!({"target_tokens": 0})).await;

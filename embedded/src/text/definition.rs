@@ -12,7 +12,7 @@ use crate::schema::{Collection, Database, Index, View};
 use crate::value::{Object, Value};
 
 /// Version of what segments hold; another number has all views built again.
-const SEGMENTS_VERSION: &str = "2";
+const SEGMENTS_VERSION: &str = "3";
 
 /// A view that can be searched.
 #[derive(Clone, Debug)]

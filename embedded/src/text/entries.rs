@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::aql::Returns;
 use super::link::{Items, Level};
-use super::terms::{Path, Type, token};
+use super::terms::{Path, Type, holds_numbers, number, token};
 use crate::limits::{VIEW_DOCUMENT_TERM_BYTES_MAX, VIEW_DOCUMENT_TERMS_MAX};
 use crate::value::Value;
 
@@ -20,6 +20,8 @@ pub(super) struct Entries {
     pub(super) terms: Vec<(String, u32)>,
     /// Number of tokens by field (path and analyzer).
     pub(super) lengths: BTreeMap<String, u64>,
+    /// Numbers by field, as doubles: ranges are looked for among them.
+    pub(super) numbers: BTreeMap<String, Vec<f64>>,
     /// Whether it had more terms than a document may have.
     pub(super) cut: bool,
     /// Whether it has any value that the view holds; a view knows nothing of a document without one.
@@ -166,6 +168,7 @@ impl Entries {
     fn add(&mut self, field: &str, tokens: impl IntoIterator<Item = (String, u32)>) {
         let mut next = self.places.get(field).map_or(0, |last| last + ITEM_GAP);
         let mut count = 0;
+        let mut numbers = holds_numbers(field).then(Vec::new);
         for (token, step) in tokens {
             let bytes = field.len() + token.len();
             if !self.has_room(bytes) {
@@ -174,6 +177,9 @@ impl Entries {
             let place = (next + step).saturating_sub(1);
             if bytes <= TERM_BYTES_MAX {
                 self.bytes += bytes;
+                if let Some(numbers) = &mut numbers {
+                    numbers.extend(number(&token));
+                }
                 self.terms.push((format!("{field}{token}"), place));
             }
             next = place + 1;
@@ -181,6 +187,9 @@ impl Entries {
         }
         if count == 0 {
             return;
+        }
+        if let Some(numbers) = numbers {
+            self.numbers.entry(field.to_owned()).or_default().extend(numbers);
         }
         match self.lengths.get_mut(field) {
             Some(length) => *length += count,

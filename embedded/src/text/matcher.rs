@@ -7,6 +7,7 @@ use tantivy::postings::{Postings, SegmentPostings};
 use tantivy::query::BitSetDocSet;
 use tantivy::{DocId, DocSet, TERMINATED};
 
+use super::query::Between;
 use super::score::Weight;
 
 /// The documents of a condition in one segment.
@@ -136,6 +137,37 @@ impl Matcher for Set {
     }
 
     fn score(&mut self, _: usize) -> f32 {
+        0.0
+    }
+}
+
+/// Documents with a number of a range, without a score.
+pub(super) struct Numbers {
+    between: Between,
+    column: Column<f64>,
+    /// The first document behind all.
+    end: DocId,
+}
+
+impl Numbers {
+    /// Looks at the documents before `end`.
+    pub(super) fn new(between: Between, column: Column<f64>, end: DocId) -> Found<Self> {
+        Found::new(Self { between, column, end })
+    }
+}
+
+impl Finder for Numbers {
+    fn find(&mut self, target: DocId) -> DocId {
+        let holds =
+            |doc: &DocId| self.column.values_for_doc(*doc).any(|number| self.between.holds(number));
+        (target..self.end).find(holds).unwrap_or(TERMINATED)
+    }
+
+    fn cost(&self) -> u32 {
+        self.end
+    }
+
+    fn score(&mut self, _: usize, _: DocId) -> f32 {
         0.0
     }
 }

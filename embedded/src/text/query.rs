@@ -104,6 +104,15 @@ pub(super) struct Selection {
     pub(super) tokens: Tokens,
 }
 
+/// Numbers of one field between two bounds, each with whether it belongs to them.
+#[derive(Clone, Debug)]
+pub(super) struct Between {
+    /// What all terms of the field begin with.
+    pub(super) field: String,
+    lower: Option<(f64, bool)>,
+    upper: Option<(f64, bool)>,
+}
+
 /// Some tokens.
 #[derive(Clone, Debug)]
 pub(super) enum Tokens {
@@ -160,6 +169,27 @@ impl Field {
         }))
     }
 
+    /// The numbers of a range; none if it is none of numbers, or if not each integer around a bound is a double.
+    pub(super) fn between(
+        &self,
+        lower: Option<&(Value, bool)>,
+        upper: Option<&(Value, bool)>,
+    ) -> Option<Between> {
+        const EXACT_BELOW: f64 = (1_u64 << 53) as f64;
+        if lower.is_none() && upper.is_none() {
+            return None;
+        }
+        let of = |bound: Option<&(Value, bool)>| match bound {
+            None => Some(None),
+            Some((value, inclusive)) => {
+                let number = value.as_f64().filter(|number| number.abs() < EXACT_BELOW)?;
+                Some(Some((number, *inclusive)))
+            }
+        };
+        let field = Path::of(&self.path).typed(Type::Number);
+        Some(Between { field, lower: of(lower)?, upper: of(upper)? })
+    }
+
     /// The shapes of a geo analyzer.
     pub(super) fn shapes(&self, test: GeoTest) -> Selection {
         let field = Path::of(&self.path).shape(&self.analysis);
@@ -189,6 +219,14 @@ impl Field {
 pub(super) fn stored(path: &[Segment], what: &str) -> Selection {
     let field = Path::of(path).typed(Type::Stored);
     Selection { field, features: None, tokens: Tokens::One(what.to_owned()) }
+}
+
+impl Between {
+    /// Whether a number is one of them.
+    pub(super) fn holds(&self, number: f64) -> bool {
+        self.lower.is_none_or(|(bound, own)| number > bound || (own && number == bound))
+            && self.upper.is_none_or(|(bound, own)| number < bound || (own && number == bound))
+    }
 }
 
 impl Tokens {

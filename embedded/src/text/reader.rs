@@ -11,12 +11,12 @@ use tantivy::schema::IndexRecordOption;
 use tantivy::{BitSet, DocId, DocSet, Searcher, SegmentReader, TERMINATED};
 
 use super::best::{Bounds, Dense, FieldLengths, Heap, Scored, Search, TermPostings, Window};
-use super::matcher::{All, Enough, Every, Lengths, Matcher, Not, Set, Term};
+use super::matcher::{All, Enough, Every, Lengths, Matcher, Not, Numbers, Set, Term};
 use super::ngram::Ngrams;
 use super::phrase::{Phrase, Place};
-use super::query::{Field, Part, Query, Selection, Tokens, stored};
+use super::query::{Between, Field, Part, Query, Selection, Tokens, stored};
 use super::score::{FieldStatistics, Scoring, Weight};
-use super::segments::{COLUMNS, Fields, failed, lengths_column};
+use super::segments::{COLUMNS, Fields, failed, lengths_column, numbers_column};
 use super::terms::PART_END;
 use crate::error::{Code, Error, Result};
 use crate::limits::{
@@ -172,6 +172,7 @@ enum Prepared {
     All,
     Nothing,
     Terms { selection: Selection, weights: BTreeMap<String, Arc<[Weight]>>, others: bool },
+    Between(Between),
     Phrase { field: String, places: Vec<(u32, Vec<String>)>, weights: Arc<[Weight]> },
     Ngram { field: String, terms: Vec<String>, least: usize, weights: Arc<[Weight]> },
     Every(Vec<Self>),
@@ -227,6 +228,7 @@ impl Prepared {
                 let [scored] = scored[..] else { return None };
                 scored.leaves(&mut leaves)?;
                 filters = silent;
+                filters.retain(|filter| !filter.is_everything());
             }
             other => other.leaves(&mut leaves)?,
         }
@@ -262,7 +264,7 @@ impl Prepared {
     /// Whether it adds nothing to any score.
     fn is_silent(&self) -> bool {
         match self {
-            Self::All | Self::Nothing | Self::Not(_) => true,
+            Self::All | Self::Nothing | Self::Not(_) | Self::Between(_) => true,
             Self::Terms { weights, .. } => weights
                 .values()
                 .flat_map(|weights| weights.iter())
@@ -271,6 +273,20 @@ impl Prepared {
                 weights.iter().all(|weight| weight.scale() == 0.0)
             }
             Self::Every(parts) | Self::Enough(_, parts) => parts.iter().all(Self::is_silent),
+        }
+    }
+}
+
+impl Prepared {
+    /// Whether every document fulfils it, as far as that can be seen.
+    fn is_everything(&self) -> bool {
+        match self {
+            Self::All | Self::Enough(0, _) => true,
+            Self::Every(parts) => parts.iter().all(Self::is_everything),
+            Self::Enough(least, parts) => {
+                parts.iter().filter(|part| part.is_everything()).count() >= *least
+            }
+            _ => false,
         }
     }
 }
@@ -376,6 +392,11 @@ impl Reader {
             Query::Nothing => Prepared::Nothing,
             Query::Equal(field, value) => self.terms(field.equal(value)?, scorings, boost)?,
             Query::Range(field, lower, upper) => {
+                // Where they score nothing, many numbers are sooner compared than looked up as terms.
+                let between = field.between(lower.as_ref(), upper.as_ref());
+                if let Some(between) = between.filter(|_| scorings.is_empty() || boost == 0.0) {
+                    return Ok(Prepared::Between(between));
+                }
                 match field.range(lower.as_ref(), upper.as_ref())? {
                     Some(selection) => self.terms(selection, scorings, boost)?,
                     None => Prepared::Nothing,
@@ -673,6 +694,15 @@ impl Reader {
             Prepared::Enough(least, queries) => Box::new(Enough::new(children(queries)?, *least)),
             Prepared::Not(query) => {
                 Box::new(Not::new(self.matcher(query, segment)?, segment.max_doc()))
+            }
+            Prepared::Between(between) => {
+                let column = segment.fast_fields().column_opt(&numbers_column(&between.field));
+                match column.map_err(failed)? {
+                    Some(column) => {
+                        Box::new(Numbers::new(between.clone(), column, segment.max_doc()))
+                    }
+                    None => Box::new(All::new(0)),
+                }
             }
             Prepared::Terms { selection, weights, others } => {
                 self.term_matcher(segment, selection, weights, *others)?

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use tantivy::indexer::{IndexWriterOptions, LogMergePolicy};
 use tantivy::schema::{
-    Field, IndexRecordOption, JsonObjectOptions, NumericOptions, Schema, TextFieldIndexing,
-    TextOptions,
+    Field, IndexRecordOption, JsonObjectOptions, NumericOptions, OwnedValue, Schema,
+    TextFieldIndexing, TextOptions,
 };
 use tantivy::tokenizer::{PreTokenizedString, Token};
 use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, TantivyDocument, Term};
@@ -35,7 +35,7 @@ pub(super) struct Fields {
     revision: Field,
     /// All terms of all fields.
     pub(super) terms: Field,
-    /// Lengths by field.
+    /// Lengths and numbers by field.
     lengths: Field,
 }
 
@@ -152,9 +152,12 @@ impl Fields {
         let tokens = PreTokenizedString { text: String::new(), tokens: tokens.collect() };
         document.add_pre_tokenized_text(self.terms, tokens);
         let lengths = entry.entries.lengths.iter();
-        let lengths = lengths
-            .map(|(field, length)| (column(field), tantivy::schema::OwnedValue::U64(*length)));
-        document.add_object(self.lengths, lengths.collect());
+        let lengths = lengths.map(|(field, length)| (column(field), OwnedValue::U64(*length)));
+        let numbers = entry.entries.numbers.iter().map(|(field, numbers)| {
+            let numbers = numbers.iter().copied().map(OwnedValue::F64).collect();
+            (column(&of_numbers(field)), OwnedValue::Array(numbers))
+        });
+        document.add_object(self.lengths, lengths.chain(numbers).collect());
         writer.add_document(document).map(drop).map_err(failed)
     }
 
@@ -177,6 +180,15 @@ fn column(field: &str) -> String {
 /// The same as readers ask for it.
 pub(super) fn lengths_column(field: &str) -> String {
     format!("{LENGTHS}.{}", column(field))
+}
+
+/// The name of the column that holds the numbers of a field, as readers ask for it.
+pub(super) fn numbers_column(field: &str) -> String {
+    lengths_column(&of_numbers(field))
+}
+
+fn of_numbers(field: &str) -> String {
+    format!("{field}numbers")
 }
 
 /// A failure of tantivy as one of the engine.

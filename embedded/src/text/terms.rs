@@ -113,6 +113,12 @@ impl Type {
     }
 }
 
+/// Whether the terms that begin so are those of numbers.
+pub(super) fn holds_numbers(field: &str) -> bool {
+    let name = field.strip_suffix(PART_END).and_then(|rest| rest.strip_suffix("number"));
+    name.and_then(|rest| rest.strip_suffix(TYPE)).is_some_and(|rest| rest.ends_with(PART_END))
+}
+
 /// A null, bool or number as a token whose bytes sort as the values do.
 pub(super) fn token(value: &Value) -> String {
     let mut bytes = Vec::new();
@@ -123,4 +129,11 @@ pub(super) fn token(value: &Value) -> String {
         }
         out
     })
+}
+
+/// The number that a token of one stands for; of an integer that no double is, the next one below it.
+pub(super) fn number(token: &str) -> Option<f64> {
+    let ordered = u64::from_str_radix(token.get(2..18)?, 16).ok()?;
+    let bits = if ordered >> 63 == 1 { ordered ^ 1 << 63 } else { !ordered };
+    Some(f64::from_bits(bits))
 }

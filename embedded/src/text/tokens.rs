@@ -1,6 +1,8 @@
 //! How a text becomes tokens, one kind of analyzer each.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::mem::{Discriminant, discriminant};
 
 use frostem::{Algorithm, Stemmer};
 use unicode_segmentation::UnicodeSegmentation;
@@ -10,7 +12,9 @@ use super::collation::Collation;
 use super::geo::Shapes;
 use super::minhash;
 use super::normal;
-use crate::limits::{VIEW_DOCUMENT_TERM_BYTES_MAX, VIEW_DOCUMENT_TERMS_MAX};
+use crate::limits::{
+    VIEW_DOCUMENT_TERM_BYTES_MAX, VIEW_DOCUMENT_TERMS_MAX, VIEW_STEM_BYTES_MAX, VIEW_STEMS_MAX,
+};
 
 /// A token of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -322,11 +326,29 @@ pub(super) fn stemmer(locale: &str) -> Option<Algorithm> {
     }
 }
 
+thread_local! {
+    /// Stems of words that this thread met lately: a text has few words that were never met before.
+    static STEMS: RefCell<HashMap<Discriminant<Algorithm>, HashMap<Box<str>, Box<str>>>> = RefCell::default();
+}
+
 fn stemmed(text: &str, stem: Option<Algorithm>) -> String {
-    match stem {
-        Some(algorithm) => Stemmer::new(algorithm).stem(text).into_owned(),
-        None => text.to_owned(),
+    let Some(algorithm) = stem else { return text.to_owned() };
+    let stem = || Stemmer::new(algorithm).stem(text).into_owned();
+    if text.len() > VIEW_STEM_BYTES_MAX {
+        return stem();
     }
+    STEMS.with_borrow_mut(|stems| {
+        let known = stems.entry(discriminant(&algorithm)).or_default();
+        if let Some(found) = known.get(text) {
+            return found.to_string();
+        }
+        if known.len() >= VIEW_STEMS_MAX {
+            known.clear();
+        }
+        let made = stem();
+        known.insert(text.into(), made.as_str().into());
+        made
+    })
 }
 
 /// Bytes as a text; those that are none become characters for private use, one each.

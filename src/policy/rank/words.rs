@@ -1,9 +1,13 @@
 //! Words as the scorer knows them: stems by number, and what a word may be (a date, a number, a sign that something changed).
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use frostem::{Algorithm, Stemmer};
+
+use crate::limits::{RANK_FORM_BYTES_MAX, RANK_FORMS_MAX};
 
 /// Number of a stem in its [`Lexicon`].
 pub(super) type Stem = u32;
@@ -28,19 +32,25 @@ pub(super) struct Marks {
 
 /// Every word met so far, each stemmed once.
 pub(super) struct Lexicon {
-    stemmer: Stemmer,
     words: HashMap<String, Word>,
     stems: HashMap<String, Stem>,
+}
+
+/// A word without the number of its stem: the same for every search.
+struct Form {
+    stem: Box<str>,
+    marks: Marks,
+}
+
+thread_local! {
+    /// Words of the last searches: most of the next one's are among them.
+    static FORMS: RefCell<HashMap<Box<str>, Form>> = RefCell::default();
 }
 
 impl Lexicon {
     /// No words yet; stems are English, as those of the view are.
     pub(super) fn new() -> Self {
-        Self {
-            stemmer: Stemmer::new(Algorithm::English),
-            words: HashMap::new(),
-            stems: HashMap::new(),
-        }
+        Self { words: HashMap::new(), stems: HashMap::new() }
     }
 
     /// The words of a text, in order.
@@ -53,14 +63,38 @@ impl Lexicon {
         if let Some(word) = self.words.get(raw) {
             return *word;
         }
-        let plain = plain(raw);
-        let stemmed = self.stemmer.stem(&plain).into_owned();
-        let next = Stem::try_from(self.stems.len()).unwrap_or(Stem::MAX);
-        let stem = *self.stems.entry(stemmed).or_insert(next);
-        let word = Word { stem, marks: marks(&plain) };
+        let word = FORMS.with_borrow_mut(|forms| {
+            if let Some(form) = forms.get(raw) {
+                return self.numbered(form);
+            }
+            if forms.len() >= RANK_FORMS_MAX {
+                forms.clear();
+            }
+            let form = formed(raw);
+            let word = self.numbered(&form);
+            if raw.len() <= RANK_FORM_BYTES_MAX {
+                forms.insert(raw.into(), form);
+            }
+            word
+        });
         self.words.insert(raw.to_owned(), word);
         word
     }
+
+    fn numbered(&mut self, form: &Form) -> Word {
+        let next = Stem::try_from(self.stems.len()).unwrap_or(Stem::MAX);
+        let stem = match self.stems.get(&*form.stem) {
+            Some(stem) => *stem,
+            None => *self.stems.entry(form.stem.to_string()).or_insert(next),
+        };
+        Word { stem, marks: form.marks }
+    }
+}
+
+fn formed(raw: &str) -> Form {
+    let plain = plain(raw);
+    let stem = Stemmer::new(Algorithm::English).stem(&plain).into_owned().into();
+    Form { stem, marks: marks(&plain) }
 }
 
 /// Lower case, with one kind of apostrophe.
@@ -132,15 +166,24 @@ hundred thousand";
 const CHANGES: &str = "updated update now changed change new newly increased increase recently extended moved moving rescheduled adjusted adjust \
 improved latest current currently reached revised already postponed switched instead anymore no longer grown decreased reduced raised";
 
+/// What each word of those lists may be.
+static LISTED: LazyLock<HashMap<&'static str, Marks>> = LazyLock::new(|| {
+    let mut listed: HashMap<&'static str, Marks> = HashMap::new();
+    TIMES.split(' ').chain(MONTHS).for_each(|word| listed.entry(word).or_default().time = true);
+    NUMBERS.split(' ').for_each(|word| listed.entry(word).or_default().number = true);
+    CHANGES.split(' ').for_each(|word| listed.entry(word).or_default().change = true);
+    listed
+});
+
 fn marks(plain: &str) -> Marks {
-    let among = |list: &str| list.split(' ').any(|word| word == plain);
+    let listed = LISTED.get(plain).copied().unwrap_or_default();
     let is_year = plain.len() == 4
         && (plain.starts_with("19") || plain.starts_with("20"))
         && plain.bytes().all(|b| b.is_ascii_digit());
     Marks {
-        time: is_year || MONTHS.contains(&plain) || among(TIMES),
-        number: plain.starts_with(|c: char| c.is_numeric()) || among(NUMBERS),
-        change: among(CHANGES),
+        time: is_year || listed.time,
+        number: plain.starts_with(|c: char| c.is_numeric()) || listed.number,
+        change: listed.change,
     }
 }
 
