@@ -1,5 +1,6 @@
 //! Results as memories, by how like they are to a question, with the best at the edges; and what stands beside each vector, made once by one of several servers.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -257,6 +258,23 @@ async fn of_two_servers_one_makes_the_vectors_of_an_agent() {
     let claim = "FOR m IN recall_marks RETURN m.claim.by";
     let by = home.database().row(claim, json!({})).await;
     assert!(by.as_str().is_some_and(|by| by.len() >= 32), "{by}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_is_not_cut_by_meaning_while_nobody_knows_it() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let model = Model::start(&home.path("model.sock"), Duration::ZERO);
+    let server = server(&home, "vctx.sock", &[]).await;
+    server.expect("the embedder failed");
+    server.expect("call failed");
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    let document = json!({"doc_id": "d", "document": "The boat sails. Tea wants water.", "splitter": {"by": "semantic"}});
+    model.fails.store(true, Ordering::SeqCst);
+    let refused = ada.tool("ingest_archival", &document, "late", "*").await;
+    refused.refused(503, "EMBEDDER_UNAVAILABLE");
+    model.fails.store(false, Ordering::SeqCst);
+    ada.tool("ingest_archival", &document, "late", "*").await.ok();
 }
 
 #[tokio::test]
