@@ -17,7 +17,7 @@ use crate::memory::core::Core;
 use crate::memory::heartbeat::HeartbeatLimits;
 use crate::memory::{Encoding, TokenCounter};
 use crate::models::{Embedders, Gateway, Tiktoken};
-use crate::policy::{RecallSettings, Scope, Surroundings};
+use crate::policy::{RecallSettings, Retention, Scope, Surroundings};
 use crate::store::{Admin, Fault, Replay, Ro, Rw, WriteMode, load};
 use crate::tools::Call;
 
@@ -43,6 +43,8 @@ pub struct Executor {
     pub(super) reindex: ReindexNotes,
     /// Quiet time that ends a session, in milliseconds.
     pub(super) session_idle_ms: u64,
+    /// How long what left the window stays.
+    pub(super) retention: Retention,
 }
 
 /// One counter for each encoding.
@@ -93,6 +95,7 @@ impl Executor {
             measures: Measures::default(),
             reindex: ReindexNotes::default(),
             session_idle_ms: SESSION_IDLE_MS,
+            retention: Retention::default(),
         }
     }
 

@@ -18,9 +18,11 @@ mod recall_vectors;
 mod reindex;
 mod reindex_work;
 mod request;
+mod retention;
 mod run;
 mod score;
 mod summary;
+mod trace;
 mod turns;
 
 pub use archive_index::ArchiveSettings;
