@@ -20,7 +20,7 @@ use crate::clock::SystemClock;
 use crate::config::{Config, Faults, Remote, WriteChoice, password_of, secret_or_new};
 use crate::executor::Executor;
 use crate::ids::{Ids as _, SystemIds};
-use crate::jobs::{DeadChains, RecallVectors, Runner};
+use crate::jobs::{DeadChains, RecallVectors, Reindex, Runner};
 use crate::limits::START_MS_MAX;
 use crate::memory::Encoding;
 use crate::models::{Embedders, Gateway};
@@ -138,9 +138,10 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
     let (engine_stop, engine_stopping) = watch::channel(false);
     let remote = config.remote()?;
     let key = password_of("VCTX_EMBEDDER_KEY")?;
+    let next_key = password_of("VCTX_EMBEDDER_NEXT_KEY")?;
     let embedders = config
         .embedder
-        .open(key)
+        .open_all(key, next_key)
         .map_err(|e| Stop::Configuration(format!("embedder: {}", e.chain())))?;
     let actor = own_actor()?;
     let engine = match remote {
@@ -169,6 +170,7 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
             Ok(Some((executor, guards))) => {
                 let mut jobs = Runner::new(jobs_stopping);
                 jobs.start(DeadChains::new(Arc::clone(&executor), actor.clone()));
+                jobs.start(Reindex::new(Arc::clone(&executor), actor.clone()));
                 if executor.embeds_recall() {
                     jobs.start(RecallVectors::new(Arc::clone(&executor), actor));
                 }

@@ -295,6 +295,23 @@ pub const HEARTBEAT_COOLDOWN_MS_MAX: u64 = 60_000;
 pub const SWEEP_MS: u64 = 2_000;
 /// Dead chains closed in one look; what is left waits for the next.
 pub const SWEEP_CHAINS_MAX: u64 = 256;
+/// Pause between two looks for a change of all vectors, in milliseconds.
+pub const REINDEX_PAUSE_MS: u64 = 1_000;
+/// Time of one look after which it begins no further document, in milliseconds; well below a job's end.
+pub const REINDEX_MS: u64 = 10_000;
+/// Documents without the next vectors that are asked for at once.
+pub const REINDEX_DOCUMENTS: u64 = 32;
+/// Documents in one look whose embedder may fail before the look ends.
+pub const REINDEX_FAILURES_MAX: u32 = 3;
+/// Longest measurement of a new index before it serves, in milliseconds; what takes longer is measured when it serves.
+pub const REINDEX_MEASURE_MS: u64 = 30_000;
+/// Time between the last moment at which a search may have begun with the vectors of before and the first at which they are taken away, in
+/// milliseconds: the longest call, and the longest answer of the database.
+pub const REINDEX_SETTLE_MS: u64 = CALL_MS_MAX + STORE_ANSWER_MS_MAX;
+/// Chunks looked at, and manifests described, in one step when vectors are taken away.
+pub const REINDEX_CLEAN_ROWS: u64 = 256;
+/// Times a change is begun, stopped or given up anew when somebody else wrote the setting just then.
+pub const REINDEX_TRIES_MAX: u32 = 8;
 /// Longest run of a job, in milliseconds; a run that is cut off leaves whole writes behind.
 pub const JOB_MS_MAX: u64 = 60_000;
 /// How far the clocks of two servers on one database may differ, in milliseconds, before one of them counts as wrong.

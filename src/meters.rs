@@ -168,6 +168,12 @@ meters! {
         "Texts whose vector came from a model or an endpoint, by whether it was made or remembered (model, memory)";
     RECALL_VECTORS = Counter "vctx_recall_vectors_total", "", "passages", [], &[],
         "Passages of recall storage whose vectors were made in the background";
+    REINDEX_DOCUMENTS = Counter "vctx_reindex_documents_total", "", "documents", [], &[],
+        "Documents that got the vectors of the setting that the archive changes to";
+    REINDEX_CHUNKS = Counter "vctx_reindex_chunks_total", "", "chunks", [], &[],
+        "Chunks that got them; those of a document that was taken in anew meanwhile count twice";
+    REINDEX_SWITCHES = Counter "vctx_reindex_switches_total", "", "changes", [], &[],
+        "Changes of all vectors that this server finished";
     EMBEDDER_FAILURES = Counter "vctx_embedder_failures_total", "", "calls", ["of"], &[],
         "Embeddings that failed, by what was to be embedded (query, document, recall); a query goes on by text";
     // The vector index.

@@ -149,6 +149,7 @@ fn settings(socket: &Path) -> EmbedderSettings {
         path: "/v1/embeddings".into(),
         timeout_ms: 2_000,
         model_dir: PathBuf::new(),
+        next: None,
     }
 }
 

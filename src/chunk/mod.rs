@@ -7,6 +7,6 @@ mod pages;
 mod split;
 
 pub use evidence::{LateChunking, Mode, Naive, Offered, Pooling, check, check_alone, samples};
-pub use layout::laid_out;
+pub use layout::{laid_out, restored};
 pub use pages::{Piece, Told, View, gone, id, page_cost, pages, shown};
 pub use split::{By, Cut, Splitter, split};

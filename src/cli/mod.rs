@@ -11,6 +11,7 @@ mod exit;
 mod mcp;
 mod messages;
 mod output;
+mod reindex;
 mod report;
 mod run;
 mod serve;

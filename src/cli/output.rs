@@ -19,6 +19,20 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Writes a line over the one before at a terminal, or below it for a pipe.
+pub(crate) fn progress(text: &str) -> Result<(), Failure> {
+    if !io::stdout().is_terminal() {
+        return line(text);
+    }
+    let mut out = io::stdout().lock();
+    match write!(out, "\r\x1b[2K{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::writing("stdout", &error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Writes a JSON value: indented for a person at a terminal, one line for a pipe.
 pub(crate) fn value(value: &Value) -> Result<(), Failure> {
     match io::stdout().is_terminal() {

@@ -8,8 +8,8 @@ use clap::{Parser, Subcommand};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{
-    agent, context, conveyance, demo, engine, eval, mcp, messages, report, serve, setup, state,
-    tool, tools, verify,
+    agent, context, conveyance, demo, engine, eval, mcp, messages, reindex, report, serve, setup,
+    state, tool, tools, verify,
 };
 
 /// A memory server for language models: what outgrows the window is evicted in one transaction, and nothing is lost.
@@ -30,6 +30,7 @@ First steps:
   vctx state --agent ada                     how full the window is
   vctx verify --agent ada                    prove that nothing was lost or changed
   vctx report ada.html --agent ada           one page of figures for a reviewer
+  vctx reindex start --watch                 change the archive to another embedder while it serves
   vctx eval --data ./data                    measure recall and archive on benchmarks that need no model
 
 Exit codes: 0 done, 64 usage, 65 wrong data or failed proof, 66 no input, 69 server not there, 70 internal,
@@ -49,6 +50,7 @@ enum Command {
     Tools(tools::Tools),
     Verify(verify::Verify),
     Report(report::Report),
+    Reindex(reindex::Reindex),
     Eval(eval::Eval),
     Mcp(mcp::Mcp),
     #[command(hide = true)]
@@ -86,6 +88,7 @@ fn perform(command: Command) -> ExitCode {
         Command::Eval(asked) => finish(asked.json, eval::run(asked)),
         Command::Mcp(mcp) => finish(false, mcp::run(mcp)),
         Command::Verify(verify) => finish(verify.target.json, verify::run(verify)),
+        Command::Reindex(asked) => finish(asked.target().json, reindex::run(asked)),
         Command::Report(report) => finish(report.target.json, report::run(report)),
     }
 }

@@ -167,6 +167,16 @@ impl Client {
         }
     }
 
+    /// How a change of all vectors stands.
+    pub async fn reindex_status(&self) -> Result<Value, Problem> {
+        self.get("/v1/reindex").await
+    }
+
+    /// Begins, stops or gives up a change of all vectors (`action`); doing it twice changes nothing. Answers how it stands then.
+    pub async fn reindex(&self, asked: &Value) -> Result<Value, Problem> {
+        self.json(Method::POST, "/v1/reindex", Some(asked), None).await
+    }
+
     /// Schemas of the tools in a format the server knows (`json-schema`).
     pub async fn tools(&self, format: &str) -> Result<Value, Problem> {
         self.get(&format!("/v1/tools?format={}", escaped(format))).await

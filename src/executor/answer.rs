@@ -57,7 +57,8 @@ pub(super) async fn answer(
         | Question::EmbedQuery { .. }
         | Question::EmbedParts(_)
         | Question::Embed { .. }
-        | Question::EmbedAlone { .. } => {
+        | Question::EmbedAlone { .. }
+        | Question::EmbedNext { .. } => {
             return Err(Error::new(Code::Internal, "the executor itself knows the embedder"));
         }
         Question::Nearest(near) => {

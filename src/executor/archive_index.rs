@@ -177,7 +177,7 @@ impl ArchiveIndex {
 }
 
 /// Asks a sample of questions through fewer and fewer cells; none if there is too little to draw from. All cells together are the truth.
-async fn measured(
+pub(super) async fn measured(
     admin: &Admin,
     setting: &VectorSetting,
     lists: u64,

@@ -77,10 +77,34 @@ pub(super) async fn spans(
     Ok(widened(&made?))
 }
 
-/// Vectors of texts, each alone, by the configured embedder. They are a check of what somebody else made: while the embedder fails nothing
+/// The same for the setting that the archive changes to. While its embedder fails there are none: what is taken in without them gets them in
+/// the background.
+pub(super) async fn next(
+    embedders: &Embedders,
+    document: &str,
+    spans: &[Range<usize>],
+    with: &Fingerprint,
+) -> Result<Vec<Vec<f64>>> {
+    match self::spans(embedders, document, spans, with).await {
+        Err(error) if error.code == Code::EmbedderUnavailable => {
+            tracing::debug!(
+                error = error.chain(),
+                "a document is taken in without its next vectors"
+            );
+            Ok(Vec::new())
+        }
+        other => other,
+    }
+}
+
+/// Vectors of texts, each alone. They are a check of what somebody else made: while the embedder fails nothing
 /// is checked, and that is logged.
-pub(super) async fn alone(embedders: &Embedders, texts: &[String]) -> Result<Vec<Vec<f64>>> {
-    match embedders.configured().embed(texts, Kind::Passage).await {
+pub(super) async fn alone(
+    embedders: &Embedders,
+    texts: &[String],
+    with: &Fingerprint,
+) -> Result<Vec<Vec<f64>>> {
+    match embedders.of(with)?.embed(texts, Kind::Passage).await {
         Ok(vectors) => Ok(widened(&vectors)),
         Err(error) if error.code == Code::EmbedderUnavailable => {
             failed("document", &error);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::archive_index::{ARCHIVE_SETTINGS, ArchiveIndex, ArchiveSettings};
 use super::cache::Cores;
 use super::measures::Measures;
+use super::reindex::ReindexNotes;
 use super::request::CallRequest;
 use super::turns::Turns;
 use crate::clock::{self, Clock};
@@ -36,6 +37,7 @@ pub struct Executor {
     pub(super) turns: Turns,
     pub(super) archive: Arc<ArchiveIndex>,
     pub(super) measures: Measures,
+    pub(super) reindex: ReindexNotes,
     /// Quiet time that ends a session, in milliseconds.
     pub(super) session_idle_ms: u64,
 }
@@ -83,6 +85,7 @@ impl Executor {
             turns: Turns::default(),
             archive: ArchiveIndex::new(None, ARCHIVE_SETTINGS),
             measures: Measures::default(),
+            reindex: ReindexNotes::default(),
             session_idle_ms: SESSION_IDLE_MS,
         }
     }
@@ -176,6 +179,7 @@ impl Executor {
             actor: &request.principal.actor,
             tool: request.call.name(),
             embedder: self.embedders.fingerprint(),
+            next_embedder: self.embedders.next(),
             key_hash,
         }
     }

@@ -258,8 +258,13 @@ impl Executor {
                 answers.embeddings = Some(made);
                 return Ok(());
             }
-            Question::EmbedAlone { texts } => {
-                answers.alone = Some(embedding::alone(&self.embedders, &texts).await?);
+            Question::EmbedAlone { texts, with } => {
+                answers.alone = Some(embedding::alone(&self.embedders, &texts, &with).await?);
+                return Ok(());
+            }
+            Question::EmbedNext { document, spans, with } => {
+                let made = embedding::next(&self.embedders, &document, &spans, &with).await?;
+                answers.next_embeddings = Some(made);
                 return Ok(());
             }
             Question::Recall { query, now_ms } => {

@@ -2,8 +2,10 @@
 
 mod dead_chains;
 mod recall_vectors;
+mod reindex;
 mod runner;
 
 pub use dead_chains::DeadChains;
 pub use recall_vectors::RecallVectors;
+pub use reindex::Reindex;
 pub use runner::{Job, Runner};

@@ -7,6 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::Fingerprint;
 use super::receipt::sha256;
+use super::reindex::{LeavingSetting, NextSetting};
+use crate::limits::N_PROBE_DEFAULT;
 
 /// How two vectors are compared; the word is ArangoDB's.
 #[derive(
@@ -57,6 +59,18 @@ pub struct VectorSetting {
     pub measured: Option<Value>,
     /// When it was written.
     pub created_at: String,
+    /// The database's own revision of what was read; never written.
+    #[serde(rename = "_rev", default, skip_serializing)]
+    pub rev: String,
+    /// The largest number that was ever used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<u64>,
+    /// What will serve instead, while its vectors are made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Box<NextSetting>>,
+    /// What served before, or was to serve, while its vectors are taken away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaving: Option<LeavingSetting>,
 }
 
 fn first_number() -> u64 {
@@ -89,6 +103,25 @@ impl VectorSetting {
             model_id: self.model_id.clone(),
             embedding_version: self.embedding_version.clone(),
             dimension: self.dimension,
+        }
+    }
+
+    /// What a new setting looks like before anything is known of it.
+    pub fn of(made_by: &Fingerprint, metric: Metric, number: u64, created_at: String) -> Self {
+        Self {
+            number,
+            dimension: made_by.dimension,
+            metric,
+            embedding_version: made_by.embedding_version.clone(),
+            model_id: made_by.model_id.clone(),
+            default_n_probe: N_PROBE_DEFAULT,
+            n_lists: None,
+            measured: None,
+            created_at,
+            rev: String::new(),
+            last: None,
+            next: None,
+            leaving: None,
         }
     }
 
@@ -140,6 +173,9 @@ pub struct Manifest {
     pub model_id: String,
     /// The evidence, without its spans (they lie with the chunks).
     pub late_chunking: Value,
+    /// The newest setting, by its number, of which all of its chunks have vectors; 0 of what was taken in under an earlier schema.
+    #[serde(default)]
+    pub embedded: u64,
     /// Where the document comes from.
     pub provenance: Map<String, Value>,
     /// When the document was first taken in.
@@ -299,6 +335,8 @@ pub struct Ingest {
     pub passages: Vec<Passage>,
     /// The setting, if this ingest is the database's first.
     pub setting: Option<VectorSetting>,
+    /// Numbers of the settings of which its chunks have vectors: one of them must serve when it is written.
+    pub numbers: Vec<u64>,
     /// Edges to the messages it was made from.
     pub derived: Vec<Derived>,
 }

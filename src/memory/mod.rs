@@ -11,6 +11,7 @@ pub mod page;
 pub mod recall_vector;
 pub mod receipt;
 pub mod receipt_check;
+pub mod reindex;
 pub mod render;
 pub mod tokens;
 pub mod verify;

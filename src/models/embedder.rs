@@ -36,18 +36,31 @@ pub trait Embedder: Send + Sync {
 #[derive(Clone)]
 pub struct Embedders {
     configured: Arc<dyn Embedder>,
+    /// The one that the archive is to change to, or has changed to.
+    next: Option<Arc<dyn Embedder>>,
 }
 
 impl Default for Embedders {
     fn default() -> Self {
-        Self { configured: Arc::new(Lexical::default()) }
+        Self::new(Arc::new(Lexical::default()))
     }
 }
 
 impl Embedders {
     /// Those of a server that is configured for one.
     pub fn new(configured: Arc<dyn Embedder>) -> Self {
-        Self { configured }
+        Self { configured, next: None }
+    }
+
+    /// The same, with one that the archive is to change to.
+    #[must_use]
+    pub fn with_next(self, next: Arc<dyn Embedder>) -> Self {
+        Self { next: Some(next), ..self }
+    }
+
+    /// What the vectors of the embedder are that the archive is to change to, if one is configured.
+    pub fn next(&self) -> Option<&Fingerprint> {
+        self.next.as_ref().map(|next| next.fingerprint())
     }
 
     /// What the configured embedder's vectors are.
@@ -69,6 +82,9 @@ impl Embedders {
     pub fn of(&self, wanted: &Fingerprint) -> Result<Arc<dyn Embedder>> {
         if wanted == self.fingerprint() {
             return Ok(Arc::clone(&self.configured));
+        }
+        if let Some(next) = self.next.as_ref().filter(|next| next.fingerprint() == wanted) {
+            return Ok(Arc::clone(next));
         }
         if lexical::makes(wanted) {
             return Ok(Arc::new(Lexical::new(wanted.dimension)));
@@ -145,5 +161,13 @@ mod tests {
         assert_eq!(made[0].len(), 64);
         let error = embedders.of(&print(64)).err().unwrap();
         assert_eq!(error.code, Code::VectorSettingMismatch);
+    }
+
+    #[test]
+    fn the_next_one_answers_for_its_own_vectors() {
+        let embedders = Embedders::default().with_next(Arc::new(Lexical::new(64)));
+        assert_eq!(embedders.next().unwrap().dimension, 64);
+        assert_eq!(embedders.fingerprint().dimension, lexical::OWN.dimension);
+        assert!(embedders.of(&print(64)).is_err());
     }
 }

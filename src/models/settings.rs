@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::embedder::{Embedder, Embedders};
 use super::endpoint::EndpointEmbedder;
-use super::lexical::Lexical;
+use super::lexical::{self, Lexical};
 use super::remembered::Remembered;
 use super::wire::Way;
 #[cfg(not(feature = "local-embedder"))]
@@ -20,7 +20,7 @@ use crate::memory::Fingerprint;
 
 /// What makes vectors of texts that come without one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct EmbedderSettings {
     /// Which kind.
     pub kind: EmbedderKind,
@@ -42,6 +42,27 @@ pub struct EmbedderSettings {
     pub timeout_ms: u64,
     /// Directory of a local model.
     pub model_dir: PathBuf,
+    /// The embedder that the archive is to change to (`vctx reindex`); its own `next` must be absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Box<EmbedderSettings>>,
+}
+
+impl Default for EmbedderSettings {
+    /// The lexical one; the same as the table of defaults, for `next`, which that table does not hold.
+    fn default() -> Self {
+        Self {
+            kind: EmbedderKind::Lexical,
+            model: String::new(),
+            version: "1".into(),
+            dimension: lexical::OWN.dimension,
+            socket: PathBuf::new(),
+            tcp: String::new(),
+            path: "/v1/embeddings".into(),
+            timeout_ms: 5_000,
+            model_dir: PathBuf::new(),
+            next: None,
+        }
+    }
 }
 
 /// A text; the environment gives a version such as 2 as a number.
@@ -71,6 +92,13 @@ impl EmbedderSettings {
     /// What is wrong with them, each with its key.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
+        if let Some(next) = &self.next {
+            let own = next.faults();
+            faults.extend(own.iter().map(|fault| fault.replacen("embedder.", "embedder.next.", 1)));
+            if next.next.is_some() {
+                faults.push("embedder.next.next: one change after the other".into());
+            }
+        }
         let mut unless = |holds: bool, text: String| {
             if !holds {
                 faults.push(format!("embedder.{text}"));
@@ -129,10 +157,21 @@ impl EmbedderSettings {
 
     /// The embedder they describe; `key` is what an endpoint wants to see. A local model is loaded here.
     pub fn open(&self, key: Option<String>) -> Result<Embedders> {
+        Ok(Embedders::new(self.one(key)?))
+    }
+
+    /// The same with the one that the archive is to change to, if there is one.
+    pub fn open_all(&self, key: Option<String>, next_key: Option<String>) -> Result<Embedders> {
+        let embedders = self.open(key)?;
+        match &self.next {
+            Some(next) => Ok(embedders.with_next(next.one(next_key)?)),
+            None => Ok(embedders),
+        }
+    }
+
+    fn one(&self, key: Option<String>) -> Result<Arc<dyn Embedder>> {
         let inner: Arc<dyn Embedder> = match self.kind {
-            EmbedderKind::Lexical => {
-                return Ok(Embedders::new(Arc::new(Lexical::new(self.dimension))));
-            }
+            EmbedderKind::Lexical => return Ok(Arc::new(Lexical::new(self.dimension))),
             EmbedderKind::Endpoint => {
                 let way = self.way().map_err(|text| Error::argument("embedder", text))?;
                 let fingerprint = Fingerprint {
@@ -145,7 +184,7 @@ impl EmbedderSettings {
             }
             EmbedderKind::Local => self.local()?,
         };
-        Ok(Embedders::new(Arc::new(Remembered::new(inner))))
+        Ok(Arc::new(Remembered::new(inner)))
     }
 
     #[cfg(feature = "local-embedder")]
@@ -176,12 +215,16 @@ mod tests {
             path: "/v1/embeddings".into(),
             timeout_ms: 1_000,
             model_dir: PathBuf::new(),
+            next: None,
         }
     }
 
     #[test]
     fn an_endpoint_is_a_unix_socket_or_one_named_address() {
         assert_eq!(settings().faults(), [""; 0]);
+        let next =
+            |next: EmbedderSettings| EmbedderSettings { next: Some(Box::new(next)), ..settings() };
+        assert_eq!(next(settings()).faults(), [""; 0]);
         let tcp =
             |tcp: &str| EmbedderSettings { socket: PathBuf::new(), tcp: tcp.into(), ..settings() };
         assert_eq!(tcp("127.0.0.1:8080").faults(), [""; 0]);
@@ -202,6 +245,8 @@ mod tests {
             (EmbedderSettings { dimension: 0, ..settings() }, "embedder.dimension"),
             (EmbedderSettings { timeout_ms: 0, ..settings() }, "embedder.timeout_ms"),
             (EmbedderSettings { kind: EmbedderKind::Local, ..settings() }, "embedder.model_dir"),
+            (next(EmbedderSettings { dimension: 0, ..settings() }), "embedder.next.dimension"),
+            (next(next(settings())), "embedder.next.next: one"),
         ] {
             let faults = wrong.faults();
             assert!(faults.iter().any(|f| f.starts_with(fault)), "{fault}: {faults:?}");

@@ -45,6 +45,8 @@ pub struct Surroundings<'a> {
     pub tool: &'static str,
     /// What the configured embedder's vectors are.
     pub embedder: &'a Fingerprint,
+    /// What the vectors of the embedder are that the archive is to change to, or has changed to; none if none is configured.
+    pub next_embedder: Option<&'a Fingerprint>,
     /// Hash of the idempotency key, for the audit row.
     pub key_hash: &'a str,
 }

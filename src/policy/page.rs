@@ -170,6 +170,7 @@ mod tests {
                 actor: &self.actor,
                 tool: self.tool,
                 embedder: &self.embedder,
+                next_embedder: None,
                 key_hash: "",
             }
         }

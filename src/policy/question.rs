@@ -96,6 +96,17 @@ pub enum Question {
     EmbedAlone {
         /// The texts.
         texts: Vec<String>,
+        /// Which kind of vector.
+        with: Fingerprint,
+    },
+    /// The same vectors as another embedder makes them, for the setting that the archive changes to; the call goes on without them.
+    EmbedNext {
+        /// The document.
+        document: String,
+        /// Where its chunks lie in it, in bytes, in order.
+        spans: Vec<Range<usize>>,
+        /// Which kind of vector.
+        with: Fingerprint,
     },
     /// Vectors of the chunks of a long document, made part by part and kept, so that a call that is cut off is gone on with by the next.
     EmbedParts(Box<Upload>),
@@ -185,6 +196,8 @@ pub struct Answers {
     pub passages: Option<Vec<FoundPassage>>,
     /// Vectors of texts; none at all for a question whose embedder failed.
     pub embeddings: Option<Vec<Vec<f64>>>,
+    /// Vectors for the setting that the archive changes to; none at all if its embedder failed.
+    pub next_embeddings: Option<Vec<Vec<f64>>>,
     /// Vectors of texts alone; none at all if the embedder failed.
     pub alone: Option<Vec<Vec<f64>>>,
     /// What failed without ending the call (`embedder`); told in its answer.

@@ -1,5 +1,6 @@
 //! Routes: bytes to calls, replies to bytes. Each call runs on a task of its own, so that a client that leaves cuts nothing in half.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use crate::executor::{CallRequest, Executor, Guard, Span};
 use crate::limits::{
     BODY_BYTES_MAX, BODY_DRAINED_BYTES_MAX, BODY_MS_MAX, CALLS_IN_FLIGHT_MAX, NAME_BYTES_MAX,
 };
+use crate::memory::archive::Metric;
 use crate::meters;
 use crate::policy::{Actor, Principal};
 use crate::tools::{Call, NewAgent, PatchAgent, PostEvent, Tool, decode, decode_as};
@@ -72,6 +74,7 @@ pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
         .route("/v1/agents/{agent}/context", get(context))
         .route("/v1/agents/{agent}/messages", get(messages))
         .route("/v1/agents/{agent}/conveyance", get(conveyance))
+        .route("/v1/reindex", get(reindex_status).post(reindex))
         .route_layer(from_fn_with_state(Arc::clone(&front), shed));
     Router::new()
         .merge(v1)
@@ -483,6 +486,66 @@ async fn conveyance(
         front.executor.conveyance(&principal, &agent, span).await
     };
     answer(read.await)
+}
+
+async fn reindex_status(State(front): Shared, Extension(peer): Extension<PeerActor>) -> Response {
+    let read = async {
+        check_operator(peer)?;
+        front.executor.reindex_status().await
+    };
+    answer(read.await)
+}
+
+/// What is asked of a change of all vectors.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReindexCall {
+    action: ReindexAction,
+    /// How the next vectors are compared; as those of now unless given.
+    #[serde(default)]
+    metric: Option<Metric>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ReindexAction {
+    Start,
+    Stop,
+    Cancel,
+}
+
+async fn reindex(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    body: Body,
+) -> Response {
+    own_task(&Arc::clone(&front), async move {
+        check_operator(peer)?;
+        let asked: ReindexCall = decode_as(object(body).await?)?;
+        let told = match asked.action {
+            ReindexAction::Start => front.executor.reindex_start(asked.metric).await?,
+            ReindexAction::Stop => front.executor.reindex_stop().await?,
+            ReindexAction::Cancel => front.executor.reindex_cancel().await?,
+        };
+        Ok(json_answer(StatusCode::OK, &told))
+    })
+    .await
+}
+
+/// What concerns all agents is for the server's own user and root alone.
+fn check_operator(peer: PeerActor) -> Result<()> {
+    if peer.uid == 0 || own_user().is_some_and(|own| own == peer.uid) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::Forbidden,
+        "this concerns all agents: only the server's own user may do it",
+    ))
+}
+
+/// The user that this process runs as.
+fn own_user() -> Option<u32> {
+    std::fs::metadata("/proc/self").ok().map(|own| own.uid())
 }
 
 /// `a=b&c=d`; numbers and names need no percent-decoding here.

@@ -88,6 +88,13 @@ pub fn openapi() -> Value {
             vec![agent.clone(), of]
         })}),
     );
+    let change = json!({"type": "object", "required": ["action"], "additionalProperties": false, "properties": {
+        "action": {"enum": ["start", "stop", "cancel"]}, "metric": {"enum": ["cosine", "l2"]}}});
+    paths.insert(
+        "/v1/reindex".into(),
+        json!({"get": operation("How a change of all vectors of the archive stands", None, vec![]),
+            "post": operation("Begin a change of all vectors to the embedder configured for it (or go on), stop it, give it up", Some(change), vec![])}),
+    );
     paths.insert(
         "/v1/tools".into(),
         json!({"get": operation("Schemas of the tools", None, vec![])}),

@@ -114,6 +114,8 @@ pub struct VectorIndexState {
     pub error_message: String,
     /// Cells.
     pub n_lists: Option<u64>,
+    /// Whether it takes chunks without such a vector; those of an earlier release do not.
+    pub sparse: bool,
     /// Components of its vectors.
     pub dimension: Option<u64>,
     /// How it compares.
@@ -158,6 +160,7 @@ fn vector_index_in(answer: &Value, attribute: &str) -> VectorIndexState {
         training_state: state.to_owned(),
         error_message: text(&found["errorMessage"]),
         n_lists: found["params"]["nLists"].as_u64(),
+        sparse: found["sparse"] == true,
         dimension: found["params"]["dimension"].as_u64(),
         metric: text(&found["params"]["metric"]),
     }
@@ -180,8 +183,25 @@ pub async fn make_vector_index(
     if index_state(admin, &setting.attribute()).await?.id.is_some() {
         return Ok(None);
     }
+    make_index_of(admin, &setting, n_lists, filters_first).await?;
+    let binds = Binds::unscoped([("n_lists", n_lists.into()), ("sync", true.into())]);
+    admin.rows::<Value>(SETTING_LISTS, binds).await?;
+    Ok(Some(n_lists))
+}
+
+/// Makes a vector index over the vectors of a setting. It is sparse: a chunk may have vectors of another setting alone.
+pub async fn make_index_of(
+    admin: &Admin,
+    setting: &VectorSetting,
+    n_lists: u64,
+    filters_first: bool,
+) -> Result<(), Fault> {
+    let name = match setting.number {
+        0 | 1 => "passages_by_vector".to_owned(),
+        number => format!("passages_by_vector_{number}"),
+    };
     let mut definition = json!({
-        "type": "vector", "name": "passages_by_vector", "fields": [setting.attribute()], "inBackground": true,
+        "type": "vector", "name": name, "fields": [setting.attribute()], "inBackground": true, "sparse": true,
         "params": {"metric": setting.metric, "dimension": setting.dimension, "nLists": n_lists,
             "defaultNProbe": setting.default_n_probe},
     });
@@ -190,9 +210,7 @@ pub async fn make_vector_index(
         definition["storedValues"] = json!(FILTERED);
     }
     admin.call(Method::POST, INDEXES, Some(&definition)).await?;
-    let binds = Binds::unscoped([("n_lists", n_lists.into()), ("sync", true.into())]);
-    admin.rows::<Value>(SETTING_LISTS, binds).await?;
-    Ok(Some(n_lists))
+    Ok(())
 }
 
 /// The vector index of the archive, as an administrator sees it.
@@ -421,13 +439,14 @@ pub async fn keep_part(
     Ok(())
 }
 
-/// Writes the archive's part of an ingest inside a running transaction; the core, the record and the events follow in the same one.
+/// Writes the archive's part of an ingest inside a running transaction; the core, the record and the events follow in the same one. False if
+/// its vectors are none that serve: nothing of it may be kept then.
 pub(super) async fn write(
     stream: &Stream<'_>,
     rw: &Rw,
     scope: &Scope,
     ingest: &Ingest,
-) -> Result<(), Fault> {
+) -> Result<bool, Fault> {
     if let Some(setting) = &ingest.setting {
         let binds = Binds::unscoped([("setting", json!(setting)), ("sync", rw.sync.into())]);
         stream.rows::<Value>(SETTING, binds).await?;
@@ -443,7 +462,7 @@ pub(super) async fn write(
         let binds =
             [("manifest_key", ingest.manifest.key.as_str().into()), ("sync", rw.sync.into())];
         stream.rows::<Value>(MANIFEST_REMOVE, Binds::of(scope, binds)).await?;
-        return Ok(());
+        return Ok(true);
     }
     for passages in ingest.passages.chunks(INGEST_ROWS) {
         let binds = Binds::of(scope, [("passages", json!(passages)), ("sync", rw.sync.into())]);
@@ -454,7 +473,10 @@ pub(super) async fn write(
             Binds::of(scope, [("derived", json!(ingest.derived)), ("sync", rw.sync.into())]);
         stream.rows::<Value>(DERIVED, binds).await?;
     }
-    let binds = Binds::of(scope, [("manifest", json!(ingest.manifest)), ("sync", rw.sync.into())]);
-    stream.rows::<Value>(MANIFEST, binds).await?;
-    Ok(())
+    let binds = [
+        ("manifest", json!(ingest.manifest)),
+        ("numbers", json!(ingest.numbers)),
+        ("sync", rw.sync.into()),
+    ];
+    Ok(!stream.rows::<Value>(MANIFEST, Binds::of(scope, binds)).await?.is_empty())
 }

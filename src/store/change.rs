@@ -172,8 +172,10 @@ async fn body(
     {
         return Ok(Applied::Raced);
     }
-    if let Some(ingest) = &change.ingest {
-        archive::write(stream, rw, scope, ingest).await?;
+    if let Some(ingest) = &change.ingest
+        && !archive::write(stream, rw, scope, ingest).await?
+    {
+        return Ok(Applied::Raced);
     }
     let rows: Vec<Row> = stream.rows(CHANGE, binds(rw, scope, change, record)).await?;
     Ok(rows.into_iter().next().map_or(Applied::NoAgent, Row::outcome))

@@ -11,6 +11,7 @@ mod page;
 mod query;
 mod recall;
 mod recall_vectors;
+mod reindex;
 mod score;
 mod setup;
 mod transaction;
@@ -22,8 +23,9 @@ pub use self::core::{
 };
 pub use archive::{
     ArchiveLoaded, ArchiveOpened, VectorIndexState, index_state, keep_part, load_archive,
-    make_vector_index, nearest, note_measured, open_archive, part, parts, passages, sample,
-    sample_near, serving_index, setting_of, vector_index, vector_rows, vector_setting, worded,
+    make_index_of, make_vector_index, nearest, note_measured, open_archive, part, parts, passages,
+    sample, sample_near, serving_index, setting_of, vector_index, vector_rows, vector_setting,
+    worded,
 };
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Credentials, Ro, Rw, Settings};
@@ -37,6 +39,11 @@ pub use recall_vectors::{
     AgentVersion, NearLook, Unembedded, agents, drop_foreign_index, make_recall_index,
     near_passages, recall_mark, recall_vector_rows, trim_recall_vectors, unembedded,
     write_recall_mark, write_recall_vectors,
+};
+pub use reindex::{
+    ChunkText, Counts, Lagging, chunk_texts, clean_vectors, describe_manifests,
+    drop_vector_indexes, lagging, note_embedded, patch_setting, reindex_counts, switch_setting,
+    under_way, write_vectors,
 };
 pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,

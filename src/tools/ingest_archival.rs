@@ -15,7 +15,7 @@ use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::limits::{
     CHUNK_BYTES_MAX, CHUNKS_MAX, COMPONENT_MAX, DERIVED_MAX, DIMENSION_MAX, DOC_ID_BYTES_MAX,
-    N_PROBE_DEFAULT, NAME_BYTES_MAX, PROVENANCE_BYTES_MAX,
+    NAME_BYTES_MAX, PROVENANCE_BYTES_MAX,
 };
 use crate::memory::Fingerprint;
 use crate::memory::archive::{
@@ -352,7 +352,8 @@ impl IngestArchival {
         if self.delete {
             return self.remove(around, core, answers, archive);
         }
-        let setting = self.setting(archive.setting.as_ref(), around)?;
+        let own = own_embedder(archive.setting.as_ref(), around);
+        let setting = self.setting(archive.setting.as_ref(), own, around)?;
         let vectors = match (&self.embeddings, &answers.embeddings) {
             (Some(given), _) => given,
             (None, Some(made)) => made,
@@ -361,7 +362,10 @@ impl IngestArchival {
                 return Ok(Step::Ask(question));
             }
         };
-        if let Some(question) = self.sampled(around.embedder, answers)? {
+        if let Some(question) = self.sampled(own, answers)? {
+            return Ok(Step::Ask(question));
+        }
+        if let Some(question) = self.ask_next(around, &setting, answers) {
             return Ok(Step::Ask(question));
         }
         self.write(around, core, answers, archive, &setting, vectors)
@@ -378,7 +382,7 @@ impl IngestArchival {
         }
         let Some(alone) = &answers.alone else {
             let texts = samples.iter().map(|at| self.chunks[*at].text().to_owned()).collect();
-            return Ok(Some(Question::EmbedAlone { texts }));
+            return Ok(Some(Question::EmbedAlone { texts, with: own.clone() }));
         };
         let offered: Vec<&[f64]> = samples.iter().map(|at| &embeddings[*at][..]).collect();
         chunk::check_alone(&offered[..alone.len().min(offered.len())], alone)
@@ -412,6 +416,7 @@ impl IngestArchival {
             fate: Fate::Removed,
             upload: None,
             setting: None,
+            numbers: Vec::new(),
             manifest: old.clone(),
             passages: Vec::new(),
             derived: Vec::new(),
@@ -454,31 +459,28 @@ impl IngestArchival {
     fn setting(
         &self,
         stored: Option<&VectorSetting>,
+        own: &Fingerprint,
         around: Surroundings<'_>,
     ) -> Result<VectorSetting> {
-        let own = around.embedder;
         self.check_own(own)?;
         // The lexical embedder makes any length; of others the length is part of what they are.
         let stored_dimension = stored
             .filter(|_| self.embeddings.is_none() && lexical::makes(own))
             .map(|s| s.dimension);
-        let given = VectorSetting {
-            number: stored.map_or(1, |stored| stored.number),
+        let made_by = Fingerprint {
             dimension: self.dimension.or(stored_dimension).unwrap_or(own.dimension),
-            metric: self
-                .metric
-                .or(stored.filter(|_| self.embeddings.is_none()).map(|s| s.metric))
-                .unwrap_or_default(),
             embedding_version: self
                 .embedding_version
                 .clone()
                 .unwrap_or_else(|| own.embedding_version.clone()),
             model_id: self.model_id.clone().unwrap_or_else(|| own.model_id.clone()),
-            default_n_probe: N_PROBE_DEFAULT,
-            n_lists: None,
-            measured: None,
-            created_at: iso8601(around.unix_ms),
         };
+        let metric = self
+            .metric
+            .or(stored.filter(|_| self.embeddings.is_none()).map(|s| s.metric))
+            .unwrap_or_default();
+        let number = stored.map_or(1, |stored| stored.number);
+        let given = VectorSetting::of(&made_by, metric, number, iso8601(around.unix_ms));
         match stored {
             Some(stored) if stored.serves(&given) => Ok(stored.clone()),
             Some(stored) => Err(mismatch(stored, &given)),
@@ -498,12 +500,20 @@ impl IngestArchival {
         let old = archive.manifest.as_ref();
         let mut draft = Draft::new(around, core);
         let pieces = self.pieces(around.counter);
-        let manifest = self.manifest(around, core, old, setting, pieces.len());
+        // The newest number stands last.
+        let mut made = vec![(setting, vectors)];
+        if let (Some(next), Some(vectors)) = (next_of(setting), &answers.next_embeddings)
+            && vectors.len() == pieces.len()
+        {
+            made.push((next, vectors));
+        }
+        let numbers: Vec<u64> = made.iter().map(|(setting, _)| setting.number).collect();
+        let manifest = self.manifest(around, core, old, setting, &numbers, pieces.len());
         let upload = match self.splits() {
             true => self.upload(around.scope, around.counter, setting),
             false => None,
         };
-        let passages = self.passages(around, &manifest, setting, pieces, vectors)?;
+        let passages = self.passages(around, &manifest, pieces, &made)?;
         let mut result = json!({"inserted": passages.len(), "vector_index_used": archive.index_ready,
             "doc_id": self.doc_id, "_rev": manifest.revision, "replaced": old.map_or(0, |m| m.chunks)});
         // Of a document that the server cut they are the numbers from 0000 on.
@@ -516,6 +526,7 @@ impl IngestArchival {
             fate: if old.is_some() { Fate::Replaces } else { Fate::New },
             upload,
             setting: archive.setting.is_none().then(|| setting.clone()),
+            numbers,
             manifest,
             passages,
             derived,
@@ -531,6 +542,7 @@ impl IngestArchival {
         core: &Core,
         old: Option<&Manifest>,
         setting: &VectorSetting,
+        numbers: &[u64],
         chunks: usize,
     ) -> Manifest {
         let now = iso8601(around.unix_ms);
@@ -563,6 +575,7 @@ impl IngestArchival {
             model_id: setting.model_id.clone(),
             late_chunking,
             provenance: owned(&core.agent_id, self.provenance.as_ref(), None),
+            embedded: numbers.last().copied().unwrap_or(setting.number),
             created_at: old.map_or_else(|| now.clone(), |m| m.created_at.clone()),
             updated_at: now,
         }
@@ -572,16 +585,15 @@ impl IngestArchival {
         &self,
         around: Surroundings<'_>,
         manifest: &Manifest,
-        setting: &VectorSetting,
         pieces: Vec<Cutting>,
-        vectors: &[Vec<f64>],
+        made: &[(&VectorSetting, &[Vec<f64>])],
     ) -> Result<Vec<Passage>> {
-        if vectors.len() != pieces.len() {
+        if made.iter().any(|(_, vectors)| vectors.len() != pieces.len()) {
             return Err(Error::new(Code::Internal, "the embedder answered for other texts"));
         }
         let ids: Vec<String> = pieces.iter().map(|piece| piece.chunk_id.clone()).collect();
         let mut passages = Vec::with_capacity(ids.len());
-        for (at, (piece, vector)) in pieces.into_iter().zip(vectors).enumerate() {
+        for (at, piece) in pieces.into_iter().enumerate() {
             let freshness_ts = match &piece.freshness_ts {
                 Some(ts) => moment("freshness_ts", ts)?,
                 None => manifest.updated_at.clone(),
@@ -596,7 +608,10 @@ impl IngestArchival {
                 index: at as u64,
                 token_estimate: around.counter.count(&piece.text),
                 text: piece.text,
-                vectors: [(setting.attribute(), vector.clone())].into(),
+                vectors: made
+                    .iter()
+                    .map(|(s, vectors)| (s.attribute(), vectors[at].clone()))
+                    .collect(),
                 dimension: manifest.dimension,
                 metric: manifest.metric,
                 embedding_version: manifest.embedding_version.clone(),
@@ -636,6 +651,18 @@ impl IngestArchival {
         }
         Ok(edges)
     }
+}
+
+/// The embedder of this server whose vectors an ingest may leave to it: the one that the archive has changed to, if it has; else the
+/// configured one.
+fn own_embedder<'a>(stored: Option<&VectorSetting>, around: Surroundings<'a>) -> &'a Fingerprint {
+    let serving = stored.map(VectorSetting::fingerprint);
+    around.next_embedder.filter(|next| Some(*next) == serving.as_ref()).unwrap_or(around.embedder)
+}
+
+/// The setting that the archive changes to, while it does.
+pub(super) fn next_of(setting: &VectorSetting) -> Option<&VectorSetting> {
+    setting.next.as_ref().filter(|next| !next.stopped).map(|next| &next.setting)
 }
 
 /// Vectors of two kinds cannot lie in one index.

@@ -5,14 +5,15 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
-use super::ingest_archival::IngestArchival;
+use super::ingest_archival::{IngestArchival, next_of};
 use crate::chunk::{self, Cut};
 use crate::error::{Error, Result};
 use crate::limits::{DOCUMENT_BYTES_MAX, DOCUMENT_CHUNKS_MAX, PART_CHUNKS};
 use crate::memory::archive::{Parent, Span, VectorSetting};
 use crate::memory::receipt::sha256;
 use crate::memory::{Encoding, TokenCounter};
-use crate::policy::{Question, Scope, Upload};
+use crate::models::lexical;
+use crate::policy::{Answers, Question, Scope, Surroundings, Upload};
 
 /// One chunk before it has a vector.
 pub(super) struct Cutting {
@@ -120,6 +121,31 @@ impl IngestArchival {
         }
         let name = self.upload_name(scope, &spans, setting);
         Ok(Question::EmbedParts(Box::new(Upload { name, document, spans, with })))
+    }
+
+    /// The question for the same chunks' vectors of the setting that the archive changes to, if this server makes them; a long document gets
+    /// them in the background.
+    pub(super) fn ask_next(
+        &self,
+        around: Surroundings<'_>,
+        setting: &VectorSetting,
+        answers: &Answers,
+    ) -> Option<Question> {
+        let with = next_of(setting)?.fingerprint();
+        let is_here = around.next_embedder == Some(&with) || lexical::makes(&with);
+        if !is_here || answers.next_embeddings.is_some() {
+            return None;
+        }
+        let (document, spans) = if self.splits() {
+            let cuts = self.cuts(around.counter).into_iter();
+            let spans: Vec<Range<usize>> = cuts.map(|cut| cut.start..cut.end).collect();
+            (self.document.clone().unwrap_or_default(), spans)
+        } else {
+            let texts: Vec<String> = self.given().into_iter().map(|piece| piece.text).collect();
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            chunk::laid_out(&texts, self.document.as_deref())
+        };
+        (spans.len() <= PART_CHUNKS).then_some(Question::EmbedNext { document, spans, with })
     }
 
     /// Under which name vectors of its parts are kept; none for a document that is made in one go.

@@ -14,6 +14,7 @@ use crate::limits::{
     ARCHIVAL_LIMIT, DIMENSION_MAX, DOC_ID_BYTES_MAX, HYBRID_NEAREST, N_PROBE_MAX, NEAR_FETCH,
     NEAR_FETCH_MAX, NEAR_ROWS, PROVENANCE_BYTES_MAX, SEARCH_TEXT_BYTES_MAX,
 };
+use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Metric, VectorSetting};
 use crate::memory::core::Core;
 use crate::memory::page::plain;
@@ -341,7 +342,7 @@ impl SearchArchival {
             (None, Some(_), Some(_)) => SearchMode::Hybrid,
             (None, None, _) => {
                 let own = setting.fingerprint();
-                let models = own == *around.embedder && !lexical::makes(&own);
+                let models = is_here(around, &own) && !lexical::makes(&own);
                 if models { SearchMode::Hybrid } else { SearchMode::Text }
             }
         }
@@ -456,7 +457,7 @@ impl SearchArchival {
             return Ok(Ok(Some(vector.clone())));
         }
         let with = setting.fingerprint();
-        if with != *around.embedder && !lexical::makes(&with) {
+        if !is_here(around, &with) && !lexical::makes(&with) {
             return Err(Error::new(
                 Code::VectorSettingMismatch,
                 "query_text: the vectors of this database come from a model that this server is not configured for: send query_vector",
@@ -474,6 +475,11 @@ impl SearchArchival {
             }
         }
     }
+}
+
+/// Whether an embedder of that kind is configured here.
+fn is_here(around: Surroundings<'_>, wanted: &Fingerprint) -> bool {
+    wanted == around.embedder || around.next_embedder == Some(wanted)
 }
 
 /// A passage that will be shown: as the search gave it, or to be read by its key.

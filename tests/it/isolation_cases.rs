@@ -93,6 +93,13 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
     }
     match (method, listed) {
         ("get", "/v1/agents" | "/v1/tools" | "/healthz" | "/readyz") => vec![read(path)],
+        // It tells numbers of all agents, to the server's own user alone.
+        ("get", "/v1/reindex") => vec![read(path)],
+        // Nothing to change to is configured: refused.
+        ("post", "/v1/reindex") => {
+            let body = json!({"action": "start"});
+            vec![Asked { own: None, ..write("POST", &path, &body, &key(), "*") }]
+        }
         ("get", "/v1/agents/{agent}" | "/v1/agents/{agent}/context") => vec![read(path)],
         ("get", "/v1/agents/{agent}/messages") => {
             ["", "?from_seq=1&limit=1", "?from_seq=3", "?limit=1000"]

@@ -52,6 +52,7 @@ mod plans;
 mod races;
 mod readme;
 mod recall;
+mod reindex;
 mod releases;
 mod report;
 mod setup;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use arango_embedded::syntax::{Body, Expr, Statement, parse};
+use arango_embedded::syntax::{Body, Expr, Key, Statement, parse};
 use serde_json::{Value, json};
 use vctx::store::QUERIES;
 
@@ -83,6 +83,12 @@ fn binds(body: &Body) -> Value {
     }
     for expr in statements().flat_map(expressions) {
         give(expr, &json!("a"));
+    }
+    // Names of attributes: those of vectors alone are bound.
+    for part in statements().flat_map(expressions).flat_map(parts) {
+        if let Expr::Attribute(_, Key::Bind(name)) = part {
+            binds.insert(name.to_string(), json!("embedding"));
+        }
     }
     Value::Object(binds)
 }

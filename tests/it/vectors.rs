@@ -23,13 +23,18 @@ const LOOKS_MAX: usize = 1_200;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A model behind an OpenAI-compatible endpoint on a Unix socket: words by their letters. It can be told to fail and to take its time.
-struct Model {
-    fails: Arc<AtomicBool>,
+pub(crate) struct Model {
+    pub(crate) fails: Arc<AtomicBool>,
     texts: Arc<AtomicUsize>,
 }
 
 impl Model {
-    fn start(socket: &Path, pause: Duration) -> Model {
+    pub(crate) fn start(socket: &Path, pause: Duration) -> Model {
+        Model::of_length(socket, pause, DIMENSION)
+    }
+
+    /// The same with vectors of another length.
+    pub(crate) fn of_length(socket: &Path, pause: Duration, dimension: usize) -> Model {
         let listener = UnixListener::bind(socket).expect("a socket");
         let (fails, texts) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
         let model = Model { fails: Arc::clone(&fails), texts: Arc::clone(&texts) };
@@ -39,7 +44,7 @@ impl Model {
                 let (fails, texts) = (Arc::clone(&fails), Arc::clone(&texts));
                 tokio::spawn(async move {
                     let mut stream = stream;
-                    while answer(&mut stream, &fails, &texts, pause).await.is_some() {}
+                    while answer(&mut stream, &fails, &texts, pause, dimension).await.is_some() {}
                 });
             }
         });
@@ -52,6 +57,7 @@ async fn answer(
     fails: &AtomicBool,
     asked: &AtomicUsize,
     pause: Duration,
+    dimension: usize,
 ) -> Option<()> {
     let mut bytes = Vec::new();
     let body: Value = loop {
@@ -68,7 +74,7 @@ async fn answer(
     };
     let texts: Vec<&str> = body["input"].as_array()?.iter().filter_map(Value::as_str).collect();
     tokio::time::sleep(pause * u32::try_from(texts.len()).ok()?).await;
-    let vector = |(at, text): (usize, &&str)| json!({"index": at, "embedding": lexical::embed_query(text, DIMENSION)});
+    let vector = |(at, text): (usize, &&str)| json!({"index": at, "embedding": lexical::embed_query(text, dimension)});
     let data: Vec<Value> = texts.iter().enumerate().map(vector).collect();
     let status = if fails.load(Ordering::SeqCst) { "500 Down" } else { "200 OK" };
     asked.fetch_add(texts.len(), Ordering::SeqCst);

@@ -1,0 +1,240 @@
+//! `vctx reindex`: changes all vectors of the archive to another embedder, length or metric while those of now serve, and shows how far it is.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
+
+use crate::cli::exit::Failure;
+use crate::cli::output;
+use crate::cli::target::Target;
+
+const EXAMPLES: &str = "\
+The embedder to change to is `[embedder.next]` of the server's configuration. Searches go on with the vectors of now until every document has
+the next ones; then those serve, at once for everybody. What is killed or stopped goes on where it was. See docs/reindex.md.
+
+Examples:
+  vctx reindex start --watch       begin, or go on, and show how far it is
+  vctx reindex status --json       numbers for a program
+  vctx reindex stop                wait; what was made stays
+  vctx reindex cancel              give up; what was made goes";
+
+/// Change all vectors of the archive to another embedder while it serves
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Reindex {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Begin a change to the embedder that is configured for it, or go on with one that was stopped
+    Start {
+        /// How the next vectors are compared [default: as those of now]
+        #[arg(long, value_enum)]
+        metric: Option<Metric>,
+        #[command(flatten)]
+        look: Look,
+    },
+    /// Show how far it is
+    Status {
+        #[command(flatten)]
+        look: Look,
+    },
+    /// Let it wait; what was made stays
+    Stop {
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Give it up; what was made goes
+    Cancel {
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+#[derive(Debug, Clone, Args)]
+struct Look {
+    /// Show it every second until it is done
+    #[arg(long)]
+    watch: bool,
+
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Metric {
+    Cosine,
+    L2,
+}
+
+impl Reindex {
+    /// Which server, and how it answers.
+    pub(crate) fn target(&self) -> &Target {
+        match &self.action {
+            Action::Start { look, .. } | Action::Status { look } => &look.target,
+            Action::Stop { target } | Action::Cancel { target } => target,
+        }
+    }
+}
+
+/// Pause between two looks.
+const WATCH_PAUSE: Duration = Duration::from_secs(1);
+/// Looks of one watch: a day.
+const WATCHES_MAX: u32 = 24 * 3600;
+
+/// Runs the command.
+pub(crate) async fn run(asked: Reindex) -> Result<(), Failure> {
+    let (target, client) = (asked.target().clone(), asked.target().client());
+    let (told, watch) = match asked.action {
+        Action::Start { metric, look } => {
+            let mut body = json!({"action": "start"});
+            if let Some(metric) = metric {
+                body["metric"] = match metric {
+                    Metric::Cosine => "cosine",
+                    Metric::L2 => "l2",
+                }
+                .into();
+            }
+            (client.reindex(&body).await?, look.watch)
+        }
+        Action::Status { look } => (client.reindex_status().await?, look.watch),
+        Action::Stop { .. } => (client.reindex(&json!({"action": "stop"})).await?, false),
+        Action::Cancel { .. } => (client.reindex(&json!({"action": "cancel"})).await?, false),
+    };
+    if !watch {
+        return show(&target, &told);
+    }
+    let mut told = told;
+    for _ in 0..WATCHES_MAX {
+        match target.json {
+            true => output::value(&told)?,
+            false => output::progress(&line(&told))?,
+        }
+        if told["state"] != "running" && told["state"] != "cleaning" {
+            return match target.json {
+                true => Ok(()),
+                false => output::line(&format!("\n{}", picture(&told))),
+            };
+        }
+        tokio::time::sleep(WATCH_PAUSE).await;
+        told = client.reindex_status().await?;
+    }
+    Ok(())
+}
+
+fn show(target: &Target, told: &Value) -> Result<(), Failure> {
+    match target.json {
+        true => output::value(told),
+        false => output::line(&picture(told)),
+    }
+}
+
+/// Cells of the bar.
+const BAR_CELLS: usize = 24;
+
+/// How far it is, in one line.
+fn line(told: &Value) -> String {
+    let number = |name: &str| told[name].as_u64().unwrap_or(0);
+    let phase = told["phase"].as_str().unwrap_or("done").replace('_', " ");
+    let (done, all) = match told["state"].as_str() {
+        Some("cleaning") => (number("chunks_cleaned"), number("chunks")),
+        Some("running" | "stopped") => (number("chunks_done"), number("chunks")),
+        _ => return "done".into(),
+    };
+    let full = usize::try_from(done.min(all) * BAR_CELLS as u64 / all.max(1)).unwrap_or(0);
+    let bar = format!("{}{}", "#".repeat(full), ".".repeat(BAR_CELLS - full));
+    let mut text = format!("{phase}  [{bar}]  {done}/{all} chunks");
+    if told["documents_done"].is_u64() {
+        let (done, all) = (number("documents_done"), number("documents"));
+        text.push_str(&format!("  {done}/{all} documents"));
+    }
+    if let (Some(rate), Some(left)) = (told["chunks_per_s"].as_f64(), told["left_s"].as_f64()) {
+        text.push_str(&format!("  {rate:.0}/s  {} left", duration(left)));
+    }
+    if let Some(obstacle) = told["obstacle"].as_str() {
+        text.push_str(&format!("  ! {obstacle}"));
+    }
+    text
+}
+
+fn duration(seconds: f64) -> String {
+    match seconds {
+        ..120.0 => format!("{seconds:.0} s"),
+        ..7_200.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3_600.0),
+    }
+}
+
+/// Everything that is known of it.
+fn picture(told: &Value) -> String {
+    let kind = |of: &Value| {
+        let field = |name: &str| output::field(of, &format!("/{name}"));
+        format!(
+            "{} {}  {} components  {}  (setting {})",
+            field("model_id"),
+            field("embedding_version"),
+            field("dimension"),
+            field("metric"),
+            field("number")
+        )
+    };
+    let mut lines = Vec::new();
+    match &told["serving"] {
+        Value::Null => lines.push("serving  nothing: the archive is empty".to_owned()),
+        serving => lines.push(format!("serving  {}", kind(serving))),
+    }
+    if !told["next"].is_null() {
+        lines.push(format!("next     {}", kind(&told["next"])));
+    }
+    let state = told["state"].as_str().unwrap_or("none");
+    lines.push(match state {
+        "none" => "state    no change is under way".into(),
+        state => format!("state    {state}: {}", line(told)),
+    });
+    if let Some(count @ 1..) = told["documents_by_caller"].as_u64() {
+        lines.push(format!(
+            "note     {count} documents came with vectors of their caller's; the server makes the next ones from their texts"
+        ));
+    }
+    if told["embedder_here"] == false {
+        lines.push("note     this server has no embedder for the next vectors".into());
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_how_far_it_is() {
+        let told = json!({"state": "running", "phase": "catching_up", "chunks": 400, "chunks_done": 100, "documents": 4,
+            "documents_done": 1, "chunks_per_s": 12.3, "left_s": 300.0, "obstacle": null});
+        assert_eq!(
+            line(&told),
+            "catching up  [######..................]  100/400 chunks  1/4 documents  12/s  5 min left"
+        );
+        let told = json!({"state": "cleaning", "phase": "cleaning", "chunks": 4, "chunks_cleaned": 4, "obstacle": "no"});
+        assert_eq!(line(&told), format!("cleaning  [{}]  4/4 chunks  ! no", "#".repeat(24)));
+        assert_eq!(line(&json!({"state": "none"})), "done");
+    }
+
+    #[test]
+    fn a_picture_names_both_settings() {
+        let kind = |number| json!({"model_id": "m", "embedding_version": "1", "dimension": 8, "metric": "cosine", "number": number});
+        let told = json!({"state": "stopped", "phase": "embedding", "serving": kind(1), "next": kind(2), "chunks": 0,
+            "documents_by_caller": 3, "embedder_here": false});
+        let text = picture(&told);
+        for part in
+            ["(setting 1)", "(setting 2)", "stopped: embedding", "3 documents", "no embedder"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(
+            picture(&json!({"state": "none", "serving": null})).contains("the archive is empty")
+        );
+    }
+}
