@@ -278,6 +278,22 @@ impl Prepared {
 }
 
 impl Prepared {
+    /// Whether both are one phrase, weighed alike.
+    fn is_same_phrase(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Phrase { field, places, weights },
+                Self::Phrase { field: other, places: others, weights: theirs },
+            ) => {
+                let scales = |weights: &Arc<[Weight]>| -> Vec<u32> {
+                    weights.iter().map(|weight| weight.scale().to_bits()).collect()
+                };
+                field == other && places == others && scales(weights) == scales(theirs)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether every document fulfils it, as far as that can be seen.
     fn is_everything(&self) -> bool {
         match self {
@@ -424,7 +440,13 @@ impl Reader {
                 self.ngram(field, tokens, *share, scorings, boost)?
             }
             Query::And(queries) => Prepared::Every(all(queries)?),
-            Query::AtLeast(least, queries) => Prepared::Enough(*least, all(queries)?),
+            Query::AtLeast(least, queries) => {
+                let mut parts = all(queries)?;
+                if *least == 1 {
+                    merge_phrases(&mut parts);
+                }
+                Prepared::Enough(*least, parts)
+            }
             Query::Not(query) => Prepared::Not(Box::new(self.prepare(query, &[], boost)?)),
             Query::Boost(query, factor) => self.prepare(query, scorings, boost * factor)?,
         })
@@ -969,6 +991,7 @@ impl Hits {
             };
             let mut best = match self.find_best(scorer, most, held)? {
                 Some(best) => best,
+                None if self.scorers == 1 => self.find_some(most, held)?,
                 None => self.find_all(scorer, held)?,
             };
             best.skip(taken);
@@ -1029,6 +1052,46 @@ impl Hits {
             columns.push(own);
         }
         Ok(Best { found, taken: 0, columns, whole: true })
+    }
+
+    /// The best documents by the only scorer, at least `most` if there are so many. What cannot be among them need not be looked at closely.
+    fn find_some(
+        &mut self,
+        most: usize,
+        held: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<Best> {
+        /// Documents looked at between two looks at what they have to exceed.
+        const STEP: usize = 64;
+        let mut heap = Heap::new(most);
+        let (mut looked, mut columns) = (0_usize, Vec::new());
+        for (number, segment) in (0..).zip(self.reader.segments()) {
+            let own = self.reader.columns(segment)?;
+            let mut matcher = self.reader.matcher(&self.prepared, segment)?;
+            if heap.is_full() {
+                matcher.exceed(heap.threshold());
+            }
+            while matcher.doc() != TERMINATED {
+                let doc = matcher.doc();
+                let collection = || own.0[1].first(doc).unwrap_or_default();
+                let wanted = self.collections.as_ref().is_none_or(|of| of.contains(&collection()));
+                if wanted && !segment.is_deleted(doc) {
+                    heap.offer(Scored { score: matcher.score(0), segment: number, doc });
+                }
+                looked += 1;
+                if looked.is_multiple_of(STEP) {
+                    held(0)?;
+                    if heap.is_full() {
+                        matcher.exceed(heap.threshold());
+                    }
+                }
+                matcher.advance();
+            }
+            columns.push(own);
+        }
+        let whole = !heap.is_full();
+        let found = heap.into_all().into_iter();
+        let found = found.map(|one| (one.score, one.segment, one.doc, Vec::new())).collect();
+        Ok(Best { found, taken: 0, columns, whole })
     }
 
     /// The best documents of a disjunction, at least `most` if there are so many; none where only a look at all of them helps.
@@ -1099,6 +1162,18 @@ impl Best {
         if self.taken > 0 {
             self.found.sort_unstable_by(falling);
         }
+    }
+}
+
+/// Of a phrase that is asked for twice one weighs as much as both.
+fn merge_phrases(parts: &mut Vec<Prepared>) {
+    let [first, second] = &parts[..] else { return };
+    if let (Prepared::Phrase { field, places, weights }, Prepared::Phrase { .. }) = (first, second)
+        && first.is_same_phrase(second)
+    {
+        let weights = weights.iter().map(Weight::twice).collect();
+        let one = Prepared::Phrase { field: field.clone(), places: places.clone(), weights };
+        *parts = vec![one];
     }
 }
 
