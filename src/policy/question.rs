@@ -237,6 +237,8 @@ pub struct Answers {
     pub worded: Option<Worded>,
     /// Chunks by their keys.
     pub passages: Option<Vec<FoundPassage>>,
+    /// What is there of a document that comes in parts.
+    pub gathered: Option<Gathered>,
     /// What is due to go by its age.
     pub due: Option<Due>,
     /// What is joined to an entry of the memory.
@@ -245,8 +247,6 @@ pub struct Answers {
     pub vertices: Option<Vec<Vertex>>,
     /// Chunks that a message cites, as they stand in the archive.
     pub cited: Option<Vec<FoundPassage>>,
-    /// What is there of a document that comes in parts.
-    pub gathered: Option<Gathered>,
     /// Vectors of texts; none at all for a question whose embedder failed.
     pub embeddings: Option<Vec<Vec<f64>>>,
     /// Of which kind those of a document are: while they were made, others may have begun to serve.

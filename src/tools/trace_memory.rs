@@ -279,7 +279,7 @@ fn kept(piece: &chunk::Piece, entry: &Entry<'_>, more: bool) -> PageItem {
         told: entry.told.clone(),
     };
     let id = serde_json::to_string(&kept).expect("plain values are JSON");
-    PageItem { id, offset: piece.start as u64, score: 0.0, parts: None }
+    PageItem { id, offset: piece.start as u64, score: 0.0, parts: None, similarity: None }
 }
 
 impl Item {
