@@ -3,6 +3,7 @@
 mod asked;
 mod days;
 mod formula;
+mod moment;
 mod newer;
 mod passage_match;
 mod scorer;
