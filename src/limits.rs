@@ -187,6 +187,8 @@ pub const RECALL_EMBED_MS: u64 = 20_000;
 pub const RECALL_AGENTS_LOOKED: u64 = 256;
 /// Entries asked for at once.
 pub const RECALL_EMBED_ENTRIES: u64 = 128;
+/// How long a server is taken to be making an agent's vectors after it said so, in milliseconds: one that was killed is waited for so long.
+pub const RECALL_CLAIM_MS: u64 = 5_000;
 /// Passages of several entries that are embedded together; an entry of more stands alone.
 pub const RECALL_EMBED_PASSAGES: usize = 256;
 /// Entries of one agent that a model may refuse before no more are passed over.
@@ -216,6 +218,10 @@ pub const DOCUMENT_CHUNKS_MAX: usize = 16_384;
 /// Bytes that the texts and vectors of one document may take, at eight for each component: half of what a transaction may, since an index
 /// keeps them too.
 pub const DOCUMENT_BYTES_MAX: usize = TRANSACTION_BYTES_MAX / 2;
+/// Parts that a caller may send a document in.
+pub const PARTS_MAX: u64 = 1_024;
+/// Missing parts that an answer names.
+pub const PARTS_NAMED_MAX: usize = 32;
 /// Chunks of a part of a document that has more than [`CHUNKS_MAX`]: their vectors are made and kept part by part.
 pub const PART_CHUNKS: usize = 256;
 /// Chunks beyond both ends of a part in whose light its vectors are made.
@@ -228,6 +234,15 @@ pub const PART_S: u64 = 24 * 3600;
 pub const CHUNK_BYTES_MAX: usize = 32 * 1024;
 /// Most tokens of a chunk that a splitter makes: usually, least and most that may be asked for. The usual one lets four chunks stand on a page.
 pub const SPLIT_TOKENS: (u64, u64, u64) = (128, 16, 2_048);
+/// Most characters of a chunk of the splitter that counts them: usually, least and most that may be asked for. The largest is below
+/// [`CHUNK_BYTES_MAX`] whatever the characters.
+pub const SPLIT_CHARS: (u64, u64, u64) = (512, 16, 8_192);
+/// Sentences of a document that is cut by meaning: as many vectors as the embedder remembers, so that a call that ran out of time is gone on with.
+pub const SPLIT_SENTENCES_MAX: usize = 16_384;
+/// Documents longer than this are cut beside the loop that answers calls, in bytes.
+pub const SPLIT_INLINE_BYTES: usize = 64 * 1024;
+/// Depths of indentation at which code is parted; what is nested deeper is cut by lines.
+pub const SPLIT_DEPTHS: u8 = 8;
 /// A chunk may repeat of the one before at most its limit divided by this.
 pub const SPLIT_OVERLAP_SHARE: u64 = 2;
 /// Tokens of a parent for each of its children's, unless asked for.
@@ -279,6 +294,10 @@ pub const SAMPLE_ROWS: u64 = 144;
 pub const SAMPLE_NEAREST: u64 = 10;
 /// Longest measurement, in milliseconds; what is not known by then stays as it was.
 pub const SAMPLE_MS_MAX: u64 = 60_000;
+/// Questions of a measurement for which it is counted how many vectors lie in the cells looked into.
+pub const SAMPLE_SCANNED: usize = 16;
+/// Longest wait for an index that is trained anew, in milliseconds, and the pause between two looks at it; a later look goes on.
+pub const RETRAIN_MS: (u64, u64) = (3_600_000, 500);
 /// Fewest questions that a measurement may rest on.
 pub const SAMPLE_QUESTIONS_MIN: usize = 16;
 /// Rows that a search takes from the vector index for each result wanted, since filters drop some.

@@ -3,6 +3,8 @@
 mod answer;
 mod archive_index;
 mod cache;
+mod cells;
+mod cutting;
 mod embedding;
 mod envelope;
 mod executor;

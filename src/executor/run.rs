@@ -168,7 +168,9 @@ impl Executor {
         check_guarded(request)?;
         let limit = match &request.call {
             Call::EvictFifo(_) if self.model.is_some() => CALL_MS_MAX + MODEL_MS_MAX,
-            Call::IngestArchival(ingest) if ingest.splits() => CALL_MS_MAX + PARTS_MS_MAX,
+            Call::IngestArchival(ingest) if ingest.splits() || ingest.part.is_some() => {
+                CALL_MS_MAX + PARTS_MS_MAX
+            }
             _ => CALL_MS_MAX,
         };
         let run = Run {
@@ -278,6 +280,10 @@ impl Executor {
                 answers.embedded_with = Some(upload.with);
                 return Ok(());
             }
+            Question::KeepPart(given) => {
+                answers.gathered = Some(self.gather(&given, scope).await?);
+                return Ok(());
+            }
             other => other,
         };
         let counter = Arc::clone(self.counters.of(core.encoding));
@@ -303,7 +309,7 @@ impl Executor {
             }
             Some(_) | None => false,
         };
-        if index_ready && self.archive.unmeasured() {
+        if index_ready && self.archive.unsettled() {
             self.archive.nudge();
         }
         let filters_first = self.archive.settings.filters_first;
@@ -392,6 +398,7 @@ impl Run<'_> {
         }
         for _ in 0..QUESTIONS_MAX {
             let key_hash = &self.replay_key;
+            self.executor.prepare(self.request, core, answers).await?;
             let around = self.executor.surroundings(&self.scope, self.request, core, key_hash);
             match self.request.call.step(around, core, answers) {
                 Err(error) => return if basis.guessed { Ok(Thought::Fresh) } else { Err(error) },

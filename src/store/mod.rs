@@ -22,10 +22,10 @@ pub use self::core::{
     DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context, note,
 };
 pub use archive::{
-    ArchiveLoaded, ArchiveOpened, VectorIndexState, index_state, keep_part, load_archive,
-    make_index_of, make_vector_index, nearest, note_measured, open_archive, part, parts, passages,
-    sample, sample_near, serving_index, setting_of, vector_index, vector_rows, vector_setting,
-    worded,
+    ArchiveLoaded, ArchiveOpened, VectorIndexState, drop_vector_index, index_state, keep_part,
+    load_archive, make_index_of, nearest, note_lists, note_measured, open_archive, part, parts,
+    passages, sample, sample_near, sample_scanned, serving_index, setting_of, vector_index,
+    vector_rows, vector_setting, worded,
 };
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Credentials, Ro, Rw, Settings};
@@ -36,9 +36,9 @@ pub use page::result_page;
 pub use query::{QUERIES, Query};
 pub use recall::{entries, pairs, search_recall};
 pub use recall_vectors::{
-    AgentVersion, NearLook, Unembedded, agents, drop_foreign_index, make_recall_index,
-    near_passages, recall_mark, recall_vector_rows, trim_recall_vectors, unembedded,
-    write_recall_mark, write_recall_vectors,
+    AgentVersion, NearLook, Unembedded, agents, claim_recall, drop_foreign_index,
+    make_recall_index, near_passages, recall_mark, recall_vector_rows, trim_recall_vectors,
+    unembedded, write_recall_mark, write_recall_vectors,
 };
 pub use reindex::{
     ChunkText, Counts, Lagging, chunk_texts, clean_vectors, describe_manifests,

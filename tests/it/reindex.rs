@@ -419,6 +419,32 @@ async fn a_change_is_stopped_gone_on_with_and_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_index_alone_is_trained_anew_beside_the_one_that_serves() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let _server = server(&home, "vctx.sock", &eager()).await;
+    let wire = home.wire("vctx.sock");
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
+    fill(&ada, 2).await;
+    ask(&wire, "index").await.refused(400, "INVALID_ARGUMENT");
+    fill(&ada, 24).await;
+    let before = crate::archival::index_becomes(&ada, "ready").await;
+    let searcher = Searcher::start(ada.again());
+    let socket = home.path("vctx.sock").display().to_string();
+    let output = home.run(&["reindex", "index", "--watch", "--socket", &socket]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let told = wire.get("/readyz").await.ok()["vector_index"].clone();
+    assert_eq!((&told["state"], &told["next"]), (&json!("ready"), &Value::Null));
+    assert_ne!(told["nLists"], before["nLists"]);
+    let path = "/_api/index?collection=archival_docs";
+    let indexes = home.database().call("GET", path, &Value::Null).await.ok();
+    let vectors = indexes["indexes"].as_array().unwrap().iter().filter(|i| i["type"] == "vector");
+    assert_eq!(vectors.count(), 1);
+    assert!(search(&ada).await);
+    assert!(searcher.end().await > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_document_whose_vectors_took_long_gets_those_that_serve_by_then() {
     let home = Home::new();
     let _engine = home.engine().await;
