@@ -149,9 +149,19 @@ async fn fingerprint(home: &Home, scope: &str) -> Value {
 async fn near(home: &Home, scope: &str, text: &str, limit: u64) -> Vec<Value> {
     let query = QUERIES.iter().find(|query| query.name == "recall_near_exact").expect("the query");
     let fingerprint = fingerprint(home, scope).await;
-    let binds = json!({"scope": scope, "fingerprint": fingerprint, "limit": limit,
-        "query_vector": lexical::embed_query(text, DIMENSION)});
-    home.database().rows(query.text, binds).await
+    let mut binds = alone(scope, text, limit);
+    binds["fingerprint"] = fingerprint.into();
+    found(&home.database().row(query.text, binds).await)
+}
+
+/// Binds of a look for what is near, without what was said beside it.
+fn alone(scope: &str, text: &str, limit: u64) -> Value {
+    json!({"scope": scope, "limit": limit, "query_vector": lexical::embed_query(text, DIMENSION), "known": [], "weighed_max": 0, "beside": 0,
+        "chars_max": 0, "beside_chars_max": 0})
+}
+
+fn found(look: &Value) -> Vec<Value> {
+    look["near"].as_array().expect("a list").clone()
 }
 
 fn texts(count: usize) -> Vec<String> {
@@ -254,13 +264,17 @@ async fn many_passages_get_an_index_of_their_own_which_another_length_replaces()
         let exact = near(&home, scope, text, 5).await;
         let fingerprint = fingerprint(&home, scope).await;
         // All cells and all rows: the same as one by one.
-        let binds = json!({"scope": scope, "fingerprint": fingerprint, "limit": 5, "n_probe": 32, "fetch": 400,
-            "query_vector": lexical::embed_query(text, DIMENSION)});
-        let found = home.database().row(query.text, binds).await;
+        let mut binds = alone(scope, text, 5);
+        for (name, value) in
+            [("fingerprint", fingerprint), ("n_probe", json!(32)), ("fetch", json!(400))]
+        {
+            binds[name] = value;
+        }
+        let found = found(&home.database().row(query.text, binds).await);
         let best = |rows: &[Value]| {
             rows.iter().map(|row| row["similarity"].as_f64().unwrap()).collect::<Vec<_>>()
         };
-        let (found, exact) = (best(found["rows"].as_array().unwrap()), best(&exact));
+        let (found, exact) = (best(&found), best(&exact));
         assert_eq!(found.len(), 5);
         for (a, b) in found.iter().zip(&exact) {
             assert!((a - b).abs() < 1e-5, "{scope}, {text}: {found:?} {exact:?}");
