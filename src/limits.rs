@@ -90,6 +90,8 @@ pub const ACCEPT_PAUSE_MS: u64 = 50;
 pub const MESSAGES_PAGE: (u64, u64) = (100, 1_000);
 /// `limit` of `/events`: default, smallest and largest. A page ends between two moments, and one moment has a handful of events.
 pub const EVENTS_PAGE: (u64, u64, u64) = (200, 64, 1_000);
+/// `limit` of `/history`: default and largest. One copy holds all texts of a core, which a window bounds.
+pub const HISTORY_PAGE: (u64, u64) = (10, 20);
 /// Agents listed at once.
 pub const AGENTS_PAGE_MAX: u64 = 10_000;
 /// `limit` of `search_recall`: default and largest.
@@ -131,6 +133,10 @@ pub const RANK_FORM_BYTES_MAX: usize = 32;
 pub const RECALL_AROUND_CHARS_MAX: usize = 2_048;
 /// Beginning of such an entry that is looked at, in characters; the rest is found as soon as the view shows it.
 pub const RECALL_TAIL_CHARS_MAX: usize = 16_384;
+/// Best hits of the view whose texts are weighed whole, however long: of the others only the beginning is.
+pub const RECALL_DEEP_MAX: usize = 4;
+/// Long messages that one page looks through for the passage that matters, since only their beginning was weighed, in bytes.
+pub const RECALL_DEEP_BYTES_MAX: usize = 4 * TEXT_BYTES_MAX;
 /// Lag of a view within which a search says that there were too many of them to look at, in milliseconds.
 pub const RECALL_LAG_MS: u64 = 5_000;
 /// Entries that setup dates in one request.
@@ -183,8 +189,14 @@ pub const RECALL_EMBED_MS: u64 = 20_000;
 pub const RECALL_AGENTS_LOOKED: u64 = 256;
 /// Entries asked for at once.
 pub const RECALL_EMBED_ENTRIES: u64 = 128;
+/// How long a server is taken to be making an agent's vectors after it said so, in milliseconds: one that was killed is waited for so long.
+pub const RECALL_CLAIM_MS: u64 = 5_000;
 /// Passages of several entries that are embedded together; an entry of more stands alone.
 pub const RECALL_EMBED_PASSAGES: usize = 256;
+/// Entries of one agent that a model may refuse before no more are passed over.
+pub const RECALL_REFUSED_MAX: usize = 256;
+/// Pause after which refused entries are tried again, in milliseconds.
+pub const RECALL_REFUSED_MS: u64 = 3_600_000;
 /// Agents whose last complete look is remembered.
 pub const RECALL_VERSIONS_KEPT: usize = 65_536;
 /// Vectors of one look for those whose entries are gone, in rows.
@@ -208,6 +220,10 @@ pub const DOCUMENT_CHUNKS_MAX: usize = 16_384;
 /// Bytes that the texts and vectors of one document may take, at eight for each component: half of what a transaction may, since an index
 /// keeps them too.
 pub const DOCUMENT_BYTES_MAX: usize = TRANSACTION_BYTES_MAX / 2;
+/// Parts that a caller may send a document in.
+pub const PARTS_MAX: u64 = 1_024;
+/// Missing parts that an answer names.
+pub const PARTS_NAMED_MAX: usize = 32;
 /// Chunks of a part of a document that has more than [`CHUNKS_MAX`]: their vectors are made and kept part by part.
 pub const PART_CHUNKS: usize = 256;
 /// Chunks beyond both ends of a part in whose light its vectors are made.
@@ -220,6 +236,15 @@ pub const PART_S: u64 = 24 * 3600;
 pub const CHUNK_BYTES_MAX: usize = 32 * 1024;
 /// Most tokens of a chunk that a splitter makes: usually, least and most that may be asked for. The usual one lets four chunks stand on a page.
 pub const SPLIT_TOKENS: (u64, u64, u64) = (128, 16, 2_048);
+/// Most characters of a chunk of the splitter that counts them: usually, least and most that may be asked for. The largest is below
+/// [`CHUNK_BYTES_MAX`] whatever the characters.
+pub const SPLIT_CHARS: (u64, u64, u64) = (512, 16, 8_192);
+/// Sentences of a document that is cut by meaning: as many vectors as the embedder remembers, so that a call that ran out of time is gone on with.
+pub const SPLIT_SENTENCES_MAX: usize = 16_384;
+/// Documents longer than this are cut beside the loop that answers calls, in bytes.
+pub const SPLIT_INLINE_BYTES: usize = 64 * 1024;
+/// Depths of indentation at which code is parted; what is nested deeper is cut by lines.
+pub const SPLIT_DEPTHS: u8 = 8;
 /// A chunk may repeat of the one before at most its limit divided by this.
 pub const SPLIT_OVERLAP_SHARE: u64 = 2;
 /// Tokens of a parent for each of its children's, unless asked for.
@@ -230,6 +255,28 @@ pub const DOC_ID_BYTES_MAX: usize = 256;
 pub const PROVENANCE_BYTES_MAX: usize = 4 * 1024;
 /// Chunks that one query of an ingest writes, in rows; the transaction holds several queries.
 pub const INGEST_ROWS: usize = 128;
+/// Chunks that one message may cite: as many as a search shows at most, less those that nobody reads.
+pub const CITES_MAX: usize = 32;
+/// Longest id of a chunk as it is cited, in bytes: collection, `/` and the longest key there is.
+pub const CITE_BYTES_MAX: usize = 14 + 254;
+/// Citations that one query of an ingest takes away, in rows.
+pub const CITES_TRIM_ROWS: u64 = 1_000;
+/// Such queries of one ingest: so many citations one document may lose at once.
+pub const CITES_TRIMS_MAX: usize = 1_000;
+/// Steps of a trace: usual, least and most.
+pub const TRACE_DEPTH: (u64, u64, u64) = (1, 1, 3);
+/// Messages before and after a message, and chunks before and behind a chunk: usual, least and most.
+pub const TRACE_AROUND: (u64, u64, u64) = (2, 1, 8);
+/// Entries of a trace beside the first: usual, least and most.
+pub const TRACE_LIMIT: (u64, u64, u64) = (20, 1, 40);
+/// Places on the number line among which the messages around one are looked for: copies and spooled entries between them are passed over.
+pub const TRACE_REACH_SEQS: u64 = 64;
+/// Chunks made from one message that are put in order, in rows.
+pub const TRACE_EDGES_MAX: u64 = 1_024;
+/// Beginning of an entry's text that a trace gives, in characters; a longer one says how long it is.
+pub const TRACE_CHARS_MAX: u64 = 8_192;
+/// Longest id that a trace begins with, in bytes: collection, `/` and the longest key there is.
+pub const TRACE_FROM_BYTES_MAX: usize = 14 + 254;
 /// Messages that one ingest may be derived from.
 pub const DERIVED_MAX: usize = 512;
 /// Most components of a vector.
@@ -271,6 +318,10 @@ pub const SAMPLE_ROWS: u64 = 144;
 pub const SAMPLE_NEAREST: u64 = 10;
 /// Longest measurement, in milliseconds; what is not known by then stays as it was.
 pub const SAMPLE_MS_MAX: u64 = 60_000;
+/// Questions of a measurement for which it is counted how many vectors lie in the cells looked into.
+pub const SAMPLE_SCANNED: usize = 16;
+/// Longest wait for an index that is trained anew, in milliseconds, and the pause between two looks at it; a later look goes on.
+pub const RETRAIN_MS: (u64, u64) = (3_600_000, 500);
 /// Fewest questions that a measurement may rest on.
 pub const SAMPLE_QUESTIONS_MIN: usize = 16;
 /// Rows that a search takes from the vector index for each result wanted, since filters drop some.
@@ -295,6 +346,16 @@ pub const HEARTBEAT_COOLDOWN_MS_MAX: u64 = 60_000;
 pub const SWEEP_MS: u64 = 2_000;
 /// Dead chains closed in one look; what is left waits for the next.
 pub const SWEEP_CHAINS_MAX: u64 = 256;
+/// Pause between two looks for texts whose time is over, in milliseconds.
+pub const EXPIRE_PAUSE_MS: u64 = 5_000;
+/// Agents of one look.
+pub const EXPIRE_AGENTS_LOOKED: u64 = 256;
+/// Messages, copies of texts and stored answers that one write takes the texts of, in rows of each.
+pub const EXPIRE_ROWS: u64 = 256;
+/// Old messages that are looked at for those whose entry is gone, in rows: entries go oldest first.
+pub const EXPIRE_SCAN_ROWS: u64 = 2_048;
+/// Writes for one agent in one look; what is left waits for the next.
+pub const EXPIRE_BATCHES_MAX: usize = 16;
 /// Pause between two looks for a change of all vectors, in milliseconds.
 pub const REINDEX_PAUSE_MS: u64 = 1_000;
 /// Time of one look after which it begins no further document, in milliseconds; well below a job's end.

@@ -3,6 +3,8 @@
 mod answer;
 mod archive_index;
 mod cache;
+mod cells;
+mod cutting;
 mod embedding;
 mod envelope;
 mod executor;
@@ -16,9 +18,11 @@ mod recall_vectors;
 mod reindex;
 mod reindex_work;
 mod request;
+mod retention;
 mod run;
 mod score;
 mod summary;
+mod trace;
 mod turns;
 
 pub use archive_index::ArchiveSettings;

@@ -28,7 +28,8 @@ use crate::memory::receipt;
 use crate::meters;
 use crate::policy::{Answers, Depends, Question, Scope, VectorsAnswer, admit, changed_since};
 use crate::store::{
-    Applied, Fault, Leftovers, Record, Replay, Trips, apply, counted, open_archive, vector_setting,
+    self, Applied, Fault, Leftovers, Record, Replay, Trips, apply, counted, open_archive,
+    vector_setting,
 };
 use crate::tools::{Call, Step};
 
@@ -168,7 +169,9 @@ impl Executor {
         check_guarded(request)?;
         let limit = match &request.call {
             Call::EvictFifo(_) if self.model.is_some() => CALL_MS_MAX + MODEL_MS_MAX,
-            Call::IngestArchival(ingest) if ingest.splits() => CALL_MS_MAX + PARTS_MS_MAX,
+            Call::IngestArchival(ingest) if ingest.splits() || ingest.part.is_some() => {
+                CALL_MS_MAX + PARTS_MS_MAX
+            }
             _ => CALL_MS_MAX,
         };
         let run = Run {
@@ -256,6 +259,7 @@ impl Executor {
             Question::Embed { document, spans, with } => {
                 let made = embedding::spans(&self.embedders, &document, &spans, &with).await?;
                 answers.embeddings = Some(made);
+                answers.embedded_with = Some(with);
                 return Ok(());
             }
             Question::EmbedAlone { texts, with } => {
@@ -264,16 +268,33 @@ impl Executor {
             }
             Question::EmbedNext { document, spans, with } => {
                 let made = embedding::next(&self.embedders, &document, &spans, &with).await?;
-                answers.next_embeddings = Some(made);
+                answers.next_embeddings = Some((with, made));
                 return Ok(());
             }
             Question::Recall { query, now_ms } => {
                 answers.recall = Some(self.recall(scope, query, now_ms).await?);
                 return Ok(());
             }
+            Question::Due { before } => {
+                answers.due = Some(store::due(&self.ro, scope, core, &before).await?);
+                return Ok(());
+            }
+            Question::Trace(query) => {
+                answers.traced = Some(self.trace(scope, &query).await?);
+                return Ok(());
+            }
+            Question::Traced { places } => {
+                answers.vertices = Some(self.vertices(scope, &places).await?);
+                return Ok(());
+            }
             Question::EmbedParts(upload) => {
                 let made = self.embed_parts(&upload, scope).await?;
                 answers.embeddings = Some(made);
+                answers.embedded_with = Some(upload.with);
+                return Ok(());
+            }
+            Question::KeepPart(given) => {
+                answers.gathered = Some(self.gather(&given, scope).await?);
                 return Ok(());
             }
             other => other,
@@ -301,12 +322,25 @@ impl Executor {
             }
             Some(_) | None => false,
         };
-        if index_ready && self.archive.unmeasured() {
+        if index_ready && self.archive.unsettled() {
             self.archive.nudge();
         }
         let filters_first = self.archive.settings.filters_first;
         Ok(VectorsAnswer { setting, index_ready, exact_rows_max, filters_first })
     }
+}
+
+/// Tools that answer with texts of messages.
+const TELLERS: [&str; 2] = ["search_recall", "trace_memory"];
+
+/// When the oldest of the messages was said whose texts an answer holds.
+fn oldest_text(tool: &str, response: &Map<String, Value>) -> Option<String> {
+    if !TELLERS.contains(&tool) {
+        return None;
+    }
+    let results = response.get("result")?.get("results")?.as_array()?;
+    let moments = results.iter().filter_map(|one| one.get("created_at")?.as_str());
+    moments.min().map(str::to_owned)
 }
 
 fn curious() -> Error {
@@ -334,6 +368,8 @@ impl Run<'_> {
                     trust = false;
                     answers.queue = None;
                     answers.archive = None;
+                    answers.cited = None;
+                    answers.due = None;
                     self.in_time()?;
                     continue;
                 }
@@ -390,6 +426,7 @@ impl Run<'_> {
         }
         for _ in 0..QUESTIONS_MAX {
             let key_hash = &self.replay_key;
+            self.executor.prepare(self.request, core, answers).await?;
             let around = self.executor.surroundings(&self.scope, self.request, core, key_hash);
             match self.request.call.step(around, core, answers) {
                 Err(error) => return if basis.guessed { Ok(Thought::Fresh) } else { Err(error) },
@@ -560,7 +597,7 @@ impl Run<'_> {
             Ok(Applied::Unknown) => {
                 executor.cores.drop(key);
                 self.repeat(Fault {
-                    kind: crate::store::FaultKind::Lost,
+                    kind: store::FaultKind::Lost,
                     message: "commit not confirmed".into(),
                 })
                 .await
@@ -652,8 +689,10 @@ impl Run<'_> {
         if let Some(key) = &self.minted_key {
             response.insert("idempotency_key".into(), key.as_str().into());
         }
+        let texts_since = oldest_text(self.request.call.name(), &response);
         Record {
             replay_key,
+            texts_since,
             request_hash: self.request_hash.clone(),
             tool: self.request.call.name(),
             response,

@@ -4,6 +4,7 @@ mod admit;
 mod budget;
 mod cells;
 mod draft;
+mod edges;
 mod evict;
 mod fusion;
 mod heartbeat;
@@ -17,14 +18,19 @@ mod question;
 mod rank;
 mod recall;
 mod recall_near;
+mod retention;
 mod spool;
 mod staleness;
+mod trace;
 mod worded;
 
 pub use admit::{Actor, Principal, Scope, admit, check_name};
 pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tokens};
-pub use cells::{Measured, RECALL_WANTED, is_due, ladder, questions, recall};
+pub use cells::{
+    Measured, RECALL_WANTED, is_due, is_outgrown, ladder, lists_for, questions, recall,
+};
 pub use draft::{Draft, Finish, Flush, Surroundings, part_of};
+pub use edges::Order;
 pub use evict::{Item, Plan, plan};
 pub use fusion::{Fusion, Parts, Ranked, WordRow, Worded, ranked};
 pub use heartbeat::{Intent, Outcome, beat, bury, check_limits, interrupt, report, retune};
@@ -35,13 +41,18 @@ pub use page::{PageToken, page_token};
 pub use passage::passages;
 pub use pins::{check_pins, pinned_tokens_max};
 pub use proposal::proposals;
-pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer, Upload, VectorsAnswer};
+pub use question::{
+    Answers, ArchiveAnswer, Gathered, Line, PartGiven, Question, SummaryAnswer, Upload,
+    VectorsAnswer,
+};
 pub use rank::{Spoken, part_names};
 pub use recall::{
-    CopyOf, Entries, Found, Hit, PairOf, RecallFilter, RecallMode, RecallQuery, Recent, Sources,
-    ViewHit, listed,
+    CopyOf, Entries, Found, Hit, PairOf, RecallFilter, RecallMode, RecallQuery, RecallSettings,
+    Recent, Sources, ViewHit, listed, thousandths,
 };
 pub use recall_near::{RecallNear, RecallPlan};
+pub use retention::{Due, DueMessage, DueVersion, OldPlace, Retention};
 pub use spool::preview;
 pub use staleness::{Depends, changed_since};
+pub use trace::{Follow, Place, Reached, TraceQuery, Traced, Vertex, nothing_to_trace};
 pub use worded::{Words, words_of_question};

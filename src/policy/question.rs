@@ -7,9 +7,11 @@ use serde_json::{Map, Value};
 use super::fusion::Worded;
 use super::nearest::{Near, Nearest};
 use super::recall::{Entries, Found, RecallQuery};
+use super::retention::Due;
+use super::trace::{Place, TraceQuery, Traced, Vertex};
 use super::worded::Words;
 use crate::memory::Fingerprint;
-use crate::memory::archive::{FoundPassage, Manifest, VectorSetting};
+use crate::memory::archive::{FoundPassage, Manifest, StagedPart, VectorSetting};
 use crate::memory::message::Message;
 use crate::memory::page::Page;
 
@@ -85,6 +87,23 @@ pub enum Question {
         /// Document keys.
         keys: Vec<String>,
     },
+    /// What is due to go by its age.
+    Due {
+        /// The moment before which its time is over.
+        before: String,
+    },
+    /// What is joined to an entry of the memory.
+    Trace(Box<TraceQuery>),
+    /// Entries of the memory by their places.
+    Traced {
+        /// Where they are.
+        places: Vec<Place>,
+    },
+    /// Chunks that a message cites.
+    Cited {
+        /// Document keys.
+        keys: Vec<String>,
+    },
     /// The vector of a question.
     EmbedQuery {
         /// The question.
@@ -110,6 +129,8 @@ pub enum Question {
     },
     /// Vectors of the chunks of a long document, made part by part and kept, so that a call that is cut off is gone on with by the next.
     EmbedParts(Box<Upload>),
+    /// A part of a document is kept; are all there now?
+    KeepPart(Box<PartGiven>),
     /// Vectors of the chunks of one document, each in the light of the whole.
     Embed {
         /// The document.
@@ -132,6 +153,28 @@ pub struct Upload {
     pub spans: Vec<Range<usize>>,
     /// Which kind of vector.
     pub with: Fingerprint,
+}
+
+/// A part of a document that its caller sends in parts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartGiven {
+    /// Hash of everything that all its parts say alike.
+    pub upload: String,
+    /// Its place among them, from 0.
+    pub place: usize,
+    /// How many they are.
+    pub of: usize,
+    /// What it brings.
+    pub content: StagedPart,
+}
+
+/// What is there of such a document.
+#[derive(Clone, Debug, Default)]
+pub struct Gathered {
+    /// Places of parts that are missing.
+    pub missing: Vec<usize>,
+    /// All parts in order, if none is missing.
+    pub parts: Vec<StagedPart>,
 }
 
 /// What a search of the archive builds on.
@@ -194,10 +237,22 @@ pub struct Answers {
     pub worded: Option<Worded>,
     /// Chunks by their keys.
     pub passages: Option<Vec<FoundPassage>>,
+    /// What is there of a document that comes in parts.
+    pub gathered: Option<Gathered>,
+    /// What is due to go by its age.
+    pub due: Option<Due>,
+    /// What is joined to an entry of the memory.
+    pub traced: Option<Traced>,
+    /// Entries of the memory by their places.
+    pub vertices: Option<Vec<Vertex>>,
+    /// Chunks that a message cites, as they stand in the archive.
+    pub cited: Option<Vec<FoundPassage>>,
     /// Vectors of texts; none at all for a question whose embedder failed.
     pub embeddings: Option<Vec<Vec<f64>>>,
-    /// Vectors for the setting that the archive changes to; none at all if its embedder failed.
-    pub next_embeddings: Option<Vec<Vec<f64>>>,
+    /// Of which kind those of a document are: while they were made, others may have begun to serve.
+    pub embedded_with: Option<Fingerprint>,
+    /// Vectors for the setting that the archive changes to, and their kind; none at all if its embedder failed.
+    pub next_embeddings: Option<(Fingerprint, Vec<Vec<f64>>)>,
     /// Vectors of texts alone; none at all if the embedder failed.
     pub alone: Option<Vec<Vec<f64>>>,
     /// What failed without ending the call (`embedder`); told in its answer.
@@ -205,14 +260,16 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Those that do not depend on the revision of the core that they were asked for: what a search of the archive found stays its result
-    /// even if it is thought again on a newer core.
+    /// Those that do not depend on the revision of the core that they were asked for: what a search of the archive or a trace found stays its
+    /// result even if it is thought again on a newer core.
     pub fn lasting(self) -> Self {
         Self {
             vectors: self.vectors,
             nearest: self.nearest,
             worded: self.worded,
             passages: self.passages,
+            traced: self.traced,
+            vertices: self.vertices,
             embeddings: self.embeddings,
             degraded: self.degraded,
             ..Self::default()

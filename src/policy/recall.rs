@@ -3,11 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::rank::{Material, PARTS, Spoken, content_words, ranked, without_names};
+use super::rank::{Material, PARTS, Spoken, better_passage, content_words, ranked, without_names};
 use crate::error::{Error, Result};
 use crate::limits::{PHRASES_MAX, QUERY_BYTES_MAX, RECALL_HITS_MAX, RECALL_LAG_MS};
+use crate::memory::archive::Span;
 use crate::memory::message::Message;
 use crate::memory::recall_vector::{NearPassage, RecallMark};
 
@@ -38,11 +39,46 @@ pub enum RecallMode {
     Text,
     /// By meaning alone, what is less alike than this left out.
     Vector {
-        /// Least cosine, in thousandths.
-        similarity_min: u32,
+        /// Least cosine, in thousandths; as it is configured unless given.
+        similarity_min: Option<u32>,
     },
     /// By both, and refused where there is no model.
     Hybrid,
+}
+
+/// What a search of recall storage does unless it is told otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecallSettings {
+    /// Least cosine of what a search by meaning alone finds.
+    pub similarity_threshold: f64,
+    /// Most results of a search, over all its pages.
+    pub max_memories: usize,
+}
+
+impl Default for RecallSettings {
+    fn default() -> Self {
+        Self { similarity_threshold: 0.7, max_memories: RECALL_HITS_MAX }
+    }
+}
+
+impl RecallSettings {
+    /// What is wrong with them, by name.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if !(0.0..=1.0).contains(&self.similarity_threshold) {
+            faults.push("recall.similarity_threshold: use 0 to 1".to_owned());
+        }
+        if self.max_memories == 0 || self.max_memories > RECALL_HITS_MAX {
+            faults.push(format!("recall.max_memories: use 1 to {RECALL_HITS_MAX}"));
+        }
+        faults
+    }
+}
+
+/// A cosine in thousandths, as a mode holds it.
+pub fn thousandths(cosine: f64) -> u32 {
+    (cosine.clamp(0.0, 1.0) * 1000.0).round() as u32
 }
 
 /// What an entry must meet beside its words.
@@ -93,6 +129,8 @@ pub struct Hit {
     pub passage: Option<Range<usize>>,
     /// The parts of the score; none where it was not weighed.
     pub parts: Option<[f64; PARTS]>,
+    /// Cosine between the question and its nearest passage; none where that was not near enough to be told, or there are no vectors.
+    pub similarity: Option<f64>,
 }
 
 /// What a search found, best first.
@@ -108,6 +146,18 @@ pub struct Found {
     pub near: Option<&'static str>,
     /// Why they did not, though they should have.
     pub degraded: Option<&'static str>,
+    /// In a search by meaning alone: how like a result had to be, in thousandths, and how many were left out by that.
+    pub similarity_min: Option<(u32, usize)>,
+}
+
+impl Found {
+    /// The best of them.
+    #[must_use]
+    pub fn at_most(mut self, hits_max: usize) -> Self {
+        self.capped |= self.hits.len() > hits_max;
+        self.hits.truncate(hits_max);
+        self
+    }
 }
 
 /// Messages of hits, and the copies of them that stand in the queue.
@@ -146,6 +196,19 @@ pub struct CopyOf {
     pub of: String,
     /// Place of the copy.
     pub seq: u64,
+    /// The bytes of the original that it holds; none if it holds all.
+    #[serde(default)]
+    pub excerpt: Option<Span>,
+}
+
+impl CopyOf {
+    /// Whether it holds a part of the original; without one, all of it.
+    pub fn holds(&self, part: Option<&Range<usize>>) -> bool {
+        let within = |held: &Span, part: &Range<usize>| {
+            held.start <= part.start as u64 && part.end as u64 <= held.end
+        };
+        self.excerpt.as_ref().is_none_or(|held| part.is_some_and(|part| within(held, part)))
+    }
 }
 
 impl RecallQuery {
@@ -184,6 +247,15 @@ impl RecallQuery {
             mode: RecallMode::Auto,
         })
     }
+
+    /// The same, with what is configured where nothing was said.
+    #[must_use]
+    pub fn settled(mut self, settings: &RecallSettings) -> Self {
+        if let RecallMode::Vector { similarity_min } = &mut self.mode {
+            similarity_min.get_or_insert(thousandths(settings.similarity_threshold));
+        }
+        self
+    }
 }
 
 fn has_word(text: &str) -> bool {
@@ -217,6 +289,13 @@ impl RecallQuery {
     pub fn nameless<'n>(&self, names: impl Iterator<Item = &'n str>) -> String {
         without_names(&self.words, names)
     }
+
+    /// A passage of a text that holds more of what is looked for than the one around a byte, if words count and there is one.
+    pub fn better_passage(&self, text: &str, known: usize) -> Option<Range<usize>> {
+        let quoted = if self.quoted { &self.phrases[..] } else { &[] };
+        let by_meaning = matches!(self.mode, RecallMode::Vector { .. });
+        if by_meaning { None } else { better_passage(&self.words, quoted, text, known) }
+    }
 }
 
 /// What a list is made of.
@@ -248,19 +327,37 @@ pub fn listed(query: &RecallQuery, sources: Sources, now_ms: u64) -> Found {
     let Sources { view, tail, oldest_ms, weighed, rarity, near, rows, .. } = sources;
     let quoted = if query.quoted { query.phrases.clone() } else { Vec::new() };
     let by_meaning = matches!(query.mode, RecallMode::Vector { .. });
-    let mut found: HashSet<u64> = near.iter().map(|passage| passage.seq).collect();
+    let mut similar: HashMap<u64, f64> = HashMap::new();
+    for passage in &near {
+        let most = similar.entry(passage.seq).or_insert(passage.similarity);
+        *most = most.max(passage.similarity);
+    }
+    let mut found: HashSet<u64> = similar.keys().copied().collect();
     if !by_meaning {
         found.extend(weighed);
     }
     let words = query.words.clone();
     let mut material = Material { query: words, quoted, rarity, rows, hits: found, near };
     let order = ranked(&mut material, query.mode);
+    let least = match query.mode {
+        RecallMode::Vector { similarity_min } => similarity_min,
+        RecallMode::Auto | RecallMode::Text | RecallMode::Hybrid => None,
+    };
+    let similarity_min = least.map(|least| (least, similar.len() - order.len().min(similar.len())));
     let spoken: HashMap<u64, &Spoken> = material.rows.iter().map(|row| (row.seq, row)).collect();
     let mut hits: Vec<Hit> = Vec::new();
     for entry in order {
         if spoken.get(&entry.seq).is_some_and(|row| query.filter.meets(row)) {
             let (passage, parts) = (Some(entry.passage), Some(entry.parts));
-            hits.push(Hit { id: entry.id, seq: entry.seq, score: entry.score, passage, parts });
+            let similarity = similar.get(&entry.seq).copied();
+            hits.push(Hit {
+                id: entry.id,
+                seq: entry.seq,
+                score: entry.score,
+                passage,
+                parts,
+                similarity,
+            });
         }
     }
     if !by_meaning {
@@ -269,7 +366,7 @@ pub fn listed(query: &RecallQuery, sources: Sources, now_ms: u64) -> Found {
     let capped = hits.len() > RECALL_HITS_MAX;
     hits.truncate(RECALL_HITS_MAX);
     let tail_capped = oldest_ms.is_some_and(|oldest_ms| oldest_ms + RECALL_LAG_MS > now_ms);
-    Found { hits, capped, tail_capped, near: None, degraded: None }
+    Found { hits, capped, tail_capped, near: None, degraded: None, similarity_min }
 }
 
 /// Puts what was not weighed behind all that was, in its order.
@@ -281,7 +378,7 @@ fn unweighed(hits: &mut Vec<Hit>, view: Vec<ViewHit>, tail: &[Recent]) {
     let mut score = hits.last().map_or(0.0, |hit| hit.score);
     for (id, seq) in rest.filter(|(_, seq)| !known.contains(seq)) {
         score -= 1.0;
-        hits.push(Hit { id, seq, score, passage: None, parts: None });
+        hits.push(Hit { id, seq, score, ..Hit::default() });
     }
 }
 
@@ -406,6 +503,25 @@ mod tests {
             (RecallFilter { name: Some("Otto".into()), ..RecallFilter::default() }, false),
         ] {
             assert_eq!(filter.meets(&entry), met, "{filter:?}");
+        }
+    }
+
+    #[test]
+    fn a_copy_holds_what_lies_within_its_part() {
+        let copy = |excerpt: Option<(u64, u64)>| CopyOf {
+            of: "m".into(),
+            seq: 9,
+            excerpt: excerpt.map(|(start, end)| Span { start, end }),
+        };
+        for (held, part, holds) in [
+            (None, None, true),
+            (None, Some(3..9), true),
+            (Some((3, 9)), Some(3..9), true),
+            (Some((3, 9)), Some(2..9), false),
+            (Some((3, 9)), Some(3..10), false),
+            (Some((3, 9)), None, false),
+        ] {
+            assert_eq!(copy(held).holds(part.as_ref()), holds, "{held:?} {part:?}");
         }
     }
 

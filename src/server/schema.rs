@@ -3,6 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::error::Code;
+use crate::limits::{HISTORY_PAGE, TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT};
+use crate::policy::Follow;
 use crate::tools::Tool;
 
 /// The tools as `GET /v1/tools?format=json-schema` answers them.
@@ -82,6 +84,28 @@ pub fn openapi() -> Value {
         json!({"get": operation("Everything ever appended, in order", None, one())}),
     );
     paths.insert(
+        "/v1/agents/{agent}/history".into(),
+        json!({"get": operation("Copies of system text, blocks and summary, as they were whenever one of them changed", None, {
+            let from = json!({"name": "from_version", "in": "query", "schema": {"type": "integer", "minimum": 1}});
+            vec![agent.clone(), from, json!({"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": HISTORY_PAGE.1}})]
+        })}),
+    );
+    paths.insert(
+        "/v1/agents/{agent}/trace".into(),
+        json!({"get": operation("What an entry of the memory is joined to, as a tree in a list", None, {
+            let from = json!({"name": "from", "in": "query", "required": true, "schema": {"type": "string"},
+                "description": "id of a message, passage or summary, the seq of a message, or `agent`"});
+            let names: Vec<&str> = Follow::ALL.iter().map(|follow| follow.text()).collect();
+            let follow = json!({"name": "follow", "in": "query", "description": format!("some of {}, with commas; absent: all", names.join(", ")),
+                "schema": {"type": "string"}});
+            let bounded = |name: &str, (usual, least, most): (u64, u64, u64)| {
+                json!({"name": name, "in": "query",
+                    "schema": {"type": "integer", "minimum": least, "maximum": most, "default": usual}})
+            };
+            vec![agent.clone(), from, follow, bounded("depth", TRACE_DEPTH), bounded("around", TRACE_AROUND), bounded("limit", TRACE_LIMIT)]
+        })}),
+    );
+    paths.insert(
         "/v1/agents/{agent}/conveyance".into(),
         json!({"get": operation("The score of an agent's session (or life), with every count it comes from", None, {
             let of = json!({"name": "of", "in": "query", "schema": {"enum": ["session", "life"], "default": "session"}});
@@ -89,11 +113,11 @@ pub fn openapi() -> Value {
         })}),
     );
     let change = json!({"type": "object", "required": ["action"], "additionalProperties": false, "properties": {
-        "action": {"enum": ["start", "stop", "cancel"]}, "metric": {"enum": ["cosine", "l2"]}}});
+        "action": {"enum": ["start", "stop", "cancel", "index"]}, "metric": {"enum": ["cosine", "l2"]}}});
     paths.insert(
         "/v1/reindex".into(),
         json!({"get": operation("How a change of all vectors of the archive stands", None, vec![]),
-            "post": operation("Begin a change of all vectors to the embedder configured for it (or go on), stop it, give it up", Some(change), vec![])}),
+            "post": operation("Begin a change of all vectors to the embedder configured for it (or go on), stop it, give it up; or train the index of the present vectors anew", Some(change), vec![])}),
     );
     paths.insert(
         "/v1/tools".into(),

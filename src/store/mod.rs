@@ -12,20 +12,23 @@ mod query;
 mod recall;
 mod recall_vectors;
 mod reindex;
+mod retention;
 mod score;
 mod setup;
+mod trace;
 mod transaction;
 mod trips;
 mod uds;
 
 pub use self::core::{
     DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context, note,
+    versions,
 };
 pub use archive::{
-    ArchiveLoaded, ArchiveOpened, VectorIndexState, index_state, keep_part, load_archive,
-    make_index_of, make_vector_index, nearest, note_measured, open_archive, part, parts, passages,
-    sample, sample_near, serving_index, setting_of, vector_index, vector_rows, vector_setting,
-    worded,
+    ArchiveLoaded, ArchiveOpened, VectorIndexState, drop_vector_index, index_state, keep_part,
+    load_archive, make_index_of, nearest, note_lists, note_measured, open_archive, part, parts,
+    passages, sample, sample_near, sample_scanned, serving_index, setting_of, vector_index,
+    vector_rows, vector_setting, worded,
 };
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Credentials, Ro, Rw, Settings};
@@ -36,18 +39,20 @@ pub use page::result_page;
 pub use query::{QUERIES, Query};
 pub use recall::{entries, pairs, search_recall};
 pub use recall_vectors::{
-    AgentVersion, NearLook, Unembedded, agents, drop_foreign_index, make_recall_index,
-    near_passages, recall_mark, recall_vector_rows, trim_recall_vectors, unembedded,
-    write_recall_mark, write_recall_vectors,
+    AgentVersion, NearLook, Unembedded, agents, claim_recall, drop_foreign_index,
+    make_recall_index, near_passages, recall_mark, recall_vector_rows, trim_recall_vectors,
+    unembedded, write_recall_mark, write_recall_vectors,
 };
 pub use reindex::{
     ChunkText, Counts, Lagging, chunk_texts, clean_vectors, describe_manifests,
     drop_vector_indexes, lagging, note_embedded, patch_setting, reindex_counts, switch_setting,
     under_way, write_vectors,
 };
+pub use retention::{DueAgent, due, due_agents, keep_ttl_index};
 pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
 };
-pub use setup::{SCHEMA, SetupReport, schema_version, set_up};
+pub use setup::{Layout, RecallSharding, SCHEMA, SetupReport, schema_version, set_up};
+pub use trace::{Led, led, vertices};
 pub use transaction::Leftovers;
 pub use trips::{Trips, counted};

@@ -5,10 +5,14 @@ use std::ops::Range;
 use serde_json::{Map, Value, json};
 
 use super::search_recall::SearchRecall;
-use crate::limits::PREVIEW_TOKENS_MIN;
-use crate::memory::message::{Message, Role};
+use crate::error::Result;
+use crate::limits::{PREVIEW_TOKENS_MIN, RECALL_DEEP_BYTES_MAX, RECALL_TAIL_CHARS_MAX};
+use crate::memory::message::{Message, Role, is_summary};
 use crate::memory::page::{PageItem, plain};
-use crate::policy::{Draft, Entries, PairOf, Surroundings, part_names, part_of, passages, preview};
+use crate::policy::{
+    Draft, Entries, Order, PairOf, RecallQuery, Surroundings, part_names, part_of, passages,
+    preview,
+};
 
 /// What a page is made of.
 pub(super) struct PageOf<'a> {
@@ -32,7 +36,7 @@ pub(super) struct Shown<'a> {
 
 /// What became of it.
 pub(super) enum State {
-    /// It stands in the queue already, as this copy.
+    /// What is shown stands in the queue already, in this copy.
     There(u64),
     /// All of what is shown fits.
     Fits,
@@ -43,7 +47,8 @@ pub(super) enum State {
 impl<'a> PageOf<'a> {
     /// The results of this page, best first, and where the next page begins. They end where the window takes no more, or the page; the
     /// first one comes in any case, cut if it must be, so that each page gets on. What is gone since is passed over.
-    pub(super) fn shown(&self, draft: &Draft<'_>) -> (Vec<Shown<'a>>, usize) {
+    pub(super) fn shown(&self, draft: &Draft<'_>) -> Result<(Vec<Shown<'a>>, usize)> {
+        let mut parts = Parts { query: self.asked.asked()?, left: RECALL_DEEP_BYTES_MAX };
         let mut room = draft.room();
         let mut left = self.asked.tokens_max.unwrap_or(u64::MAX);
         let mut page: Vec<Shown<'a>> = Vec::new();
@@ -54,8 +59,9 @@ impl<'a> PageOf<'a> {
                 next += 1;
                 continue;
             };
-            let excerpt = if self.asked.whole { None } else { excerpt(message, item) };
-            let copy = self.entries.copies.iter().find(|c| c.of == item.id);
+            let excerpt = if self.asked.whole { None } else { parts.excerpt(message, item) };
+            let mut copies = self.entries.copies.iter().filter(|c| c.of == item.id);
+            let copy = copies.find(|copy| copy.holds(excerpt.as_ref()));
             let cost = draft.copy_cost(message, excerpt.as_ref());
             let mut rest = room;
             let state = match copy {
@@ -87,18 +93,20 @@ impl<'a> PageOf<'a> {
             next += 1;
             page.push(one);
         }
-        (page, next)
+        Ok((page, next))
     }
 
-    /// The results as they are answered; what fits is put back in the order in which it was said, and a notice names what did
-    /// not. True if any of it changes the memory.
+    /// The results as they are answered, in the order in which they are given; what fits is put back in the order in which it was said, or
+    /// in theirs where that was asked for, and a notice names what did not. True if any of it changes the memory.
     pub(super) fn take_in(&self, draft: &mut Draft<'_>, page: &[Shown<'a>]) -> (Vec<Value>, bool) {
         let mut copies: Vec<(u64, u64)> = Vec::new();
         let mut cut: Vec<String> = Vec::new();
         if self.asked.rehydrate {
             let fits = page.iter().filter(|one| matches!(one.state, State::Fits));
             let mut fits: Vec<&Shown<'a>> = fits.collect();
-            fits.sort_by_key(|one| one.message.seq);
+            if self.asked.order == Order::Usual {
+                fits.sort_by_key(|one| one.message.seq);
+            }
             for one in fits {
                 let (seq, _) = draft.copy(one.message, one.excerpt.as_ref());
                 copies.push((one.message.seq, seq));
@@ -146,25 +154,59 @@ impl<'a> PageOf<'a> {
                 value["truncated"] = true.into();
             }
         }
+        let pair = self.entries.pairs.iter().find(|pair| pair.of == message.key);
+        if self.asked.memories {
+            value = memory_of(one, value, pair);
+        } else if self.asked.pairs {
+            value["pair"] = pair.map_or(Value::Null, pair_of);
+        }
         if self.asked.explain {
             value["parts"] = one.item.parts.as_deref().map_or(Value::Null, parts_of);
-        }
-        if self.asked.pairs {
-            let pair = self.entries.pairs.iter().find(|pair| pair.of == message.key);
-            value["pair"] = pair.map_or(Value::Null, pair_of);
         }
         value
     }
 }
 
-/// The passage of a longer message that an item points to; none for one that is shown whole.
-fn excerpt(message: &Message, item: &PageItem) -> Option<Range<usize>> {
-    let parts = passages(&message.content);
-    if parts.len() < 2 {
-        return None;
+/// A result with what belongs to it in the conversation, in the order in which it was said. What sums up what was said stands alone.
+fn memory_of(one: &Shown<'_>, mut result: Value, pair: Option<&PairOf>) -> Value {
+    let message = one.message;
+    let score = result.as_object_mut().and_then(|fields| fields.shift_remove("score"));
+    let source = if is_summary(&message.meta) { "summary" } else { "message" };
+    let mut fragments = vec![(message.seq, result)];
+    fragments.extend(pair.map(|pair| (pair.seq, pair_of(pair))));
+    fragments.sort_by_key(|(seq, _)| *seq);
+    let fragments: Vec<Value> = fragments.into_iter().map(|(_, fragment)| fragment).collect();
+    let ids: Vec<&Value> = fragments.iter().map(|fragment| &fragment["id"]).collect();
+    json!({
+        "id": message.key, "source": source, "source_ids": ids, "similarity": one.item.similarity.map(plain), "score": score,
+        "created_at": message.created_at, "fragments": fragments,
+    })
+}
+
+/// Finds the parts of long messages that are shown.
+struct Parts {
+    query: RecallQuery,
+    /// Bytes that may yet be looked through.
+    left: usize,
+}
+
+impl Parts {
+    /// The passage of a longer message that an item points to, or a better one where it was not weighed whole; none for one that is
+    /// shown whole.
+    fn excerpt(&mut self, message: &Message, item: &PageItem) -> Option<Range<usize>> {
+        let text = &message.content;
+        let parts = passages(text);
+        if parts.len() < 2 {
+            return None;
+        }
+        let at = usize::try_from(item.offset).ok()?;
+        let known = parts.into_iter().find(|part| part.contains(&at))?;
+        if text.chars().nth(RECALL_TAIL_CHARS_MAX).is_none() || text.len() > self.left {
+            return Some(known);
+        }
+        self.left -= text.len();
+        Some(self.query.better_passage(text, at).unwrap_or(known))
     }
-    let at = usize::try_from(item.offset).ok()?;
-    parts.into_iter().find(|part| part.contains(&at))
 }
 
 /// The parts of a score by their names; those that are nothing are left out.
