@@ -106,6 +106,7 @@ impl World {
                 actor: &self.actor,
                 tool: call.name(),
                 embedder: &lexical::OWN,
+                next_embedder: None,
                 key_hash: "k",
             };
             match call.step(around, &self.core, &answers)? {
@@ -128,8 +129,11 @@ impl World {
                     let found =
                         self.messages.iter().filter(|m| ids.contains(&m.key)).cloned().collect();
                     let copies = self.messages.iter().filter(|m| m.seq >= head_seq);
-                    let copies = copies
-                        .filter_map(|m| m.copy_of.clone().map(|of| CopyOf { of, seq: m.seq }));
+                    let copies = copies.filter_map(|m| {
+                        let excerpt = m.meta.get("recalled").map(|mark| mark["excerpt"].clone());
+                        let excerpt = excerpt.and_then(|part| serde_json::from_value(part).ok());
+                        m.copy_of.clone().map(|of| CopyOf { of, seq: m.seq, excerpt })
+                    });
                     let copies = copies.collect();
                     answers.entries = Some(Entries { found, copies, pairs: Vec::new() });
                 }
@@ -593,6 +597,7 @@ fn beats_with(world: &mut World, cost: u64) -> Value {
             actor: &world.actor,
             tool: "search_recall",
             embedder: &lexical::OWN,
+            next_embedder: None,
             key_hash: "k",
         };
         let mut draft = Draft::new(around, &world.core);
@@ -719,6 +724,7 @@ fn drafted(world: &mut World, change: impl Fn(&mut Draft<'_>)) {
         actor: &world.actor,
         tool: "search_recall",
         embedder: &lexical::OWN,
+        next_embedder: None,
         key_hash: "k",
     };
     let mut draft = Draft::new(around, &world.core);
@@ -1046,6 +1052,7 @@ fn a_page_that_is_spooled_never_pushes_anything_out() {
             actor: &world.actor,
             tool: call.name(),
             embedder: &lexical::OWN,
+            next_embedder: None,
             key_hash: "k",
         };
         match call.step(around, &world.core, &answers).unwrap() {

@@ -145,6 +145,24 @@ impl ArchiveIndex {
         Ok(())
     }
 
+    /// Begins to train the index anew beside the one that serves, outgrown or not; whoever looks after it takes the earlier one away. Nothing is
+    /// begun where there is no index yet, or one waits for its turn already.
+    pub(super) async fn train_anew(self: &Arc<Self>, admin: &Admin) -> Result<(), Fault> {
+        let rows = vector_rows(admin).await?;
+        let Some(setting) = setting_of(admin).await? else { return Ok(()) };
+        let there = index_state(admin, &setting.attribute()).await?;
+        if let (true, Some(n_lists), None) = (there.ready(), there.n_lists, &there.next) {
+            // Two indexes with the same parameters would be one.
+            let wanted = lists_for(rows);
+            let wanted = if wanted == n_lists { wanted + 1 } else { wanted };
+            make_index_of(admin, &setting, &there, wanted, self.settings.filters_first).await?;
+            tracing::info!(rows, n_lists, wanted, "the vector index is trained anew, as asked");
+        }
+        self.settled.store(false, Ordering::Release);
+        self.nudge();
+        Ok(())
+    }
+
     /// Waits until the index that was made later is ready, and takes the earlier one away. Whoever comes to a half of this goes on.
     async fn take_over(&self, admin: &Admin, setting: &VectorSetting) -> Result<(), Fault> {
         let (longest, pause) = RETRAIN_MS;

@@ -240,7 +240,13 @@ impl Executor {
             None => measured_in_time(admin, &next.setting, lists, rows).await?,
         };
         let known = VectorSetting { n_lists: Some(lists), measured, ..next.setting.clone() };
-        Ok(Some(NextSetting { setting: known, ..next.clone() }))
+        let known = NextSetting { setting: known, ..next.clone() };
+        if known == *next || known.setting.measured.is_none() {
+            return Ok(Some(known));
+        }
+        // Kept at once, so that nobody measures again what takes its time.
+        store::patch_setting(&self.rw, setting, &patch([("next", json!(known))])).await?;
+        Ok(None)
     }
 
     /// An index that takes no chunk without its vector would refuse ingests once other vectors serve, so it goes just before: searches compare

@@ -258,6 +258,7 @@ impl Executor {
             Question::Embed { document, spans, with } => {
                 let made = embedding::spans(&self.embedders, &document, &spans, &with).await?;
                 answers.embeddings = Some(made);
+                answers.embedded_with = Some(with);
                 return Ok(());
             }
             Question::EmbedAlone { texts, with } => {
@@ -266,7 +267,7 @@ impl Executor {
             }
             Question::EmbedNext { document, spans, with } => {
                 let made = embedding::next(&self.embedders, &document, &spans, &with).await?;
-                answers.next_embeddings = Some(made);
+                answers.next_embeddings = Some((with, made));
                 return Ok(());
             }
             Question::Recall { query, now_ms } => {
@@ -276,6 +277,7 @@ impl Executor {
             Question::EmbedParts(upload) => {
                 let made = self.embed_parts(&upload, scope).await?;
                 answers.embeddings = Some(made);
+                answers.embedded_with = Some(upload.with);
                 return Ok(());
             }
             Question::KeepPart(given) => {

@@ -222,8 +222,10 @@ pub struct Answers {
     pub gathered: Option<Gathered>,
     /// Vectors of texts; none at all for a question whose embedder failed.
     pub embeddings: Option<Vec<Vec<f64>>>,
-    /// Vectors for the setting that the archive changes to; none at all if its embedder failed.
-    pub next_embeddings: Option<Vec<Vec<f64>>>,
+    /// Of which kind those of a document are: while they were made, others may have begun to serve.
+    pub embedded_with: Option<Fingerprint>,
+    /// Vectors for the setting that the archive changes to, and their kind; none at all if its embedder failed.
+    pub next_embeddings: Option<(Fingerprint, Vec<Vec<f64>>)>,
     /// Vectors of texts alone; none at all if the embedder failed.
     pub alone: Option<Vec<Vec<f64>>>,
     /// What failed without ending the call (`embedder`); told in its answer.

@@ -124,7 +124,10 @@ impl IngestArchival {
         setting: &VectorSetting,
     ) -> Result<Step> {
         let own = own_embedder(archive.setting.as_ref(), around);
-        let vectors = match (&self.embeddings, &answers.embeddings) {
+        let kind = setting.fingerprint();
+        let made =
+            answers.embeddings.as_ref().filter(|_| answers.embedded_with.as_ref() == Some(&kind));
+        let vectors = match (&self.embeddings, made) {
             (Some(given), _) => given,
             (None, Some(made)) => made,
             (None, None) => {
@@ -242,7 +245,8 @@ impl IngestArchival {
         let pieces = self.pieces(around.counter);
         // The newest number stands last.
         let mut made = vec![(setting, vectors)];
-        if let (Some(next), Some(vectors)) = (next_of(setting), &answers.next_embeddings)
+        if let (Some(next), Some((kind, vectors))) = (next_of(setting), &answers.next_embeddings)
+            && *kind == next.fingerprint()
             && vectors.len() == pieces.len()
         {
             made.push((next, vectors));

@@ -133,7 +133,7 @@ impl IngestArchival {
     ) -> Option<Question> {
         let with = next_of(setting)?.fingerprint();
         let is_here = around.next_embedder == Some(&with) || lexical::makes(&with);
-        if !is_here || answers.next_embeddings.is_some() {
+        if !is_here || answers.next_embeddings.as_ref().is_some_and(|(made, _)| *made == with) {
             return None;
         }
         let (document, spans) = if self.splits() {
