@@ -131,6 +131,10 @@ pub const RANK_FORM_BYTES_MAX: usize = 32;
 pub const RECALL_AROUND_CHARS_MAX: usize = 2_048;
 /// Beginning of such an entry that is looked at, in characters; the rest is found as soon as the view shows it.
 pub const RECALL_TAIL_CHARS_MAX: usize = 16_384;
+/// Best hits of the view whose texts are weighed whole, however long: of the others only the beginning is.
+pub const RECALL_DEEP_MAX: usize = 4;
+/// Long messages that one page looks through for the passage that matters, since only their beginning was weighed, in bytes.
+pub const RECALL_DEEP_BYTES_MAX: usize = 4 * TEXT_BYTES_MAX;
 /// Lag of a view within which a search says that there were too many of them to look at, in milliseconds.
 pub const RECALL_LAG_MS: u64 = 5_000;
 /// Entries that setup dates in one request.
@@ -187,6 +191,10 @@ pub const RECALL_EMBED_ENTRIES: u64 = 128;
 pub const RECALL_CLAIM_MS: u64 = 5_000;
 /// Passages of several entries that are embedded together; an entry of more stands alone.
 pub const RECALL_EMBED_PASSAGES: usize = 256;
+/// Entries of one agent that a model may refuse before no more are passed over.
+pub const RECALL_REFUSED_MAX: usize = 256;
+/// Pause after which refused entries are tried again, in milliseconds.
+pub const RECALL_REFUSED_MS: u64 = 3_600_000;
 /// Agents whose last complete look is remembered.
 pub const RECALL_VERSIONS_KEPT: usize = 65_536;
 /// Vectors of one look for those whose entries are gone, in rows.
@@ -210,6 +218,10 @@ pub const DOCUMENT_CHUNKS_MAX: usize = 16_384;
 /// Bytes that the texts and vectors of one document may take, at eight for each component: half of what a transaction may, since an index
 /// keeps them too.
 pub const DOCUMENT_BYTES_MAX: usize = TRANSACTION_BYTES_MAX / 2;
+/// Parts that a caller may send a document in.
+pub const PARTS_MAX: u64 = 1_024;
+/// Missing parts that an answer names.
+pub const PARTS_NAMED_MAX: usize = 32;
 /// Chunks of a part of a document that has more than [`CHUNKS_MAX`]: their vectors are made and kept part by part.
 pub const PART_CHUNKS: usize = 256;
 /// Chunks beyond both ends of a part in whose light its vectors are made.
@@ -288,6 +300,10 @@ pub const SAMPLE_ROWS: u64 = 144;
 pub const SAMPLE_NEAREST: u64 = 10;
 /// Longest measurement, in milliseconds; what is not known by then stays as it was.
 pub const SAMPLE_MS_MAX: u64 = 60_000;
+/// Questions of a measurement for which it is counted how many vectors lie in the cells looked into.
+pub const SAMPLE_SCANNED: usize = 16;
+/// Longest wait for an index that is trained anew, in milliseconds, and the pause between two looks at it; a later look goes on.
+pub const RETRAIN_MS: (u64, u64) = (3_600_000, 500);
 /// Fewest questions that a measurement may rest on.
 pub const SAMPLE_QUESTIONS_MIN: usize = 16;
 /// Rows that a search takes from the vector index for each result wanted, since filters drop some.

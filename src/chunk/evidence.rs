@@ -92,6 +92,32 @@ fn naive<T>(reason: &'static str, message: impl Into<String>) -> Result<T, Naive
 
 /// Whether the evidence holds for what is offered.
 pub fn check(evidence: Option<&LateChunking>, offered: Offered<'_>) -> Result<(), Naive> {
+    let (evidence, length, in_chars) = stated(evidence, offered)?;
+    check_spans(evidence, length, offered.texts.len())?;
+    if in_chars {
+        check_chars(evidence, offered)?;
+    } else {
+        check_tokens(evidence, offered)?;
+    }
+    check_vectors(offered)
+}
+
+/// What can be said of a part of a document: that its evidence is there, is about this model, and has a span for each chunk.
+pub fn check_part(evidence: Option<&LateChunking>, offered: Offered<'_>) -> Result<(), Naive> {
+    let (evidence, _, _) = stated(evidence, offered)?;
+    match (evidence.spans.len(), offered.texts.len()) {
+        (spans, chunks) if spans != chunks => {
+            naive("spans", format!("{spans} spans for {chunks} chunks"))
+        }
+        _ => check_vectors(offered),
+    }
+}
+
+/// The evidence, the length of the document, and whether that counts characters.
+fn stated<'a>(
+    evidence: Option<&'a LateChunking>,
+    offered: Offered<'_>,
+) -> Result<(&'a LateChunking, u64, bool), Naive> {
     let Some(evidence) = evidence else {
         return naive("missing", "there is no late_chunking");
     };
@@ -101,23 +127,14 @@ pub fn check(evidence: Option<&LateChunking>, offered: Offered<'_>) -> Result<()
     if evidence.model != offered.model_id {
         return naive("model", "late_chunking.model is not model_id");
     }
-    let (length, in_chars) = match (evidence.document_tokens, evidence.document_chars) {
-        (Some(tokens), None) => (tokens, false),
-        (None, Some(chars)) => (chars, true),
-        _ => {
-            return naive(
-                "length",
-                "give either late_chunking.document_tokens or late_chunking.document_chars",
-            );
-        }
-    };
-    check_spans(evidence, length, offered.texts.len())?;
-    if in_chars {
-        check_chars(evidence, offered)?;
-    } else {
-        check_tokens(evidence, offered)?;
+    match (evidence.document_tokens, evidence.document_chars) {
+        (Some(tokens), None) => Ok((evidence, tokens, false)),
+        (None, Some(chars)) => Ok((evidence, chars, true)),
+        _ => naive(
+            "length",
+            "give either late_chunking.document_tokens or late_chunking.document_chars",
+        ),
     }
-    check_vectors(offered)
 }
 
 /// One span for each chunk, none empty, each beginning where the one before ends (or at most `overlap` before), the last one ending

@@ -7,7 +7,9 @@ mod pages;
 mod semantic;
 mod split;
 
-pub use evidence::{LateChunking, Mode, Naive, Offered, Pooling, check, check_alone, samples};
+pub use evidence::{
+    LateChunking, Mode, Naive, Offered, Pooling, check, check_alone, check_part, samples,
+};
 pub use layout::{laid_out, restored};
 pub use pages::{Piece, Told, View, gone, id, page_cost, pages, shown};
 pub use semantic::sentences;

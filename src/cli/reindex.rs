@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::exit::Failure;
 use crate::cli::output;
 use crate::cli::target::Target;
+use crate::client::Client;
 
 const EXAMPLES: &str = "\
 The embedder to change to is `[embedder.next]` of the server's configuration. Searches go on with the vectors of now until every document has
@@ -17,7 +18,8 @@ Examples:
   vctx reindex start --watch       begin, or go on, and show how far it is
   vctx reindex status --json       numbers for a program
   vctx reindex stop                wait; what was made stays
-  vctx reindex cancel              give up; what was made goes";
+  vctx reindex cancel              give up; what was made goes
+  vctx reindex index --watch       the same vectors, their index trained anew";
 
 /// Change all vectors of the archive to another embedder while it serves
 #[derive(Debug, Args)]
@@ -52,6 +54,11 @@ enum Action {
         #[command(flatten)]
         target: Target,
     },
+    /// Train the vector index of the present vectors anew, beside the one that serves
+    Index {
+        #[command(flatten)]
+        look: Look,
+    },
 }
 
 #[derive(Debug, Clone, Args)]
@@ -74,7 +81,9 @@ impl Reindex {
     /// Which server, and how it answers.
     pub(crate) fn target(&self) -> &Target {
         match &self.action {
-            Action::Start { look, .. } | Action::Status { look } => &look.target,
+            Action::Start { look, .. } | Action::Status { look } | Action::Index { look } => {
+                &look.target
+            }
             Action::Stop { target } | Action::Cancel { target } => target,
         }
     }
@@ -101,6 +110,7 @@ pub(crate) async fn run(asked: Reindex) -> Result<(), Failure> {
             (client.reindex(&body).await?, look.watch)
         }
         Action::Status { look } => (client.reindex_status().await?, look.watch),
+        Action::Index { look } => return train(&look, &client).await,
         Action::Stop { .. } => (client.reindex(&json!({"action": "stop"})).await?, false),
         Action::Cancel { .. } => (client.reindex(&json!({"action": "cancel"})).await?, false),
     };
@@ -129,6 +139,38 @@ fn show(target: &Target, told: &Value) -> Result<(), Failure> {
     match target.json {
         true => output::value(told),
         false => output::line(&picture(told)),
+    }
+}
+
+/// Begins a training, and waits for its end if asked to.
+async fn train(look: &Look, client: &Client) -> Result<(), Failure> {
+    let mut told = client.reindex(&json!({"action": "index"})).await?;
+    for _ in 0..WATCHES_MAX {
+        let index = &told["vector_index"];
+        let done = index["state"] == "ready" && index["next"].is_null();
+        match (look.target.json, look.watch && !done) {
+            (true, _) => output::value(&told)?,
+            (false, true) => output::progress(&trained(index))?,
+            (false, false) => output::line(&trained(index))?,
+        }
+        if done || !look.watch {
+            return Ok(());
+        }
+        tokio::time::sleep(WATCH_PAUSE).await;
+        told = client.ready().await?;
+    }
+    Ok(())
+}
+
+/// How the index stands, in one line.
+fn trained(index: &Value) -> String {
+    let field = |pointer: &str| output::field(index, pointer);
+    let now = format!("index {} with {} lists", field("/state"), field("/nLists"));
+    match index["next"].is_null() {
+        true => now,
+        false => {
+            format!("{now}; the next, with {}, is {}", field("/next/nLists"), field("/next/state"))
+        }
     }
 }
 

@@ -56,6 +56,7 @@ pub(super) async fn answer(
         | Question::Vectors { .. }
         | Question::EmbedQuery { .. }
         | Question::EmbedParts(_)
+        | Question::KeepPart(_)
         | Question::Embed { .. }
         | Question::EmbedAlone { .. }
         | Question::EmbedNext { .. } => {

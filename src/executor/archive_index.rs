@@ -1,8 +1,10 @@
-//! The life of the vector index: made when there are vectors enough to train it, watched until it is ready, never waited for.
+//! The life of the vector index: made when there are vectors enough to train it, watched until it is ready, never waited for, and made anew when
+//! it is outgrown.
 //!
 //! ArangoDB trains an index once, on the vectors that are there (up to 3.12.8 while it is made, later by itself in the background), and
 //! an index that was trained on few stays coarse. So it is made after the data with every release; until it is ready, searches
-//! compare one by one.
+//! compare one by one. When it has become too coarse, a second one is made beside it under another name (two with other parameters are two
+//! indexes); searches go through the first until the second is ready, then the first goes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,12 +12,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::limits::{SAMPLE_MS_MAX, SAMPLE_NEAREST, SAMPLE_QUESTIONS_MIN, SAMPLE_ROWS};
-use crate::memory::archive::{Metric, VectorSetting};
-use crate::policy::{Measured, RECALL_WANTED, is_due, ladder, questions, recall};
+use super::cells::measured;
+use crate::clock;
+use crate::limits::{RETRAIN_MS, SAMPLE_MS_MAX};
+use crate::memory::archive::VectorSetting;
+use crate::policy::{Measured, is_due, is_outgrown, lists_for};
 use crate::store::{
-    Admin, Fault, FaultKind, Ro, VectorIndexState, index_state, make_vector_index, note_measured,
-    sample, sample_near, setting_of, vector_index, vector_rows,
+    Admin, Fault, FaultKind, Ro, VectorIndexState, drop_vector_index, index_state, make_index_of,
+    note_lists, note_measured, setting_of, vector_index, vector_rows,
 };
 
 /// When the archive is compared one by one and when its index is made.
@@ -28,24 +32,38 @@ pub struct ArchiveSettings {
     pub index_rows_min: u64,
     /// Whether conditions stand before a search through the index instead of behind it: needs ArangoDB ≥ 3.12.7 and an index that was made so.
     pub filters_first: bool,
+    /// Growth of the archive since its index was trained after which it is trained anew, beside the old one; 0 never.
+    pub retrain_growth: u64,
 }
 
 /// What holds unless the configuration says otherwise.
-pub(super) const ARCHIVE_SETTINGS: ArchiveSettings =
-    ArchiveSettings { exact_rows_max: 20_000, index_rows_min: 1_000, filters_first: false };
+pub(super) const ARCHIVE_SETTINGS: ArchiveSettings = ArchiveSettings {
+    exact_rows_max: 20_000,
+    index_rows_min: 1_000,
+    filters_first: false,
+    retrain_growth: 2,
+};
 
 /// Who looks after the index.
 pub(super) struct ArchiveIndex {
     pub(super) admin: Option<Admin>,
     pub(super) settings: ArchiveSettings,
     busy: AtomicBool,
-    /// Whether this server has seen to it that the cells are measured.
-    measured: AtomicBool,
+    /// Whether this server has seen to it that the cells are measured and that no index waits for its turn.
+    settled: AtomicBool,
     /// The attribute whose index was ready when it was looked at last: it stays ready until it is taken away, and a search that finds it gone
     /// says so.
     ready: Mutex<Option<String>>,
+    told: Mutex<Told>,
+}
+
+/// What readiness tells beside what the database says.
+#[derive(Default)]
+struct Told {
     /// Why it was not made, when that was tried last.
-    obstacle: Mutex<Option<String>>,
+    obstacle: Option<String>,
+    /// What was measured last.
+    measured: Option<Measured>,
 }
 
 impl ArchiveIndex {
@@ -55,9 +73,9 @@ impl ArchiveIndex {
             Some(_) => None,
             None => Some("this server was given no user that may make an index".to_owned()),
         };
-        let (busy, measured) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (ready, obstacle) = (Mutex::default(), Mutex::new(obstacle));
-        Arc::new(Self { admin, settings, busy, measured, ready, obstacle })
+        let told = Mutex::new(Told { obstacle, measured: None });
+        let (busy, settled) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { admin, settings, busy, settled, ready: Mutex::default(), told })
     }
 
     /// Looks after the index in the background, once at a time: after an ingest there may be vectors enough.
@@ -91,55 +109,127 @@ impl ArchiveIndex {
         *self.ready.lock().expect("no holder panics") = None;
     }
 
-    /// Makes the index if it is missing and there are vectors enough.
+    /// Makes the index if it is missing and there are vectors enough, and anew if it is outgrown; measures it.
     async fn look_after(&self) -> Result<(), Fault> {
         let Some(admin) = &self.admin else { return Ok(()) };
         let rows = vector_rows(admin).await?;
         if rows < self.settings.index_rows_min {
             return Ok(());
         }
-        let first = self.settings.filters_first;
-        if let Some(made) = make_vector_index(admin, n_lists(rows), first).await? {
-            tracing::info!(
-                rows,
-                n_lists = made,
-                "the vector index of the archive is being trained"
-            );
-        }
-        self.measure(admin, rows).await
-    }
-
-    /// Whether it is not known yet how many cells a search needs.
-    pub(super) fn unmeasured(&self) -> bool {
-        self.admin.is_some() && !self.measured.load(Ordering::Acquire)
-    }
-
-    /// Measures how many cells a search must look into, once the index is ready and when the archive has grown.
-    async fn measure(&self, admin: &Admin, rows: u64) -> Result<(), Fault> {
         let Some(setting) = setting_of(admin).await? else { return Ok(()) };
-        let state = index_state(admin, &setting.attribute()).await?;
-        let Some(lists) = state.n_lists.filter(|_| state.ready()) else { return Ok(()) };
-        // What is no measurement of ours is measured again.
-        let last = setting.measured.clone().and_then(|last| serde_json::from_value(last).ok());
-        if !is_due(last.as_ref(), rows) {
-            self.measured.store(true, Ordering::Release);
+        let there = index_state(admin, &setting.attribute()).await?;
+        if there.id.is_none() {
+            let n_lists = lists_for(rows);
+            make_index_of(admin, &setting, &there, n_lists, self.settings.filters_first).await?;
+            note_lists(admin, &setting, n_lists, None).await?;
+            self.told.lock().expect("no holder panics").measured = None;
+            self.settled.store(false, Ordering::Release);
+            tracing::info!(rows, n_lists, "the vector index of the archive is being trained");
             return Ok(());
         }
-        let limit = Duration::from_millis(SAMPLE_MS_MAX);
-        match tokio::time::timeout(limit, measured(admin, &setting, lists, rows)).await {
-            Ok(found) => {
-                if let Some(found) = found? {
-                    note_measured(admin, &found).await?;
-                    let (n_probe, recall) = (found.n_probe, found.recall);
-                    tracing::info!(rows, n_lists = lists, n_probe, recall, "cells were measured");
+        if there.next.is_some() {
+            self.take_over(admin, &setting).await?;
+        }
+        let last = self.measure(admin).await?;
+        // Vectors that will be others soon are not worth a training.
+        let stays = there.next.is_none() && there.ready() && setting.next.is_none();
+        let Some(n_lists) = there.n_lists.filter(|_| stays) else { return Ok(()) };
+        if is_outgrown(n_lists, rows, self.settings.retrain_growth, last.as_ref()) {
+            self.settled.store(false, Ordering::Release);
+            let finer = lists_for(rows);
+            make_index_of(admin, &setting, &there, finer, self.settings.filters_first).await?;
+            tracing::info!(rows, n_lists, finer, "the vector index is trained anew");
+            self.take_over(admin, &setting).await?;
+            self.measure(admin).await?;
+        }
+        Ok(())
+    }
+
+    /// Begins to train the index anew beside the one that serves, outgrown or not; whoever looks after it takes the earlier one away. Nothing is
+    /// begun where there is no index yet, or one waits for its turn already.
+    pub(super) async fn train_anew(self: &Arc<Self>, admin: &Admin) -> Result<(), Fault> {
+        let rows = vector_rows(admin).await?;
+        let Some(setting) = setting_of(admin).await? else { return Ok(()) };
+        let there = index_state(admin, &setting.attribute()).await?;
+        if let (true, Some(n_lists), None) = (there.ready(), there.n_lists, &there.next) {
+            // Two indexes with the same parameters would be one.
+            let wanted = lists_for(rows);
+            let wanted = if wanted == n_lists { wanted + 1 } else { wanted };
+            make_index_of(admin, &setting, &there, wanted, self.settings.filters_first).await?;
+            tracing::info!(rows, n_lists, wanted, "the vector index is trained anew, as asked");
+        }
+        self.settled.store(false, Ordering::Release);
+        self.nudge();
+        Ok(())
+    }
+
+    /// Waits until the index that was made later is ready, and takes the earlier one away. Whoever comes to a half of this goes on.
+    async fn take_over(&self, admin: &Admin, setting: &VectorSetting) -> Result<(), Fault> {
+        let (longest, pause) = RETRAIN_MS;
+        let until = clock::now() + Duration::from_millis(longest);
+        while clock::now() < until {
+            let there = index_state(admin, &setting.attribute()).await?;
+            let (Some(old), Some(next)) = (&there.id, &there.next) else { return Ok(()) };
+            if next.ready() {
+                drop_vector_index(admin, old).await?;
+                let n_lists = next.n_lists.unwrap_or(1);
+                note_lists(admin, setting, n_lists, Some(&Measured::unknown(n_lists))).await?;
+                tracing::info!(n_lists, "the vector index that was trained anew serves now");
+                return Ok(());
+            }
+            self.tell_obstacle(
+                next.failed().then(|| {
+                    format!("the index cannot be trained anew yet: {}", next.error_message)
+                }),
+            );
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+        }
+        Ok(())
+    }
+
+    /// Whether it is not known yet how many cells a search needs, or an index waits for its turn.
+    pub(super) fn unsettled(&self) -> bool {
+        self.admin.is_some() && !self.settled.load(Ordering::Acquire)
+    }
+
+    /// Measures how many cells a search must look into, once the index is ready and when the archive has grown; tells what is known.
+    async fn measure(&self, admin: &Admin) -> Result<Option<Measured>, Fault> {
+        let rows = vector_rows(admin).await?;
+        let Some(setting) = setting_of(admin).await? else { return Ok(None) };
+        let state = index_state(admin, &setting.attribute()).await?;
+        let Some(lists) = state.n_lists.filter(|_| state.ready()) else { return Ok(None) };
+        // What is no measurement of ours is measured again.
+        let mut last = setting.measured.clone().and_then(|last| serde_json::from_value(last).ok());
+        if is_due(last.as_ref(), rows, lists) {
+            let limit = Duration::from_millis(SAMPLE_MS_MAX);
+            match tokio::time::timeout(limit, measured(admin, &setting, lists, rows)).await {
+                Ok(found) => {
+                    if let Some(found) = found? {
+                        note_measured(admin, &found).await?;
+                        let Measured { n_probe, recall, scanned, .. } = found;
+                        tracing::info!(
+                            rows,
+                            n_lists = lists,
+                            n_probe,
+                            recall,
+                            scanned,
+                            "cells were measured"
+                        );
+                        last = Some(found);
+                    }
+                }
+                Err(_) => {
+                    tracing::info!(
+                        rows,
+                        after_ms = SAMPLE_MS_MAX,
+                        "cells were not measured in time"
+                    );
                 }
             }
-            Err(_) => {
-                tracing::info!(rows, after_ms = SAMPLE_MS_MAX, "cells were not measured in time")
-            }
         }
-        self.measured.store(true, Ordering::Release);
-        Ok(())
+        self.told.lock().expect("no holder panics").measured = last;
+        self.settled.store(state.next.is_none(), Ordering::Release);
+        Ok(last)
     }
 
     fn note(&self, outcome: Result<(), Fault>) {
@@ -150,11 +240,15 @@ impl ArchiveIndex {
             }
             _ => fault.to_string(),
         });
-        let mut last = self.obstacle.lock().expect("no holder panics");
-        if let Some(text) = obstacle.as_ref().filter(|_| *last != obstacle) {
-            tracing::info!(reason = text, "the archive is searched without a vector index");
+        self.tell_obstacle(obstacle);
+    }
+
+    fn tell_obstacle(&self, obstacle: Option<String>) {
+        let mut told = self.told.lock().expect("no holder panics");
+        if let Some(text) = obstacle.as_ref().filter(|_| told.obstacle != obstacle) {
+            tracing::info!(reason = text, "the vector index of the archive is not as it should be");
         }
-        *last = obstacle;
+        told.obstacle = obstacle;
     }
 
     /// What readiness tells of the index; a server without one serves all the same.
@@ -164,77 +258,19 @@ impl ArchiveIndex {
             (Some(_), true) => "ready",
             (Some(_), false) => state.training_state.as_str(),
         };
-        let obstacle = self.obstacle.lock().expect("no holder panics").clone();
+        let told = self.told.lock().expect("no holder panics");
+        let next = state
+            .next
+            .as_ref()
+            .map(|next| json!({"state": next.training_state, "nLists": next.n_lists}));
         json!({
-            "state": name, "nLists": state.n_lists, "reason": obstacle.or_else(|| {
+            "state": name, "nLists": state.n_lists, "reason": told.obstacle.clone().or_else(|| {
                 (!state.error_message.is_empty()).then(|| state.error_message.clone())
             }),
             "search": if state.ready() { "vector above exact_rows_max" } else { "exact" },
             "filters": if self.settings.filters_first { "first" } else { "behind" },
             "exact_rows_max": self.settings.exact_rows_max, "index_rows_min": self.settings.index_rows_min,
+            "retrain_growth": self.settings.retrain_growth, "next": next, "measured": told.measured,
         })
-    }
-}
-
-/// Asks a sample of questions through fewer and fewer cells; none if there is too little to draw from. All cells together are the truth.
-pub(super) async fn measured(
-    admin: &Admin,
-    setting: &VectorSetting,
-    lists: u64,
-    rows: u64,
-) -> Result<Option<Measured>, Fault> {
-    // Keys are hashes in hex: any two digits begin as many of them as any others.
-    let from = format!("{:02x}", rows % 191);
-    let questions = questions(&sample(admin, &setting.attribute(), &from, SAMPLE_ROWS).await?);
-    if questions.len() < SAMPLE_QUESTIONS_MIN {
-        return Ok(None);
-    }
-    let rising = setting.metric == Metric::L2;
-    let mut truths = Vec::with_capacity(questions.len());
-    for question in &questions {
-        truths.push(sample_near(admin, setting, question, lists, SAMPLE_NEAREST).await?);
-    }
-    let ladder = ladder(lists);
-    let (mut low, mut high) = (0, ladder.len() - 1);
-    let mut best = None;
-    while low <= high {
-        let at = usize::midpoint(low, high);
-        let mut sum = 0.0;
-        for (question, truth) in questions.iter().zip(&truths) {
-            let cells = u64::from(ladder[at]);
-            let found = sample_near(admin, setting, question, cells, SAMPLE_NEAREST).await?;
-            sum += recall(truth, &found, rising);
-        }
-        let mean = sum / questions.len() as f64;
-        let found =
-            Measured { n_probe: ladder[at], recall: mean, questions: questions.len() as u64, rows };
-        // Where not even the last step is enough, it is what there is.
-        if mean >= RECALL_WANTED || at == ladder.len() - 1 {
-            best = Some(found);
-        }
-        match (mean >= RECALL_WANTED, at) {
-            (true, 0) => break,
-            (true, _) => high = at - 1,
-            (false, _) => low = at + 1,
-        }
-    }
-    Ok(best)
-}
-
-/// Cells for so many vectors: four times the square root (the rule of ArangoDB's `autoSqrt` and of FAISS's guidelines for up to a million),
-/// but so that each cell is trained on some ten. Finer cells find more for the same share of vectors looked at.
-pub(super) fn n_lists(rows: u64) -> u64 {
-    (4 * rows.isqrt()).min(rows / 10).max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::n_lists;
-
-    #[test]
-    fn lists_grow_with_the_root_and_never_starve() {
-        for (rows, lists) in [(1, 1), (19, 1), (1_000, 100), (10_000, 400), (1_000_000, 4_000)] {
-            assert_eq!(n_lists(rows), lists, "{rows}");
-        }
     }
 }

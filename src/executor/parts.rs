@@ -1,4 +1,5 @@
-//! Vectors of long documents, part by part: what is made is kept at once, so that a call that was cut off costs only the part it was at.
+//! Long documents, part by part. What the server makes vectors of is kept at once, so that a call that was cut off costs only the part it was at;
+//! what a caller sends with vectors of its own is kept until all parts are there.
 //!
 //! Nothing of this is seen by a search: the parts lie in a collection of their own until the whole document is written in one transaction, and go
 //! with it. Those that nobody goes on with end by their index.
@@ -9,8 +10,9 @@ use super::embedding;
 use super::executor::Executor;
 use crate::clock;
 use crate::error::{Code, Error, Result};
-use crate::limits::{PART_CHUNKS, PART_MARGIN, PART_S, PARTS_MS_MAX};
-use crate::policy::{Scope, Upload};
+use crate::limits::{DOCUMENT_BYTES_MAX, PART_CHUNKS, PART_MARGIN, PART_S, PARTS_MS_MAX};
+use crate::memory::archive::StagedPart;
+use crate::policy::{Gathered, PartGiven, Scope, Upload};
 use crate::store::{keep_part, part, parts};
 
 impl Executor {
@@ -34,17 +36,57 @@ impl Executor {
             };
             let chunks = number * PART_CHUNKS..((number + 1) * PART_CHUNKS).min(upload.spans.len());
             let made = match kept {
-                Some(kept) if kept.len() == chunks.len() => kept,
+                Some(kept) if kept.embeddings.len() == chunks.len() => kept.embeddings,
                 Some(_) | None => {
-                    let made = self.embed_part(upload, chunks).await?;
-                    let expires_at = self.clock.unix_ms() / 1000 + PART_S;
-                    keep_part(&self.rw, scope, &upload.name, number, &made, expires_at).await?;
-                    made
+                    let embeddings = self.embed_part(upload, chunks).await?;
+                    let made = StagedPart { embeddings, ..StagedPart::default() };
+                    let until = self.parts_expire_at();
+                    keep_part(&self.rw, scope, &upload.name, number, &made, until).await?;
+                    made.embeddings
                 }
             };
             vectors.extend(made);
         }
         Ok(vectors)
+    }
+
+    /// Keeps a part that its caller sent; with the last one gives all of them.
+    pub(super) async fn gather(&self, given: &PartGiven, scope: &Scope) -> Result<Gathered> {
+        let until = self.parts_expire_at();
+        keep_part(&self.rw, scope, &given.upload, given.place, &given.content, until).await?;
+        let there = parts(&self.ro, scope, &given.upload).await?;
+        let missing: Vec<usize> = (0..given.of).filter(|place| !there.contains(place)).collect();
+        let mut gathered = Gathered { missing, parts: Vec::new() };
+        if !gathered.missing.is_empty() {
+            return Ok(gathered);
+        }
+        let mut bytes = 0;
+        for place in 0..given.of {
+            let kept = match place == given.place {
+                true => Some(given.content.clone()),
+                false => part(&self.ro, scope, &given.upload, place).await?,
+            };
+            // One that has expired in between is missing again.
+            let Some(kept) = kept else {
+                return Ok(Gathered { missing: vec![place], parts: Vec::new() });
+            };
+            bytes += kept.bytes();
+            if bytes > DOCUMENT_BYTES_MAX {
+                return Err(Error::argument(
+                    "part",
+                    format!(
+                        "the parts take more than {DOCUMENT_BYTES_MAX} bytes with their vectors: give the document in several doc_ids"
+                    ),
+                ));
+            }
+            gathered.parts.push(kept);
+        }
+        Ok(gathered)
+    }
+
+    /// When parts that nobody goes on with are gone, in seconds since 1970.
+    fn parts_expire_at(&self) -> u64 {
+        self.clock.unix_ms() / 1000 + PART_S
     }
 
     /// Vectors of some chunks in a row, in the light of the text around them.

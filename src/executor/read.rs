@@ -204,7 +204,7 @@ impl Executor {
         self.ro.ping().await?;
         self.rw.ping().await?;
         let index = store::serving_index(&self.ro).await?;
-        if index.ready() && self.archive.unmeasured() {
+        if index.id.is_none() || self.archive.unsettled() {
             self.archive.nudge();
         }
         Ok(json!({"vector_index": self.archive.report(&index)}))

@@ -193,6 +193,30 @@ impl Executor {
         Err(busy())
     }
 
+    /// Trains the vector index anew beside the one that serves, of the same vectors.
+    pub async fn reindex_index(&self) -> Result<Value> {
+        let setting = self.serving().await?;
+        if setting.next.is_some() {
+            let text = "a change of all vectors is under way, and trains an index of its own";
+            return Err(Error::new(Code::Conflict, text));
+        }
+        let Some(admin) = &self.archive.admin else {
+            let text = "this server was given no user that may make an index";
+            return Err(Error::new(Code::Forbidden, text));
+        };
+        let (rows, least) =
+            (store::vector_rows(admin).await?, self.archive.settings.index_rows_min);
+        if rows < least {
+            let text = format!(
+                "{rows} chunks need no index: one is made from {least} on (archive.index_rows_min)"
+            );
+            return Err(Error::argument("action", text));
+        }
+        self.archive.train_anew(admin).await?;
+        let index = store::vector_index(&self.ro, &setting.attribute()).await?;
+        Ok(json!({"vector_index": self.archive.report(&index)}))
+    }
+
     async fn serving(&self) -> Result<VectorSetting> {
         let setting = self.patiently(|| store::vector_setting(&self.ro)).await?;
         setting.ok_or_else(|| {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::archive_index::{measured, n_lists};
+use super::cells::measured;
 use super::embedding;
 use super::executor::Executor;
 use super::reindex::{patch, switched};
@@ -19,7 +19,7 @@ use crate::limits::{
 use crate::memory::archive::{VectorSetting, attribute};
 use crate::memory::reindex::{LeavingSetting, NextSetting};
 use crate::meters;
-use crate::policy::{Actor, Principal, Scope, admit};
+use crate::policy::{Actor, Principal, Scope, admit, lists_for};
 use crate::store::{self, Admin, Fault, FaultKind, Lagging};
 
 /// Whether there is more to do at once.
@@ -212,8 +212,9 @@ impl Executor {
         }
         let index = store::index_state(admin, &next.setting.attribute()).await?;
         if index.id.is_none() {
-            let lists = n_lists(rows);
-            let made = store::make_index_of(admin, &next.setting, lists, settings.filters_first);
+            let lists = lists_for(rows);
+            let made =
+                store::make_index_of(admin, &next.setting, &index, lists, settings.filters_first);
             return match made.await {
                 Ok(()) => {
                     tracing::info!(
@@ -239,7 +240,13 @@ impl Executor {
             None => measured_in_time(admin, &next.setting, lists, rows).await?,
         };
         let known = VectorSetting { n_lists: Some(lists), measured, ..next.setting.clone() };
-        Ok(Some(NextSetting { setting: known, ..next.clone() }))
+        let known = NextSetting { setting: known, ..next.clone() };
+        if known == *next || known.setting.measured.is_none() {
+            return Ok(Some(known));
+        }
+        // Kept at once, so that nobody measures again what takes its time.
+        store::patch_setting(&self.rw, setting, &patch([("next", json!(known))])).await?;
+        Ok(None)
     }
 
     /// An index that takes no chunk without its vector would refuse ingests once other vectors serve, so it goes just before: searches compare

@@ -168,7 +168,9 @@ impl Executor {
         check_guarded(request)?;
         let limit = match &request.call {
             Call::EvictFifo(_) if self.model.is_some() => CALL_MS_MAX + MODEL_MS_MAX,
-            Call::IngestArchival(ingest) if ingest.splits() => CALL_MS_MAX + PARTS_MS_MAX,
+            Call::IngestArchival(ingest) if ingest.splits() || ingest.part.is_some() => {
+                CALL_MS_MAX + PARTS_MS_MAX
+            }
             _ => CALL_MS_MAX,
         };
         let run = Run {
@@ -256,6 +258,7 @@ impl Executor {
             Question::Embed { document, spans, with } => {
                 let made = embedding::spans(&self.embedders, &document, &spans, &with).await?;
                 answers.embeddings = Some(made);
+                answers.embedded_with = Some(with);
                 return Ok(());
             }
             Question::EmbedAlone { texts, with } => {
@@ -264,7 +267,7 @@ impl Executor {
             }
             Question::EmbedNext { document, spans, with } => {
                 let made = embedding::next(&self.embedders, &document, &spans, &with).await?;
-                answers.next_embeddings = Some(made);
+                answers.next_embeddings = Some((with, made));
                 return Ok(());
             }
             Question::Recall { query, now_ms } => {
@@ -274,6 +277,11 @@ impl Executor {
             Question::EmbedParts(upload) => {
                 let made = self.embed_parts(&upload, scope).await?;
                 answers.embeddings = Some(made);
+                answers.embedded_with = Some(upload.with);
+                return Ok(());
+            }
+            Question::KeepPart(given) => {
+                answers.gathered = Some(self.gather(&given, scope).await?);
                 return Ok(());
             }
             other => other,
@@ -301,7 +309,7 @@ impl Executor {
             }
             Some(_) | None => false,
         };
-        if index_ready && self.archive.unmeasured() {
+        if index_ready && self.archive.unsettled() {
             self.archive.nudge();
         }
         let filters_first = self.archive.settings.filters_first;

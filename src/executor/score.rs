@@ -64,7 +64,7 @@ impl Executor {
             Ok(index) => {
                 metrics::gauge!(meters::VECTOR_READY).set(if index.ready() { 1.0 } else { 0.0 });
                 metrics::gauge!(meters::VECTOR_LISTS).set(index.n_lists.unwrap_or(0) as f64);
-                if index.id.is_none() || (index.ready() && self.archive.unmeasured()) {
+                if index.id.is_none() || self.archive.unsettled() {
                     // The ingest that brought enough vectors may have found the look-out busy, or its server may have died.
                     self.archive.nudge();
                 }

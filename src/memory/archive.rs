@@ -341,6 +341,35 @@ pub struct Ingest {
     pub derived: Vec<Derived>,
 }
 
+/// A part of a document that is being taken in, as it is kept until the whole is there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StagedPart {
+    /// Its chunks as they were given; none of a document that the server cuts.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub chunks: Value,
+    /// Their vectors.
+    pub embeddings: Vec<Vec<f64>>,
+    /// Their spans in the whole document; none of a document that the server cuts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<Span>,
+}
+
+impl StagedPart {
+    /// Bytes that it will take in a transaction, about.
+    pub fn bytes(&self) -> usize {
+        let components: usize = self.embeddings.iter().map(Vec::len).sum();
+        let texts = match &self.chunks {
+            Value::Array(chunks) => chunks.iter().map(text_bytes).sum(),
+            _ => 0,
+        };
+        texts + components * size_of::<f64>()
+    }
+}
+
+fn text_bytes(chunk: &Value) -> usize {
+    chunk.as_str().or_else(|| chunk["text"].as_str()).map_or(0, str::len)
+}
+
 /// Key of a document's manifest: 128 bits of a hash, so that no key can be guessed from one agent to another.
 pub fn manifest_key(agent_id: &str, doc_id: &str) -> String {
     short(&format!("manifest\0{agent_id}\0{doc_id}"))

@@ -24,7 +24,9 @@ mod worded;
 
 pub use admit::{Actor, Principal, Scope, admit, check_name};
 pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tokens};
-pub use cells::{Measured, RECALL_WANTED, is_due, ladder, questions, recall};
+pub use cells::{
+    Measured, RECALL_WANTED, is_due, is_outgrown, ladder, lists_for, questions, recall,
+};
 pub use draft::{Draft, Finish, Flush, Surroundings, part_of};
 pub use edges::Order;
 pub use evict::{Item, Plan, plan};
@@ -37,7 +39,10 @@ pub use page::{PageToken, page_token};
 pub use passage::passages;
 pub use pins::{check_pins, pinned_tokens_max};
 pub use proposal::proposals;
-pub use question::{Answers, ArchiveAnswer, Line, Question, SummaryAnswer, Upload, VectorsAnswer};
+pub use question::{
+    Answers, ArchiveAnswer, Gathered, Line, PartGiven, Question, SummaryAnswer, Upload,
+    VectorsAnswer,
+};
 pub use rank::{Spoken, part_names};
 pub use recall::{
     CopyOf, Entries, Found, Hit, PairOf, RecallFilter, RecallMode, RecallQuery, RecallSettings,

@@ -9,7 +9,7 @@ use super::nearest::{Near, Nearest};
 use super::recall::{Entries, Found, RecallQuery};
 use super::worded::Words;
 use crate::memory::Fingerprint;
-use crate::memory::archive::{FoundPassage, Manifest, VectorSetting};
+use crate::memory::archive::{FoundPassage, Manifest, StagedPart, VectorSetting};
 use crate::memory::message::Message;
 use crate::memory::page::Page;
 
@@ -110,6 +110,8 @@ pub enum Question {
     },
     /// Vectors of the chunks of a long document, made part by part and kept, so that a call that is cut off is gone on with by the next.
     EmbedParts(Box<Upload>),
+    /// A part of a document is kept; are all there now?
+    KeepPart(Box<PartGiven>),
     /// Vectors of the chunks of one document, each in the light of the whole.
     Embed {
         /// The document.
@@ -132,6 +134,28 @@ pub struct Upload {
     pub spans: Vec<Range<usize>>,
     /// Which kind of vector.
     pub with: Fingerprint,
+}
+
+/// A part of a document that its caller sends in parts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartGiven {
+    /// Hash of everything that all its parts say alike.
+    pub upload: String,
+    /// Its place among them, from 0.
+    pub place: usize,
+    /// How many they are.
+    pub of: usize,
+    /// What it brings.
+    pub content: StagedPart,
+}
+
+/// What is there of such a document.
+#[derive(Clone, Debug, Default)]
+pub struct Gathered {
+    /// Places of parts that are missing.
+    pub missing: Vec<usize>,
+    /// All parts in order, if none is missing.
+    pub parts: Vec<StagedPart>,
 }
 
 /// What a search of the archive builds on.
@@ -194,10 +218,14 @@ pub struct Answers {
     pub worded: Option<Worded>,
     /// Chunks by their keys.
     pub passages: Option<Vec<FoundPassage>>,
+    /// What is there of a document that comes in parts.
+    pub gathered: Option<Gathered>,
     /// Vectors of texts; none at all for a question whose embedder failed.
     pub embeddings: Option<Vec<Vec<f64>>>,
-    /// Vectors for the setting that the archive changes to; none at all if its embedder failed.
-    pub next_embeddings: Option<Vec<Vec<f64>>>,
+    /// Of which kind those of a document are: while they were made, others may have begun to serve.
+    pub embedded_with: Option<Fingerprint>,
+    /// Vectors for the setting that the archive changes to, and their kind; none at all if its embedder failed.
+    pub next_embeddings: Option<(Fingerprint, Vec<Vec<f64>>)>,
     /// Vectors of texts alone; none at all if the embedder failed.
     pub alone: Option<Vec<Vec<f64>>>,
     /// What failed without ending the call (`embedder`); told in its answer.

@@ -512,6 +512,7 @@ enum ReindexAction {
     Start,
     Stop,
     Cancel,
+    Index,
 }
 
 async fn reindex(
@@ -526,6 +527,7 @@ async fn reindex(
             ReindexAction::Start => front.executor.reindex_start(asked.metric).await?,
             ReindexAction::Stop => front.executor.reindex_stop().await?,
             ReindexAction::Cancel => front.executor.reindex_cancel().await?,
+            ReindexAction::Index => front.executor.reindex_index().await?,
         };
         Ok(json_answer(StatusCode::OK, &told))
     })

@@ -89,11 +89,11 @@ pub fn openapi() -> Value {
         })}),
     );
     let change = json!({"type": "object", "required": ["action"], "additionalProperties": false, "properties": {
-        "action": {"enum": ["start", "stop", "cancel"]}, "metric": {"enum": ["cosine", "l2"]}}});
+        "action": {"enum": ["start", "stop", "cancel", "index"]}, "metric": {"enum": ["cosine", "l2"]}}});
     paths.insert(
         "/v1/reindex".into(),
         json!({"get": operation("How a change of all vectors of the archive stands", None, vec![]),
-            "post": operation("Begin a change of all vectors to the embedder configured for it (or go on), stop it, give it up", Some(change), vec![])}),
+            "post": operation("Begin a change of all vectors to the embedder configured for it (or go on), stop it, give it up; or train the index of the present vectors anew", Some(change), vec![])}),
     );
     paths.insert(
         "/v1/tools".into(),

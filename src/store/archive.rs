@@ -12,7 +12,7 @@ use crate::limits::{
     ARCHIVAL_CANDIDATES, ARCHIVAL_CHARS_MAX, ARCHIVAL_TAIL_MS, ARCHIVAL_TAIL_ROWS_MAX, INGEST_ROWS,
 };
 use crate::memory::archive::{
-    Fate, FoundPassage, Ingest, Manifest, Metric, VectorSetting, part_key,
+    Fate, FoundPassage, Ingest, Manifest, Metric, StagedPart, VectorSetting, part_key,
 };
 use crate::memory::core::Core;
 use crate::policy::{Looked, Measured, Near, NearPlan, NearRows, Nearest, Scope, Worded, Words};
@@ -45,6 +45,10 @@ pub(super) const SAMPLE: Query = query!("sample_load");
 pub(super) const SAMPLE_COSINE: Query = query!("sample_near_cosine");
 /// The same by distance.
 pub(super) const SAMPLE_L2: Query = query!("sample_near_l2");
+/// How many the cells near a vector hold.
+pub(super) const SCANNED_COSINE: Query = query!("sample_scanned_cosine");
+/// The same by distance.
+pub(super) const SCANNED_L2: Query = query!("sample_scanned_l2");
 /// What was measured.
 pub(super) const MEASURED: Query = query!("setting_measured");
 /// Chunks with words of a question.
@@ -108,6 +112,8 @@ pub async fn load_archive(
 pub struct VectorIndexState {
     /// Its number; none if there is no such index.
     pub id: Option<String>,
+    /// Its name.
+    pub name: String,
     /// `trainingState`, or `ready` where the release knows no states (before 3.12.9 an index is trained when it is made).
     pub training_state: String,
     /// What went wrong with it.
@@ -120,12 +126,19 @@ pub struct VectorIndexState {
     pub dimension: Option<u64>,
     /// How it compares.
     pub metric: String,
+    /// The one that will take its place: made later, so that searches still go through the first.
+    pub next: Option<Box<VectorIndexState>>,
 }
 
 impl VectorIndexState {
     /// Whether a search can use it.
     pub fn ready(&self) -> bool {
         self.id.is_some() && self.training_state == "ready"
+    }
+
+    /// Whether its training failed; ArangoDB tries again by itself.
+    pub fn failed(&self) -> bool {
+        self.training_state == "unusable" && !self.error_message.is_empty()
     }
 }
 
@@ -150,19 +163,29 @@ pub async fn serving_index(ro: &Ro) -> Result<VectorIndexState, Fault> {
 fn vector_index_in(answer: &Value, attribute: &str) -> VectorIndexState {
     let indexes = answer["indexes"].as_array().map(Vec::as_slice).unwrap_or_default();
     let over = |index: &&Value| index["type"] == "vector" && index["fields"][0] == attribute;
-    let Some(found) = indexes.iter().find(over) else {
-        return VectorIndexState::default();
-    };
+    let mut found: Vec<VectorIndexState> = indexes.iter().filter(over).map(one_index).collect();
+    // Numbers rise; those of a query are tried in this order.
+    found.sort_by_key(|index| {
+        let number = index.id.as_deref().and_then(|id| id.rsplit('/').next()?.parse::<u64>().ok());
+        number.unwrap_or(u64::MAX)
+    });
+    let mut found = found.into_iter();
+    let Some(first) = found.next() else { return VectorIndexState::default() };
+    VectorIndexState { next: found.next().map(Box::new), ..first }
+}
+
+fn one_index(index: &Value) -> VectorIndexState {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let state = found["trainingState"].as_str().unwrap_or("ready");
     VectorIndexState {
-        id: Some(text(&found["id"])),
-        training_state: state.to_owned(),
-        error_message: text(&found["errorMessage"]),
-        n_lists: found["params"]["nLists"].as_u64(),
-        sparse: found["sparse"] == true,
-        dimension: found["params"]["dimension"].as_u64(),
-        metric: text(&found["params"]["metric"]),
+        id: Some(text(&index["id"])),
+        name: text(&index["name"]),
+        training_state: index["trainingState"].as_str().unwrap_or("ready").to_owned(),
+        error_message: text(&index["errorMessage"]),
+        n_lists: index["params"]["nLists"].as_u64(),
+        dimension: index["params"]["dimension"].as_u64(),
+        metric: text(&index["params"]["metric"]),
+        sparse: index["sparse"] == true,
+        next: None,
     }
 }
 
@@ -172,34 +195,20 @@ pub async fn vector_rows(admin: &Admin) -> Result<u64, Fault> {
     Ok(answer["count"].as_u64().unwrap_or(0))
 }
 
-/// Makes the vector index as the setting says, unless there is one or nothing was taken in yet; tells how many cells it gets if it was
-/// made now.
-pub async fn make_vector_index(
-    admin: &Admin,
-    n_lists: u64,
-    filters_first: bool,
-) -> Result<Option<u64>, Fault> {
-    let Some(setting) = setting_of(admin).await? else { return Ok(None) };
-    if index_state(admin, &setting.attribute()).await?.id.is_some() {
-        return Ok(None);
-    }
-    make_index_of(admin, &setting, n_lists, filters_first).await?;
-    let binds = Binds::unscoped([("n_lists", n_lists.into()), ("sync", true.into())]);
-    admin.rows::<Value>(SETTING_LISTS, binds).await?;
-    Ok(Some(n_lists))
-}
-
-/// Makes a vector index over the vectors of a setting. It is sparse: a chunk may have vectors of another setting alone.
+/// Makes a vector index over the vectors of a setting, under another name than the one that is `there`, if any. It is sparse: a chunk may have
+/// vectors of another setting alone.
 pub async fn make_index_of(
     admin: &Admin,
     setting: &VectorSetting,
+    there: &VectorIndexState,
     n_lists: u64,
     filters_first: bool,
 ) -> Result<(), Fault> {
-    let name = match setting.number {
+    let first = match setting.number {
         0 | 1 => "passages_by_vector".to_owned(),
         number => format!("passages_by_vector_{number}"),
     };
+    let name = if first == there.name { format!("{first}_anew") } else { first };
     let mut definition = json!({
         "type": "vector", "name": name, "fields": [setting.attribute()], "inBackground": true, "sparse": true,
         "params": {"metric": setting.metric, "dimension": setting.dimension, "nLists": n_lists,
@@ -210,6 +219,35 @@ pub async fn make_index_of(
         definition["storedValues"] = json!(FILTERED);
     }
     admin.call(Method::POST, INDEXES, Some(&definition)).await?;
+    Ok(())
+}
+
+/// Takes a vector index away; one that is gone already is no fault.
+pub async fn drop_vector_index(admin: &Admin, id: &str) -> Result<(), Fault> {
+    match admin.call(Method::DELETE, &format!("_api/index/{id}"), None).await {
+        Err(Fault { kind: FaultKind::Arango { num: INDEX_NOT_FOUND, .. }, .. }) | Ok(_) => Ok(()),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// ArangoDB's number for an index that is not there.
+const INDEX_NOT_FOUND: u16 = 1212;
+
+/// Notes how many cells the index over the vectors of a setting has, and what is known of how many of them a search needs; not if another
+/// setting serves by now.
+pub async fn note_lists(
+    admin: &Admin,
+    setting: &VectorSetting,
+    n_lists: u64,
+    measured: Option<&Measured>,
+) -> Result<(), Fault> {
+    let binds = [
+        ("number", setting.number.into()),
+        ("n_lists", n_lists.into()),
+        ("measured", json!(measured)),
+        ("sync", true.into()),
+    ];
+    admin.rows::<Value>(SETTING_LISTS, Binds::unscoped(binds)).await?;
     Ok(())
 }
 
@@ -253,6 +291,28 @@ pub async fn sample_near(
         ("limit", limit.into()),
     ];
     admin.rows(query, Binds::unscoped(binds)).await
+}
+
+/// How many chunks lie in the cells that a search for a vector looks into; `rows` is the most that there can be.
+pub async fn sample_scanned(
+    admin: &Admin,
+    setting: &VectorSetting,
+    vector: &[f64],
+    n_probe: u64,
+    rows: u64,
+) -> Result<u64, Fault> {
+    let query = match setting.metric {
+        Metric::Cosine => SCANNED_COSINE,
+        Metric::L2 => SCANNED_L2,
+    };
+    let binds = [
+        ("vector", setting.attribute().into()),
+        ("query_vector", json!(vector)),
+        ("n_probe", n_probe.into()),
+        ("rows", rows.into()),
+    ];
+    let counts: Vec<u64> = admin.rows(query, Binds::unscoped(binds)).await?;
+    Ok(counts.first().copied().unwrap_or(0))
 }
 
 /// Notes what was measured.
@@ -407,35 +467,30 @@ pub async fn parts(ro: &Ro, scope: &Scope, upload: &str) -> Result<Vec<usize>, F
     ro.rows(PART_LIST, Binds::of(scope, [("upload", upload.into())])).await
 }
 
-/// Vectors of a part; none if it is not there.
+/// A part; none if it is not there.
 pub async fn part(
     ro: &Ro,
     scope: &Scope,
     upload: &str,
     part: usize,
-) -> Result<Option<Vec<Vec<f64>>>, Fault> {
-    #[derive(Deserialize)]
-    struct Row {
-        embeddings: Vec<Vec<f64>>,
-    }
+) -> Result<Option<StagedPart>, Fault> {
     let binds = [("upload", upload.into()), ("part", part.into())];
-    let rows: Vec<Row> = ro.rows(PART_LOAD, Binds::of(scope, binds)).await?;
-    Ok(rows.into_iter().next().map(|row| row.embeddings))
+    Ok(ro.rows(PART_LOAD, Binds::of(scope, binds)).await?.into_iter().next())
 }
 
-/// Keeps the vectors of a part until a moment, in seconds since 1970.
+/// Keeps a part until a moment, in seconds since 1970; one that is there in its place gives way.
 pub async fn keep_part(
     rw: &Rw,
     scope: &Scope,
     upload: &str,
     part: usize,
-    embeddings: &[Vec<f64>],
+    content: &StagedPart,
     expires_at: u64,
 ) -> Result<(), Fault> {
-    let staged = json!({"_key": part_key(scope.key(), upload, part), "upload": upload, "part": part,
-        "embeddings": embeddings, "expires_at": expires_at});
-    let binds = Binds::of(scope, [("staged", staged), ("sync", rw.sync.into())]);
-    rw.rows::<Value>(PART_WRITE, binds).await?;
+    let place = json!({"_key": part_key(scope.key(), upload, part), "upload": upload, "part": part,
+        "expires_at": expires_at});
+    let binds = [("place", place), ("content", json!(content)), ("sync", rw.sync.into())];
+    rw.rows::<Value>(PART_WRITE, Binds::of(scope, binds)).await?;
     Ok(())
 }
 

@@ -22,10 +22,10 @@ pub use self::core::{
     DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context, note,
 };
 pub use archive::{
-    ArchiveLoaded, ArchiveOpened, VectorIndexState, index_state, keep_part, load_archive,
-    make_index_of, make_vector_index, nearest, note_measured, open_archive, part, parts, passages,
-    sample, sample_near, serving_index, setting_of, vector_index, vector_rows, vector_setting,
-    worded,
+    ArchiveLoaded, ArchiveOpened, VectorIndexState, drop_vector_index, index_state, keep_part,
+    load_archive, make_index_of, nearest, note_lists, note_measured, open_archive, part, parts,
+    passages, sample, sample_near, sample_scanned, serving_index, setting_of, vector_index,
+    vector_rows, vector_setting, worded,
 };
 pub use change::{Applied, Record, WriteMode, apply};
 pub use db::{Admin, Credentials, Ro, Rw, Settings};

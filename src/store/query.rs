@@ -64,6 +64,8 @@ pub const QUERIES: &[Query] = &[
     super::archive::SAMPLE,
     super::archive::SAMPLE_COSINE,
     super::archive::SAMPLE_L2,
+    super::archive::SCANNED_COSINE,
+    super::archive::SCANNED_L2,
     super::archive::MEASURED,
     super::archive::WORDS,
     super::archive::PASSAGES,

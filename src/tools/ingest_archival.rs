@@ -1,22 +1,19 @@
 //! `ingest_archival`: takes a document into the archive, whole or not at all, in chunks or as a text; or takes it away.
 
-use std::collections::BTreeSet;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::append_fifo::own_flush;
-use super::either::text_or_object;
+use super::given_chunk::Chunk;
+use super::ingest_checks::{OWNER, message_ids, moment};
+use super::ingest_part::Part;
 use super::pieces::{Cuts, Cutting};
 use super::spec::Step;
-use crate::chunk::{self, LateChunking, Naive, Offered, Splitter};
+use crate::chunk::{self, LateChunking, Splitter};
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
-use crate::limits::{
-    CHUNK_BYTES_MAX, CHUNKS_MAX, COMPONENT_MAX, DERIVED_MAX, DIMENSION_MAX, DOC_ID_BYTES_MAX,
-    NAME_BYTES_MAX, PROVENANCE_BYTES_MAX,
-};
+use crate::limits::DERIVED_MAX;
 use crate::memory::Fingerprint;
 use crate::memory::archive::{
     ChunkLinks, Fate, Ingest, Manifest, Metric, Passage, VectorSetting, derived, manifest_key,
@@ -24,7 +21,7 @@ use crate::memory::archive::{
 };
 use crate::memory::core::Core;
 use crate::models::lexical;
-use crate::policy::{Answers, ArchiveAnswer, Draft, Question, Surroundings, check_name};
+use crate::policy::{Answers, ArchiveAnswer, Draft, Question, Surroundings};
 
 /// Arguments of `ingest_archival`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -71,263 +68,20 @@ pub struct IngestArchival {
     /// Where the document comes from; `message_ids` names messages that it was made from.
     #[serde(default)]
     pub provenance: Option<Map<String, Value>>,
+    /// Which part of the document these chunks are, where chunks with vectors are too many or too long for one call.
+    #[serde(default)]
+    pub part: Option<Part>,
+    /// Under which name the parts of the whole are kept, once they are put together.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub(super) staged: Option<String>,
     /// What the server cuts the document into.
     #[serde(skip)]
     #[schemars(skip)]
     pub(super) cuts: Cuts,
 }
 
-/// A chunk as it is given.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[serde(untagged)]
-#[schemars(inline)]
-pub enum Chunk {
-    /// Just its text.
-    Text(String),
-    /// With its parts.
-    Parts(ChunkParts),
-}
-
-/// The parts of a chunk.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ChunkParts {
-    /// The text.
-    pub text: String,
-    /// Its name in the document; its place (`0000`, `0001`, …) unless given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub chunk_id: Option<String>,
-    /// When its content was current: `YYYY-MM-DD` or `YYYY-MM-DDTHH:MM:SS.mmmZ`; now unless given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub freshness_ts: Option<String>,
-    /// Where it comes from, beside what is said of the document.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub provenance: Option<Map<String, Value>>,
-}
-
-impl<'de> Deserialize<'de> for Chunk {
-    fn deserialize<D: serde::Deserializer<'de>>(
-        deserializer: D,
-    ) -> std::result::Result<Self, D::Error> {
-        let expected = "a text, or an object with `text`";
-        text_or_object(deserializer, expected, |text| Ok(Self::Text(text.to_owned())), Self::Parts)
-    }
-}
-
-impl Chunk {
-    fn text(&self) -> &str {
-        match self {
-            Self::Text(text) => text,
-            Self::Parts(parts) => &parts.text,
-        }
-    }
-
-    pub(super) fn parts(&self) -> ChunkParts {
-        match self {
-            Self::Text(text) => ChunkParts { text: text.clone(), ..ChunkParts::default() },
-            Self::Parts(parts) => parts.clone(),
-        }
-    }
-
-    pub(super) fn id(&self, index: usize) -> String {
-        match self {
-            Self::Parts(ChunkParts { chunk_id: Some(id), .. }) => id.clone(),
-            Self::Parts(_) | Self::Text(_) => format!("{index:04}"),
-        }
-    }
-}
-
-/// Name under which messages stand in a provenance.
-const MESSAGE_IDS: &str = "message_ids";
-/// Name under which the server writes whose a document is.
-const OWNER: &str = "owner";
-
 impl IngestArchival {
-    /// The same, checked beyond its types; a fault names the argument.
-    pub(super) fn checked(self) -> Result<Self> {
-        if self.doc_id.is_empty()
-            || self.doc_id.len() > DOC_ID_BYTES_MAX
-            || self.doc_id.chars().any(char::is_control)
-        {
-            return Err(Error::argument(
-                "doc_id",
-                format!("use 1 to {DOC_ID_BYTES_MAX} bytes without control characters"),
-            ));
-        }
-        if self.delete {
-            self.check_bare()?;
-            return Ok(self);
-        }
-        if self.splits() {
-            self.check_document()?;
-        } else {
-            self.check_chunks()?;
-        }
-        if let Some(ts) = &self.freshness_ts {
-            moment("freshness_ts", ts)?;
-        }
-        self.check_embeddings()?;
-        check_provenance("provenance", self.provenance.as_ref())?;
-        let named = self.message_ids()?.len();
-        if named > DERIVED_MAX {
-            return Err(Error::argument(
-                "provenance.message_ids",
-                format!("{named} messages are named: at most {DERIVED_MAX}"),
-            ));
-        }
-        Ok(self)
-    }
-
-    /// A document that goes is named, and nothing else is said of it.
-    fn check_bare(&self) -> Result<()> {
-        let said = [
-            ("chunks", !self.chunks.is_empty()),
-            ("document", self.document.is_some()),
-            ("splitter", self.splitter.is_some()),
-            ("embeddings", self.embeddings.is_some()),
-            ("late_chunking", self.late_chunking.is_some()),
-            ("provenance", self.provenance.is_some()),
-            ("freshness_ts", self.freshness_ts.is_some()),
-        ];
-        match said.iter().find(|(_, given)| *given) {
-            Some((field, _)) => Err(Error::argument(field, "leave it out with `delete`")),
-            None => Ok(()),
-        }
-    }
-
-    fn check_document(&self) -> Result<()> {
-        let document = self.document.as_deref().unwrap_or_default();
-        if document.trim().is_empty() {
-            return Err(Error::argument("document", "is empty: nothing in it could be found"));
-        }
-        for (field, given) in [
-            ("embeddings", self.embeddings.is_some()),
-            ("late_chunking", self.late_chunking.is_some()),
-        ] {
-            if given {
-                return Err(Error::argument(field, "goes with `chunks`, which it describes"));
-            }
-        }
-        self.splitter.clone().unwrap_or_default().checked().map(drop)
-    }
-
-    fn check_chunks(&self) -> Result<()> {
-        if self.chunks.is_empty() || self.chunks.len() > CHUNKS_MAX {
-            return Err(Error::argument(
-                "chunks",
-                format!(
-                    "give 1 to {CHUNKS_MAX}, or the whole text as `document`, which the server splits itself"
-                ),
-            ));
-        }
-        if self.splitter.is_some() {
-            return Err(Error::argument("splitter", "goes with `document` without `chunks`"));
-        }
-        let mut ids = BTreeSet::new();
-        for (at, chunk) in self.chunks.iter().enumerate() {
-            let place = |field: &str| format!("chunks[{at}]{field}");
-            if chunk.text().trim().is_empty() || chunk.text().len() > CHUNK_BYTES_MAX {
-                return Err(Error::argument(
-                    &place(""),
-                    format!("use 1 to {CHUNK_BYTES_MAX} bytes that are not all white space"),
-                ));
-            }
-            let parts = chunk.parts();
-            if let Some(id) = &parts.chunk_id {
-                check_name(&place(".chunk_id"), id)?;
-            }
-            if !ids.insert(chunk.id(at)) {
-                return Err(Error::argument(
-                    &place(".chunk_id"),
-                    format!("`{}` names two chunks", chunk.id(at)),
-                ));
-            }
-            if let Some(ts) = &parts.freshness_ts {
-                moment(&place(".freshness_ts"), ts)?;
-            }
-            check_provenance(&place(".provenance"), parts.provenance.as_ref())?;
-        }
-        Ok(())
-    }
-
-    /// Lengths, numbers and directions of the vectors, and that what describes them is there.
-    fn check_embeddings(&self) -> Result<()> {
-        for (field, text) in
-            [("embedding_version", &self.embedding_version), ("model_id", &self.model_id)]
-        {
-            if text.as_ref().is_some_and(|t| t.is_empty() || t.len() > NAME_BYTES_MAX) {
-                return Err(Error::argument(field, format!("use 1 to {NAME_BYTES_MAX} bytes")));
-            }
-        }
-        if self.dimension.is_some_and(|d| d == 0 || d > DIMENSION_MAX) {
-            return Err(Error::argument("dimension", format!("use 1 to {DIMENSION_MAX}")));
-        }
-        let Some(embeddings) = &self.embeddings else { return Ok(()) };
-        let missing = |field: &str| {
-            Error::argument(field, "is needed with embeddings: say what the vectors are")
-        };
-        let dimension = self.dimension.ok_or_else(|| missing("dimension"))?;
-        let metric = self.metric.ok_or_else(|| missing("metric"))?;
-        self.embedding_version.as_ref().ok_or_else(|| missing("embedding_version"))?;
-        self.model_id.as_ref().ok_or_else(|| missing("model_id"))?;
-        if embeddings.len() != self.chunks.len() {
-            let (vectors, chunks) = (embeddings.len(), self.chunks.len());
-            return Err(Error::argument(
-                "embeddings",
-                format!("{vectors} vectors for {chunks} chunks: give one for each"),
-            ));
-        }
-        for (at, vector) in embeddings.iter().enumerate() {
-            check_vector(&format!("embeddings[{at}]"), vector, dimension, metric)?;
-        }
-        Ok(())
-    }
-
-    /// Without vectors only the server's own kind of vectors may be described.
-    fn check_own(&self, own: &Fingerprint) -> Result<()> {
-        if self.embeddings.is_some() {
-            return Ok(());
-        }
-        let dimension = own.dimension;
-        if !lexical::makes(own) && self.dimension.is_some_and(|given| given != dimension) {
-            return Err(Error::argument(
-                "dimension",
-                format!(
-                    "the server's embedder makes {dimension}: leave it out, or say {dimension}"
-                ),
-            ));
-        }
-        for (field, given, own) in [
-            ("model_id", self.model_id.as_deref(), own.model_id.as_str()),
-            (
-                "embedding_version",
-                self.embedding_version.as_deref(),
-                own.embedding_version.as_str(),
-            ),
-        ] {
-            if given.is_some_and(|given| given != own) {
-                return Err(Error::argument(
-                    field,
-                    format!(
-                        "without embeddings the server makes vectors itself: leave it out, or say {own}"
-                    ),
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// Messages that the document or a chunk is derived from, each once.
-    fn message_ids(&self) -> Result<BTreeSet<String>> {
-        let mut all: BTreeSet<String> =
-            message_ids("provenance", self.provenance.as_ref())?.into_iter().collect();
-        for (at, chunk) in self.chunks.iter().enumerate() {
-            let place = format!("chunks[{at}].provenance");
-            all.extend(message_ids(&place, chunk.parts().provenance.as_ref())?);
-        }
-        Ok(all)
-    }
-
     /// Thinks: what the call does to this core and to the archive.
     pub(super) fn step(
         &self,
@@ -354,21 +108,40 @@ impl IngestArchival {
         }
         let own = own_embedder(archive.setting.as_ref(), around);
         let setting = self.setting(archive.setting.as_ref(), own, around)?;
-        let vectors = match (&self.embeddings, &answers.embeddings) {
+        match &self.part {
+            Some(part) => self.take_part(part, around, core, answers, archive, &setting),
+            None => self.complete(around, core, answers, archive, &setting),
+        }
+    }
+
+    /// Goes on with a whole document of a setting that fits.
+    pub(super) fn complete(
+        &self,
+        around: Surroundings<'_>,
+        core: &Core,
+        answers: &Answers,
+        archive: &ArchiveAnswer,
+        setting: &VectorSetting,
+    ) -> Result<Step> {
+        let own = own_embedder(archive.setting.as_ref(), around);
+        let kind = setting.fingerprint();
+        let made =
+            answers.embeddings.as_ref().filter(|_| answers.embedded_with.as_ref() == Some(&kind));
+        let vectors = match (&self.embeddings, made) {
             (Some(given), _) => given,
             (None, Some(made)) => made,
             (None, None) => {
-                let question = self.ask_vectors(around.scope, around.counter, &setting, answers)?;
+                let question = self.ask_vectors(around.scope, around.counter, setting, answers)?;
                 return Ok(Step::Ask(question));
             }
         };
         if let Some(question) = self.sampled(own, answers)? {
             return Ok(Step::Ask(question));
         }
-        if let Some(question) = self.ask_next(around, &setting, answers) {
+        if let Some(question) = self.ask_next(around, setting, answers) {
             return Ok(Step::Ask(question));
         }
-        self.write(around, core, answers, archive, &setting, vectors)
+        self.write(around, core, answers, archive, setting, vectors)
     }
 
     /// Where the configured embedder is the model that the caller names, some chunks are embedded alone: vectors that are the same were not
@@ -425,36 +198,6 @@ impl IngestArchival {
         Ok(draft.finish(own_flush(core), answers, result)?.into())
     }
 
-    /// Vectors of the caller need evidence; those of the server are made late.
-    fn check_evidence(&self, own: &Fingerprint) -> Result<()> {
-        if self.embeddings.is_none() && self.late_chunking.is_none() {
-            return Ok(());
-        }
-        let texts: Vec<&str> = self.chunks.iter().map(Chunk::text).collect();
-        let offered = Offered {
-            texts: &texts,
-            embeddings: self.embeddings.as_deref().unwrap_or_default(),
-            model_id: self.model_id.as_deref().unwrap_or(&own.model_id),
-            document: self.document.as_deref(),
-        };
-        chunk::check(self.late_chunking.as_ref(), offered).map_err(|naive| self.refused(&naive))
-    }
-
-    fn refused(&self, naive: &Naive) -> Error {
-        Error::new(
-            Code::LateChunkingRequired,
-            format!(
-                "{}: encode the whole document, pool its token states for each chunk, and send late_chunking {{mode: \"late\", \
-                 pooling, model, document_tokens or document_chars, spans: [{{start, end}}, …]}}; or leave embeddings out",
-                naive.message
-            ),
-        )
-        .with("reason", naive.reason)
-        .with("offered_chunks", self.chunks.len())
-        .with("refused_chunks", self.chunks.len())
-        .with("compliant_chunks", 0)
-    }
-
     /// What this ingest's vectors are; refused when the database holds others.
     fn setting(
         &self,
@@ -502,7 +245,8 @@ impl IngestArchival {
         let pieces = self.pieces(around.counter);
         // The newest number stands last.
         let mut made = vec![(setting, vectors)];
-        if let (Some(next), Some(vectors)) = (next_of(setting), &answers.next_embeddings)
+        if let (Some(next), Some((kind, vectors))) = (next_of(setting), &answers.next_embeddings)
+            && *kind == next.fingerprint()
             && vectors.len() == pieces.len()
         {
             made.push((next, vectors));
@@ -511,13 +255,13 @@ impl IngestArchival {
         let manifest = self.manifest(around, core, old, setting, &numbers, pieces.len());
         let upload = match self.splits() {
             true => self.upload(around.scope, around.counter, setting),
-            false => None,
+            false => self.staged.clone(),
         };
         let passages = self.passages(around, &manifest, pieces, &made)?;
         let mut result = json!({"inserted": passages.len(), "vector_index_used": archive.index_ready,
             "doc_id": self.doc_id, "_rev": manifest.revision, "replaced": old.map_or(0, |m| m.chunks)});
-        // Of a document that the server cut they are the numbers from 0000 on.
-        if !self.splits() {
+        // Of a document that the server cut they are the numbers from 0000 on; of one that came in parts its caller has them.
+        if !self.splits() && self.staged.is_none() {
             let ids: Vec<&str> = passages.iter().map(|p| p.chunk_id.as_str()).collect();
             result["chunk_ids"] = json!(ids);
         }
@@ -684,52 +428,6 @@ pub(super) fn mismatch(stored: &VectorSetting, given: &VectorSetting) -> Error {
     .with("given", was)
 }
 
-/// A vector of that many finite numbers, with a direction where directions are compared.
-pub(super) fn check_vector(
-    field: &str,
-    vector: &[f64],
-    dimension: u32,
-    metric: Metric,
-) -> Result<()> {
-    if vector.len() as u64 != u64::from(dimension) {
-        return Err(Error::argument(
-            field,
-            format!("has {} components, not {dimension}", vector.len()),
-        ));
-    }
-    if vector.iter().any(|c| !c.is_finite() || c.abs() > COMPONENT_MAX) {
-        return Err(Error::argument(
-            field,
-            format!("has a component that is not finite or beyond ±{COMPONENT_MAX:e}"),
-        ));
-    }
-    // What counts is the direction in the floats of four bytes that an index keeps.
-    let squares: f32 = vector.iter().map(|c| (*c as f32) * (*c as f32)).sum();
-    if metric == Metric::Cosine && squares <= 0.0 {
-        return Err(Error::argument(field, "is a zero vector, which has no direction"));
-    }
-    Ok(())
-}
-
-fn check_provenance(field: &str, provenance: Option<&Map<String, Value>>) -> Result<()> {
-    let Some(provenance) = provenance else { return Ok(()) };
-    if Value::Object(provenance.clone()).to_string().len() > PROVENANCE_BYTES_MAX {
-        return Err(Error::argument(field, format!("longer than {PROVENANCE_BYTES_MAX} bytes")));
-    }
-    if provenance.contains_key(OWNER) {
-        return Err(Error::argument(field, "`owner` is the server's to write: leave it out"));
-    }
-    Ok(())
-}
-
-fn message_ids(field: &str, provenance: Option<&Map<String, Value>>) -> Result<Vec<String>> {
-    let Some(ids) = provenance.and_then(|p| p.get(MESSAGE_IDS)) else { return Ok(Vec::new()) };
-    let ids = ids.as_array().map(|ids| ids.iter().map(|id| id.as_str().map(str::to_owned)));
-    ids.and_then(Iterator::collect).ok_or_else(|| {
-        Error::argument(&format!("{field}.{MESSAGE_IDS}"), "must be a list of message ids")
-    })
-}
-
 /// What is said of the document, then of the chunk, then whose it is.
 fn owned(
     owner: &str,
@@ -740,74 +438,4 @@ fn owned(
     all.extend(chunk.cloned().unwrap_or_default());
     all.insert(OWNER.into(), owner.into());
     all
-}
-
-/// A moment in the one form that sorts by time: `YYYY-MM-DDTHH:MM:SS.mmmZ`. A day alone, and seconds without a fraction, are filled up.
-pub(super) fn moment(field: &str, text: &str) -> Result<String> {
-    let filled = match text.len() {
-        10 => format!("{text}T00:00:00.000Z"),
-        20 => format!("{}.000Z", &text.get(..19).unwrap_or_default()),
-        _ => text.to_owned(),
-    };
-    let fits = filled.len() == FORM.len()
-        && filled.bytes().zip(FORM.bytes()).all(|(is, form)| match form {
-            b'0' => is.is_ascii_digit(),
-            other => is == other,
-        });
-    let part = |from: usize, to: usize| filled.get(from..to).and_then(|p| p.parse::<u32>().ok());
-    let within = |from, to, least: u32, most: u32| {
-        part(from, to).is_some_and(|number| (least..=most).contains(&number))
-    };
-    if fits
-        && within(5, 7, 1, 12)
-        && within(8, 10, 1, 31)
-        && within(11, 13, 0, 23)
-        && within(14, 16, 0, 59)
-        && within(17, 19, 0, 59)
-        && (text.len() != 20 || text.ends_with('Z'))
-    {
-        return Ok(filled);
-    }
-    Err(Error::argument(field, "use YYYY-MM-DD or YYYY-MM-DDTHH:MM:SS.mmmZ (UTC)"))
-}
-
-const FORM: &str = "0000-00-00T00:00:00.000Z";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn moments_are_filled_up_or_refused() {
-        for (text, wanted) in [
-            ("2026-02-03", Some("2026-02-03T00:00:00.000Z")),
-            ("2026-02-03T04:05:06Z", Some("2026-02-03T04:05:06.000Z")),
-            ("2026-02-03T04:05:06.007Z", Some("2026-02-03T04:05:06.007Z")),
-            ("2026-02-03T04:05:06X", None),
-            ("2026-13-03", None),
-            ("2026-02-03T24:05:06Z", None),
-            ("2026-02-03T04:05:06+01:00", None),
-            ("yesterday!", None),
-            ("20260203T0405:06ä.0Z", None),
-            ("", None),
-        ] {
-            assert_eq!(moment("f", text).ok().as_deref(), wanted, "{text}");
-        }
-    }
-
-    #[test]
-    fn vectors_are_checked_for_length_numbers_and_direction() {
-        for (vector, metric, fits) in [
-            (vec![1.0, 0.0], Metric::Cosine, true),
-            (vec![0.0, 0.0], Metric::L2, true),
-            (vec![0.0, 0.0], Metric::Cosine, false),
-            (vec![1e-30, 0.0], Metric::Cosine, false),
-            (vec![1.0], Metric::Cosine, false),
-            (vec![1.0, f64::NAN], Metric::L2, false),
-            (vec![1.0, f64::INFINITY], Metric::L2, false),
-            (vec![1.0, 1e300], Metric::L2, false),
-        ] {
-            assert_eq!(check_vector("v", &vector, 2, metric).is_ok(), fits, "{vector:?}");
-        }
-    }
 }

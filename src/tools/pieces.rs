@@ -143,7 +143,7 @@ impl IngestArchival {
             Some(evidence) if evidence.document_chars.is_some() => evidence.spans.clone(),
             _ => Vec::new(),
         };
-        let piece = |(at, chunk): (usize, &super::ingest_archival::Chunk)| {
+        let piece = |(at, chunk): (usize, &super::given_chunk::Chunk)| {
             let parts = chunk.parts();
             Cutting {
                 chunk_id: chunk.id(at),
@@ -196,7 +196,7 @@ impl IngestArchival {
     ) -> Option<Question> {
         let with = next_of(setting)?.fingerprint();
         let is_here = around.next_embedder == Some(&with) || lexical::makes(&with);
-        if !is_here || answers.next_embeddings.is_some() {
+        if !is_here || answers.next_embeddings.as_ref().is_some_and(|(made, _)| *made == with) {
             return None;
         }
         let (document, spans) = if self.splits() {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::found_passages::{Found, Listed};
-use super::ingest_archival::{check_vector, moment};
+use super::ingest_checks::{check_vector, moment};
 use super::spec::Step;
 use crate::error::{Code, Error, Result};
 use crate::limits::{

@@ -339,7 +339,7 @@ fn texts(result: &Value) -> Vec<&str> {
 }
 
 /// Walks all pages of a search; each must keep its tokens. Gives the results in order.
-async fn walk(agent: &Agent, arguments: Value) -> Vec<Value> {
+pub(crate) async fn walk(agent: &Agent, arguments: Value) -> Vec<Value> {
     let (mut all, mut arguments) = (Vec::new(), arguments);
     for number in 1..200 {
         let body = search(agent, arguments.clone()).await.ok();

@@ -313,10 +313,27 @@ async fn who_is_killed_goes_on_and_nothing_is_found_less() {
     // Now both count, since a model made the vectors.
     let found = ada.done("search_archival", &json!({"query_text": "elm pier"})).await;
     assert_eq!(found["result"]["mode"], "hybrid", "{found}");
+    // Whoever is killed while the old ones go goes on with that too.
     for process in [&engine, &server] {
-        process.expect("call failed");
-        process.expect("database");
+        for text in ["call failed", "request failed", "a job failed", "database"] {
+            process.expect(text);
+        }
     }
+    server.kill();
+    let server = self::server(&home, "vctx.sock", &tuning).await;
+    server.expect("a job failed");
+    until(&home.wire("vctx.sock"), |told| {
+        told["chunks_cleaned"].as_u64() > Some(0) || told["state"] == "none"
+    })
+    .await;
+    server.kill();
+    let _server = self::server(&home, "vctx.sock", &tuning).await;
+    until(&home.wire("vctx.sock"), |told| told["state"] == "none").await;
+    let kinds = kinds(&home.database()).await;
+    assert_eq!(kinds["attributes"].as_array().unwrap().len(), 1, "{kinds}");
+    assert_eq!(kinds["attributes"][0]["n"], kinds["chunks"], "{kinds}");
+    assert_eq!(kinds["told"].as_array().unwrap().len(), 1, "{kinds}");
+    assert!(search(&ada.again()).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -399,6 +416,67 @@ async fn a_change_is_stopped_gone_on_with_and_given_up() {
     assert_eq!(told["next"]["number"], 3);
     switched(&wire, 3).await;
     assert!(search(&ada).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_alone_is_trained_anew_beside_the_one_that_serves() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let _server = server(&home, "vctx.sock", &eager()).await;
+    let wire = home.wire("vctx.sock");
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
+    fill(&ada, 2).await;
+    ask(&wire, "index").await.refused(400, "INVALID_ARGUMENT");
+    fill(&ada, 24).await;
+    let before = crate::archival::index_becomes(&ada, "ready").await;
+    let searcher = Searcher::start(ada.again());
+    let socket = home.path("vctx.sock").display().to_string();
+    let output = home.run(&["reindex", "index", "--watch", "--socket", &socket]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let told = wire.get("/readyz").await.ok()["vector_index"].clone();
+    assert_eq!((&told["state"], &told["next"]), (&json!("ready"), &Value::Null));
+    assert_ne!(told["nLists"], before["nLists"]);
+    let path = "/_api/index?collection=archival_docs";
+    let indexes = home.database().call("GET", path, &Value::Null).await.ok();
+    let vectors = indexes["indexes"].as_array().unwrap().iter().filter(|i| i["type"] == "vector");
+    assert_eq!(vectors.count(), 1);
+    assert!(search(&ada).await);
+    assert!(searcher.end().await > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_whose_vectors_took_long_gets_those_that_serve_by_then() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let _model =
+        Model::of_length(&home.path("model.sock"), Duration::from_millis(8), AFTER as usize);
+    let mut tuning = to_lexical();
+    // The slow model serves, and hashed words of the same length are to serve instead of it.
+    for (name, value) in to_model(&home, AFTER).environment {
+        tuning.environment.push((name.replace("__NEXT__", "__"), value));
+    }
+    let _server = server(&home, "vctx.sock", &tuning).await;
+    let wire = home.wire("vctx.sock");
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
+    ada.done("ingest_archival", &document("d1", 1, 0)).await;
+    let text: String = (0..900).map(|n| format!("In round {n} the tide turns. ")).collect();
+    let long = json!({"doc_id": "long", "document": text, "splitter": {"tokens_max": 16}});
+    let slow = ada.again();
+    let call = long.clone();
+    let ingest = tokio::spawn(async move { slow.done("ingest_archival", &call).await });
+    ask(&wire, "start").await.ok();
+    switched(&wire, 2).await;
+    // Its vectors take several seconds, the change one or two.
+    ingest.await.expect("it is taken in");
+    assert_archive(&home.database()).await;
+    ada.done(
+        "ingest_archival",
+        &json!({"doc_id": "again", "document": text, "splitter": {"tokens_max": 16}}),
+    )
+    .await;
+    let vectors = "FOR d IN archival_docs FILTER d.doc_id == @doc SORT d.index RETURN [d.model_id, d.embedding_2]";
+    let of = async |doc: &str| home.database().rows(vectors, json!({"doc": doc})).await;
+    assert_eq!(of("long").await, of("again").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,8 +38,9 @@ fn file(path: &str) -> PathBuf {
 
 /// Engine and server with both ways between them seen.
 struct Tour {
-    home: Home,
+    /// Before the directory, so that it ends before that goes.
     _engine: Process,
+    home: Home,
     writes: Proxy,
     reads: Proxy,
     lines: BTreeSet<String>,
@@ -294,6 +295,30 @@ async fn toured_by_words() -> BTreeSet<String> {
     tour.lines
 }
 
+/// All vectors of an archive change.
+async fn toured_by_change() -> BTreeSet<String> {
+    let mut tour = Tour::begin().await;
+    let mut tuning = eager();
+    tuning.environment.push(("VCTX_EMBEDDER__NEXT__DIMENSION".into(), "64".into()));
+    let server = tour.home.server("vctx.sock", "rw.sock", "ro.sock", &tuning).await;
+    server.expect("");
+    let ada = Agent::create(tour.home.wire("vctx.sock"), "ada", 8192, "You are kind.").await;
+    let text: String = (0..200).map(|n| format!("Sentence {n} is of the tide. ")).collect();
+    let document = json!({"doc_id": "long", "document": text, "splitter": {"tokens_max": 16}});
+    ingest(&ada, &document, "*").await.ok();
+    index_becomes(&ada, "ready").await;
+    tour.command(&["reindex", "start"]);
+    for look in 0.. {
+        assert!(look < 600, "the next vectors never serve");
+        if ada.wire.get("/v1/reindex").await.ok()["state"] == "cleaning" {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    tour.note();
+    tour.lines
+}
+
 async fn toured() -> BTreeSet<String> {
     let mut tour = Tour::begin().await;
     tour.set_up().await;
@@ -370,6 +395,7 @@ async fn everything_that_is_asked_of_the_database_is_known_by_something() {
     let mut lines = toured().await;
     lines.extend(toured_by_l2().await);
     lines.extend(toured_by_words().await);
+    lines.extend(toured_by_change().await);
     if let Some(path) = shapes_file() {
         // What other tests of this run or of an earlier one have sent.
         let seen = fs::read_to_string(path).unwrap_or_default();

@@ -16,6 +16,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::client::{Client, Settings, paths};
 use crate::clock;
 use crate::ids::{Ids as _, SystemIds};
+use crate::store::Credentials;
 
 /// Longest wait for a process to answer on its socket.
 const READY_WAIT_MAX: Duration = Duration::from_secs(60);
@@ -96,6 +97,16 @@ impl Stage {
     /// The socket of the server.
     pub(crate) fn socket(&self) -> PathBuf {
         self.path("vctx.sock")
+    }
+
+    /// The socket of the engine for writers.
+    pub(crate) fn engine(&self) -> PathBuf {
+        self.path("engine.sock")
+    }
+
+    /// Who may do everything in the engine.
+    pub(crate) fn root(&self) -> Credentials {
+        Credentials { user: "root".into(), password: self.password.clone() }
     }
 
     fn path(&self, name: &str) -> PathBuf {

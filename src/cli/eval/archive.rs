@@ -22,6 +22,8 @@ pub(super) struct Walk {
     /// `plan` and `k_actual` of the first page.
     pub(super) plan: String,
     pub(super) k_actual: u64,
+    /// Cells that were looked into, if the index was asked.
+    pub(super) n_probe: Option<u64>,
 }
 
 /// What one call gave.
@@ -32,6 +34,7 @@ pub(super) struct Turned {
     pub(super) goes_on: bool,
     pub(super) plan: String,
     pub(super) k_actual: u64,
+    pub(super) n_probe: Option<u64>,
     /// Whether the heartbeat that was asked for is taken.
     pub(super) has_beat: bool,
 }
@@ -92,6 +95,7 @@ pub(super) async fn turn(
         goes_on: next.is_some(),
         plan: at("/result/plan").and_then(Value::as_str).unwrap_or_default().into(),
         k_actual: number("/result/k_actual"),
+        n_probe: at("/result/nProbe").and_then(Value::as_u64),
         has_beat: at("/heartbeat/granted").and_then(Value::as_bool) == Some(true),
     })
 }
@@ -104,7 +108,8 @@ pub(super) async fn walk(
     pages_max: usize,
 ) -> Result<Walk, Failure> {
     let first = turn(caller, &mut arguments, counter).await?;
-    let mut walk = Walk { plan: first.plan, k_actual: first.k_actual, pages: vec![first.page] };
+    let (plan, k_actual, n_probe) = (first.plan, first.k_actual, first.n_probe);
+    let mut walk = Walk { plan, k_actual, n_probe, pages: vec![first.page] };
     let mut goes_on = first.goes_on;
     while goes_on && walk.pages.len() < pages_max.min(PAGES_MAX) {
         let turned = turn(caller, &mut arguments, counter).await?;

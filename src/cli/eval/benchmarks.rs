@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::clusters::Vectors;
 use super::command::{Benchmark, Eval};
 use super::corpus::{self, Talk};
 use super::host::Host;
@@ -123,7 +124,10 @@ async fn recall(eval: &Eval, host: &Host, name: &str) -> Result<Report, Failure>
 async fn indexes(eval: &Eval, host: &Host) -> Result<Report, Failure> {
     let mut report = Report::default();
     let queries = eval.questions.unwrap_or(VECTOR_QUERIES);
-    let mut sets = vec![("clustered", clusters::clustered(eval.seed, eval.vectors, queries))];
+    let mut sets = Vec::new();
+    if eval.vectors > 0 {
+        sets.push(("clustered", clusters::clustered(eval.seed, eval.vectors, queries)));
+    }
     let mut all = Vec::new();
     for name in ["locomo", "realtalk", "beam"] {
         all.extend(talks(eval, name)?.unwrap_or_default());
@@ -132,20 +136,45 @@ async fn indexes(eval: &Eval, host: &Host) -> Result<Report, Failure> {
         Ok(path) => nq::passages(&path)?,
         Err(_) => Vec::new(),
     };
-    let lexical = clusters::lexical(&all, &further, queries);
-    match lexical.asked.is_empty() {
-        true => report.skipped.push("vectors, lexical: no conversation to take them from".into()),
-        false => sets.push(("lexical", lexical)),
+    let texts = clusters::texts(&all, &further, (eval.passages, queries));
+    if texts.asked.is_empty() {
+        report.skipped.push("vectors, lexical: no conversation to take them from".into());
+    } else {
+        sets.push(("lexical", clusters::lexical(&texts)));
+        if let Some(embedder) = host.embedder()? {
+            sets.push(("model", clusters::by_model(&texts, &*embedder).await?));
+        }
+    }
+    let mut sets: Vec<(String, Vectors)> =
+        sets.into_iter().map(|(name, vectors)| (name.to_owned(), vectors)).collect();
+    for (name, mut vectors) in given(eval)? {
+        vectors.asked.truncate(queries);
+        sets.push((name, vectors));
     }
     for (name, vectors) in sets {
         report.extend(match host.is_own() {
-            false => vectors::run(host, name, vectors).await?,
+            false => vectors::run(host, &name, vectors, eval.trainings).await?,
             true => {
                 let own = Host::own(eval.config.as_deref()).await?;
-                let ended = vectors::run(&own, name, vectors).await;
+                let ended = vectors::run(&own, &name, vectors, eval.trainings).await;
                 own.stop(ended).await?
             }
         });
     }
+    // The goal is about every set.
+    let full = report.reached.iter().filter(|(id, _)| id.ends_with(" full"));
+    if let Some(least) = full.map(|(_, share)| *share).reduce(f64::min) {
+        report.reached.push(("vectors full".into(), least));
+    }
     Ok(report)
+}
+
+/// Sets of vectors that lie beside the other data, by the names of their files.
+fn given(eval: &Eval) -> Result<Vec<(String, Vectors)>, Failure> {
+    let Some(path) = corpus::directory(&eval.data, "vectors") else { return Ok(Vec::new()) };
+    let mut sets = Vec::new();
+    for file in corpus::files(&path, ".json")? {
+        sets.push((corpus::stem(&file), clusters::read(&file)?));
+    }
+    Ok(sets)
 }

@@ -27,6 +27,9 @@ Examples:
 /// Most conversations of one benchmark unless told otherwise.
 const TALKS_MAX: usize = 1_000;
 
+/// Most passages whose vectors are measured unless told otherwise.
+const PASSAGES_MAX: usize = 200_000;
+
 /// Measure recall and archive on benchmarks that need no model
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -70,6 +73,14 @@ pub(crate) struct Eval {
     /// Vectors of the seeded clusters
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub(super) vectors: usize,
+
+    /// Passages of all texts of which vectors are made, at most, evenly spread
+    #[arg(long, value_name = "N", default_value_t = PASSAGES_MAX)]
+    pub(super) passages: usize,
+
+    /// Times that the index over each set of vectors is trained, each time from another seed; on a server of our own
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) trainings: usize,
 
     /// Socket of a server that runs [default: one is started]
     #[arg(long, value_name = "PATH")]
@@ -158,7 +169,7 @@ pub(crate) async fn run(eval: Eval) -> Result<(), Failure> {
         }
     }
     let about = json!({"window": eval.window, "limit": eval.limit, "questions": eval.questions, "mode": eval.mode, "seed": eval.seed,
-        "seeds": eval.seeds, "vectors": eval.vectors, "own_server": is_own, "seconds": began.elapsed().as_secs(),
+        "seeds": eval.seeds, "vectors": eval.vectors, "passages": eval.passages, "trainings": eval.trainings, "own_server": is_own, "seconds": began.elapsed().as_secs(),
         "version": env!("CARGO_PKG_VERSION")});
     tell(&eval, &report, &about)
 }

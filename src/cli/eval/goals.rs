@@ -48,7 +48,7 @@ const fn bound(
 }
 
 /// All rows; shares in percent.
-const GOALS: [Goal; 31] = [
+const GOALS: [Goal; 33] = [
     goal("locomo R@10", "1", "LoCoMo R@10, with a model", (55.2, 74.0, 82.0), Model::With),
     goal("locomo T512", "2", "LoCoMo T512, with a model", (63.0, 76.0, 83.0), Model::With),
     goal("locomo T1024", "2", "LoCoMo T1024, with a model", (73.3, 85.0, 90.0), Model::With),
@@ -130,17 +130,31 @@ const GOALS: [Goal; 31] = [
         Model::Either,
     ),
     bound(
-        "vectors clustered all nProbe 32",
+        "vectors model within 12 %",
         "13",
-        "index, clustered, nProbe 32",
+        "index, a model's vectors, at most 12 % scanned",
         (95.0, 98.0),
         Model::Either,
     ),
     bound(
-        "vectors lexical all nProbe 32",
+        "vectors clustered within 12 %",
         "13",
-        "index, lexical, nProbe 32 (reported)",
+        "index, clustered, at most 12 % scanned",
+        (95.0, 98.0),
+        Model::Either,
+    ),
+    bound(
+        "vectors lexical within 12 %",
+        "13",
+        "index, lexical, at most 12 % scanned (reported)",
         (0.0, 95.0),
+        Model::Either,
+    ),
+    bound(
+        "vectors full",
+        "13",
+        "lists that are full under a filter",
+        (100.0, 100.0),
         Model::Either,
     ),
     bound("nq paging", "14", "pages of document questions", (100.0, 100.0), Model::Either),

@@ -1,6 +1,7 @@
 //! The server that is measured: one that runs already, or one of our own on a temporary directory, gone at the end.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cli::demo::{Role, Stage};
@@ -8,7 +9,8 @@ use crate::cli::exit::Failure;
 use crate::client::{Client, Settings, paths};
 use crate::config::Config;
 use crate::ids::{Ids as _, SystemIds};
-use crate::models::EmbedderKind;
+use crate::models::{Embedder, EmbedderKind};
+use crate::store::{Admin, Endpoint};
 
 /// Longest wait for one answer; an eviction of a whole conversation is one call.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(120);
@@ -18,8 +20,8 @@ pub(super) struct Host {
     socket: PathBuf,
     /// The processes, where they are ours.
     stage: Option<Stage>,
-    /// Whether it embeds with a model, where that is known.
-    has_model: Option<bool>,
+    /// Its configuration, where that is known.
+    config: Option<Box<Config>>,
     /// Part of every agent's name, so that runs on one server do not meet.
     run: String,
 }
@@ -27,17 +29,17 @@ pub(super) struct Host {
 impl Host {
     /// A server that runs already.
     pub(super) fn given(socket: PathBuf) -> Host {
-        Host { socket, stage: None, has_model: None, run: run() }
+        Host { socket, stage: None, config: None, run: run() }
     }
 
     /// Starts an engine and a server on a temporary directory.
     pub(super) async fn own(config: Option<&Path>) -> Result<Host, Failure> {
         let loaded = Config::load(config)
             .map_err(|faults| Failure::usage(format!("the configuration is wrong: {faults}")))?;
-        let has_model = Some(loaded.embedder.kind != EmbedderKind::Lexical);
         let mut stage = Stage::prepare(None)?;
         stage.configure(config)?;
-        let mut host = Host { socket: stage.socket(), stage: None, has_model, run: run() };
+        let config = Some(Box::new(loaded));
+        let mut host = Host { socket: stage.socket(), stage: None, config, run: run() };
         for role in [Role::Engine, Role::Server] {
             if let Err(failure) = stage.start(role).await {
                 let failure = stage.explain(failure);
@@ -56,7 +58,26 @@ impl Host {
 
     /// Whether it embeds with a model, where that is known.
     pub(super) fn has_model(&self) -> Option<bool> {
-        self.has_model
+        self.config.as_ref().map(|config| config.embedder.kind != EmbedderKind::Lexical)
+    }
+
+    /// The model that it embeds with; none where it has none, or where that is not known.
+    pub(super) fn embedder(&self) -> Result<Option<Arc<dyn Embedder>>, Failure> {
+        let model = self.config.as_ref().filter(|_| self.has_model() == Some(true));
+        let Some(config) = model else { return Ok(None) };
+        let opened = config.embedder.open(None).map_err(|error| {
+            Failure::internal(format!("the configured model cannot be opened: {error}"))
+        })?;
+        Ok(Some(Arc::clone(opened.configured())))
+    }
+
+    /// The database behind it, as its administrator; none where the server is not ours.
+    pub(super) async fn admin(&self) -> Result<Option<Admin>, Failure> {
+        let (Some(stage), Some(config)) = (&self.stage, &self.config) else { return Ok(None) };
+        let endpoint = Endpoint::parse(&stage.engine().to_string_lossy())
+            .map_err(|fault| Failure::internal(fault.to_string()))?;
+        let admin = Admin::connect(&endpoint, &stage.root(), &config.store.database).await;
+        admin.map(Some).map_err(|fault| Failure::internal(fault.to_string()))
     }
 
     /// The text of its metrics; none where they are not to be had.

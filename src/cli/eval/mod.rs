@@ -28,6 +28,7 @@ mod seeded;
 mod stems;
 mod survival;
 mod tables;
+mod trained;
 mod vectors;
 
 pub(crate) use command::{Eval, run};

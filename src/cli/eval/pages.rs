@@ -272,7 +272,8 @@ async fn lists(caller: &Caller, talk: &Talk, checked: &mut Checked) -> Result<()
     for (at, question) in talk.questions.iter().take(LISTS_MAX).enumerate() {
         let mut arguments = json!({"query_text": question.text, "limit": RESULTS_MAX});
         let first = archive::turn(caller, &mut arguments, &counter).await?;
-        let mut walk = Walk { pages: vec![first.page], plan: first.plan, k_actual: first.k_actual };
+        let (plan, k_actual, n_probe) = (first.plan, first.k_actual, first.n_probe);
+        let mut walk = Walk { pages: vec![first.page], plan, k_actual, n_probe };
         if first.goes_on {
             let quiet = rest(caller, arguments.clone(), &counter, None).await?;
             let disturbed = rest(caller, arguments, &counter, Some(at)).await?;
@@ -363,6 +364,7 @@ mod tests {
             pages: vec![page(vec![part("a", 0, 6)], 512), page(vec![part("a", 6, 10)], 512)],
             plan: String::new(),
             k_actual: 1,
+            n_probe: None,
         };
         let mut checked = Checked::default();
         look_at(&sound, &mut checked);
@@ -371,6 +373,7 @@ mod tests {
             pages: vec![page(vec![part("a", 0, 6)], 513), page(vec![part("a", 7, 10)], 512)],
             plan: String::new(),
             k_actual: 2,
+            n_probe: None,
         };
         look_at(&broken, &mut checked);
         let lost: Vec<&str> =

@@ -1,0 +1,104 @@
+//! The vector index of an archive that grows: trained anew beside the old one, which serves until then; never more than one is left.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::archival::{circle, eager, index_becomes, ingest, search};
+use crate::database::Database;
+use crate::home::{Home, Tuning};
+use crate::talk::Agent;
+use crate::truths::assert_vectors;
+
+/// Chunks of one document, and how many documents the archive grows by.
+const CHUNKS: u32 = 120;
+const DOCUMENTS: u32 = 16;
+/// Looks for the index that takes over, and the pause between two.
+const LOOKS_MAX: usize = 1_200;
+const LOOK: Duration = Duration::from_millis(50);
+
+async fn vector_indexes(database: &Database) -> Vec<Value> {
+    let path = "/_api/index?collection=archival_docs";
+    let all = database.call("GET", path, &Value::Null).await.ok();
+    let all = all["indexes"].as_array().expect("a list").iter();
+    all.filter(|index| index["type"] == "vector").cloned().collect()
+}
+
+/// Waits until no index waits for its turn and the one that serves is measured; gives what readiness tells.
+async fn settled(agent: &Agent) -> Value {
+    for _ in 0..LOOKS_MAX {
+        let told = agent.wire.get("/readyz").await.ok()["vector_index"].clone();
+        let is_measured = told["measured"]["nLists"] == told["nLists"];
+        if told["state"] == "ready" && told["next"].is_null() && is_measured {
+            return told;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    panic!("the index never settles");
+}
+
+async fn grown(tuning: &Tuning) -> (Home, crate::home::Process, Agent, Value) {
+    let home = Home::new();
+    let server = home.serve_with("vctx.sock", tuning).await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
+    ingest(&ada, &circle("d0", 0, CHUNKS, "cosine"), "*").await.ok();
+    index_becomes(&ada, "ready").await;
+    let first = settled(&ada).await;
+    for number in 1..DOCUMENTS {
+        let document = circle(&format!("d{number}"), number * 7, CHUNKS, "cosine");
+        ingest(&ada, &document, "*").await.ok();
+        // Whichever index serves at this moment, or none: ten are near, and ten come.
+        let found = search(&ada, json!({"query_vector": [0.6, 0.8], "limit": 10})).await.ok();
+        assert_eq!(found["result"]["k_actual"], 10, "{found}");
+    }
+    (home, server, ada, first)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archive_that_grew_sixteen_fold_gets_a_finer_index_and_answers_all_the_while() {
+    let (home, _server, ada, first) = grown(&eager()).await;
+    let database = home.database_inside();
+    let before = first["nLists"].as_u64().expect("a number");
+    let mut told = settled(&ada).await;
+    // What came in while an index was trained may ask for one more.
+    for _ in 0..LOOKS_MAX {
+        if told["nLists"].as_u64() >= Some(before * 4) {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+        ingest(&ada, &circle("last", 300, 1, "cosine"), "*").await.ok();
+        told = settled(&ada).await;
+    }
+    assert!(told["nLists"].as_u64() >= Some(before * 4), "{before} cells, then {told}");
+    let indexes = vector_indexes(&database).await;
+    assert_eq!(indexes.len(), 1, "the earlier one is gone: {indexes:?}");
+    assert_eq!(indexes[0]["params"]["nLists"], told["nLists"]);
+    let setting =
+        database.row("FOR v IN vctx_meta FILTER v._key == 'vector' RETURN v", json!({})).await;
+    assert_eq!(setting["nLists"], told["nLists"], "what is stored is what serves");
+    assert_eq!(setting["measured"]["nProbe"], told["measured"]["nProbe"]);
+    assert!(told["measured"]["recall"].as_f64() > Some(0.5), "{told}");
+    let scanned = told["measured"]["scanned"].as_f64().expect("a share");
+    assert!(scanned > 0.0 && scanned <= 1.0, "{told}");
+    assert!(assert_vectors(&database, &json!([0.6, 0.8])).await, "the index is ready");
+    let found = search(&ada, json!({"query_vector": [0.6, 0.8], "limit": 10})).await.ok();
+    assert_eq!(found["result"]["plan"], "vector", "{found}");
+    assert_eq!(found["result"]["nLists"], told["nLists"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_must_stay_stays_and_one_that_is_taken_away_comes_back_finer() {
+    let mut tuning = eager();
+    tuning.environment.push(("VCTX_ARCHIVE__RETRAIN_GROWTH".into(), "0".into()));
+    let (home, _server, ada, first) = grown(&tuning).await;
+    let database = home.database_inside();
+    let indexes = vector_indexes(&database).await;
+    assert_eq!(indexes.len(), 1);
+    assert_eq!(indexes[0]["params"]["nLists"], first["nLists"], "as it was made");
+    let id = indexes[0]["id"].as_str().expect("a number");
+    database.call("DELETE", &format!("/_api/index/{id}"), &Value::Null).await.ok();
+    let found = search(&ada, json!({"query_vector": [0.6, 0.8], "limit": 10})).await.ok();
+    assert_eq!(found["result"]["k_actual"], 10, "without an index one by one: {found}");
+    let told = index_becomes(&ada, "ready").await;
+    assert!(told["nLists"].as_u64() > first["nLists"].as_u64(), "{told}");
+}
