@@ -18,7 +18,7 @@ use crate::memory::core::Core;
 use crate::memory::heartbeat::HeartbeatLimits;
 use crate::memory::{Encoding, TokenCounter};
 use crate::models::{Embedders, Gateway, Tiktoken};
-use crate::policy::{RecallSettings, Scope, Surroundings};
+use crate::policy::{RecallSettings, Retention, Scope, Surroundings};
 use crate::store::{Admin, Fault, Replay, Ro, Rw, WriteMode, load};
 use crate::tools::Call;
 
@@ -45,6 +45,8 @@ pub struct Executor {
     pub(super) reindex: ReindexNotes,
     /// Quiet time that ends a session, in milliseconds.
     pub(super) session_idle_ms: u64,
+    /// How long what left the window stays.
+    pub(super) retention: Retention,
 }
 
 /// One counter for each encoding.
@@ -96,6 +98,7 @@ impl Executor {
             measures: Measures::default(),
             reindex: ReindexNotes::default(),
             session_idle_ms: SESSION_IDLE_MS,
+            retention: Retention::default(),
         }
     }
 

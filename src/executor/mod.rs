@@ -19,9 +19,11 @@ mod refusals;
 mod reindex;
 mod reindex_work;
 mod request;
+mod retention;
 mod run;
 mod score;
 mod summary;
+mod trace;
 mod turns;
 
 pub use archive_index::ArchiveSettings;
