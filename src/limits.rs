@@ -251,6 +251,12 @@ pub const SPLIT_OVERLAP_SHARE: u64 = 2;
 pub const SPLIT_PARENTS: u64 = 4;
 /// Longest name of an archived document, in bytes; it is hashed, so its characters are free.
 pub const DOC_ID_BYTES_MAX: usize = 256;
+/// Refusals of one kind and agent that are noted as events within [`REFUSALS_NOTED_MS`]; more are told by the next one that is.
+pub const REFUSALS_NOTED: u32 = 16;
+/// Time in which so many are noted, in milliseconds.
+pub const REFUSALS_NOTED_MS: u64 = 60_000;
+/// Kinds and agents whose refusals are counted at once.
+pub const REFUSALS_KEPT: usize = 4_096;
 /// Longest provenance of a document or chunk, in bytes of its JSON.
 pub const PROVENANCE_BYTES_MAX: usize = 4 * 1024;
 /// Chunks that one query of an ingest writes, in rows; the transaction holds several queries.
