@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::clusters::Vectors;
 use super::command::{Benchmark, Eval};
 use super::corpus::{self, Talk};
 use super::host::Host;
@@ -144,12 +145,18 @@ async fn indexes(eval: &Eval, host: &Host) -> Result<Report, Failure> {
             sets.push(("model", clusters::by_model(&texts, &*embedder).await?));
         }
     }
+    let mut sets: Vec<(String, Vectors)> =
+        sets.into_iter().map(|(name, vectors)| (name.to_owned(), vectors)).collect();
+    for (name, mut vectors) in given(eval)? {
+        vectors.asked.truncate(queries);
+        sets.push((name, vectors));
+    }
     for (name, vectors) in sets {
         report.extend(match host.is_own() {
-            false => vectors::run(host, name, vectors, eval.trainings).await?,
+            false => vectors::run(host, &name, vectors, eval.trainings).await?,
             true => {
                 let own = Host::own(eval.config.as_deref()).await?;
-                let ended = vectors::run(&own, name, vectors, eval.trainings).await;
+                let ended = vectors::run(&own, &name, vectors, eval.trainings).await;
                 own.stop(ended).await?
             }
         });
@@ -160,4 +167,14 @@ async fn indexes(eval: &Eval, host: &Host) -> Result<Report, Failure> {
         report.reached.push(("vectors full".into(), least));
     }
     Ok(report)
+}
+
+/// Sets of vectors that lie beside the other data, by the names of their files.
+fn given(eval: &Eval) -> Result<Vec<(String, Vectors)>, Failure> {
+    let Some(path) = corpus::directory(&eval.data, "vectors") else { return Ok(Vec::new()) };
+    let mut sets = Vec::new();
+    for file in corpus::files(&path, ".json")? {
+        sets.push((corpus::stem(&file), clusters::read(&file)?));
+    }
+    Ok(sets)
 }

@@ -1,5 +1,11 @@
 //! Vectors to measure an index with: seeded clusters of normal vectors, and the vectors of real passages, lexical and a model's.
 
+use std::fs::File;
+use std::io::{BufReader, Read as _};
+use std::path::Path;
+
+use serde::Deserialize;
+
 use super::corpus::Talk;
 use super::progress::Progress;
 use super::seeded::Seeded;
@@ -8,6 +14,8 @@ use crate::models::{Embedder, Kind, lexical};
 
 /// Components of the vectors that are made here.
 const DIMENSION: usize = 384;
+/// Longest file of vectors; what stands behind that is not read, so that a longer one is no JSON.
+const VECTORS_BYTES_MAX: u64 = 4 << 30;
 /// Texts that a model is given at once.
 const EMBEDDED_TOGETHER: usize = 64;
 /// Clusters, whose sizes fall as 1/rank (Zipf).
@@ -22,7 +30,7 @@ const PASSAGE_CHARS_MAX: usize = 280;
 const DECIMALS: f64 = 1e6;
 
 /// Vectors of an archive and vectors to ask with, none in both.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize)]
 pub(super) struct Vectors {
     pub(super) stored: Vec<Vec<f32>>,
     pub(super) asked: Vec<Vec<f32>>,
@@ -81,6 +89,29 @@ impl Cluster {
 fn finished(vector: &[f64]) -> Vec<f32> {
     let length = vector.iter().map(|x| x * x).sum::<f64>().sqrt().max(f64::MIN_POSITIVE);
     vector.iter().map(|x| ((x / length * DECIMALS).round() / DECIMALS) as f32).collect()
+}
+
+/// Vectors out of a file: `stored` and `asked`, all of one length.
+pub(super) fn read(path: &Path) -> Result<Vectors, Failure> {
+    let file = File::open(path).map_err(|error| Failure::reading(path.display(), &error))?;
+    let bounded = BufReader::new(file.take(VECTORS_BYTES_MAX));
+    let vectors: Vectors = serde_json::from_reader(bounded).map_err(|error| {
+        let message = format!("{} holds no vectors to measure with: {error}", path.display());
+        Failure::data(message)
+    })?;
+    let length = vectors.stored.first().map_or(0, Vec::len);
+    let all = vectors.stored.iter().chain(&vectors.asked);
+    if length == 0 || vectors.asked.is_empty() || all.clone().any(|one| one.len() != length) {
+        let message =
+            format!("{}: give vectors of one length in `stored` and `asked`", path.display());
+        return Err(Failure::data(message));
+    }
+    let unit =
+        |vector: &Vec<f32>| finished(&vector.iter().map(|c| f64::from(*c)).collect::<Vec<f64>>());
+    Ok(Vectors {
+        stored: vectors.stored.iter().map(unit).collect(),
+        asked: vectors.asked.iter().map(unit).collect(),
+    })
 }
 
 /// Passages of an archive and questions to it.
@@ -167,6 +198,27 @@ mod tests {
         for vector in made.stored.iter().chain(&made.asked) {
             let length: f64 = vector.iter().map(|x| f64::from(*x).powi(2)).sum();
             assert!((length - 1.0).abs() < 1e-4, "{length}");
+        }
+    }
+
+    #[test]
+    fn vectors_of_a_file_have_one_length_and_become_units() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("model.json");
+        let write = |text: &str| std::fs::write(&path, text).unwrap();
+        write(r#"{"stored": [[3, 4], [0, 2]], "asked": [[1, 0]]}"#);
+        let found = read(&path).unwrap();
+        assert_eq!(
+            (found.stored, found.asked),
+            (vec![vec![0.6, 0.8], vec![0.0, 1.0]], vec![vec![1.0, 0.0]])
+        );
+        for wrong in [
+            r#"{"stored": [[3, 4], [0]], "asked": [[1, 0]]}"#,
+            r#"{"stored": [[1]], "asked": []}"#,
+            "[]",
+        ] {
+            write(wrong);
+            assert!(read(&path).is_err(), "{wrong}");
         }
     }
 
