@@ -131,6 +131,10 @@ pub const RANK_FORM_BYTES_MAX: usize = 32;
 pub const RECALL_AROUND_CHARS_MAX: usize = 2_048;
 /// Beginning of such an entry that is looked at, in characters; the rest is found as soon as the view shows it.
 pub const RECALL_TAIL_CHARS_MAX: usize = 16_384;
+/// Best hits of the view whose texts are weighed whole, however long: of the others only the beginning is.
+pub const RECALL_DEEP_MAX: usize = 4;
+/// Long messages that one page looks through for the passage that matters, since only their beginning was weighed, in bytes.
+pub const RECALL_DEEP_BYTES_MAX: usize = 4 * TEXT_BYTES_MAX;
 /// Lag of a view within which a search says that there were too many of them to look at, in milliseconds.
 pub const RECALL_LAG_MS: u64 = 5_000;
 /// Entries that setup dates in one request.
@@ -185,6 +189,10 @@ pub const RECALL_AGENTS_LOOKED: u64 = 256;
 pub const RECALL_EMBED_ENTRIES: u64 = 128;
 /// Passages of several entries that are embedded together; an entry of more stands alone.
 pub const RECALL_EMBED_PASSAGES: usize = 256;
+/// Entries of one agent that a model may refuse before no more are passed over.
+pub const RECALL_REFUSED_MAX: usize = 256;
+/// Pause after which refused entries are tried again, in milliseconds.
+pub const RECALL_REFUSED_MS: u64 = 3_600_000;
 /// Agents whose last complete look is remembered.
 pub const RECALL_VERSIONS_KEPT: usize = 65_536;
 /// Vectors of one look for those whose entries are gone, in rows.

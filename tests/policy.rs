@@ -129,8 +129,11 @@ impl World {
                     let found =
                         self.messages.iter().filter(|m| ids.contains(&m.key)).cloned().collect();
                     let copies = self.messages.iter().filter(|m| m.seq >= head_seq);
-                    let copies = copies
-                        .filter_map(|m| m.copy_of.clone().map(|of| CopyOf { of, seq: m.seq }));
+                    let copies = copies.filter_map(|m| {
+                        let excerpt = m.meta.get("recalled").map(|mark| mark["excerpt"].clone());
+                        let excerpt = excerpt.and_then(|part| serde_json::from_value(part).ok());
+                        m.copy_of.clone().map(|of| CopyOf { of, seq: m.seq, excerpt })
+                    });
                     let copies = copies.collect();
                     answers.entries = Some(Entries { found, copies, pairs: Vec::new() });
                 }

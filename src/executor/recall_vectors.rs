@@ -5,9 +5,12 @@ use std::time::Instant;
 use super::embedding::{failed, widened, works};
 use super::executor::Executor;
 use crate::clock;
-use crate::error::{Code, Result};
-use crate::limits::{RECALL_EMBED_ENTRIES, RECALL_EMBED_PASSAGES, RECALL_NEAR_MAX, RECALL_TAIL_MS};
-use crate::memory::recall_vector::{RecallMark, RecallVector, vector_key};
+use crate::error::{Code, Error, Result};
+use crate::limits::{
+    RECALL_EMBED_ENTRIES, RECALL_EMBED_PASSAGES, RECALL_NEAR_MAX, RECALL_REFUSED_MAX,
+    RECALL_REFUSED_MS, RECALL_TAIL_MS,
+};
+use crate::memory::recall_vector::{RecallMark, RecallVector, Refused, vector_key};
 use crate::meters;
 use crate::models::Kind;
 use crate::policy::{Actor, Principal, RecallNear, RecallPlan, Scope, Sources, admit, passages};
@@ -34,7 +37,8 @@ impl Executor {
     }
 
     /// Makes vectors for entries of an agent that have none, in the order in which they were logged, until all have or a moment has come.
-    /// What was written stands, whenever it ends: the next look goes on behind it.
+    /// What was written stands, whenever it ends: the next look goes on behind it. An entry that the model refuses though it answers for others
+    /// is in nobody's way.
     pub async fn embed_recall(
         &self,
         agent: &AgentVersion,
@@ -48,22 +52,26 @@ impl Executor {
         // The mark of another embedder says nothing of ours.
         let known = known.filter(|mark| mark.fingerprint == fingerprint);
         let mut mark = known.unwrap_or(RecallMark { fingerprint, ..RecallMark::default() });
+        mark.try_again(self.clock.unix_ms(), RECALL_REFUSED_MS);
         loop {
             // A transaction may commit a while after the moment that its entries bear.
             let since = mark.logged_ms.map(|ms| ms.saturating_sub(RECALL_TAIL_MS));
-            let (print, limit) = (mark.fingerprint.as_str(), RECALL_EMBED_ENTRIES);
-            let ask = || store::unembedded(&self.ro, &scope, print, since, limit);
+            let (looked, limit) = (&mark, RECALL_EMBED_ENTRIES);
+            let ask = || store::unembedded(&self.ro, &scope, looked, since, limit);
             let entries = self.patiently(ask).await?;
             if entries.is_empty() {
                 return Ok(Embedded::All);
             }
-            let mut rest = &entries[..];
+            let (mut rest, refused) = (&entries[..], mark.refused.len());
             while !rest.is_empty() {
-                if clock::now() >= until {
-                    return Ok(Embedded::Some);
-                }
                 let (batch, tail) = rest.split_at(batch(rest));
-                mark.passages += self.embed_entries(&scope, batch, &mark.fingerprint).await?;
+                let outcome = self.embed_batch(&scope, batch, &mut mark, until).await;
+                if !matches!(outcome, Ok(Embedded::All)) {
+                    if mark.refused.len() > refused {
+                        store::write_recall_mark(&self.rw, &scope, &mark).await?;
+                    }
+                    return outcome;
+                }
                 rest = tail;
             }
             mark.logged_ms = entries.last().and_then(|entry| entry.logged_ms).max(mark.logged_ms);
@@ -74,19 +82,59 @@ impl Executor {
         }
     }
 
-    /// Writes the vectors of some entries; gives how many there are.
+    /// Writes the vectors of some entries: together, and where that fails one by one, to know which of them the model refuses.
+    async fn embed_batch(
+        &self,
+        scope: &Scope,
+        entries: &[Unembedded],
+        mark: &mut RecallMark,
+        until: Instant,
+    ) -> Result<Embedded> {
+        match self.embed_entries(scope, entries, mark, until).await {
+            Err(error) if self.refuses(&error).await => {}
+            outcome => return outcome,
+        }
+        for entry in entries {
+            match self.embed_entries(scope, std::slice::from_ref(entry), mark, until).await {
+                Ok(Embedded::All) => {}
+                Err(error)
+                    if mark.refused.len() < RECALL_REFUSED_MAX && self.refuses(&error).await =>
+                {
+                    let (agent, error) = (scope.key(), error.chain());
+                    tracing::warn!(
+                        agent,
+                        entry = entry.id,
+                        error,
+                        "the model makes no vectors of an entry: it is found by words alone"
+                    );
+                    mark.refused.push(Refused { id: entry.id.clone(), logged_ms: entry.logged_ms });
+                    mark.refused_ms = self.clock.unix_ms();
+                }
+                outcome => return outcome,
+            }
+        }
+        Ok(Embedded::All)
+    }
+
+    /// Whether a failure lies in the texts and not in the model: it answers for a text that nobody asked about before.
+    async fn refuses(&self, error: &Error) -> bool {
+        let harmless = [format!("Good morning {}", self.ids.key())];
+        error.code == Code::EmbedderUnavailable
+            && self.embedders.configured().embed(&harmless, Kind::Passage).await.is_ok()
+    }
+
+    /// Writes the vectors of some entries, those of a long one in parts, its end first, until a moment has come.
     async fn embed_entries(
         &self,
         scope: &Scope,
         entries: &[Unembedded],
-        fingerprint: &str,
-    ) -> Result<u64> {
-        let mut texts: Vec<String> = Vec::new();
-        let mut rows: Vec<RecallVector> = Vec::new();
+        mark: &mut RecallMark,
+        until: Instant,
+    ) -> Result<Embedded> {
+        let mut rows: Vec<(RecallVector, &str)> = Vec::new();
         for entry in entries {
             for (at, place) in passages(&entry.content).into_iter().enumerate() {
-                texts.push(entry.content[place.clone()].to_owned());
-                rows.push(RecallVector {
+                let row = RecallVector {
                     key: vector_key(&entry.id, at),
                     id: entry.id.clone(),
                     seq: entry.seq,
@@ -94,20 +142,30 @@ impl Executor {
                     start: place.start as u64,
                     end: place.end as u64,
                     embedding: Vec::new(),
-                    fingerprint: fingerprint.to_owned(),
-                });
+                    fingerprint: mark.fingerprint.clone(),
+                };
+                rows.push((row, &entry.content[place]));
             }
         }
-        let made = self.embedders.configured().embed(&texts, Kind::Passage).await;
-        if made.is_err() {
-            metrics::counter!(meters::EMBEDDER_FAILURES, "of" => "recall").increment(1);
+        for part in rows.rchunks(RECALL_EMBED_PASSAGES) {
+            if clock::now() >= until {
+                return Ok(Embedded::Some);
+            }
+            let texts: Vec<String> = part.iter().map(|(_, text)| (*text).to_owned()).collect();
+            let made = self.embedders.configured().embed(&texts, Kind::Passage).await;
+            if made.is_err() {
+                metrics::counter!(meters::EMBEDDER_FAILURES, "of" => "recall").increment(1);
+            }
+            let vectors = widened(&made?).into_iter();
+            let filled = part.iter().zip(vectors);
+            let filled: Vec<RecallVector> = filled
+                .map(|((row, _), embedding)| RecallVector { embedding, ..row.clone() })
+                .collect();
+            store::write_recall_vectors(&self.rw, scope, &filled).await?;
+            metrics::counter!(meters::RECALL_VECTORS).increment(filled.len() as u64);
+            mark.passages += filled.len() as u64;
         }
-        for (row, vector) in rows.iter_mut().zip(widened(&made?)) {
-            row.embedding = vector;
-        }
-        store::write_recall_vectors(&self.rw, scope, &rows).await?;
-        metrics::counter!(meters::RECALL_VECTORS).increment(rows.len() as u64);
-        Ok(rows.len() as u64)
+        Ok(Embedded::All)
     }
 
     /// Takes away vectors whose entries are gone, among the next few of an agent; gives the place to go on from, none at the agent's end.

@@ -44,7 +44,8 @@ impl RecallVectors {
         Self { executor, actor, place: Mutex::default() }
     }
 
-    /// One page of agents: what changed since it was last complete is looked at.
+    /// One page of agents: what changed since it was last complete is looked at. A failure ends the run, and the next one begins with the next
+    /// agent.
     async fn embed(&self, place: &mut Place, stopping: &watch::Receiver<bool>) -> Result<()> {
         let until = clock::now() + Duration::from_millis(RECALL_EMBED_MS);
         let agents = self.executor.agents_behind(&place.after, RECALL_AGENTS_LOOKED).await?;
@@ -53,19 +54,20 @@ impl RecallVectors {
             if *stopping.borrow() || clock::now() >= until {
                 return Ok(());
             }
-            if place.seen.get(&agent.key) != Some(&agent.version) {
-                match self.executor.embed_recall(&agent, &self.actor, until).await? {
-                    Embedded::All => {
-                        if place.seen.len() >= RECALL_VERSIONS_KEPT {
-                            place.seen.clear();
-                        }
-                        place.seen.insert(agent.key.clone(), agent.version);
-                    }
-                    // The others have their turn before this one goes on.
-                    Embedded::Some => {}
-                }
+            // The others have their turn before this one goes on, however its own ends, and if it is cut off.
+            place.after.clone_from(&agent.key);
+            if place.seen.get(&agent.key) == Some(&agent.version) {
+                continue;
             }
-            place.after = agent.key;
+            match self.executor.embed_recall(&agent, &self.actor, until).await? {
+                Embedded::All => {
+                    if place.seen.len() >= RECALL_VERSIONS_KEPT {
+                        place.seen.clear();
+                    }
+                    place.seen.insert(agent.key, agent.version);
+                }
+                Embedded::Some => {}
+            }
         }
         if last_page {
             place.after.clear();

@@ -29,7 +29,7 @@ pub fn vector_key(id: &str, passage: usize) -> String {
     format!("{id}-{passage}")
 }
 
-/// The document `recall_marks/{agent}`: everything that was logged before is embedded.
+/// The document `recall_marks/{agent}`: everything that was logged before is embedded, but for what the model refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecallMark {
     /// Digest of what made the vectors.
@@ -38,6 +38,34 @@ pub struct RecallMark {
     pub logged_ms: Option<u64>,
     /// Passages with a vector, about: what was replaced is counted again.
     pub passages: u64,
+    /// Entries that the model refused though it answered for others: they are found by words alone, and tried again after a while.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Refused>,
+    /// When the model refused the last of them, in milliseconds.
+    #[serde(default)]
+    pub refused_ms: u64,
+}
+
+/// An entry that the model makes no vectors of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// Its key.
+    pub id: String,
+    /// When it was logged, in milliseconds; none for entries of the first schema.
+    pub logged_ms: Option<u64>,
+}
+
+impl RecallMark {
+    /// Goes back to where the first of the refused entries was logged, once the last refusal is older than `pause_ms`: all of them are looked at
+    /// again.
+    pub fn try_again(&mut self, now_ms: u64, pause_ms: u64) {
+        if self.refused.is_empty() || now_ms.saturating_sub(self.refused_ms) < pause_ms {
+            return;
+        }
+        let first = self.refused.iter().map(|entry| entry.logged_ms).min().flatten();
+        self.logged_ms = self.logged_ms.min(first);
+        self.refused.clear();
+    }
 }
 
 /// A passage near to a question.
@@ -55,4 +83,35 @@ pub struct NearPassage {
     pub end: u64,
     /// Cosine between both.
     pub similarity: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_refused_is_tried_again_after_a_pause_from_the_first_on() {
+        let refused = |id: &str, logged_ms| Refused { id: id.into(), logged_ms };
+        let mark = RecallMark {
+            logged_ms: Some(900),
+            refused: vec![refused("b", Some(700)), refused("a", Some(300))],
+            refused_ms: 1_000,
+            ..RecallMark::default()
+        };
+        let mut early = mark.clone();
+        early.try_again(1_999, 1_000);
+        assert_eq!(early, mark);
+        let mut late = mark.clone();
+        late.try_again(2_000, 1_000);
+        assert_eq!((late.logged_ms, late.refused.len()), (Some(300), 0));
+        let mut old = RecallMark { refused: vec![refused("a", None)], ..mark };
+        old.try_again(2_000, 1_000);
+        assert_eq!(
+            old.logged_ms, None,
+            "an entry of the first schema was logged before all others"
+        );
+        let mut none = RecallMark { logged_ms: Some(5), ..RecallMark::default() };
+        none.try_again(2_000, 1_000);
+        assert_eq!(none.logged_ms, Some(5));
+    }
 }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::embedder::{Embedder, Kind, checked};
 use crate::error::Result;
-use crate::limits::EMBED_CACHED_MAX;
+use crate::limits::{EMBED_BATCH_TEXTS_MAX, EMBED_CACHED_MAX};
 use crate::memory::Fingerprint;
 use crate::memory::receipt::sha256;
 use crate::meters;
@@ -78,18 +78,21 @@ impl Embedder for Remembered {
         metrics::counter!(meters::EMBEDDER_TEXTS, "from" => "memory").increment(hits);
         metrics::counter!(meters::EMBEDDER_TEXTS, "from" => "model")
             .increment(missing.len() as u64);
-        if !missing.is_empty() {
-            let new: Vec<String> = missing.iter().map(|at| texts[*at].clone()).collect();
-            let made = self.inner.embed(&new, kind).await?;
-            let made = checked(self.fingerprint(), made, new.len())?;
-            for at in 0..texts.len() {
-                if found[at].is_none() {
-                    found[at] = asked.get(keys[at].as_str()).map(|place| made[*place].clone());
-                }
-            }
+        let mut made: Vec<Vec<f32>> = Vec::with_capacity(missing.len());
+        // Batch by batch: what was made stays, though a later one should fail or the caller stop waiting.
+        for part in missing.chunks(EMBED_BATCH_TEXTS_MAX) {
+            let new: Vec<String> = part.iter().map(|at| texts[*at].clone()).collect();
+            let answer = self.inner.embed(&new, kind).await?;
+            let vectors = checked(self.fingerprint(), answer, new.len())?;
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            for (at, vector) in missing.iter().zip(made) {
-                kept.put(keys[*at].clone(), vector);
+            for (at, vector) in part.iter().zip(vectors) {
+                kept.put(keys[*at].clone(), vector.clone());
+                made.push(vector);
+            }
+        }
+        for at in 0..texts.len() {
+            if found[at].is_none() {
+                found[at] = asked.get(keys[at].as_str()).map(|place| made[*place].clone());
             }
         }
         Ok(found.into_iter().flatten().collect())
@@ -129,9 +132,10 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+    use crate::error::{Code, Error};
     use crate::models::lexical::Lexical;
 
-    /// Counts the texts it is asked for.
+    /// Counts the texts it is asked for; refuses some.
     struct Counting(Lexical, AtomicUsize);
 
     #[async_trait]
@@ -141,6 +145,9 @@ mod tests {
         }
 
         async fn embed(&self, texts: &[String], kind: Kind) -> Result<Vec<Vec<f32>>> {
+            if texts.iter().any(|text| text == "unspeakable") {
+                return Err(Error::new(Code::EmbedderUnavailable, "no"));
+            }
             self.1.fetch_add(texts.len(), Ordering::SeqCst);
             self.0.embed(texts, kind).await
         }
@@ -181,6 +188,20 @@ mod tests {
         }
         remembered.embed_spans("a boat, a sail, a mast", &[0..6, 8..14]).await.unwrap();
         assert_eq!(counting.1.load(Ordering::SeqCst), 8, "another document is another light");
+    }
+
+    #[tokio::test]
+    async fn what_was_made_before_a_failure_is_not_made_again() {
+        let counting = Arc::new(Counting(Lexical::new(8), AtomicUsize::new(0)));
+        let remembered = Remembered::new(Arc::clone(&counting) as Arc<dyn Embedder>);
+        let count = EMBED_BATCH_TEXTS_MAX * 2;
+        let mut list: Vec<String> = (0..count).map(|n| format!("boat {n}")).collect();
+        list.push("unspeakable".into());
+        assert!(remembered.embed(&list, Kind::Passage).await.is_err());
+        assert_eq!(counting.1.load(Ordering::SeqCst), count);
+        list.pop();
+        assert_eq!(remembered.embed(&list, Kind::Passage).await.unwrap().len(), count);
+        assert_eq!(counting.1.load(Ordering::SeqCst), count);
     }
 
     #[test]

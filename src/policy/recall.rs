@@ -5,9 +5,10 @@ use std::ops::Range;
 
 use serde::Deserialize;
 
-use super::rank::{Material, PARTS, Spoken, content_words, ranked, without_names};
+use super::rank::{Material, PARTS, Spoken, better_passage, content_words, ranked, without_names};
 use crate::error::{Error, Result};
 use crate::limits::{PHRASES_MAX, QUERY_BYTES_MAX, RECALL_HITS_MAX, RECALL_LAG_MS};
+use crate::memory::archive::Span;
 use crate::memory::message::Message;
 use crate::memory::recall_vector::{NearPassage, RecallMark};
 
@@ -146,6 +147,19 @@ pub struct CopyOf {
     pub of: String,
     /// Place of the copy.
     pub seq: u64,
+    /// The bytes of the original that it holds; none if it holds all.
+    #[serde(default)]
+    pub excerpt: Option<Span>,
+}
+
+impl CopyOf {
+    /// Whether it holds a part of the original; without one, all of it.
+    pub fn holds(&self, part: Option<&Range<usize>>) -> bool {
+        let within = |held: &Span, part: &Range<usize>| {
+            held.start <= part.start as u64 && part.end as u64 <= held.end
+        };
+        self.excerpt.as_ref().is_none_or(|held| part.is_some_and(|part| within(held, part)))
+    }
 }
 
 impl RecallQuery {
@@ -216,6 +230,13 @@ impl RecallQuery {
     /// The question without the names of those whose words are looked through: with them, vectors find what says a name.
     pub fn nameless<'n>(&self, names: impl Iterator<Item = &'n str>) -> String {
         without_names(&self.words, names)
+    }
+
+    /// A passage of a text that holds more of what is looked for than the one around a byte, if words count and there is one.
+    pub fn better_passage(&self, text: &str, known: usize) -> Option<Range<usize>> {
+        let quoted = if self.quoted { &self.phrases[..] } else { &[] };
+        let by_meaning = matches!(self.mode, RecallMode::Vector { .. });
+        if by_meaning { None } else { better_passage(&self.words, quoted, text, known) }
     }
 }
 
@@ -406,6 +427,25 @@ mod tests {
             (RecallFilter { name: Some("Otto".into()), ..RecallFilter::default() }, false),
         ] {
             assert_eq!(filter.meets(&entry), met, "{filter:?}");
+        }
+    }
+
+    #[test]
+    fn a_copy_holds_what_lies_within_its_part() {
+        let copy = |excerpt: Option<(u64, u64)>| CopyOf {
+            of: "m".into(),
+            seq: 9,
+            excerpt: excerpt.map(|(start, end)| Span { start, end }),
+        };
+        for (held, part, holds) in [
+            (None, None, true),
+            (None, Some(3..9), true),
+            (Some((3, 9)), Some(3..9), true),
+            (Some((3, 9)), Some(2..9), false),
+            (Some((3, 9)), Some(3..10), false),
+            (Some((3, 9)), None, false),
+        ] {
+            assert_eq!(copy(held).holds(part.as_ref()), holds, "{held:?} {part:?}");
         }
     }
 

@@ -6,8 +6,9 @@ use super::db::{Binds, Ro};
 use super::fault::Fault;
 use super::query::{Query, query};
 use crate::limits::{
-    RECALL_AROUND_CHARS_MAX, RECALL_AROUND_SEQS, RECALL_FRESH_MAX, RECALL_HITS_MAX,
-    RECALL_TAIL_CHARS_MAX, RECALL_TAIL_MS, RECALL_TAIL_ROWS_MAX, RECALL_WEIGHED_MAX,
+    RECALL_AROUND_CHARS_MAX, RECALL_AROUND_SEQS, RECALL_DEEP_MAX, RECALL_FRESH_MAX,
+    RECALL_HITS_MAX, RECALL_TAIL_CHARS_MAX, RECALL_TAIL_MS, RECALL_TAIL_ROWS_MAX,
+    RECALL_WEIGHED_MAX, TEXT_BYTES_MAX,
 };
 use crate::policy::{Entries, PairOf, RecallQuery, Scope, Sources};
 
@@ -43,6 +44,8 @@ pub async fn search_recall(
         ("fresh_max", RECALL_FRESH_MAX.into()),
         ("beside", RECALL_AROUND_SEQS.into()),
         ("chars_max", RECALL_TAIL_CHARS_MAX.into()),
+        ("deep_max", RECALL_DEEP_MAX.into()),
+        ("deep_chars_max", TEXT_BYTES_MAX.into()),
         ("beside_chars_max", RECALL_AROUND_CHARS_MAX.into()),
         ("fingerprint", json!(fingerprint)),
     ];

@@ -85,19 +85,22 @@ pub async fn write_recall_mark(rw: &Rw, scope: &Scope, mark: &RecallMark) -> Res
     rw.rows::<Value>(MARK_WRITE, binds).await.map(|_| ())
 }
 
-/// The first entries without vectors of that kind that were logged from a moment on; from the very first one without a moment.
+/// The first entries without vectors of a mark's kind that were logged from a moment on, but for those that the model refused; from the very
+/// first one without a moment.
 pub async fn unembedded(
     ro: &Ro,
     scope: &Scope,
-    fingerprint: &str,
+    mark: &RecallMark,
     since_ms: Option<u64>,
     limit: u64,
 ) -> Result<Vec<Unembedded>, Fault> {
+    let refused: Vec<&str> = mark.refused.iter().map(|entry| entry.id.as_str()).collect();
     let binds = Binds::of(
         scope,
         [
-            ("fingerprint", fingerprint.into()),
+            ("fingerprint", mark.fingerprint.as_str().into()),
             ("since_ms", json!(since_ms)),
+            ("refused", json!(refused)),
             ("limit", limit.into()),
         ],
     );

@@ -5,10 +5,13 @@ use std::ops::Range;
 use serde_json::{Map, Value, json};
 
 use super::search_recall::SearchRecall;
-use crate::limits::PREVIEW_TOKENS_MIN;
+use crate::error::Result;
+use crate::limits::{PREVIEW_TOKENS_MIN, RECALL_DEEP_BYTES_MAX, RECALL_TAIL_CHARS_MAX};
 use crate::memory::message::{Message, Role};
 use crate::memory::page::{PageItem, plain};
-use crate::policy::{Draft, Entries, PairOf, Surroundings, part_names, part_of, passages, preview};
+use crate::policy::{
+    Draft, Entries, PairOf, RecallQuery, Surroundings, part_names, part_of, passages, preview,
+};
 
 /// What a page is made of.
 pub(super) struct PageOf<'a> {
@@ -32,7 +35,7 @@ pub(super) struct Shown<'a> {
 
 /// What became of it.
 pub(super) enum State {
-    /// It stands in the queue already, as this copy.
+    /// What is shown stands in the queue already, in this copy.
     There(u64),
     /// All of what is shown fits.
     Fits,
@@ -43,7 +46,8 @@ pub(super) enum State {
 impl<'a> PageOf<'a> {
     /// The results of this page, best first, and where the next page begins. They end where the window takes no more, or the page; the
     /// first one comes in any case, cut if it must be, so that each page gets on. What is gone since is passed over.
-    pub(super) fn shown(&self, draft: &Draft<'_>) -> (Vec<Shown<'a>>, usize) {
+    pub(super) fn shown(&self, draft: &Draft<'_>) -> Result<(Vec<Shown<'a>>, usize)> {
+        let mut parts = Parts { query: self.asked.asked()?, left: RECALL_DEEP_BYTES_MAX };
         let mut room = draft.room();
         let mut left = self.asked.tokens_max.unwrap_or(u64::MAX);
         let mut page: Vec<Shown<'a>> = Vec::new();
@@ -54,8 +58,9 @@ impl<'a> PageOf<'a> {
                 next += 1;
                 continue;
             };
-            let excerpt = if self.asked.whole { None } else { excerpt(message, item) };
-            let copy = self.entries.copies.iter().find(|c| c.of == item.id);
+            let excerpt = if self.asked.whole { None } else { parts.excerpt(message, item) };
+            let mut copies = self.entries.copies.iter().filter(|c| c.of == item.id);
+            let copy = copies.find(|copy| copy.holds(excerpt.as_ref()));
             let cost = draft.copy_cost(message, excerpt.as_ref());
             let mut rest = room;
             let state = match copy {
@@ -87,7 +92,7 @@ impl<'a> PageOf<'a> {
             next += 1;
             page.push(one);
         }
-        (page, next)
+        Ok((page, next))
     }
 
     /// The results as they are answered; what fits is put back in the order in which it was said, and a notice names what did
@@ -157,14 +162,30 @@ impl<'a> PageOf<'a> {
     }
 }
 
-/// The passage of a longer message that an item points to; none for one that is shown whole.
-fn excerpt(message: &Message, item: &PageItem) -> Option<Range<usize>> {
-    let parts = passages(&message.content);
-    if parts.len() < 2 {
-        return None;
+/// Finds the parts of long messages that are shown.
+struct Parts {
+    query: RecallQuery,
+    /// Bytes that may yet be looked through.
+    left: usize,
+}
+
+impl Parts {
+    /// The passage of a longer message that an item points to, or a better one where it was not weighed whole; none for one that is
+    /// shown whole.
+    fn excerpt(&mut self, message: &Message, item: &PageItem) -> Option<Range<usize>> {
+        let text = &message.content;
+        let parts = passages(text);
+        if parts.len() < 2 {
+            return None;
+        }
+        let at = usize::try_from(item.offset).ok()?;
+        let known = parts.into_iter().find(|part| part.contains(&at))?;
+        if text.chars().nth(RECALL_TAIL_CHARS_MAX).is_none() || text.len() > self.left {
+            return Some(known);
+        }
+        self.left -= text.len();
+        Some(self.query.better_passage(text, at).unwrap_or(known))
     }
-    let at = usize::try_from(item.offset).ok()?;
-    parts.into_iter().find(|part| part.contains(&at))
 }
 
 /// The parts of a score by their names; those that are nothing are left out.

@@ -130,7 +130,7 @@ impl SearchRecall {
     }
 
     /// What is looked for.
-    fn asked(&self) -> Result<RecallQuery> {
+    pub(super) fn asked(&self) -> Result<RecallQuery> {
         let mut query = RecallQuery::parse(&self.query)?;
         if self.name.as_ref().is_some_and(|name| name.is_empty() || name.len() > NAME_BYTES_MAX) {
             return Err(Error::argument("name", format!("use 1 to {NAME_BYTES_MAX} bytes")));
@@ -180,7 +180,7 @@ impl SearchRecall {
         let paused = self.rehydrate && self.tokens_max.is_some_and(|page| draft.room() < page);
         let page =
             PageOf { asked: self, around, items: &list.items, position: list.position, entries };
-        let (shown, next) = if paused { (Vec::new(), list.position) } else { page.shown(&draft) };
+        let (shown, next) = if paused { (Vec::new(), list.position) } else { page.shown(&draft)? };
         let (results, wrote) = page.take_in(&mut draft, &shown);
         let proposed = proposals(core, shown.iter().map(|one| one.message));
         let mut result = Map::new();

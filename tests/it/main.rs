@@ -52,6 +52,7 @@ mod one_effect;
 mod one_transaction;
 mod plans;
 mod races;
+mod reach;
 mod readme;
 mod recall;
 mod reindex;

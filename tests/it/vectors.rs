@@ -28,13 +28,22 @@ pub(crate) struct Model {
     texts: Arc<AtomicUsize>,
 }
 
+/// The status with which a model refuses some texts, by how many requests it had before.
+type Mood = fn(usize, &[&str]) -> Option<&'static str>;
+
 impl Model {
     pub(crate) fn start(socket: &Path, pause: Duration) -> Model {
-        Model::of_length(socket, pause, DIMENSION)
+        Model::moody(socket, pause, DIMENSION, |_, _| None)
     }
 
     /// The same with vectors of another length.
     pub(crate) fn of_length(socket: &Path, pause: Duration, dimension: usize) -> Model {
+        Model::moody(socket, pause, dimension, |_, _| None)
+    }
+
+    /// One that does not answer for everything.
+    fn moody(socket: &Path, pause: Duration, dimension: usize, mood: Mood) -> Model {
+        let requests = Arc::<AtomicUsize>::default();
         let listener = UnixListener::bind(socket).expect("a socket");
         let (fails, texts) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
         let model = Model { fails: Arc::clone(&fails), texts: Arc::clone(&texts) };
@@ -42,9 +51,13 @@ impl Model {
             loop {
                 let Ok((stream, _)) = listener.accept().await else { return };
                 let (fails, texts) = (Arc::clone(&fails), Arc::clone(&texts));
+                let requests = Arc::clone(&requests);
                 tokio::spawn(async move {
                     let mut stream = stream;
-                    while answer(&mut stream, &fails, &texts, pause, dimension).await.is_some() {}
+                    let mood =
+                        |texts: &[&str]| mood(requests.fetch_add(1, Ordering::SeqCst), texts);
+                    let how = (pause, dimension);
+                    while answer(&mut stream, &fails, &texts, how, &mood).await.is_some() {}
                 });
             }
         });
@@ -56,8 +69,8 @@ async fn answer(
     stream: &mut UnixStream,
     fails: &AtomicBool,
     asked: &AtomicUsize,
-    pause: Duration,
-    dimension: usize,
+    (pause, dimension): (Duration, usize),
+    mood: &(impl Fn(&[&str]) -> Option<&'static str> + Sync),
 ) -> Option<()> {
     let mut bytes = Vec::new();
     let body: Value = loop {
@@ -76,7 +89,8 @@ async fn answer(
     tokio::time::sleep(pause * u32::try_from(texts.len()).ok()?).await;
     let vector = |(at, text): (usize, &&str)| json!({"index": at, "embedding": lexical::embed_query(text, dimension)});
     let data: Vec<Value> = texts.iter().enumerate().map(vector).collect();
-    let status = if fails.load(Ordering::SeqCst) { "500 Down" } else { "200 OK" };
+    let down = fails.load(Ordering::SeqCst).then_some("500 Down");
+    let status = down.or_else(|| mood(&texts)).unwrap_or("200 OK");
     asked.fetch_add(texts.len(), Ordering::SeqCst);
     let text = json!({"data": data}).to_string();
     let head = format!(
@@ -365,6 +379,94 @@ async fn a_model_that_fails_is_in_nobodys_way() {
     assert_eq!(made(&home, "ada").await.len(), 0);
     model.fails.store(false, Ordering::SeqCst);
     all_made(&home, "ada", &texts).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_that_the_model_refuses_is_in_nobodys_way() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let refuses: Mood = |_, texts| {
+        texts.iter().any(|text| text.contains("unspeakable")).then_some("400 Bad Request")
+    };
+    let _model = Model::moody(&home.path("model.sock"), Duration::ZERO, DIMENSION, refuses);
+    let server = server(&home, "1").await;
+    server.expect("the model makes no vectors of an entry");
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    let bob = Agent::create(home.wire("vctx.sock"), "bob", 8192, "Be kind.").await;
+    let mut texts = texts(20);
+    let mut said = texts.clone();
+    said.insert(0, "An unspeakable word.".into());
+    said.insert(9, format!("{} Something unspeakable.", "The choir sings. ".repeat(60)));
+    log(&ada, &said).await;
+    log(&bob, &texts).await;
+    all_made(&home, "bob", &texts).await;
+    all_made(&home, "ada", &texts).await;
+    log(&ada, &["The tide turns at seven.".into()]).await;
+    texts.push("The tide turns at seven.".into());
+    all_made(&home, "ada", &texts).await;
+    let refused = "FOR m IN recall_marks FILTER m._key == 'ada' FOR r IN m.refused FOR e IN recall_log FILTER e._key == r.id SORT e.seq RETURN e.seq";
+    assert_eq!(home.database().rows(refused, json!({})).await, [1, 10]);
+    let asked = json!({"query": "unspeakable word", "mode": "text", "rehydrate": false});
+    let found = ada.done("search_recall", &asked).await;
+    assert_eq!(found["result"]["results"][0]["content"], said[0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_text_gets_its_vectors_from_a_model_that_tires() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let tires: Mood = |requests, _| (requests % 12 >= 6).then_some("500 Tired");
+    let model = Model::moody(&home.path("model.sock"), Duration::ZERO, DIMENSION, tires);
+    let server = server(&home, "1").await;
+    server.expect("a job failed");
+    server.expect("the embedder");
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    let fee = |n: usize| {
+        format!("In year {n} the harbour master took {n} euros for a berth beside the old buoy. ")
+    };
+    let texts = vec![(0..3_000).map(fee).collect::<String>(), "The tide turns at seven.".into()];
+    assert!(passages(&texts[0]).len() > 700);
+    log(&ada, &texts).await;
+    all_made(&home, "ada", &texts).await;
+    let (asked, all) = (model.texts.load(Ordering::SeqCst), wanted(&texts).len());
+    assert!(asked < all * 4, "{asked} texts were embedded for {all} passages");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_near_is_shown_wherever_in_a_text_it_stands() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let _model = Model::start(&home.path("model.sock"), Duration::ZERO);
+    let _server = server(&home, "1").await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    let noise = "Nothing of that kind was ever said here. ";
+    let fact = "The veterinarian prescribes marigold drops.";
+    let deep = |times: usize| format!("{}{fact} {}", noise.repeat(times), noise.repeat(9));
+    for (role, text) in [
+        ("user", "Marigold drops of the veterinarian?"),
+        ("assistant", &deep(100)),
+        ("user", "I see."),
+        ("assistant", &deep(600)),
+    ] {
+        ada.append(role, text).await;
+    }
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    let said: Vec<String> = ada
+        .messages()
+        .await
+        .iter()
+        .filter(|m| m["kind"] == "turn")
+        .map(|m| m["content"].as_str().unwrap().to_owned())
+        .collect();
+    all_made(&home, "ada", &said).await;
+    let asked = json!({"query": "veterinarian marigold drops", "mode": "vector", "rehydrate": false, "similarity_min": 0.1});
+    let found = ada.done("search_recall", &asked).await["result"].take();
+    let results = found["results"].as_array().unwrap();
+    assert_eq!(results.len(), 3, "{found}");
+    for result in results.iter().filter(|r| r["role"] == "assistant") {
+        assert!(result["content"].as_str().unwrap().contains(fact), "{}", result["excerpt"]);
+        assert!(result["score"].as_f64().unwrap() > 0.1);
+    }
 }
 
 #[tokio::test]

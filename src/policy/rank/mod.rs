@@ -2,6 +2,7 @@
 
 mod asked;
 mod days;
+mod deep;
 mod formula;
 mod newer;
 mod passage_match;
@@ -10,6 +11,7 @@ mod spoken;
 mod words;
 
 pub(super) use asked::{content_words, without_names};
+pub(super) use deep::better_passage;
 pub(super) use formula::PARTS;
 pub use formula::part_names;
 pub(super) use scorer::{Material, ranked};

@@ -1,6 +1,6 @@
 //! The newer before the stale: of two entries that say how the same thing stands, the one said last is listed first.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::asked::Asked;
 use super::spoken::Read;
@@ -53,7 +53,7 @@ fn supersedes(
         return false;
     }
     let (old, new) = (&old.parts[stale.1].words, &new.parts[newer.1].words);
-    let stems = |words: &[super::words::Word]| -> HashSet<Stem> {
+    let stems = |words: &[super::words::Word]| -> BTreeSet<Stem> {
         words.iter().map(|word| word.stem).collect()
     };
     let (old_stems, new_stems) = (stems(old), stems(new));
@@ -67,7 +67,7 @@ fn supersedes(
 }
 
 /// Weight of what both hold against that of what either holds.
-fn shared(a: &HashSet<Stem>, b: &HashSet<Stem>, weight: impl Fn(&Stem) -> f64) -> f64 {
+fn shared(a: &BTreeSet<Stem>, b: &BTreeSet<Stem>, weight: impl Fn(&Stem) -> f64) -> f64 {
     let either: f64 = a.union(b).map(&weight).sum();
     let both: f64 = a.intersection(b).map(&weight).sum();
     if either > 0.0 { both / either } else { 0.0 }

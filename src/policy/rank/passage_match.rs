@@ -1,6 +1,6 @@
 //! How well passages and entries match the words of a question: BM25 and its kin, all as shares of what the question could get.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::asked::Asked;
 use super::spoken::{Part, Read};
@@ -34,13 +34,14 @@ pub(super) fn coverage(asked: &Asked, part: &Part) -> f64 {
 
 /// Neighbouring words of the question that are neighbours in a passage, each pair once, by the mean of their rarities.
 pub(super) fn together(asked: &Asked, part: &Part) -> f64 {
-    let wanted: HashSet<(Stem, Stem)> = asked.sequence.windows(2).map(|w| (w[0], w[1])).collect();
+    // In one order, so that equal texts have equal sums.
+    let wanted: BTreeSet<(Stem, Stem)> = asked.sequence.windows(2).map(|w| (w[0], w[1])).collect();
     let here: HashSet<(Stem, Stem)> =
         part.words.windows(2).map(|w| (w[0].stem, w[1].stem)).collect();
     let rarity = |stem: Stem| {
         asked.terms.iter().find(|(known, _)| *known == stem).map_or(0.0, |(_, rarity)| *rarity)
     };
-    let pairs = wanted.intersection(&here);
+    let pairs = wanted.iter().filter(|pair| here.contains(*pair));
     pairs.map(|(a, b)| f64::midpoint(rarity(*a), rarity(*b))).sum::<f64>() / asked.total
 }
 

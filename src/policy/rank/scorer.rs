@@ -105,8 +105,8 @@ fn question(material: &Material, lexicon: &mut Lexicon) -> Asked {
 struct Meaning {
     /// Likeness of each passage by place and first byte.
     near: HashMap<(u64, usize), f64>,
-    /// That of the best passage of each entry.
-    best: HashMap<u64, f64>,
+    /// The nearest passage of each entry, in bytes, and its likeness.
+    best: HashMap<u64, (Range<usize>, f64)>,
     weights: Weights,
     alone: bool,
 }
@@ -118,13 +118,16 @@ impl Meaning {
         let least = near.last().filter(|_| near.len() >= RECALL_NEAR_MAX && !alone);
         let floor = least.map_or(0.0, |passage| passage.similarity.max(0.0));
         let mut all = HashMap::with_capacity(near.len());
-        let mut best: HashMap<u64, f64> = HashMap::new();
+        let mut best: HashMap<u64, (Range<usize>, f64)> = HashMap::new();
         for passage in near {
             let value = (passage.similarity - floor).max(0.0);
-            let start = usize::try_from(passage.start).unwrap_or(usize::MAX);
+            let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+            let (start, end) = (place(passage.start), place(passage.end));
             all.insert((passage.seq, start), value);
-            let most = best.entry(passage.seq).or_default();
-            *most = most.max(value);
+            let most = best.entry(passage.seq).or_insert((start..end, value));
+            if value > most.1 {
+                *most = (start..end, value);
+            }
         }
         let weights = match (alone, near.is_empty()) {
             (true, _) => formula::vector(),
@@ -214,8 +217,8 @@ impl<'a> Scene<'a> {
     /// How like a neighbour is to the question.
     fn likeness_from(&self, at: usize, steps: isize) -> f64 {
         let like = |to: usize| {
-            let best = self.meaning.best.get(&self.reads[to].row.seq).copied();
-            best.unwrap_or(0.0) * self.nearness(to)
+            let best = self.meaning.best.get(&self.reads[to].row.seq);
+            best.map_or(0.0, |(_, like)| *like) * self.nearness(to)
         };
         self.neighbour(at, steps).map_or(0.0, like)
     }
@@ -232,16 +235,17 @@ impl<'a> Scene<'a> {
                 best = Some((part, values, score));
             }
         }
-        let (part, values, score) = best.expect("an entry has at least one passage");
+        let (part, mut values, mut score) = best.expect("an entry has at least one passage");
         let row: &Spoken = read.row;
-        let entry = Ranked {
-            id: row.id.clone(),
-            seq: row.seq,
-            score,
-            parts: values.weighed(&self.meaning.weights),
-            passage: read.parts[part].range.clone(),
-        };
-        (part, entry)
+        let mut passage = read.parts[part].range.clone();
+        // Of a very long text only the beginning is read here; what is near may stand anywhere in it.
+        if let Some((place, like)) = self.meaning.best.get(&row.seq).filter(|_| self.meaning.alone)
+        {
+            values.set(Part::Similarity, *like);
+            (passage, score) = (place.clone(), values.score(&self.meaning.weights));
+        }
+        let parts = values.weighed(&self.meaning.weights);
+        (part, Ranked { id: row.id.clone(), seq: row.seq, score, parts, passage })
     }
 
     /// What counts for each passage of an entry alike.
@@ -448,6 +452,23 @@ mod tests {
         assert!(entry.passage.len() < 500);
         assert!((entry.parts.iter().sum::<f64>() - entry.score).abs() < 1e-9);
         assert!(part(&entry, "coverage") > 0.0 && part(&entry, "verbatim") > 0.0);
+    }
+
+    #[test]
+    fn equal_texts_have_equal_scores_and_the_newest_stands_first() {
+        let text =
+            "seven grey boats left the old stone harbour before the cold morning tide came in";
+        let query = "grey boats old stone harbour cold morning tide came late again";
+        let rows: Vec<Spoken> =
+            (1..=60).map(|n| Spoken { dialog: false, ..said(n, "user", "", text) }).collect();
+        let mut same = material(query, rows);
+        same.rarity = (1..=10).map(|n| Some(7.0 * f64::from(n).sin().abs())).collect();
+        let first = ranked(&mut same, RecallMode::Auto);
+        assert!(first.iter().all(|entry| entry.parts == first[0].parts), "to the last bit");
+        assert_eq!(
+            first.iter().map(|entry| entry.seq).collect::<Vec<_>>(),
+            (1..=60).rev().collect::<Vec<_>>()
+        );
     }
 
     #[test]

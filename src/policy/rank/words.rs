@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use frostem::{Algorithm, Stemmer};
+use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::limits::{RANK_FORM_BYTES_MAX, RANK_FORMS_MAX};
 
@@ -102,7 +103,8 @@ pub(super) fn plain(word: &str) -> String {
     word.to_lowercase().replace('’', "'")
 }
 
-/// Runs of letters and digits; an apostrophe or a full stop between two of them stays inside, and each ideograph is a word.
+/// Runs of letters and digits; an apostrophe or a full stop between two of them stays inside, and so do marks that belong to the letter before
+/// (accents, vowel signs, joiners); each ideograph is a word.
 pub(super) fn word_ranges(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut open: Option<usize> = None;
@@ -110,6 +112,7 @@ pub(super) fn word_ranges(text: &str) -> Vec<Range<usize>> {
     while let Some((at, c)) = characters.next() {
         let inside = open.is_some()
             && (c == '_'
+                || is_mark(c)
                 || (matches!(c, '\'' | '’' | '.')
                     && characters.peek().is_some_and(|(_, next)| next.is_alphanumeric())));
         if is_ideograph(c) {
@@ -123,6 +126,12 @@ pub(super) fn word_ranges(text: &str) -> Vec<Range<usize>> {
     }
     found.extend(open.map(|start| start..text.len()));
     found
+}
+
+/// Whether a character is no letter of its own: it extends the one before it (UAX #29), or is a hyphen that is not seen.
+fn is_mark(c: char) -> bool {
+    let joined = || String::from_iter(['a', c]).graphemes(true).count() == 1;
+    !c.is_ascii() && (c == '\u{ad}' || joined())
 }
 
 fn is_ideograph(c: char) -> bool {
@@ -203,6 +212,10 @@ mod tests {
             ("it's 3.5 km. Ida’s", vec!["it's", "3.5", "km", "Ida’s"]),
             ("snake_case 'quoted'", vec!["snake_case", "quoted"]),
             ("茶を飲むtea", vec!["茶", "を", "飲", "む", "tea"]),
+            ("re\u{301}sume\u{301} \u{301}x", vec!["re\u{301}sume\u{301}", "x"]),
+            ("हिन्दी में", vec!["हिन्दी", "में"]),
+            ("می\u{200c}خواهم", vec!["می\u{200c}خواهم"]),
+            ("perce\u{2011}neige – “so”…", vec!["perce", "neige", "so"]),
         ] {
             assert_eq!(words(text), wanted, "{text}");
         }
