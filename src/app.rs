@@ -506,6 +506,7 @@ async fn executor(
     Ok(executor
         .with_heartbeat(config.heartbeat)
         .with_sessions(config.conveyance.session_idle_ms)
+        .with_recall(config.recall)
         .with_archive(admin, config.archive))
 }
 

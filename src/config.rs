@@ -12,7 +12,7 @@ use crate::executor::ArchiveSettings;
 use crate::limits::TENANT_BYTES_MAX;
 use crate::memory::heartbeat::HeartbeatLimits;
 use crate::models::{EmbedderSettings, GatewaySettings};
-use crate::policy::{check_limits, check_name};
+use crate::policy::{RecallSettings, check_limits, check_name};
 use crate::pulse;
 use crate::store::{Credentials, Endpoint};
 use crate::telemetry;
@@ -30,6 +30,8 @@ pub struct Config {
     pub store: StoreSettings,
     /// Caps of heartbeats that a new agent gets.
     pub heartbeat: HeartbeatLimits,
+    /// What a search of recall storage does unless it is told otherwise.
+    pub recall: RecallSettings,
     /// When the archive is searched through its vector index.
     pub archive: ArchiveSettings,
     /// Logs.
@@ -189,6 +191,7 @@ impl Config {
                 ));
             }
         }
+        faults.extend(self.recall.faults());
         faults.extend(self.conveyance.faults());
         faults.extend(self.embedder.faults());
         if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }

@@ -187,6 +187,8 @@ pub const RECALL_EMBED_MS: u64 = 20_000;
 pub const RECALL_AGENTS_LOOKED: u64 = 256;
 /// Entries asked for at once.
 pub const RECALL_EMBED_ENTRIES: u64 = 128;
+/// How long a server is taken to be making an agent's vectors after it said so, in milliseconds: one that was killed is waited for so long.
+pub const RECALL_CLAIM_MS: u64 = 5_000;
 /// Passages of several entries that are embedded together; an entry of more stands alone.
 pub const RECALL_EMBED_PASSAGES: usize = 256;
 /// Entries of one agent that a model may refuse before no more are passed over.
@@ -232,6 +234,15 @@ pub const PART_S: u64 = 24 * 3600;
 pub const CHUNK_BYTES_MAX: usize = 32 * 1024;
 /// Most tokens of a chunk that a splitter makes: usually, least and most that may be asked for. The usual one lets four chunks stand on a page.
 pub const SPLIT_TOKENS: (u64, u64, u64) = (128, 16, 2_048);
+/// Most characters of a chunk of the splitter that counts them: usually, least and most that may be asked for. The largest is below
+/// [`CHUNK_BYTES_MAX`] whatever the characters.
+pub const SPLIT_CHARS: (u64, u64, u64) = (512, 16, 8_192);
+/// Sentences of a document that is cut by meaning: as many vectors as the embedder remembers, so that a call that ran out of time is gone on with.
+pub const SPLIT_SENTENCES_MAX: usize = 16_384;
+/// Documents longer than this are cut beside the loop that answers calls, in bytes.
+pub const SPLIT_INLINE_BYTES: usize = 64 * 1024;
+/// Depths of indentation at which code is parted; what is nested deeper is cut by lines.
+pub const SPLIT_DEPTHS: u8 = 8;
 /// A chunk may repeat of the one before at most its limit divided by this.
 pub const SPLIT_OVERLAP_SHARE: u64 = 2;
 /// Tokens of a parent for each of its children's, unless asked for.

@@ -2,8 +2,13 @@
 #![cfg(feature = "local-embedder")]
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::ops::Range;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use vctx::models::{EmbedderKind, EmbedderSettings, Embedders, Kind};
@@ -285,6 +290,99 @@ async fn a_question_overtakes_a_long_document() {
     assert!(long.await.unwrap().is_ok());
 }
 
+/// Looks for a server that starts, or for vectors that are on their way, and the pause between two.
+const LOOKS_MAX: usize = 1_200;
+const LOOK: Duration = Duration::from_millis(50);
+/// Every request has a key of its own.
+static KEYS: AtomicUsize = AtomicUsize::new(0);
+
+/// The program itself with this model, in a directory of its own; it ends with this value.
+struct Server {
+    process: Child,
+    socket: PathBuf,
+}
+
+impl Server {
+    fn start(directory: &Path, model: &Path) -> Server {
+        let socket = directory.join("s");
+        let process = Command::new(env!("CARGO_BIN_EXE_vctx"))
+            .args(["serve", "--socket"])
+            .arg(&socket)
+            .arg("--data-dir")
+            .arg(directory.join("data"))
+            .env("VCTX_EMBEDDER__KIND", "local")
+            .env("VCTX_EMBEDDER__MODEL_DIR", model)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Server { process, socket };
+        for _ in 0..LOOKS_MAX {
+            if server.ask("GET", "/readyz", &Value::Null).is_some_and(|(status, _)| status == 200) {
+                return server;
+            }
+            std::thread::sleep(LOOK);
+        }
+        panic!("the server is never ready");
+    }
+
+    /// Status and body of an answer; none while nobody listens.
+    fn ask(&self, method: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
+        let mut stream = UnixStream::connect(&self.socket).ok()?;
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let key = KEYS.fetch_add(1, Ordering::Relaxed);
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nif-match: *\r\nidempotency-key: k{key}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        let (head, body) = answer.split_once("\r\n\r\n")?;
+        Some((head.split(' ').nth(1)?.parse().ok()?, serde_json::from_str(body).ok()?))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // One that ended by itself is as good as killed.
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+#[test]
+fn a_server_with_a_model_in_it_finds_what_was_said_and_what_was_taken_in() {
+    let directory = tempfile::Builder::new().prefix("b").tempdir().unwrap();
+    let server = Server::start(directory.path(), &write(directory.path(), json!({})));
+    let agent = "/v1/agents/ada";
+    let done = |method: &str, path: &str, body: Value| {
+        let (status, answer) = server.ask(method, &format!("{agent}{path}"), &body).unwrap();
+        assert!(status < 300, "{path}: {answer}");
+        answer
+    };
+    done("PUT", "", json!({"context_window": 4096, "system": "Be kind."}));
+    let entries: Vec<Value> = SENTENCES.iter().map(|text| json!({"content": text})).collect();
+    done("POST", "/tools/write_recall", json!({"entries": entries}));
+    let asked = json!({"query": SENTENCES[2], "mode": "vector", "similarity_min": 0, "limit": 5, "rehydrate": false});
+    let mut found = Value::Null;
+    for _ in 0..LOOKS_MAX {
+        found = done("POST", "/tools/search_recall", asked.clone())["result"].clone();
+        if found["results"].as_array().unwrap().len() == SENTENCES.len() {
+            break;
+        }
+        std::thread::sleep(LOOK);
+    }
+    assert_eq!(found["results"].as_array().unwrap().len(), SENTENCES.len(), "{found}");
+    assert_eq!(found["results"][0]["content"], SENTENCES[2], "{found}");
+    done("POST", "/tools/ingest_archival", json!({"doc_id": "log", "chunks": SENTENCES}));
+    let asked = json!({"query_text": SENTENCES[1], "mode": "vector", "limit": 5});
+    let found = done("POST", "/tools/search_archival", asked)["result"].clone();
+    assert_eq!(found["results"].as_array().unwrap().len(), SENTENCES.len(), "{found}");
+    assert_eq!(found["results"][0]["text"], SENTENCES[1], "{found}");
+}
+
 /// Directory of all-MiniLM-L6-v2 (the files of its publication), for those who have it.
 const MINILM: &str = "VCTX_TEST_MINILM";
 
@@ -314,10 +412,10 @@ async fn minilm_is_met_where_it_is() {
     }
     let texts: Vec<String> =
         (0..64).map(|n| format!("{} and number {n}", SENTENCES[n % 5])).collect();
-    let begun = std::time::Instant::now();
+    let begun = vctx::clock::now();
     embedders.configured().embed(&texts, Kind::Passage).await.unwrap();
     eprintln!("64 short texts in {:?}", begun.elapsed());
-    let begun = std::time::Instant::now();
+    let begun = vctx::clock::now();
     for n in 0..10 {
         embedders
             .configured()

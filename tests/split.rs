@@ -1,9 +1,9 @@
 //! Splitters on real token counts: nothing is lost, nothing is too long, whatever the text.
 
 use proptest::prelude::*;
-use vctx::chunk::{By, Cut, Splitter, split};
+use vctx::chunk::{By, Cut, Splitter, sentences, split, split_by_meaning};
 use vctx::memory::{Encoding, TokenCounter};
-use vctx::models::Tiktoken;
+use vctx::models::{Tiktoken, lexical};
 
 /// The first article of the Universal Declaration of Human Rights says something like this in each of them.
 const LANGUAGES: [&str; 30] = [
@@ -39,7 +39,18 @@ const LANGUAGES: [&str; 30] = [
     "Tất cả mọi người sinh ra đều được tự do.",
 ];
 
-const ALL: [By; 4] = [By::Token, By::Recursive, By::Sentence, By::ParentChild];
+const ALL: [By; 7] = [
+    By::Token,
+    By::Recursive,
+    By::Sentence,
+    By::ParentChild,
+    By::Character,
+    By::Semantic,
+    By::Code,
+];
+
+/// Components of a sentence's vector.
+const DIMENSION: usize = 384;
 
 fn counter() -> Tiktoken {
     Tiktoken::new(Encoding::O200kBase)
@@ -52,15 +63,25 @@ fn how(by: By, tokens_max: u64) -> Splitter {
 /// The cuts, after checking what holds for any text.
 fn cuts(text: &str, how: &Splitter) -> Vec<Cut> {
     let counter = counter();
-    let cuts = split(text, how, &counter);
+    let cuts = match how.by {
+        By::Semantic => by_meaning(text, how),
+        _ => split(text, how, &counter),
+    };
     assert_eq!(cuts.is_empty(), text.is_empty());
     let mut end = 0;
     for cut in &cuts {
         assert!(cut.start <= end && cut.end > end, "{how:?}: {cut:?} behind {end}");
-        assert!(how.overlap_tokens > 0 || cut.start == end, "{how:?}: {cut:?} repeats");
+        let repeats = how.overlap_tokens + how.overlap_chars.unwrap_or(0) > 0;
+        assert!(repeats || cut.start == end, "{how:?}: {cut:?} repeats");
         end = cut.end;
-        let tokens = counter.count(&text[cut.start..cut.end]);
-        assert!(tokens <= how.tokens_max, "{how:?}: {tokens} tokens");
+        let part = &text[cut.start..cut.end];
+        if how.by == By::Character {
+            let chars = part.chars().count() as u64;
+            assert!(chars <= how.chars_max.unwrap_or(512), "{how:?}: {chars} characters");
+        } else {
+            let tokens = counter.count(part);
+            assert!(tokens <= how.tokens_max, "{how:?}: {tokens} tokens");
+        }
         if let Some(parent) = &cut.parent {
             assert!(parent.start <= cut.start && cut.end <= parent.end);
             assert!(counter.count(&text[parent.clone()]) <= 4 * how.tokens_max);
@@ -69,6 +90,14 @@ fn cuts(text: &str, how: &Splitter) -> Vec<Cut> {
     }
     assert_eq!(end, text.len(), "{how:?}: the end is missing");
     cuts
+}
+
+/// Cut by the lexical embedder's vectors of its sentences.
+fn by_meaning(text: &str, how: &Splitter) -> Vec<Cut> {
+    let places = sentences(text);
+    let vectors: Vec<Vec<f64>> =
+        places.iter().map(|place| lexical::embed_query(&text[place.clone()], DIMENSION)).collect();
+    split_by_meaning(text, &places, &vectors, how, &counter())
 }
 
 #[test]
@@ -99,7 +128,96 @@ fn hard_texts_are_cut_whole_and_below_the_limit() {
             cuts(text, &how(by, 100));
         }
         cuts(text, &Splitter { overlap_tokens: 20, ..how(By::Token, 64) });
+        let few = Splitter { chars_max: Some(16), ..how(By::Character, 16) };
+        cuts(text, &few);
+        cuts(text, &Splitter { overlap_chars: Some(8), ..few });
     }
+}
+
+#[test]
+fn characters_are_counted_and_repeated_exactly() {
+    let text = "0123456789abcdefghij".repeat(10);
+    let twenty = Splitter { chars_max: Some(20), ..how(By::Character, 128) };
+    let places: Vec<(usize, usize)> =
+        cuts(&text, &twenty).iter().map(|cut| (cut.start, cut.end)).collect();
+    assert_eq!(places, (0..10).map(|n| (20 * n, 20 * n + 20)).collect::<Vec<_>>());
+    let overlapping = Splitter { overlap_chars: Some(5), ..twenty.clone() };
+    let places: Vec<(usize, usize)> =
+        cuts(&text, &overlapping).iter().map(|cut| (cut.start, cut.end)).collect();
+    assert!(places.windows(2).all(|two| two[0].1 - two[1].0 == 5), "{places:?}");
+    assert_eq!(places.len(), 13);
+    // A character of several code points is not parted, and one of several bytes counts once.
+    let family = "👩‍👩‍👧‍👦";
+    let text = family.repeat(30);
+    for cut in cuts(&text, &twenty) {
+        assert_eq!((cut.end - cut.start) % family.len(), 0);
+    }
+    assert_eq!(cuts(&"漢".repeat(60), &twenty).len(), 3);
+}
+
+#[test]
+fn what_is_about_something_else_is_another_chunk() {
+    let boats = "The boat sails to Lisbon. The boat needs new sails. Sails of a boat wear in a storm. A boat in a storm sails slowly. ";
+    let tea = "Green tea wants water of seventy degrees. Black tea wants boiling water. Tea in boiling water turns bitter. Bitter tea wants sugar. ";
+    let tax = "The tax office sent a letter. The letter names the tax of last year. Last year the office asked for less tax. ";
+    let text = [boats, tea, tax].concat();
+    let found = cuts(&text, &how(By::Semantic, 128));
+    let found: Vec<&str> = found.iter().map(|cut| &text[cut.start..cut.end]).collect();
+    assert_eq!(found, [boats, tea, tax]);
+    // As a splitter that only counts would have it, there is one chunk.
+    assert_eq!(cuts(&text, &how(By::Sentence, 128)).len(), 1);
+    let (first, second) =
+        (cuts(&text, &how(By::Semantic, 128)), cuts(&text, &how(By::Semantic, 128)));
+    assert_eq!(first, second);
+    // What is about one thing is not parted, unless it is too long; then at its deepest drops.
+    let same = "The boat sails to Lisbon. ".repeat(5);
+    assert_eq!(cuts(&same, &how(By::Semantic, 128)).len(), 1);
+    let long = [boats.repeat(8), tea.repeat(8)].concat();
+    let found = cuts(&long, &how(By::Semantic, 100));
+    assert!(found.len() >= 5, "{found:?}");
+    assert!(found.iter().any(|cut| cut.end == boats.len() * 8), "{found:?}");
+}
+
+#[test]
+fn functions_and_classes_stay_whole_where_they_fit() {
+    let rust = "use std::fmt;\n\n/// Adds two numbers.\n#[inline]\nfn add(a: u64, b: u64) -> u64 {\n    a + b\n}\n\nfn sub(a: u64, b: u64) -> u64 {\n    if a > b {\n        a - b\n    } else {\n        0\n    }\n}\n";
+    let python = "import os\n\n\ndef tide(at):\n    if at > 7:\n        return 'low'\n    else:\n        return 'high'\n\n\n@cached\ndef berth(n):\n    return [\n        n,\n        n + 1,\n    ]\n";
+    let script = "const a = 1;\n\nfunction sail(to) {\n\tconst days = {\n\t\tlisbon: 5,\n\t};\n\treturn days[to];\n}\n\nclass Boat {\n\tmoor() {\n\t\treturn 4;\n\t}\n}\n";
+    let whole = |text: &str, tokens_max: u64, units: &[&str]| {
+        let cuts = cuts(text, &how(By::Code, tokens_max));
+        assert!(cuts.len() > 1, "{cuts:?}");
+        for unit in units {
+            let holds = cuts.iter().any(|cut| text[cut.start..cut.end].contains(unit));
+            assert!(holds, "{unit:?} is parted: {cuts:?}");
+        }
+    };
+    whole(rust, 48, &[&rust[15..100], &rust[rust.find("fn sub").unwrap()..]]);
+    whole(
+        python,
+        40,
+        &[
+            &python[python.find("def tide").unwrap()..python.find("\n\n\n@").unwrap()],
+            &python[python.find("@cached").unwrap()..],
+        ],
+    );
+    whole(
+        script,
+        40,
+        &[
+            &script[script.find("function").unwrap()..script.find("class").unwrap()],
+            &script[script.find("class").unwrap()..],
+        ],
+    );
+    // A class that is too long is parted between its methods.
+    let method = |name: &str| {
+        format!(
+            "    def {name}(self):\n        # Looks it up.\n        for one in self.all:\n            if one == '{name}':\n                return one\n\n"
+        )
+    };
+    let methods = ["first", "second", "third", "fourth"].map(method);
+    let class = format!("class Log:\n{}", methods.concat());
+    let methods: Vec<&str> = methods.iter().map(|m| m.trim_end()).collect();
+    whole(&class, 56, &methods);
 }
 
 #[test]
@@ -166,6 +284,17 @@ fn a_splitter_with_senseless_limits_is_refused_by_name() {
             Splitter { parent_tokens_max: Some(63), ..how(By::ParentChild, 64) },
             "splitter.parent_tokens_max",
         ),
+        (
+            Splitter { parent_tokens_max: Some(64), ..how(By::Code, 64) },
+            "splitter.parent_tokens_max",
+        ),
+        (Splitter { overlap_tokens: 1, ..how(By::Semantic, 64) }, "splitter.overlap_tokens"),
+        (Splitter { overlap_tokens: 1, ..how(By::Character, 64) }, "splitter.overlap_tokens"),
+        (Splitter { chars_max: Some(64), ..how(By::Token, 64) }, "splitter.chars_max"),
+        (Splitter { chars_max: Some(15), ..how(By::Character, 64) }, "splitter.chars_max"),
+        (Splitter { chars_max: Some(8_193), ..how(By::Character, 64) }, "splitter.chars_max"),
+        (Splitter { overlap_chars: Some(1), ..how(By::Code, 64) }, "splitter.overlap_chars"),
+        (Splitter { overlap_chars: Some(257), ..how(By::Character, 64) }, "splitter.overlap_chars"),
     ] {
         let error = splitter.checked().unwrap_err();
         assert_eq!(error.fields["field"], field);
@@ -177,7 +306,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_text_is_cut_whole(text in "(\\PC|[ \n\t]|[a-z]{1,9} |\u{301}|🦀){0,400}", limit in 16_u64..200, by in 0..4_usize) {
+    fn any_text_is_cut_whole(text in "(\\PC|[ \n\t]|[a-z]{1,9} |\u{301}|🦀){0,400}", limit in 16_u64..200, by in 0..7_usize) {
         cuts(&text, &how(ALL[by], limit));
     }
 }

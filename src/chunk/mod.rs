@@ -4,6 +4,7 @@ mod bounds;
 mod evidence;
 mod layout;
 mod pages;
+mod semantic;
 mod split;
 
 pub use evidence::{
@@ -11,4 +12,5 @@ pub use evidence::{
 };
 pub use layout::{laid_out, restored};
 pub use pages::{Piece, Told, View, gone, id, page_cost, pages, shown};
-pub use split::{By, Cut, Splitter, split};
+pub use semantic::sentences;
+pub use split::{By, Cut, Splitter, again, split, split_by_meaning};

@@ -1,4 +1,5 @@
-//! Cuts a document into chunks: by tokens, by sentences, recursively by its structure, or small ones inside of larger ones.
+//! Cuts a document into chunks: by tokens, characters, sentences or meaning, recursively by its structure or its code's, or small ones inside
+//! of larger ones.
 //!
 //! Whatever the text, the pieces follow each other without a gap, so every character belongs to one; each is cut between characters and,
 //! wherever one fits, between graphemes, words, sentences, lines and paragraphs; none is above its limit.
@@ -9,8 +10,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::Level;
+use super::semantic;
 use crate::error::{Error, Result};
-use crate::limits::{CHUNK_BYTES_MAX, SPLIT_OVERLAP_SHARE, SPLIT_PARENTS, SPLIT_TOKENS};
+use crate::limits::{
+    CHUNK_BYTES_MAX, SPLIT_CHARS, SPLIT_OVERLAP_SHARE, SPLIT_PARENTS, SPLIT_TOKENS,
+};
 use crate::memory::TokenCounter;
 
 /// How a document is cut into chunks.
@@ -28,6 +32,13 @@ pub struct Splitter {
     /// Tokens that a chunk repeats of the one before, with `token` and `sentence`; at most half of `tokens_max`.
     #[serde(default)]
     pub overlap_tokens: u64,
+    /// Most characters of a chunk, with `character`, which counts no tokens; 512 unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 16, max = 8192))]
+    pub chars_max: Option<u64>,
+    /// Characters that a chunk repeats of the one before, with `character`; at most half of `chars_max`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap_chars: Option<u64>,
     /// Most tokens of a parent, with `parent_child`; four times `tokens_max` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_tokens_max: Option<u64>,
@@ -47,6 +58,12 @@ pub enum By {
     Sentence,
     /// Small chunks are searched, the larger one around them is shown.
     ParentChild,
+    /// After so many characters, whatever they are.
+    Character,
+    /// Between sentences where what they are about changes, told by the server's embedder.
+    Semantic,
+    /// Between functions, classes and blocks of a program, told by its indentation.
+    Code,
 }
 
 fn usual_tokens() -> u64 {
@@ -56,7 +73,14 @@ fn usual_tokens() -> u64 {
 impl Default for Splitter {
     fn default() -> Self {
         let by = By::default();
-        Self { by, tokens_max: usual_tokens(), overlap_tokens: 0, parent_tokens_max: None }
+        Self {
+            by,
+            tokens_max: usual_tokens(),
+            overlap_tokens: 0,
+            chars_max: None,
+            overlap_chars: None,
+            parent_tokens_max: None,
+        }
     }
 }
 
@@ -92,11 +116,36 @@ impl Splitter {
             (By::ParentChild, Some(parents)) if parents < self.tokens_max || parents > most => Err(
                 Error::argument("splitter.parent_tokens_max", format!("use tokens_max to {most}")),
             ),
-            (By::Token | By::Recursive | By::Sentence, Some(_)) => {
+            (By::ParentChild, _) | (_, None) => self.checked_chars(),
+            (_, Some(_)) => {
                 Err(Error::argument("splitter.parent_tokens_max", "goes with `parent_child` only"))
             }
-            _ => Ok(self),
         }
+    }
+
+    fn checked_chars(self) -> Result<Self> {
+        let given = [
+            ("splitter.chars_max", self.chars_max),
+            ("splitter.overlap_chars", self.overlap_chars),
+        ];
+        if let Some((field, _)) = given.iter().find(|(_, given)| given.is_some())
+            && self.by != By::Character
+        {
+            return Err(Error::argument(field, "goes with `character` only"));
+        }
+        let (_, least, most) = SPLIT_CHARS;
+        if !(least..=most).contains(&self.chars()) {
+            return Err(Error::argument("splitter.chars_max", format!("use {least} to {most}")));
+        }
+        if self.overlap_chars.unwrap_or(0) > self.chars() / SPLIT_OVERLAP_SHARE {
+            return Err(Error::argument("splitter.overlap_chars", "at most half of chars_max"));
+        }
+        Ok(self)
+    }
+
+    /// Most characters of a chunk.
+    fn chars(&self) -> u64 {
+        self.chars_max.unwrap_or(SPLIT_CHARS.0)
     }
 
     /// Most tokens of a parent.
@@ -106,18 +155,18 @@ impl Splitter {
     }
 }
 
-/// The chunks of a text, in order; none of an empty one. Together they are the whole text.
+/// The chunks of a text, in order; none of an empty one. Together they are the whole text. By meaning it is cut by [`split_by_meaning`]; without
+/// vectors of its sentences it is cut between any of them.
 pub fn split(text: &str, how: &Splitter, counter: &dyn TokenCounter) -> Vec<Cut> {
     let knife = |tokens_max| Knife { text, tokens_max, counter };
     let whole = 0..text.len();
-    let plain = |ranges: Vec<Range<usize>>| {
-        ranges.into_iter().map(|r| Cut { start: r.start, end: r.end, parent: None }).collect()
-    };
     match how.by {
         By::Token => plain(knife(how.tokens_max).cut(whole, Level::Word, how.overlap_tokens)),
-        By::Sentence => {
+        By::Sentence | By::Semantic => {
             plain(knife(how.tokens_max).cut(whole, Level::Sentence, how.overlap_tokens))
         }
+        By::Code => plain(knife(how.tokens_max).cut(whole, Level::Block(0), 0)),
+        By::Character => plain(by_characters(text, how.chars(), how.overlap_chars.unwrap_or(0))),
         By::Recursive => plain(knife(how.tokens_max).cut(whole, Level::Paragraph, 0)),
         By::ParentChild => {
             let mut cuts = Vec::new();
@@ -130,6 +179,72 @@ pub fn split(text: &str, how: &Splitter, counter: &dyn TokenCounter) -> Vec<Cut>
             cuts
         }
     }
+}
+
+fn plain(ranges: Vec<Range<usize>>) -> Vec<Cut> {
+    ranges.into_iter().map(|r| Cut { start: r.start, end: r.end, parent: None }).collect()
+}
+
+/// The chunks of a text whose sentences have these vectors: cut where likeness drops; what is too long even so is cut like sentences.
+pub fn split_by_meaning(
+    text: &str,
+    sentences: &[Range<usize>],
+    vectors: &[Vec<f64>],
+    how: &Splitter,
+    counter: &dyn TokenCounter,
+) -> Vec<Cut> {
+    let runs = semantic::runs(text, sentences, vectors, how.tokens_max, counter);
+    again(text, &plain(runs), how, counter)
+}
+
+/// The same chunks, none above the limit as this counter counts.
+pub fn again(text: &str, cuts: &[Cut], how: &Splitter, counter: &dyn TokenCounter) -> Vec<Cut> {
+    let knife = Knife { text, tokens_max: how.tokens_max, counter };
+    let parts = cuts.iter().flat_map(|cut| knife.cut(cut.start..cut.end, Level::Sentence, 0));
+    plain(parts.collect())
+}
+
+/// Pieces of so many characters, whole graphemes where one is no longer than a piece; each repeats at most so many of the one before.
+fn by_characters(text: &str, chars_max: u64, overlap: u64) -> Vec<Range<usize>> {
+    let units = units(text, chars_max);
+    let sums: Vec<u64> = std::iter::once(0)
+        .chain(units.iter().scan(0, |sum, (_, chars)| {
+            *sum += chars;
+            Some(*sum)
+        }))
+        .collect();
+    let place = |unit: usize| if unit == 0 { 0 } else { units[unit - 1].0 };
+    let mut pieces = Vec::new();
+    let mut from = 0;
+    while from < units.len() {
+        let to = sums.partition_point(|sum| *sum <= sums[from] + chars_max) - 1;
+        pieces.push(place(from)..place(to));
+        if to == units.len() {
+            break;
+        }
+        // What comes behind must fit beside what is repeated, and each piece begins behind the one before.
+        let next = (from + 1..to)
+            .find(|at| sums[to] - sums[*at] <= overlap && sums[to + 1] - sums[*at] <= chars_max);
+        from = next.unwrap_or(to);
+    }
+    pieces
+}
+
+/// End and length in characters of what is not parted: graphemes, and of those that are too long characters.
+fn units(text: &str, chars_max: u64) -> Vec<(usize, u64)> {
+    let whole = 0..text.len();
+    let mut units = Vec::new();
+    for pair in Level::Grapheme.bounds(text, &whole).windows(2) {
+        let part = &text[pair[0]..pair[1]];
+        let chars = part.chars().count() as u64;
+        if chars <= chars_max {
+            units.push((pair[1], chars));
+        } else {
+            units.extend(part.char_indices().map(|(at, c)| (pair[0] + at + c.len_utf8(), 1)));
+        }
+    }
+    units.retain(|(_, chars)| *chars > 0);
+    units
 }
 
 /// Cuts one text under one limit.

@@ -17,7 +17,7 @@ use crate::memory::core::Core;
 use crate::memory::heartbeat::HeartbeatLimits;
 use crate::memory::{Encoding, TokenCounter};
 use crate::models::{Embedders, Gateway, Tiktoken};
-use crate::policy::{Scope, Surroundings};
+use crate::policy::{RecallSettings, Scope, Surroundings};
 use crate::store::{Admin, Fault, Replay, Ro, Rw, WriteMode, load};
 use crate::tools::Call;
 
@@ -36,6 +36,9 @@ pub struct Executor {
     pub(super) cores: Cores,
     pub(super) turns: Turns,
     pub(super) archive: Arc<ArchiveIndex>,
+    pub(super) recall: RecallSettings,
+    /// This server among others on one database.
+    pub(super) instance: String,
     pub(super) measures: Measures,
     pub(super) reindex: ReindexNotes,
     /// Quiet time that ends a session, in milliseconds.
@@ -71,6 +74,7 @@ impl Executor {
         let counter = |encoding| Arc::new(Tiktoken::new(encoding)) as Arc<dyn TokenCounter>;
         let counters =
             Counters { o200k: counter(Encoding::O200kBase), cl100k: counter(Encoding::Cl100kBase) };
+        let instance = ids.key();
         Self {
             ro,
             rw,
@@ -84,6 +88,8 @@ impl Executor {
             cores: Cores::default(),
             turns: Turns::default(),
             archive: ArchiveIndex::new(None, ARCHIVE_SETTINGS),
+            recall: RecallSettings::default(),
+            instance,
             measures: Measures::default(),
             reindex: ReindexNotes::default(),
             session_idle_ms: SESSION_IDLE_MS,
@@ -94,6 +100,12 @@ impl Executor {
     #[must_use]
     pub fn with_archive(self, admin: Admin, settings: ArchiveSettings) -> Self {
         Self { archive: ArchiveIndex::new(Some(admin), settings), ..self }
+    }
+
+    /// The same, with other bounds of searches of recall storage.
+    #[must_use]
+    pub fn with_recall(self, recall: RecallSettings) -> Self {
+        Self { recall, ..self }
     }
 
     /// The same, with an embedder beside the lexical one.

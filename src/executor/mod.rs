@@ -4,6 +4,7 @@ mod answer;
 mod archive_index;
 mod cache;
 mod cells;
+mod cutting;
 mod embedding;
 mod envelope;
 mod executor;

@@ -15,6 +15,7 @@ impl Executor {
         query: RecallQuery,
         now_ms: u64,
     ) -> Result<Found> {
+        let query = query.settled(&self.recall);
         let digest = self.embeds_recall().then(|| self.embedders.fingerprint().digest());
         let mut sources =
             store::search_recall(&self.ro, scope, &query, digest.as_deref(), now_ms).await?;
@@ -24,7 +25,7 @@ impl Executor {
         let list = move || listed(&query, sources, now_ms);
         let found = tokio::task::spawn_blocking(list).await.map_err(stopped)?;
         let degraded = near.missing.filter(|why| *why != NO_MODEL);
-        Ok(Found { near: near.plan, degraded, ..found })
+        Ok(Found { near: near.plan, degraded, ..found }.at_most(self.recall.max_memories))
     }
 
     /// What is near to the question, with what was said beside it.

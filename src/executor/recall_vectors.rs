@@ -1,16 +1,16 @@
 //! Vectors of recall storage: made in the background for what was logged, asked for the passages near to a question.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::embedding::{failed, widened, works};
 use super::executor::Executor;
 use crate::clock;
 use crate::error::{Code, Error, Result};
 use crate::limits::{
-    RECALL_EMBED_ENTRIES, RECALL_EMBED_PASSAGES, RECALL_NEAR_MAX, RECALL_REFUSED_MAX,
-    RECALL_REFUSED_MS, RECALL_TAIL_MS,
+    RECALL_CLAIM_MS, RECALL_EMBED_ENTRIES, RECALL_EMBED_PASSAGES, RECALL_NEAR_MAX,
+    RECALL_REFUSED_MAX, RECALL_REFUSED_MS, RECALL_TAIL_MS,
 };
-use crate::memory::recall_vector::{RecallMark, RecallVector, Refused, vector_key};
+use crate::memory::recall_vector::{Claim, RecallMark, RecallVector, Refused, vector_key};
 use crate::meters;
 use crate::models::Kind;
 use crate::policy::{Actor, Principal, RecallNear, RecallPlan, Scope, Sources, admit, passages};
@@ -53,6 +53,7 @@ impl Executor {
         let known = known.filter(|mark| mark.fingerprint == fingerprint);
         let mut mark = known.unwrap_or(RecallMark { fingerprint, ..RecallMark::default() });
         mark.try_again(self.clock.unix_ms(), RECALL_REFUSED_MS);
+        let mut ours: Option<Instant> = None;
         loop {
             // A transaction may commit a while after the moment that its entries bear.
             let since = mark.logged_ms.map(|ms| ms.saturating_sub(RECALL_TAIL_MS));
@@ -62,8 +63,18 @@ impl Executor {
             if entries.is_empty() {
                 return Ok(Embedded::All);
             }
+            if ours.is_none() {
+                if !self.claim(&scope, &mut ours).await? {
+                    return Ok(Embedded::Some);
+                }
+                // Who had it before may have gone on meanwhile.
+                continue;
+            }
             let (mut rest, refused) = (&entries[..], mark.refused.len());
             while !rest.is_empty() {
+                if clock::now() >= until || !self.claim(&scope, &mut ours).await? {
+                    return Ok(Embedded::Some);
+                }
                 let (batch, tail) = rest.split_at(batch(rest));
                 let outcome = self.embed_batch(&scope, batch, &mut mark, until).await;
                 if !matches!(outcome, Ok(Embedded::All)) {
@@ -80,6 +91,18 @@ impl Executor {
                 return Ok(Embedded::All);
             }
         }
+    }
+
+    /// Whether it is this server that makes an agent's vectors; says so again when half of the time is over.
+    async fn claim(&self, scope: &Scope, ours: &mut Option<Instant>) -> Result<bool> {
+        if ours.is_some_and(|since| since.elapsed() < Duration::from_millis(RECALL_CLAIM_MS / 2)) {
+            return Ok(true);
+        }
+        let (begun, now_ms) = (clock::now(), self.clock.unix_ms());
+        let claim = Claim { by: self.instance.clone(), until_ms: now_ms + RECALL_CLAIM_MS };
+        let got = store::claim_recall(&self.rw, scope, &claim, now_ms).await?;
+        *ours = got.then_some(begun);
+        Ok(got)
     }
 
     /// Writes the vectors of some entries: together, and where that fails one by one, to know which of them the model refuses.
@@ -141,6 +164,7 @@ impl Executor {
                     passage: at as u64,
                     start: place.start as u64,
                     end: place.end as u64,
+                    of: Some(entry.of.clone()),
                     embedding: Vec::new(),
                     fingerprint: mark.fingerprint.clone(),
                 };
@@ -277,6 +301,7 @@ impl super::archive_index::ArchiveIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::recall_vector::VectorOf;
 
     fn entry(passages: usize) -> Unembedded {
         let sentence = "The harbour master wants fourteen euros for every berth beside the old buoy, and no card is taken on Sundays \
@@ -285,6 +310,11 @@ mod tests {
             id: "m".into(),
             seq: 1,
             logged_ms: None,
+            of: VectorOf {
+                source: "message".into(),
+                role: "user".into(),
+                created_at: "2026-03-01T10:00:00.000Z".into(),
+            },
             content: sentence.repeat(passages * 2),
         }
     }

@@ -75,9 +75,12 @@ pub(super) fn key_hash(request: &CallRequest) -> Option<String> {
     Some(hash)
 }
 
-/// Hash of what a call asks, whatever the order of its arguments.
+/// Hash of what a call asks, whatever the order of its arguments. One that is null is one that was left out: no tool takes it otherwise.
 pub(super) fn request_hash(tool: &str, arguments: &Map<String, Value>) -> String {
-    let arguments = receipt::canonical_json(&Value::Object(arguments.clone()));
+    let given = arguments.iter().filter(|(_, value)| !value.is_null());
+    let given: Map<String, Value> =
+        given.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let arguments = receipt::canonical_json(&Value::Object(given));
     receipt::sha256(&format!("{tool}\0{arguments}"))
 }
 
@@ -121,4 +124,26 @@ pub(super) fn check_guarded(request: &CallRequest) -> Result<()> {
         Code::PreconditionRequired,
         "send If-Match (or argument _rev) with the _rev of the last answer, or \"*\" for any revision",
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn hash(arguments: Value) -> String {
+        request_hash("search_recall", arguments.as_object().expect("an object"))
+    }
+
+    #[test]
+    fn neither_order_nor_a_null_makes_another_request() {
+        let plain = hash(json!({"query": "tide", "limit": 3}));
+        assert_eq!(hash(json!({"limit": 3, "query": "tide"})), plain);
+        assert_eq!(hash(json!({"limit": 3, "page_token": null, "query": "tide"})), plain);
+        assert_ne!(hash(json!({"limit": 4, "query": "tide"})), plain);
+        // Inside of what is stored as it came a null is a value.
+        let kept = |provenance: Value| hash(json!({"query": "tide", "provenance": provenance}));
+        assert_ne!(kept(json!({"source": null})), kept(json!({})));
+    }
 }

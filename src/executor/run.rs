@@ -398,6 +398,7 @@ impl Run<'_> {
         }
         for _ in 0..QUESTIONS_MAX {
             let key_hash = &self.replay_key;
+            self.executor.prepare(self.request, core, answers).await?;
             let around = self.executor.surroundings(&self.scope, self.request, core, key_hash);
             match self.request.call.step(around, core, answers) {
                 Err(error) => return if basis.guessed { Ok(Thought::Fresh) } else { Err(error) },

@@ -16,7 +16,7 @@ use crate::limits::{
 };
 use crate::policy::Actor;
 
-/// The job. Every server runs it: of two, each finds less to do, and vectors that both make are the same.
+/// The job. Every server runs it: of two, one makes the vectors of an agent at a time, and vectors that both made would be the same.
 pub struct RecallVectors {
     executor: Arc<Executor>,
     /// The server itself.

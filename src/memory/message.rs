@@ -77,7 +77,7 @@ pub struct Message {
     pub role: Role,
     /// The text, byte for byte as it came.
     pub content: String,
-    /// `name`, `tool_calls`, `tool_call_id`, `said_at`, `class`, where given; `recalled` of a copy.
+    /// `name`, `tool_calls`, `tool_call_id`, `said_at`, `class`, where given; `recalled` of a copy; `summary` of what sums up.
     pub meta: Map<String, Value>,
     /// Full rendered cost in the agent's encoding.
     pub token_estimate: u64,
@@ -134,6 +134,14 @@ impl Message {
 /// What marks a copy in `meta`: `{seq, created_at}` of the message it stands for, and `excerpt: {start, end}` where it holds only those
 /// bytes of it.
 pub const RECALLED: &str = "recalled";
+
+/// What marks in `meta` an entry of recall storage that sums up what was said.
+pub const SUMMARY: &str = "summary";
+
+/// Whether a message with this `meta` sums up what was said rather than being it.
+pub fn is_summary(meta: &Map<String, Value>) -> bool {
+    meta.get(SUMMARY).is_some_and(|mark| *mark == true)
+}
 
 /// What a copy takes over from the `meta` of a message, with its mark. Calls and their ids stay behind: a copy asks for
 /// nothing and answers nothing, so it may stand and leave alone.

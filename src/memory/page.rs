@@ -40,6 +40,9 @@ pub struct PageItem {
     /// The parts of the score, where they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Vec<f64>>,
+    /// How like it is to the question, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub similarity: Option<f64>,
 }
 
 /// A score as a database gives it back: without a fraction where it has none, so that a replayed answer is the same text and costs

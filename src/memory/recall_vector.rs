@@ -18,10 +18,24 @@ pub struct RecallVector {
     pub start: u64,
     /// First byte behind it.
     pub end: u64,
+    /// What the entry is; none in rows of earlier versions, whose entries tell.
+    #[serde(flatten)]
+    pub of: Option<VectorOf>,
     /// The vector.
     pub embedding: Vec<f64>,
     /// Digest of what made it.
     pub fingerprint: String,
+}
+
+/// What the entry is that a vector is of. Its conversation is its agent, its text is in the entry alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VectorOf {
+    /// `message`, or `summary` of one that sums up what was said.
+    pub source: String,
+    /// Who spoke.
+    pub role: String,
+    /// When the entry was made, ISO 8601.
+    pub created_at: String,
 }
 
 /// Key of the vector of one passage.
@@ -31,6 +45,7 @@ pub fn vector_key(id: &str, passage: usize) -> String {
 
 /// The document `recall_marks/{agent}`: everything that was logged before is embedded, but for what the model refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RecallMark {
     /// Digest of what made the vectors.
     pub fingerprint: String,
@@ -39,10 +54,8 @@ pub struct RecallMark {
     /// Passages with a vector, about: what was replaced is counted again.
     pub passages: u64,
     /// Entries that the model refused though it answered for others: they are found by words alone, and tried again after a while.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Refused>,
     /// When the model refused the last of them, in milliseconds.
-    #[serde(default)]
     pub refused_ms: u64,
 }
 
@@ -66,6 +79,16 @@ impl RecallMark {
         self.logged_ms = self.logged_ms.min(first);
         self.refused.clear();
     }
+}
+
+/// Who makes the vectors of an agent at the moment, in `recall_marks/{agent}` as `claim`: of two servers one, until it has not said so for
+/// a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The server.
+    pub by: String,
+    /// Until when, in milliseconds since 1970.
+    pub until_ms: u64,
 }
 
 /// A passage near to a question.

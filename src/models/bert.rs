@@ -175,10 +175,12 @@ impl Bert {
             for (window, states) in batch.iter().zip(self.states(&ids)?) {
                 let states = &states[self.marks.before.len() * self.dimension()..];
                 for (span, place) in places.iter().enumerate() {
-                    for token in place.start.max(window.start)..place.end.min(window.end) {
+                    let shared = place.start.max(window.start)..place.end.min(window.end);
+                    for token in shared {
                         let at = (token - window.start) * self.dimension();
                         let state = &states[at..at + self.dimension()];
-                        pool.add(span, state, 1.0 / f64::from(cover[token]));
+                        let share = 1.0 / f64::from(cover[token]);
+                        pool.add(span, state, share);
                     }
                 }
             }

@@ -4,6 +4,7 @@ mod admit;
 mod budget;
 mod cells;
 mod draft;
+mod edges;
 mod evict;
 mod fusion;
 mod heartbeat;
@@ -27,6 +28,7 @@ pub use cells::{
     Measured, RECALL_WANTED, is_due, is_outgrown, ladder, lists_for, questions, recall,
 };
 pub use draft::{Draft, Finish, Flush, Surroundings, part_of};
+pub use edges::Order;
 pub use evict::{Item, Plan, plan};
 pub use fusion::{Fusion, Parts, Ranked, WordRow, Worded, ranked};
 pub use heartbeat::{Intent, Outcome, beat, bury, check_limits, interrupt, report, retune};
@@ -43,8 +45,8 @@ pub use question::{
 };
 pub use rank::{Spoken, part_names};
 pub use recall::{
-    CopyOf, Entries, Found, Hit, PairOf, RecallFilter, RecallMode, RecallQuery, Recent, Sources,
-    ViewHit, listed,
+    CopyOf, Entries, Found, Hit, PairOf, RecallFilter, RecallMode, RecallQuery, RecallSettings,
+    Recent, Sources, ViewHit, listed, thousandths,
 };
 pub use recall_near::{RecallNear, RecallPlan};
 pub use spool::preview;

@@ -176,7 +176,13 @@ mod tests {
         }
 
         fn page(&self, items: usize) -> Page {
-            let item = |n| PageItem { id: format!("m{n}"), offset: 0, score: 1.0, parts: None };
+            let item = |n| PageItem {
+                id: format!("m{n}"),
+                offset: 0,
+                score: 1.0,
+                parts: None,
+                similarity: None,
+            };
             new_page(&self.around(), "asked", (0..items).map(item).collect())
         }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::rank::{Material, PARTS, Spoken, better_passage, content_words, ranked, without_names};
 use crate::error::{Error, Result};
@@ -39,11 +39,46 @@ pub enum RecallMode {
     Text,
     /// By meaning alone, what is less alike than this left out.
     Vector {
-        /// Least cosine, in thousandths.
-        similarity_min: u32,
+        /// Least cosine, in thousandths; as it is configured unless given.
+        similarity_min: Option<u32>,
     },
     /// By both, and refused where there is no model.
     Hybrid,
+}
+
+/// What a search of recall storage does unless it is told otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecallSettings {
+    /// Least cosine of what a search by meaning alone finds.
+    pub similarity_threshold: f64,
+    /// Most results of a search, over all its pages.
+    pub max_memories: usize,
+}
+
+impl Default for RecallSettings {
+    fn default() -> Self {
+        Self { similarity_threshold: 0.7, max_memories: RECALL_HITS_MAX }
+    }
+}
+
+impl RecallSettings {
+    /// What is wrong with them, by name.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if !(0.0..=1.0).contains(&self.similarity_threshold) {
+            faults.push("recall.similarity_threshold: use 0 to 1".to_owned());
+        }
+        if self.max_memories == 0 || self.max_memories > RECALL_HITS_MAX {
+            faults.push(format!("recall.max_memories: use 1 to {RECALL_HITS_MAX}"));
+        }
+        faults
+    }
+}
+
+/// A cosine in thousandths, as a mode holds it.
+pub fn thousandths(cosine: f64) -> u32 {
+    (cosine.clamp(0.0, 1.0) * 1000.0).round() as u32
 }
 
 /// What an entry must meet beside its words.
@@ -94,6 +129,8 @@ pub struct Hit {
     pub passage: Option<Range<usize>>,
     /// The parts of the score; none where it was not weighed.
     pub parts: Option<[f64; PARTS]>,
+    /// Cosine between the question and its nearest passage; none where that was not near enough to be told, or there are no vectors.
+    pub similarity: Option<f64>,
 }
 
 /// What a search found, best first.
@@ -109,6 +146,18 @@ pub struct Found {
     pub near: Option<&'static str>,
     /// Why they did not, though they should have.
     pub degraded: Option<&'static str>,
+    /// In a search by meaning alone: how like a result had to be, in thousandths, and how many were left out by that.
+    pub similarity_min: Option<(u32, usize)>,
+}
+
+impl Found {
+    /// The best of them.
+    #[must_use]
+    pub fn at_most(mut self, hits_max: usize) -> Self {
+        self.capped |= self.hits.len() > hits_max;
+        self.hits.truncate(hits_max);
+        self
+    }
 }
 
 /// Messages of hits, and the copies of them that stand in the queue.
@@ -198,6 +247,15 @@ impl RecallQuery {
             mode: RecallMode::Auto,
         })
     }
+
+    /// The same, with what is configured where nothing was said.
+    #[must_use]
+    pub fn settled(mut self, settings: &RecallSettings) -> Self {
+        if let RecallMode::Vector { similarity_min } = &mut self.mode {
+            similarity_min.get_or_insert(thousandths(settings.similarity_threshold));
+        }
+        self
+    }
 }
 
 fn has_word(text: &str) -> bool {
@@ -269,19 +327,37 @@ pub fn listed(query: &RecallQuery, sources: Sources, now_ms: u64) -> Found {
     let Sources { view, tail, oldest_ms, weighed, rarity, near, rows, .. } = sources;
     let quoted = if query.quoted { query.phrases.clone() } else { Vec::new() };
     let by_meaning = matches!(query.mode, RecallMode::Vector { .. });
-    let mut found: HashSet<u64> = near.iter().map(|passage| passage.seq).collect();
+    let mut similar: HashMap<u64, f64> = HashMap::new();
+    for passage in &near {
+        let most = similar.entry(passage.seq).or_insert(passage.similarity);
+        *most = most.max(passage.similarity);
+    }
+    let mut found: HashSet<u64> = similar.keys().copied().collect();
     if !by_meaning {
         found.extend(weighed);
     }
     let words = query.words.clone();
     let mut material = Material { query: words, quoted, rarity, rows, hits: found, near };
     let order = ranked(&mut material, query.mode);
+    let least = match query.mode {
+        RecallMode::Vector { similarity_min } => similarity_min,
+        RecallMode::Auto | RecallMode::Text | RecallMode::Hybrid => None,
+    };
+    let similarity_min = least.map(|least| (least, similar.len() - order.len().min(similar.len())));
     let spoken: HashMap<u64, &Spoken> = material.rows.iter().map(|row| (row.seq, row)).collect();
     let mut hits: Vec<Hit> = Vec::new();
     for entry in order {
         if spoken.get(&entry.seq).is_some_and(|row| query.filter.meets(row)) {
             let (passage, parts) = (Some(entry.passage), Some(entry.parts));
-            hits.push(Hit { id: entry.id, seq: entry.seq, score: entry.score, passage, parts });
+            let similarity = similar.get(&entry.seq).copied();
+            hits.push(Hit {
+                id: entry.id,
+                seq: entry.seq,
+                score: entry.score,
+                passage,
+                parts,
+                similarity,
+            });
         }
     }
     if !by_meaning {
@@ -290,7 +366,7 @@ pub fn listed(query: &RecallQuery, sources: Sources, now_ms: u64) -> Found {
     let capped = hits.len() > RECALL_HITS_MAX;
     hits.truncate(RECALL_HITS_MAX);
     let tail_capped = oldest_ms.is_some_and(|oldest_ms| oldest_ms + RECALL_LAG_MS > now_ms);
-    Found { hits, capped, tail_capped, near: None, degraded: None }
+    Found { hits, capped, tail_capped, near: None, degraded: None, similarity_min }
 }
 
 /// Puts what was not weighed behind all that was, in its order.
@@ -302,7 +378,7 @@ fn unweighed(hits: &mut Vec<Hit>, view: Vec<ViewHit>, tail: &[Recent]) {
     let mut score = hits.last().map_or(0.0, |hit| hit.score);
     for (id, seq) in rest.filter(|(_, seq)| !known.contains(seq)) {
         score -= 1.0;
-        hits.push(Hit { id, seq, score, passage: None, parts: None });
+        hits.push(Hit { id, seq, score, ..Hit::default() });
     }
 }
 

@@ -36,9 +36,9 @@ pub use page::result_page;
 pub use query::{QUERIES, Query};
 pub use recall::{entries, pairs, search_recall};
 pub use recall_vectors::{
-    AgentVersion, NearLook, Unembedded, agents, drop_foreign_index, make_recall_index,
-    near_passages, recall_mark, recall_vector_rows, trim_recall_vectors, unembedded,
-    write_recall_mark, write_recall_vectors,
+    AgentVersion, NearLook, Unembedded, agents, claim_recall, drop_foreign_index,
+    make_recall_index, near_passages, recall_mark, recall_vector_rows, trim_recall_vectors,
+    unembedded, write_recall_mark, write_recall_vectors,
 };
 pub use reindex::{
     ChunkText, Counts, Lagging, chunk_texts, clean_vectors, describe_manifests,

@@ -39,6 +39,7 @@ pub const QUERIES: &[Query] = &[
     super::recall_vectors::AGENTS,
     super::recall_vectors::MARK_LOAD,
     super::recall_vectors::MARK_WRITE,
+    super::recall_vectors::MARK_CLAIM,
     super::recall_vectors::UNEMBEDDED,
     super::recall_vectors::APPEND,
     super::recall_vectors::ORPHANS,

@@ -11,7 +11,7 @@ use crate::limits::{
     INGEST_ROWS, N_PROBE_DEFAULT, RECALL_AROUND_CHARS_MAX, RECALL_AROUND_SEQS, RECALL_NEAR_MAX,
     RECALL_TAIL_CHARS_MAX, RECALL_WEIGHED_MAX,
 };
-use crate::memory::recall_vector::{NearPassage, RecallMark, RecallVector};
+use crate::memory::recall_vector::{Claim, NearPassage, RecallMark, RecallVector, VectorOf};
 use crate::policy::{RecallPlan, Scope, Spoken};
 
 /// Agents in order.
@@ -20,6 +20,8 @@ pub(super) const AGENTS: Query = query!("recall_agents");
 pub(super) const MARK_LOAD: Query = query!("recall_mark_load");
 /// The same, written.
 pub(super) const MARK_WRITE: Query = query!("recall_mark_write");
+/// Who makes them.
+pub(super) const MARK_CLAIM: Query = query!("recall_mark_claim");
 /// Entries without vectors.
 pub(super) const UNEMBEDDED: Query = query!("recall_unembedded");
 /// Vectors.
@@ -53,6 +55,9 @@ pub struct Unembedded {
     pub seq: u64,
     /// When it was logged, in milliseconds; none for entries of the first schema.
     pub logged_ms: Option<u64>,
+    /// What it is.
+    #[serde(flatten)]
+    pub of: VectorOf,
     /// Its text.
     pub content: String,
 }
@@ -83,6 +88,24 @@ pub async fn recall_mark(
 pub async fn write_recall_mark(rw: &Rw, scope: &Scope, mark: &RecallMark) -> Result<(), Fault> {
     let binds = Binds::of(scope, [("mark", json!(mark)), ("sync", rw.sync.into())]);
     rw.rows::<Value>(MARK_WRITE, binds).await.map(|_| ())
+}
+
+/// Takes the making of an agent's vectors over, or goes on with it; false while another server has it. Of two that try at once one gets it.
+pub async fn claim_recall(
+    rw: &Rw,
+    scope: &Scope,
+    claim: &Claim,
+    now_ms: u64,
+) -> Result<bool, Fault> {
+    let binds = Binds::of(
+        scope,
+        [("claim", json!(claim)), ("now_ms", now_ms.into()), ("sync", false.into())],
+    );
+    match rw.rows::<Value>(MARK_CLAIM, binds).await {
+        Ok(rows) => Ok(!rows.is_empty()),
+        Err(fault) if fault.raced() => Ok(false),
+        Err(fault) => Err(fault),
+    }
 }
 
 /// The first entries without vectors of a mark's kind that were logged from a moment on, but for those that the model refused; from the very

@@ -53,6 +53,7 @@ impl SearchArchival {
         let results: Vec<Value> = on_first
             .map(|piece| chunk::shown(around.counter, &views[piece.row], piece.start, piece.end))
             .collect();
+        let results = self.order.arrange(results);
         let shown = Shown {
             tokens: page_tokens(around, &results),
             next: results.len(),
@@ -105,6 +106,7 @@ impl SearchArchival {
                 item.shown(self, around, passages, behind.map(|other| other.start))
             })
             .collect();
+        let results = self.order.arrange(results);
         let shown = Shown { tokens: page_tokens(around, &results), results, number, next };
         let found = Found { shown, first: false, page: Some((page, position)) };
         self.close(around, core, answers, Map::new(), &page.items, found)
@@ -236,6 +238,7 @@ fn item_of(piece: &Piece, found: &Listed) -> PageItem {
         offset: piece.start as u64,
         score: row.score.or(row.similarity).unwrap_or(0.0),
         parts: None,
+        similarity: None,
     }
 }
 

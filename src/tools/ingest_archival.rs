@@ -131,7 +131,7 @@ impl IngestArchival {
             (Some(given), _) => given,
             (None, Some(made)) => made,
             (None, None) => {
-                let question = self.ask_vectors(around.scope, around.counter, setting)?;
+                let question = self.ask_vectors(around.scope, around.counter, setting, answers)?;
                 return Ok(Step::Ask(question));
             }
         };

@@ -6,9 +6,11 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Map, Value};
 
 use super::ingest_archival::{IngestArchival, next_of};
-use crate::chunk::{self, Cut};
-use crate::error::{Error, Result};
-use crate::limits::{DOCUMENT_BYTES_MAX, DOCUMENT_CHUNKS_MAX, PART_CHUNKS};
+use crate::chunk::{self, By, Cut};
+use crate::error::{Code, Error, Result};
+use crate::limits::{
+    DOCUMENT_BYTES_MAX, DOCUMENT_CHUNKS_MAX, PART_CHUNKS, SPLIT_INLINE_BYTES, SPLIT_SENTENCES_MAX,
+};
 use crate::memory::archive::{Parent, Span, VectorSetting};
 use crate::memory::receipt::sha256;
 use crate::memory::{Encoding, TokenCounter};
@@ -45,7 +47,64 @@ impl IngestArchival {
         let how = self.splitter.clone().unwrap_or_default();
         let made = || (counter.encoding(), chunk::split(document, &how, counter));
         let (encoding, cuts) = self.cuts.0.get_or_init(made);
-        if *encoding == counter.encoding() { cuts.clone() } else { made().1 }
+        match how.by {
+            _ if *encoding == counter.encoding() => cuts.clone(),
+            // The agent counts otherwise since; what its sentences are about did not change.
+            By::Semantic => chunk::again(document, cuts, &how, counter),
+            _ => made().1,
+        }
+    }
+
+    /// Makes the cuts of a document that the server cuts, or gives the sentences whose vectors it takes: where it is cut by meaning. Of a long
+    /// document that takes a while.
+    pub fn prepare(
+        &self,
+        counter: &dyn TokenCounter,
+        sentence_vectors: Option<&[Vec<f64>]>,
+    ) -> Result<Option<Vec<String>>> {
+        let Some(document) = self.document.as_deref().filter(|_| self.splits()) else {
+            return Ok(None);
+        };
+        let how = self.splitter.clone().unwrap_or_default();
+        if self.cuts.0.get().is_some() {
+            return Ok(None);
+        }
+        if how.by != By::Semantic {
+            self.cuts(counter);
+            return Ok(None);
+        }
+        let sentences = chunk::sentences(document);
+        if sentences.len() > SPLIT_SENTENCES_MAX {
+            let count = sentences.len();
+            return Err(Error::argument(
+                "splitter.by",
+                format!(
+                    "semantic takes up to {SPLIT_SENTENCES_MAX} sentences, not {count}: use another, or give it in several doc_ids"
+                ),
+            ));
+        }
+        match sentence_vectors {
+            None => {
+                let texts = sentences.iter().map(|place| document[place.clone()].to_owned());
+                Ok(Some(texts.collect()))
+            }
+            Some(vectors) if vectors.len() == sentences.len() => {
+                let made = chunk::split_by_meaning(document, &sentences, vectors, &how, counter);
+                self.cuts.0.get_or_init(|| (counter.encoding(), made));
+                Ok(None)
+            }
+            Some(_) => Err(Error::new(
+                Code::EmbedderUnavailable,
+                "the embedder failed, and the splitter semantic needs it: send it again with the same key, or use another splitter",
+            )),
+        }
+    }
+
+    /// Whether making the cuts takes so long that it is better done beside the loop that answers calls.
+    pub fn is_long(&self) -> bool {
+        let document = self.document.as_deref().filter(|_| self.splits());
+        self.cuts.0.get().is_none()
+            && document.is_some_and(|document| document.len() > SPLIT_INLINE_BYTES)
     }
 
     /// The chunks, in order.
@@ -104,8 +163,12 @@ impl IngestArchival {
         scope: &Scope,
         counter: &dyn TokenCounter,
         setting: &VectorSetting,
+        answers: &Answers,
     ) -> Result<Question> {
         let with = setting.fingerprint();
+        if let Some(texts) = self.prepare(counter, answers.alone.as_deref())? {
+            return Ok(Question::EmbedAlone { texts, with });
+        }
         if !self.splits() {
             let texts: Vec<String> = self.given().into_iter().map(|piece| piece.text).collect();
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();

@@ -7,10 +7,11 @@ use serde_json::{Map, Value, json};
 use super::search_recall::SearchRecall;
 use crate::error::Result;
 use crate::limits::{PREVIEW_TOKENS_MIN, RECALL_DEEP_BYTES_MAX, RECALL_TAIL_CHARS_MAX};
-use crate::memory::message::{Message, Role};
+use crate::memory::message::{Message, Role, is_summary};
 use crate::memory::page::{PageItem, plain};
 use crate::policy::{
-    Draft, Entries, PairOf, RecallQuery, Surroundings, part_names, part_of, passages, preview,
+    Draft, Entries, Order, PairOf, RecallQuery, Surroundings, part_names, part_of, passages,
+    preview,
 };
 
 /// What a page is made of.
@@ -95,15 +96,17 @@ impl<'a> PageOf<'a> {
         Ok((page, next))
     }
 
-    /// The results as they are answered; what fits is put back in the order in which it was said, and a notice names what did
-    /// not. True if any of it changes the memory.
+    /// The results as they are answered, in the order in which they are given; what fits is put back in the order in which it was said, or
+    /// in theirs where that was asked for, and a notice names what did not. True if any of it changes the memory.
     pub(super) fn take_in(&self, draft: &mut Draft<'_>, page: &[Shown<'a>]) -> (Vec<Value>, bool) {
         let mut copies: Vec<(u64, u64)> = Vec::new();
         let mut cut: Vec<String> = Vec::new();
         if self.asked.rehydrate {
             let fits = page.iter().filter(|one| matches!(one.state, State::Fits));
             let mut fits: Vec<&Shown<'a>> = fits.collect();
-            fits.sort_by_key(|one| one.message.seq);
+            if self.asked.order == Order::Usual {
+                fits.sort_by_key(|one| one.message.seq);
+            }
             for one in fits {
                 let (seq, _) = draft.copy(one.message, one.excerpt.as_ref());
                 copies.push((one.message.seq, seq));
@@ -151,15 +154,33 @@ impl<'a> PageOf<'a> {
                 value["truncated"] = true.into();
             }
         }
+        let pair = self.entries.pairs.iter().find(|pair| pair.of == message.key);
+        if self.asked.memories {
+            value = memory_of(one, value, pair);
+        } else if self.asked.pairs {
+            value["pair"] = pair.map_or(Value::Null, pair_of);
+        }
         if self.asked.explain {
             value["parts"] = one.item.parts.as_deref().map_or(Value::Null, parts_of);
         }
-        if self.asked.pairs {
-            let pair = self.entries.pairs.iter().find(|pair| pair.of == message.key);
-            value["pair"] = pair.map_or(Value::Null, pair_of);
-        }
         value
     }
+}
+
+/// A result with what belongs to it in the conversation, in the order in which it was said. What sums up what was said stands alone.
+fn memory_of(one: &Shown<'_>, mut result: Value, pair: Option<&PairOf>) -> Value {
+    let message = one.message;
+    let score = result.as_object_mut().and_then(|fields| fields.shift_remove("score"));
+    let source = if is_summary(&message.meta) { "summary" } else { "message" };
+    let mut fragments = vec![(message.seq, result)];
+    fragments.extend(pair.map(|pair| (pair.seq, pair_of(pair))));
+    fragments.sort_by_key(|(seq, _)| *seq);
+    let fragments: Vec<Value> = fragments.into_iter().map(|(_, fragment)| fragment).collect();
+    let ids: Vec<&Value> = fragments.iter().map(|fragment| &fragment["id"]).collect();
+    json!({
+        "id": message.key, "source": source, "source_ids": ids, "similarity": one.item.similarity.map(plain), "score": score,
+        "created_at": message.created_at, "fragments": fragments,
+    })
 }
 
 /// Finds the parts of long messages that are shown.

@@ -21,8 +21,8 @@ use crate::memory::page::plain;
 use crate::memory::receipt;
 use crate::models::lexical;
 use crate::policy::{
-    Answers, Conditions, Fusion, Looked, Near, NearPlan as Plan, Nearest, PageToken, Question,
-    Ranked, Surroundings, VectorsAnswer, Worded, Words, first_plan, ranked, wider_plan,
+    Answers, Conditions, Fusion, Looked, Near, NearPlan as Plan, Nearest, Order, PageToken,
+    Question, Ranked, Surroundings, VectorsAnswer, Worded, Words, first_plan, ranked, wider_plan,
     words_of_question,
 };
 
@@ -45,6 +45,9 @@ pub struct SearchArchival {
     /// Whether each result tells what its score is made of, and everything that is known of its place.
     #[serde(default)]
     pub explain: bool,
+    /// Where the best of a page stands: `usual`, best first; `edges`, the best last and the second best first.
+    #[serde(default)]
+    pub order: Order,
     /// Most passages over all pages.
     #[serde(default = "usual_limit")]
     #[schemars(range(min = 1, max = 40))]

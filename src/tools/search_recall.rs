@@ -12,11 +12,11 @@ use crate::error::{Error, Result};
 use crate::limits::{NAME_BYTES_MAX, RECALL_LIMIT, RECALL_PAGE_TOKENS};
 use crate::memory::core::Core;
 use crate::memory::message::Role;
-use crate::memory::page::{Page, PageItem};
+use crate::memory::page::{Page, PageItem, plain};
 use crate::memory::receipt;
 use crate::policy::{
-    Answers, Draft, Entries, Finish, Hit, Intent, PageToken, Question, RecallFilter, RecallMode,
-    RecallQuery, Surroundings, page_token, proposals, tokens,
+    Answers, Draft, Entries, Finish, Hit, Intent, Order, PageToken, Question, RecallFilter,
+    RecallMode, RecallQuery, Surroundings, page_token, proposals, thousandths, tokens,
 };
 
 /// Arguments of `search_recall`.
@@ -33,7 +33,7 @@ pub struct SearchRecall {
     #[serde(default = "usual_mode")]
     #[schemars(extend("enum" = ["auto", "text", "vector", "hybrid"]))]
     pub mode: String,
-    /// In the mode `vector`: least likeness (cosine) of a result.
+    /// In the mode `vector`: least likeness (cosine) of a result; 0.7 unless configured otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub similarity_min: Option<f64>,
@@ -60,6 +60,13 @@ pub struct SearchRecall {
     /// Whether each result comes with the reply to it, or with what it replies to.
     #[serde(default)]
     pub pairs: bool,
+    /// Whether each result is a memory: what was found and what belongs to it in the conversation, as `fragments` in their order.
+    #[serde(default)]
+    pub memories: bool,
+    /// Where the best stands: `usual`, results best first and the window as it was said; `edges`, both with the best last and the second
+    /// best first.
+    #[serde(default)]
+    pub order: Order,
     /// Whether each result tells the parts of its score.
     #[serde(default)]
     pub explain: bool,
@@ -138,11 +145,10 @@ impl SearchRecall {
         let time = |field, text: &Option<String>| {
             text.as_deref().map(|text| moment(field, text)).transpose()
         };
-        let least = self.similarity_min.unwrap_or(0.0) * 1000.0;
         query.mode = match self.mode.as_str() {
             "auto" => RecallMode::Auto,
             "text" => RecallMode::Text,
-            "vector" => RecallMode::Vector { similarity_min: least.round() as u32 },
+            "vector" => RecallMode::Vector { similarity_min: self.similarity_min.map(thousandths) },
             "hybrid" => RecallMode::Hybrid,
             _ => return Err(Error::argument("mode", "use auto, text, vector or hybrid")),
         };
@@ -172,7 +178,7 @@ impl SearchRecall {
             Some(entries) => entries,
             None => {
                 let head_seq = core.queue.head_seq;
-                let pairs = self.pairs;
+                let pairs = self.pairs || self.memories;
                 return Ok(Step::Ask(Question::Entries { ids, head_seq, pairs }));
             }
         };
@@ -181,6 +187,7 @@ impl SearchRecall {
         let page =
             PageOf { asked: self, around, items: &list.items, position: list.position, entries };
         let (shown, next) = if paused { (Vec::new(), list.position) } else { page.shown(&draft)? };
+        let shown = self.order.arrange(shown);
         let (results, wrote) = page.take_in(&mut draft, &shown);
         let proposed = proposals(core, shown.iter().map(|one| one.message));
         let mut result = Map::new();
@@ -212,6 +219,10 @@ impl SearchRecall {
         if let Some(found) = answers.recall.as_ref().filter(|_| list.page.is_none()) {
             for (name, told) in [("vectors", found.near), ("degraded", found.degraded)] {
                 result.extend(told.map(|told| (name.to_owned(), told.into())));
+            }
+            if let Some((least, below)) = found.similarity_min {
+                result.insert("similarity_min".into(), plain(f64::from(least) / 1000.0));
+                result.insert("below_similarity_min".into(), below.into());
             }
         }
         if !proposed.is_empty() {
@@ -257,6 +268,7 @@ impl SearchRecall {
             offset: hit.passage.as_ref().map_or(0, |passage| passage.start as u64),
             score: hit.score,
             parts: hit.parts.filter(|_| self.explain).map(|parts| parts.to_vec()),
+            similarity: hit.similarity.filter(|_| self.memories),
         };
         Ok(Ok(List {
             items: found.hits.iter().map(item).collect(),

@@ -9,7 +9,7 @@ use super::spec::Step;
 use crate::error::{Error, Result};
 use crate::limits::{BODY_BYTES_MAX, RECALL_ENTRIES_MAX};
 use crate::memory::core::Core;
-use crate::memory::message::Role;
+use crate::memory::message::{Role, SUMMARY};
 use crate::policy::{Answers, Draft, Surroundings};
 
 /// Arguments of `write_recall`.
@@ -36,6 +36,9 @@ pub struct Entry {
     /// When it was said, by the client's clock; free text.
     #[serde(default)]
     pub said_at: Option<String>,
+    /// Whether it sums up what was said, rather than being it.
+    #[serde(default)]
+    pub summary: bool,
 }
 
 fn assistant() -> Role {
@@ -84,7 +87,10 @@ impl WriteRecall {
         let mut total = 0;
         for entry in &self.entries {
             let parts = entry.parts();
-            let meta = meta_of(&parts);
+            let mut meta = meta_of(&parts);
+            if entry.summary {
+                meta.insert(SUMMARY.into(), true.into());
+            }
             let (id, cost) = draft.record(entry.role, parts.content, meta);
             ids.push(Value::from(id));
             total += cost;

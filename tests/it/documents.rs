@@ -164,6 +164,60 @@ async fn whatever_it_is_written_in_every_character_belongs_to_a_chunk_that_is_fo
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_document_is_cut_as_its_splitter_says_with_exact_offsets() {
+    let (_home, _server, database, ada) = stage().await;
+    let boats = "The boat sails to Lisbon. The boat needs new sails. Sails of a boat wear in a storm. A boat in a storm sails slowly. ";
+    let tea = "Green tea wants water of seventy degrees. Black tea wants boiling water. Tea in boiling water turns bitter. Bitter tea wants sugar. ";
+    let code = "use std::fmt;\n\n/// Über tides.\nfn tide(at: u64) -> bool {\n    at > 7\n}\n\nfn berth(n: u64) -> u64 {\n    n + 1\n}\n";
+    let prose = format!("{boats}{tea}");
+    let long = prose.repeat(300);
+    assert!(long.len() > 64 * 1024);
+    for (doc_id, text, splitter, wanted) in [
+        ("meaning", prose.as_str(), json!({"by": "semantic"}), Some(vec![boats, tea])),
+        (
+            "letters",
+            "äbcdefghijklmnopqrstuvwxyz",
+            json!({"by": "character", "chars_max": 16, "overlap_chars": 4}),
+            Some(vec!["äbcdefghijklmnop", "mnopqrstuvwxyz"]),
+        ),
+        ("code", code, json!({"by": "code", "tokens_max": 24}), None),
+        ("long", &long, json!({"by": "semantic", "tokens_max": 256}), None),
+        ("longer", &long, json!({"by": "recursive"}), None),
+    ] {
+        ingest(&ada, &json!({"doc_id": doc_id, "document": text, "splitter": splitter}), "*")
+            .await
+            .ok();
+        let made = chunks(&database, doc_id).await;
+        if let Some(wanted) = wanted {
+            assert_eq!(made, wanted, "{doc_id}");
+        } else {
+            assert_eq!(made.concat(), text, "{doc_id}");
+        }
+        let query = "FOR d IN archival_docs FILTER d.doc_id == @doc SORT d.index RETURN d.offset";
+        let offsets = database.rows(query, json!({"doc": doc_id})).await;
+        let characters: Vec<char> = text.chars().collect();
+        for (offset, made) in offsets.iter().zip(&made) {
+            let place = |name: &str| offset[name].as_u64().expect("a place") as usize;
+            let part: String = characters[place("start")..place("end")].iter().collect();
+            assert_eq!(&part, made, "{doc_id}");
+        }
+    }
+    let functions = chunks(&database, "code").await;
+    for whole in [
+        &code[code.find("///").expect("it")..code.find("\n\nfn berth").expect("it")],
+        &code[code.find("fn berth").expect("it")..],
+    ] {
+        assert!(functions.iter().any(|chunk| chunk.contains(whole)), "{functions:?}");
+    }
+    let topics = chunks(&database, "long").await;
+    assert!(topics.len() > 300, "{} chunks", topics.len());
+    let many = "One. ".repeat(16_385);
+    let asked = json!({"doc_id": "many", "document": many, "splitter": {"by": "semantic"}});
+    let problem = ingest(&ada, &asked, "*").await.refused(400, "INVALID_ARGUMENT");
+    assert_eq!(problem["field"], "splitter.by", "{problem}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_document_is_refused_by_its_name() {
     let (_home, _server, database, ada) = stage().await;
     for (changes, field) in [
@@ -173,6 +227,10 @@ async fn what_is_no_document_is_refused_by_its_name() {
         (json!({"document": "a", "embeddings": [[1.0]]}), "embeddings"),
         (json!({"document": "a", "splitter": {"tokens_max": 1}}), "splitter.tokens_max"),
         (json!({"document": "a", "splitter": {"by": "magic"}}), "splitter.by"),
+        (
+            json!({"document": "a", "splitter": {"by": "code", "chars_max": 99}}),
+            "splitter.chars_max",
+        ),
         (json!({"chunks": ["a"], "splitter": {"by": "token"}}), "splitter"),
         (json!({"document": "a", "freshness_ts": "soon"}), "freshness_ts"),
         (

@@ -63,6 +63,11 @@ impl Model {
         });
         model
     }
+
+    /// Texts that were embedded.
+    pub(crate) fn asked(&self) -> usize {
+        self.texts.load(Ordering::SeqCst)
+    }
 }
 
 async fn answer(
@@ -101,7 +106,7 @@ async fn answer(
     stream.write_all(text.as_bytes()).await.ok()
 }
 
-fn tuned(home: &Home, version: &str) -> Tuning {
+pub(crate) fn tuned(home: &Home, version: &str) -> Tuning {
     let socket = home.path("model.sock").display().to_string();
     let environment = [
         ("VCTX_EMBEDDER__KIND", "endpoint"),
@@ -132,7 +137,7 @@ async fn made(home: &Home, scope: &str) -> Vec<Value> {
 }
 
 /// Waits until every passage of the texts has its vector, and no more than one.
-async fn all_made(home: &Home, scope: &str, texts: &[String]) {
+pub(crate) async fn all_made(home: &Home, scope: &str, texts: &[String]) {
     let wanted = wanted(texts);
     for _ in 0..LOOKS_MAX {
         let made = made(home, scope).await;
@@ -146,7 +151,7 @@ async fn all_made(home: &Home, scope: &str, texts: &[String]) {
     panic!("{} of {} vectors were made", made(home, scope).await.len(), wanted.len());
 }
 
-async fn log(agent: &Agent, texts: &[String]) {
+pub(crate) async fn log(agent: &Agent, texts: &[String]) {
     for part in texts.chunks(100) {
         let entries: Vec<Value> = part.iter().map(|text| json!({"content": text})).collect();
         agent.done("write_recall", &json!({"entries": entries})).await;
@@ -294,7 +299,7 @@ async fn many_passages_get_an_index_of_their_own_which_another_length_replaces()
 }
 
 /// Waits for a vector index over recall storage of that length, or for its end.
-async fn index_is(home: &Home, dimension: Option<usize>) {
+pub(crate) async fn index_is(home: &Home, dimension: Option<usize>) {
     for _ in 0..LOOKS_MAX {
         let path = "/_api/index?collection=recall_vectors";
         let indexes = home.database().call("GET", path, &Value::Null).await.ok();

@@ -77,7 +77,7 @@ pub(crate) fn ranked(material: &mut Material, mode: RecallMode) -> Vec<Ranked> {
             list.push((at, part, entry));
         }
     }
-    if let RecallMode::Vector { similarity_min } = mode {
+    if let RecallMode::Vector { similarity_min: Some(similarity_min) } = mode {
         list.retain(|(_, _, entry)| entry.score * 1000.0 >= f64::from(similarity_min));
     }
     list.sort_by(|a, b| b.2.score.total_cmp(&a.2.score).then(b.2.seq.cmp(&a.2.seq)));
@@ -531,7 +531,7 @@ mod tests {
         let yacht = hybrid.iter().find(|entry| entry.seq == 5).unwrap();
         assert!(part(yacht, "similarity") > 0.0);
         found.hits = HashSet::from([1, 5]);
-        let least = |similarity_min| RecallMode::Vector { similarity_min };
+        let least = |least| RecallMode::Vector { similarity_min: Some(least) };
         let seqs = |found: &mut Material, mode| -> Vec<u64> {
             ranked(found, mode).iter().map(|entry| entry.seq).collect()
         };

@@ -1,0 +1,247 @@
+//! The documents that a condition found: segment by segment in no order, or the best first.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use tantivy::{DocId, SegmentReader, TERMINATED};
+
+use super::known::Columns;
+use super::prepared::Prepared;
+use super::{Page, Reader};
+use crate::error::Result;
+use crate::text::best::{Heap, Scored, Search, Window};
+use crate::text::matcher::{Every, Matcher};
+
+/// How many times rarer than its terms a filter has to be to lead.
+const FILTER_LEADS: u32 = 8;
+
+/// The documents that a condition found, read segment by segment or the best first.
+pub(crate) struct Hits {
+    reader: Reader,
+    prepared: Prepared,
+    scorers: usize,
+    collections: Option<BTreeSet<u64>>,
+    segment: usize,
+    open: Option<Open>,
+    best: Option<Best>,
+}
+
+/// A segment that is being walked.
+struct Open {
+    matcher: Box<dyn Matcher>,
+    columns: Columns,
+    segment: SegmentReader,
+}
+
+/// All hits with the score that sorts them, and all their scores where there are several; the first `sorted` ones are in order, the best first.
+struct Best {
+    found: Vec<(f32, u32, DocId, Vec<f32>)>,
+    taken: usize,
+    columns: Vec<Columns>,
+    /// Whether nothing else was found.
+    whole: bool,
+}
+
+impl Hits {
+    /// What a prepared condition finds; documents of other collections than those asked for are left out.
+    pub(super) fn new(
+        reader: Reader,
+        prepared: Prepared,
+        scorers: usize,
+        collections: Option<BTreeSet<u64>>,
+    ) -> Self {
+        Self { reader, prepared, scorers, collections, segment: 0, open: None, best: None }
+    }
+
+    /// The next hits in no order, at most `max`; none is the end.
+    pub(crate) fn next(&mut self, max: usize) -> Result<Page> {
+        let mut page = Vec::new();
+        while page.len() < max {
+            let Some(open) = &mut self.open else {
+                if !self.open_next()? {
+                    break;
+                }
+                continue;
+            };
+            let doc = open.matcher.doc();
+            if doc == TERMINATED {
+                self.open = None;
+                continue;
+            }
+            if !open.segment.is_deleted(doc) {
+                let scores = (0..self.scorers).map(|scorer| open.matcher.score(scorer));
+                let hit = open.columns.hit(doc, scores.collect());
+                if self.collections.as_ref().is_none_or(|of| of.contains(&hit.collection)) {
+                    page.push(hit);
+                }
+            }
+            open.matcher.advance();
+        }
+        Ok(page)
+    }
+
+    fn open_next(&mut self) -> Result<bool> {
+        let Some(segment) = self.reader.segments().nth(self.segment) else { return Ok(false) };
+        let matcher = self.reader.matcher(&self.prepared, segment)?;
+        let columns = self.reader.columns(segment)?;
+        self.open = Some(Open { matcher, columns, segment: segment.clone() });
+        self.segment += 1;
+        Ok(true)
+    }
+
+    /// The next best hits by one scorer, at most `max`, falling; none is the end. The first call finds all hits:
+    /// `held` hears once in a while how many bytes more they hold. `ties` says whether those that score as the last one are
+    /// asked for too.
+    pub(crate) fn next_best(
+        &mut self,
+        scorer: usize,
+        max: usize,
+        ties: bool,
+        held: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<Page> {
+        let taken = match &self.best {
+            Some(best) if best.whole || best.taken < best.found.len() => None,
+            Some(best) => Some(best.taken),
+            None => Some(0),
+        };
+        if let Some(taken) = taken {
+            // Somewhat more than asked for where those that score as the last one are asked for next; then many more.
+            let most = match (taken, ties) {
+                (0, false) => max,
+                (0, true) => max + max / 2 + 8,
+                _ => 8 * (taken + max),
+            };
+            let mut best = match self.find_best(scorer, most, held)? {
+                Some(best) => best,
+                None => self.find_all(scorer, held)?,
+            };
+            best.skip(taken);
+            self.best = Some(best);
+        }
+        let best = self.best.as_mut().expect("found above");
+        let rest = &mut best.found[best.taken..];
+        let count = max.min(rest.len());
+        if count < rest.len() && count > 0 {
+            rest.select_nth_unstable_by(count - 1, falling);
+        }
+        rest[..count].sort_unstable_by(falling);
+        best.taken += count;
+        let page = rest[..count].iter_mut().map(|(score, segment, doc, scores)| {
+            let scores = std::mem::take(scores);
+            let scores = if scores.is_empty() { vec![*score] } else { scores };
+            best.columns[*segment as usize].hit(*doc, scores)
+        });
+        Ok(page.collect())
+    }
+
+    fn find_all(
+        &mut self,
+        scorer: usize,
+        held: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<Best> {
+        /// Documents looked at between two reports.
+        const STEP: usize = 4096;
+        // A list of its own only for several scores: most queries have one, and many hits.
+        let list = if self.scorers > 1 { self.scorers * size_of::<f32>() } else { 0 };
+        let entry = size_of::<(f32, u32, DocId, Vec<f32>)>() + list;
+        let (mut looked, mut reported) = (0_usize, 0);
+        let (mut found, mut columns) = (Vec::new(), Vec::new());
+        for (number, segment) in self.reader.segments().enumerate() {
+            let own = self.reader.columns(segment)?;
+            let mut matcher = self.reader.matcher(&self.prepared, segment)?;
+            while matcher.doc() != TERMINATED {
+                let doc = matcher.doc();
+                let collection = || own.0[1].first(doc).unwrap_or_default();
+                let wanted = self.collections.as_ref().is_none_or(|of| of.contains(&collection()));
+                if wanted && !segment.is_deleted(doc) {
+                    let (score, scores) = if self.scorers > 1 {
+                        let scores: Vec<f32> =
+                            (0..self.scorers).map(|n| matcher.score(n)).collect();
+                        (scores[scorer], scores)
+                    } else {
+                        (matcher.score(scorer), Vec::new())
+                    };
+                    found.push((score, number as u32, doc, scores));
+                }
+                looked += 1;
+                if looked.is_multiple_of(STEP) {
+                    held((found.len() - reported) * entry)?;
+                    reported = found.len();
+                }
+                matcher.advance();
+            }
+            columns.push(own);
+        }
+        Ok(Best { found, taken: 0, columns, whole: true })
+    }
+
+    /// The best documents of a disjunction, at least `most` if there are so many; none where only a look at all of them helps.
+    fn find_best(
+        &self,
+        scorer: usize,
+        most: usize,
+        held: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<Option<Best>> {
+        let Some(disjunction) = self.prepared.disjunction().filter(|_| self.scorers == 1) else {
+            return Ok(None);
+        };
+        let (mut heap, mut window) = (Heap::new(most), Window::new());
+        let mut columns = Vec::new();
+        for (number, segment) in (0..).zip(self.reader.segments()) {
+            let own = self.reader.columns(segment)?;
+            columns.push(own.clone());
+            let wanted = |doc: DocId| {
+                let collection = || own.0[1].first(doc).unwrap_or_default();
+                !segment.is_deleted(doc)
+                    && self.collections.as_ref().is_none_or(|of| of.contains(&collection()))
+            };
+            let lengths = self.reader.field_lengths(segment, disjunction.field)?;
+            let Some(terms) = self.reader.term_postings(segment, &disjunction, &lengths)? else {
+                return Ok(None);
+            };
+            if terms.is_empty() {
+                continue;
+            }
+            let filters = disjunction.filters.iter().map(|part| self.reader.matcher(part, segment));
+            let filters = filters.collect::<Result<Vec<_>>>()?;
+            let filter = (!filters.is_empty()).then(|| Every::new(filters));
+            let postings = terms.iter().fold(0, |sum: u32, term| sum.saturating_add(term.count()));
+            if filter.as_ref().is_some_and(|filter| filter.cost() < postings / FILTER_LEADS) {
+                let mut matcher = self.reader.matcher(&self.prepared, segment)?;
+                while matcher.doc() != TERMINATED {
+                    let doc = matcher.doc();
+                    if wanted(doc) {
+                        let score = matcher.score(scorer);
+                        heap.offer(Scored { score, segment: number, doc });
+                    }
+                    matcher.advance();
+                }
+                held(0)?;
+            } else {
+                let filter = filter.map(|filter| Box::new(filter) as Box<dyn Matcher>);
+                let documents = segment.max_doc();
+                let search =
+                    Search { segment: number, documents, lengths: &lengths, terms, filter };
+                search.run(&mut window, &mut heap, wanted, &mut || held(0))?;
+            }
+        }
+        let whole = !heap.is_full();
+        let found = heap.into_all().into_iter();
+        let found = found.map(|one| (one.score, one.segment, one.doc, Vec::new())).collect();
+        Ok(Some(Best { found, taken: 0, columns, whole }))
+    }
+}
+
+impl Best {
+    /// Goes behind what was handed out before.
+    fn skip(&mut self, taken: usize) {
+        self.taken = taken.min(self.found.len());
+        if self.taken > 0 {
+            self.found.sort_unstable_by(falling);
+        }
+    }
+}
+
+fn falling(a: &(f32, u32, DocId, Vec<f32>), b: &(f32, u32, DocId, Vec<f32>)) -> Ordering {
+    b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2)))
+}

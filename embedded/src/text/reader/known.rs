@@ -1,0 +1,117 @@
+//! What is known of the segments of a store ahead of a search, or from an earlier one.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+
+use tantivy::columnar::Column;
+use tantivy::index::SegmentId;
+use tantivy::{DocId, SegmentReader};
+
+use super::Hit;
+use crate::error::Result;
+use crate::limits::{VIEW_BOUNDS_BYTES_MAX, VIEW_FREQUENCIES_BYTES_MAX};
+use crate::text::best::{Bounds, FieldLengths};
+use crate::text::score::FieldStatistics;
+use crate::text::segments::{COLUMNS, failed};
+
+pub(super) const LOOKED_UP: &str = "only looked up inside";
+
+/// What is known of fields and terms, by segment; segments do not change.
+#[derive(Default)]
+pub(in crate::text) struct Known {
+    pub(super) statistics: Mutex<HashMap<(SegmentId, String), FieldStatistics>>,
+    pub(super) lengths: Mutex<HashMap<(SegmentId, String), Arc<FieldLengths>>>,
+    bounds: Mutex<KnownBounds>,
+    pub(super) columns: Mutex<HashMap<SegmentId, Columns>>,
+    /// Segments whose frequent terms were looked at ahead of all searches.
+    ahead: Mutex<BTreeSet<SegmentId>>,
+}
+
+/// Bounds of frequent terms, and the bytes that they take.
+#[derive(Default)]
+struct KnownBounds {
+    by_term: HashMap<(SegmentId, String), Arc<Bounds>>,
+    bytes: usize,
+    dense_bytes: usize,
+}
+
+#[derive(Clone)]
+pub(super) struct Columns(pub(super) [Column<u64>; 3]);
+
+impl Known {
+    /// Forgets all other segments.
+    pub(in crate::text) fn keep_only(&self, segments: &BTreeSet<SegmentId>) {
+        self.statistics
+            .lock()
+            .expect(LOOKED_UP)
+            .retain(|(segment, _), _| segments.contains(segment));
+        self.lengths.lock().expect(LOOKED_UP).retain(|(segment, _), _| segments.contains(segment));
+        self.columns.lock().expect(LOOKED_UP).retain(|segment, _| segments.contains(segment));
+        self.ahead.lock().expect(LOOKED_UP).retain(|segment| segments.contains(segment));
+        let mut bounds = self.bounds.lock().expect(LOOKED_UP);
+        bounds.by_term.retain(|(segment, _), _| segments.contains(segment));
+        bounds.bytes = bounds.by_term.values().map(|bounds| bounds.bytes()).sum();
+        bounds.dense_bytes = bounds.by_term.values().map(|bounds| bounds.dense_bytes()).sum();
+    }
+
+    pub(super) fn bounds_of(&self, key: &(SegmentId, String)) -> Option<Arc<Bounds>> {
+        self.bounds.lock().expect(LOOKED_UP).by_term.get(key).cloned()
+    }
+
+    pub(super) fn is_new(&self, segment: SegmentId) -> bool {
+        !self.ahead.lock().expect(LOOKED_UP).contains(&segment)
+    }
+
+    pub(super) fn is_known(&self, segment: SegmentId) {
+        self.ahead.lock().expect(LOOKED_UP).insert(segment);
+    }
+
+    /// Keeps bounds if there is room for them; false if there is none.
+    pub(super) fn keep_more_bounds(&self, key: (SegmentId, String), made: Bounds) -> bool {
+        let mut bounds = self.bounds.lock().expect(LOOKED_UP);
+        let fits = bounds.bytes + made.bytes() <= VIEW_BOUNDS_BYTES_MAX;
+        if fits {
+            bounds.insert(key, Arc::new(made));
+        }
+        fits
+    }
+
+    pub(super) fn keep_bounds(&self, key: (SegmentId, String), made: &Arc<Bounds>) {
+        let mut bounds = self.bounds.lock().expect(LOOKED_UP);
+        if bounds.bytes + made.bytes() > VIEW_BOUNDS_BYTES_MAX {
+            *bounds = KnownBounds::default();
+        }
+        bounds.insert(key, made.clone());
+    }
+
+    /// Whether there is room for the frequencies of one more term.
+    pub(super) fn has_room_for(&self, dense_bytes: usize) -> bool {
+        let bounds = self.bounds.lock().expect(LOOKED_UP);
+        bounds.dense_bytes + dense_bytes <= VIEW_FREQUENCIES_BYTES_MAX
+    }
+}
+
+impl KnownBounds {
+    fn insert(&mut self, key: (SegmentId, String), made: Arc<Bounds>) {
+        self.bytes += made.bytes();
+        self.dense_bytes += made.dense_bytes();
+        if let Some(before) = self.by_term.insert(key, made) {
+            self.bytes -= before.bytes();
+            self.dense_bytes -= before.dense_bytes();
+        }
+    }
+}
+
+impl Columns {
+    pub(super) fn of(segment: &SegmentReader) -> Result<Self> {
+        let [local, collection, revision] = COLUMNS;
+        let column = |name: &str| segment.fast_fields().u64(name).map_err(failed);
+        Ok(Self([column(local)?, column(collection)?, column(revision)?]))
+    }
+
+    pub(super) fn hit(&self, doc: DocId, scores: Vec<f32>) -> Hit {
+        let [local, collection, revision] =
+            self.0.each_ref().map(|column| column.first(doc).unwrap_or_default());
+        Hit { collection, local, revision, scores }
+    }
+}

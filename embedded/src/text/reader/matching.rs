@@ -1,0 +1,230 @@
+//! Prepared conditions become matchers over one segment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tantivy::query::BitSetDocSet;
+use tantivy::schema::IndexRecordOption;
+use tantivy::{BitSet, DocSet as _, SegmentReader, TERMINATED};
+
+use super::known::{Columns, LOOKED_UP};
+use super::prepared::{Disjunction, Prepared};
+use super::{BOUNDS_KEPT_FROM, Reader, lengths};
+use crate::error::Result;
+use crate::limits::VIEW_LENGTHS_BYTES_MAX;
+use crate::text::best::{Bounds, FieldLengths, TermPostings};
+use crate::text::matcher::{All, Enough, Every, Matcher, Not, Numbers, Set, Term};
+use crate::text::ngram::Ngrams;
+use crate::text::phrase::{Phrase, Place};
+use crate::text::query::{Selection, Tokens};
+use crate::text::score::Weight;
+use crate::text::segments::{failed, numbers_column};
+
+impl Reader {
+    pub(super) fn matcher(
+        &self,
+        prepared: &Prepared,
+        segment: &SegmentReader,
+    ) -> Result<Box<dyn Matcher>> {
+        let children = |children: &[Prepared]| -> Result<Vec<_>> {
+            children.iter().map(|child| self.matcher(child, segment)).collect()
+        };
+        Ok(match prepared {
+            Prepared::All => Box::new(All::new(segment.max_doc())),
+            Prepared::Nothing => Box::new(All::new(0)),
+            Prepared::Every(queries) if queries.is_empty() => Box::new(All::new(segment.max_doc())),
+            Prepared::Every(queries) => Box::new(Every::new(children(queries)?)),
+            Prepared::Enough(0, _) => Box::new(All::new(segment.max_doc())),
+            Prepared::Enough(least, queries) => Box::new(Enough::new(children(queries)?, *least)),
+            Prepared::Not(query) => {
+                Box::new(Not::new(self.matcher(query, segment)?, segment.max_doc()))
+            }
+            Prepared::Between(between) => {
+                let column = segment.fast_fields().column_opt(&numbers_column(&between.field));
+                match column.map_err(failed)? {
+                    Some(column) => {
+                        Box::new(Numbers::new(between.clone(), column, segment.max_doc()))
+                    }
+                    None => Box::new(All::new(0)),
+                }
+            }
+            Prepared::Terms { selection, weights, others } => {
+                self.term_matcher(segment, selection, weights, *others)?
+            }
+            Prepared::Phrase { field, places, weights } => {
+                self.phrase_matcher(segment, field, places, weights)?
+            }
+            Prepared::Ngram { field, terms, least, weights } => {
+                let inverted = self.inverted(segment)?;
+                let postings = |term: &String| -> Result<_> {
+                    let found = inverted.terms().get(term).map_err(failed)?;
+                    let option = IndexRecordOption::WithFreqsAndPositions;
+                    let read = |info| inverted.read_postings_from_terminfo(&info, option);
+                    found.map(read).transpose().map_err(failed)
+                };
+                let mut found = BTreeMap::new();
+                for (place, term) in terms.iter().enumerate() {
+                    if !found.contains_key(term)
+                        && let Some(postings) = postings(term)?
+                    {
+                        found.insert(term.clone(), (postings, Vec::new()));
+                    }
+                    if let Some((_, places)) = found.get_mut(term) {
+                        places.push(place);
+                    }
+                }
+                let found = found.into_values().collect();
+                let lengths = lengths(segment, field)?;
+                Box::new(Ngrams::new(found, terms.len(), *least, lengths, weights.clone()))
+            }
+        })
+    }
+
+    fn term_matcher(
+        &self,
+        segment: &SegmentReader,
+        selection: &Selection,
+        weights: &BTreeMap<String, Arc<[Weight]>>,
+        others: bool,
+    ) -> Result<Box<dyn Matcher>> {
+        let inverted = self.inverted(segment)?;
+        let mut children: Vec<Box<dyn Matcher>> = Vec::new();
+        let wants_length = |weights: &Arc<[Weight]>| weights.iter().any(Weight::wants_length);
+        let lengths = if weights.values().any(wants_length) {
+            lengths(segment, &selection.field)?
+        } else {
+            None
+        };
+        for (term, weights) in weights {
+            let Some(info) = inverted.terms().get(term).map_err(failed)? else { continue };
+            let option = if weights.is_empty() {
+                IndexRecordOption::Basic
+            } else {
+                IndexRecordOption::WithFreqs
+            };
+            let postings = inverted.read_postings_from_terminfo(&info, option).map_err(failed)?;
+            let (lengths, weights) = (lengths.clone(), weights.clone());
+            children.push(Box::new(Term { postings, lengths, weights }));
+        }
+        if others {
+            let mut set = BitSet::with_max_value(segment.max_doc());
+            self.visit(segment, selection, |term, info| {
+                if weights.contains_key(term) {
+                    return Ok(());
+                }
+                let mut postings = inverted
+                    .read_postings_from_terminfo(info, IndexRecordOption::Basic)
+                    .map_err(failed)?;
+                while postings.doc() != TERMINATED {
+                    set.insert(postings.doc());
+                    postings.advance();
+                }
+                Ok(())
+            })?;
+            if let Tokens::Geo(test) = &selection.tokens {
+                test.check()?;
+            }
+            let count = u32::try_from(set.len()).unwrap_or(u32::MAX);
+            children.push(Box::new(Set(BitSetDocSet::from(set), count)));
+        }
+        if children.len() == 1 {
+            return Ok(children.remove(0));
+        }
+        Ok(Box::new(match &selection.tokens {
+            Tokens::Near(_) => Enough::highest(children),
+            _ => Enough::new(children, 1),
+        }))
+    }
+
+    /// The columns of a segment, kept for the next search.
+    pub(super) fn columns(&self, segment: &SegmentReader) -> Result<Columns> {
+        let (known, key) = (self.known(segment), segment.segment_id());
+        if let Some(columns) = known.columns.lock().expect(LOOKED_UP).get(&key) {
+            return Ok(columns.clone());
+        }
+        let made = Columns::of(segment)?;
+        known.columns.lock().expect(LOOKED_UP).insert(key, made.clone());
+        Ok(made)
+    }
+
+    /// Lengths of a field, kept for the next search.
+    pub(super) fn field_lengths(
+        &self,
+        segment: &SegmentReader,
+        field: &str,
+    ) -> Result<Arc<FieldLengths>> {
+        let key = (segment.segment_id(), field.to_owned());
+        if let Some(known) = self.known(segment).lengths.lock().expect(LOOKED_UP).get(&key) {
+            return Ok(known.clone());
+        }
+        let made = Arc::new(FieldLengths::read(lengths(segment, field)?, segment.max_doc()));
+        let mut known = self.known(segment).lengths.lock().expect(LOOKED_UP);
+        known.insert(key, made.clone());
+        if known.values().map(|lengths| lengths.bytes()).sum::<usize>() > VIEW_LENGTHS_BYTES_MAX {
+            known.clear();
+        }
+        Ok(made)
+    }
+
+    /// The terms of a disjunction that a segment has; none if their bounds cannot be known.
+    pub(super) fn term_postings(
+        &self,
+        segment: &SegmentReader,
+        disjunction: &Disjunction<'_>,
+        lengths: &FieldLengths,
+    ) -> Result<Option<Vec<TermPostings>>> {
+        let inverted = self.inverted(segment)?;
+        let mut terms = Vec::with_capacity(disjunction.terms.len());
+        for (term, weight) in &disjunction.terms {
+            let Some(info) = inverted.terms().get(term).map_err(failed)? else { continue };
+            let postings = || {
+                let option = IndexRecordOption::WithFreqs;
+                inverted.read_block_postings_from_terminfo(&info, option).map_err(failed)
+            };
+            let key = (segment.segment_id(), (*term).to_owned());
+            let known = self.known(segment).bounds_of(&key);
+            let bounds = match known {
+                Some(known) if known.factor(weight).is_some() => known,
+                known => {
+                    let lengths = weight.wants_length().then_some(lengths);
+                    let dense = known.and_then(|known| known.dense().cloned());
+                    let made = Bounds::read(weight, postings()?, lengths).with_dense(dense);
+                    let made = Arc::new(made);
+                    if info.doc_freq >= BOUNDS_KEPT_FROM {
+                        self.known(segment).keep_bounds(key, &made);
+                    }
+                    made
+                }
+            };
+            match TermPostings::new(*weight, bounds, postings()?, postings()?) {
+                Some(term) => terms.push(term),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(terms))
+    }
+
+    fn phrase_matcher(
+        &self,
+        segment: &SegmentReader,
+        field: &str,
+        places: &[(u32, Vec<String>)],
+        weights: &Arc<[Weight]>,
+    ) -> Result<Box<dyn Matcher>> {
+        let inverted = self.inverted(segment)?;
+        let mut found = Vec::new();
+        for (offset, terms) in places {
+            let mut choices = Vec::new();
+            for term in terms {
+                let Some(info) = inverted.terms().get(term).map_err(failed)? else { continue };
+                let option = IndexRecordOption::WithFreqsAndPositions;
+                choices.push(inverted.read_postings_from_terminfo(&info, option).map_err(failed)?);
+            }
+            if choices.is_empty() {
+                return Ok(Box::new(All::new(0)));
+            }
+            found.push(Place { offset: *offset, choices });
+        }
+        Ok(Box::new(Phrase::new(found, lengths(segment, field)?, weights.clone())))
+    }
+}

@@ -1,0 +1,99 @@
+//! A condition with its terms looked up and weighed, and what of it is a sum of terms, so that the best can be found without a look at all.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::text::query::{Between, Selection};
+use crate::text::score::Weight;
+
+/// A condition with its terms looked up and weighed.
+pub(super) enum Prepared {
+    All,
+    Nothing,
+    Terms { selection: Selection, weights: BTreeMap<String, Arc<[Weight]>>, others: bool },
+    Between(Between),
+    Phrase { field: String, places: Vec<(u32, Vec<String>)>, weights: Arc<[Weight]> },
+    Ngram { field: String, terms: Vec<String>, least: usize, weights: Arc<[Weight]> },
+    Every(Vec<Self>),
+    Enough(usize, Vec<Self>),
+    Not(Box<Self>),
+}
+
+/// A condition whose score is the sum of some terms, one of which a document must have, and what it must fulfil besides.
+pub(super) struct Disjunction<'a> {
+    pub(super) terms: Vec<(&'a str, Weight)>,
+    pub(super) field: &'a str,
+    pub(super) filters: Vec<&'a Prepared>,
+}
+
+impl Prepared {
+    /// This condition as a disjunction, if it is one and has one scorer.
+    pub(super) fn disjunction(&self) -> Option<Disjunction<'_>> {
+        let (mut leaves, mut filters) = (Vec::new(), Vec::new());
+        match self {
+            Self::Every(parts) => {
+                let (silent, scored): (Vec<_>, Vec<_>) =
+                    parts.iter().partition(|part| part.is_silent());
+                let [scored] = scored[..] else { return None };
+                scored.leaves(&mut leaves)?;
+                filters = silent;
+                filters.retain(|filter| !filter.is_everything());
+            }
+            other => other.leaves(&mut leaves)?,
+        }
+        let field = leaves.first()?.0;
+        let same = leaves.iter().all(|(other, _, weight)| {
+            *other == field && weight.scale().is_finite() && weight.scale() >= 0.0
+        });
+        let terms = leaves.iter().map(|(_, term, weight)| (*term, *weight)).collect();
+        same.then_some(Disjunction { terms, field, filters })
+    }
+
+    /// Its terms with their fields, if it is a term or any of several.
+    fn leaves<'a>(&'a self, leaves: &mut Vec<(&'a str, &'a str, Weight)>) -> Option<()> {
+        match self {
+            Self::Terms { selection, weights, others: false } if weights.len() == 1 => {
+                let (term, weights) = weights.first_key_value()?;
+                let [weight] = weights[..] else { return None };
+                leaves.push((&selection.field, term, weight));
+                Some(())
+            }
+            // Sums within sums would be added up in another order.
+            Self::Enough(1, parts) if parts.len() == 1 || leaves.is_empty() => {
+                let nested = |part: &Self| matches!(part, Self::Enough(..)) && parts.len() > 1;
+                if parts.iter().any(nested) {
+                    return None;
+                }
+                parts.iter().try_for_each(|part| part.leaves(leaves))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it adds nothing to any score.
+    fn is_silent(&self) -> bool {
+        match self {
+            Self::All | Self::Nothing | Self::Not(_) | Self::Between(_) => true,
+            Self::Terms { weights, .. } => weights
+                .values()
+                .flat_map(|weights| weights.iter())
+                .all(|weight| weight.scale() == 0.0),
+            Self::Phrase { weights, .. } | Self::Ngram { weights, .. } => {
+                weights.iter().all(|weight| weight.scale() == 0.0)
+            }
+            Self::Every(parts) | Self::Enough(_, parts) => parts.iter().all(Self::is_silent),
+        }
+    }
+
+    /// Whether every document fulfils it, as far as that can be seen.
+    fn is_everything(&self) -> bool {
+        match self {
+            Self::All | Self::Enough(0, _) => true,
+            Self::Every(parts) => parts.iter().all(Self::is_everything),
+            Self::Enough(least, parts) => {
+                parts.iter().filter(|part| part.is_everything()).count() >= *least
+            }
+            _ => false,
+        }
+    }
+}

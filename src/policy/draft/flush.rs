@@ -1,0 +1,279 @@
+//! The eviction inside a change: what leaves the queue, what the summary takes up of it, and in how many parts.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{Draft, Flush, overflow};
+use crate::error::{Code, Error, Result};
+use crate::limits::{EVICT_BYTES_MAX, EVICT_ROWS_MAX, SUMMARY_TRIES_MAX};
+use crate::memory::change::{Change, Evict};
+use crate::memory::core::{Core, Summary};
+use crate::memory::event::EventType;
+use crate::memory::message::Message;
+use crate::memory::render;
+use crate::policy::budget::{Tokens, summary_tokens_max, tokens};
+use crate::policy::evict::{Item, Plan, allowed_cuts, plan};
+use crate::policy::notices::{self, PRESSURE, SPOOL};
+use crate::policy::question::{Answers, Line, Question};
+
+/// What became of an eviction inside a change.
+pub(super) enum Flushed {
+    Ask(Question),
+    Part(Box<Change>),
+    Done,
+}
+
+impl Draft<'_> {
+    pub(super) fn flush(
+        &mut self,
+        flush: Flush,
+        answers: &Answers,
+        now: &Tokens,
+    ) -> Result<Flushed> {
+        let head_seq = self.before.queue.head_seq;
+        let Some(stored) = &answers.queue else {
+            return Ok(Flushed::Ask(Question::Queue { head_seq }));
+        };
+        let queue = self.queue_with_new(stored)?;
+        let keep_last = self.messages.iter().filter(|m| m.kind.queued()).count();
+        let cap = summary_tokens_max(self.after.context_window);
+        // Notices go with an eviction below the warning threshold; above it, they take their room.
+        let stays = flush.target >= self.after.token_budget.warning;
+        let notices = now.notices - if stays { 0 } else { self.passing_notices() };
+        let fixed = now.system + now.working + notices;
+        let reserve = if flush.summarize { cap } else { now.summary };
+        let items: Vec<Item> = queue.iter().map(Item::from).collect();
+        let max = self.after.token_budget.max;
+        let mut found = plan(&items, fixed + reserve, flush.target, max, keep_last);
+        let answered = answered_cut(answers, &self.before, &queue, found.leave);
+        if let Some(leave) = too_much_for_one(&items, found.leave)
+            && answered.is_none_or(|cut| cut == leave)
+        {
+            // No part is made for a call that is refused in the end.
+            let least = now.system + now.working + found.kept_tokens;
+            if least > max {
+                return Err(overflow(least, max));
+            }
+            return self.part(flush, answers, &queue, leave);
+        }
+        if let Some(leave) = answered {
+            let kept_tokens = items[leave..].iter().map(|i| i.tokens).sum();
+            found = Plan { leave, kept_tokens, target_reached: false };
+        }
+        if found.leave == 0 {
+            return Ok(Flushed::Done);
+        }
+        let room = max.saturating_sub(fixed + found.kept_tokens);
+        self.evict(flush, answers, &queue, &found, cap.min(room), now.occupancy)
+    }
+
+    /// Takes the plan's messages out of the queue and folds them into the summary.
+    fn evict(
+        &mut self,
+        flush: Flush,
+        answers: &Answers,
+        queue: &[Message],
+        found: &Plan,
+        cap: u64,
+        occupancy: u64,
+    ) -> Result<Flushed> {
+        let leaving = &queue[..found.leave];
+        let head_seq = self.before.queue.head_seq;
+        let new_head_seq = queue.get(found.leave).map_or(self.after.queue.next_seq, |m| m.seq);
+        let mut details = Map::new();
+        if flush.summarize {
+            let of = (head_seq, new_head_seq, self.before.queue_head_summary.revision, cap);
+            let Some(summary) = answers.summary.as_ref().filter(|s| s.of == of) else {
+                return Ok(Flushed::Ask(self.summary_question(of, leaving, flush.may_wait)));
+            };
+            self.take_summary(&summary.content, cap);
+            details.clone_from(&summary.details);
+        }
+        let batch_id = self.around.ids.key();
+        let logged = leaving.iter().filter(|m| m.kind.logged()).count() as u64;
+        self.after.queue.head_seq = new_head_seq;
+        self.after.queue.count -= found.leave as u64;
+        self.after.queue.tokens = found.kept_tokens;
+        self.after.queue.changed_at_version = self.after.version;
+        self.after.counters.flushes += 1;
+        self.after.counters.evicted += logged;
+        if tokens(&self.after).occupancy - self.passing_notices() < self.after.token_budget.warning
+        {
+            notices::drop_kind(&mut self.after, PRESSURE);
+            if !self.spooled {
+                notices::drop_kind(&mut self.after, SPOOL);
+            }
+        }
+        let after = tokens(&self.after);
+        let summary_rev = self.after.queue_head_summary.revision;
+        let report = json!({
+            "evicted_count": logged, "evicted_batch_id": batch_id, "first_seq": head_seq, "last_seq": new_head_seq - 1,
+            "new_summary_tokens": after.summary, "after_occupancy": after.occupancy,
+            "target_reached": after.occupancy <= flush.target,
+        });
+        self.envelope.insert("flush".into(), report.clone());
+        let mut flush_details = report;
+        flush_details["before_occupancy"] = occupancy.into();
+        flush_details["target"] = flush.target.into();
+        flush_details["summary_rev"] = summary_rev.into();
+        for measure in ["similarity", "information_drift", "random_drift", "drift_alarm", "alarm"] {
+            if let Some(value) = details.get(measure) {
+                flush_details[measure] = value.clone();
+            }
+        }
+        self.event(EventType::Flush, flush_details);
+        if flush.summarize {
+            details.insert("revision".into(), summary_rev.into());
+            details.insert("tokens".into(), after.summary.into());
+            details.insert("tokens_max".into(), cap.into());
+            details.insert("evicted_batch_id".into(), batch_id.as_str().into());
+            self.event(EventType::Summarize, Value::Object(details));
+        }
+        let logged_ms = self.around.unix_ms;
+        self.evict = Some(Evict {
+            logged_ms,
+            head_seq,
+            new_head_seq,
+            batch_id,
+            summary_rev,
+            evicted_count: logged,
+        });
+        Ok(Flushed::Done)
+    }
+
+    /// A change that only evicts the first messages of a flush that is too large for one transaction.
+    fn part(
+        &self,
+        flush: Flush,
+        answers: &Answers,
+        queue: &[Message],
+        leave: usize,
+    ) -> Result<Flushed> {
+        let stored = queue.len() - self.messages.iter().filter(|m| m.kind.queued()).count();
+        let mut part = Draft::new(self.around, &self.before);
+        let leaving: u64 = answers
+            .queue
+            .iter()
+            .flatten()
+            .filter(|m| m.kind.queued())
+            .take(leave)
+            .map(|m| m.token_estimate)
+            .sum();
+        let kept_tokens = self.before.queue.tokens.saturating_sub(leaving);
+        let found = Plan { leave, kept_tokens, target_reached: false };
+        let cap = summary_tokens_max(self.before.context_window);
+        let before = tokens(&part.before);
+        let flushed =
+            part.evict(flush, answers, &queue[..stored], &found, cap, before.occupancy)?;
+        if let Flushed::Ask(question) = flushed {
+            return Ok(Flushed::Ask(question));
+        }
+        part.audit(&before, None);
+        Ok(Flushed::Part(Box::new(part.close(Map::new()))))
+    }
+
+    fn queue_with_new(&self, stored: &[Message]) -> Result<Vec<Message>> {
+        let counted = stored.iter().filter(|m| m.kind.queued()).count() as u64;
+        if counted != self.before.queue.count {
+            return Err(Error::new(
+                Code::Internal,
+                "queue and its count disagree: run `vctx verify`",
+            )
+            .with("counted", counted)
+            .with("expected", self.before.queue.count));
+        }
+        let recounted: BTreeMap<&str, u64> =
+            self.recount.iter().map(|r| (r.key.as_str(), r.token_estimate)).collect();
+        let mut queue: Vec<Message> =
+            stored.iter().chain(&self.messages).filter(|m| m.kind.queued()).cloned().collect();
+        for message in &mut queue {
+            if let Some(&cost) = recounted.get(message.key.as_str()) {
+                message.token_estimate = cost;
+            }
+        }
+        Ok(queue)
+    }
+
+    fn summary_question(
+        &self,
+        of: (u64, u64, u64, u64),
+        leaving: &[Message],
+        may_wait: bool,
+    ) -> Question {
+        let frame = render::summary_cost(self.around.counter, "x");
+        let lines = leaving
+            .iter()
+            .filter(|m| m.kind.logged())
+            .map(|m| Line { speaker: speaker(m), text: m.content.clone() })
+            .collect();
+        let previous = self.before.queue_head_summary.content.clone();
+        Question::Summary { of, previous, lines, tokens_max: of.3.saturating_sub(frame), may_wait }
+    }
+
+    /// Takes a summary over, cut at line ends until its rendered cost meets the cap whatever the summariser returned.
+    fn take_summary(&mut self, content: &str, cap: u64) {
+        let mut text = content.trim().to_owned();
+        let mut cost = render::summary_cost(self.around.counter, &text);
+        let mut tries = 0;
+        while cost > cap && !text.is_empty() {
+            tries += 1;
+            text =
+                if tries > SUMMARY_TRIES_MAX { String::new() } else { shortened(&text, cost, cap) };
+            cost = render::summary_cost(self.around.counter, &text);
+        }
+        self.after.queue_head_summary = Summary {
+            content: text,
+            token_estimate: cost,
+            revision: self.before.queue_head_summary.revision + 1,
+            changed_at_version: self.after.version,
+        };
+    }
+}
+
+fn speaker(message: &Message) -> String {
+    let name = message.meta.get("name").and_then(Value::as_str);
+    name.unwrap_or(message.role.text()).to_owned()
+}
+
+/// A summary that took long may have been asked for a shorter cut than would be made now, since the queue grew meanwhile.
+/// It still stands for what it was asked for, so that cut is made: the answer says whether the target is met.
+fn answered_cut(answers: &Answers, core: &Core, queue: &[Message], leave: usize) -> Option<usize> {
+    let (head_seq, new_head_seq, revision, _) = answers.summary.as_ref()?.of;
+    if head_seq != core.queue.head_seq || revision != core.queue_head_summary.revision {
+        return None;
+    }
+    let cut = queue.iter().position(|m| m.seq == new_head_seq)?;
+    (cut > 0 && cut < leave).then_some(cut)
+}
+
+/// The first messages that fit one transaction, if the plan takes more; the cut lies where the plan may cut.
+fn too_much_for_one(items: &[Item], leave: usize) -> Option<usize> {
+    let mut bytes = 0;
+    let mut fits = 0;
+    for item in &items[..leave] {
+        bytes += item.bytes;
+        if fits >= EVICT_ROWS_MAX || (bytes > EVICT_BYTES_MAX && fits > 0) {
+            break;
+        }
+        fits += 1;
+    }
+    (fits < leave).then(|| whole_pairs(items, fits, leave))
+}
+
+/// Moves a cut back to where no call is parted from its result; forward when there is no such place.
+fn whole_pairs(items: &[Item], fits: usize, leave: usize) -> usize {
+    let allowed = allowed_cuts(items, false);
+    (1..=fits).rev().find(|&cut| allowed[cut]).unwrap_or(leave)
+}
+
+/// A text cut to about `cap / cost` of its length, at a line end if there is one.
+fn shortened(text: &str, cost: u64, cap: u64) -> String {
+    let share = usize::try_from(cap.saturating_mul(95) / cost.max(1)).unwrap_or(0);
+    let mut end = text.len() * share.min(100) / 100;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let cut = &text[..end];
+    cut.rfind('\n').map_or(cut, |at| &cut[..at]).trim_end().to_owned()
+}
