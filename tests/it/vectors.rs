@@ -168,13 +168,13 @@ async fn fingerprint(home: &Home, scope: &str) -> Value {
 async fn near(home: &Home, scope: &str, text: &str, limit: u64) -> Vec<Value> {
     let query = QUERIES.iter().find(|query| query.name == "recall_near_exact").expect("the query");
     let fingerprint = fingerprint(home, scope).await;
-    let mut binds = alone(scope, text, limit);
+    let mut binds = bare(scope, text, limit);
     binds["fingerprint"] = fingerprint.into();
     found(&home.database().row(query.text, binds).await)
 }
 
 /// Binds of a look for what is near, without what was said beside it.
-fn alone(scope: &str, text: &str, limit: u64) -> Value {
+fn bare(scope: &str, text: &str, limit: u64) -> Value {
     json!({"scope": scope, "limit": limit, "query_vector": lexical::embed_query(text, DIMENSION), "known": [], "weighed_max": 0, "beside": 0,
         "chars_max": 0, "beside_chars_max": 0})
 }
@@ -283,7 +283,7 @@ async fn many_passages_get_an_index_of_their_own_which_another_length_replaces()
         let exact = near(&home, scope, text, 5).await;
         let fingerprint = fingerprint(&home, scope).await;
         // All cells and all rows: the same as one by one.
-        let mut binds = alone(scope, text, 5);
+        let mut binds = bare(scope, text, 5);
         for (name, value) in
             [("fingerprint", fingerprint), ("n_probe", json!(32)), ("fetch", json!(400))]
         {
