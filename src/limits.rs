@@ -251,6 +251,12 @@ pub const SPLIT_OVERLAP_SHARE: u64 = 2;
 pub const SPLIT_PARENTS: u64 = 4;
 /// Longest name of an archived document, in bytes; it is hashed, so its characters are free.
 pub const DOC_ID_BYTES_MAX: usize = 256;
+/// Refusals of one kind and agent that are noted as events within [`REFUSALS_NOTED_MS`]; more are told by the next one that is.
+pub const REFUSALS_NOTED: u32 = 16;
+/// Time in which so many are noted, in milliseconds.
+pub const REFUSALS_NOTED_MS: u64 = 60_000;
+/// Kinds and agents whose refusals are counted at once.
+pub const REFUSALS_KEPT: usize = 4_096;
 /// Longest provenance of a document or chunk, in bytes of its JSON.
 pub const PROVENANCE_BYTES_MAX: usize = 4 * 1024;
 /// Chunks that one query of an ingest writes, in rows; the transaction holds several queries.
@@ -322,6 +328,8 @@ pub const SAMPLE_MS_MAX: u64 = 60_000;
 pub const SAMPLE_SCANNED: usize = 16;
 /// Longest wait for an index that is trained anew, in milliseconds, and the pause between two looks at it; a later look goes on.
 pub const RETRAIN_MS: (u64, u64) = (3_600_000, 500);
+/// Time after which an index that cannot be trained anew is told of, in milliseconds.
+pub const RETRAIN_PATIENCE_MS: u64 = 10_000;
 /// Fewest questions that a measurement may rest on.
 pub const SAMPLE_QUESTIONS_MIN: usize = 16;
 /// Rows that a search takes from the vector index for each result wanted, since filters drop some.

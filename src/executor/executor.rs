@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::archive_index::{ARCHIVE_SETTINGS, ArchiveIndex, ArchiveSettings};
 use super::cache::Cores;
 use super::measures::Measures;
+use super::refusals::Refusals;
 use super::reindex::ReindexNotes;
 use super::request::CallRequest;
 use super::turns::Turns;
@@ -37,6 +38,7 @@ pub struct Executor {
     pub(super) turns: Turns,
     pub(super) archive: Arc<ArchiveIndex>,
     pub(super) recall: RecallSettings,
+    pub(super) refusals: Refusals,
     /// This server among others on one database.
     pub(super) instance: String,
     pub(super) measures: Measures,
@@ -91,6 +93,7 @@ impl Executor {
             turns: Turns::default(),
             archive: ArchiveIndex::new(None, ARCHIVE_SETTINGS),
             recall: RecallSettings::default(),
+            refusals: Refusals::default(),
             instance,
             measures: Measures::default(),
             reindex: ReindexNotes::default(),

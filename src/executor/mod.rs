@@ -15,6 +15,7 @@ mod parts;
 mod read;
 mod recall;
 mod recall_vectors;
+mod refusals;
 mod reindex;
 mod reindex_work;
 mod request;

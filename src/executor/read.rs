@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::executor::{Executor, patience};
-use crate::clock::iso8601;
+use super::refusals::Refused;
+use crate::clock::{self, iso8601};
 use crate::context::assemble;
 use crate::error::{Code, Error, Result};
 use crate::limits::{
@@ -199,7 +200,7 @@ impl Executor {
         Ok(json!({"events": rows, "next_ts": next_ts}))
     }
 
-    /// Logs a refused configuration as an event; the memory itself stays as it is.
+    /// Logs a refused call as an event; the memory itself stays as it is. Of a flood of refusals a few are, the last with the sum of those before.
     pub async fn note_refusal(
         &self,
         principal: &Principal,
@@ -207,8 +208,25 @@ impl Executor {
         error: &Error,
     ) -> Result<()> {
         let scope = admit(principal, agent)?;
+        let told = |name: &str| error.fields.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let one = Refused {
+            calls: 1,
+            offered_chunks: told("offered_chunks"),
+            refused_chunks: told("refused_chunks"),
+        };
+        let code = error.code.text();
+        let Some(sum) = self.refusals.count(scope.key(), code, one, clock::now()) else {
+            return Ok(());
+        };
         let mut details = error.fields.clone();
-        details.insert("code".into(), error.code.text().into());
+        details.insert("code".into(), code.into());
+        if sum.calls > 1 {
+            details.insert("calls".into(), sum.calls.into());
+        }
+        if sum.calls > 1 && sum.offered_chunks > 0 {
+            details.insert("offered_chunks".into(), sum.offered_chunks.into());
+            details.insert("refused_chunks".into(), sum.refused_chunks.into());
+        }
         let event = Event {
             kind: EventType::Error,
             details,

@@ -374,6 +374,7 @@ mod tests {
             ],
             plan: "exact".into(),
             k_actual: 3,
+            n_probe: None,
         };
         let asked = Asked { text: "q".into(), answers: vec!["kite".into()], gold: [0].into() };
         let found = outcome(&asked, &walk, &counter);
