@@ -20,7 +20,7 @@ use crate::clock::SystemClock;
 use crate::config::{Config, Faults, Remote, WriteChoice, password_of, secret_or_new};
 use crate::executor::Executor;
 use crate::ids::{Ids as _, SystemIds};
-use crate::jobs::{DeadChains, RecallVectors, Reindex, Runner};
+use crate::jobs::{DeadChains, Expiry, RecallVectors, Reindex, Runner};
 use crate::limits::START_MS_MAX;
 use crate::memory::Encoding;
 use crate::models::{Embedders, Gateway};
@@ -170,6 +170,9 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
             Ok(Some((executor, guards))) => {
                 let mut jobs = Runner::new(jobs_stopping);
                 jobs.start(DeadChains::new(Arc::clone(&executor), actor.clone()));
+                if !executor.retains_for_ever() {
+                    jobs.start(Expiry::new(Arc::clone(&executor), actor.clone()));
+                }
                 jobs.start(Reindex::new(Arc::clone(&executor), actor.clone()));
                 if executor.embeds_recall() {
                     jobs.start(RecallVectors::new(Arc::clone(&executor), actor));
@@ -421,7 +424,8 @@ async fn connect_embedded(
         rw_credentials: credentials("vctx_rw")?,
     };
     let passwords = |name: &str| password(name).unwrap_or_default();
-    store::set_up(&remote.rw, &root, &config.store.database, Some(&passwords)).await?;
+    store::set_up(&remote.rw, &root, &config.store.database, &layout(config), Some(&passwords))
+        .await?;
     let (_, guards, findings) = checked(&remote.rw, &root, config, socket).await?;
     let executor = executor(config, remote, &root, WriteMode::SingleRequest).await?;
     pulse::take(&executor, &findings);
@@ -437,7 +441,7 @@ async fn connect_remote(
     let who = &remote.rw_credentials;
     let found = store::schema_version(&remote.rw, who, database).await?;
     if found != Some(store::SCHEMA) {
-        store::set_up(&remote.rw, who, database, None).await.map_err(|fault| match fault.kind {
+        store::set_up(&remote.rw, who, database, &layout(config), None).await.map_err(|fault| match fault.kind {
             FaultKind::Arango { num: 11, .. } => Stop::Unavailable(format!(
                 "database {database} has no schema of version {} and user {} may not make one: run `vctx setup` as administrator",
                 store::SCHEMA, who.user
@@ -445,6 +449,7 @@ async fn connect_remote(
             _ => Stop::from(fault),
         })?;
     }
+    keep_ttl_index(&remote.rw, who, config).await?;
     let (profile, guards, findings) = checked(&remote.rw, who, config, socket).await?;
     let mode = match (config.store.write_mode, profile) {
         (WriteChoice::Stream, _) | (WriteChoice::Auto, Profile::Cluster) => WriteMode::Stream,
@@ -453,6 +458,34 @@ async fn connect_remote(
     let executor = executor(config, remote.clone(), who, mode).await?;
     pulse::take(&executor, &findings);
     Ok((executor, guards))
+}
+
+/// What a setup makes beside what always is.
+fn layout(config: &Config) -> store::Layout {
+    store::Layout {
+        recall: config.store.recall_sharding(),
+        recall_ttl_s: config.retention.recall_ttl_s(),
+    }
+}
+
+/// Sees that the ttl index of recall storage is as the policy of retention wants it; a user who may not change it is told who may.
+async fn keep_ttl_index(
+    endpoint: &Endpoint,
+    who: &Credentials,
+    config: &Config,
+) -> Result<(), Stop> {
+    let db = Admin::connect(endpoint, who, &config.store.database).await?;
+    match store::keep_ttl_index(&db, config.retention.recall_ttl_s()).await {
+        Err(Fault { kind: FaultKind::Arango { num: 11, .. }, .. }) => {
+            tracing::warn!(
+                user = who.user,
+                "the ttl index of recall_log is not as retention.recall_ttl_days says, and this user may not change it: run `vctx setup` as \
+                 administrator"
+            );
+            Ok(())
+        }
+        other => other.map(drop).map_err(Stop::from),
+    }
 }
 
 /// Runs the inside eye; a failed check refuses to serve.
@@ -507,6 +540,7 @@ async fn executor(
         .with_heartbeat(config.heartbeat)
         .with_sessions(config.conveyance.session_idle_ms)
         .with_recall(config.recall)
+        .with_retention(config.retention)
         .with_archive(admin, config.archive))
 }
 
@@ -554,6 +588,7 @@ fn run_setup(options: &SetupOptions) -> Result<(), Stop> {
         &remote.rw,
         &remote.rw_credentials,
         &config.store.database,
+        &layout(&config),
         users,
     ))?;
     print_setup(&reports, options.json);

@@ -12,9 +12,9 @@ use crate::executor::ArchiveSettings;
 use crate::limits::TENANT_BYTES_MAX;
 use crate::memory::heartbeat::HeartbeatLimits;
 use crate::models::{EmbedderSettings, GatewaySettings};
-use crate::policy::{RecallSettings, check_limits, check_name};
+use crate::policy::{RecallSettings, Retention, check_limits, check_name};
 use crate::pulse;
-use crate::store::{Credentials, Endpoint};
+use crate::store::{Credentials, Endpoint, RecallSharding};
 use crate::telemetry;
 
 /// The visible table of defaults; it is what `deploy/config.example.toml` shows.
@@ -36,6 +36,8 @@ pub struct Config {
     pub archive: ArchiveSettings,
     /// Logs.
     pub log: telemetry::Settings,
+    /// How long what left the window stays.
+    pub retention: Retention,
     /// What the server watches of itself.
     pub conveyance: pulse::Settings,
     /// What makes vectors of texts.
@@ -79,6 +81,27 @@ pub struct StoreSettings {
     pub durable: bool,
     /// How writes go.
     pub write_mode: WriteChoice,
+    /// Shards of `recall_log` in a cluster; 1: all lies on one DB-Server (OneShard).
+    pub recall_shards: u32,
+    /// What a shard is chosen by.
+    pub recall_shard_keys: Vec<String>,
+    /// Copies of each shard; 0: as the cluster has it.
+    pub recall_replication_factor: u32,
+}
+
+impl StoreSettings {
+    /// How `recall_log` is laid out in a cluster.
+    pub fn recall_sharding(&self) -> RecallSharding {
+        RecallSharding {
+            shards: self.recall_shards,
+            shard_keys: self.recall_shard_keys.clone(),
+            replication_factor: self.recall_replication_factor,
+        }
+    }
+
+    fn sharding_fault(&self) -> Option<String> {
+        self.recall_sharding().fault().map(|fault| format!("store.recall_{fault}"))
+    }
 }
 
 /// How writes without an eviction go.
@@ -192,6 +215,8 @@ impl Config {
             }
         }
         faults.extend(self.recall.faults());
+        faults.extend(self.retention.fault());
+        faults.extend(self.store.sharding_fault());
         faults.extend(self.conveyance.faults());
         faults.extend(self.embedder.faults());
         if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }

@@ -90,6 +90,8 @@ pub const ACCEPT_PAUSE_MS: u64 = 50;
 pub const MESSAGES_PAGE: (u64, u64) = (100, 1_000);
 /// `limit` of `/events`: default, smallest and largest. A page ends between two moments, and one moment has a handful of events.
 pub const EVENTS_PAGE: (u64, u64, u64) = (200, 64, 1_000);
+/// `limit` of `/history`: default and largest. One copy holds all texts of a core, which a window bounds.
+pub const HISTORY_PAGE: (u64, u64) = (10, 20);
 /// Agents listed at once.
 pub const AGENTS_PAGE_MAX: u64 = 10_000;
 /// `limit` of `search_recall`: default and largest.
@@ -249,10 +251,38 @@ pub const SPLIT_OVERLAP_SHARE: u64 = 2;
 pub const SPLIT_PARENTS: u64 = 4;
 /// Longest name of an archived document, in bytes; it is hashed, so its characters are free.
 pub const DOC_ID_BYTES_MAX: usize = 256;
+/// Refusals of one kind and agent that are noted as events within [`REFUSALS_NOTED_MS`]; more are told by the next one that is.
+pub const REFUSALS_NOTED: u32 = 16;
+/// Time in which so many are noted, in milliseconds.
+pub const REFUSALS_NOTED_MS: u64 = 60_000;
+/// Kinds and agents whose refusals are counted at once.
+pub const REFUSALS_KEPT: usize = 4_096;
 /// Longest provenance of a document or chunk, in bytes of its JSON.
 pub const PROVENANCE_BYTES_MAX: usize = 4 * 1024;
 /// Chunks that one query of an ingest writes, in rows; the transaction holds several queries.
 pub const INGEST_ROWS: usize = 128;
+/// Chunks that one message may cite: as many as a search shows at most, less those that nobody reads.
+pub const CITES_MAX: usize = 32;
+/// Longest id of a chunk as it is cited, in bytes: collection, `/` and the longest key there is.
+pub const CITE_BYTES_MAX: usize = 14 + 254;
+/// Citations that one query of an ingest takes away, in rows.
+pub const CITES_TRIM_ROWS: u64 = 1_000;
+/// Such queries of one ingest: so many citations one document may lose at once.
+pub const CITES_TRIMS_MAX: usize = 1_000;
+/// Steps of a trace: usual, least and most.
+pub const TRACE_DEPTH: (u64, u64, u64) = (1, 1, 3);
+/// Messages before and after a message, and chunks before and behind a chunk: usual, least and most.
+pub const TRACE_AROUND: (u64, u64, u64) = (2, 1, 8);
+/// Entries of a trace beside the first: usual, least and most.
+pub const TRACE_LIMIT: (u64, u64, u64) = (20, 1, 40);
+/// Places on the number line among which the messages around one are looked for: copies and spooled entries between them are passed over.
+pub const TRACE_REACH_SEQS: u64 = 64;
+/// Chunks made from one message that are put in order, in rows.
+pub const TRACE_EDGES_MAX: u64 = 1_024;
+/// Beginning of an entry's text that a trace gives, in characters; a longer one says how long it is.
+pub const TRACE_CHARS_MAX: u64 = 8_192;
+/// Longest id that a trace begins with, in bytes: collection, `/` and the longest key there is.
+pub const TRACE_FROM_BYTES_MAX: usize = 14 + 254;
 /// Messages that one ingest may be derived from.
 pub const DERIVED_MAX: usize = 512;
 /// Most components of a vector.
@@ -298,6 +328,8 @@ pub const SAMPLE_MS_MAX: u64 = 60_000;
 pub const SAMPLE_SCANNED: usize = 16;
 /// Longest wait for an index that is trained anew, in milliseconds, and the pause between two looks at it; a later look goes on.
 pub const RETRAIN_MS: (u64, u64) = (3_600_000, 500);
+/// Time after which an index that cannot be trained anew is told of, in milliseconds.
+pub const RETRAIN_PATIENCE_MS: u64 = 10_000;
 /// Fewest questions that a measurement may rest on.
 pub const SAMPLE_QUESTIONS_MIN: usize = 16;
 /// Rows that a search takes from the vector index for each result wanted, since filters drop some.
@@ -322,6 +354,16 @@ pub const HEARTBEAT_COOLDOWN_MS_MAX: u64 = 60_000;
 pub const SWEEP_MS: u64 = 2_000;
 /// Dead chains closed in one look; what is left waits for the next.
 pub const SWEEP_CHAINS_MAX: u64 = 256;
+/// Pause between two looks for texts whose time is over, in milliseconds.
+pub const EXPIRE_PAUSE_MS: u64 = 5_000;
+/// Agents of one look.
+pub const EXPIRE_AGENTS_LOOKED: u64 = 256;
+/// Messages, copies of texts and stored answers that one write takes the texts of, in rows of each.
+pub const EXPIRE_ROWS: u64 = 256;
+/// Old messages that are looked at for those whose entry is gone, in rows: entries go oldest first.
+pub const EXPIRE_SCAN_ROWS: u64 = 2_048;
+/// Writes for one agent in one look; what is left waits for the next.
+pub const EXPIRE_BATCHES_MAX: usize = 16;
 /// Pause between two looks for a change of all vectors, in milliseconds.
 pub const REINDEX_PAUSE_MS: u64 = 1_000;
 /// Time of one look after which it begins no further document, in milliseconds; well below a job's end.

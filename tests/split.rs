@@ -191,7 +191,14 @@ fn functions_and_classes_stay_whole_where_they_fit() {
             assert!(holds, "{unit:?} is parted: {cuts:?}");
         }
     };
-    whole(rust, 48, &[&rust[15..100], &rust[rust.find("fn sub").unwrap()..]]);
+    whole(
+        rust,
+        48,
+        &[
+            &rust[rust.find("///").unwrap()..rust.find("\n\nfn sub").unwrap()],
+            &rust[rust.find("fn sub").unwrap()..],
+        ],
+    );
     whole(
         python,
         40,

@@ -497,22 +497,35 @@ fn chance(state: &mut u64, below: u64) -> u64 {
     (*state >> 33) % below
 }
 
+/// Words scattered, and phrases with and without the words of a question beside them.
+fn searches() -> Vec<String> {
+    let words =
+        ["w0", "w1 w9", "w0 w1 w2", "w17 w3 w0", "w29 w28 w2", "w5 w11 w23 w30 w31", "none w4"];
+    let scattered =
+        words.map(|words| format!("ANALYZER(d.text IN TOKENS('{words}', 'text_en'), 'text_en')"));
+    let phrase =
+        |text: &str| format!("BOOST(ANALYZER(PHRASE(d.text, '{text}', 'text_en'), 'text_en'), 10)");
+    let phrases = [("w0 w0", "w0 w0"), ("w0 w1", "w2 w0"), ("w1 w0", "w1 w0")].map(|(one, other)| {
+        let (first, second) = (phrase(one), phrase(other));
+        format!(
+            "({first} OR {second}) AND (BOOST(d.n >= 0, 0) OR ANALYZER(d.text IN TOKENS('{one}', 'text_en'), 'text_en'))"
+        )
+    });
+    scattered.into_iter().chain(phrases).chain([phrase("w0 w2")]).collect()
+}
+
 /// The best by a search are the first of all that it finds; without more keys to sort by, of two the earlier.
 fn the_best_are_the_first_of_all(engine: &Engine) {
-    for words in
-        ["w0", "w1 w9", "w0 w1 w2", "w17 w3 w0", "w29 w28 w2", "w5 w11 w23 w30 w31", "none w4"]
-    {
+    for search in searches() {
         for (call, filter) in
             [("BM25(d)", ""), ("BM25(d, 0.4, 1)", ""), ("TFIDF(d, true)", "AND d.n < 900")]
         {
-            let search = format!(
-                "SEARCH ANALYZER(d.text IN TOKENS('{words}', 'text_en'), 'text_en') {filter}"
-            );
+            let search = format!("SEARCH ({search}) {filter}");
             let all = rows(
                 engine,
                 &format!("FOR d IN v {search} LET s = {call} SORT s DESC RETURN [s, d._key]"),
             );
-            assert!(all.len() > 20, "{words}");
+            assert!(all.len() > 20, "{search}");
             for (keys, limit) in [("", 1), ("", 20), (", d.n", 20)] {
                 let text = format!(
                     "FOR d IN v {search} SORT {call} DESC{keys} LIMIT {limit} RETURN [{call}, d._key]"

@@ -11,6 +11,6 @@ pub use evidence::{
     LateChunking, Mode, Naive, Offered, Pooling, check, check_alone, check_part, samples,
 };
 pub use layout::{laid_out, restored};
-pub use pages::{Piece, Told, View, gone, id, page_cost, pages, shown};
+pub use pages::{Leaf, Piece, Told, View, gone, id, page_cost, pages, shown};
 pub use semantic::sentences;
 pub use split::{By, Cut, Splitter, again, split, split_by_meaning};

@@ -40,6 +40,24 @@ pub enum Told {
     Whole(Option<Parts>),
 }
 
+/// Something with a text that is shown on pages: whole, or part by part.
+pub trait Leaf {
+    /// The text.
+    fn text(&self) -> &str;
+    /// The part of it between two places, in bytes, as it stands on a page.
+    fn shown(&self, counter: &dyn TokenCounter, start: usize, end: usize) -> Value;
+}
+
+impl Leaf for View<'_> {
+    fn text(&self) -> &str {
+        &self.passage.text
+    }
+
+    fn shown(&self, counter: &dyn TokenCounter, start: usize, end: usize) -> Value {
+        shown(counter, self, start, end)
+    }
+}
+
 /// Tokens of a page as it is read: its results as compact JSON.
 pub fn page_cost(counter: &dyn TokenCounter, results: &[Value]) -> u64 {
     counter.count(&Value::from(results.to_vec()).to_string())
@@ -47,15 +65,15 @@ pub fn page_cost(counter: &dyn TokenCounter, results: &[Value]) -> u64 {
 
 /// Cuts a result list into pages of at most `tokens_max`. A passage goes on a page whole where it fits; one that is larger than a page
 /// is cut, at white space where there is some, and goes on with the next.
-pub fn pages(counter: &dyn TokenCounter, rows: &[View<'_>], tokens_max: u64) -> Vec<Piece> {
+pub fn pages<L: Leaf>(counter: &dyn TokenCounter, rows: &[L], tokens_max: u64) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut page = 1;
     let mut there: Vec<Value> = Vec::new();
-    for (row, view) in rows.iter().enumerate() {
+    for (row, leaf) in rows.iter().enumerate() {
         let mut start = 0;
         loop {
-            let end = view.passage.text.len();
-            if let Some(whole) = whole(counter, &there, view, start, tokens_max) {
+            let end = leaf.text().len();
+            if let Some(whole) = whole(counter, &there, leaf, start, tokens_max) {
                 there.push(whole);
                 pieces.push(Piece { row, start, end, page });
                 break;
@@ -65,11 +83,11 @@ pub fn pages(counter: &dyn TokenCounter, rows: &[View<'_>], tokens_max: u64) -> 
                 page += 1;
                 continue;
             }
-            let end = cut(counter, view, start, tokens_max);
+            let end = cut(counter, leaf, start, tokens_max);
             pieces.push(Piece { row, start, end, page });
             page += 1;
             start = end;
-            if start == view.passage.text.len() {
+            if start == leaf.text().len() {
                 break;
             }
         }
@@ -78,19 +96,19 @@ pub fn pages(counter: &dyn TokenCounter, rows: &[View<'_>], tokens_max: u64) -> 
 }
 
 /// The rest of a passage, if it fits a page beside what is there already.
-fn whole(
+fn whole<L: Leaf>(
     counter: &dyn TokenCounter,
     there: &[Value],
-    view: &View<'_>,
+    leaf: &L,
     start: usize,
     tokens_max: u64,
 ) -> Option<Value> {
-    let text = &view.passage.text;
+    let text = leaf.text();
     let reach = text.floor_char_boundary((start + stretch(tokens_max)).min(text.len()));
     if reach < text.len() && counter.count(&text[start..reach]) > tokens_max {
         return None;
     }
-    let next = shown(counter, view, start, text.len());
+    let next = leaf.shown(counter, start, text.len());
     let mut all = there.to_vec();
     all.push(next.clone());
     (page_cost(counter, &all) <= tokens_max).then_some(next)
@@ -98,10 +116,10 @@ fn whole(
 
 /// The end of a part from `start` on that fills most of a page alone; at least one character, so that paging gets on. How far a page
 /// reaches is guessed from a stretch that is too long for it, and the guess is shortened until it fits.
-fn cut(counter: &dyn TokenCounter, view: &View<'_>, start: usize, tokens_max: u64) -> usize {
-    let text = &view.passage.text;
+fn cut<L: Leaf>(counter: &dyn TokenCounter, leaf: &L, start: usize, tokens_max: u64) -> usize {
+    let text = leaf.text();
     let first = start + text[start..].chars().next().map_or(0, char::len_utf8);
-    let cost = |end: usize| page_cost(counter, &[shown(counter, view, start, end)]);
+    let cost = |end: usize| page_cost(counter, &[leaf.shown(counter, start, end)]);
     let at = |length: usize| text.floor_char_boundary((start + length).min(text.len())).max(first);
     let bare = cost(start);
     let room = tokens_max.saturating_sub(bare).max(1);

@@ -66,9 +66,11 @@ pub(crate) async fn run(messages: Messages) -> Result<(), Failure> {
 
 fn row(message: &Value) -> Vec<String> {
     let batch = output::field(message, "/evicted_batch_id");
+    let expired = message["expired_at"].is_string();
     let place = match (message["in_queue"] == Value::Bool(true), batch.is_empty()) {
         (true, _) => "queue".to_string(),
         (false, false) => format!("evicted {}", output::cell(&batch, 8)),
+        (false, true) if expired => "expired".to_string(),
         (false, true) => "-".to_string(),
     };
     let content = output::cell(&output::field(message, "/content"), output::CELL_CHARS_MAX);

@@ -8,6 +8,7 @@ mod demo;
 mod engine;
 mod eval;
 mod exit;
+mod history;
 mod mcp;
 mod messages;
 mod output;
@@ -20,6 +21,7 @@ mod state;
 mod target;
 mod tool;
 mod tools;
+mod trace;
 mod verify;
 
 pub use run::run;

@@ -8,8 +8,8 @@ use clap::{Parser, Subcommand};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{
-    agent, context, conveyance, demo, engine, eval, mcp, messages, reindex, report, serve, setup,
-    state, tool, tools, verify,
+    agent, context, conveyance, demo, engine, eval, history, mcp, messages, reindex, report, serve,
+    setup, state, tool, tools, trace, verify,
 };
 
 /// A memory server for language models: what outgrows the window is evicted in one transaction, and nothing is lost.
@@ -26,7 +26,7 @@ First steps:
   vctx serve                                 start the server (nothing to configure)
   vctx agent create ada --window 8192        make an agent
   vctx tool append_fifo --agent ada --rev '*' --args '{\"message\": \"Hello\", \"role\": \"user\"}'
-  vctx tools                                 the nine tools; `vctx tool --help` has an example of each
+  vctx tools                                 the ten tools; `vctx tool --help` has an example of each
   vctx state --agent ada                     how full the window is
   vctx verify --agent ada                    prove that nothing was lost or changed
   vctx report ada.html --agent ada           one page of figures for a reviewer
@@ -46,6 +46,8 @@ enum Command {
     State(state::State),
     Context(context::Context),
     Messages(messages::Messages),
+    History(history::History),
+    Trace(trace::Trace),
     Conveyance(conveyance::Conveyance),
     Tools(tools::Tools),
     Verify(verify::Verify),
@@ -83,6 +85,8 @@ fn perform(command: Command) -> ExitCode {
         Command::State(state) => finish(state.target.json, state::run(state)),
         Command::Context(context) => finish(context.target.json, context::run(context)),
         Command::Messages(messages) => finish(messages.target.json, messages::run(messages)),
+        Command::History(asked) => finish(asked.target.json, history::run(asked)),
+        Command::Trace(asked) => finish(asked.target.json, trace::run(asked)),
         Command::Conveyance(asked) => finish(asked.target.json, conveyance::run(asked)),
         Command::Tools(tools) => finish(tools.target.json, tools::run(tools)),
         Command::Eval(asked) => finish(asked.json, eval::run(asked)),

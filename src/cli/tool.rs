@@ -19,6 +19,7 @@ Examples:
   vctx tool search_archival  --agent ada --args '{\"query_text\": \"when does the ferry leave\"}'
   vctx tool ingest_archival  --agent ada --rev '*' --args '{\"doc_id\": \"tides.md\", \"chunks\": [\"The ferry leaves at ebb.\"]}'
   vctx tool record_heartbeat --agent ada --args '{\"state\": \"continue\"}'
+  vctx tool trace_memory     --agent ada --args '{\"from\": \"17\", \"follow\": [\"cites\", \"around\"]}'
   vctx tool append_fifo      --agent ada --rev '*' --args @message.json --key 7f3a   the key makes it safe to repeat
 
 Searches and record_heartbeat need no --rev. The schemas of all tools: vctx tools --format json-schema";

@@ -270,7 +270,7 @@ pub(crate) fn report_json(report: &Report) -> Value {
         .collect();
     json!({
         "agent": report.agent, "ok": report.holds(), "messages": report.messages, "kept": report.kept, "evicted": report.evicted,
-        "other": report.other, "forgotten": report.forgotten, "batches": report.batches.len(), "chain_length": report.chain_length,
+        "other": report.other, "forgotten": report.forgotten, "expired": report.expired, "expiring": report.expiring, "batches": report.batches.len(), "chain_length": report.chain_length,
         "chain_head": report.chain_head, "faults": faults, "faults_more": report.faults_more,
     })
 }
@@ -304,6 +304,18 @@ fn report_lines(report: &Report) -> Vec<String> {
         lines.push(format!(
             "  {} messages were forgotten; their places in the chain hold",
             report.forgotten
+        ));
+    }
+    if report.expired > 0 {
+        lines.push(format!(
+            "  {} messages expired by the policy of retention; their places in the chain hold",
+            report.expired
+        ));
+    }
+    if report.expiring > 0 {
+        lines.push(format!(
+            "  {} messages are expiring by it: their entries went, their texts are about to",
+            report.expiring
         ));
     }
     for (at, fault) in report.faults.iter().enumerate() {

@@ -146,6 +146,42 @@ impl Client {
         }
     }
 
+    /// What an entry of the memory is joined to. `asked`: names and values of the query beside `from`.
+    pub async fn trace(
+        &self,
+        agent: &str,
+        from: &str,
+        asked: &[(&str, String)],
+    ) -> Result<Value, Problem> {
+        let mut path = format!("{}/trace?from={}", agent_path(agent), escaped(from));
+        for (name, value) in asked {
+            path.push_str(&format!("&{name}={}", escaped(value)));
+        }
+        self.get(&path).await
+    }
+
+    /// A page of copies of an agent's texts from a version on, and where the next page begins.
+    pub async fn history(
+        &self,
+        agent: &str,
+        from_version: u64,
+        limit: u64,
+    ) -> Result<(Vec<Value>, Option<u64>), Problem> {
+        let path =
+            format!("{}/history?from_version={from_version}&limit={limit}", agent_path(agent));
+        let mut answer = self.get(&path).await?;
+        let next = answer.get("next_version").and_then(Value::as_u64);
+        let Some(Value::Array(versions)) = answer.get_mut("versions").map(Value::take) else {
+            return Err(Problem::garbled("the answer has no list of versions".into()));
+        };
+        match next {
+            Some(next) if next <= from_version => {
+                Err(Problem::garbled(format!("the page after {from_version} begins at {next}")))
+            }
+            next => Ok((versions, next)),
+        }
+    }
+
     /// A page of events from a moment on (empty: the first), and the moment the next page begins with.
     pub async fn events(
         &self,

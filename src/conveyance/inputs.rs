@@ -153,6 +153,9 @@ pub struct Places {
     pub logged: u64,
     /// Copies that have left the queue; nothing is lost with them.
     pub copies: u64,
+    /// Messages whose time is over by the policy of retention: they need no entry any more.
+    #[serde(default)]
+    pub expired: u64,
 }
 
 impl Places {
@@ -163,7 +166,7 @@ impl Places {
 
     /// Messages that have a place, in the queue or in recall storage.
     pub fn placed(&self) -> u64 {
-        self.queued + self.logged + self.copies
+        self.queued + self.logged + self.copies + self.expired
     }
 
     /// Accounted for: a message that is there and has a place. More places than messages are a doubling, told apart.
@@ -272,6 +275,7 @@ pub(super) mod tests {
                 queued: 4,
                 logged: 5,
                 copies: 1,
+                expired: 0,
             },
             recall_hits: Ratio::of(4, 5),
             store_requests: Ratio::of(100, 100),

@@ -76,7 +76,7 @@ fn terms(inputs: &Inputs, found: &Score) -> Value {
         inputs.times.iter().map(|time| (time.path.text().to_owned(), way(time))).collect();
     json!({
         "W": {"value": values.get(Term::W), "conservation": share(places.conservation()), "recall_hit_rate": share(inputs.recall_hits),
-            "messages": {"stored": places.stored, "queued": places.queued, "logged": places.logged, "copies": places.copies}},
+            "messages": {"stored": places.stored, "queued": places.queued, "logged": places.logged, "copies": places.copies, "expired": places.expired}},
         "R": one(Term::R, inputs.store_requests),
         "H": one(Term::H, inputs.chains),
         "T": {"value": found.time, "measured": values.get(Term::T), "floor": TIME_FLOOR, "floored": found.time_floored, "paths": times},

@@ -59,8 +59,11 @@ pub(super) async fn answer(
         | Question::KeepPart(_)
         | Question::Embed { .. }
         | Question::EmbedAlone { .. }
-        | Question::EmbedNext { .. } => {
-            return Err(Error::new(Code::Internal, "the executor itself knows the embedder"));
+        | Question::EmbedNext { .. }
+        | Question::Trace(_)
+        | Question::Due { .. }
+        | Question::Traced { .. } => {
+            return Err(Error::new(Code::Internal, "the executor itself answers this"));
         }
         Question::Nearest(near) => {
             let found = nearest(ro, scope, &near).await?;
@@ -72,6 +75,9 @@ pub(super) async fn answer(
         }
         Question::Passages { keys } => {
             answers.passages = Some(passages(ro, scope, &keys).await?);
+        }
+        Question::Cited { keys } => {
+            answers.cited = Some(passages(ro, scope, &keys).await?);
         }
         Question::Page { handle } => {
             answers.page = Some(result_page(ro, scope, &handle).await?);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::archive_index::{ARCHIVE_SETTINGS, ArchiveIndex, ArchiveSettings};
 use super::cache::Cores;
 use super::measures::Measures;
+use super::refusals::Refusals;
 use super::reindex::ReindexNotes;
 use super::request::CallRequest;
 use super::turns::Turns;
@@ -17,7 +18,7 @@ use crate::memory::core::Core;
 use crate::memory::heartbeat::HeartbeatLimits;
 use crate::memory::{Encoding, TokenCounter};
 use crate::models::{Embedders, Gateway, Tiktoken};
-use crate::policy::{RecallSettings, Scope, Surroundings};
+use crate::policy::{RecallSettings, Retention, Scope, Surroundings};
 use crate::store::{Admin, Fault, Replay, Ro, Rw, WriteMode, load};
 use crate::tools::Call;
 
@@ -37,12 +38,15 @@ pub struct Executor {
     pub(super) turns: Turns,
     pub(super) archive: Arc<ArchiveIndex>,
     pub(super) recall: RecallSettings,
+    pub(super) refusals: Refusals,
     /// This server among others on one database.
     pub(super) instance: String,
     pub(super) measures: Measures,
     pub(super) reindex: ReindexNotes,
     /// Quiet time that ends a session, in milliseconds.
     pub(super) session_idle_ms: u64,
+    /// How long what left the window stays.
+    pub(super) retention: Retention,
 }
 
 /// One counter for each encoding.
@@ -89,10 +93,12 @@ impl Executor {
             turns: Turns::default(),
             archive: ArchiveIndex::new(None, ARCHIVE_SETTINGS),
             recall: RecallSettings::default(),
+            refusals: Refusals::default(),
             instance,
             measures: Measures::default(),
             reindex: ReindexNotes::default(),
             session_idle_ms: SESSION_IDLE_MS,
+            retention: Retention::default(),
         }
     }
 

@@ -15,12 +15,15 @@ mod parts;
 mod read;
 mod recall;
 mod recall_vectors;
+mod refusals;
 mod reindex;
 mod reindex_work;
 mod request;
+mod retention;
 mod run;
 mod score;
 mod summary;
+mod trace;
 mod turns;
 
 pub use archive_index::ArchiveSettings;

@@ -6,10 +6,13 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::executor::{Executor, patience};
-use crate::clock::iso8601;
+use super::refusals::Refused;
+use crate::clock::{self, iso8601};
 use crate::context::assemble;
 use crate::error::{Code, Error, Result};
-use crate::limits::{AGENTS_PAGE_MAX, ATTEMPTS_MAX, EVENTS_PAGE, MESSAGES_PAGE, QUEUE_ROWS_MAX};
+use crate::limits::{
+    AGENTS_PAGE_MAX, ATTEMPTS_MAX, EVENTS_PAGE, HISTORY_PAGE, MESSAGES_PAGE, QUEUE_ROWS_MAX,
+};
 use crate::memory::core::Core;
 use crate::memory::event::{Event, EventType};
 use crate::policy::{Principal, Scope, admit, tokens};
@@ -37,12 +40,12 @@ impl Executor {
                 Ok(Some(rev)) => {
                     let mut core = core;
                     core.rev = rev;
-                    return Ok((true, state(&scope, &core)));
+                    return Ok((true, self.state_of(&scope, &core)));
                 }
                 Ok(None) => {
                     let (found, _) = self.fresh(&scope, "", patience()).await?;
                     return if body.describes(&found) {
-                        Ok((false, state(&scope, &found)))
+                        Ok((false, self.state_of(&scope, &found)))
                     } else {
                         Err(exists(&found))
                     };
@@ -61,7 +64,7 @@ impl Executor {
     pub async fn state(&self, principal: &Principal, agent: &str) -> Result<Value> {
         let scope = admit(principal, agent)?;
         let (core, _) = self.fresh(&scope, "", patience()).await?;
-        Ok(state(&scope, &core))
+        Ok(self.state_of(&scope, &core))
     }
 
     /// The agents of the caller's tenant.
@@ -87,6 +90,16 @@ impl Executor {
             })
             .collect();
         Ok(json!({"agents": agents}))
+    }
+
+    /// An agent's state, with what the policy of retention lets go where there is one.
+    fn state_of(&self, scope: &Scope, core: &Core) -> Value {
+        let mut told = state(scope, core);
+        if let Some(recall_ttl_s) = self.retention.recall_ttl_s() {
+            let before = self.retention.before(self.clock.unix_ms());
+            told["retention"] = json!({"recall_ttl_s": recall_ttl_s, "before": before});
+        }
+        told
     }
 
     /// The rendered window with its receipt.
@@ -141,6 +154,31 @@ impl Executor {
         Ok(json!({"messages": messages, "next_seq": next_seq}))
     }
 
+    /// A page of the copies that an agent's texts left whenever one changed, and the version the next page begins with.
+    pub async fn history(
+        &self,
+        principal: &Principal,
+        agent: &str,
+        from_version: u64,
+        limit: Option<u64>,
+    ) -> Result<Value> {
+        let scope = admit(principal, agent)?;
+        let (usual, most) = HISTORY_PAGE;
+        let limit = limit.unwrap_or(usual);
+        if limit == 0 || limit > most {
+            return Err(Error::argument("limit", format!("use 1 to {most}")));
+        }
+        let (core, _) = self.fresh(&scope, "", patience()).await?;
+        let rows =
+            self.patiently(|| store::versions(&self.ro, &scope, from_version, limit)).await?;
+        let full = rows.len() as u64 == limit;
+        let last = rows.last().filter(|_| full).and_then(|row| row["version"].as_u64());
+        Ok(
+            json!({"agent": scope.agent(), "_rev": core.rev, "version": core.version, "versions": rows,
+            "next_version": last.map(|version| version + 1)}),
+        )
+    }
+
     /// A page of an agent's events from a moment on, and the moment the next page begins with.
     pub async fn events(
         &self,
@@ -162,7 +200,7 @@ impl Executor {
         Ok(json!({"events": rows, "next_ts": next_ts}))
     }
 
-    /// Logs a refused configuration as an event; the memory itself stays as it is.
+    /// Logs a refused call as an event; the memory itself stays as it is. Of a flood of refusals a few are, the last with the sum of those before.
     pub async fn note_refusal(
         &self,
         principal: &Principal,
@@ -170,8 +208,25 @@ impl Executor {
         error: &Error,
     ) -> Result<()> {
         let scope = admit(principal, agent)?;
+        let told = |name: &str| error.fields.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let one = Refused {
+            calls: 1,
+            offered_chunks: told("offered_chunks"),
+            refused_chunks: told("refused_chunks"),
+        };
+        let code = error.code.text();
+        let Some(sum) = self.refusals.count(scope.key(), code, one, clock::now()) else {
+            return Ok(());
+        };
         let mut details = error.fields.clone();
-        details.insert("code".into(), error.code.text().into());
+        details.insert("code".into(), code.into());
+        if sum.calls > 1 {
+            details.insert("calls".into(), sum.calls.into());
+        }
+        if sum.calls > 1 && sum.offered_chunks > 0 {
+            details.insert("offered_chunks".into(), sum.offered_chunks.into());
+            details.insert("refused_chunks".into(), sum.refused_chunks.into());
+        }
         let event = Event {
             kind: EventType::Error,
             details,
@@ -253,7 +308,7 @@ fn state(scope: &Scope, core: &Core) -> Value {
         "encoding": core.encoding, "system": core.system.content, "token_budget": core.token_budget,
         "working_blocks": core.working_blocks, "blocks": core.working_blocks, "queue": core.queue,
         "summary": core.queue_head_summary, "budget": core.token_budget, "notices": core.notices, "chain": core.chain,
-        "counters": core.counters, "heartbeat": core.heartbeat, "archived": core.archived, "tokens": tokens(core), "created_at": core.created_at, "updated_at": core.updated_at,
+        "counters": core.counters, "heartbeat": core.heartbeat, "archived": core.archived, "expired": core.expired, "tokens": tokens(core), "created_at": core.created_at, "updated_at": core.updated_at,
     })
 }
 

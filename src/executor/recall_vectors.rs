@@ -25,6 +25,15 @@ pub enum Embedded {
     Some,
 }
 
+/// A server at the vectors of an agent.
+struct Work<'a> {
+    scope: &'a Scope,
+    /// When it is to end.
+    until: Instant,
+    /// When it said last that it is at it.
+    claimed: Option<Instant>,
+}
+
 impl Executor {
     /// Whether recall storage gets vectors: only of a real model.
     pub fn embeds_recall(&self) -> bool {
@@ -38,7 +47,7 @@ impl Executor {
 
     /// Makes vectors for entries of an agent that have none, in the order in which they were logged, until all have or a moment has come.
     /// What was written stands, whenever it ends: the next look goes on behind it. An entry that the model refuses though it answers for others
-    /// is in nobody's way.
+    /// is in nobody's way. Of several servers one does this at a time.
     pub async fn embed_recall(
         &self,
         agent: &AgentVersion,
@@ -46,14 +55,8 @@ impl Executor {
         until: Instant,
     ) -> Result<Embedded> {
         let scope = scope_of(agent, actor)?;
-        let fingerprint = self.embedders.fingerprint().digest();
-        let (known, _) =
-            self.patiently(|| store::recall_mark(&self.ro, &scope, &fingerprint)).await?;
-        // The mark of another embedder says nothing of ours.
-        let known = known.filter(|mark| mark.fingerprint == fingerprint);
-        let mut mark = known.unwrap_or(RecallMark { fingerprint, ..RecallMark::default() });
-        mark.try_again(self.clock.unix_ms(), RECALL_REFUSED_MS);
-        let mut ours: Option<Instant> = None;
+        let mut mark = self.recall_mark(&scope).await?;
+        let mut work = Work { scope: &scope, until, claimed: None };
         loop {
             // A transaction may commit a while after the moment that its entries bear.
             let since = mark.logged_ms.map(|ms| ms.saturating_sub(RECALL_TAIL_MS));
@@ -63,20 +66,18 @@ impl Executor {
             if entries.is_empty() {
                 return Ok(Embedded::All);
             }
-            if ours.is_none() {
-                if !self.claim(&scope, &mut ours).await? {
+            if work.claimed.is_none() {
+                if !self.claim(&mut work).await? {
                     return Ok(Embedded::Some);
                 }
                 // Who had it before may have gone on meanwhile.
+                mark = self.recall_mark(&scope).await?;
                 continue;
             }
             let (mut rest, refused) = (&entries[..], mark.refused.len());
             while !rest.is_empty() {
-                if clock::now() >= until || !self.claim(&scope, &mut ours).await? {
-                    return Ok(Embedded::Some);
-                }
                 let (batch, tail) = rest.split_at(batch(rest));
-                let outcome = self.embed_batch(&scope, batch, &mut mark, until).await;
+                let outcome = self.embed_batch(&mut work, batch, &mut mark).await;
                 if !matches!(outcome, Ok(Embedded::All)) {
                     if mark.refused.len() > refused {
                         store::write_recall_mark(&self.rw, &scope, &mark).await?;
@@ -93,37 +94,48 @@ impl Executor {
         }
     }
 
+    /// How far an agent's vectors are made; the mark of another embedder says nothing of ours.
+    async fn recall_mark(&self, scope: &Scope) -> Result<RecallMark> {
+        let fingerprint = self.embedders.fingerprint().digest();
+        let (known, _) =
+            self.patiently(|| store::recall_mark(&self.ro, scope, &fingerprint)).await?;
+        let known = known.filter(|mark| mark.fingerprint == fingerprint);
+        let mut mark = known.unwrap_or(RecallMark { fingerprint, ..RecallMark::default() });
+        mark.try_again(self.clock.unix_ms(), RECALL_REFUSED_MS);
+        Ok(mark)
+    }
+
     /// Whether it is this server that makes an agent's vectors; says so again when half of the time is over.
-    async fn claim(&self, scope: &Scope, ours: &mut Option<Instant>) -> Result<bool> {
-        if ours.is_some_and(|since| since.elapsed() < Duration::from_millis(RECALL_CLAIM_MS / 2)) {
+    async fn claim(&self, work: &mut Work<'_>) -> Result<bool> {
+        let half = Duration::from_millis(RECALL_CLAIM_MS / 2);
+        if work.claimed.is_some_and(|since| since.elapsed() < half) {
             return Ok(true);
         }
         let (begun, now_ms) = (clock::now(), self.clock.unix_ms());
         let claim = Claim { by: self.instance.clone(), until_ms: now_ms + RECALL_CLAIM_MS };
-        let got = store::claim_recall(&self.rw, scope, &claim, now_ms).await?;
-        *ours = got.then_some(begun);
+        let got = store::claim_recall(&self.rw, work.scope, &claim, now_ms).await?;
+        work.claimed = got.then_some(begun);
         Ok(got)
     }
 
     /// Writes the vectors of some entries: together, and where that fails one by one, to know which of them the model refuses.
     async fn embed_batch(
         &self,
-        scope: &Scope,
+        work: &mut Work<'_>,
         entries: &[Unembedded],
         mark: &mut RecallMark,
-        until: Instant,
     ) -> Result<Embedded> {
-        match self.embed_entries(scope, entries, mark, until).await {
+        match self.embed_entries(work, entries, mark).await {
             Err(error) if self.refuses(&error).await => {}
             outcome => return outcome,
         }
         for entry in entries {
-            match self.embed_entries(scope, std::slice::from_ref(entry), mark, until).await {
+            match self.embed_entries(work, std::slice::from_ref(entry), mark).await {
                 Ok(Embedded::All) => {}
                 Err(error)
                     if mark.refused.len() < RECALL_REFUSED_MAX && self.refuses(&error).await =>
                 {
-                    let (agent, error) = (scope.key(), error.chain());
+                    let (agent, error) = (work.scope.key(), error.chain());
                     tracing::warn!(
                         agent,
                         entry = entry.id,
@@ -146,13 +158,12 @@ impl Executor {
             && self.embedders.configured().embed(&harmless, Kind::Passage).await.is_ok()
     }
 
-    /// Writes the vectors of some entries, those of a long one in parts, its end first, until a moment has come.
+    /// Writes the vectors of some entries, those of a long one in parts, its end first, until a moment has come or another server has taken over.
     async fn embed_entries(
         &self,
-        scope: &Scope,
+        work: &mut Work<'_>,
         entries: &[Unembedded],
         mark: &mut RecallMark,
-        until: Instant,
     ) -> Result<Embedded> {
         let mut rows: Vec<(RecallVector, &str)> = Vec::new();
         for entry in entries {
@@ -172,7 +183,7 @@ impl Executor {
             }
         }
         for part in rows.rchunks(RECALL_EMBED_PASSAGES) {
-            if clock::now() >= until {
+            if clock::now() >= work.until || !self.claim(work).await? {
                 return Ok(Embedded::Some);
             }
             let texts: Vec<String> = part.iter().map(|(_, text)| (*text).to_owned()).collect();
@@ -185,7 +196,7 @@ impl Executor {
             let filled: Vec<RecallVector> = filled
                 .map(|((row, _), embedding)| RecallVector { embedding, ..row.clone() })
                 .collect();
-            store::write_recall_vectors(&self.rw, scope, &filled).await?;
+            store::write_recall_vectors(&self.rw, work.scope, &filled).await?;
             metrics::counter!(meters::RECALL_VECTORS).increment(filled.len() as u64);
             mark.passages += filled.len() as u64;
         }

@@ -28,7 +28,8 @@ use crate::memory::receipt;
 use crate::meters;
 use crate::policy::{Answers, Depends, Question, Scope, VectorsAnswer, admit, changed_since};
 use crate::store::{
-    Applied, Fault, Leftovers, Record, Replay, Trips, apply, counted, open_archive, vector_setting,
+    self, Applied, Fault, Leftovers, Record, Replay, Trips, apply, counted, open_archive,
+    vector_setting,
 };
 use crate::tools::{Call, Step};
 
@@ -274,6 +275,18 @@ impl Executor {
                 answers.recall = Some(self.recall(scope, query, now_ms).await?);
                 return Ok(());
             }
+            Question::Due { before } => {
+                answers.due = Some(store::due(&self.ro, scope, core, &before).await?);
+                return Ok(());
+            }
+            Question::Trace(query) => {
+                answers.traced = Some(self.trace(scope, &query).await?);
+                return Ok(());
+            }
+            Question::Traced { places } => {
+                answers.vertices = Some(self.vertices(scope, &places).await?);
+                return Ok(());
+            }
             Question::EmbedParts(upload) => {
                 let made = self.embed_parts(&upload, scope).await?;
                 answers.embeddings = Some(made);
@@ -317,6 +330,19 @@ impl Executor {
     }
 }
 
+/// Tools that answer with texts of messages.
+const TELLERS: [&str; 2] = ["search_recall", "trace_memory"];
+
+/// When the oldest of the messages was said whose texts an answer holds.
+fn oldest_text(tool: &str, response: &Map<String, Value>) -> Option<String> {
+    if !TELLERS.contains(&tool) {
+        return None;
+    }
+    let results = response.get("result")?.get("results")?.as_array()?;
+    let moments = results.iter().filter_map(|one| one.get("created_at")?.as_str());
+    moments.min().map(str::to_owned)
+}
+
 fn curious() -> Error {
     Error::new(Code::Internal, format!("a call asked more than {QUESTIONS_MAX} questions"))
 }
@@ -342,6 +368,8 @@ impl Run<'_> {
                     trust = false;
                     answers.queue = None;
                     answers.archive = None;
+                    answers.cited = None;
+                    answers.due = None;
                     self.in_time()?;
                     continue;
                 }
@@ -569,7 +597,7 @@ impl Run<'_> {
             Ok(Applied::Unknown) => {
                 executor.cores.drop(key);
                 self.repeat(Fault {
-                    kind: crate::store::FaultKind::Lost,
+                    kind: store::FaultKind::Lost,
                     message: "commit not confirmed".into(),
                 })
                 .await
@@ -661,8 +689,10 @@ impl Run<'_> {
         if let Some(key) = &self.minted_key {
             response.insert("idempotency_key".into(), key.as_str().into());
         }
+        let texts_since = oldest_text(self.request.call.name(), &response);
         Record {
             replay_key,
+            texts_since,
             request_hash: self.request_hash.clone(),
             tool: self.request.call.name(),
             response,

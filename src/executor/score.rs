@@ -100,10 +100,11 @@ impl Executor {
         span: Span,
     ) -> Result<Map<String, Value>> {
         let measured = self.measures.measured(session);
+        let kept_since = self.retention.before(self.clock.unix_ms());
         let loaded = if measured.down.contains(&Why::TierDown(Tier::Core)) {
             None
         } else {
-            match self.patiently(|| store::load_score(&self.ro, scope)).await {
+            match self.patiently(|| store::load_score(&self.ro, scope, &kept_since)).await {
                 Ok(Some(rows)) => Some(rows),
                 Ok(None) => return Err(super::executor::no_agent()),
                 // A tier is down and the score is zero, whatever else could have been counted.
@@ -223,6 +224,7 @@ fn places(rows: &ScoreRows) -> Places {
         stored: sum(&|_, _| true),
         queued: sum(&|kind, queued| queued && kind.queued()),
         logged: rows.logged,
+        expired: rows.kinds.iter().filter(|row| row.expired).map(|row| row.count).sum(),
         copies: sum(&|kind, queued| !queued && kind.queued() && !kind.logged()),
     }
 }

@@ -3,9 +3,11 @@
 mod dead_chains;
 mod recall_vectors;
 mod reindex;
+mod retention;
 mod runner;
 
 pub use dead_chains::DeadChains;
 pub use recall_vectors::RecallVectors;
 pub use reindex::Reindex;
+pub use retention::Expiry;
 pub use runner::{Job, Runner};

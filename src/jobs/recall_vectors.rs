@@ -66,6 +66,7 @@ impl RecallVectors {
                     }
                     place.seen.insert(agent.key, agent.version);
                 }
+                // There is more, or another server makes them.
                 Embedded::Some => {}
             }
         }

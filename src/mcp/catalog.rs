@@ -162,6 +162,22 @@ const SHOWN: &[Shown] = &[
             ("terminated_reason", "string?", "why it ended, if it did"),
         ],
     },
+    Shown {
+        name: "trace_memory",
+        title: "Follow what is joined",
+        destructive: false,
+        idempotent: false,
+        needs: Needs::Key,
+        result: &[
+            (
+                "results",
+                "array",
+                "entries: `n` is the place of each, `of` the place of the one that led to it, `by` how",
+            ),
+            ("tokens_added", "integer", "tokens that came into the window by this call"),
+            ("next_page_token", "string?", NEXT),
+        ],
+    },
 ];
 
 /// How the tool of that name is shown; none if there is no such tool.

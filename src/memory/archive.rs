@@ -402,7 +402,8 @@ const KEY_DIGITS: usize = 32;
 /// one in ten thousand million.
 const PASSAGE_KEY_DIGITS: usize = 20;
 
-fn short(text: &str) -> String {
+/// The beginning of a hash, long enough for a key.
+pub(super) fn short(text: &str) -> String {
     let mut hash = sha256(text);
     hash.truncate(KEY_DIGITS);
     hash

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::archive::Ingest;
 use super::core::Core;
 use super::event::Event;
+use super::joined::{Cite, Folded};
 use super::message::Message;
 use super::page::Page;
 
@@ -22,8 +23,14 @@ pub struct Change {
     pub recall: Vec<RecallEdge>,
     /// Messages that leave the queue.
     pub evict: Option<Evict>,
+    /// Texts that go by their age.
+    pub expire: Option<Expire>,
     /// New token counts of messages, when the encoding changes.
     pub recount: Vec<Recount>,
+    /// Edges to the chunks that a new message cites.
+    pub cites: Vec<Cite>,
+    /// Edges to what a new summary was made of.
+    pub folded: Vec<Folded>,
     /// A document that is taken into the archive.
     pub ingest: Option<Box<Ingest>>,
     /// Rows for `memory_events`.
@@ -60,6 +67,21 @@ pub struct Evict {
     pub summary_rev: u64,
     /// Messages that leave.
     pub evicted_count: u64,
+}
+
+/// Texts that go by the policy of retention: places, digests and chains stay.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Expire {
+    /// Keys of messages, copies included.
+    pub keys: Vec<String>,
+    /// Places of those that lay in recall storage, for their vectors.
+    pub seqs: Vec<u64>,
+    /// Keys of copies of texts.
+    pub versions: Vec<String>,
+    /// Keys of stored answers.
+    pub answers: Vec<String>,
+    /// When, in ISO form.
+    pub expired_at: String,
 }
 
 /// An edge of `recall_log`.

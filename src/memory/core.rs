@@ -61,6 +61,22 @@ pub struct Core {
     /// What the agent has in the archive.
     #[serde(default)]
     pub archived: Archived,
+    /// What went by its age.
+    #[serde(default)]
+    pub expired: Expired,
+}
+
+/// What went by the policy of retention, and up to where everything did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expired {
+    /// Messages whose text went.
+    pub messages: u64,
+    /// Last seq up to which every text is gone.
+    pub through_seq: u64,
+    /// When that message was appended.
+    pub through_at: String,
+    /// Last version up to which the summaries in copies are gone.
+    pub through_version: u64,
 }
 
 /// 70/90/50 of the window, rounded down.
@@ -124,6 +140,9 @@ pub struct Summary {
     pub revision: u64,
     /// Version of the core in which it last changed.
     pub changed_at_version: u64,
+    /// Key of its copy in `core_versions`, from which edges lead to what it was made of; none before there were such edges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
 }
 
 /// Marks of the queue on the agent's number line.
@@ -226,7 +245,7 @@ impl Core {
             )*};
         }
         changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary queue notices
-            chain counters heartbeat recent_revisions version updated_at last_message_ms archived);
+            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired);
         patch
     }
 

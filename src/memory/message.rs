@@ -75,9 +75,11 @@ pub struct Message {
     pub kind: Kind,
     /// Who speaks.
     pub role: Role,
-    /// The text, byte for byte as it came.
+    /// The text, byte for byte as it came; empty once it expired.
+    #[serde(deserialize_with = "or_default")]
     pub content: String,
     /// `name`, `tool_calls`, `tool_call_id`, `said_at`, `class`, where given; `recalled` of a copy; `summary` of what sums up.
+    #[serde(deserialize_with = "or_default")]
     pub meta: Map<String, Value>,
     /// Full rendered cost in the agent's encoding.
     pub token_estimate: u64,
@@ -85,12 +87,23 @@ pub struct Message {
     pub created_at: String,
     /// Key of the message this is a copy of.
     pub copy_of: Option<String>,
-    /// Chance under the digest.
+    /// Chance under the digest; empty once the text expired, so that no guess can be held against the digest.
+    #[serde(deserialize_with = "or_default")]
     pub salt: String,
     /// See [`receipt::digest`].
     pub digest: String,
     /// See [`receipt::link`].
     pub chain: String,
+    /// When text, meta and salt went by the policy of retention; none while they are there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expired_at: Option<String>,
+}
+
+/// What is null in the database is what is empty here.
+fn or_default<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
 impl Message {
@@ -101,10 +114,17 @@ impl Message {
             "content": self.content, "meta": self.meta, "token_estimate": self.token_estimate,
             "created_at": self.created_at, "salt": self.salt, "digest": self.digest, "chain": self.chain,
         });
-        match value {
+        let mut map = match value {
             Value::Object(map) => map,
             _ => Map::new(),
+        };
+        if let Some(expired_at) = &self.expired_at {
+            for gone in ["content", "meta", "salt"] {
+                map.insert(gone.into(), Value::Null);
+            }
+            map.insert("expired_at".into(), expired_at.as_str().into());
         }
+        map
     }
 
     /// Fills digest and chain after everything else stands.

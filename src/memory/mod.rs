@@ -6,6 +6,7 @@ pub mod core;
 pub mod event;
 mod fingerprint;
 pub mod heartbeat;
+pub mod joined;
 pub mod message;
 pub mod page;
 pub mod recall_vector;

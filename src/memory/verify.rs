@@ -39,6 +39,8 @@ pub enum FaultKind {
     ChainHead,
     /// The core counts other rows than there are.
     Count,
+    /// The text of the row went by its age, though the row is still in the queue.
+    ExpiredEarly,
 }
 
 impl FaultKind {
@@ -57,6 +59,7 @@ impl FaultKind {
             FaultKind::Time => "time",
             FaultKind::ChainHead => "chain_head",
             FaultKind::Count => "count",
+            FaultKind::ExpiredEarly => "expired_early",
         }
     }
 }
@@ -93,6 +96,10 @@ pub struct Report {
     pub other: u64,
     /// Rows whose text and salt were forgotten; their place in the chain still holds.
     pub forgotten: u64,
+    /// Rows whose text and salt went by the policy of retention; their place in the chain still holds.
+    pub expired: u64,
+    /// Rows whose entry went by that policy and whose text is about to.
+    pub expiring: u64,
     /// Evicted rows per batch, in the order of the batches.
     pub batches: Vec<(String, u64)>,
     /// Chain value that the core holds.
@@ -125,6 +132,10 @@ struct Core {
     tokens: u64,
     chain_head: String,
     chain_length: u64,
+    /// Messages that the core counts as expired.
+    expired: u64,
+    /// The moment before which entries go by the policy of retention; empty: none does.
+    before: String,
 }
 
 impl Core {
@@ -152,6 +163,9 @@ impl Core {
             tokens: number("/queue/tokens")?,
             chain_head: text("/chain/head")?,
             chain_length: number("/chain/length")?,
+            // States from before there was a policy of retention have neither.
+            expired: number("/expired/messages").unwrap_or(0),
+            before: text("/retention/before").unwrap_or_default(),
         })
     }
 }
@@ -170,6 +184,10 @@ pub struct Verifier {
     evicted: u64,
     other: u64,
     forgotten: u64,
+    expired: u64,
+    expiring: u64,
+    /// Rows without an entry that may have become old enough while the log was read.
+    unlogged: Vec<Unlogged>,
     queue_count: u64,
     queue_tokens: u64,
     batches: BTreeMap<u64, (String, u64)>,
@@ -196,6 +214,9 @@ impl Verifier {
             evicted: 0,
             other: 0,
             forgotten: 0,
+            expired: 0,
+            expiring: 0,
+            unlogged: Vec::new(),
             queue_count: 0,
             queue_tokens: 0,
             batches: BTreeMap::new(),
@@ -278,6 +299,7 @@ impl Verifier {
         let stored_digest = text_of(message, "digest");
         let stored_chain = text_of(message, "chain");
         match forgotten(message) {
+            Some(true) if expired(message) => self.expired += 1,
             Some(true) => self.forgotten += 1,
             Some(false) => {
                 let canonical = receipt::canonical_message(&self.core.agent_id, message);
@@ -347,6 +369,15 @@ impl Verifier {
         let batch = message.get("evicted_batch_id").and_then(Value::as_str);
         let in_queue = message.get("in_queue").and_then(Value::as_bool);
         let inside = seq >= self.core.head_seq;
+        if expired(message) {
+            let in_queue = queued && inside && in_queue == Some(true);
+            if in_queue {
+                self.queue_count += 1;
+                self.queue_tokens += message.get("token_estimate").and_then(whole).unwrap_or(0);
+            }
+            self.gone(seq, id, in_queue);
+            return;
+        }
         if !(queued || matches!(kind.as_str(), "recall" | "spool")) {
             let what = "the kind of the row is unknown";
             self.fault(
@@ -388,9 +419,8 @@ impl Verifier {
             _ => None,
         };
         if let Some((what, wanted)) = unlogged {
-            let found = "none".to_owned();
-            let id = id.clone();
-            self.fault(FaultKind::EdgeMissing, Some(seq), id, &what, wanted.into(), found);
+            let created_at = text_of(message, "created_at");
+            self.without_entry(Unlogged { seq, id: id.clone(), created_at, what, wanted });
         }
         if kind == "copy" && (logged || batch.is_some()) {
             let what = "a copy is logged, so what it stands for is in recall storage twice";
@@ -416,6 +446,41 @@ impl Verifier {
         }
     }
 
+    /// A row whose text went by its age: out of the queue, and with nothing that logs it.
+    fn gone(&mut self, seq: u64, id: &Option<String>, in_queue: bool) {
+        if in_queue {
+            let what = "the text went by its age, though the message stands in the queue";
+            let (wanted, found) = ("a text".to_owned(), "none".to_owned());
+            self.fault(FaultKind::ExpiredEarly, Some(seq), id.clone(), what, wanted, found);
+        }
+    }
+
+    /// An entry that is not there: gone by the policy of retention, or lost. What became old enough while the log was read is judged by the
+    /// state that is taken after it.
+    fn without_entry(&mut self, row: Unlogged) {
+        if row.created_at < self.core.before {
+            self.expiring += 1;
+        } else if self.core.before.is_empty() {
+            self.lost(row);
+        } else {
+            self.unlogged.push(row);
+        }
+    }
+
+    fn lost(&mut self, row: Unlogged) {
+        let (seq, wanted, found) = (Some(row.seq), row.wanted.into(), "none".to_owned());
+        self.fault(FaultKind::EdgeMissing, seq, row.id, &row.what, wanted, found);
+    }
+
+    fn entries_gone(&mut self, after: &Core) {
+        for row in std::mem::take(&mut self.unlogged) {
+            match row.created_at < after.before {
+                true => self.expiring += 1,
+                false => self.lost(row),
+            }
+        }
+    }
+
     fn count_batch(&mut self, seq: u64, batch: &str) {
         let first = *self.batch_of.entry(batch.to_string()).or_insert(seq);
         self.batches.entry(first).or_insert_with(|| (batch.to_string(), 0)).1 += 1;
@@ -429,6 +494,7 @@ impl Verifier {
         }
         match Core::read(after) {
             Ok(after) => {
+                self.entries_gone(&after);
                 self.evicted_too_early(&after);
                 self.figures(&after);
             }
@@ -445,6 +511,8 @@ impl Verifier {
             evicted: self.evicted,
             other: self.other,
             forgotten: self.forgotten,
+            expired: self.expired,
+            expiring: self.expiring,
             batches: self.batches.into_values().collect(),
             chain_head: self.core.chain_head,
             chain_length: self.core.chain_length,
@@ -486,7 +554,7 @@ impl Verifier {
             core.chain_length.to_string(),
         );
         if after.version == core.version {
-            let (count, tokens) = (self.queue_count, self.queue_tokens);
+            let (count, tokens, expired) = (self.queue_count, self.queue_tokens, self.expired);
             let mut check = |what: &str, expected: u64, found: u64| {
                 if expected != found {
                     self.fault(
@@ -505,6 +573,7 @@ impl Verifier {
                 tokens,
                 core.tokens,
             );
+            check("the core counts other expired messages than there are", expired, core.expired);
         }
         if let Some(chain) = self.chain.clone().filter(|chain| *chain != core.chain_head) {
             let what = "the core's chain head is not the chain value of the last message";
@@ -554,6 +623,20 @@ impl Verifier {
         }
         self.faults.push(Fault { kind, seq, id, what: what.to_string(), expected, found });
     }
+}
+
+/// A row that should be logged and is not.
+struct Unlogged {
+    seq: u64,
+    id: Option<String>,
+    created_at: String,
+    what: String,
+    wanted: &'static str,
+}
+
+/// Whether the text went by the policy of retention: then it is gone, and the row says when.
+fn expired(message: &Value) -> bool {
+    message.get("expired_at").is_some_and(Value::is_string) && forgotten(message) == Some(true)
 }
 
 /// `Some(true)` when text and salt are both gone, `Some(false)` when both are there, `None` when one is missing.

@@ -15,16 +15,18 @@ use super::notices::{self, PRESSURE, SPOOL};
 use super::page::new_page;
 use super::pins::check_pins;
 use super::question::{Answers, Question};
+use super::retention::Due;
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
 use crate::limits::REVISIONS_KEPT;
 use crate::memory::Fingerprint;
-use crate::memory::archive::{Fate, Ingest, Manifest};
-use crate::memory::change::{Change, Evict, RecallEdge, Recount};
+use crate::memory::archive::{Fate, FoundPassage, Ingest, Manifest};
+use crate::memory::change::{Change, Evict, Expire, RecallEdge, Recount};
 use crate::memory::core::{Core, RemovedBlock};
 use crate::memory::event::{Event, EventType};
 use crate::memory::heartbeat::ClosedBy;
+use crate::memory::joined::{Cite, Folded, cited_digest, joined_key};
 use crate::memory::message::{Kind, Message, Role, copied_meta, rendered};
 use crate::memory::page::{Page, PageItem};
 use crate::memory::render;
@@ -92,6 +94,9 @@ pub struct Draft<'a> {
     recall: Vec<RecallEdge>,
     recount: Vec<Recount>,
     evict: Option<Evict>,
+    expire: Option<Expire>,
+    cites: Vec<Cite>,
+    folded: Vec<Folded>,
     ingest: Option<Box<Ingest>>,
     events: Vec<Event>,
     pages: Vec<Page>,
@@ -120,6 +125,9 @@ impl<'a> Draft<'a> {
             recall: Vec::new(),
             recount: Vec::new(),
             evict: None,
+            expire: None,
+            cites: Vec::new(),
+            folded: Vec::new(),
             ingest: None,
             events: Vec::new(),
             pages: Vec::new(),
@@ -187,6 +195,7 @@ impl<'a> Draft<'a> {
             salt: self.around.ids.salt(),
             digest: String::new(),
             chain: String::new(),
+            expired_at: None,
         };
         message.seal(&self.after.chain.head);
         self.after.last_message_ms = created_ms;
@@ -205,6 +214,53 @@ impl<'a> Draft<'a> {
         let key = message.key.clone();
         self.messages.push(message);
         (key, token_estimate)
+    }
+
+    /// Joins the newest message to the chunks that it cites. The message keeps in its `meta` what it cites; the edges lead there as long as
+    /// the chunks are in the archive.
+    pub fn cite(&mut self, passages: &[FoundPassage]) {
+        let Some(message) = self.messages.last() else { return };
+        let from = format!("messages/{}", message.key);
+        for passage in passages {
+            let to = format!("archival_docs/{}", passage.key);
+            self.cites.push(Cite {
+                key: joined_key(&from, &to),
+                from: from.clone(),
+                to,
+                agent_id: message.agent_id.clone(),
+                seq: message.seq,
+                doc_id: passage.doc_id.clone(),
+                chunk_id: passage.chunk_id.clone(),
+                offset: passage.offset,
+                revision: passage.revision.clone(),
+                digest: cited_digest(&passage.text),
+                created_at: message.created_at.clone(),
+            });
+        }
+    }
+
+    /// Takes texts away whose time is over; gives how many messages that are.
+    pub fn expire(&mut self, due: &Due) -> u64 {
+        let messages = due.messages.iter().map(|one| one.key.clone());
+        let keys: Vec<String> = messages.chain(due.copies.iter().cloned()).collect();
+        let expired = &mut self.after.expired;
+        if let Some(place) = due.settled(expired.through_seq) {
+            expired.through_seq = place.seq;
+            expired.through_at.clone_from(&place.at);
+        }
+        let count = keys.len() as u64;
+        expired.messages += count;
+        if let Some(last) = due.versions.last() {
+            expired.through_version = last.version;
+        }
+        self.expire = Some(Expire {
+            keys,
+            seqs: due.messages.iter().map(|one| one.seq).collect(),
+            versions: due.versions.iter().map(|one| one.key.clone()).collect(),
+            answers: due.answers.clone(),
+            expired_at: self.after.updated_at.clone(),
+        });
+        count
     }
 
     /// Puts a message straight into recall storage; returns its key and cost.
@@ -340,6 +396,9 @@ impl<'a> Draft<'a> {
             messages: self.messages,
             recall: self.recall,
             evict: self.evict,
+            expire: self.expire,
+            cites: self.cites,
+            folded: self.folded,
             ingest: self.ingest,
             recount: self.recount,
             events: self.events,
@@ -431,6 +490,10 @@ impl<'a> Draft<'a> {
         });
         if let Some(found) = found {
             details["found"] = found.into();
+        }
+        if let Some(expire) = &self.expire {
+            details["expired"] = json!({"messages": expire.keys.len(), "versions": expire.versions.len(),
+                "answers": expire.answers.len(), "through_seq": self.after.expired.through_seq});
         }
         if let Some(ingest) = &self.ingest {
             let manifest = &ingest.manifest;

@@ -18,8 +18,10 @@ mod question;
 mod rank;
 mod recall;
 mod recall_near;
+mod retention;
 mod spool;
 mod staleness;
+mod trace;
 mod worded;
 
 pub use admit::{Actor, Principal, Scope, admit, check_name};
@@ -49,6 +51,8 @@ pub use recall::{
     Recent, Sources, ViewHit, listed, thousandths,
 };
 pub use recall_near::{RecallNear, RecallPlan};
+pub use retention::{Due, DueMessage, DueVersion, OldPlace, Retention};
 pub use spool::preview;
 pub use staleness::{Depends, changed_since};
+pub use trace::{Follow, Place, Reached, TraceQuery, Traced, Vertex, nothing_to_trace};
 pub use worded::{Words, words_of_question};

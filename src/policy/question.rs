@@ -7,6 +7,8 @@ use serde_json::{Map, Value};
 use super::fusion::Worded;
 use super::nearest::{Near, Nearest};
 use super::recall::{Entries, Found, RecallQuery};
+use super::retention::Due;
+use super::trace::{Place, TraceQuery, Traced, Vertex};
 use super::worded::Words;
 use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Manifest, StagedPart, VectorSetting};
@@ -82,6 +84,23 @@ pub enum Question {
     Words(Box<Words>),
     /// Chunks by their keys.
     Passages {
+        /// Document keys.
+        keys: Vec<String>,
+    },
+    /// What is due to go by its age.
+    Due {
+        /// The moment before which its time is over.
+        before: String,
+    },
+    /// What is joined to an entry of the memory.
+    Trace(Box<TraceQuery>),
+    /// Entries of the memory by their places.
+    Traced {
+        /// Where they are.
+        places: Vec<Place>,
+    },
+    /// Chunks that a message cites.
+    Cited {
         /// Document keys.
         keys: Vec<String>,
     },
@@ -220,6 +239,14 @@ pub struct Answers {
     pub passages: Option<Vec<FoundPassage>>,
     /// What is there of a document that comes in parts.
     pub gathered: Option<Gathered>,
+    /// What is due to go by its age.
+    pub due: Option<Due>,
+    /// What is joined to an entry of the memory.
+    pub traced: Option<Traced>,
+    /// Entries of the memory by their places.
+    pub vertices: Option<Vec<Vertex>>,
+    /// Chunks that a message cites, as they stand in the archive.
+    pub cited: Option<Vec<FoundPassage>>,
     /// Vectors of texts; none at all for a question whose embedder failed.
     pub embeddings: Option<Vec<Vec<f64>>>,
     /// Of which kind those of a document are: while they were made, others may have begun to serve.
@@ -233,14 +260,16 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Those that do not depend on the revision of the core that they were asked for: what a search of the archive found stays its result
-    /// even if it is thought again on a newer core.
+    /// Those that do not depend on the revision of the core that they were asked for: what a search of the archive or a trace found stays its
+    /// result even if it is thought again on a newer core.
     pub fn lasting(self) -> Self {
         Self {
             vectors: self.vectors,
             nearest: self.nearest,
             worded: self.worded,
             passages: self.passages,
+            traced: self.traced,
+            vertices: self.vertices,
             embeddings: self.embeddings,
             degraded: self.degraded,
             ..Self::default()

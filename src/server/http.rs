@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 use tower_http::catch_panic::CatchPanicLayer;
+use url::form_urlencoded;
 
 use super::json::Plain;
 use super::schema::{openapi, tool_schemas};
@@ -25,10 +26,11 @@ use crate::error::{Code, Error, Result};
 use crate::executor::{CallRequest, Executor, Guard, Span};
 use crate::limits::{
     BODY_BYTES_MAX, BODY_DRAINED_BYTES_MAX, BODY_MS_MAX, CALLS_IN_FLIGHT_MAX, NAME_BYTES_MAX,
+    TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT,
 };
 use crate::memory::archive::Metric;
 use crate::meters;
-use crate::policy::{Actor, Principal};
+use crate::policy::{Actor, Follow, Principal, TraceQuery};
 use crate::tools::{Call, NewAgent, PatchAgent, PostEvent, Tool, decode, decode_as};
 
 /// What the routes share.
@@ -73,6 +75,8 @@ pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
         .route("/v1/agents/{agent}/events", post(event).get(events))
         .route("/v1/agents/{agent}/context", get(context))
         .route("/v1/agents/{agent}/messages", get(messages))
+        .route("/v1/agents/{agent}/history", get(history))
+        .route("/v1/agents/{agent}/trace", get(trace))
         .route("/v1/agents/{agent}/conveyance", get(conveyance))
         .route("/v1/reindex", get(reindex_status).post(reindex))
         .route_layer(from_fn_with_state(Arc::clone(&front), shed));
@@ -427,6 +431,68 @@ async fn messages(
         front.executor.messages(&principal, &agent, from_seq, limit).await
     };
     answer(read.await)
+}
+
+async fn history(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Named(agent): Named<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    let read = async {
+        let (mut from_version, mut limit) = (1, None);
+        for (name, value) in pairs(query.as_deref().unwrap_or_default()) {
+            match name {
+                "from_version" => from_version = number(name, value)?,
+                "limit" => limit = Some(number(name, value)?),
+                other => return Err(Error::argument(other, "unknown: use from_version and limit")),
+            }
+        }
+        front.executor.history(&principal, &agent, from_version, limit).await
+    };
+    answer(read.await)
+}
+
+async fn trace(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Named(agent): Named<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    let read = async {
+        let (mut from, mut follow) = (None, Vec::new());
+        let (mut depth, mut around, mut limit) = (TRACE_DEPTH.0, TRACE_AROUND.0, TRACE_LIMIT.0);
+        // An id has a slash, which many a client sends in percent form.
+        for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            match &*name {
+                "from" => from = Some(value.into_owned()),
+                "follow" => {
+                    let named = value.split(',').filter(|name| !name.is_empty());
+                    follow = named.map(Follow::named).collect::<Result<_>>()?;
+                }
+                "depth" => depth = number(&name, &value)?,
+                "around" => around = number(&name, &value)?,
+                "limit" => limit = number(&name, &value)?,
+                other => {
+                    let known = "unknown: use from, follow, depth, around and limit";
+                    return Err(Error::argument(other, known));
+                }
+            }
+        }
+        let missing = || Error::argument("from", "is missing: say where the trace begins");
+        let from = from.ok_or_else(missing)?;
+        let asked = |place| TraceQuery::checked(place, &follow, depth, around, limit);
+        front.executor.traced(&principal, &agent, &from, asked).await
+    };
+    answer(read.await)
+}
+
+fn number(name: &str, value: &str) -> Result<u64> {
+    value.parse().map_err(|_| Error::argument(name, "must be a whole number"))
 }
 
 async fn events(

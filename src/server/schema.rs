@@ -3,6 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::error::Code;
+use crate::limits::{HISTORY_PAGE, TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT};
+use crate::policy::Follow;
 use crate::tools::Tool;
 
 /// The tools as `GET /v1/tools?format=json-schema` answers them.
@@ -80,6 +82,28 @@ pub fn openapi() -> Value {
     paths.insert(
         "/v1/agents/{agent}/messages".into(),
         json!({"get": operation("Everything ever appended, in order", None, one())}),
+    );
+    paths.insert(
+        "/v1/agents/{agent}/history".into(),
+        json!({"get": operation("Copies of system text, blocks and summary, as they were whenever one of them changed", None, {
+            let from = json!({"name": "from_version", "in": "query", "schema": {"type": "integer", "minimum": 1}});
+            vec![agent.clone(), from, json!({"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": HISTORY_PAGE.1}})]
+        })}),
+    );
+    paths.insert(
+        "/v1/agents/{agent}/trace".into(),
+        json!({"get": operation("What an entry of the memory is joined to, as a tree in a list", None, {
+            let from = json!({"name": "from", "in": "query", "required": true, "schema": {"type": "string"},
+                "description": "id of a message, passage or summary, the seq of a message, or `agent`"});
+            let names: Vec<&str> = Follow::ALL.iter().map(|follow| follow.text()).collect();
+            let follow = json!({"name": "follow", "in": "query", "description": format!("some of {}, with commas; absent: all", names.join(", ")),
+                "schema": {"type": "string"}});
+            let bounded = |name: &str, (usual, least, most): (u64, u64, u64)| {
+                json!({"name": name, "in": "query",
+                    "schema": {"type": "integer", "minimum": least, "maximum": most, "default": usual}})
+            };
+            vec![agent.clone(), from, follow, bounded("depth", TRACE_DEPTH), bounded("around", TRACE_AROUND), bounded("limit", TRACE_LIMIT)]
+        })}),
     );
     paths.insert(
         "/v1/agents/{agent}/conveyance".into(),

@@ -9,7 +9,8 @@ use super::fault::{Fault, FaultKind};
 use super::query::{Query, query};
 use super::transaction::Stream;
 use crate::limits::{
-    ARCHIVAL_CANDIDATES, ARCHIVAL_CHARS_MAX, ARCHIVAL_TAIL_MS, ARCHIVAL_TAIL_ROWS_MAX, INGEST_ROWS,
+    ARCHIVAL_CANDIDATES, ARCHIVAL_CHARS_MAX, ARCHIVAL_TAIL_MS, ARCHIVAL_TAIL_ROWS_MAX,
+    CITES_TRIM_ROWS, CITES_TRIMS_MAX, INGEST_ROWS,
 };
 use crate::memory::archive::{
     Fate, FoundPassage, Ingest, Manifest, Metric, StagedPart, VectorSetting, part_key,
@@ -79,8 +80,8 @@ pub(super) const PART_WRITE: Query = query!("part_write");
 pub(super) const PART_TRIM: Query = query!("part_trim");
 
 /// Collections that only an ingest writes.
-pub(super) const WRITES: [&str; 6] =
-    ["archival_docs", "archival_manifests", "archival_parts", "cites", "derived_from", "vctx_meta"];
+pub(super) const WRITES: [&str; 4] =
+    ["archival_docs", "archival_manifests", "archival_parts", "vctx_meta"];
 
 /// What stands in the archive before an ingest.
 #[derive(Debug, Deserialize)]
@@ -453,9 +454,23 @@ async fn trim(stream: &Stream<'_>, rw: &Rw, scope: &Scope, ingest: &Ingest) -> R
         Binds::of(scope, [("doc_id", doc_id), ("sync", rw.sync.into())])
     };
     let kept: Vec<&str> = ingest.passages.iter().map(|p| p.key.as_str()).collect();
-    let mut cited = of_document();
-    cited.0.insert("kept", json!(kept));
-    stream.rows::<Value>(CITES_TRIM, cited).await?;
+    let mut trims = 0;
+    loop {
+        let mut cited = of_document();
+        cited.0.insert("kept", json!(kept));
+        cited.0.insert("limit", CITES_TRIM_ROWS.into());
+        let gone: Vec<Value> = stream.rows(CITES_TRIM, cited).await?;
+        trims += 1;
+        if (gone.len() as u64) < CITES_TRIM_ROWS {
+            break;
+        }
+        if trims == CITES_TRIMS_MAX {
+            let text = format!(
+                "more than {CITES_TRIMS_MAX} times {CITES_TRIM_ROWS} citations of one document"
+            );
+            return Err(Fault::new(FaultKind::Garbage, text));
+        }
+    }
     for query in [DERIVED_TRIM, TRIM] {
         stream.rows::<Value>(query, of_document()).await?;
     }

@@ -8,10 +8,12 @@ use super::core::Replay;
 use super::db::{Binds, Rw};
 use super::fault::Fault;
 use super::query::{Query, query};
+use super::retention;
 use super::transaction::{Committed, Stream};
 use crate::limits::BATCH_ROWS;
 use crate::memory::change::{Change, Evict};
 use crate::memory::core::Core;
+use crate::memory::joined::version_key;
 use crate::meters;
 use crate::policy::Scope;
 
@@ -45,6 +47,8 @@ pub struct Record {
     pub response: Map<String, Value>,
     /// When, in ISO form.
     pub created_at: String,
+    /// When the oldest of the messages was said whose texts the answer holds; none: it holds no texts of messages.
+    pub texts_since: Option<String>,
     /// When the record may go, in seconds since 1970 (the unit of a ttl index).
     pub expires_at: u64,
 }
@@ -95,6 +99,7 @@ pub async fn apply(
     let streamed = change.evict.is_some()
         || !change.recount.is_empty()
         || change.ingest.is_some()
+        || change.expire.is_some()
         || mode == WriteMode::Stream;
     let outcome = if streamed {
         stream(rw, scope, change, record).await
@@ -118,7 +123,7 @@ async fn single(
 }
 
 /// Everything a call writes lies in these collections, but for an ingest.
-const WRITES: [&str; 7] = [
+const WRITES: [&str; 9] = [
     "core_memory",
     "idempotency",
     "messages",
@@ -126,6 +131,8 @@ const WRITES: [&str; 7] = [
     "core_versions",
     "memory_events",
     "pages",
+    "cites",
+    "derived_from",
 ];
 
 async fn stream(
@@ -137,6 +144,9 @@ async fn stream(
     let mut writes = WRITES.to_vec();
     if change.ingest.is_some() {
         writes.extend(archive::WRITES);
+    }
+    if change.expire.is_some() {
+        writes.extend(retention::WRITES);
     }
     let stream = Stream::begin(rw, &[], &writes).await?;
     match body(&stream, rw, scope, change, record).await {
@@ -172,6 +182,11 @@ async fn body(
     {
         return Ok(Applied::Raced);
     }
+    if let Some(expire) = &change.expire
+        && !retention::expire(stream, rw, scope, expire).await?
+    {
+        return Ok(Applied::Raced);
+    }
     if let Some(ingest) = &change.ingest
         && !archive::write(stream, rw, scope, ingest).await?
     {
@@ -199,10 +214,14 @@ async fn logged(stream: &Stream<'_>, rw: &Rw, scope: &Scope, evict: &Evict) -> R
 }
 
 fn binds(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Binds {
-    let replay = json!({
+    let mut replay = json!({
         "_key": record.replay_key, "agent_id": scope.key(), "tool": record.tool, "request_hash": record.request_hash,
         "created_at": record.created_at, "expires_at": record.expires_at,
     });
+    // Absent where there are none: the index over it is sparse.
+    if let Some(since) = &record.texts_since {
+        replay["texts_since"] = since.as_str().into();
+    }
     let patch = change.after.patch_since(&change.before);
     let texts = ["system", "working_blocks", "queue_head_summary", "context_window", "encoding"];
     let kept: Vec<Value> = if texts.iter().any(|t| patch.contains_key(*t)) {
@@ -223,6 +242,8 @@ fn binds(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Binds {
             ("kept", Value::Array(kept)),
             ("events", json!(change.events)),
             ("pages", json!(change.pages)),
+            ("cites", json!(change.cites)),
+            ("folded", json!(change.folded)),
             ("sync", rw.sync.into()),
         ],
     )
@@ -231,7 +252,7 @@ fn binds(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Binds {
 /// A copy of everything that is text in a core, kept when one of it changes: what a replay of an old window needs.
 pub(super) fn kept_of(core: &Core) -> Value {
     json!({
-        "agent_id": core.agent_id, "version": core.version, "system": core.system, "working_blocks": core.working_blocks,
+        "_key": version_key(&core.agent_id, core.version), "agent_id": core.agent_id, "version": core.version, "system": core.system, "working_blocks": core.working_blocks,
         "queue_head_summary": core.queue_head_summary, "context_window": core.context_window, "encoding": core.encoding,
         "token_budget": core.token_budget, "ts": core.updated_at,
     })

@@ -25,6 +25,8 @@ pub(super) const NOTE: Query = query!("event_write");
 /// A page of events.
 pub(super) const EVENTS: Query = query!("event_list");
 
+/// A page of copies of texts.
+pub(super) const VERSIONS: Query = query!("version_list");
 /// Chains that outlived their cap.
 pub(super) const DEAD_CHAINS: Query = query!("core_dead_chains");
 
@@ -106,6 +108,17 @@ pub async fn events(
     limit: u64,
 ) -> Result<Vec<Value>, Fault> {
     ro.rows(EVENTS, Binds::of(scope, [("from_ts", from_ts.into()), ("limit", limit.into())])).await
+}
+
+/// A page of copies of an agent's texts, oldest first, from a version on.
+pub async fn versions(
+    ro: &Ro,
+    scope: &Scope,
+    from_version: u64,
+    limit: u64,
+) -> Result<Vec<Value>, Fault> {
+    let binds = [("from_version", from_version.into()), ("limit", limit.into())];
+    ro.rows(VERSIONS, Binds::of(scope, binds)).await
 }
 
 /// A core and its queue, seen at one moment.

@@ -12,14 +12,17 @@ mod query;
 mod recall;
 mod recall_vectors;
 mod reindex;
+mod retention;
 mod score;
 mod setup;
+mod trace;
 mod transaction;
 mod trips;
 mod uds;
 
 pub use self::core::{
     DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context, note,
+    versions,
 };
 pub use archive::{
     ArchiveLoaded, ArchiveOpened, VectorIndexState, drop_vector_index, index_state, keep_part,
@@ -45,9 +48,11 @@ pub use reindex::{
     drop_vector_indexes, lagging, note_embedded, patch_setting, reindex_counts, switch_setting,
     under_way, write_vectors,
 };
+pub use retention::{DueAgent, due, due_agents, keep_ttl_index};
 pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
 };
-pub use setup::{SCHEMA, SetupReport, schema_version, set_up};
+pub use setup::{Layout, RecallSharding, SCHEMA, SetupReport, schema_version, set_up};
+pub use trace::{Led, led, vertices};
 pub use transaction::Leftovers;
 pub use trips::{Trips, counted};

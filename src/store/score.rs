@@ -40,6 +40,8 @@ pub struct KindCount {
     pub kind: Kind,
     /// Whether they are behind the head.
     pub queued: bool,
+    /// Whether their time is over by the policy of retention: they need no entry any more.
+    pub expired: bool,
     /// How many.
     pub count: u64,
 }
@@ -71,11 +73,19 @@ pub struct ScoreRows {
     pub events: Vec<EventRow>,
 }
 
-/// Loads what a score is counted from, in one trip.
-pub async fn load_score(ro: &Ro, scope: &Scope) -> Result<Option<ScoreRows>, Fault> {
+/// Loads what a score is counted from, in one trip. `kept_since`: before this, entries go by the policy of retention; empty: none does.
+pub async fn load_score(
+    ro: &Ro,
+    scope: &Scope,
+    kept_since: &str,
+) -> Result<Option<ScoreRows>, Fault> {
     let binds = Binds::of(
         scope,
-        [("messages_max", SCORE_MESSAGES_MAX.into()), ("events_max", SCORE_EVENTS_MAX.into())],
+        [
+            ("messages_max", SCORE_MESSAGES_MAX.into()),
+            ("events_max", SCORE_EVENTS_MAX.into()),
+            ("kept_since", kept_since.into()),
+        ],
     );
     let rows: Vec<ScoreRows> = ro.rows(SCORE, binds).await?;
     Ok(rows.into_iter().next().filter(|row| row.core.is_some()))

@@ -7,6 +7,7 @@ use super::db::{Admin, Binds, Credentials};
 use super::endpoint::Endpoint;
 use super::fault::{Fault, FaultKind};
 use super::query::{Query, query};
+use super::retention;
 use crate::limits::{SETUP_ROUNDS_MAX, SETUP_ROWS};
 
 /// The schema version.
@@ -38,18 +39,96 @@ pub struct SetupReport {
     pub made: bool,
 }
 
+/// How `recall_log` lies in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecallSharding {
+    /// `numberOfShards`
+    pub shards: u32,
+    /// `shardKeys`
+    pub shard_keys: Vec<String>,
+    /// `replicationFactor`; 0: as the cluster has it.
+    pub replication_factor: u32,
+}
+
+impl Default for RecallSharding {
+    fn default() -> Self {
+        Self { shards: 1, shard_keys: vec!["_key".into()], replication_factor: 0 }
+    }
+}
+
+/// Most shards and copies that may be asked for: far beyond any cluster.
+const SHARDS_MAX: u32 = 1_000;
+const REPLICATION_MAX: u32 = 10;
+
+impl RecallSharding {
+    /// What is wrong with it. Entries bear the keys of their messages, so that one cannot be logged twice; arangod takes such keys only
+    /// where they choose the shard (1466).
+    pub fn fault(&self) -> Option<String> {
+        if self.shards == 0 || self.shards > SHARDS_MAX {
+            return Some(format!("shards: use 1 to {SHARDS_MAX}"));
+        }
+        if self.shard_keys != ["_key"] {
+            return Some(
+                "shard_keys: use [\"_key\"]: entries bear the keys of their messages".into(),
+            );
+        }
+        (self.replication_factor > REPLICATION_MAX)
+            .then(|| format!("replication_factor: use 0 to {REPLICATION_MAX}"))
+    }
+
+    /// Whether all of the database lies on one DB-Server.
+    fn one_shard(&self) -> bool {
+        self.shards == 1
+    }
+
+    /// The definition of a collection as it is sent.
+    fn laid_out(&self, mut definition: Value) -> Value {
+        if definition["name"] != "recall_log" {
+            return definition;
+        }
+        if !self.one_shard() {
+            definition["numberOfShards"] = self.shards.into();
+            definition["shardKeys"] = json!(self.shard_keys);
+        }
+        if self.replication_factor > 0 {
+            definition["replicationFactor"] = self.replication_factor.into();
+        }
+        definition
+    }
+
+    /// The definition of an index as it is sent: one that is unique must hold the shard keys, which this does not; that no entry comes twice
+    /// is seen to by its key.
+    fn indexed(&self, mut entry: Value) -> Value {
+        if entry["collection"] == "recall_log" && !self.one_shard() {
+            entry["index"]["unique"] = false.into();
+        }
+        entry
+    }
+}
+
+/// What a setup makes beside what always is.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    /// How `recall_log` lies in a cluster.
+    pub recall: RecallSharding,
+    /// Life of its entries in seconds; none: for ever.
+    pub recall_ttl_s: Option<u64>,
+}
+
 /// Makes the database, its collections, indexes, analyzers, view, graph and least-privilege users. `passwords` gives the
 /// password of a user that has to be made; without one the users are left to the administrator.
 pub async fn set_up(
     endpoint: &Endpoint,
     admin: &Credentials,
     database: &str,
+    layout: &Layout,
     passwords: Option<&dyn Fn(&str) -> String>,
 ) -> Result<Vec<SetupReport>, Fault> {
     let mut reports = Vec::new();
     let system = Admin::connect(endpoint, admin, "_system").await?;
     // In a cluster all of it lies on one DB-Server; a single server takes the option and has no use for it.
-    let body = json!({"name": database, "options": {"sharding": "single"}});
+    let sharding = if layout.recall.one_shard() { "single" } else { "flexible" };
+    let body = json!({"name": database, "options": {"sharding": sharding}});
     let made = accept(system.call(Method::POST, "/_api/database", Some(&body)).await, &[1207])?;
     reports.push(SetupReport { what: format!("database {database}"), made });
     let db = Admin::connect(endpoint, admin, database).await?;
@@ -59,7 +138,7 @@ pub async fn set_up(
             format!("database has schema {newer}, this program knows {SCHEMA}: use a newer vctx");
         return Err(Fault::new(FaultKind::Garbage, text));
     }
-    make_all(&db, &mut reports, found).await?;
+    make_all(&db, layout, &mut reports, found).await?;
     if let Some(passwords) = passwords {
         make_users(&system, database, passwords, &mut reports).await?;
     }
@@ -76,6 +155,7 @@ pub async fn set_up(
 
 async fn make_all(
     db: &Admin,
+    layout: &Layout,
     reports: &mut Vec<SetupReport>,
     found: Option<u64>,
 ) -> Result<(), Fault> {
@@ -84,6 +164,7 @@ async fn make_all(
             .push(SetupReport { what: format!("{kind} {}", name.as_str().unwrap_or("?")), made });
     };
     for definition in listed(COLLECTIONS)? {
+        let definition = layout.recall.laid_out(definition);
         let made =
             accept(db.call(Method::POST, "_api/collection", Some(&definition)).await, &[1207])?;
         note("collection", &definition["name"], made);
@@ -92,10 +173,14 @@ async fn make_all(
         }
     }
     for entry in listed(INDEXES)? {
+        let entry = layout.recall.indexed(entry);
         let path =
             format!("_api/index?collection={}", entry["collection"].as_str().unwrap_or_default());
         let (status, _) = db.call(Method::POST, &path, Some(&entry["index"])).await?;
         note("index", &entry["index"]["name"], status == 201);
+    }
+    if retention::keep_ttl_index(db, layout.recall_ttl_s).await? {
+        note("index", &retention::ttl_report(layout.recall_ttl_s), true);
     }
     for definition in listed(ANALYZERS)? {
         let (status, _) = db.call(Method::POST, "_api/analyzer", Some(&definition)).await?;
@@ -119,8 +204,43 @@ async fn make_all(
             &[1925],
         )?;
         note("graph", &definition["name"], made);
+        if !made && rejoined(db, &definition).await? {
+            note("edge definitions of graph", &definition["name"], true);
+        }
     }
     Ok(())
+}
+
+/// Gives a graph that was there the edge definitions it should have; true if one was another. Edges stay as they are.
+async fn rejoined(db: &Admin, wanted: &Value) -> Result<bool, Fault> {
+    let path = format!("_api/gharial/{}", wanted["name"].as_str().unwrap_or_default());
+    let (_, found) = db.call(Method::GET, &path, None).await?;
+    let known = found["graph"]["edgeDefinitions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut changed = false;
+    for definition in wanted["edgeDefinitions"].as_array().into_iter().flatten() {
+        let same = |other: &&Value| other["collection"] == definition["collection"];
+        let (method, path) = match known.iter().find(same) {
+            Some(other) if ends_of(other) == ends_of(definition) => continue,
+            Some(_) => {
+                let name = definition["collection"].as_str().unwrap_or_default();
+                (Method::PUT, format!("{path}/edge/{name}?waitForSync=true"))
+            }
+            None => (Method::POST, format!("{path}/edge?waitForSync=true")),
+        };
+        db.call(method, &path, Some(definition)).await?;
+        changed = true;
+    }
+    Ok(changed)
+}
+
+/// Both ends of an edge definition; their order means nothing.
+fn ends_of(definition: &Value) -> [Vec<&str>; 2] {
+    ["from", "to"].map(|end| {
+        let names = definition[end].as_array().into_iter().flatten();
+        let mut names: Vec<&str> = names.filter_map(Value::as_str).collect();
+        names.sort_unstable();
+        names
+    })
 }
 
 /// Gives a collection that was there the validation it should have; true if it had another one. Documents that were valid

@@ -7,10 +7,12 @@ use serde_json::{Map, Value, json};
 use super::either::text_or_object;
 use super::spec::Step;
 use crate::error::{Error, Result};
-use crate::limits::{NAME_BYTES_MAX, TEXT_BYTES_MAX, TOOL_CALLS_MAX};
+use crate::limits::{CITE_BYTES_MAX, CITES_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX, TOOL_CALLS_MAX};
+use crate::memory::archive::FoundPassage;
 use crate::memory::core::Core;
+use crate::memory::joined::cited;
 use crate::memory::message::{Kind, Role};
-use crate::policy::{Answers, Draft, Flush, Surroundings};
+use crate::policy::{Answers, Draft, Flush, Question, Surroundings};
 
 /// Arguments of `append_fifo`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -20,6 +22,11 @@ pub struct AppendFifo {
     pub message: Said,
     /// Who speaks.
     pub role: Role,
+    /// What an answer rests on: `id`s of passages as search_archival shows them. Each must be there; the answer keeps their revision and a
+    /// digest of their text.
+    #[serde(default)]
+    #[schemars(length(max = 32))]
+    pub cites: Vec<String>,
 }
 
 /// A message as it is given.
@@ -94,6 +101,40 @@ impl<'de> Deserialize<'de> for Said {
     ) -> std::result::Result<Self, D::Error> {
         let expected = "a text, or an object with `content`";
         text_or_object(deserializer, expected, |text| Ok(Self::Text(text.to_owned())), Self::Parts)
+    }
+}
+
+/// Name under which a message keeps what it cites, in its `meta`.
+const CITES: &str = "cites";
+
+/// Prefix of a chunk's id.
+const ARCHIVE: &str = "archival_docs/";
+
+/// The key in a chunk's id, which may stand there alone.
+fn key_of(id: &str) -> &str {
+    id.strip_prefix(ARCHIVE).unwrap_or(id)
+}
+
+/// Only an answer cites, not too much, and by names that could be a chunk's.
+fn check_cites(cites: &[String], role: Role) -> Result<()> {
+    if cites.len() > CITES_MAX {
+        return Err(Error::argument("cites", format!("more than {CITES_MAX}")));
+    }
+    if !cites.is_empty() && role != Role::Assistant {
+        return Err(Error::argument("cites", "only the role assistant cites"));
+    }
+    let odd = |id: &String| {
+        let key = key_of(id);
+        key.is_empty()
+            || id.len() > CITE_BYTES_MAX
+            || !key.bytes().all(|b| b.is_ascii_alphanumeric())
+    };
+    match cites.iter().position(odd) {
+        Some(at) => Err(Error::argument(
+            &format!("cites[{at}]"),
+            "not the id of a passage: give `id` as search_archival shows it",
+        )),
+        None => Ok(()),
     }
 }
 
@@ -173,7 +214,38 @@ impl AppendFifo {
         // Chat formats refuse an empty list of calls; none is what it means.
         parts.tool_calls = parts.tool_calls.filter(|calls| !calls.is_empty());
         checked_parts(&parts, self.role, "message.")?;
-        Ok(Self { message: Said::Parts(parts), role: self.role })
+        check_cites(&self.cites, self.role)?;
+        Ok(Self { message: Said::Parts(parts), role: self.role, cites: self.cites })
+    }
+
+    /// The cited chunks in the order in which they are named, each once; a question where they are not known yet, a fault that names
+    /// the first that is not there.
+    fn cited(&self, answers: &Answers) -> Result<std::result::Result<Vec<FoundPassage>, Question>> {
+        let mut keys: Vec<&str> = Vec::with_capacity(self.cites.len());
+        for id in &self.cites {
+            if !keys.contains(&key_of(id)) {
+                keys.push(key_of(id));
+            }
+        }
+        if keys.is_empty() {
+            return Ok(Ok(Vec::new()));
+        }
+        let Some(found) = &answers.cited else {
+            let keys = keys.into_iter().map(str::to_owned).collect();
+            return Ok(Err(Question::Cited { keys }));
+        };
+        let there = |key: &&str| found.iter().find(|passage| passage.key == **key).cloned();
+        let missing = self.cites.iter().position(|id| there(&key_of(id)).is_none());
+        match missing {
+            Some(at) => Err(Error::argument(
+                &format!("cites[{at}]"),
+                format!(
+                    "no passage `{}` in this agent's archive: search again, and cite what is there now",
+                    self.cites[at]
+                ),
+            )),
+            None => Ok(Ok(keys.iter().filter_map(there).collect())),
+        }
     }
 
     /// Thinks: what the call does to this core.
@@ -187,13 +259,24 @@ impl AppendFifo {
             Said::Parts(parts) => parts.clone(),
             Said::Text(content) => Parts { content: content.clone(), ..Parts::default() },
         };
-        let meta = meta_of(&parts);
+        let mut meta = meta_of(&parts);
+        let passages = match self.cited(answers)? {
+            Ok(passages) => passages,
+            Err(question) => return Ok(Step::Ask(question)),
+        };
+        if !passages.is_empty() {
+            meta.insert(CITES.into(), passages.iter().map(cited).collect());
+        }
         let mut draft = Draft::new(around, core);
         let (message_id, cost) = draft.push(Kind::Turn, self.role, parts.content, meta);
+        draft.cite(&passages);
         if self.role == Role::User {
             draft.interrupt_chain();
         }
-        let result = json!({"message_id": message_id, "token_estimate": cost});
+        let mut result = json!({"message_id": message_id, "token_estimate": cost});
+        if !passages.is_empty() {
+            result["cited"] = passages.len().into();
+        }
         let result = result.as_object().cloned().unwrap_or_default();
         Ok(draft.finish(own_flush(core), answers, result)?.into())
     }

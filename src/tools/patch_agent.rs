@@ -11,7 +11,9 @@ use crate::error::{Code, Error, Result};
 use crate::limits::{TEXT_BYTES_MAX, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
 use crate::memory::archive::Archived;
 use crate::memory::change::Recount;
-use crate::memory::core::{Chain, Core, Counters, Queue, RecentRevisions, Summary, System};
+use crate::memory::core::{
+    Chain, Core, Counters, Expired, Queue, RecentRevisions, Summary, System,
+};
 use crate::memory::event::EventType;
 use crate::memory::heartbeat::{Heartbeat, HeartbeatLimits, HeartbeatPatch};
 use crate::memory::tokens::{Encoding, TokenCounter, message_cost};
@@ -141,6 +143,7 @@ pub fn new_core(
         updated_at: at,
         last_message_ms: 0,
         archived: Archived::default(),
+        expired: Expired::default(),
     };
     render::recount(counter, &mut core);
     check_room(&core)?;

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::append_fifo::AppendFifo;
 use super::bury_chain::BuryChain;
 use super::evict_fifo::EvictFifo;
+use super::expire_recall::ExpireRecall;
 use super::fetch_core::FetchCore;
 use super::ingest_archival::IngestArchival;
 use super::patch_agent::PatchAgent;
@@ -15,6 +16,7 @@ use super::record_heartbeat::RecordHeartbeat;
 use super::search_archival::SearchArchival;
 use super::search_recall::SearchRecall;
 use super::store_core::StoreCore;
+use super::trace_memory::TraceMemory;
 use super::write_recall::WriteRecall;
 use crate::error::{Code, Error, Result};
 use crate::memory::change::Change;
@@ -69,9 +71,11 @@ pub enum Call {
     SearchArchival(Box<SearchArchival>),
     IngestArchival(Box<IngestArchival>),
     RecordHeartbeat(RecordHeartbeat),
+    TraceMemory(TraceMemory),
     PostEvent(PostEvent),
     PatchAgent(PatchAgent),
     BuryChain(BuryChain),
+    ExpireRecall(ExpireRecall),
 }
 
 /// The tools of the card, in the order in which they are shown.
@@ -87,6 +91,7 @@ pub enum Tool {
     SearchArchival,
     IngestArchival,
     RecordHeartbeat,
+    TraceMemory,
 }
 
 impl Tool {
@@ -101,6 +106,7 @@ impl Tool {
         Self::SearchArchival,
         Self::IngestArchival,
         Self::RecordHeartbeat,
+        Self::TraceMemory,
     ];
 
     /// The tool of that name.
@@ -180,6 +186,14 @@ impl Tool {
                 writes: true,
                 schema: schema_of::<RecordHeartbeat>,
             },
+            Self::TraceMemory => Spec {
+                name: "trace_memory",
+                description: "See what something in memory is joined to: what was said around a message, which passages an answer cites and \
+                    which answers cite a passage, what a passage or summary was made from, where an evicted message went. Begin with an \
+                    `id` or `seq` that a search showed, or with `agent`. A page holds at most 512 tokens.",
+                writes: true,
+                schema: schema_of::<TraceMemory>,
+            },
         }
     }
 
@@ -214,6 +228,7 @@ pub fn decode(tool: Tool, arguments: Map<String, Value>) -> Result<Call> {
         Tool::RecordHeartbeat => {
             Call::RecordHeartbeat(decode_as::<RecordHeartbeat>(arguments)?.checked()?)
         }
+        Tool::TraceMemory => Call::TraceMemory(decode_as::<TraceMemory>(arguments)?.checked()?),
     })
 }
 
@@ -257,9 +272,11 @@ impl Call {
             Self::SearchArchival(_) => "search_archival",
             Self::IngestArchival(_) => "ingest_archival",
             Self::RecordHeartbeat(_) => "record_heartbeat",
+            Self::TraceMemory(_) => "trace_memory",
             Self::PostEvent(_) => "post_event",
             Self::PatchAgent(_) => "patch_agent",
             Self::BuryChain(_) => "bury_chain",
+            Self::ExpireRecall(_) => "expire_recall",
         }
     }
 
@@ -267,7 +284,7 @@ impl Call {
     /// it has something to keep, if its key may be minted.
     pub fn writes(&self) -> bool {
         match self {
-            Self::FetchCore(_) => false,
+            Self::FetchCore(_) | Self::TraceMemory(_) => false,
             Self::SearchRecall(search) => search.rehydrate || search.heartbeat,
             Self::SearchArchival(search) => search.heartbeat,
             Self::StoreCore(_)
@@ -278,7 +295,8 @@ impl Call {
             | Self::PostEvent(_)
             | Self::PatchAgent(_)
             | Self::RecordHeartbeat(_)
-            | Self::BuryChain(_) => true,
+            | Self::BuryChain(_)
+            | Self::ExpireRecall(_) => true,
         }
     }
 
@@ -288,8 +306,10 @@ impl Call {
             Self::PostEvent(_)
             | Self::SearchRecall(_)
             | Self::SearchArchival(_)
+            | Self::TraceMemory(_)
             | Self::RecordHeartbeat(_)
-            | Self::BuryChain(_) => true,
+            | Self::BuryChain(_)
+            | Self::ExpireRecall(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -305,8 +325,10 @@ impl Call {
         match self {
             Self::SearchRecall(_)
             | Self::SearchArchival(_)
+            | Self::TraceMemory(_)
             | Self::RecordHeartbeat(_)
-            | Self::BuryChain(_) => true,
+            | Self::BuryChain(_)
+            | Self::ExpireRecall(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -329,8 +351,10 @@ impl Call {
             | Self::SearchRecall(_)
             | Self::WriteRecall(_)
             | Self::SearchArchival(_)
+            | Self::TraceMemory(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
+            | Self::ExpireRecall(_)
             | Self::PostEvent(_)
             | Self::FetchCore(_) => Depends::Queue,
         }
@@ -348,9 +372,11 @@ impl Call {
             Self::SearchArchival(input) => input.step(around, core, answers),
             Self::IngestArchival(input) => input.step(around, core, answers),
             Self::RecordHeartbeat(input) => input.step(around, core, answers),
+            Self::TraceMemory(input) => input.step(around, core, answers),
             Self::PostEvent(input) => input.step(around, core, answers),
             Self::PatchAgent(input) => input.step(around, core, answers),
             Self::BuryChain(input) => input.step(around, core, answers),
+            Self::ExpireRecall(input) => input.step(around, core, answers),
         }
     }
 }

@@ -45,9 +45,13 @@ impl Twin {
         writes
     }
 
-    /// Collections that a `FOR` runs over; other names there are variables.
+    /// Collections that a `FOR` runs over, those that a traversal goes along, and those that `WITH` says it reaches; other names there are
+    /// variables.
     fn reads(&self, collections: &BTreeSet<String>) -> BTreeSet<&str> {
         let mut sources = behind(&self.tree, "source: Name(\"");
+        sources.extend(behind(&self.tree, "edges: [(None, Name(\""));
+        let reached = self.tree.split_once("with: [").and_then(|(_, rest)| rest.split_once(']'));
+        sources.extend(behind(reached.map_or("", |(list, _)| list), "Name(\""));
         sources.retain(|name| collections.contains(*name));
         sources
     }
@@ -127,7 +131,12 @@ fn the_comment_of_a_query_tells_what_it_reads_and_writes() {
         assert_eq!(said, done, "aql/{}.aql: (reads, writes) said and done differ", twin.name);
         assert!(twin.says("Writes:").iter().all(|name| collections.contains(*name)));
         // A collection by bind parameter, or one called from a function, would escape the comparison.
-        for hidden in ["CollectionBind(", "into: Bind(", "from: Bind(", "Traversal", "DOCUMENT"] {
+        // So would a traversal over a named graph or along more than one kind of edge, or one whose ends are not said in `WITH`.
+        let along = ["graph: Some(", ")), (None, Name(", "edges: [(Some("];
+        let hidden = ["CollectionBind(", "into: Bind(", "from: Bind(", "DOCUMENT"];
+        let is_walk = twin.tree.contains("Traversal(");
+        assert!(!is_walk || twin.text.contains("\nWITH "), "aql/{}.aql: no WITH", twin.name);
+        for hidden in along.into_iter().chain(hidden) {
             assert!(!twin.tree.contains(hidden), "aql/{}.aql: {hidden}", twin.name);
         }
     }

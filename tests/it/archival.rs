@@ -204,6 +204,14 @@ async fn naive_chunks_are_refused_and_counted() {
         let counted = (&event["offered_chunks"], &event["compliant_chunks"]);
         assert_eq!(counted, (&json!(3), &json!(0)));
     }
+    // A flood of them is counted, and noted a bounded number of times.
+    for _ in 0..40 {
+        ingest(&ada, &offer("d", json!({"late_chunking": null})), "*").await;
+    }
+    let noted = database
+        .row("RETURN COUNT(FOR e IN memory_events FILTER e.type == 'error' RETURN 1)", json!({}))
+        .await;
+    assert_eq!(noted, 16);
     // A refusal stores no record: the same key is free for a call that is right.
     ada.tool("ingest_archival", &offer("d", json!({"late_chunking": null})), "k", "*").await;
     ada.tool("ingest_archival", &offer("d", json!({})), "k", "*").await.ok();

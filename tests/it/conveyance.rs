@@ -407,6 +407,7 @@ fn any(chance: &mut Chance) -> Inputs {
             queued,
             logged: chance.below(appended + 2),
             copies: 0,
+            expired: 0,
         },
         recall_hits,
         store_requests,

@@ -30,8 +30,11 @@ async fn the_graph_leads_from_an_agent_to_its_log_and_from_a_passage_to_its_mess
     assert_eq!(rows, [json!(["ada", "The almanac is on the shelf."]), json!(["ada", "Noted."])]);
 
     let start = json!({"start": format!("messages/{message}")});
-    let passages = "FOR v IN INBOUND @start derived_from RETURN v.text";
-    assert_eq!(database.rows(passages, start.clone()).await, [json!("Low tide. ")]);
+    let made = "FOR v IN INBOUND @start derived_from
+        SORT v._id RETURN [PARSE_IDENTIFIER(v).collection, v.agent_id, v.text]";
+    let summary = json!(["core_versions", "ada", null]);
+    let passage = json!(["archival_docs", "ada", "Low tide. "]);
+    assert_eq!(database.rows(made, start.clone()).await, [passage, summary]);
     // Against one edge and along another: whose memory does a passage come from?
     let owners = "FOR p IN archival_docs FILTER p.chunk_links.previous == null
         FOR v, e, path IN 2 ANY p derived_from, INBOUND recall_log

@@ -228,9 +228,11 @@ async fn by_no_path_tool_token_key_or_id_does_one_see_anything_of_another() {
         plans.extend(drive(&stage, at).await);
     }
     assert!(plans.contains("exact") && plans.contains("vector"), "{plans:?}");
-    for (edges, from) in
-        [("derived_from", "DOCUMENT(e._from).agent_id"), ("recall_log", "PARSE_KEY(e._from)")]
-    {
+    for (edges, from) in [
+        ("cites", "DOCUMENT(e._from).agent_id"),
+        ("derived_from", "DOCUMENT(e._from).agent_id"),
+        ("recall_log", "PARSE_KEY(e._from)"),
+    ] {
         let query = format!("FOR e IN {edges} RETURN [{from}, DOCUMENT(e._to).agent_id]");
         let ends = stage.home.database().rows(&query, json!({})).await;
         assert!(ends.len() >= stage.keepers.len(), "{edges} is nearly empty");

@@ -13,8 +13,11 @@ pub(crate) struct Names {
     pub(crate) doc_id: String,
     pub(crate) source: String,
     pub(crate) message_id: String,
+    /// `_id` of one of its chunks, which an answer cites.
+    pub(crate) chunk: String,
     pub(crate) recall_token: String,
     pub(crate) archival_token: String,
+    pub(crate) trace_token: String,
     /// A key that the agent used for `append_fifo` with [`said_once`].
     pub(crate) key: String,
     pub(crate) revision: String,
@@ -29,7 +32,9 @@ impl Names {
         let mut all = vec![
             self.recall_token.as_str(),
             &self.archival_token,
+            &self.trace_token,
             &self.message_id,
+            &self.chunk,
             &self.block_id,
             &self.doc_id,
             &self.source,
@@ -109,6 +114,19 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
         ("get", "/v1/agents/{agent}/events") => ["", "?from_ts=2000-01-01&limit=64", "?limit=1000"]
             .map(|query| read(format!("{path}{query}")))
             .into(),
+        ("get", "/v1/agents/{agent}/history") => ["", "?from_version=1&limit=1", "?limit=20"]
+            .map(|query| read(format!("{path}{query}")))
+            .into(),
+        ("get", "/v1/agents/{agent}/trace") => [
+            format!("from={}", names.message_id),
+            format!("from=messages/{}&follow=derived,around&depth=3", names.message_id),
+            format!("from={}&depth=3&limit=40", names.chunk),
+            format!("from={}&follow=cited_by,links", names.chunk.replace('/', "%2F")),
+            "from=agent&depth=2".to_owned(),
+            "from=1".to_owned(),
+        ]
+        .map(|query| read(format!("{path}?{query}")))
+        .into(),
         ("get", "/v1/agents/{agent}/conveyance") => {
             ["", "?of=life", "?of=session"].map(|query| read(format!("{path}{query}"))).into()
         }
@@ -167,6 +185,9 @@ fn tool_requests(tool: &str, path: &str, names: &Names) -> Vec<Asked> {
             let once = write("POST", path, &said_once(), &names.key, "*");
             vec![
                 Asked { own: Some(Own::Replayed), ..once },
+                any(
+                    json!({"message": "As it is written.", "role": "assistant", "cites": [names.chunk]}),
+                ),
                 loose(guarded(json!({"message": "The gulls are loud.", "role": "user"}))),
             ]
         }
@@ -222,6 +243,15 @@ fn tool_requests(tool: &str, path: &str, names: &Names) -> Vec<Asked> {
                 any(shared),
             ]
         }
+        "trace_memory" => vec![
+            found(json!({"from": names.message_id})),
+            found(json!({"from": names.message_id, "follow": ["derived", "summary"], "depth": 3})),
+            found(json!({"from": names.chunk, "depth": 3, "limit": 40})),
+            found(json!({"from": names.chunk, "follow": ["cited_by", "derived_from"]})),
+            found(json!({"from": "agent", "depth": 2})),
+            found(json!({"from": "agent", "limit": 40, "page_token": names.trace_token})),
+            loose(any(json!({"from": "agent", "page_token": names.recall_token}))),
+        ],
         "record_heartbeat" => vec![
             any(json!({"state": {"status": "continue", "note": "page-1"}})),
             any(json!({"state": "yield"})),

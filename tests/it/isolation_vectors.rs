@@ -137,7 +137,8 @@ async fn what_others_said_is_neither_found_by_meaning_nor_felt() {
         plant(&home, "acme.sock", "ada", "acme:ada", "quoxacme").await;
         for ((tool, arguments), before) in questions.iter().zip(before) {
             let found = before["rows"].as_array().expect("rows").len();
-            assert!(found > 1 || arguments["similarity_min"].is_null(), "{arguments}: {before}");
+            let few = arguments["similarity_min"].is_null() || arguments["tokens_max"].is_u64();
+            assert!(found > usize::from(!few), "{arguments}: {before}");
             let after = told(&ask(&ada, tool, arguments).await);
             assert_eq!(after, before, "{tool} {arguments}: what others said is felt");
         }
@@ -197,6 +198,9 @@ async fn a_page_of_a_list_by_meaning_is_for_its_agent() {
                 _ => json!({"query_text": "Note 7 of the keeper", "limit": 40}),
             };
             asked["mode"] = mode.into();
+            if (tool, mode) == ("search_recall", "vector") {
+                asked["similarity_min"] = 0.into();
+            }
             let first = ask(&ada, tool, &asked).await;
             asked["page_token"] = first["next_page_token"].clone();
             assert!(asked["page_token"].is_string(), "{first}");

@@ -15,9 +15,10 @@ const SECRET_BYTES_MIN: usize = 12;
 /// Chunks of each agent, so that all together are enough for a vector index.
 const CHUNKS: usize = 30;
 /// Collections in which everybody has something after planting; the others hold what belongs to nobody.
-const OWNED: [&str; 9] = [
+const OWNED: [&str; 10] = [
     "archival_docs",
     "archival_manifests",
+    "cites",
     "core_memory",
     "core_versions",
     "idempotency",
@@ -26,10 +27,10 @@ const OWNED: [&str; 9] = [
     "pages",
     "recall_log",
 ];
-/// `derived_from` leads from chunks to messages and is looked at through both; nothing writes `cites`; `archival_parts` holds vectors of long
+/// `derived_from` leads from chunks and summaries to messages and is looked at through both ends; `archival_parts` holds vectors of long
 /// documents only while they are taken in, `recall_vectors` those of a model, `recall_marks` how far these are made.
-const NOBODYS: [&str; 6] =
-    ["archival_parts", "cites", "derived_from", "recall_marks", "recall_vectors", "vctx_meta"];
+const NOBODYS: [&str; 5] =
+    ["archival_parts", "derived_from", "recall_marks", "recall_vectors", "vctx_meta"];
 
 /// One who keeps secrets and looks for those of others.
 pub(crate) struct Keeper {
@@ -108,6 +109,11 @@ pub(crate) async fn plant(home: &Home, socket: &str, name: &str, scope: &'static
     let recall = call("search_recall", "same-search", listed).await;
     let listed = json!({"query_text": "lighthouse keeper", "limit": 40});
     let archival = call("search_archival", "same-passages", listed).await;
+    let first = archival["result"]["results"][0]["id"].as_str().expect("an id");
+    let cited =
+        json!({"message": text("So it is written by the"), "role": "assistant", "cites": [first]});
+    call("append_fifo", "same-cited", cited).await;
+    let trace = call("trace_memory", "same-trace", json!({"from": "agent", "limit": 40})).await;
     let token =
         |done: &Value| done["result"]["next_page_token"].as_str().expect("a token").to_owned();
     let names = Names {
@@ -117,6 +123,8 @@ pub(crate) async fn plant(home: &Home, socket: &str, name: &str, scope: &'static
         message_id,
         recall_token: token(&recall),
         archival_token: token(&archival),
+        trace_token: token(&trace),
+        chunk: first.to_owned(),
         key: private_key,
         revision: agent.revision().await,
         document_revision: document["_rev"].as_str().expect("a revision").to_owned(),
@@ -145,6 +153,8 @@ pub(crate) fn nobody(like: &Names) -> Names {
         message_id: id(&like.message_id),
         recall_token: token(&like.recall_token),
         archival_token: token(&like.archival_token),
+        trace_token: token(&like.trace_token),
+        chunk: format!("archival_docs/{}", "0".repeat(like.chunk.len() - "archival_docs/".len())),
         key: key(),
         revision: id(&like.revision),
         document_revision: id(&like.document_revision),

@@ -26,6 +26,7 @@ fn arguments(tool: &str) -> Value {
             json!({"doc_id": "boat.md", "chunks": ["The boat lies in the harbour. ", "It is blue."]})
         }
         "record_heartbeat" => json!({"state": "continue"}),
+        "trace_memory" => json!({"from": "agent"}),
         other => panic!("the tool {other} has no arguments here"),
     }
 }

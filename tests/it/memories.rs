@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::home::{Home, Process, Tuning, command};
+use crate::home::{Home, Process, Tuning};
 use crate::talk::{Agent, key};
 use crate::vectors::{Model, all_made, log, tuned};
 
@@ -285,9 +285,8 @@ async fn settings_of_recall_have_their_bounds() {
         ("VCTX_RECALL__MAX_MEMORIES", "0", "recall.max_memories"),
         ("VCTX_RECALL__MAX_MEMORIES", "201", "recall.max_memories"),
     ] {
-        let mut command = command(&Tuning::variable(name, value));
-        command.args(["serve", "--socket"]).arg(home.path("vctx.sock"));
-        let process = Process::start(&home, told, command);
+        let tuning = Tuning::variable(name, value);
+        let process = home.server_begun("vctx.sock", "engine.sock", "engine-ro.sock", &tuning);
         process.expect(told);
         let mut looks = 0;
         let status = loop {

@@ -19,9 +19,11 @@ use crate::talk::{Agent, key};
 const ASKED_MAX: Duration = Duration::from_secs(20);
 
 /// Everything one call may write, and all that an eviction declares.
-const DECLARED: [&str; 7] = [
+const DECLARED: [&str; 9] = [
+    "cites",
     "core_memory",
     "core_versions",
+    "derived_from",
     "idempotency",
     "memory_events",
     "messages",

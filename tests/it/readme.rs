@@ -273,5 +273,5 @@ async fn the_readme_calls_every_tool_by_curl() {
         };
         assert!(all.iter().any(called), "the README does not call {name}");
     }
-    assert_eq!(tools.len(), 9);
+    assert_eq!(tools.len(), 10);
 }

@@ -328,6 +328,9 @@ async fn a_search_takes_a_key_mints_one_and_is_done_once() {
     let second = ada.tool("search_recall", &asked, &own, "*").await.ok();
     assert_eq!((&copies, &ada.state().await["queue"]["count"]), (&json!(2), &copies));
     assert_eq!((&second["replayed"], &second["result"]), (&json!(true), &first["result"]));
+    let spelled_out = json!({"query": "anchor", "page_token": null, "role": null});
+    let third = ada.tool("search_recall", &spelled_out, &own, "*").await.ok();
+    assert_eq!(third["replayed"], true, "a null is an argument left out");
     let other = json!({"query": "bronze"});
     ada.tool("search_recall", &other, &own, "*").await.refused(409, "IDEMPOTENCY_KEY_REUSED");
     let read = bare(&ada, &json!({"query": "anchor", "rehydrate": false})).await.ok();

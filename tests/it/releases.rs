@@ -12,7 +12,7 @@ use crate::outside::needs_an_engine_of_its_own;
 use crate::talk::Agent;
 
 /// Serves an engine of this process on the two sockets of a home, until the test is over.
-fn engine(home: &Home, options: Options) {
+pub(crate) fn engine(home: &Home, options: Options) {
     let options = Options { vector_index: true, sync: false, ..options };
     let engine = Engine::open(&home.path("data"), options).expect("an engine");
     let settings = AuthSettings { root_password: PASSWORD.into(), jwt_secret: None };

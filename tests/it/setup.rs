@@ -6,7 +6,13 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 
 use crate::database::Database;
+use arango_embedded::Options;
+use arango_embedded::compat::Role;
+
 use crate::home::{Home, PROGRAM, Tuning};
+use crate::outside::needs_an_engine_of_its_own;
+use crate::proxy::Proxy;
+use crate::releases::engine;
 use crate::talk::Agent;
 
 /// What `arango-setup/` held in schema version 1.
@@ -19,7 +25,12 @@ const GRAPHS_1: &str = include_str!("../setup-1/graph.json");
 const USER_PASSWORD: &str = "a password of its own";
 
 pub(crate) fn setup(home: &Home, address: &str) -> Output {
+    setup_with(home, address, &[])
+}
+
+fn setup_with(home: &Home, address: &str, variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(PROGRAM);
+    command.envs(variables.iter().copied());
     command.args(["setup", "--users", "--json"]).env("ARANGO_RW_UDS", address);
     home.add_database(&mut command);
     command.env("ARANGO_RW_PASSWORD", USER_PASSWORD).env("ARANGO_RO_PASSWORD", USER_PASSWORD);
@@ -169,4 +180,87 @@ async fn a_database_of_version_1_gets_what_is_missing() {
     ada.append("user", "Hello").await;
     ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
     home.assert_verified("vctx.sock", "bob");
+}
+
+/// What a setup sends of `recall_log`, and of the database: `options.sharding`, the collection's body, whether its index by seq is unique.
+async fn sent(variables: &[(&str, &str)]) -> (Home, Value, Value, Value) {
+    let home = Home::new();
+    engine(&home, Options { role: Role::Coordinator, ..Options::default() });
+    let proxy = Proxy::start(&home.path("rw.sock"), &home.path("engine.sock"));
+    let address = home.path("rw.sock").display().to_string();
+    let output = tokio::task::block_in_place(|| setup_with(&home, &address, variables));
+    made(&output);
+    let record = proxy.record();
+    let body = |path: &str, wanted: &dyn Fn(&Value) -> bool| {
+        let of_path = record.iter().filter(|e| e.method == "POST" && e.path.ends_with(path));
+        of_path.map(|e| e.request.clone()).find(wanted).expect(path)
+    };
+    let database = body("/_api/database", &|_| true)["options"]["sharding"].clone();
+    let mut log = body("/_api/collection", &|body| body["name"] == "recall_log");
+    log.as_object_mut().expect("an object").remove("schema");
+    let index = body("/_api/index?collection=recall_log", &|body| body["name"] == "recall_by_seq");
+    (home, database, log, index["unique"].clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn recall_log_is_laid_out_in_a_cluster_as_the_configuration_says() {
+    if needs_an_engine_of_its_own("chooses its role") {
+        return;
+    }
+    let (_home, database, log, unique) = sent(&[]).await;
+    assert_eq!(
+        (database, unique),
+        (json!("single"), json!(true)),
+        "OneShard unless told otherwise"
+    );
+    assert_eq!(log, json!({"name": "recall_log", "type": 3}));
+
+    let (_home, database, log, _) = sent(&[("VCTX_STORE__RECALL_REPLICATION_FACTOR", "2")]).await;
+    assert_eq!(database, json!("single"));
+    assert_eq!(log, json!({"name": "recall_log", "type": 3, "replicationFactor": 2}));
+
+    let spread =
+        [("VCTX_STORE__RECALL_SHARDS", "3"), ("VCTX_STORE__RECALL_REPLICATION_FACTOR", "2")];
+    let (home, database, log, unique) = sent(&spread).await;
+    assert_eq!(
+        (database, unique),
+        (json!("flexible"), json!(false)),
+        "a unique index would have to hold the shard keys"
+    );
+    let wanted = json!({"name": "recall_log", "type": 3, "numberOfShards": 3, "shardKeys": ["_key"], "replicationFactor": 2});
+    assert_eq!(log, wanted);
+    let told = home
+        .database()
+        .call("GET", "/_api/collection/recall_log/properties", &Value::Null)
+        .await
+        .ok();
+    assert_eq!((&told["numberOfShards"], &told["shardKeys"]), (&json!(3), &json!(["_key"])));
+    // The server does not serve what no transaction spans.
+    let serving =
+        home.server_begun("vctx.sock", "engine.sock", "engine-ro.sock", &Tuning::default());
+    serving.expect("");
+    let status = tokio::task::block_in_place(|| {
+        loop {
+            match serving.ended() {
+                Some(status) => break status,
+                None => std::thread::sleep(std::time::Duration::from_millis(10)),
+            }
+        }
+    });
+    assert_eq!(status.code(), Some(77), "{}", serving.said());
+    assert!(serving.said().contains("one-shard"), "{}", serving.said());
+
+    let home = Home::new();
+    for (name, value) in [
+        ("VCTX_STORE__RECALL_SHARDS", "0"),
+        ("VCTX_STORE__RECALL_SHARDS", "2000"),
+        ("VCTX_STORE__RECALL_SHARD_KEYS", "[\"seq\"]"),
+        ("VCTX_STORE__RECALL_REPLICATION_FACTOR", "11"),
+    ] {
+        let refused = setup_with(&home, "unix:///nowhere.sock", &[(name, value)]);
+        let said = String::from_utf8_lossy(&refused.stderr).to_lowercase();
+        let key = name.trim_start_matches("VCTX_STORE__").to_lowercase();
+        assert_eq!(refused.status.code(), Some(78), "{name}={value}: {said}");
+        assert!(said.contains(&key), "{name}={value}: {said}");
+    }
 }

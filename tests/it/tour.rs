@@ -122,6 +122,8 @@ fn calls() -> Vec<(&'static str, Value)> {
         ("search_recall", json!({"query": "\"blue boat\" Swallow", "limit": 1})),
         ("search_recall", json!({"query": "harbour", "rehydrate": false})),
         ("search_archival", json!({"query_vector": [1.0, 0.0], "limit": 2})),
+        ("trace_memory", json!({"from": "agent", "depth": 3, "limit": 40})),
+        ("trace_memory", json!({"from": "1"})),
         ("record_heartbeat", json!({"state": "continue"})),
         ("record_heartbeat", json!({"state": "yield"})),
     ]
@@ -152,6 +154,8 @@ async fn paths(tour: &Tour, ada: &Agent) {
     get(&format!("{path}/context")).await;
     get(&format!("{path}/messages")).await;
     get(&format!("{path}/events")).await;
+    get(&format!("{path}/history")).await;
+    get(&format!("{path}/trace?from=1")).await;
     get(&format!("{path}/conveyance")).await;
     get("/readyz").await;
     // A passage that came from a message, and again.

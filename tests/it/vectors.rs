@@ -164,13 +164,19 @@ async fn fingerprint(home: &Home, scope: &str) -> Value {
     home.database().row(mark, json!({"scope": scope})).await
 }
 
+/// What the server's queries for near passages take beside the vector: nothing is known, and entries matter little here.
+fn near_binds(scope: &str, fingerprint: &Value, text: &str, limit: u64) -> Value {
+    json!({"scope": scope, "fingerprint": fingerprint, "limit": limit, "known": [], "weighed_max": 1, "beside": 0, "chars_max": 10,
+        "beside_chars_max": 10, "query_vector": lexical::embed_query(text, DIMENSION)})
+}
+
 /// The passages near to a text, as the server's own query finds them.
 async fn near(home: &Home, scope: &str, text: &str, limit: u64) -> Vec<Value> {
     let query = QUERIES.iter().find(|query| query.name == "recall_near_exact").expect("the query");
     let fingerprint = fingerprint(home, scope).await;
-    let binds = json!({"scope": scope, "fingerprint": fingerprint, "limit": limit,
-        "query_vector": lexical::embed_query(text, DIMENSION)});
-    home.database().rows(query.text, binds).await
+    let binds = near_binds(scope, &fingerprint, text, limit);
+    let found = home.database().row(query.text, binds).await;
+    found["near"].as_array().expect("passages").clone()
 }
 
 fn texts(count: usize) -> Vec<String> {
@@ -273,13 +279,14 @@ async fn many_passages_get_an_index_of_their_own_which_another_length_replaces()
         let exact = near(&home, scope, text, 5).await;
         let fingerprint = fingerprint(&home, scope).await;
         // All cells and all rows: the same as one by one.
-        let binds = json!({"scope": scope, "fingerprint": fingerprint, "limit": 5, "n_probe": 32, "fetch": 400,
-            "query_vector": lexical::embed_query(text, DIMENSION)});
+        let mut binds = near_binds(scope, &fingerprint, text, 5);
+        binds["n_probe"] = 512.into();
+        binds["fetch"] = 400.into();
         let found = home.database().row(query.text, binds).await;
         let best = |rows: &[Value]| {
             rows.iter().map(|row| row["similarity"].as_f64().unwrap()).collect::<Vec<_>>()
         };
-        let (found, exact) = (best(found["rows"].as_array().unwrap()), best(&exact));
+        let (found, exact) = (best(found["near"].as_array().unwrap()), best(&exact));
         assert_eq!(found.len(), 5);
         for (a, b) in found.iter().zip(&exact) {
             assert!((a - b).abs() < 1e-5, "{scope}, {text}: {found:?} {exact:?}");

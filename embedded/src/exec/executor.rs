@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::budget::Budget;
-use super::gather::{Gathered, row_bytes};
+use super::gather::Gathered;
 use super::window::Windowed;
 use crate::error::{Code, Error, Result};
 use crate::expr::{Expr, Row, eval, truth};
@@ -62,6 +62,8 @@ pub struct Executor<'q> {
     pub running: Option<&'q Node>,
     /// Loops that have had their index cursor.
     pub cursors: BTreeSet<usize>,
+    /// The first register that is the running pipeline's own.
+    pub own_from: usize,
 }
 
 /// The state of one pass through a pipeline.
@@ -107,6 +109,18 @@ impl<'q> Executor<'q> {
 
     /// Runs a pipeline over one row; the registers it fills are its own.
     pub(super) fn pipeline(
+        &mut self,
+        pipeline: &'q Pipeline,
+        row: &mut Row,
+        counting: Option<usize>,
+    ) -> Result<Vec<Value>> {
+        let around = std::mem::replace(&mut self.own_from, pipeline.own_from);
+        let rows = self.stages(pipeline, row, counting);
+        self.own_from = around;
+        rows
+    }
+
+    fn stages(
         &mut self,
         pipeline: &'q Pipeline,
         row: &mut Row,
@@ -339,6 +353,11 @@ impl<'q> Executor<'q> {
 
     /// Counts a row that is kept.
     pub(super) fn keep(&mut self, row: &Row) -> Result<()> {
-        self.budget.hold(row_bytes(row))
+        self.budget.hold(self.own_bytes(row))
+    }
+
+    /// About how many bytes a row of the running pipeline holds beside what it shares with all others.
+    pub(super) fn own_bytes(&self, row: &Row) -> usize {
+        row[self.own_from..].iter().map(Value::size_bytes).sum()
     }
 }

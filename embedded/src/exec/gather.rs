@@ -55,7 +55,8 @@ impl<'q> Gathered<'q> {
                     && rows.len() >= keep.saturating_mul(2).saturating_add(SORT_SLACK)
                 {
                     sort(rows, keys);
-                    let gone: usize = rows.drain(keep..).map(|(_, row)| row_bytes(&row)).sum();
+                    let gone: usize =
+                        rows.drain(keep..).map(|(_, row)| executor.own_bytes(&row)).sum();
                     let held = executor.budget.held().saturating_sub(gone as u64);
                     executor.budget.release_to(held);
                 }
@@ -91,9 +92,4 @@ fn sort(rows: &mut [(Vec<Value>, Row)], keys: &[(Expr, bool)]) {
         }
         std::cmp::Ordering::Equal
     });
-}
-
-/// About how many bytes a kept row holds.
-pub(super) fn row_bytes(row: &Row) -> usize {
-    row.iter().map(Value::size_bytes).sum()
 }

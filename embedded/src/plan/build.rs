@@ -56,6 +56,7 @@ impl Builder<'_> {
     /// The nodes of a query or subquery; its variables go out of sight.
     pub(super) fn body(&mut self, body: &Body) -> Result<Pipeline> {
         let seen = self.variables.len();
+        let own_from = self.plan.variables.len();
         let outer = std::mem::replace(&mut self.level, seen);
         let near = near::may_use_index(body, self.database.release);
         let mut nodes = Vec::new();
@@ -67,7 +68,7 @@ impl Builder<'_> {
         }
         self.variables.truncate(seen);
         self.level = outer;
-        let mut pipeline = Pipeline { nodes, stages: Vec::new() };
+        let mut pipeline = Pipeline { nodes, stages: Vec::new(), own_from };
         let allowed = |rule: &str| (near || rule != "use-vector-index") && (self.allowed)(rule);
         rules::improve(&mut pipeline, &mut self.plan, &allowed)?;
         Ok(pipeline)
@@ -464,7 +465,7 @@ impl Builder<'_> {
             count: Expr::Const(Value::Int(1)),
         });
         nodes.push(Node::Return { value: Expr::Register(old), distinct: false });
-        let mut lookup = Pipeline { nodes, stages: Vec::new() };
+        let mut lookup = Pipeline { nodes, stages: Vec::new(), own_from: old };
         rules::improve(&mut lookup, &mut self.plan, self.allowed)?;
         self.forget_old_and_new();
         let insert = self.expression(&upsert.insert)?;

@@ -220,6 +220,8 @@ pub struct Pipeline {
     pub nodes: Vec<Node>,
     /// Index behind the last node of each stage; a stage but the last ends with a node that gathers all rows.
     pub stages: Vec<usize>,
+    /// The first register that is its own: those before it hold what the row came with, which all its rows share.
+    pub own_from: Register,
 }
 
 /// One step.

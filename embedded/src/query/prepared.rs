@@ -183,6 +183,7 @@ impl Prepared {
             stats: Stats::default(),
             running: None,
             cursors: BTreeSet::new(),
+            own_from: 0,
             budget: Budget::new(
                 self.options.memory_limit,
                 self.options.max_runtime_s,

@@ -201,7 +201,7 @@ impl Heap {
     }
 
     /// What a document that comes now has to exceed.
-    fn threshold(&self) -> f32 {
+    pub(super) fn threshold(&self) -> f32 {
         match self.kept.peek() {
             Some(worst) if self.kept.len() == self.most => worst.score,
             _ => f32::NEG_INFINITY,

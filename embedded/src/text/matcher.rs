@@ -22,6 +22,12 @@ pub(super) trait Matcher: Send {
     fn cost(&self) -> u32;
     /// The current document's score by the scorer of a number.
     fn score(&mut self, scorer: usize) -> f32;
+    /// What no document's score by the first scorer exceeds.
+    fn most(&self) -> f32 {
+        0.0
+    }
+    /// From now on only documents are wanted whose score by the first scorer exceeds this; others may be passed over, or score less.
+    fn exceed(&mut self, _threshold: f32) {}
 }
 
 /// Finds the first document from a place on that is right.
@@ -32,6 +38,12 @@ pub(super) trait Finder: Send {
     fn cost(&self) -> u32;
     /// The score of the document that was found last, by the scorer of a number.
     fn score(&mut self, scorer: usize, doc: DocId) -> f32;
+    /// What no document's score by the first scorer exceeds.
+    fn most(&self) -> f32 {
+        0.0
+    }
+    /// As [`Matcher::exceed`].
+    fn exceed(&mut self, _threshold: f32) {}
 }
 
 /// The documents of a finder.
@@ -74,6 +86,14 @@ impl<F: Finder> Matcher for Found<F> {
     fn score(&mut self, scorer: usize) -> f32 {
         self.finder.score(scorer, self.doc)
     }
+
+    fn most(&self) -> f32 {
+        self.finder.most()
+    }
+
+    fn exceed(&mut self, threshold: f32) {
+        self.finder.exceed(threshold);
+    }
 }
 
 /// Lengths of one field.
@@ -113,6 +133,10 @@ impl Matcher for Term {
         let length =
             if weight.wants_length() { length(&self.lengths, self.postings.doc()) } else { 0.0 };
         weight.score(self.postings.term_freq() as f32, length)
+    }
+
+    fn most(&self) -> f32 {
+        self.weights.first().map_or(0.0, Weight::most)
     }
 }
 
@@ -266,6 +290,23 @@ impl Matcher for Every {
     fn score(&mut self, scorer: usize) -> f32 {
         self.children.iter_mut().map(|child| child.score(scorer)).sum()
     }
+
+    fn most(&self) -> f32 {
+        self.children.iter().map(|child| child.most()).sum()
+    }
+
+    fn exceed(&mut self, threshold: f32) {
+        exceed_together(&mut self.children, threshold);
+    }
+}
+
+/// Each child has to add what all others together cannot.
+fn exceed_together(children: &mut [Box<dyn Matcher>], threshold: f32) {
+    let all: f32 = children.iter().map(|child| child.most()).sum();
+    for child in children {
+        let others = all - child.most();
+        child.exceed(threshold - others);
+    }
 }
 
 /// Documents that at least so many children have.
@@ -343,6 +384,19 @@ impl Matcher for Enough {
         let here = self.children.iter_mut().filter(|child| child.doc() == doc);
         let scores = here.map(|child| child.score(scorer));
         if self.highest { scores.reduce(f32::max).unwrap_or_default() } else { scores.sum() }
+    }
+
+    fn most(&self) -> f32 {
+        let most = self.children.iter().map(|child| child.most());
+        if self.highest { most.reduce(f32::max).unwrap_or_default() } else { most.sum() }
+    }
+
+    fn exceed(&mut self, threshold: f32) {
+        if self.highest {
+            self.children.iter_mut().for_each(|child| child.exceed(threshold));
+        } else {
+            exceed_together(&mut self.children, threshold);
+        }
     }
 }
 

@@ -65,6 +65,10 @@ impl Ngrams {
 }
 
 impl Finder for Ngrams {
+    fn most(&self) -> f32 {
+        self.weights.first().map_or(0.0, Weight::most)
+    }
+
     fn find(&mut self, target: DocId) -> DocId {
         let mut positions = Vec::new();
         let mut pairs = Vec::new();

@@ -101,6 +101,22 @@ impl Weight {
         }
     }
 
+    /// The same with twice the factor before it.
+    pub(super) fn twice(&self) -> Self {
+        match *self {
+            Self::Bm25 { a, flat, slope } => Self::Bm25 { a: 2.0 * a, flat, slope },
+            Self::Tfidf { a, by_length } => Self::Tfidf { a: 2.0 * a, by_length },
+        }
+    }
+
+    /// What no score exceeds.
+    pub(super) fn most(&self) -> f32 {
+        match *self {
+            Self::Bm25 { a, .. } => a.max(0.0),
+            Self::Tfidf { .. } => f32::INFINITY,
+        }
+    }
+
     /// How many times as much `now` can score as this one did, both with the same factor before them; none if that is not known.
     /// With a mean length r times as large, tf / (tf + c/r) = r·tf / (r·tf + c) is at most r·tf / (tf + c).
     pub(super) fn growth(&self, now: &Self) -> Option<f32> {

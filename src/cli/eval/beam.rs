@@ -59,18 +59,13 @@ fn talk(name: &str, chat: &Value, questions: &Value) -> Result<Talk, Failure> {
             }
         }
     }
-    let places: HashMap<String, usize> =
-        talk.messages.iter().enumerate().map(|(at, said)| (said.id.clone(), at)).collect();
+    let places = talk.places();
     for (ability, list) in questions.as_object().into_iter().flatten() {
         for asked in list.as_array().into_iter().flatten() {
             let named = ids(asked.get("source_chat_ids"));
             let evidence = places_of(&places, &named);
             talk.dropped += named.len() - evidence.len();
-            if evidence.is_empty() {
-                talk.without_evidence += 1;
-                continue;
-            }
-            talk.questions.push(Question {
+            talk.take(Question {
                 text: text_of(asked, "question"),
                 answer: text_of(asked, "answer"),
                 group: ability.clone(),

@@ -1,6 +1,6 @@
 //! What a benchmark of recall is made of: conversations with questions whose evidence is known, and the files they come in.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -57,6 +57,22 @@ pub(super) struct Question {
 pub(super) struct Update {
     pub(super) before: BTreeSet<usize>,
     pub(super) after: BTreeSet<usize>,
+}
+
+impl Talk {
+    /// Place of each message by its name in the corpus.
+    pub(super) fn places(&self) -> HashMap<String, usize> {
+        self.messages.iter().enumerate().map(|(at, said)| (said.id.clone(), at)).collect()
+    }
+
+    /// Takes a question up; one without evidence is counted and not asked.
+    pub(super) fn take(&mut self, question: Question) {
+        if question.evidence.is_empty() {
+            self.without_evidence += 1;
+        } else {
+            self.questions.push(question);
+        }
+    }
 }
 
 /// The directory of a corpus: below the data, or the data themselves when they bear its name.

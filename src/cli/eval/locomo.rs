@@ -1,6 +1,6 @@
 //! Reads conversations in LoCoMo's form, which REALTALK shares: sessions of turns, questions that name the turns which answer them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -44,8 +44,7 @@ fn talk(name: &str, value: &Value) -> Result<Option<Talk>, Failure> {
     if talk.messages.is_empty() {
         return Ok(None);
     }
-    let places: HashMap<String, usize> =
-        talk.messages.iter().enumerate().map(|(at, said)| (said.id.clone(), at)).collect();
+    let places = talk.places();
     let asked = outer.get("qa").or_else(|| inner.get("qa")).and_then(Value::as_array);
     for question in asked.into_iter().flatten() {
         let mut evidence = BTreeSet::new();
@@ -56,11 +55,7 @@ fn talk(name: &str, value: &Value) -> Result<Option<Talk>, Failure> {
             talk.mended += usize::from(ids != [named.trim().to_owned()]) * known.len();
             evidence.extend(known);
         }
-        if evidence.is_empty() {
-            talk.without_evidence += 1;
-            continue;
-        }
-        talk.questions.push(Question {
+        talk.take(Question {
             text: text_of(question, "question"),
             answer: text_of(question, "answer"),
             group: text_of(question, "category"),
@@ -74,13 +69,10 @@ fn talk(name: &str, value: &Value) -> Result<Option<Talk>, Failure> {
 /// Who speaks first is the user, everybody else an assistant with a name.
 fn read_sessions(object: &Map<String, Value>, talk: &mut Talk) -> Result<(), Failure> {
     let mut first: Option<String> = None;
-    for number in 1..=SESSIONS_MAX.min(object.len()) {
-        let Some(session) = object.get(&format!("session_{number}")).and_then(Value::as_array)
-        else {
-            continue;
-        };
+    for number in numbers(object) {
+        let session = object.get(&format!("session_{number}")).and_then(Value::as_array);
         let time = object.get(&format!("session_{number}_date_time")).and_then(Value::as_str);
-        for (at, turn) in session.iter().enumerate() {
+        for (at, turn) in session.into_iter().flatten().enumerate() {
             let place = format!("{} session_{number} turn {}", talk.name, at + 1);
             let speaker = text_of(turn, "speaker");
             if speaker.is_empty() {
@@ -98,6 +90,15 @@ fn read_sessions(object: &Map<String, Value>, talk: &mut Talk) -> Result<(), Fai
         }
     }
     Ok(())
+}
+
+/// Numbers of the sessions in order; some may be left out between them.
+fn numbers(object: &Map<String, Value>) -> BTreeSet<u32> {
+    let numbers = object.iter().filter(|(_, value)| value.is_array());
+    numbers
+        .filter_map(|(key, _)| key.strip_prefix("session_")?.parse().ok())
+        .take(SESSIONS_MAX)
+        .collect()
 }
 
 /// What was said, with the caption of a picture that was shown.
@@ -160,6 +161,47 @@ mod tests {
         ] {
             assert_eq!(ids(named), wanted, "{named}");
         }
+    }
+
+    #[test]
+    fn a_conversation_of_real_people_is_read_as_it_is_published() {
+        let value = json!({
+            "name": {"speaker_1": "Ida Stern", "speaker_2": "Otto"},
+            "session_1": [
+                {"clean_text": "morning", "speaker": "Ida Stern", "date_time": "29.12.2023, 08:23:11", "dia_id": "D1:1"},
+                {"clean_text": "", "img_url": ["a.jpg"], "blip_caption": "a kite", "speaker": "Otto",
+                    "date_time": "29.12.2023, 08:25:00", "dia_id": "D1:2"}],
+            "session_1_date_time": "29.12.2023, 08:23:11",
+            "events_session_1": {"agent_a": [{"sub-event": "says hello", "date": "29.12.2023"}], "agent_b": []},
+            "session_4": [{"clean_text": "back", "speaker": "Otto", "date_time": "02.01.2024, 19:00:00", "dia_id": "D4:1"}],
+            "session_4_date_time": "02.01.2024, 19:00:00",
+            "qa": [
+                {"question": "What did Otto show?", "answer": "a kite", "evidence": ["D1:2, D4:1"], "category": 1},
+                {"question": "When?", "answer": "29 December", "evidence": "D1:1", "category": 2},
+                {"question": "Why?", "answer": "", "evidence": ["D7:1"], "category": 3}]});
+        let talk = talk("Chat_1_Ida_Otto", &value).unwrap().unwrap();
+        let told: Vec<String> = talk
+            .messages
+            .iter()
+            .map(|m| {
+                format!("{}|{}|{}|{}", m.id, m.role, m.said_at.as_deref().unwrap_or("-"), m.text)
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "D1:1|user|29.12.2023, 08:23:11|morning",
+                "D1:2|assistant|29.12.2023, 08:25:00|[image: a kite]",
+                "D4:1|assistant|02.01.2024, 19:00:00|back",
+            ]
+        );
+        let evidence: Vec<Vec<usize>> =
+            talk.questions.iter().map(|q| q.evidence.iter().copied().collect()).collect();
+        assert_eq!(evidence, [vec![1, 2], vec![0]]);
+        assert_eq!(
+            (talk.name.as_str(), talk.without_evidence, talk.dropped),
+            ("Chat_1_Ida_Otto", 1, 1)
+        );
     }
 
     #[test]

@@ -230,3 +230,72 @@ fn a_recall_entry_needs_an_edge_but_no_eviction() {
     };
     assert_eq!([json!(true), json!(false), Value::Null].map(entry), [false, true, true]);
 }
+
+/// Takes the text of a row as the policy of retention does.
+fn expire(message: &mut Value) {
+    for gone in ["content", "meta", "salt", "evicted_batch_id"] {
+        message[gone] = Value::Null;
+    }
+    message["logged"] = json!(false);
+    message["expired_at"] = json!("2026-02-01T00:00:00.000Z");
+}
+
+#[test]
+fn what_expired_by_the_policy_is_told_from_what_was_lost() {
+    let (mut state, mut messages) = log();
+    messages[..2].iter_mut().for_each(expire);
+    state["expired"] = json!({"messages": 2});
+    let found = report(&state, &messages, &state);
+    assert!(found.holds(), "{:?}", found.faults);
+    assert_eq!((found.expired, found.evicted, found.kept, found.forgotten), (2, 2, 5, 0));
+    // The chain is proved through the places that are left.
+    assert_eq!(
+        faults(|s, m| {
+            s["expired"] = json!({"messages": 2});
+            m[..2].iter_mut().for_each(expire);
+            m[1]["digest"] = json!("00");
+        }),
+        ["chain@2"]
+    );
+    // A text that went past the server is not among those that the core counts.
+    assert_eq!(faults(|_, m| expire(&mut m[0])), ["count@core"]);
+    // One that goes while the message stands in the queue was not due.
+    assert_eq!(
+        faults(|s, m| {
+            s["expired"] = json!({"messages": 1});
+            expire(&mut m[6]);
+        }),
+        ["expired_early@7"]
+    );
+    // A row that only says that it expired is still held against its digest.
+    assert_eq!(
+        faults(|s, m| {
+            s["expired"] = json!({"messages": 0});
+            m[6]["expired_at"] = json!("t");
+            m[6]["content"] = json!("another");
+        }),
+        ["digest@7"]
+    );
+}
+
+#[test]
+fn an_entry_that_went_before_its_text_is_expiring_if_the_policy_says_so() {
+    let without_entry = |before: Value, after: Value| {
+        let (mut state, mut messages) = log();
+        messages[0]["evicted_batch_id"] = Value::Null;
+        state["retention"] = json!({"before": before});
+        let mut later = state.clone();
+        later["retention"] = json!({"before": after});
+        let found = report(&state, &messages, &later);
+        (found.expiring, found.faults.len())
+    };
+    let (long_ago, now) = (json!("2025-01-01T00:00:00.000Z"), json!("2026-01-02T00:00:00.000Z"));
+    assert_eq!(without_entry(now.clone(), now.clone()), (1, 0));
+    assert_eq!(
+        without_entry(long_ago.clone(), now),
+        (1, 0),
+        "it became old while the log was read"
+    );
+    assert_eq!(without_entry(long_ago.clone(), long_ago), (0, 1));
+    assert_eq!(without_entry(Value::Null, Value::Null), (0, 1));
+}

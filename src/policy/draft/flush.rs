@@ -10,6 +10,7 @@ use crate::limits::{EVICT_BYTES_MAX, EVICT_ROWS_MAX, SUMMARY_TRIES_MAX};
 use crate::memory::change::{Change, Evict};
 use crate::memory::core::{Core, Summary};
 use crate::memory::event::EventType;
+use crate::memory::joined::{Folded, joined_key, version_key};
 use crate::memory::message::Message;
 use crate::memory::render;
 use crate::policy::budget::{Tokens, summary_tokens_max, tokens};
@@ -130,6 +131,9 @@ impl Draft<'_> {
             details.insert("evicted_batch_id".into(), batch_id.as_str().into());
             self.event(EventType::Summarize, Value::Object(details));
         }
+        if flush.summarize {
+            self.fold(leaving, &batch_id);
+        }
         let logged_ms = self.around.unix_ms;
         self.evict = Some(Evict {
             logged_ms,
@@ -140,6 +144,30 @@ impl Draft<'_> {
             evicted_count: logged,
         });
         Ok(Flushed::Done)
+    }
+
+    /// Joins the new summary to the batch that it took up, and to the summary that it goes on from. One edge stands for a whole batch:
+    /// the entries of recall storage bear its id already.
+    fn fold(&mut self, leaving: &[Message], batch_id: &str) {
+        let summary = &self.after.queue_head_summary;
+        let Some(kept) = &summary.kept else { return };
+        let from = format!("core_versions/{kept}");
+        let first = leaving.iter().find(|m| m.kind.logged());
+        let first = first.map(|m| format!("messages/{}", m.key));
+        let before = self.before.queue_head_summary.kept.as_ref();
+        let before = before.map(|kept| format!("core_versions/{kept}"));
+        let seq = |message: Option<&Message>| message.map_or(0, |m| m.seq);
+        let edges = first.into_iter().chain(before).map(|to| Folded {
+            key: joined_key(&from, &to),
+            from: from.clone(),
+            to,
+            agent_id: self.after.agent_id.clone(),
+            summary_rev: summary.revision,
+            evicted_batch_id: batch_id.to_owned(),
+            first_seq: seq(leaving.first()),
+            last_seq: seq(leaving.last()),
+        });
+        self.folded = edges.collect();
     }
 
     /// A change that only evicts the first messages of a flush that is too large for one transaction.
@@ -227,6 +255,7 @@ impl Draft<'_> {
             token_estimate: cost,
             revision: self.before.queue_head_summary.revision + 1,
             changed_at_version: self.after.version,
+            kept: Some(version_key(&self.after.agent_id, self.after.version)),
         };
     }
 }

@@ -1,5 +1,8 @@
 //! What a question asks: its content words, whose words it wants, whether it wants a time, a number, or how things stand now.
 
+use std::collections::HashSet;
+
+use super::moment::Moment;
 use super::words::{Lexicon, Stem, plain, word_ranges};
 use crate::limits::RECALL_TERMS_MAX;
 
@@ -20,6 +23,12 @@ const STATE_BEGINS: &str =
 const STATE_VERBS: &str = "is are am have has do does should can what's who's where's when's";
 const STATE_ENDS: &str = "did was were had order summary summarize list steps suggest recommend sequence throughout walk";
 
+/// What somebody did who is asked what he said: "you" and one of these, or "did you".
+const TELLING: &str = "said told recommend recommended suggested mentioned gave advised explained wrote offered proposed";
+
+/// First words of a question that a name answers.
+const NAME_BEGINS: &str = "who where which";
+
 /// What a question asks, in the stems of one lexicon.
 pub(super) struct Asked {
     /// Content words without the names of speakers, each once, with its rarity.
@@ -36,6 +45,14 @@ pub(super) struct Asked {
     pub(super) wants_time: bool,
     /// Whether it asks for a number.
     pub(super) wants_number: bool,
+    /// Whether a name answers it.
+    pub(super) wants_name: bool,
+    /// Whether it asks what the assistant said.
+    pub(super) about_reply: bool,
+    /// The time that it names.
+    pub(super) moment: Option<Moment>,
+    /// Its words in lower case, each once.
+    pub(super) words: HashSet<String>,
     /// Whether it asks how something stands now.
     pub(super) about_now: bool,
     /// All its words in order.
@@ -49,7 +66,7 @@ pub(crate) fn content_words(query: &str) -> Vec<String> {
     let all = base_words(query);
     let telling: Vec<String> = all.iter().filter(|word| !among(STOP, word)).cloned().collect();
     let mut words = if telling.is_empty() { all } else { telling };
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     words.retain(|word| seen.insert(word.clone()));
     words.truncate(RECALL_TERMS_MAX);
     words
@@ -150,6 +167,11 @@ impl Asked {
                 || pair("which", &points)
                 || pair("how", &["long", "often"])
                 || counts_time,
+            wants_name: words.first().is_some_and(|word| among(NAME_BEGINS, word)),
+            about_reply: pair("did", &["you"])
+                || pair("you", &TELLING.split(' ').collect::<Vec<_>>())
+                || words.windows(2).any(|two| two[0] == "you've" && among(TELLING, &two[1])),
+            moment: Moment::read(&words),
             wants_number: pair("how", &["many", "much", "old", "far"]) || pair("what", &amounts),
             about_now: words.first().is_some_and(|word| among(STATE_BEGINS, word))
                 && any(STATE_VERBS)
@@ -159,6 +181,7 @@ impl Asked {
                 .iter()
                 .map(|phrase| lexicon.read(phrase).iter().map(|word| word.stem).collect())
                 .collect(),
+            words: words.iter().cloned().collect(),
         }
     }
 }

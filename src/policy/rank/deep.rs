@@ -20,8 +20,7 @@ pub(crate) fn better_passage(
     let mut asked = Asked::read(query, quoted, |_| 1.0, &[], &mut lexicon);
     let read = Read::of(&row, &asked, &mut lexicon);
     weigh(&mut asked, &read.parts);
-    let value =
-        |part: &Part| quotes(&asked, part) + coverage(&asked, part) + together(&asked, part);
+    let value = |part: &Part| quotes(&asked, part) + held(&asked, part) + together(&asked, part);
     let mut best = read.parts.iter().find(|part| part.range.contains(&known))?;
     let known = best.range.start;
     let mut most = value(best);
@@ -43,6 +42,11 @@ fn weigh(asked: &mut Asked, parts: &[Part]) {
     }
     let total: f64 = asked.terms.iter().map(|(_, rarity)| rarity).sum();
     asked.total = total.max(f64::MIN_POSITIVE);
+}
+
+/// Share of the question's words, by rarity, that a passage holds.
+fn held(asked: &Asked, part: &Part) -> f64 {
+    coverage(asked, |term| f64::from(u8::from(part.counts[term] > 0)))
 }
 
 /// More than all words together, for each quoted part.

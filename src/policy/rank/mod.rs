@@ -4,6 +4,7 @@ mod asked;
 mod days;
 mod deep;
 mod formula;
+mod moment;
 mod newer;
 mod passage_match;
 mod scorer;

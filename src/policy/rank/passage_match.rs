@@ -26,10 +26,10 @@ pub(super) fn whole(asked: &Asked, read: &Read<'_>, mean_words: f64) -> f64 {
     hits.map(|(at, (_, rarity))| rarity * saturated(read.count(at), length)).sum()
 }
 
-/// Share of the question's words that stand in a passage, by rarity.
-pub(super) fn coverage(asked: &Asked, part: &Part) -> f64 {
-    let hits = asked.terms.iter().zip(&part.counts).filter(|(_, count)| **count > 0);
-    hits.map(|((_, rarity), _)| rarity).sum::<f64>() / asked.total
+/// Share of the question's words, by rarity, of which each is held as far as `held` says, 0 to 1.
+pub(super) fn coverage(asked: &Asked, held: impl Fn(usize) -> f64) -> f64 {
+    let terms = asked.terms.iter().enumerate();
+    terms.map(|(at, (_, rarity))| rarity * held(at)).sum::<f64>() / asked.total
 }
 
 /// Neighbouring words of the question that are neighbours in a passage, each pair once, by the mean of their rarities.

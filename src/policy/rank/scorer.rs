@@ -19,10 +19,14 @@ use crate::policy::recall::RecallMode;
 const BESIDE_SEQS_MAX: u64 = 2;
 /// Quiet time after which another conversation begins, in milliseconds, where nobody says on which day it was.
 const SESSION_GAP_MS: u64 = 4 * 3_600_000;
-/// Best entries of a conversation that tell how well it matches.
-const SESSION_BEST: usize = 3;
 /// Length up to which an entry counts whole for its neighbours, in tokens; of a longer one its share.
 const NEIGHBOUR_TOKENS: f64 = 96.0;
+/// Places beside an entry whose words count with its own.
+const BESIDE: [isize; 3] = [-2, -1, 1];
+/// Length below which an entry is as good as any other short one, in tokens.
+const SHORT_TOKENS: f64 = 32.0;
+/// Names from which more of them say no more.
+const NAMES_ENOUGH: usize = 3;
 /// Rarity of a word that no entry of the view holds: that of one among some thousands.
 const RARITY_UNKNOWN: f64 = 8.0;
 
@@ -112,15 +116,18 @@ struct Meaning {
 }
 
 impl Meaning {
-    /// Likeness counts from that of the last passage that was near enough to be told: of the others it is not known.
+    /// Likeness counts from that of the last passage that was near enough to be told (of the others it is not known), as a share of the
+    /// best; alone, it is the cosine.
     fn of(near: &[NearPassage], mode: RecallMode) -> Self {
         let alone = matches!(mode, RecallMode::Vector { .. });
         let least = near.last().filter(|_| near.len() >= RECALL_NEAR_MAX && !alone);
         let floor = least.map_or(0.0, |passage| passage.similarity.max(0.0));
+        let most = near.first().map_or(0.0, |passage| passage.similarity - floor);
+        let unit = if alone { 1.0 } else { most.max(f64::MIN_POSITIVE) };
         let mut all = HashMap::with_capacity(near.len());
         let mut best: HashMap<u64, (Range<usize>, f64)> = HashMap::new();
         for passage in near {
-            let value = (passage.similarity - floor).max(0.0);
+            let value = (passage.similarity - floor).max(0.0) / unit;
             let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
             let (start, end) = (place(passage.start), place(passage.end));
             all.insert((passage.seq, start), value);
@@ -145,14 +152,13 @@ struct Scene<'a> {
     reads: &'a [Read<'a>],
     /// Match of each passage of each entry.
     matches: Vec<Vec<f64>>,
-    /// The best of each entry, and of all.
+    /// The best of each entry.
     best: Vec<f64>,
-    best_of_all: f64,
     /// Match of each whole entry, as a share of the best.
     wholes: Vec<f64>,
     /// Whether an entry goes on with the one before it.
     follows: Vec<bool>,
-    /// How well the conversation of each entry matches, as a share of the best.
+    /// How much of the question the conversation of each entry holds.
     sessions: Vec<f64>,
 }
 
@@ -178,8 +184,7 @@ impl<'a> Scene<'a> {
             })
             .collect();
         Self {
-            best_of_all: best.iter().copied().fold(f64::MIN_POSITIVE, f64::max),
-            sessions: sessions(&begins, &best),
+            sessions: sessions(asked, reads, &begins),
             asked,
             meaning,
             reads,
@@ -223,13 +228,26 @@ impl<'a> Scene<'a> {
         self.neighbour(at, steps).map_or(0.0, like)
     }
 
+    /// How far each word of the question is held by what was said beside an entry, and by the entry itself if it is short.
+    fn held_beside(&self, at: usize) -> Vec<f64> {
+        let own = Some(at).filter(|at| self.nearness(*at) >= 1.0);
+        let beside: Vec<usize> =
+            BESIDE.iter().filter_map(|steps| self.neighbour(at, *steps)).chain(own).collect();
+        let held = |term: usize| {
+            let holders = beside.iter().filter(|to| self.reads[**to].count(term) > 0);
+            holders.map(|to| self.nearness(*to)).fold(0.0, f64::max)
+        };
+        (0..self.asked.terms.len()).map(held).collect()
+    }
+
     /// Its best passage, and itself with the score of that.
     fn best(&self, at: usize) -> (usize, Ranked) {
         let read = &self.reads[at];
         let common = self.common(at);
+        let beside = self.held_beside(at);
         let mut best: Option<(usize, Values, f64)> = None;
         for part in 0..read.parts.len() {
-            let values = self.values(at, part, &common);
+            let values = self.values(at, part, &common, &beside);
             let score = values.score(&self.meaning.weights);
             if best.as_ref().is_none_or(|(_, _, top)| score > *top) {
                 best = Some((part, values, score));
@@ -259,8 +277,18 @@ impl<'a> Scene<'a> {
         values.set(Part::Speaker, one(speaker));
         values.set(Part::Assistant, one(unnamed));
         values.set(Part::AssistantToFirst, one(unnamed && asked.first_person));
+        values.set(Part::AssistantAsked, one(unnamed && asked.about_reply));
         values.set(Part::Session, self.sessions[at]);
-        values.set(Part::WholeLength, read.tokens.ln_1p() / 8.0);
+        if let (Some(moment), Some(day)) = (&asked.moment, read.said) {
+            let said = moment.said(day);
+            values.set(Part::SaidDay, said.day);
+            values.set(Part::SaidMonth, said.month);
+            values.set(Part::SaidAfter, said.after);
+            values.set(Part::SaidYear, said.year);
+        }
+        let length = read.tokens.max(SHORT_TOKENS).ln_1p() / 8.0;
+        values.set(Part::WholeLength, length);
+        values.set(Part::UserLength, one(read.name.is_none() && read.row.role == "user") * length);
         let is_sentence = asked.verbatim.len() > 1;
         let held = one(is_sentence && read.holds(&asked.verbatim));
         values.set(Part::Verbatim, if read.is(&asked.verbatim) { VERBATIM_ALL } else { held });
@@ -269,43 +297,38 @@ impl<'a> Scene<'a> {
         values
     }
 
-    fn values(&self, at: usize, part: usize, common: &Values) -> Values {
+    fn values(&self, at: usize, part: usize, common: &Values, beside: &[f64]) -> Values {
         let (asked, read) = (self.asked, &self.reads[at]);
         let own = self.matches[at][part];
         let words = &read.parts[part];
         let one = |holds: bool| if holds { 1.0 } else { 0.0 };
+        let held = |term: usize| if words.counts[term] > 0 { 1.0 } else { beside[term] };
         let mut values = *common;
-        values.set(Part::Match, own / self.best_of_all);
-        values.set(Part::Coverage, coverage(asked, words));
+        values.set(Part::Coverage, coverage(asked, held));
         values.set(Part::Together, together(asked, words));
         let like = self.meaning.near.get(&(read.row.seq, words.range.start));
         values.set(Part::Similarity, like.copied().unwrap_or(0.0));
         // What was said before a long entry belongs to its beginning, what was said behind it to its end.
         let short = self.nearness(at) >= 1.0;
         if short || part == 0 {
-            values.set(Part::Previous, self.from(at, -1));
             values.set(Part::BeforePrevious, self.from(at, -2));
-            values.set(Part::PreviousSimilarity, self.likeness_from(at, -1));
         }
         if short || part + 1 == read.parts.len() {
-            values.set(Part::Next, self.from(at, 1));
             values.set(Part::AfterNext, self.from(at, 2));
             values.set(Part::NextSimilarity, self.likeness_from(at, 1));
         }
-        if part == 0 {
-            let question = self.neighbour(at, -1).filter(|to| self.reads[*to].asks);
-            values.set(Part::Answers, question.map_or(0.0, |_| self.from(at, -1)));
+        let question = self.neighbour(at, -1).filter(|to| self.reads[*to].asks);
+        if part == 0 && question.is_some() {
+            values.set(Part::Answers, self.from(at, -1));
+            values.set(Part::AnswersSimilarity, self.likeness_from(at, -1));
         }
         values.set(Part::User, one(asked.first_person && read.row.role == "user") * own);
-        let asks = one(words.asks) * self.nearness(at);
-        let speaker = read.name.as_ref().is_some_and(|name| asked.named.contains(name));
-        values.set(Part::Asks, asks);
-        values.set(Part::SpeakerAsks, asks * one(speaker));
+        values.set(Part::Asks, one(words.asks) * self.nearness(at));
         let time = words.words.iter().any(|word| word.marks.time);
         let number = words.words.iter().any(|word| word.marks.number);
         values.set(Part::Time, one(asked.wants_time && time));
         values.set(Part::Number, one(asked.wants_number && number));
-        values.set(Part::AnyNumber, one(number));
+        values.set(Part::Names, words.names.min(NAMES_ENOUGH) as f64 / NAMES_ENOUGH as f64);
         values.set(Part::Length, (words.words.len() as f64).ln_1p() / 4.0);
         values
     }
@@ -328,24 +351,21 @@ fn new_session(before: &Read<'_>, now: &Read<'_>) -> bool {
     }
 }
 
-/// For each entry how well its conversation matches: the mean of its best entries, as a share of the best conversation's. Zero for all
-/// where there is but one.
-fn sessions(begins: &[bool], best: &[f64]) -> Vec<f64> {
+/// For each entry how much of the question its conversation holds. Zero for all where there is but one.
+fn sessions(asked: &Asked, reads: &[Read<'_>], begins: &[bool]) -> Vec<f64> {
     let starts: Vec<usize> = (0..begins.len()).filter(|at| begins[*at]).collect();
     if starts.len() < 2 {
         return vec![0.0; begins.len()];
     }
     let ends = starts.iter().skip(1).copied().chain([begins.len()]);
-    let ranges: Vec<Range<usize>> = starts.iter().copied().zip(ends).map(|(a, b)| a..b).collect();
-    let mean = |range: &Range<usize>| {
-        let mut inside = best[range.clone()].to_vec();
-        inside.sort_by(|a, b| b.total_cmp(a));
-        inside.iter().take(SESSION_BEST).sum::<f64>() / SESSION_BEST as f64
-    };
-    let means = shares(ranges.iter().map(mean).collect());
     let mut found = Vec::with_capacity(begins.len());
-    for (range, mean) in ranges.into_iter().zip(means) {
-        found.extend(range.map(|_| mean));
+    for (start, end) in starts.iter().copied().zip(ends) {
+        let inside = &reads[start..end];
+        let held = |term: usize| {
+            if inside.iter().any(|read| read.count(term) > 0) { 1.0 } else { 0.0 }
+        };
+        let all = coverage(asked, held);
+        found.extend(inside.iter().map(|_| all));
     }
     found
 }

@@ -1,12 +1,13 @@
 //! An entry of recall storage as the scorer reads it: its passages in stems, who said it, on which day.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use serde::Deserialize;
 
 use super::asked::Asked;
 use super::days::{Day, day};
-use super::words::{Lexicon, Stem, Word};
+use super::words::{Lexicon, Stem, Word, plain, word_ranges};
 use crate::policy::passage::{passages, weight};
 
 /// Tokens of one unit of [`weight`], as measured on conversations (0.88) and on long answers with code (0.81).
@@ -47,6 +48,8 @@ pub(super) struct Part {
     pub(super) counts: Vec<u32>,
     /// Whether it ends with a question.
     pub(super) asks: bool,
+    /// Names in it that the question does not hold; not counted where no name is wanted.
+    pub(super) names: usize,
 }
 
 /// An entry in words.
@@ -56,6 +59,8 @@ pub(super) struct Read<'a> {
     /// Name of the speaker in lower case.
     pub(super) name: Option<String>,
     pub(super) day: Option<Day>,
+    /// When it was said by the day that was given, or by that on which it was appended.
+    pub(super) said: Option<Day>,
     /// Its length, about, in tokens.
     pub(super) tokens: f64,
     /// Whether it ends with a question.
@@ -86,6 +91,10 @@ impl<'a> Read<'a> {
             Part {
                 counts: counts.collect(),
                 asks: text[range.clone()].trim_end().ends_with('?'),
+                names: match asked.wants_name {
+                    true => names(&text[range.clone()], &asked.words),
+                    false => 0,
+                },
                 range,
                 words,
             }
@@ -95,6 +104,7 @@ impl<'a> Read<'a> {
             parts: parts.collect(),
             name: row.name.as_deref().map(str::to_lowercase),
             day: row.said_at.as_deref().and_then(day),
+            said: row.said_at.as_deref().and_then(day).or_else(|| day(&row.at)),
             tokens: weight(text) as f64 * TOKENS_PER_UNIT,
             asks: ends_asking(text),
         }
@@ -126,6 +136,29 @@ impl<'a> Read<'a> {
     }
 }
 
+/// Words with a capital within a sentence that are not among some others, each once.
+fn names(text: &str, but: &HashSet<String>) -> usize {
+    let mut found: HashSet<String> = HashSet::new();
+    for range in word_ranges(text) {
+        let word = &text[range.clone()];
+        let before = text[..range.start].trim_end_matches([' ', '(', '"', '“']);
+        let is_inside = before.len() < range.start
+            && !before.is_empty()
+            && !before.ends_with(['.', '!', '?', '…', ':', '\n']);
+        let is_capital = word.starts_with(char::is_uppercase)
+            && !word.starts_with("I'")
+            && !word.starts_with("I’")
+            && word.chars().count() > 1;
+        if is_inside && is_capital {
+            let word = plain(word);
+            if !but.contains(&word) {
+                found.insert(word);
+            }
+        }
+    }
+    found.len()
+}
+
 fn ends_asking(text: &str) -> bool {
     let mut begin = text.len().saturating_sub(ASKING_END_BYTES);
     while !text.is_char_boundary(begin) {
@@ -155,6 +188,15 @@ mod tests {
         assert_eq!((read.name.as_deref(), read.day.is_some()), (Some("ida"), true));
         let phrase: Vec<Stem> = lexicon.read("boat is blue").iter().map(|w| w.stem).collect();
         assert!(read.holds(&phrase) && !read.holds(&[]));
+        let but = HashSet::from(["rome".to_owned()]);
+        for (text, wanted) in [
+            ("Ida met Otto and Alma. Then Otto left", 2),
+            ("I'm in Rome, I said", 0),
+            ("We read “Emma” (Jane Austen)", 3),
+            ("a\nTitle", 0),
+        ] {
+            assert_eq!(names(text, &but), wanted, "{text}");
+        }
         assert_eq!(speakers(&[row.clone(), row]), ["ida"]);
         assert!(ends_asking("Did you? Yes") && !ends_asking(&format!("Did? {}", "é".repeat(80))));
     }

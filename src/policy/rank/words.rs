@@ -29,6 +29,8 @@ pub(super) struct Marks {
     pub(super) number: bool,
     /// It says that something is not as it was.
     pub(super) change: bool,
+    /// It is a number or names a month: what another statement may say otherwise.
+    pub(super) value: bool,
 }
 
 /// Every word met so far, each stemmed once.
@@ -138,8 +140,20 @@ fn is_ideograph(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
 
+/// The number of a month by its name, long or short, in lower case.
+pub(super) fn month(word: &str) -> Option<u32> {
+    let at = u32::try_from(MONTHS.iter().position(|name| *name == word)?).ok()?;
+    Some(match at {
+        0..=11 => at + 1,
+        // The short names leave out May, and September has two.
+        12..=15 => at - 11,
+        16..=19 => at - 10,
+        _ => at - 11,
+    })
+}
+
 /// Names of months, long and short.
-pub(super) const MONTHS: [&str; 24] = [
+const MONTHS: [&str; 24] = [
     "january",
     "february",
     "march",
@@ -189,9 +203,11 @@ fn marks(plain: &str) -> Marks {
     let is_year = plain.len() == 4
         && (plain.starts_with("19") || plain.starts_with("20"))
         && plain.bytes().all(|b| b.is_ascii_digit());
+    let number = plain.starts_with(|c: char| c.is_numeric()) || listed.number;
     Marks {
         time: is_year || listed.time,
-        number: plain.starts_with(|c: char| c.is_numeric()) || listed.number,
+        number,
+        value: number || month(plain).is_some(),
         change: listed.change,
     }
 }
@@ -233,18 +249,18 @@ mod tests {
     }
 
     #[test]
-    fn a_word_may_be_a_time_a_number_or_a_change() {
+    fn a_word_may_be_a_time_a_number_a_change_or_a_value() {
         let mut lexicon = Lexicon::new();
-        for (word, time, number, change) in [
-            ("Yesterday", true, false, false),
-            ("2023", true, true, false),
-            ("May", true, false, false),
-            ("seven", false, true, false),
-            ("moved", false, false, true),
-            ("recently", true, false, true),
-            ("boat", false, false, false),
+        for (word, time, number, change, value) in [
+            ("Yesterday", true, false, false, false),
+            ("2023", true, true, false, true),
+            ("May", true, false, false, true),
+            ("seven", false, true, false, true),
+            ("moved", false, false, true, false),
+            ("recently", true, false, true, false),
+            ("boat", false, false, false, false),
         ] {
-            assert_eq!(lexicon.word(word).marks, Marks { time, number, change }, "{word}");
+            assert_eq!(lexicon.word(word).marks, Marks { time, number, change, value }, "{word}");
         }
     }
 }

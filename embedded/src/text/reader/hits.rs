@@ -113,6 +113,7 @@ impl Hits {
             };
             let mut best = match self.find_best(scorer, most, held)? {
                 Some(best) => best,
+                None if self.scorers == 1 => self.find_some(most, held)?,
                 None => self.find_all(scorer, held)?,
             };
             best.skip(taken);
@@ -173,6 +174,46 @@ impl Hits {
             columns.push(own);
         }
         Ok(Best { found, taken: 0, columns, whole: true })
+    }
+
+    /// The best documents by the only scorer, at least `most` if there are so many. What cannot be among them need not be looked at closely.
+    fn find_some(
+        &mut self,
+        most: usize,
+        held: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<Best> {
+        /// Documents looked at between two looks at what they have to exceed.
+        const STEP: usize = 64;
+        let mut heap = Heap::new(most);
+        let (mut looked, mut columns) = (0_usize, Vec::new());
+        for (number, segment) in (0..).zip(self.reader.segments()) {
+            let own = self.reader.columns(segment)?;
+            let mut matcher = self.reader.matcher(&self.prepared, segment)?;
+            if heap.is_full() {
+                matcher.exceed(heap.threshold());
+            }
+            while matcher.doc() != TERMINATED {
+                let doc = matcher.doc();
+                let collection = || own.0[1].first(doc).unwrap_or_default();
+                let wanted = self.collections.as_ref().is_none_or(|of| of.contains(&collection()));
+                if wanted && !segment.is_deleted(doc) {
+                    heap.offer(Scored { score: matcher.score(0), segment: number, doc });
+                }
+                looked += 1;
+                if looked.is_multiple_of(STEP) {
+                    held(0)?;
+                    if heap.is_full() {
+                        matcher.exceed(heap.threshold());
+                    }
+                }
+                matcher.advance();
+            }
+            columns.push(own);
+        }
+        let whole = !heap.is_full();
+        let found = heap.into_all().into_iter();
+        let found = found.map(|one| (one.score, one.segment, one.doc, Vec::new())).collect();
+        Ok(Best { found, taken: 0, columns, whole })
     }
 
     /// The best documents of a disjunction, at least `most` if there are so many; none where only a look at all of them helps.

@@ -86,7 +86,13 @@ impl Reader {
                 self.ngram(field, tokens, *share, scorings, boost)?
             }
             Query::And(queries) => Prepared::Every(all(queries)?),
-            Query::AtLeast(least, queries) => Prepared::Enough(*least, all(queries)?),
+            Query::AtLeast(least, queries) => {
+                let mut parts = all(queries)?;
+                if *least == 1 {
+                    merge_phrases(&mut parts);
+                }
+                Prepared::Enough(*least, parts)
+            }
             Query::Not(query) => Prepared::Not(Box::new(self.prepare(query, &[], boost)?)),
             Query::Boost(query, factor) => self.prepare(query, scorings, boost * factor)?,
         })
@@ -333,6 +339,18 @@ impl Reader {
         let weights = self.weights(&selection, &all, scorings, boost)?;
         let least = crate::text::ngram::least(tokens.len(), share);
         Ok(Prepared::Ngram { field: selection.field, terms, least, weights })
+    }
+}
+
+/// Of a phrase that is asked for twice one weighs as much as both.
+fn merge_phrases(parts: &mut Vec<Prepared>) {
+    let [first, second] = &parts[..] else { return };
+    if let (Prepared::Phrase { field, places, weights }, Prepared::Phrase { .. }) = (first, second)
+        && first.is_same_phrase(second)
+    {
+        let weights = weights.iter().map(Weight::twice).collect();
+        let one = Prepared::Phrase { field: field.clone(), places: places.clone(), weights };
+        *parts = vec![one];
     }
 }
 

@@ -85,6 +85,22 @@ impl Prepared {
         }
     }
 
+    /// Whether both are one phrase, weighed alike.
+    pub(super) fn is_same_phrase(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Phrase { field, places, weights },
+                Self::Phrase { field: other, places: others, weights: theirs },
+            ) => {
+                let scales = |weights: &Arc<[Weight]>| -> Vec<u32> {
+                    weights.iter().map(|weight| weight.scale().to_bits()).collect()
+                };
+                field == other && places == others && scales(weights) == scales(theirs)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether every document fulfils it, as far as that can be seen.
     fn is_everything(&self) -> bool {
         match self {

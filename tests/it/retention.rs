@@ -1,0 +1,224 @@
+//! Retention: with a life for recall storage its entries go by the database's own ttl index and their texts by the server, everywhere; what is
+//! left still proves itself, and a SIGKILL in the middle leaves nothing half gone.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::archival::{ingest, offer};
+use crate::database::Database;
+use crate::home::{Home, Tuning};
+use crate::outside::needs_an_engine_of_its_own;
+use crate::talk::{Agent, key};
+
+/// A life of some eight seconds.
+const DAYS: &str = "0.0001";
+/// Pause between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+/// Looks until a sweep of the database and of the server must have come by.
+const LOOKS_MAX: usize = 9_000;
+
+fn lived(days: &str) -> Tuning {
+    Tuning::variable("VCTX_RETENTION__RECALL_TTL_DAYS", days)
+}
+
+async fn expired(database: &Database) -> u64 {
+    let query = "RETURN LENGTH(FOR m IN messages FILTER m.expired_at != null RETURN 1)";
+    database.row(query, json!({})).await.as_u64().expect("a number")
+}
+
+/// Waits until so many messages expired.
+async fn until_expired(database: &Database, count: u64) {
+    for _ in 0..LOOKS_MAX {
+        if expired(database).await >= count {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    panic!("{} of {count} messages expired", expired(database).await);
+}
+
+async fn ttl_index(database: &Database) -> Value {
+    let listed = database.call("GET", "/_api/index?collection=recall_log", &Value::Null).await.ok();
+    let all = listed["indexes"].as_array().expect("indexes");
+    all.iter()
+        .find(|index| index["type"] == "ttl")
+        .map_or(Value::Null, |i| i["expireAfter"].clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_old_goes_everywhere_and_the_rest_still_proves_itself() {
+    let home = Home::new();
+    let _server = home.serve_with("vctx.sock", &lived(DAYS)).await;
+    let database = home.database_inside();
+    assert_eq!(ttl_index(&database).await, json!(9));
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
+    let first = ada.append("user", "The berth at Quoxquay costs fourteen.").await;
+    let made_of = json!({"source": "almanac", "message_ids": [first["result"]["message_id"]]});
+    ingest(&ada, &offer("tides.md", json!({"provenance": made_of})), "*").await.ok();
+    let chunk =
+        database.row("FOR d IN archival_docs FILTER d.index == 1 RETURN d._id", json!({})).await;
+    let answer = json!({"message": "Quoxquay it is.", "role": "assistant", "cites": [chunk]});
+    ada.done("append_fifo", &answer).await;
+    ada.done("write_recall", &json!({"entries": [{"content": "Quoxquay is at the north pier."}]}))
+        .await;
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    ada.done("store_core", &json!({"block_id": "plan", "content": "Sail."})).await;
+    let receipt = ada.context().await;
+    // An answer that is stored with what it found, and a copy in the window.
+    let asked = key();
+    let found = ada.tool("search_recall", &json!({"query": "Quoxquay"}), &asked, "*").await.ok();
+    assert!(found["result"]["results"].as_array().is_some_and(|r| r.len() >= 2), "{found}");
+    let copies = database
+        .row("RETURN LENGTH(FOR m IN messages FILTER m.kind == 'copy' RETURN 1)", json!({}))
+        .await;
+    // The copies leave the window with a new summary; what is said last stays in it.
+    ada.append("user", "What now?").await;
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    ada.append("user", "Quoxquay again, in the window.").await;
+    home.assert_verified("vctx.sock", "ada");
+
+    let rows = ada.messages().await.len() as u64;
+    until_expired(&database, rows - 1).await;
+    let left = ada.messages().await;
+    assert_eq!(left.len() as u64, rows, "every place is still there");
+    let last = left.last().expect("a message");
+    assert_eq!(
+        (&last["content"], &last["in_queue"]),
+        (&json!("Quoxquay again, in the window."), &json!(true))
+    );
+    for row in &left[..left.len() - 1] {
+        for gone in ["content", "meta", "salt"] {
+            assert_eq!(row[gone], Value::Null, "{row}");
+        }
+        assert!(
+            row["expired_at"].is_string() && row["digest"].is_string() && row["chain"].is_string()
+        );
+    }
+    let traced =
+        ada.wire.get(&format!("{}/trace?from=1&follow=derived,summary", ada.path())).await.ok();
+    assert!(traced["entries"][0]["expired_at"].is_string(), "{traced:#}");
+    assert_eq!((&traced["entries"][0]["text"], &traced["entries"][1]), (&json!(""), &Value::Null));
+    // Its word is nowhere but in the window, and in the summary that stands in it.
+    for collection in
+        ["recall_log", "idempotency", "pages", "memory_events", "recall_vectors", "cites"]
+    {
+        let query = format!(
+            "RETURN LENGTH(FOR d IN {collection} FILTER CONTAINS(TO_STRING(d), 'Quoxquay') RETURN 1)"
+        );
+        assert_eq!(database.row(&query, json!({})).await, json!(0), "{collection}");
+    }
+    let entries = "RETURN [LENGTH(recall_log), LENGTH(cites), LENGTH(FOR e IN derived_from FILTER e._from LIKE 'archival_docs/%' RETURN 1)]";
+    assert_eq!(database.row(entries, json!({})).await, json!([0, 0, 0]));
+    let state = ada.state().await;
+    let standing = state["summary"]["changed_at_version"].clone();
+    let older = "FOR v IN core_versions FILTER v.version < @standing AND CONTAINS(TO_STRING(v), 'Quoxquay') RETURN v.version";
+    assert_eq!(database.rows(older, json!({"standing": standing})).await, Vec::<Value>::new());
+    assert!(copies.as_u64() > Some(0));
+    // The same call again is the same call, without the texts.
+    let replayed = ada.tool("search_recall", &json!({"query": "Quoxquay"}), &asked, "*").await.ok();
+    assert_eq!((&replayed["replayed"], &replayed["result"]["results"]), (&json!(true), &json!([])));
+    assert!(replayed["result"]["expired_at"].is_string(), "{replayed}");
+
+    let (code, report) = home.verify("vctx.sock", "ada");
+    let told = &report["agents"][0];
+    assert_eq!(
+        (code, &told["expired"], &told["kept"]),
+        (0, &json!(rows - 1), &json!(1)),
+        "{report:#}"
+    );
+    assert_eq!(state["expired"]["messages"], json!(rows - 1));
+    assert_eq!(state["expired"]["through_seq"], json!(rows - 1));
+    // What was in a prompt is still proved, though its text is gone.
+    let saved = home.path("receipt.json");
+    std::fs::write(&saved, receipt.to_string()).expect("a file");
+    let socket = home.path("vctx.sock");
+    let proved = home.run(&[
+        "verify",
+        "--receipt",
+        saved.to_str().expect("a path"),
+        "--socket",
+        socket.to_str().expect("a path"),
+    ]);
+    assert!(proved.status.success(), "{}", String::from_utf8_lossy(&proved.stdout));
+    let score = ada.wire.get(&format!("{}/conveyance?of=life", ada.path())).await.ok();
+    assert_eq!(
+        score["terms"]["W"]["conservation"]["value"],
+        json!(1.0),
+        "{:#}",
+        score["terms"]["W"]
+    );
+    // Who takes a text away past the server is found out.
+    database.row("FOR m IN messages FILTER m.expired_at == null UPDATE m WITH { content: null, meta: null, salt: null, expired_at: 't' } IN messages
+        OPTIONS { keepNull: true } RETURN 1", json!({})).await;
+    let (code, report) = home.verify("vctx.sock", "ada");
+    assert_ne!(code, 0, "{report:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_in_the_middle_leaves_whole_writes_and_the_rest_goes_on() {
+    if needs_an_engine_of_its_own("it kills the database") {
+        return;
+    }
+    const BATCHES: u64 = 10;
+    const ENTRIES: u64 = 256;
+    let home = Home::new();
+    let mut server = home.serve_with("vctx.sock", &lived(DAYS)).await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be brief.").await;
+    for batch in 0..BATCHES {
+        let entries: Vec<Value> = (0..ENTRIES)
+            .map(|n| json!({"content": format!("Note {n} of batch {batch}.")}))
+            .collect();
+        ada.done("write_recall", &json!({"entries": entries})).await;
+    }
+    let all = BATCHES * ENTRIES;
+    let mut kills = 0;
+    let mut looks = 0;
+    while kills < 3 {
+        let database = home.database_inside();
+        let gone = expired(&database).await;
+        assert_eq!(gone % ENTRIES, 0, "a write is whole");
+        if gone == all {
+            break;
+        }
+        if gone > kills * ENTRIES {
+            server.kill();
+            kills += 1;
+            server = home.serve_with("vctx.sock", &lived(DAYS)).await;
+            server.expect(crate::home::TORN_TAIL);
+        }
+        looks += 1;
+        assert!(looks < LOOKS_MAX, "{gone} of {all} expired");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(kills > 0, "it went too fast to be cut off");
+    until_expired(&home.database_inside(), all).await;
+    let (code, report) = home.verify("vctx.sock", "ada");
+    assert_eq!((code, &report["agents"][0]["expired"]), (0, &json!(all)), "{report:#}");
+    assert_eq!(
+        Agent::at(home.wire("vctx.sock"), "ada").state().await["expired"]["messages"],
+        json!(all)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_index_follows_the_policy_and_a_wrong_policy_is_refused() {
+    let home = Home::new();
+    for (days, after) in [("30", json!(2_592_000)), ("0.5", json!(43_200)), ("0", Value::Null)] {
+        let server = home.serve_with("vctx.sock", &lived(days)).await;
+        assert_eq!(ttl_index(&home.database_inside()).await, after, "{days} days");
+        let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
+        assert_eq!(ada.state().await["retention"]["recall_ttl_s"], after);
+        server.stop().await;
+    }
+    for days in ["-1", "0.000001", "40000", "nan", "soon"] {
+        let mut command = crate::home::command(&lived(days));
+        command.arg("serve").arg("--socket").arg(home.path("other.sock"));
+        command.arg("--data-dir").arg(home.path("other"));
+        command.env("VCTX_RETENTION__RECALL_TTL_DAYS", days);
+        let output = command.output().expect("the program runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(78), "{days}: {said}");
+        assert!(said.to_lowercase().contains("recall_ttl_days"), "{days}: {said}");
+    }
+}
