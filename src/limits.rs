@@ -369,7 +369,12 @@ pub const REINDEX_PAUSE_MS: u64 = 1_000;
 /// Time of one look after which it begins no further document, in milliseconds; well below a job's end.
 pub const REINDEX_MS: u64 = 10_000;
 /// Documents without the next vectors that are asked for at once.
-pub const REINDEX_DOCUMENTS: u64 = 32;
+pub const REINDEX_DOCUMENTS: u64 = 256;
+/// Chunks of an agent that a server changes within [`ARCHIVAL_TAIL_MS`]: a view shows none that was changed a moment ago, so all of them, of several
+/// servers too, must find room in what is looked at beside it.
+pub const REINDEX_TAIL_ROWS: u64 = ARCHIVAL_TAIL_ROWS_MAX as u64 / 4;
+/// Agents whose chunks are counted at once.
+pub const REINDEX_AGENTS_KEPT: usize = 4_096;
 /// Documents in one look whose embedder may fail before the look ends.
 pub const REINDEX_FAILURES_MAX: u32 = 3;
 /// Longest measurement of a new index before it serves, in milliseconds; what takes longer is measured when it serves.

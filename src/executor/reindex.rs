@@ -1,5 +1,6 @@
 //! A change of all vectors of the archive to another embedder, length or metric, while those of now serve: told, begun, stopped, given up.
 
+use std::collections::HashMap;
 use std::sync::Mutex;
 
 use serde_json::{Map, Value, json};
@@ -7,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::executor::Executor;
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
-use crate::limits::REINDEX_TRIES_MAX;
+use crate::limits::{ARCHIVAL_TAIL_MS, REINDEX_AGENTS_KEPT, REINDEX_TAIL_ROWS, REINDEX_TRIES_MAX};
 use crate::memory::archive::{Metric, VectorSetting, attribute};
 use crate::memory::reindex::{LeavingSetting, NextSetting};
 use crate::models::Kind;
@@ -18,12 +19,29 @@ use crate::store::{self, Counts};
 pub(super) struct ReindexNotes {
     /// Why it does not go on, as this server sees it.
     obstacle: Mutex<Option<String>>,
+    /// Since when how many chunks of an agent were changed.
+    changed: Mutex<HashMap<String, (u64, u64)>>,
 }
 
 impl ReindexNotes {
     /// Notes why a change does not go on, or that it does.
     pub(super) fn note(&self, obstacle: Option<String>) {
         *self.obstacle.lock().expect("no holder panics") = obstacle;
+    }
+
+    /// Whether so many chunks of an agent may be changed now; those that are count. So many at once always are, if none were a moment ago.
+    pub(super) fn may_change(&self, agent: &str, rows: u64, now_ms: u64) -> bool {
+        let mut changed = self.changed.lock().expect("no holder panics");
+        if changed.len() >= REINDEX_AGENTS_KEPT {
+            changed.retain(|_, (since, _)| now_ms < *since + ARCHIVAL_TAIL_MS);
+        }
+        let (since, sum) = changed.entry(agent.to_owned()).or_insert((now_ms, 0));
+        if now_ms >= *since + ARCHIVAL_TAIL_MS {
+            (*since, *sum) = (now_ms, 0);
+        }
+        let fits = *sum == 0 || *sum + rows <= REINDEX_TAIL_ROWS;
+        *sum += if fits { rows } else { 0 };
+        fits
     }
 
     fn obstacle(&self) -> Option<String> {
@@ -338,6 +356,22 @@ mod tests {
         let mut told = json!({});
         add_rate(&mut told, &next(false), &counts(1), 3_000);
         assert_eq!(told, json!({}));
+    }
+
+    #[test]
+    fn no_more_chunks_change_in_a_moment_than_are_looked_at_beside_the_view() {
+        let notes = ReindexNotes::default();
+        let later = 5 + ARCHIVAL_TAIL_MS;
+        for (agent, rows, now_ms, may) in [
+            ("a", REINDEX_TAIL_ROWS - 1, 5, true),
+            ("a", 1, 6, true),
+            ("a", 1, later - 1, false),
+            ("b", 2 * REINDEX_TAIL_ROWS, 7, true),
+            ("b", 1, 8, false),
+            ("a", 1, later, true),
+        ] {
+            assert_eq!(notes.may_change(agent, rows, now_ms), may, "{agent} {rows} {now_ms}");
+        }
     }
 
     #[test]

@@ -66,14 +66,14 @@ impl Executor {
         if behind.is_empty() {
             return self.let_serve(setting, next).await;
         }
-        let mut failures = Ok(());
+        let (mut failures, mut moved) = (Ok(()), false);
         let mut failed = 0;
         while !behind.is_empty() {
             // Of two servers each begins somewhere else.
             let at = self.ids.below(behind.len() as u64) as usize;
             let document = behind.swap_remove(at);
             match self.embed_document(&next.setting, &document, actor, until).await {
-                Ok(()) => {}
+                Ok(did) => moved |= did,
                 Err(error) if error.code == Code::EmbedderUnavailable => {
                     failed += 1;
                     let of = &document.key;
@@ -93,49 +93,51 @@ impl Executor {
         }
         failures?;
         self.reindex.note(None);
-        Ok(Reindexed::GoesOn)
+        Ok(if moved { Reindexed::GoesOn } else { Reindexed::Rests })
     }
 
-    /// The next vectors of one document, part by part. A document that was taken in anew meanwhile is left to the next look.
+    /// The next vectors of one document, part by part. A document that was taken in anew meanwhile is left to the next look. False if it must wait,
+    /// since so many chunks of its agent were changed a moment ago.
     async fn embed_document(
         &self,
         next: &VectorSetting,
         document: &Lagging,
         actor: &Actor,
         until: Instant,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let scope = scope_of(document, actor)?;
         let part = if document.splits { PART_CHUNKS } else { CHUNKS_MAX } as u64;
         let mut from = 0;
         while from < document.chunks {
             let to = (from + part).min(document.chunks);
             match self.embed_part_of(next, document, &scope, from, to).await {
-                Ok(true) => {}
-                Ok(false) => return Ok(()),
-                Err(Failed::Store(fault)) if fault.raced() => return Ok(()),
+                Ok(Part::Done) => {}
+                Ok(Part::Waits) => return Ok(false),
+                Ok(Part::Gone) => return Ok(true),
+                Err(Failed::Store(fault)) if fault.raced() => return Ok(true),
                 Err(Failed::Store(fault)) if is_refused_by_index(&fault) => {
-                    return self.without_next_index(next, fault).await;
+                    return self.without_next_index(next, fault).await.map(|()| true);
                 }
                 Err(failed) => return Err(failed.into()),
             }
             from = to;
             if from < document.chunks && clock::now() >= until {
                 // The parts that are done are found done by the next look.
-                return Ok(());
+                return Ok(true);
             }
         }
         match store::note_embedded(&self.rw, &scope, document, next.number).await {
             Ok(true) => {
                 metrics::counter!(meters::REINDEX_DOCUMENTS).increment(1);
-                Ok(())
+                Ok(true)
             }
-            Ok(false) => Ok(()),
-            Err(fault) if fault.raced() => Ok(()),
+            Ok(false) => Ok(true),
+            Err(fault) if fault.raced() => Ok(true),
             Err(fault) => Err(fault.into()),
         }
     }
 
-    /// The vectors of the chunks `from..to`, in the light of the text around them; false if it is another document by now.
+    /// The vectors of the chunks `from..to`, in the light of the text around them.
     async fn embed_part_of(
         &self,
         next: &VectorSetting,
@@ -143,17 +145,20 @@ impl Executor {
         scope: &Scope,
         from: u64,
         to: u64,
-    ) -> std::result::Result<bool, Failed> {
+    ) -> std::result::Result<Part, Failed> {
         let (margin, attribute) = (PART_MARGIN as u64, next.attribute());
         let around = (from.saturating_sub(margin), (to + margin).min(document.chunks));
         let ask = store::chunk_texts(&self.ro, scope, document, &attribute, around.0, around.1);
         let chunks = ask.await?;
         if chunks.len() as u64 != around.1 - around.0 {
-            return Ok(false);
+            return Ok(Part::Gone);
         }
         let wanted = |index: u64| (from..to).contains(&index);
         if chunks.iter().filter(|chunk| wanted(chunk.index)).all(|chunk| chunk.made) {
-            return Ok(true);
+            return Ok(Part::Done);
+        }
+        if !self.reindex.may_change(scope.key(), to - from, self.clock.unix_ms()) {
+            return Ok(Part::Waits);
         }
         let texts: Vec<_> = chunks.iter().map(|c| (c.text.as_str(), c.offset)).collect();
         let (text, spans) = restored(&texts);
@@ -162,9 +167,17 @@ impl Executor {
         let vectors = chunks.iter().zip(made).filter(|(chunk, _)| wanted(chunk.index));
         let vectors: Vec<(String, Vec<f64>)> =
             vectors.map(|(chunk, vector)| (chunk.key.clone(), vector)).collect();
-        let written = store::write_vectors(&self.rw, scope, document, &attribute, &vectors).await?;
+        let written = store::write_vectors(
+            &self.rw,
+            scope,
+            document,
+            &attribute,
+            &vectors,
+            self.clock.unix_ms(),
+        )
+        .await?;
         metrics::counter!(meters::REINDEX_CHUNKS).increment(vectors.len() as u64);
-        Ok(written)
+        Ok(if written { Part::Done } else { Part::Gone })
     }
 
     /// An index of a release before 3.12.9 takes no vector for a chunk that had none: it goes, and is made again when all have theirs.
@@ -282,6 +295,12 @@ impl Executor {
         }
         let mut setting = setting.clone();
         while let Some(leaving) = setting.leaving.clone() {
+            // Whose they are is not told: they count as one agent's.
+            if leaving.manifests_after.is_none()
+                && !self.reindex.may_change("", REINDEX_CLEAN_ROWS, self.clock.unix_ms())
+            {
+                return Ok(Reindexed::Rests);
+            }
             let Some(now) = self.clean_some(&setting, &leaving, &name).await? else {
                 return Ok(Reindexed::GoesOn);
             };
@@ -314,7 +333,7 @@ impl Executor {
         leaving: &LeavingSetting,
         name: &str,
     ) -> Result<Option<Option<LeavingSetting>>> {
-        let mut now = leaving.clone();
+        let (mut now, now_ms) = (leaving.clone(), self.clock.unix_ms());
         if let Some(after) = &leaving.manifests_after {
             let described =
                 store::describe_manifests(&self.rw, setting, after, REINDEX_CLEAN_ROWS).await;
@@ -325,8 +344,15 @@ impl Executor {
             }
             return Ok(Some(Some(now)));
         }
-        let cleaned =
-            store::clean_vectors(&self.rw, setting, name, &leaving.after, REINDEX_CLEAN_ROWS).await;
+        let cleaned = store::clean_vectors(
+            &self.rw,
+            setting,
+            name,
+            &leaving.after,
+            REINDEX_CLEAN_ROWS,
+            now_ms,
+        )
+        .await;
         match cleaned {
             Ok((looked, Some(last))) => {
                 (now.looked, now.after) = (leaving.looked + looked, last);
@@ -337,6 +363,16 @@ impl Executor {
             Err(fault) => Err(fault.into()),
         }
     }
+}
+
+/// What became of a part of a document.
+enum Part {
+    /// Its chunks have their vectors.
+    Done,
+    /// It must wait: too much of its agent was changed a moment ago.
+    Waits,
+    /// It is another document by now.
+    Gone,
 }
 
 /// What ended a part of a document.

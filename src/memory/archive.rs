@@ -255,7 +255,7 @@ pub struct Passage {
     /// The larger piece that it is a part of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
-    /// When it was taken in, in milliseconds of server time: the view shows it a moment later.
+    /// When it was taken in, or got other vectors, in milliseconds of server time: the view shows it a moment later.
     pub ingested_ms: u64,
     /// Tokens of the text alone, in the agent's encoding.
     pub token_estimate: u64,

@@ -159,17 +159,18 @@ pub async fn chunk_texts(
     ro.rows(TEXTS, binds).await
 }
 
-/// Gives chunks of a document, by their keys, vectors under a name; false if it is another document by now.
+/// Gives chunks of a document, by their keys, vectors under a name; false if it is another document by now. A view does not show a chunk that was
+/// changed a moment ago: searches look for those by the time that is written with it.
 pub async fn write_vectors(
     rw: &Rw,
     scope: &Scope,
     document: &Lagging,
     attribute: &str,
     vectors: &[(String, Vec<f64>)],
+    now_ms: u64,
 ) -> Result<bool, Fault> {
     for part in vectors.chunks(INGEST_ROWS) {
-        let patch =
-            |(key, vector): &(String, Vec<f64>)| json!({"key": key, "patch": {attribute: vector}});
+        let patch = |(key, vector): &(String, Vec<f64>)| json!({"key": key, "patch": {attribute: vector, "ingested_ms": now_ms}});
         let patches: Vec<Value> = part.iter().map(patch).collect();
         let binds = Binds::of(
             scope,
@@ -235,6 +236,7 @@ pub async fn clean_vectors(
     attribute: &str,
     after: &str,
     limit: u64,
+    now_ms: u64,
 ) -> Result<(u64, Option<String>), Fault> {
     #[derive(Deserialize)]
     struct Row {
@@ -247,6 +249,7 @@ pub async fn clean_vectors(
     if !keys.is_empty() {
         let mut patch = serving.described();
         patch[attribute] = Value::Null;
+        patch["ingested_ms"] = now_ms.into();
         let binds = [
             ("keys", json!(keys)),
             ("vector", attribute.into()),

@@ -128,7 +128,7 @@ impl Searcher {
     }
 }
 
-/// One search by nearness in each way; false if the server is gone.
+/// Searches by nearness and by a word; false if the server is gone.
 async fn search(agent: &Agent) -> bool {
     for (arguments, wanted) in [
         (json!({"query_text": "a pier of birch", "mode": "vector", "limit": 20}), 20),
@@ -136,6 +136,7 @@ async fn search(agent: &Agent) -> bool {
             json!({"query_text": "The cedar pier", "mode": "vector", "limit": 40, "filter": {"doc_id": "d1"}}),
             6,
         ),
+        (json!({"query_text": "cedar", "mode": "text", "filter": {"doc_id": "d1"}}), 1),
     ] {
         let Ok(answer) = agent.attempt("search_archival", &arguments, &key(), "*").await else {
             return false;
