@@ -204,6 +204,7 @@ async fn the_server_describes_itself_and_its_agents() {
         "search_archival",
         "ingest_archival",
         "record_heartbeat",
+        "trace_memory",
     ];
     assert_eq!(names, wanted);
     for tool in &tools {
