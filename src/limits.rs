@@ -328,6 +328,8 @@ pub const SAMPLE_MS_MAX: u64 = 60_000;
 pub const SAMPLE_SCANNED: usize = 16;
 /// Longest wait for an index that is trained anew, in milliseconds, and the pause between two looks at it; a later look goes on.
 pub const RETRAIN_MS: (u64, u64) = (3_600_000, 500);
+/// Time after which an index that cannot be trained anew is told of, in milliseconds.
+pub const RETRAIN_PATIENCE_MS: u64 = 10_000;
 /// Fewest questions that a measurement may rest on.
 pub const SAMPLE_QUESTIONS_MIN: usize = 16;
 /// Rows that a search takes from the vector index for each result wanted, since filters drop some.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::cells::measured;
 use crate::clock;
-use crate::limits::{RETRAIN_MS, SAMPLE_MS_MAX};
+use crate::limits::{RETRAIN_MS, RETRAIN_PATIENCE_MS, SAMPLE_MS_MAX};
 use crate::memory::archive::VectorSetting;
 use crate::policy::{Measured, is_due, is_outgrown, lists_for};
 use crate::store::{
@@ -166,8 +166,8 @@ impl ArchiveIndex {
     /// Waits until the index that was made later is ready, and takes the earlier one away. Whoever comes to a half of this goes on.
     async fn take_over(&self, admin: &Admin, setting: &VectorSetting) -> Result<(), Fault> {
         let (longest, pause) = RETRAIN_MS;
-        let until = clock::now() + Duration::from_millis(longest);
-        while clock::now() < until {
+        let begun = clock::now();
+        while begun.elapsed() < Duration::from_millis(longest) {
             let there = index_state(admin, &setting.attribute()).await?;
             let (Some(old), Some(next)) = (&there.id, &there.next) else { return Ok(()) };
             if next.ready() {
@@ -177,11 +177,11 @@ impl ArchiveIndex {
                 tracing::info!(n_lists, "the vector index that was trained anew serves now");
                 return Ok(());
             }
-            self.tell_obstacle(
-                next.failed().then(|| {
-                    format!("the index cannot be trained anew yet: {}", next.error_message)
-                }),
-            );
+            // An index that nobody has begun to train yet is unusable for a moment, too.
+            let fails =
+                next.failed() && begun.elapsed() > Duration::from_millis(RETRAIN_PATIENCE_MS);
+            let why = || format!("the index cannot be trained anew yet: {}", next.error_message);
+            self.tell_obstacle(fails.then(why));
             tokio::time::sleep(Duration::from_millis(pause)).await;
         }
         Ok(())

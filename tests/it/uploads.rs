@@ -115,7 +115,6 @@ async fn what_is_no_part_is_refused_by_its_name() {
         (json!({"part": {"upload": "u", "number": 5, "of": 4}}), "part.number"),
         (json!({"part": {"upload": "u", "number": 0, "of": 4}}), "part.number"),
         (json!({"part": {"upload": "u", "number": 1, "of": 1025}}), "part.of"),
-        (json!({"part": {"upload": "", "number": 1, "of": 1}}), "part.upload"),
         (json!({"document": "In"}), "document"),
         (json!({"embeddings": null, "late_chunking": null}), "part"),
     ];
@@ -127,6 +126,9 @@ async fn what_is_no_part_is_refused_by_its_name() {
         let refused = ingest(&ada, &arguments, "*").await.refused(400, "INVALID_ARGUMENT");
         assert_eq!(refused["field"], field, "{changes}: {refused}");
     }
+    let mut nameless = part("u", 1);
+    nameless["part"]["upload"] = "".into();
+    ingest(&ada, &nameless, "*").await.refused(400, "INVALID_NAME");
     let mut naive = part("u", 1);
     naive["late_chunking"]["mode"] = "naive".into();
     ingest(&ada, &naive, "*").await.refused(422, "LATE_CHUNKING_REQUIRED");
