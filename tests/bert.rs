@@ -165,6 +165,7 @@ fn settings(model_dir: &Path) -> EmbedderSettings {
         path: String::new(),
         timeout_ms: 60_000,
         model_dir: model_dir.to_owned(),
+        next: None,
     }
 }
 
