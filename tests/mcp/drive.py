@@ -20,6 +20,7 @@ ARGUMENTS = {
     "search_archival": {"query_text": "where does the boat lie"},
     "ingest_archival": {"doc_id": "boat.md", "chunks": ["The boat lies in the harbour. ", "It is blue."]},
     "record_heartbeat": {"state": "continue"},
+    "trace_memory": {"from": "agent"},
 }
 
 # Newest protocol of each lifecycle.
