@@ -419,12 +419,9 @@ async fn messages(
     let read = async {
         let (mut from_seq, mut limit) = (1, None);
         for (name, value) in pairs(query.as_deref().unwrap_or_default()) {
-            let number = || {
-                value.parse::<u64>().map_err(|_| Error::argument(name, "must be a whole number"))
-            };
             match name {
-                "from_seq" => from_seq = number()?,
-                "limit" => limit = Some(number()?),
+                "from_seq" => from_seq = number(name, value)?,
+                "limit" => limit = Some(number(name, value)?),
                 other => return Err(Error::argument(other, "unknown: use from_seq and limit")),
             }
         }
