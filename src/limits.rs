@@ -446,3 +446,24 @@ pub const SESSIONS_TOLD_MAX: usize = 64;
 pub const SESSIONS_TOLD_MS: u64 = 3_000;
 /// Times a model is asked for one summary, the first one counted (never a loop).
 pub const SUMMARY_ATTEMPTS_MAX: usize = 3;
+/// Shortest and longest lease of a run, in milliseconds.
+pub const RUN_LEASE_MS: (u64, u64) = (1_000, 3_600_000);
+/// Expired runs told of in one look; what is left waits for the next.
+pub const RUNS_EXPIRED_MAX: u64 = 256;
+/// Longest set of tools that a prompt offers, in bytes of its JSON.
+pub const TOOL_SET_BYTES_MAX: usize = 512 * 1024;
+/// Tool sets whose digests a core remembers, so that one that is kept is not written again.
+pub const TOOL_SETS_REMEMBERED: usize = 8;
+/// Longest options of a prompt, in bytes of their JSON.
+pub const PROMPT_OPTIONS_BYTES_MAX: usize = 64 * 1024;
+/// Models of which an agent's core keeps what it learned of their counting.
+pub const LEARNED_MAX: usize = 16;
+/// Least and most that a model's count may be learned to be for each thousand of our tokens; what lies beyond is held to be a mistake of its teller.
+pub const FACTOR_PERMILLE: (u64, u64) = (500, 4_000);
+/// Share of a lower count that the learned factor goes down by with each prompt, as one of so many; up it goes at once.
+pub const FACTOR_EASE: u64 = 8;
+/// Difference between the provider's count of a prompt and ours above which it is told as an event, in thousandths of ours: up to it the tenth of the
+/// window above the flush threshold is enough.
+pub const VARIANCE_PERMILLE_MAX: u64 = 90;
+/// `limit` of `/prompts`: default and largest.
+pub const PROMPTS_PAGE: (u64, u64) = (20, 200);

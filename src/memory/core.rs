@@ -5,6 +5,8 @@ use serde_json::{Map, Value};
 
 use super::archive::Archived;
 use super::heartbeat::Heartbeat;
+use super::prompt::{Asked, Learned};
+use super::run::OpenRun;
 use super::tokens::Encoding;
 
 /// The document `core_memory/{scope}`.
@@ -64,6 +66,21 @@ pub struct Core {
     /// What went by its age.
     #[serde(default)]
     pub expired: Expired,
+    /// The run that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<OpenRun>,
+    /// Prompts so far.
+    #[serde(default)]
+    pub turns: u64,
+    /// The prompt that waits for its answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
+    /// What was learned of the models that were asked, the one asked last at the end.
+    #[serde(default)]
+    pub learned: Vec<Learned>,
+    /// Digests of the tool sets that were kept last, newest at the end.
+    #[serde(default)]
+    pub tool_sets: Vec<String>,
 }
 
 /// What went by the policy of retention, and up to where everything did.
@@ -245,7 +262,7 @@ impl Core {
             )*};
         }
         changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary queue notices
-            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired);
+            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired run turns asked learned tool_sets);
         patch
     }
 

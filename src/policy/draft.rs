@@ -2,12 +2,14 @@
 
 mod chain;
 mod flush;
+mod prompt;
 
 use std::ops::Range;
 
 use serde_json::{Map, Value, json};
 
 use self::flush::Flushed;
+pub use self::prompt::Outcome as PromptOutcome;
 use super::admit::{Actor, Scope};
 use super::budget::{Tokens, budget_for, tokens};
 use super::heartbeat::{self, Intent};
@@ -29,6 +31,7 @@ use crate::memory::heartbeat::ClosedBy;
 use crate::memory::joined::{Cite, Folded, cited_digest, joined_key};
 use crate::memory::message::{Kind, Message, Role, copied_meta, rendered};
 use crate::memory::page::{Page, PageItem};
+use crate::memory::prompt::ToolSet;
 use crate::memory::render;
 use crate::memory::tokens::{TokenCounter, message_cost};
 
@@ -100,6 +103,8 @@ pub struct Draft<'a> {
     ingest: Option<Box<Ingest>>,
     events: Vec<Event>,
     pages: Vec<Page>,
+    prompts: Vec<Value>,
+    tool_sets: Vec<ToolSet>,
     /// Whether a spool notice was set here: it then outlives this very change.
     pub(super) spooled: bool,
     envelope: Map<String, Value>,
@@ -131,6 +136,8 @@ impl<'a> Draft<'a> {
             ingest: None,
             events: Vec::new(),
             pages: Vec::new(),
+            prompts: Vec::new(),
+            tool_sets: Vec::new(),
             spooled: false,
             envelope: Map::new(),
             intent: None,
@@ -403,6 +410,8 @@ impl<'a> Draft<'a> {
             recount: self.recount,
             events: self.events,
             pages: self.pages,
+            prompts: self.prompts,
+            tool_sets: self.tool_sets,
             result,
             envelope: self.envelope,
         }

@@ -144,6 +144,11 @@ pub fn new_core(
         last_message_ms: 0,
         archived: Archived::default(),
         expired: Expired::default(),
+        run: None,
+        turns: 0,
+        asked: None,
+        learned: Vec::new(),
+        tool_sets: Vec::new(),
     };
     render::recount(counter, &mut core);
     check_room(&core)?;

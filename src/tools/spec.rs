@@ -9,10 +9,13 @@ use super::bury_chain::BuryChain;
 use super::evict_fifo::EvictFifo;
 use super::expire_recall::ExpireRecall;
 use super::fetch_core::FetchCore;
+use super::hold_run::{EndRun, HoldRun};
 use super::ingest_archival::IngestArchival;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
+use super::record_answer::RecordAnswer;
 use super::record_heartbeat::RecordHeartbeat;
+use super::record_prompt::RecordPrompt;
 use super::search_archival::SearchArchival;
 use super::search_recall::SearchRecall;
 use super::store_core::StoreCore;
@@ -76,6 +79,10 @@ pub enum Call {
     PatchAgent(PatchAgent),
     BuryChain(BuryChain),
     ExpireRecall(ExpireRecall),
+    HoldRun(HoldRun),
+    EndRun(Box<EndRun>),
+    RecordPrompt(Box<RecordPrompt>),
+    RecordAnswer(Box<RecordAnswer>),
 }
 
 /// The tools of the card, in the order in which they are shown.
@@ -277,6 +284,10 @@ impl Call {
             Self::PatchAgent(_) => "patch_agent",
             Self::BuryChain(_) => "bury_chain",
             Self::ExpireRecall(_) => "expire_recall",
+            Self::HoldRun(_) => "hold_run",
+            Self::EndRun(_) => "end_run",
+            Self::RecordPrompt(_) => "record_prompt",
+            Self::RecordAnswer(_) => "record_answer",
         }
     }
 
@@ -296,7 +307,11 @@ impl Call {
             | Self::PatchAgent(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
-            | Self::ExpireRecall(_) => true,
+            | Self::ExpireRecall(_)
+            | Self::HoldRun(_)
+            | Self::EndRun(_)
+            | Self::RecordPrompt(_)
+            | Self::RecordAnswer(_) => true,
         }
     }
 
@@ -309,7 +324,11 @@ impl Call {
             | Self::TraceMemory(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
-            | Self::ExpireRecall(_) => true,
+            | Self::ExpireRecall(_)
+            | Self::HoldRun(_)
+            | Self::EndRun(_)
+            | Self::RecordPrompt(_)
+            | Self::RecordAnswer(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -336,7 +355,11 @@ impl Call {
             | Self::WriteRecall(_)
             | Self::IngestArchival(_)
             | Self::PostEvent(_)
-            | Self::PatchAgent(_) => false,
+            | Self::PatchAgent(_)
+            | Self::HoldRun(_)
+            | Self::EndRun(_)
+            | Self::RecordPrompt(_)
+            | Self::RecordAnswer(_) => false,
         }
     }
 
@@ -355,6 +378,10 @@ impl Call {
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
+            | Self::HoldRun(_)
+            | Self::EndRun(_)
+            | Self::RecordPrompt(_)
+            | Self::RecordAnswer(_)
             | Self::PostEvent(_)
             | Self::FetchCore(_) => Depends::Queue,
         }
@@ -377,6 +404,10 @@ impl Call {
             Self::PatchAgent(input) => input.step(around, core, answers),
             Self::BuryChain(input) => input.step(around, core, answers),
             Self::ExpireRecall(input) => input.step(around, core, answers),
+            Self::HoldRun(input) => input.step(around, core, answers),
+            Self::EndRun(input) => input.step(around, core, answers),
+            Self::RecordPrompt(input) => input.step(around, core, answers),
+            Self::RecordAnswer(input) => input.step(around, core, answers),
         }
     }
 }
