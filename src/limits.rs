@@ -147,6 +147,10 @@ pub const SETUP_ROUNDS_MAX: usize = 200_000;
 pub const PREVIEW_TOKENS_MIN: u64 = 32;
 /// Ids that a spool notice names; more are only counted.
 pub const SPOOL_IDS_NAMED_MAX: usize = 8;
+/// Tokens up to which a captured result is never spooled: a notice of where it lies would cost as much.
+pub const CAPTURED_TOKENS_MIN: u64 = 128;
+/// Tokens that a captured page of results keeps for what stands around them.
+pub const CAPTURED_FRAME_TOKENS: u64 = 128;
 /// Times a preview is shortened to meet its tokens before it is left out.
 pub const PREVIEW_TRIES_MAX: usize = 16;
 /// Life of a stored result list, in seconds; its page tokens end with it.

@@ -199,6 +199,7 @@ impl Executor {
             embedder: self.embedders.fingerprint(),
             next_embedder: self.embedders.next(),
             key_hash,
+            capture: request.capture.as_ref(),
         }
     }
 }

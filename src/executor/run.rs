@@ -11,7 +11,8 @@ use super::executor::{Executor, no_agent, patience};
 use super::figures::{occupancy, report, report_search, sample};
 use super::heartbeat;
 use super::request::{
-    CallRequest, Guard, Reply, check_guarded, key_hash, key_of, replay_key, request_hash,
+    CallRequest, Guard, Reply, check_capture, check_guarded, key_hash, key_of, replay_key,
+    request_hash,
 };
 use super::turns::Turn;
 use super::{embedding, envelope};
@@ -159,7 +160,8 @@ impl Executor {
         // A search that was given a key may have kept something under it.
         let keyed = request.call.mints_key() && request.key.is_some();
         let mut found = Answers::default();
-        if !request.call.writes() && !keyed {
+        check_capture(request)?;
+        if !request.call.writes() && !keyed && request.capture.is_none() {
             match self.read(request, &scope).await? {
                 Looked::Done(body) => return Ok(body),
                 Looked::Keeps(answers) => found = *answers,
@@ -179,7 +181,7 @@ impl Executor {
             request,
             replay_key: replay_key(&scope, &key),
             minted_key: minted.then_some(key),
-            request_hash: request_hash(request.call.name(), &request.arguments),
+            request_hash: request_hash(request),
             scope,
             begun,
             deadline: begun + Duration::from_millis(limit),

@@ -4,7 +4,7 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::append_fifo::AppendFifo;
+use super::append_fifo::{AppendFifo, own_flush};
 use super::bury_chain::BuryChain;
 use super::evict_fifo::EvictFifo;
 use super::expire_recall::ExpireRecall;
@@ -21,7 +21,7 @@ use super::write_recall::WriteRecall;
 use crate::error::{Code, Error, Result};
 use crate::memory::change::Change;
 use crate::memory::core::Core;
-use crate::policy::{Answers, Depends, Finish, Question, Surroundings};
+use crate::policy::{Answers, Depends, Draft, Finish, Question, Surroundings};
 
 /// What a step came to.
 #[derive(Debug)]
@@ -360,8 +360,21 @@ impl Call {
         }
     }
 
-    /// Thinks: what the call does to this core, given the answers so far.
+    /// Thinks: what the call does to this core, given the answers so far. One that only reads writes what it found where it is captured.
     pub fn step(&self, around: Surroundings<'_>, core: &Core, answers: &Answers) -> Result<Step> {
+        match self.thought(around, core, answers)? {
+            Step::Read(mut result) if around.capture.is_some() => {
+                if let Self::FetchCore(_) = self {
+                    // What was read is as of the revision that this write makes.
+                    result.insert("_rev".into(), Value::Null);
+                }
+                Ok(Draft::new(around, core).finish(own_flush(core), answers, result)?.into())
+            }
+            other => Ok(other),
+        }
+    }
+
+    fn thought(&self, around: Surroundings<'_>, core: &Core, answers: &Answers) -> Result<Step> {
         match self {
             Self::StoreCore(input) => input.step(around, core, answers),
             Self::FetchCore(input) => input.step(core),
