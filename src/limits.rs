@@ -354,6 +354,10 @@ pub const HEARTBEAT_DURATION_MS: (u64, u64) = (100, 3_600_000);
 pub const HEARTBEAT_RPS_MAX: u64 = 64;
 /// Largest `cooldown_ms` an agent may have.
 pub const HEARTBEAT_COOLDOWN_MS_MAX: u64 = 60_000;
+/// Times that a call with the same answer is made in one chain of heartbeats before the chain ends as a loop.
+pub const LOOP_SAME_MAX: u64 = 3;
+/// Different calls of a chain that are remembered to find its loops; a longer way round is left to the cap of depth.
+pub const LOOP_CALLS_KEPT: usize = 16;
 /// Pause between two looks for dead chains, in milliseconds.
 pub const SWEEP_MS: u64 = 2_000;
 /// Dead chains closed in one look; what is left waits for the next.

@@ -78,11 +78,10 @@ pub(super) fn key_hash(request: &CallRequest) -> Option<String> {
     Some(hash)
 }
 
-/// Hash of the request: one that is captured is another request than the same one that is not.
-pub(super) fn request_hash(request: &CallRequest) -> String {
-    let asked = asked_hash(request.call.name(), &request.arguments);
+/// Hash of the request, of what it asks and how it is captured: one that is captured is another request than the same one that is not.
+pub(super) fn request_hash(request: &CallRequest, asked: &str) -> String {
     match &request.capture {
-        None => asked,
+        None => asked.to_owned(),
         Some(Capture::Result { tool_call_id }) => {
             receipt::sha256(&format!("{asked}\0result\0{tool_call_id}"))
         }

@@ -1,4 +1,4 @@
-//! The core of one agent as it lies in `core_memory`: system text, blocks, summary, queue marks, notices, chain head, budget.
+//! The core of one agent as it lies in `core_memory`: system text, blocks, summary, queue marks, notices, chain head, budget, tools.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -64,6 +64,19 @@ pub struct Core {
     /// What went by its age.
     #[serde(default)]
     pub expired: Expired,
+    /// What is offered to the model beside the messages.
+    #[serde(default)]
+    pub tools: Offered,
+}
+
+/// The tools that a model is offered with every request: they take room in its window like a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Offered {
+    /// SHA-256 of their schemas (hex); empty when nothing is offered.
+    pub digest: String,
+    /// What they cost in the model's window, in tokens; 0 when nothing is offered.
+    pub token_estimate: u64,
 }
 
 /// What went by the policy of retention, and up to where everything did.
@@ -245,7 +258,7 @@ impl Core {
             )*};
         }
         changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary queue notices
-            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired);
+            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired tools);
         patch
     }
 

@@ -55,6 +55,8 @@ pub struct Surroundings<'a> {
     pub next_embedder: Option<&'a Fingerprint>,
     /// Hash of the idempotency key, for the audit row.
     pub key_hash: &'a str,
+    /// Hash of tool and arguments, of a call that counts when a chain goes in circles; empty for every other.
+    pub asked: &'a str,
     /// How the result is to stand in the queue, of a call that is captured.
     pub capture: Option<&'a Capture>,
 }
@@ -389,7 +391,9 @@ impl<'a> Draft<'a> {
             self.give_way();
         }
         self.refuse_overflow()?;
-        if let Some(intent) = self.intent.take() {
+        if !self.ends_loop(&result)
+            && let Some(intent) = self.intent.take()
+        {
             self.beat_now(intent, None);
         }
         self.bury_chain(ClosedBy::Write);

@@ -300,6 +300,26 @@ impl Call {
         }
     }
 
+    /// Whether it counts when a chain of heartbeats goes in circles: every tool's call but the beat itself.
+    pub fn goes_round(&self) -> bool {
+        match self {
+            Self::StoreCore(_)
+            | Self::FetchCore(_)
+            | Self::AppendFifo(_)
+            | Self::EvictFifo(_)
+            | Self::SearchRecall(_)
+            | Self::WriteRecall(_)
+            | Self::SearchArchival(_)
+            | Self::IngestArchival(_)
+            | Self::TraceMemory(_) => true,
+            Self::RecordHeartbeat(_)
+            | Self::PostEvent(_)
+            | Self::PatchAgent(_)
+            | Self::BuryChain(_)
+            | Self::ExpireRecall(_) => false,
+        }
+    }
+
     /// Whether a caller that names no revision means any: what the call does cannot overwrite what its caller has not seen.
     pub fn any_revision(&self) -> bool {
         match self {
