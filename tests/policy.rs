@@ -236,7 +236,11 @@ impl World {
         assert_eq!(queue.iter().map(|m| m.token_estimate).sum::<u64>(), core.queue.tokens);
         let window = assemble(core, &queue);
         let recounted: u64 = window.messages.iter().map(|m| message_cost(&FourBytes, m)).sum();
-        assert_eq!(recounted + 3 + now.tools, now.occupancy, "the window costs what the account says");
+        assert_eq!(
+            recounted + 3 + now.tools,
+            now.occupancy,
+            "the window costs what the account says"
+        );
         let mut chain = receipt::genesis(&core.agent_id);
         for (message, seq) in self.messages.iter().zip(1..) {
             assert_eq!(message.seq, seq, "dense");

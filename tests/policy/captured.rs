@@ -33,7 +33,8 @@ fn a_result_is_appended_with_the_effect_and_answers_its_call() {
     let mut world = World::new(2000, "Be kind.");
     calls(&mut world, "c1");
     let version = world.core.version;
-    let answer = captured(&mut world, "c1", "store_core", json!({"block_id": "b", "content": "Likes tea."}));
+    let answer =
+        captured(&mut world, "c1", "store_core", json!({"block_id": "b", "content": "Likes tea."}));
     assert_eq!(world.core.version, version + 1, "one write");
     assert_eq!(world.core.block("b").map(|b| b.content.as_str()), Some("Likes tea."));
     let said = last(&world);
@@ -229,7 +230,9 @@ fn tools_that_cannot_fit_are_refused_and_change_nothing() {
         assert_eq!(world.patch(offered(tools)).unwrap_err().code, code, "{tools}");
         assert_eq!(world.core, before);
     }
-    for odd in [json!({"digest": "x", "token_estimate": 3}), json!({"digest": "", "token_estimate": 3})] {
+    for odd in
+        [json!({"digest": "x", "token_estimate": 3}), json!({"digest": "", "token_estimate": 3})]
+    {
         let body = json!({"tools": odd}).as_object().cloned().unwrap();
         let patch: PatchAgent = decode_as(body).unwrap();
         assert_eq!(patch.checked().unwrap_err().code, Code::InvalidArgument);
