@@ -147,6 +147,10 @@ pub const SETUP_ROUNDS_MAX: usize = 200_000;
 pub const PREVIEW_TOKENS_MIN: u64 = 32;
 /// Ids that a spool notice names; more are only counted.
 pub const SPOOL_IDS_NAMED_MAX: usize = 8;
+/// Tokens up to which a captured result is never spooled: a notice of where it lies would cost as much.
+pub const CAPTURED_TOKENS_MIN: u64 = 128;
+/// Tokens that a captured page of results keeps for what stands around them.
+pub const CAPTURED_FRAME_TOKENS: u64 = 128;
 /// Times a preview is shortened to meet its tokens before it is left out.
 pub const PREVIEW_TRIES_MAX: usize = 16;
 /// Life of a stored result list, in seconds; its page tokens end with it.
@@ -350,6 +354,10 @@ pub const HEARTBEAT_DURATION_MS: (u64, u64) = (100, 3_600_000);
 pub const HEARTBEAT_RPS_MAX: u64 = 64;
 /// Largest `cooldown_ms` an agent may have.
 pub const HEARTBEAT_COOLDOWN_MS_MAX: u64 = 60_000;
+/// Times that a call with the same answer is made in one chain of heartbeats before the chain ends as a loop.
+pub const LOOP_SAME_MAX: u64 = 3;
+/// Different calls of a chain that are remembered to find its loops; a longer way round is left to the cap of depth.
+pub const LOOP_CALLS_KEPT: usize = 16;
 /// Pause between two looks for dead chains, in milliseconds.
 pub const SWEEP_MS: u64 = 2_000;
 /// Dead chains closed in one look; what is left waits for the next.

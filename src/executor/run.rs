@@ -11,7 +11,8 @@ use super::executor::{Executor, no_agent, patience};
 use super::figures::{occupancy, report, report_search, sample};
 use super::heartbeat;
 use super::request::{
-    CallRequest, Guard, Reply, check_guarded, key_hash, key_of, replay_key, request_hash,
+    CallRequest, Guard, Reply, asked_hash, check_capture, check_guarded, key_hash, key_of,
+    replay_key, request_hash,
 };
 use super::turns::Turn;
 use super::{embedding, envelope};
@@ -41,6 +42,8 @@ struct Run<'a> {
     /// The key that was made for this call, since its caller named none.
     minted_key: Option<String>,
     replay_key: String,
+    /// Hash of tool and arguments.
+    asked: String,
     request_hash: String,
     begun: Instant,
     deadline: Instant,
@@ -163,7 +166,8 @@ impl Executor {
         // A search that was given a key may have kept something under it.
         let keyed = request.call.mints_key() && request.key.is_some();
         let mut found = Answers::default();
-        if !request.call.writes() && !keyed {
+        check_capture(request)?;
+        if !request.call.writes() && !keyed && request.capture.is_none() {
             match self.read(request, &scope).await? {
                 Looked::Done(body) => return Ok(body),
                 Looked::Keeps(answers) => found = *answers,
@@ -178,12 +182,14 @@ impl Executor {
             }
             _ => CALL_MS_MAX,
         };
+        let asked = asked_hash(request.call.name(), &request.arguments);
         let run = Run {
             executor: self,
             request,
             replay_key: replay_key(&scope, &key),
             minted_key: minted.then_some(key),
-            request_hash: request_hash(request.call.name(), &request.arguments),
+            request_hash: request_hash(request, &asked),
+            asked,
             scope,
             begun,
             deadline: begun + Duration::from_millis(limit),
@@ -225,7 +231,7 @@ impl Executor {
             _ => self.fresh(scope, "", patience()).await?.0,
         };
         for _ in 0..QUESTIONS_MAX {
-            let around = self.surroundings(scope, request, &core, "");
+            let around = self.surroundings(scope, request, &core, "", "");
             match request.call.step(around, &core, &answers)? {
                 Step::Read(result) => {
                     return Ok(Looked::Done(envelope::of_read(
@@ -449,7 +455,9 @@ impl Run<'_> {
         for _ in 0..QUESTIONS_MAX {
             let key_hash = &self.replay_key;
             self.executor.prepare(self.request, core, answers).await?;
-            let around = self.executor.surroundings(&self.scope, self.request, core, key_hash);
+            let asked = if self.request.call.goes_round() { self.asked.as_str() } else { "" };
+            let around =
+                self.executor.surroundings(&self.scope, self.request, core, key_hash, asked);
             match self.request.call.step(around, core, answers) {
                 Err(error) => return if basis.guessed { Ok(Thought::Fresh) } else { Err(error) },
                 Ok(Step::Write(change)) => return Ok(Thought::Apply(change, false)),
