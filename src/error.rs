@@ -67,10 +67,12 @@ codes! {
     PreconditionRequired = "PRECONDITION_REQUIRED", 428, "a writing call needs the revision it builds on";
     HeartbeatRateLimited = "HEARTBEAT_RATE_LIMITED", 429, "too many heartbeats in a second";
     HeartbeatCooldown = "HEARTBEAT_COOLDOWN", 429, "the last chain of heartbeats reached a cap a moment ago";
+    RunBusy = "RUN_BUSY", 409, "another run of this agent is under way";
     Overloaded = "OVERLOADED", 503, "too many calls at once";
     StoreUnavailable = "STORE_UNAVAILABLE", 503, "the database does not answer";
     NotReady = "NOT_READY", 503, "the server is not ready";
     EmbedderUnavailable = "EMBEDDER_UNAVAILABLE", 503, "the embedder makes no vectors at the moment";
+    ModelUnavailable = "MODEL_UNAVAILABLE", 503, "the model does not answer at the moment";
     Timeout = "TIMEOUT", 504, "the call took longer than allowed";
     StoreRefused = "STORE_REFUSED", 500, "the database refused the request";
     Internal = "INTERNAL", 500, "the server made a mistake";

@@ -29,6 +29,8 @@ pub(super) fn count(change: &Change) {
             | EventType::Flush
             | EventType::Summarize
             | EventType::Error
+            | EventType::RunStart
+            | EventType::RunEnd
             | EventType::Audit => {}
         }
     }

@@ -21,6 +21,7 @@ mod reindex_work;
 mod request;
 mod retention;
 mod run;
+mod runs;
 mod score;
 mod summary;
 mod trace;

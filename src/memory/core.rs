@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::archive::Archived;
 use super::heartbeat::Heartbeat;
+use super::run::OpenRun;
 use super::tokens::Encoding;
 
 /// The document `core_memory/{scope}`.
@@ -64,6 +65,9 @@ pub struct Core {
     /// What went by its age.
     #[serde(default)]
     pub expired: Expired,
+    /// The run that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<OpenRun>,
 }
 
 /// What went by the policy of retention, and up to where everything did.
@@ -245,7 +249,7 @@ impl Core {
             )*};
         }
         changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary queue notices
-            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired);
+            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired run);
         patch
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// `type` of an event: the seed's six, and one audit row for each write.
+/// `type` of an event: the seed's six, beginning and end of a run, and one audit row for each write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the requirement's")]
@@ -14,6 +14,8 @@ pub enum EventType {
     HbEnd,
     Summarize,
     Error,
+    RunStart,
+    RunEnd,
     Audit,
 }
 

@@ -8,6 +8,7 @@ mod expire_recall;
 mod fetch_core;
 mod found_passages;
 mod given_chunk;
+mod hold_run;
 mod ingest_archival;
 mod ingest_checks;
 mod ingest_evidence;
@@ -26,6 +27,7 @@ mod write_recall;
 
 pub use bury_chain::BuryChain;
 pub use expire_recall::ExpireRecall;
+pub use hold_run::{EndRun, HoldRun};
 pub use patch_agent::{NewAgent, PatchAgent, new_core};
 pub use post_event::PostEvent;
 pub use spec::{Call, Spec, Step, Tool, decode, decode_as};

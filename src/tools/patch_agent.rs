@@ -144,6 +144,7 @@ pub fn new_core(
         last_message_ms: 0,
         archived: Archived::default(),
         expired: Expired::default(),
+        run: None,
     };
     render::recount(counter, &mut core);
     check_room(&core)?;
