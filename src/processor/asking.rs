@@ -17,9 +17,7 @@ use crate::memory::TokenCounter;
 use crate::memory::core::Core;
 use crate::memory::run::{RunReason, Usage};
 use crate::memory::tokens::message_cost;
-use crate::models::chat::{
-    ChatClass, ChatFault, ChatRequest, Completion, Delta, Finish, request_body,
-};
+use crate::models::chat::{ChatClass, ChatFault, ChatRequest, Completion, Delta, Finish};
 use crate::policy::tokens;
 use crate::policy::turn::{Cut, settled};
 use crate::tools::{Tool, decode};
@@ -65,8 +63,8 @@ impl Walk<'_> {
                 return Ok(Inference::End(RunReason::Tokens));
             };
             self.renew().await?;
-            let bytes = ready.request.bytes();
-            self.processor.record_prompt(self.request, &Prompt { n, bytes: &bytes }).await?;
+            let bytes = ready.request.body.as_bytes();
+            self.processor.record_prompt(self.request, &Prompt { n, bytes }).await?;
             match self.exchange(&ready).await? {
                 Came::Cancelled => return Ok(Inference::End(RunReason::Cancelled)),
                 Came::Completion(completion, told) => {
@@ -97,8 +95,13 @@ impl Walk<'_> {
             if free >= least && !wants_less {
                 let tokens_max = self.tokens_max(free);
                 let options = self.options(tokens_max);
-                let body = request_body(&options, window.messages, &toolbox.schemas);
-                let request = ChatRequest { body };
+                let mut body = options;
+                body.insert("model".into(), self.model.model().into());
+                body.insert("messages".into(), Value::Array(window.messages));
+                if !toolbox.schemas.is_empty() {
+                    body.insert("tools".into(), Value::Array(toolbox.schemas.clone()));
+                }
+                let request = ChatRequest { body: Value::Object(body).to_string() };
                 return Ok(Some(Ready { request, counter, tokens_max, sent }));
             }
             if attempt == RUN_ROOM_TRIES_MAX {

@@ -222,8 +222,10 @@ impl hyper::body::Body for RunBody {
         let outcome = ready!(Pin::new(work).poll(context));
         self.work = None;
         Poll::Ready(Some(Ok(match ended(outcome) {
-            Ok(end) => frame("end", &json!(end)),
-            Err(error) => frame("error", &problem::body(&error)),
+            Ok(end) => frame("end", &json!({"type": "end", "end": end})),
+            Err(error) => {
+                frame("error", &json!({"type": "error", "problem": problem::body(&error)}))
+            }
         })))
     }
 }

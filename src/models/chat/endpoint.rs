@@ -219,7 +219,6 @@ impl ChatModel for EndpointChat {
 
     fn options(&self) -> Map<String, Value> {
         let mut options = Map::new();
-        options.insert("model".into(), self.model.as_str().into());
         options.insert("stream".into(), self.stream.into());
         if self.stream {
             options.insert("stream_options".into(), json!({"include_usage": true}));
@@ -233,7 +232,7 @@ impl ChatModel for EndpointChat {
         deltas: Deltas<'_>,
     ) -> Result<Completion, ChatFault> {
         let until = clock::now() + self.limit;
-        let bytes = Bytes::from(request.bytes());
+        let bytes = Bytes::from(request.body.clone());
         let mut attempt = 1;
         loop {
             let fault = match self.attempt(bytes.clone(), until, deltas).await {

@@ -9,5 +9,6 @@ mod sse;
 
 pub use endpoint::EndpointChat;
 pub use fault::{ChatClass, ChatFault};
-pub use model::{ChatModel, ChatRequest, Completion, Delta, Finish, request_body};
+pub use model::{ChatModel, ChatRequest, Completion, Delta, Finish};
 pub use settings::ChatSettings;
+pub use sse::Events;

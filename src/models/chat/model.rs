@@ -15,7 +15,7 @@ pub trait ChatModel: Send + Sync {
     /// Its name, as requests carry it.
     fn model(&self) -> &str;
 
-    /// The fields of every request beside what is asked: name of the model, and how it is to answer.
+    /// The fields of every request beside what is asked and the model's name: how it is to answer.
     fn options(&self) -> Map<String, Value>;
 
     /// Asks, and tells what comes as it comes. `Break` from `deltas` ends the answer there: it counts as one that was cut for its length.
@@ -26,32 +26,11 @@ pub trait ChatModel: Send + Sync {
     ) -> Result<Completion, ChatFault>;
 }
 
-/// What is sent, whole: `messages`, `tools`, `max_tokens`, `model`, `stream`, …
+/// What is sent, whole and byte for byte: `messages`, `tools`, `max_tokens`, `model`, `stream`, …
 #[derive(Clone, Debug)]
 pub struct ChatRequest {
-    /// The body, in the order in which it is sent.
-    pub body: Map<String, Value>,
-}
-
-impl ChatRequest {
-    /// The bytes that are sent: the same body gives the same bytes.
-    pub fn bytes(&self) -> Vec<u8> {
-        serde_json::to_vec(&self.body).expect("a map of JSON values is JSON")
-    }
-}
-
-/// A body from its parts: options first, then messages, then tools where there are any.
-pub fn request_body(
-    options: &Map<String, Value>,
-    messages: Vec<Value>,
-    tools: &[Value],
-) -> Map<String, Value> {
-    let mut body = options.clone();
-    body.insert("messages".into(), Value::Array(messages));
-    if !tools.is_empty() {
-        body.insert("tools".into(), Value::Array(tools.to_vec()));
-    }
-    body
+    /// The body as it is on record and as it is sent.
+    pub body: String,
 }
 
 /// A piece of an answer on its way.

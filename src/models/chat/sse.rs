@@ -2,7 +2,7 @@
 
 /// Takes bytes, gives the data of whole events (WHATWG HTML, "Server-sent events": fields by line, an empty line ends an event).
 #[derive(Debug, Default)]
-pub(super) struct Events {
+pub struct Events {
     /// What has no line end yet.
     rest: Vec<u8>,
     /// Lines of data of the event that is under way.
@@ -11,7 +11,7 @@ pub(super) struct Events {
 
 impl Events {
     /// Adds bytes; gives what they completed, oldest first. The caller bounds how many bytes come.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<String> {
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<String> {
         let mut whole = Vec::new();
         self.rest.extend_from_slice(bytes);
         let mut from = 0;
@@ -25,7 +25,7 @@ impl Events {
     }
 
     /// The end: an event whose empty line is missing counts too, since some servers leave it out.
-    pub(super) fn end(&mut self) -> Option<String> {
+    pub fn end(&mut self) -> Option<String> {
         let rest = std::mem::take(&mut self.rest);
         if !rest.is_empty() {
             self.line(&rest);
