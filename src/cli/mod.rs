@@ -13,6 +13,7 @@ mod mcp;
 mod messages;
 mod output;
 mod reindex;
+mod replay;
 mod report;
 mod run;
 mod serve;
@@ -23,5 +24,6 @@ mod tool;
 mod tools;
 mod trace;
 mod verify;
+mod why;
 
 pub use run::run;

@@ -27,6 +27,7 @@ mod score;
 mod summary;
 mod trace;
 mod turns;
+mod why;
 
 pub use archive_index::ArchiveSettings;
 pub use executor::Executor;

@@ -200,6 +200,19 @@ pub struct Texts {
     pub expired_at: Option<String>,
 }
 
+/// What of a prompt tells which texts it held.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Marks {
+    /// Its number.
+    pub turn: u64,
+    /// Version of the core.
+    pub version: u64,
+    /// First seq of its queue.
+    pub head_seq: u64,
+    /// Seq after the last.
+    pub next_seq: u64,
+}
+
 /// Key of a row of `prompts`.
 pub fn prompt_key(agent_id: &str, turn: u64) -> String {
     format!("{agent_id}:{turn}")

@@ -34,18 +34,18 @@ use crate::policy::{Actor, Follow, Principal, TraceQuery};
 use crate::tools::{Call, NewAgent, PatchAgent, PostEvent, Tool, decode, decode_as};
 
 /// What the routes share.
-struct Front {
-    executor: Arc<Executor>,
+pub(super) struct Front {
+    pub(super) executor: Arc<Executor>,
     tenant: String,
     in_flight: Arc<Semaphore>,
     /// Places of the tasks that calls run on; they outlive a client that leaves.
     tasks: Arc<Semaphore>,
 }
 
-type Shared = State<Arc<Front>>;
+pub(super) type Shared = State<Arc<Front>>;
 
 /// The names in a path; one that is no text is refused like every other bad name.
-struct Named<T>(T);
+pub(super) struct Named<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T> {
     type Rejection = Error;
@@ -78,6 +78,7 @@ pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
         .route("/v1/agents/{agent}/history", get(history))
         .route("/v1/agents/{agent}/trace", get(trace))
         .route("/v1/agents/{agent}/conveyance", get(conveyance))
+        .merge(super::prompts::routes())
         .route("/v1/reindex", get(reindex_status).post(reindex))
         .route_layer(from_fn_with_state(Arc::clone(&front), shed));
     Router::new()
@@ -117,7 +118,7 @@ fn crowded() -> Response {
     Error::new(Code::Overloaded, text).into_response()
 }
 
-fn json_answer(status: StatusCode, body: &Value) -> Response {
+pub(super) fn json_answer(status: StatusCode, body: &Value) -> Response {
     let mut response = (status, body.to_string()).into_response();
     response
         .headers_mut()
@@ -137,7 +138,7 @@ fn with_etag(status: StatusCode, body: &Value) -> Response {
 }
 
 impl Front {
-    fn principal(&self, peer: PeerActor, headers: &HeaderMap) -> Principal {
+    pub(super) fn principal(&self, peer: PeerActor, headers: &HeaderMap) -> Principal {
         let label = headers.get("x-vctx-label").and_then(|v| v.to_str().ok());
         let label =
             label.map(|l| l.chars().filter(|c| !c.is_control()).take(NAME_BYTES_MAX).collect());
@@ -149,7 +150,7 @@ impl Front {
 }
 
 /// Runs work on a task of its own and turns its outcome into an answer.
-async fn own_task(
+pub(super) async fn own_task(
     front: &Front,
     work: impl Future<Output = Result<Response>> + Send + 'static,
 ) -> Response {
@@ -192,7 +193,7 @@ async fn limited(mut body: Body) -> Result<Vec<u8>> {
 }
 
 /// Reads a body as the object it must be.
-async fn object(body: Body) -> Result<Map<String, Value>> {
+pub(super) async fn object(body: Body) -> Result<Map<String, Value>> {
     let read = tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), limited(body));
     let late =
         |_| Error::new(Code::Timeout, format!("the body did not come within {BODY_MS_MAX} ms"));
@@ -218,7 +219,7 @@ async fn object(body: Body) -> Result<Map<String, Value>> {
 }
 
 /// Key and guard of a call, from its headers or its arguments; both at once must agree.
-fn envelope(
+pub(super) fn envelope(
     headers: &HeaderMap,
     arguments: &mut Map<String, Value>,
 ) -> Result<(Option<String>, Option<Guard>)> {
@@ -488,7 +489,7 @@ async fn trace(
     answer(read.await)
 }
 
-fn number(name: &str, value: &str) -> Result<u64> {
+pub(super) fn number(name: &str, value: &str) -> Result<u64> {
     value.parse().map_err(|_| Error::argument(name, "must be a whole number"))
 }
 
@@ -614,7 +615,7 @@ fn own_user() -> Option<u32> {
 }
 
 /// `a=b&c=d`; numbers and names need no percent-decoding here.
-fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
     query.split('&').filter(|p| !p.is_empty()).map(|p| p.split_once('=').unwrap_or((p, "")))
 }
 
@@ -638,7 +639,7 @@ async fn ready(State(front): Shared) -> Response {
     }
 }
 
-fn answer(outcome: Result<Value>) -> Response {
+pub(super) fn answer(outcome: Result<Value>) -> Response {
     match noted(outcome) {
         Ok(body) => with_etag(StatusCode::OK, &body),
         Err(error) => error.into_response(),

@@ -4,6 +4,7 @@ mod gate;
 mod http;
 mod json;
 mod problem;
+mod prompts;
 mod schema;
 mod socket;
 

@@ -24,7 +24,7 @@ impl IntoResponse for Error {
 fn retry_after_s(error: &Error) -> Option<u64> {
     match error.code {
         Code::Overloaded | Code::StoreUnavailable | Code::NotReady | Code::Conflict => Some(1),
-        Code::HeartbeatRateLimited | Code::HeartbeatCooldown => {
+        Code::HeartbeatRateLimited | Code::HeartbeatCooldown | Code::RunBusy => {
             let ms = error.fields.get("retry_after_ms").and_then(Value::as_u64).unwrap_or(0);
             Some(ms.div_ceil(1_000))
         }

@@ -20,6 +20,7 @@ mod trace;
 mod transaction;
 mod trips;
 mod uds;
+mod why;
 
 pub use self::core::{
     DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context, note,
@@ -58,3 +59,4 @@ pub use setup::{Layout, RecallSharding, SCHEMA, SetupReport, schema_version, set
 pub use trace::{Led, led, vertices};
 pub use transaction::Leftovers;
 pub use trips::{Trips, counted};
+pub use why::{SaidRow, SaidRows, marks, outside, says, texts};

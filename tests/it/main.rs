@@ -54,6 +54,7 @@ mod no_network;
 mod one_effect;
 mod one_transaction;
 mod plans;
+mod proof;
 mod races;
 mod reach;
 mod readme;
