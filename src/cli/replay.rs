@@ -144,7 +144,8 @@ async fn list(asked: &Replay) -> Result<(), Failure> {
             }
             match asked.target.json {
                 true if asked.check => {
-                    let told = serde_json::json!({"turn": prompt["turn"], "exact": verdict == "exact"});
+                    let told =
+                        serde_json::json!({"turn": prompt["turn"], "exact": verdict == "exact"});
                     output::line(&told.to_string())?;
                 }
                 true => output::line(&prompt.to_string())?,

@@ -57,7 +57,8 @@ fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
 }
 
 fn texts(value: &Value) -> String {
-    let words: Vec<&str> = value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let words: Vec<&str> =
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     words.join(", ")
 }
 
@@ -106,7 +107,8 @@ fn said(row: &Value) -> Vec<String> {
             field("/left/summary_rev")
         ),
     };
-    let who = if row["kind"] == "copy" { format!("{} (copy)", field("/role")) } else { field("/role") };
+    let who =
+        if row["kind"] == "copy" { format!("{} (copy)", field("/role")) } else { field("/role") };
     let text = output::cell(&field("/text"), output::CELL_CHARS_MAX);
     vec![field("/seq"), field("/created_at"), who, field("/says").replace('_', " "), now, text]
 }
@@ -120,8 +122,11 @@ fn span(row: &Value) -> Vec<String> {
         empty if empty.is_empty() => format!("v{}", field(version)),
         revision => format!("v{} (summary {revision})", field(version)),
     };
-    let until =
-        if row["until_version"].is_null() { "now".to_owned() } else { place("/until_version", "/until_revision") };
+    let until = if row["until_version"].is_null() {
+        "now".to_owned()
+    } else {
+        place("/until_version", "/until_revision")
+    };
     let whole = if row["says"].is_null() { "some words" } else { "all of it" };
     vec![
         output::cell(&field("/of"), NAME_CHARS_MAX),
@@ -146,7 +151,9 @@ fn held(row: &Value) -> Vec<String> {
 fn back(row: &Value) -> String {
     if row["in_window"] == true {
         return match row["block_id"].as_str() {
-            Some(block) => format!("it stands in the window: block {}", output::cell(block, NAME_CHARS_MAX)),
+            Some(block) => {
+                format!("it stands in the window: block {}", output::cell(block, NAME_CHARS_MAX))
+            }
             None => format!("it stands in the window: message {}", row["seq"]),
         };
     }
@@ -154,7 +161,11 @@ fn back(row: &Value) -> String {
     match row["command"].as_str() {
         None => format!("nothing brings it back: {why}"),
         Some(command) if why.is_empty() => {
-            format!("brings it back (place {} of its list):\n  {}", row["rank"], output::printable(command))
+            format!(
+                "brings it back (place {} of its list):\n  {}",
+                row["rank"],
+                output::printable(command)
+            )
         }
         Some(command) => format!("{why}:\n  {}", output::printable(command)),
     }
@@ -171,7 +182,12 @@ fn prompt(answer: &Value) -> String {
                 Some(seq) => format!("  message {seq} {}", output::field(item, "/role")),
                 None => format!("  {}", output::cell(&output::field(item, "/id"), NAME_CHARS_MAX)),
             };
-            rows.push(vec![who, output::field(item, "/tokens"), String::new(), output::field(item, "/why")]);
+            rows.push(vec![
+                who,
+                output::field(item, "/tokens"),
+                String::new(),
+                output::field(item, "/why"),
+            ]);
         }
     }
     let mut parts = vec![format!(
@@ -201,12 +217,24 @@ fn prompt(answer: &Value) -> String {
         .map(|e| ["/seq", "/kind", "/tokens", "/why"].map(|name| output::field(e, name)).to_vec())
         .collect();
     if !entries.is_empty() {
-        parts.push(section("not in it either", &["seq", "kind", "tokens", "why"], &[0, 2], &entries));
+        parts.push(section(
+            "not in it either",
+            &["seq", "kind", "tokens", "why"],
+            &[0, 2],
+            &entries,
+        ));
     }
     if let Some(since) = answer.get("since").filter(|since| !since.is_null()) {
         let range = |name: &str| {
-            let (first, end) = (output::number(since, &format!("/{name}/0")), output::number(since, &format!("/{name}/1")));
-            if first >= end { "nothing".to_owned() } else { format!("messages {first}–{}", end - 1) }
+            let (first, end) = (
+                output::number(since, &format!("/{name}/0")),
+                output::number(since, &format!("/{name}/1")),
+            );
+            if first >= end {
+                "nothing".to_owned()
+            } else {
+                format!("messages {first}–{}", end - 1)
+            }
         };
         parts.push(format!(
             "since turn {}: {} came, {} left",
@@ -249,8 +277,14 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert_eq!(back(&json!({"in_window": true, "seq": 4})), "it stands in the window: message 4");
-        assert_eq!(back(&json!({"why": "no message says it"})), "nothing brings it back: no message says it");
+        assert_eq!(
+            back(&json!({"in_window": true, "seq": 4})),
+            "it stands in the window: message 4"
+        );
+        assert_eq!(
+            back(&json!({"why": "no message says it"})),
+            "nothing brings it back: no message says it"
+        );
     }
 
     #[test]
@@ -260,7 +294,12 @@ mod tests {
             "outside": {"evicted": {"through_seq": 8, "at": "t", "summary_rev": 1, "why": "full"}, "entries": []},
             "since": {"turn": 4, "came_in": [9, 10], "left": [3, 3]}, "exact": true});
         let text = prompt(&answer);
-        for part in ["40 tokens by our count, 44", "message 9 user", "up to message 8", "messages 9–9 came, nothing left"] {
+        for part in [
+            "40 tokens by our count, 44",
+            "message 9 user",
+            "up to message 8",
+            "messages 9–9 came, nothing left",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

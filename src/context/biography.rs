@@ -51,7 +51,8 @@ impl Lives {
         for block in &texts.working_blocks {
             there.insert((true, block.id.clone()), (block.content.as_str(), None));
         }
-        let gone: Vec<_> = self.open.keys().filter(|key| !there.contains_key(*key)).cloned().collect();
+        let gone: Vec<_> =
+            self.open.keys().filter(|key| !there.contains_key(*key)).cloned().collect();
         for key in gone {
             self.close(&key, texts, None);
         }
@@ -136,9 +137,8 @@ pub fn held_by(prompts: &[Marks], said: &[Message], spans: &[Span]) -> Vec<Held>
 }
 
 fn places(prompt: &Marks, said: &[Message], spans: &[Span]) -> Vec<String> {
-    let stood = |m: &&Message| {
-        m.kind.queued() && m.seq >= prompt.head_seq && m.seq < prompt.next_seq
-    };
+    let stood =
+        |m: &&Message| m.kind.queued() && m.seq >= prompt.head_seq && m.seq < prompt.next_seq;
     let messages = said.iter().filter(stood).map(|m| {
         let what = if m.kind == Kind::Copy { "copy" } else { "message" };
         format!("{what} {}", m.seq)
@@ -187,7 +187,9 @@ mod tests {
         let spans = lives.spans();
         let told: Vec<(&str, u64, Option<u64>, bool, usize)> = spans
             .iter()
-            .map(|s| (s.of.as_str(), s.from_version, s.until_version, s.says.is_some(), s.words.len()))
+            .map(|s| {
+                (s.of.as_str(), s.from_version, s.until_version, s.says.is_some(), s.words.len())
+            })
             .collect();
         assert_eq!(
             told,
@@ -202,7 +204,8 @@ mod tests {
         let mark = |turn, version| Marks { turn, version, head_seq: 1, next_seq: 1 };
         let prompts = [mark(1, 2), mark(2, 3), mark(3, 4), mark(4, 6), mark(5, 8), mark(6, 10)];
         let held = held_by(&prompts, &[], &spans);
-        let told: Vec<((u64, u64), String)> = held.iter().map(|h| (h.turns, h.r#as.join("+"))).collect();
+        let told: Vec<((u64, u64), String)> =
+            held.iter().map(|h| (h.turns, h.r#as.join("+"))).collect();
         assert_eq!(
             told,
             [

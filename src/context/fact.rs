@@ -74,13 +74,16 @@ impl Fact {
         }
         let lower: String = text.chars().map(|c| c.to_lowercase().next().unwrap_or(c)).collect();
         let first = self.plain.split(' ').next().unwrap_or_default();
-        let places = [self.plain.as_str(), first].into_iter().chain(self.words().iter().map(String::as_str));
+        let places =
+            [self.plain.as_str(), first].into_iter().chain(self.words().iter().map(String::as_str));
         let at = places.filter(|p| !p.is_empty()).find_map(|p| lower.find(p)).unwrap_or(0);
         let at = lower[..at].chars().count();
         let start = at.saturating_sub(EXCERPT_CHARS / 4).min(chars.len() - EXCERPT_CHARS);
         let cut: String = chars[start..start + EXCERPT_CHARS].iter().collect();
-        let (before, after) =
-            (if start > 0 { "…" } else { "" }, if start + EXCERPT_CHARS < chars.len() { "…" } else { "" });
+        let (before, after) = (
+            if start > 0 { "…" } else { "" },
+            if start + EXCERPT_CHARS < chars.len() { "…" } else { "" },
+        );
         format!("{before}{cut}{after}")
     }
 }
@@ -113,7 +116,10 @@ mod tests {
         let fact = Fact::parse("berth costs 14").unwrap();
         let long = format!("{} The BERTH costs 14. {}", "ä ".repeat(300), "b ".repeat(300));
         let shown = fact.excerpt(&long);
-        assert!(shown.contains("BERTH costs 14") && shown.starts_with('…') && shown.ends_with('…'), "{shown}");
+        assert!(
+            shown.contains("BERTH costs 14") && shown.starts_with('…') && shown.ends_with('…'),
+            "{shown}"
+        );
         assert_eq!(shown.chars().count(), EXCERPT_CHARS + 2);
         assert_eq!(fact.excerpt("short"), "short");
     }

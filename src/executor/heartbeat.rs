@@ -100,6 +100,7 @@ impl Executor {
             arguments,
             key: None,
             guard: None,
+            capture: None,
         };
         let reply = self.call(&request).await?;
         Ok(reply.body["result"]["closed"] == true)

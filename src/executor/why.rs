@@ -63,9 +63,7 @@ impl Executor {
         let ids: Vec<String> = found.hits.iter().map(|hit| hit.id.clone()).collect();
         let before = core.queue.next_seq;
         let rows = self
-            .patiently(|| {
-                store::says(&self.ro, scope, fact.plain(), fact.words(), &ids, before)
-            })
+            .patiently(|| store::says(&self.ro, scope, fact.plain(), fact.words(), &ids, before))
             .await?;
         let mut all: Vec<Said> = Vec::new();
         for row in rows.said.into_iter().chain(rows.found) {
@@ -97,25 +95,24 @@ impl Executor {
     }
 
     /// How it comes back into the window: nothing to do, a search that was tried out, or why it cannot.
-    async fn back(
-        &self,
-        scope: &Scope,
-        core: &Core,
-        fact: &Fact,
-        said: &[Said],
-    ) -> Result<Value> {
+    async fn back(&self, scope: &Scope, core: &Core, fact: &Fact, said: &[Said]) -> Result<Value> {
         let stands = |m: &Message| m.kind.queued() && m.seq >= core.queue.head_seq;
         let whole = |one: &&Said| one.says.is_some();
         if let Some(one) = said.iter().filter(whole).find(|one| stands(&one.row.message)) {
             return Ok(json!({"in_window": true, "seq": one.row.message.seq}));
         }
-        if let Some(block) = core.working_blocks.iter().find(|b| fact.said_in(&b.content).is_some()) {
+        if let Some(block) = core.working_blocks.iter().find(|b| fact.said_in(&b.content).is_some())
+        {
             return Ok(json!({"in_window": true, "block_id": block.id}));
         }
         let Some(best) = said.iter().filter(whole).find(|one| one.row.message.kind != Kind::Copy)
         else {
             let expired = said.iter().any(|one| one.row.message.expired_at.is_some());
-            let why = if expired { "its text went by the policy of retention" } else { "no message says it" };
+            let why = if expired {
+                "its text went by the policy of retention"
+            } else {
+                "no message says it"
+            };
             return Ok(json!({"in_window": false, "call": null, "why": why}));
         };
         let (_, most) = RECALL_LIMIT;
@@ -148,17 +145,11 @@ impl Executor {
     }
 
     /// The reasons of one prompt: what each section held and why, what was outside of it and why, what changed since the prompt before.
-    pub async fn why_prompt(
-        &self,
-        principal: &Principal,
-        agent: &str,
-        turn: u64,
-    ) -> Result<Value> {
+    pub async fn why_prompt(&self, principal: &Principal, agent: &str, turn: u64) -> Result<Value> {
         let scope = admit(principal, agent)?;
         let (prompt, found) = self.replayed(&scope, turn).await?;
         let (head, next) = (prompt.window.head_seq, prompt.window.next_seq);
-        let outside =
-            self.patiently(|| store::outside(&self.ro, &scope, head, next)).await?;
+        let outside = self.patiently(|| store::outside(&self.ro, &scope, head, next)).await?;
         let before = match turn.checked_sub(1).filter(|turn| *turn > 0) {
             Some(earlier) => {
                 let rows = self.patiently(|| store::marks(&self.ro, &scope, earlier, 1)).await?;
@@ -181,36 +172,49 @@ impl Executor {
                         items.push(told);
                     }
                 }
-                None => sections.push(json!({"section": item["section"], "tokens": tokens, "items": [told]})),
+                None => sections
+                    .push(json!({"section": item["section"], "tokens": tokens, "items": [told]})),
             }
         }
-        let offered = prompt.window.token_estimate.saturating_sub(found.window.tokens.occupancy);
+        let window = found.window.tokens;
+        let offered =
+            (prompt.window.token_estimate + window.tools).saturating_sub(window.occupancy);
         if offered > 0 {
             sections.push(json!({"section": "tools", "tokens": offered, "items": [
                 {"id": prompt.sent.tools, "tokens": offered, "why": "offered to the model"}]}));
         }
-        let entries: Vec<Value> = outside["entries"].as_array().into_iter().flatten().map(|entry| {
-            let mut entry = entry.clone();
-            entry["why"] = if entry["kind"] == "spool" {
-                "did not fit: it lies whole in recall storage, only its beginning was shown".into()
-            } else {
-                "written straight into recall storage".into()
-            };
-            entry
-        }).collect();
+        let entries: Vec<Value> = outside["entries"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|entry| {
+                let mut entry = entry.clone();
+                entry["why"] = if entry["kind"] == "spool" {
+                    "did not fit: it lies whole in recall storage, only its beginning was shown"
+                        .into()
+                } else {
+                    "written straight into recall storage".into()
+                };
+                entry
+            })
+            .collect();
         let evicted = match &outside["last"] {
             Value::Null => Value::Null,
-            last => json!({"through_seq": head - 1, "last_seq": last["seq"], "batch": last["batch"],
+            last => {
+                json!({"through_seq": head - 1, "last_seq": last["seq"], "batch": last["batch"],
                 "at": last["logged_ms"].as_u64().map(iso8601), "summary_rev": last["summary_rev"],
                 "occupancy_before": outside["flush"]["details"]["before_occupancy"],
                 "target": outside["flush"]["details"]["target"],
-                "why": "the oldest messages left when the window would have reached its flush threshold, or was told to"}),
+                "why": "the oldest messages left when the window would have reached its flush threshold, or was told to"})
+            }
         };
-        Ok(json!({"agent": scope.agent(), "turn": turn, "exact": found.is_exact(), "gone": found.gone, "differs": found.differs,
+        Ok(
+            json!({"agent": scope.agent(), "turn": turn, "exact": found.is_exact(), "gone": found.gone, "differs": found.differs,
             "model": prompt.sent.model, "token_estimate": prompt.window.token_estimate, "policy": prompt.window.policy,
             "usage": prompt.end.as_ref().and_then(|end| end.usage), "factor_permille": prompt.factor_permille,
             "sections": sections, "outside": {"evicted": evicted, "entries": entries}, "since": since,
-            "created_at": prompt.created_at, "end": prompt.end}))
+            "created_at": prompt.created_at, "end": prompt.end}),
+        )
     }
 }
 

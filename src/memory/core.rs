@@ -1,4 +1,4 @@
-//! The core of one agent as it lies in `core_memory`: system text, blocks, summary, queue marks, notices, chain head, budget.
+//! The core of one agent as it lies in `core_memory`: system text, blocks, summary, queue marks, notices, chain head, budget, tools.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -81,6 +81,19 @@ pub struct Core {
     /// Digests of the tool sets that were kept last, newest at the end.
     #[serde(default)]
     pub tool_sets: Vec<String>,
+    /// What is offered to the model beside the messages.
+    #[serde(default)]
+    pub tools: Offered,
+}
+
+/// The tools that a model is offered with every request: they take room in its window like a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Offered {
+    /// SHA-256 of their schemas (hex); empty when nothing is offered.
+    pub digest: String,
+    /// What they cost in the model's window, in tokens; 0 when nothing is offered.
+    pub token_estimate: u64,
 }
 
 /// What went by the policy of retention, and up to where everything did.
@@ -262,7 +275,7 @@ impl Core {
             )*};
         }
         changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary queue notices
-            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired run turns asked learned tool_sets);
+            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired run turns asked learned tool_sets tools);
         patch
     }
 

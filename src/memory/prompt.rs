@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::core::{Block, Chain, Notice, System, TokenBudget};
+use super::core::{Block, Chain, Notice, Offered, System, TokenBudget};
 use super::receipt::{canonical_json, sha256};
 use super::run::Usage;
 use super::tokens::Encoding;
@@ -91,6 +91,9 @@ pub struct Rendered {
     pub encoding: Encoding,
     /// Thresholds.
     pub policy: TokenBudget,
+    /// What the core said of tools that are offered.
+    #[serde(default)]
+    pub offered: Offered,
     /// SHA-256 of the canonical JSON of the messages.
     pub messages_digest: String,
     /// SHA-256 of the canonical JSON of the manifest.

@@ -23,6 +23,7 @@ mod retention;
 mod spool;
 mod staleness;
 mod trace;
+pub mod turn;
 mod worded;
 
 pub use admit::{Actor, Principal, Scope, admit, check_name};
@@ -34,7 +35,9 @@ pub use draft::{Draft, Finish, Flush, PromptOutcome, Surroundings, part_of};
 pub use edges::Order;
 pub use evict::{Item, Plan, plan};
 pub use fusion::{Fusion, Parts, Ranked, WordRow, Worded, ranked};
-pub use heartbeat::{Intent, Outcome, beat, bury, check_limits, interrupt, report, retune};
+pub use heartbeat::{
+    Intent, Outcome, beat, bury, check_limits, interrupt, repeated, report, retune,
+};
 pub use nearest::{
     Conditions, Looked, Near, NearRows, Nearest, Plan as NearPlan, first_plan, wider_plan,
 };

@@ -29,17 +29,20 @@ use crate::limits::{
     TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT,
 };
 use crate::memory::archive::Metric;
+use crate::memory::capture::Capture;
 use crate::meters;
 use crate::policy::{Actor, Follow, Principal, TraceQuery};
+use crate::processor::Processor;
 use crate::tools::{Call, NewAgent, PatchAgent, PostEvent, Tool, decode, decode_as};
 
 /// What the routes share.
 pub(super) struct Front {
     pub(super) executor: Arc<Executor>,
+    pub(super) processor: Arc<Processor>,
     tenant: String,
     in_flight: Arc<Semaphore>,
     /// Places of the tasks that calls run on; they outlive a client that leaves.
-    tasks: Arc<Semaphore>,
+    pub(super) tasks: Arc<Semaphore>,
 }
 
 pub(super) type Shared = State<Arc<Front>>;
@@ -60,9 +63,10 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T
 }
 
 /// The routes of one listener; all its callers belong to one tenant.
-pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
+pub fn router(executor: Arc<Executor>, processor: Arc<Processor>, tenant: String) -> Router {
     let front = Arc::new(Front {
         executor,
+        processor,
         tenant,
         in_flight: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)),
         tasks: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)),
@@ -74,6 +78,7 @@ pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
         .route("/v1/agents/{agent}/archive/{doc_id}", delete(remove))
         .route("/v1/agents/{agent}/events", post(event).get(events))
         .route("/v1/agents/{agent}/context", get(context))
+        .route("/v1/agents/{agent}/runs", post(super::runs::run))
         .route("/v1/agents/{agent}/messages", get(messages))
         .route("/v1/agents/{agent}/history", get(history))
         .route("/v1/agents/{agent}/trace", get(trace))
@@ -111,7 +116,7 @@ async fn shed(State(front): Shared, request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-fn crowded() -> Response {
+pub(super) fn crowded() -> Response {
     metrics::counter!(meters::SHED).increment(1);
     let text =
         format!("more than {CALLS_IN_FLIGHT_MAX} calls at once: retry later with the same key");
@@ -265,6 +270,27 @@ fn unquoted(text: &str) -> &str {
     text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text)
 }
 
+/// How a call wants its result in the queue: `true` appends call and result as one pair, `{"tool_call_id": …}` the result alone.
+fn capture_of(
+    given: Option<Value>,
+    tool: &str,
+    arguments: &Map<String, Value>,
+) -> Result<Option<Capture>> {
+    let wrong = || Error::argument("capture", "use true, or an object with `tool_call_id`");
+    match given {
+        None | Some(Value::Null | Value::Bool(false)) => Ok(None),
+        Some(Value::Bool(true)) => {
+            let arguments = Value::Object(arguments.clone()).to_string();
+            Ok(Some(Capture::Pair { name: tool.to_owned(), arguments }))
+        }
+        Some(Value::Object(mut parts)) => match (parts.remove("tool_call_id"), parts.is_empty()) {
+            (Some(Value::String(id)), true) => Ok(Some(Capture::answering(id))),
+            _ => Err(wrong()),
+        },
+        Some(_) => Err(wrong()),
+    }
+}
+
 async fn call(
     front: &Arc<Front>,
     principal: Principal,
@@ -275,8 +301,10 @@ async fn call(
 ) -> Result<Value> {
     let mut arguments = arguments;
     let (key, guard) = envelope(headers, &mut arguments)?;
+    let captured = arguments.shift_remove("capture");
     let call = decoded(arguments.clone())?;
-    let request = CallRequest { principal, agent, call, arguments, key, guard };
+    let capture = capture_of(captured, call.name(), &arguments)?;
+    let request = CallRequest { principal, agent, call, arguments, key, guard, capture };
     front.executor.call(&request).await.map(|reply| reply.body)
 }
 

@@ -141,6 +141,7 @@ async fn end(
                 arguments: Map::from_iter([("run".to_owned(), json!(body.run))]),
                 key: Some(format!("{key}/end")),
                 guard: None,
+                capture: None,
             };
             let ended = front.executor.call(&request).await?.body;
             told["_rev"] = ended["_rev"].clone();
@@ -199,7 +200,9 @@ async fn why(
                 "text" => text = Some(value.into_owned()),
                 "turn" => turn = Some(number(&name, &value)?),
                 "from_turn" => from_turn = Some(number(&name, &value)?),
-                other => return Err(Error::argument(other, "unknown: use text and from_turn, or turn")),
+                other => {
+                    return Err(Error::argument(other, "unknown: use text and from_turn, or turn"));
+                }
             }
         }
         match (text, turn) {
@@ -209,7 +212,10 @@ async fn why(
             (None, Some(turn)) if from_turn.is_none() => {
                 front.executor.why_prompt(&principal, &agent, turn).await
             }
-            _ => Err(Error::argument("text", "say what is looked for, or the `turn` of a prompt alone")),
+            _ => Err(Error::argument(
+                "text",
+                "say what is looked for, or the `turn` of a prompt alone",
+            )),
         }
     };
     answer(read.await)

@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
+use super::runs::NewRun;
 use crate::error::Code;
 use crate::limits::{
-    HISTORY_PAGE, PROMPTS_PAGE, RUN_LEASE_MS, TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT,
+    HISTORY_PAGE, LEASE_MS_BOUNDS, PROMPTS_PAGE, TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT,
 };
 use crate::policy::Follow;
 use crate::tools::Tool;
@@ -52,8 +53,13 @@ pub fn openapi() -> Value {
         json!({
             "put": operation("Create an agent (idempotent)", any(), one()),
             "get": operation("State of an agent", None, one()),
-            "patch": operation("Change window, system text, encoding or limits of heartbeats", any(), writing()),
+            "patch": operation("Change window, system text, encoding, limits of heartbeats, or what is offered to the model", any(), writing()),
         }),
+    );
+    paths.insert(
+        "/v1/agents/{agent}/runs".into(),
+        json!({"post": operation("Run the configured model from an event until it yields; with `Accept: text/event-stream` events as they happen",
+            serde_json::to_value(schemars::schema_for!(NewRun)).ok(), vec![agent.clone(), key.clone()])}),
     );
     for tool in Tool::ALL {
         let spec = tool.spec();
@@ -95,7 +101,7 @@ pub fn openapi() -> Value {
     let turn = json!({"name": "turn", "in": "path", "required": true, "schema": {"type": "integer", "minimum": 1}});
     let prompt = json!({"type": "object", "required": ["run", "model"], "additionalProperties": false, "properties": {
         "run": {"type": "string"}, "model": {"type": "string"}, "tools": {"type": "array", "items": {"type": "object"}},
-        "options": {"type": "object"}, "lease_ms": {"type": "integer", "minimum": RUN_LEASE_MS.0, "maximum": RUN_LEASE_MS.1}}});
+        "options": {"type": "object"}, "lease_ms": {"type": "integer", "minimum": LEASE_MS_BOUNDS.0, "maximum": LEASE_MS_BOUNDS.1}}});
     let answer = json!({"type": "object", "required": ["run", "finish"], "additionalProperties": false, "properties": {
         "run": {"type": "string"}, "finish": {"type": "string"}, "content": {"type": "string"},
         "tool_calls": {"type": "array", "items": {"type": "object", "required": ["id", "name", "arguments"]}},

@@ -85,12 +85,7 @@ pub async fn marks(
 }
 
 /// What stood outside of a window that began and ended at these places.
-pub async fn outside(
-    ro: &Ro,
-    scope: &Scope,
-    head_seq: u64,
-    next_seq: u64,
-) -> Result<Value, Fault> {
+pub async fn outside(ro: &Ro, scope: &Scope, head_seq: u64, next_seq: u64) -> Result<Value, Fault> {
     let binds = [
         ("head_seq", head_seq.into()),
         ("next_seq", next_seq.into()),

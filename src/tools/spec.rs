@@ -4,7 +4,7 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::append_fifo::AppendFifo;
+use super::append_fifo::{AppendFifo, own_flush};
 use super::bury_chain::BuryChain;
 use super::evict_fifo::EvictFifo;
 use super::expire_recall::ExpireRecall;
@@ -24,7 +24,7 @@ use super::write_recall::WriteRecall;
 use crate::error::{Code, Error, Result};
 use crate::memory::change::Change;
 use crate::memory::core::Core;
-use crate::policy::{Answers, Depends, Finish, Question, Surroundings};
+use crate::policy::{Answers, Depends, Draft, Finish, Question, Surroundings};
 
 /// What a step came to.
 #[derive(Debug)]
@@ -315,6 +315,30 @@ impl Call {
         }
     }
 
+    /// Whether it counts when a chain of heartbeats goes in circles: every tool's call but the beat itself.
+    pub fn goes_round(&self) -> bool {
+        match self {
+            Self::StoreCore(_)
+            | Self::FetchCore(_)
+            | Self::AppendFifo(_)
+            | Self::EvictFifo(_)
+            | Self::SearchRecall(_)
+            | Self::WriteRecall(_)
+            | Self::SearchArchival(_)
+            | Self::IngestArchival(_)
+            | Self::TraceMemory(_) => true,
+            Self::RecordHeartbeat(_)
+            | Self::PostEvent(_)
+            | Self::PatchAgent(_)
+            | Self::BuryChain(_)
+            | Self::ExpireRecall(_)
+            | Self::HoldRun(_)
+            | Self::EndRun(_)
+            | Self::RecordPrompt(_)
+            | Self::RecordAnswer(_) => false,
+        }
+    }
+
     /// Whether a caller that names no revision means any: what the call does cannot overwrite what its caller has not seen.
     pub fn any_revision(&self) -> bool {
         match self {
@@ -347,7 +371,9 @@ impl Call {
             | Self::TraceMemory(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
-            | Self::ExpireRecall(_) => true,
+            | Self::ExpireRecall(_)
+            | Self::HoldRun(_)
+            | Self::EndRun(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -356,8 +382,6 @@ impl Call {
             | Self::IngestArchival(_)
             | Self::PostEvent(_)
             | Self::PatchAgent(_)
-            | Self::HoldRun(_)
-            | Self::EndRun(_)
             | Self::RecordPrompt(_)
             | Self::RecordAnswer(_) => false,
         }
@@ -387,8 +411,21 @@ impl Call {
         }
     }
 
-    /// Thinks: what the call does to this core, given the answers so far.
+    /// Thinks: what the call does to this core, given the answers so far. One that only reads writes what it found where it is captured.
     pub fn step(&self, around: Surroundings<'_>, core: &Core, answers: &Answers) -> Result<Step> {
+        match self.thought(around, core, answers)? {
+            Step::Read(mut result) if around.capture.is_some() => {
+                if let Self::FetchCore(_) = self {
+                    // What was read is as of the revision that this write makes.
+                    result.insert("_rev".into(), Value::Null);
+                }
+                Ok(Draft::new(around, core).finish(own_flush(core), answers, result)?.into())
+            }
+            other => Ok(other),
+        }
+    }
+
+    fn thought(&self, around: Surroundings<'_>, core: &Core, answers: &Answers) -> Result<Step> {
         match self {
             Self::StoreCore(input) => input.step(around, core, answers),
             Self::FetchCore(input) => input.step(core),

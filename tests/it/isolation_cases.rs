@@ -130,8 +130,12 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
         }
         ("post", "/v1/agents/{agent}/prompts/{turn}/answer") => {
             // Its prompt has ended long ago.
-            let body = json!({"run": format!("run-{}", names.word), "finish": "stop", "content": "Late."});
-            vec![Asked { own: None, ..write("POST", &path.replace("{turn}", "1"), &body, &key(), "*") }]
+            let body =
+                json!({"run": format!("run-{}", names.word), "finish": "stop", "content": "Late."});
+            vec![Asked {
+                own: None,
+                ..write("POST", &path.replace("{turn}", "1"), &body, &key(), "*")
+            }]
         }
         ("get", "/v1/agents/{agent}/why") => [
             format!("text={}%20keeper%20of%20the%20lighthouse", names.word),

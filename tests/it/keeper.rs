@@ -31,13 +31,8 @@ const OWNED: [&str; 12] = [
 ];
 /// `derived_from` leads from chunks and summaries to messages and is looked at through both ends; `archival_parts` holds vectors of long
 /// documents only while they are taken in, `recall_vectors` those of a model, `recall_marks` how far these are made.
-const NOBODYS: [&str; 5] = [
-    "archival_parts",
-    "derived_from",
-    "recall_marks",
-    "recall_vectors",
-    "vctx_meta",
-];
+const NOBODYS: [&str; 5] =
+    ["archival_parts", "derived_from", "recall_marks", "recall_vectors", "vctx_meta"];
 
 /// One who keeps secrets and looks for those of others.
 pub(crate) struct Keeper {
@@ -124,10 +119,9 @@ pub(crate) async fn plant(home: &Home, socket: &str, name: &str, scope: &'static
     let asked = json!({"run": format!("run-{word}"), "model": "parrot-1",
         "tools": [{"type": "function", "function": {"name": "look", "description": text("Ask the")}}]});
     let told = json!({"run": format!("run-{word}"), "finish": "stop", "content": text("Asked was the"), "end_run": "yield"});
-    for (key, path, body) in [
-        ("same-asked", prompts.clone(), asked),
-        ("same-told", format!("{prompts}/1/answer"), told),
-    ] {
+    for (key, path, body) in
+        [("same-asked", prompts.clone(), asked), ("same-told", format!("{prompts}/1/answer"), told)]
+    {
         agent.wire.call("POST", &path, &[("idempotency-key", key)], body.to_string()).await.ok();
     }
     let trace = call("trace_memory", "same-trace", json!({"from": "agent", "limit": 40})).await;
