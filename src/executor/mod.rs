@@ -23,6 +23,7 @@ mod retention;
 mod run;
 mod score;
 mod summary;
+mod threads;
 mod trace;
 mod turns;
 
@@ -33,3 +34,4 @@ pub use recall_vectors::Embedded;
 pub use reindex_work::Reindexed;
 pub use request::{CallRequest, Guard, Reply};
 pub use score::Span;
+pub use threads::Placed;

@@ -64,6 +64,18 @@ pub struct Core {
     /// What went by its age.
     #[serde(default)]
     pub expired: Expired,
+    /// Where it parted from another agent; none where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<Branch>,
+}
+
+/// Where a branch begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Branch {
+    /// Name of the agent that it parted from.
+    pub parent: String,
+    /// The last message that both have, on the parent's number line.
+    pub seq: u64,
 }
 
 /// What went by the policy of retention, and up to where everything did.

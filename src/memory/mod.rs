@@ -14,6 +14,7 @@ pub mod receipt;
 pub mod receipt_check;
 pub mod reindex;
 pub mod render;
+pub mod thread;
 pub mod tokens;
 pub mod verify;
 

@@ -77,7 +77,7 @@ fn check_system(text: &str) -> Result<()> {
 }
 
 /// A window must hold its system text and leave room below the flush threshold, else no message could ever stay.
-fn check_room(core: &Core) -> Result<()> {
+pub(super) fn check_room(core: &Core) -> Result<()> {
     let (system, flush) = (core.system.token_estimate, core.token_budget.flush);
     if system < flush {
         return Ok(());
@@ -144,6 +144,7 @@ pub fn new_core(
         last_message_ms: 0,
         archived: Archived::default(),
         expired: Expired::default(),
+        branch: None,
     };
     render::recount(counter, &mut core);
     check_room(&core)?;
