@@ -169,6 +169,10 @@ pub const SETUP_ROUNDS_MAX: usize = 200_000;
 pub const PREVIEW_TOKENS_MIN: u64 = 32;
 /// Ids that a spool notice names; more are only counted.
 pub const SPOOL_IDS_NAMED_MAX: usize = 8;
+/// Tokens up to which a captured result is never spooled: a notice of where it lies would cost as much.
+pub const CAPTURED_TOKENS_MIN: u64 = 128;
+/// Tokens that a captured page of results keeps for what stands around them.
+pub const CAPTURED_FRAME_TOKENS: u64 = 128;
 /// Times a preview is shortened to meet its tokens before it is left out.
 pub const PREVIEW_TRIES_MAX: usize = 16;
 /// Life of a stored result list, in seconds; its page tokens end with it.
@@ -372,6 +376,10 @@ pub const HEARTBEAT_DURATION_MS: (u64, u64) = (100, 3_600_000);
 pub const HEARTBEAT_RPS_MAX: u64 = 64;
 /// Largest `cooldown_ms` an agent may have.
 pub const HEARTBEAT_COOLDOWN_MS_MAX: u64 = 60_000;
+/// Times that a call with the same answer is made in one chain of heartbeats before the chain ends as a loop.
+pub const LOOP_SAME_MAX: u64 = 3;
+/// Different calls of a chain that are remembered to find its loops; a longer way round is left to the cap of depth.
+pub const LOOP_CALLS_KEPT: usize = 16;
 /// Pause between two looks for dead chains, in milliseconds.
 pub const SWEEP_MS: u64 = 2_000;
 /// Dead chains closed in one look; what is left waits for the next.
@@ -468,3 +476,24 @@ pub const SESSIONS_TOLD_MAX: usize = 64;
 pub const SESSIONS_TOLD_MS: u64 = 3_000;
 /// Times a model is asked for one summary, the first one counted (never a loop).
 pub const SUMMARY_ATTEMPTS_MAX: usize = 3;
+/// Shortest and longest lease of a run, in milliseconds.
+pub const RUN_LEASE_MS: (u64, u64) = (1_000, 3_600_000);
+/// Expired runs told of in one look; what is left waits for the next.
+pub const RUNS_EXPIRED_MAX: u64 = 256;
+/// Longest set of tools that a prompt offers, in bytes of its JSON.
+pub const TOOL_SET_BYTES_MAX: usize = 512 * 1024;
+/// Tool sets whose digests a core remembers, so that one that is kept is not written again.
+pub const TOOL_SETS_REMEMBERED: usize = 8;
+/// Longest options of a prompt, in bytes of their JSON.
+pub const PROMPT_OPTIONS_BYTES_MAX: usize = 64 * 1024;
+/// Models of which an agent's core keeps what it learned of their counting.
+pub const LEARNED_MAX: usize = 16;
+/// Least and most that a model's count may be learned to be for each thousand of our tokens; what lies beyond is held to be a mistake of its teller.
+pub const FACTOR_PERMILLE: (u64, u64) = (500, 4_000);
+/// Share of a lower count that the learned factor goes down by with each prompt, as one of so many; up it goes at once.
+pub const FACTOR_EASE: u64 = 8;
+/// Difference between the provider's count of a prompt and ours above which it is told as an event, in thousandths of ours: up to it the tenth of the
+/// window above the flush threshold is enough.
+pub const VARIANCE_PERMILLE_MAX: u64 = 90;
+/// `limit` of `/prompts`: default and largest.
+pub const PROMPTS_PAGE: (u64, u64) = (20, 200);

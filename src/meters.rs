@@ -113,6 +113,8 @@ meters! {
         "Tokens of the summary in the window last written";
     TOKEN_NOTICES = Gauge "token.notices", "token.notices", "tokens", [], &[],
         "Tokens of notices in the window last written";
+    TOKEN_TOOLS = Gauge "token.tools", "token.tools", "tokens", [], &[],
+        "Tokens of tools offered to the model in the window last written";
     TOKEN_FREE = Gauge "token.free", "token.free", "tokens", [], &[],
         "Tokens left in the window last written";
     WINDOW_SHARE = Gauge "vctx_window_share", "", "ratio", [], &[],
@@ -127,7 +129,7 @@ meters! {
     HB_RATE_LIMITED = Counter "vctx_hb_rate_limited_total", "hb.rate_limited", "beats", ["why"], &[],
         "Heartbeats refused by rate limit or cooldown (rate, cooldown)";
     HB_TERMINATED = Counter "vctx_hb_terminated_total", "hb.terminated_reason", "chains", ["reason"], &[],
-        "Heartbeat chains ended by reason (depth, duration, tokens, explicit_yield)";
+        "Heartbeat chains ended by reason (depth, duration, tokens, explicit_yield, loop_detected)";
     // Recall storage.
     RECALL_SECONDS = Histogram "vctx_recall_seconds", "", "seconds", [], SECONDS,
         "Duration of recall searches in seconds";

@@ -126,7 +126,8 @@ pub(crate) fn bar(part: u64, whole: u64, cells: usize) -> String {
 }
 
 /// The sections of the window, in the order they are drawn.
-pub(crate) const SECTIONS: [&str; 6] = ["system", "working", "summary", "notices", "fifo", "free"];
+pub(crate) const SECTIONS: [&str; 7] =
+    ["system", "tools", "working", "summary", "notices", "fifo", "free"];
 
 #[cfg(test)]
 mod tests {

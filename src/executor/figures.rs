@@ -82,6 +82,7 @@ pub(super) fn report(change: &Change, tool: &'static str) {
         (meters::TOKEN_FIFO, now.fifo),
         (meters::TOKEN_SUMMARY, now.summary),
         (meters::TOKEN_NOTICES, now.notices),
+        (meters::TOKEN_TOOLS, now.tools),
         (meters::TOKEN_FREE, now.free),
     ] {
         #[allow(

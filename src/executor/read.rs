@@ -313,7 +313,7 @@ fn state(scope: &Scope, core: &Core) -> Value {
         "agent": scope.agent(), "agent_id": core.agent_id, "_rev": core.rev, "version": core.version, "context_window": core.context_window,
         "encoding": core.encoding, "system": core.system.content, "token_budget": core.token_budget,
         "working_blocks": core.working_blocks, "blocks": core.working_blocks, "queue": core.queue,
-        "summary": core.queue_head_summary, "budget": core.token_budget, "notices": core.notices, "chain": core.chain,
+        "summary": core.queue_head_summary, "budget": core.token_budget, "notices": core.notices, "tools": core.tools, "chain": core.chain,
         "counters": core.counters, "heartbeat": core.heartbeat, "archived": core.archived, "expired": core.expired, "tokens": tokens(core), "created_at": core.created_at, "updated_at": core.updated_at,
     })
 }

@@ -29,6 +29,7 @@ use crate::limits::{
     TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT,
 };
 use crate::memory::archive::Metric;
+use crate::memory::capture::Capture;
 use crate::meters;
 use crate::policy::{Actor, Follow, Principal, TraceQuery};
 use crate::tools::{Call, NewAgent, PatchAgent, PostEvent, Tool, decode, decode_as};
@@ -264,6 +265,27 @@ fn unquoted(text: &str) -> &str {
     text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text)
 }
 
+/// How a call wants its result in the queue: `true` appends call and result as one pair, `{"tool_call_id": …}` the result alone.
+fn capture_of(
+    given: Option<Value>,
+    tool: &str,
+    arguments: &Map<String, Value>,
+) -> Result<Option<Capture>> {
+    let wrong = || Error::argument("capture", "use true, or an object with `tool_call_id`");
+    match given {
+        None | Some(Value::Null | Value::Bool(false)) => Ok(None),
+        Some(Value::Bool(true)) => {
+            let arguments = Value::Object(arguments.clone()).to_string();
+            Ok(Some(Capture::Pair { name: tool.to_owned(), arguments }))
+        }
+        Some(Value::Object(mut parts)) => match (parts.remove("tool_call_id"), parts.is_empty()) {
+            (Some(Value::String(id)), true) => Ok(Some(Capture::answering(id))),
+            _ => Err(wrong()),
+        },
+        Some(_) => Err(wrong()),
+    }
+}
+
 async fn call(
     front: &Arc<Front>,
     principal: Principal,
@@ -274,8 +296,10 @@ async fn call(
 ) -> Result<Value> {
     let mut arguments = arguments;
     let (key, guard) = envelope(headers, &mut arguments)?;
+    let captured = arguments.shift_remove("capture");
     let call = decoded(arguments.clone())?;
-    let request = CallRequest { principal, agent, call, arguments, key, guard };
+    let capture = capture_of(captured, call.name(), &arguments)?;
+    let request = CallRequest { principal, agent, call, arguments, key, guard, capture };
     front.executor.call(&request).await.map(|reply| reply.body)
 }
 

@@ -50,7 +50,7 @@ pub fn openapi() -> Value {
         json!({
             "put": operation("Create an agent (idempotent)", any(), one()),
             "get": operation("State of an agent", None, one()),
-            "patch": operation("Change window, system text, encoding or limits of heartbeats", any(), writing()),
+            "patch": operation("Change window, system text, encoding, limits of heartbeats, or what is offered to the model", any(), writing()),
         }),
     );
     for tool in Tool::ALL {

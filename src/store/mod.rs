@@ -8,6 +8,7 @@ mod endpoint;
 mod fault;
 mod message;
 mod page;
+mod prompt;
 mod query;
 mod recall;
 mod recall_vectors;
@@ -37,6 +38,7 @@ pub use endpoint::Endpoint;
 pub use fault::{Fault, FaultKind};
 pub use message::{Listed, page, queue};
 pub use page::result_page;
+pub use prompt::{ExpiredRun, LoadedPrompt, expired_runs, load_prompt, prompts};
 pub use query::{QUERIES, Query};
 pub use recall::{entries, pairs, search_recall};
 pub use recall_vectors::{

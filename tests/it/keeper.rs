@@ -29,8 +29,15 @@ const OWNED: [&str; 10] = [
 ];
 /// `derived_from` leads from chunks and summaries to messages and is looked at through both ends; `archival_parts` holds vectors of long
 /// documents only while they are taken in, `recall_vectors` those of a model, `recall_marks` how far these are made.
-const NOBODYS: [&str; 5] =
-    ["archival_parts", "derived_from", "recall_marks", "recall_vectors", "vctx_meta"];
+const NOBODYS: [&str; 7] = [
+    "archival_parts",
+    "derived_from",
+    "prompts",
+    "recall_marks",
+    "recall_vectors",
+    "tool_sets",
+    "vctx_meta",
+];
 
 /// One who keeps secrets and looks for those of others.
 pub(crate) struct Keeper {

@@ -36,6 +36,7 @@ mod conveyance;
 mod crash;
 mod demo;
 mod documents;
+mod doubled;
 mod drift;
 mod durability;
 mod eval;
