@@ -70,10 +70,12 @@ pub async fn threads(
     threads: &[&str],
     system: &str,
 ) -> Result<Vec<ThreadRow>, Fault> {
+    let place = |(at, thread): (usize, &&str)| json!({"at": at, "thread": thread});
+    let places: Value = threads.iter().enumerate().map(place).collect();
     let binds = Binds::unscoped([
         ("tenant", tenant.into()),
         ("agent_id", json!(agent_id)),
-        ("threads", json!(threads)),
+        ("places", places),
         ("system", system.into()),
         ("limit", THREAD_FOUND_MAX.into()),
         ("next", THREAD_NEXT_MAX.into()),
