@@ -74,6 +74,7 @@ codes! {
     StoreUnavailable = "STORE_UNAVAILABLE", 503, "the database does not answer";
     NotReady = "NOT_READY", 503, "the server is not ready";
     EmbedderUnavailable = "EMBEDDER_UNAVAILABLE", 503, "the embedder makes no vectors at the moment";
+    ModelUnavailable = "MODEL_UNAVAILABLE", 503, "the model does not answer at the moment";
     Timeout = "TIMEOUT", 504, "the call took longer than allowed";
     StoreRefused = "STORE_REFUSED", 500, "the database refused the request";
     Internal = "INTERNAL", 500, "the server made a mistake";

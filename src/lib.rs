@@ -52,6 +52,7 @@
 //! - [`startup`]: what `guards/` check from outside, checked from inside before serving.
 //! - [`jobs`]: what a server does by itself, now and then.
 //! - [`pulse`]: what the server looks at every few seconds: tiers, guards, sessions.
+//! - [`processor`]: drives a model from an event to its yield.
 //! - [`server`]: sockets, routes, bytes, problem details.
 //! - [`telemetry`]: where logs and metrics go.
 //! - [`client`]: this server's API from outside, for commands, demo and load test.
@@ -79,6 +80,7 @@ pub mod memory;
 pub mod meters;
 pub mod models;
 pub mod policy;
+pub mod processor;
 pub mod pulse;
 pub mod server;
 pub mod startup;

@@ -187,6 +187,48 @@ pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 pub const MODEL_MS_MAX: u64 = 120_000;
 /// Longest answer of a model, in bytes.
 pub const MODEL_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Longest answer of a chat model, in bytes, frames of its stream counted.
+pub const CHAT_ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Times one request is sent to a chat model while nothing of an answer came.
+pub const CHAT_ATTEMPTS_MAX: u32 = 4;
+/// Half of the pause before the first repetition, in milliseconds; it doubles. What the server asks for counts instead.
+pub const CHAT_PAUSE_MS: u64 = 50;
+/// Longest pause that a server may ask for, in milliseconds; a longer one is told to the caller instead.
+pub const CHAT_WAIT_MS_MAX: u64 = 20_000;
+/// Least and most of `chat.timeout_ms`.
+pub const CHAT_MS: (u64, u64) = (10, 600_000);
+/// Least and most of `chat.max_tokens`.
+pub const CHAT_TOKENS: (u64, u64) = (16, 131_072);
+/// Calls of one answer that a run makes; a model that asks for more is told so.
+pub const RUN_CALLS_MAX: usize = 32;
+/// Answers in a row that could not be understood before a run ends.
+pub const RUN_REPAIRS_MAX: u32 = 3;
+/// Inferences of one run, whatever its chains allow.
+pub const RUN_TURNS_MAX: u64 = 1_100;
+/// Longest run, in milliseconds; no inference begins afterwards.
+pub const RUN_MS_MAX: u64 = 1_800_000;
+/// How long a run counts as alive without being renewed, in milliseconds: one whose server died is waited for so long.
+pub const RUN_LEASE_MS: u64 = 6_000;
+/// Pause between two renewals while a model is waited for, in milliseconds.
+pub const RUN_RENEW_MS: u64 = 2_000;
+/// Longest wait of a run for the one before it, in milliseconds, and the pause between two looks.
+pub const RUN_WAIT_MS: (u64, u64) = (60_000, 50);
+/// Longest wait of a run for a beat, in milliseconds: the longest cool-down, and a second for the rate.
+pub const RUN_BEAT_MS_MAX: u64 = HEARTBEAT_COOLDOWN_MS_MAX + 1_000;
+/// Messages that one run begins with.
+pub const RUN_INPUT_MAX: usize = 1_024;
+/// Tools of the client that one run may name.
+pub const RUN_TOOLS_MAX: usize = 128;
+/// Events of a run that wait for a reader.
+pub const RUN_EVENTS_WAITING: usize = 256;
+/// Longest wait for a reader that takes no events, in milliseconds; then it counts as gone.
+pub const RUN_READER_MS_MAX: u64 = 4_000;
+/// Times a run makes room in the window for one inference.
+pub const RUN_ROOM_TRIES_MAX: u32 = 3;
+/// Fewest tokens of an answer for which a model is asked; a window with less is made room in first.
+pub const RUN_ANSWER_TOKENS_MIN: u64 = 256;
+/// Messages of a run that are looked at for results when it is gone on with.
+pub const RUN_SAID_MAX: u64 = 1_000;
 /// Longest answer of an embedder to one batch, in bytes: 64 vectors of 4 096 components at some 20 bytes each, and room for more digits.
 pub const EMBED_ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Texts of one batch for an embedder.
@@ -476,8 +518,8 @@ pub const SESSIONS_TOLD_MAX: usize = 64;
 pub const SESSIONS_TOLD_MS: u64 = 3_000;
 /// Times a model is asked for one summary, the first one counted (never a loop).
 pub const SUMMARY_ATTEMPTS_MAX: usize = 3;
-/// Shortest and longest lease of a run, in milliseconds.
-pub const RUN_LEASE_MS: (u64, u64) = (1_000, 3_600_000);
+/// Shortest and longest lease of a run that a caller may name, in milliseconds.
+pub const LEASE_MS_BOUNDS: (u64, u64) = (1_000, 3_600_000);
 /// Expired runs told of in one look; what is left waits for the next.
 pub const RUNS_EXPIRED_MAX: u64 = 256;
 /// Longest set of tools that a prompt offers, in bytes of its JSON.

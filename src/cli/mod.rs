@@ -1,7 +1,9 @@
 //! The command line: one file per subcommand; `main.rs` only calls [`run`].
 
 mod agent;
+mod agent_run;
 mod args;
+mod chat;
 mod context;
 mod conveyance;
 mod demo;
@@ -15,6 +17,7 @@ mod output;
 mod reindex;
 mod report;
 mod run;
+mod scripted_model;
 mod serve;
 mod setup;
 mod state;

@@ -80,6 +80,11 @@ impl Client {
         &self.connection.settings.socket
     }
 
+    /// What this client keeps to.
+    pub(super) fn settings(&self) -> &Settings {
+        &self.connection.settings
+    }
+
     /// Creates an agent, or finds it with the same configuration; answers its state.
     pub async fn create_agent(&self, agent: &str, new: &NewAgent) -> Result<Value, Problem> {
         let mut body = json!({"context_window": new.context_window});
@@ -306,7 +311,7 @@ fn pause(attempt: u32) -> Duration {
     base + Duration::from_micros(SystemIds.below(half_us.max(1)))
 }
 
-fn agent_path(agent: &str) -> String {
+pub(super) fn agent_path(agent: &str) -> String {
     format!("/v1/agents/{}", escaped(agent))
 }
 
@@ -358,7 +363,7 @@ fn request(
     })
 }
 
-fn understood(answer: &Answer) -> Result<Value, Problem> {
+pub(super) fn understood(answer: &Answer) -> Result<Value, Problem> {
     let parsed = serde_json::from_slice::<Value>(answer.body());
     if answer.status().is_success() {
         return parsed

@@ -186,6 +186,7 @@ impl Executor {
             arguments,
             key: Some(key.to_owned()),
             guard: None,
+            capture: None,
         };
         self.call(&request).await
     }

@@ -55,7 +55,7 @@ struct Run<'a> {
     /// The revision that a part of this very call wrote: it stands in for the caller's own.
     own_rev: Option<String>,
     /// Whether something was read behind the core that is thought on.
-    asked: bool,
+    looked: bool,
     /// The revision on which this call was refused by what was read behind it.
     refused_on: Option<String>,
     leftovers: Leftovers,
@@ -198,7 +198,7 @@ impl Executor {
             evicted_in_parts: 0,
             faults: 0,
             own_rev: None,
-            asked: false,
+            looked: false,
             refused_on: None,
             leftovers: Leftovers::default(),
         };
@@ -372,7 +372,7 @@ impl Run<'_> {
             if !basis.guessed && self.may_have_parts(&basis.core) {
                 self.take_up_parts().await?;
             }
-            self.asked = false;
+            self.looked = false;
             let thought = match self.think(&basis, &mut answers, &mut turn).await {
                 Err(error) if self.may_be_done(&basis.core, &error) => Thought::Fresh,
                 thought => thought?,
@@ -432,7 +432,7 @@ impl Run<'_> {
     /// Whether a refusal may be due to this very call, done elsewhere with the same key: core and key are read at once, but what was asked for
     /// was read later. Then both are read again; a refusal on the same revision stands.
     fn may_be_done(&mut self, core: &Core, error: &Error) -> bool {
-        let doubts = self.asked
+        let doubts = self.looked
             && error.code.status() < 500
             && self.refused_on.as_deref() != Some(core.rev.as_str());
         if doubts {
@@ -470,7 +470,7 @@ impl Run<'_> {
                 }
                 Ok(Step::Ask(_)) if basis.guessed => return Ok(Thought::Fresh),
                 Ok(Step::Ask(question)) => {
-                    self.asked = true;
+                    self.looked = true;
                     let slow = match question {
                         Question::Summary { may_wait: true, .. } => self.executor.model.is_some(),
                         Question::EmbedParts(_) => true,

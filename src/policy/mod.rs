@@ -23,6 +23,7 @@ mod retention;
 mod spool;
 mod staleness;
 mod trace;
+pub mod turn;
 mod worded;
 
 pub use admit::{Actor, Principal, Scope, admit, check_name};

@@ -32,21 +32,23 @@ use crate::memory::archive::Metric;
 use crate::memory::capture::Capture;
 use crate::meters;
 use crate::policy::{Actor, Follow, Principal, TraceQuery};
+use crate::processor::Processor;
 use crate::tools::{Call, NewAgent, PatchAgent, PostEvent, Tool, decode, decode_as};
 
 /// What the routes share.
-struct Front {
-    executor: Arc<Executor>,
+pub(super) struct Front {
+    pub(super) executor: Arc<Executor>,
+    pub(super) processor: Arc<Processor>,
     tenant: String,
     in_flight: Arc<Semaphore>,
     /// Places of the tasks that calls run on; they outlive a client that leaves.
-    tasks: Arc<Semaphore>,
+    pub(super) tasks: Arc<Semaphore>,
 }
 
-type Shared = State<Arc<Front>>;
+pub(super) type Shared = State<Arc<Front>>;
 
 /// The names in a path; one that is no text is refused like every other bad name.
-struct Named<T>(T);
+pub(super) struct Named<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T> {
     type Rejection = Error;
@@ -61,9 +63,10 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T
 }
 
 /// The routes of one listener; all its callers belong to one tenant.
-pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
+pub fn router(executor: Arc<Executor>, processor: Arc<Processor>, tenant: String) -> Router {
     let front = Arc::new(Front {
         executor,
+        processor,
         tenant,
         in_flight: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)),
         tasks: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)),
@@ -75,6 +78,7 @@ pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
         .route("/v1/agents/{agent}/archive/{doc_id}", delete(remove))
         .route("/v1/agents/{agent}/events", post(event).get(events))
         .route("/v1/agents/{agent}/context", get(context))
+        .route("/v1/agents/{agent}/runs", post(super::runs::run))
         .route("/v1/agents/{agent}/messages", get(messages))
         .route("/v1/agents/{agent}/history", get(history))
         .route("/v1/agents/{agent}/trace", get(trace))
@@ -111,14 +115,14 @@ async fn shed(State(front): Shared, request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-fn crowded() -> Response {
+pub(super) fn crowded() -> Response {
     metrics::counter!(meters::SHED).increment(1);
     let text =
         format!("more than {CALLS_IN_FLIGHT_MAX} calls at once: retry later with the same key");
     Error::new(Code::Overloaded, text).into_response()
 }
 
-fn json_answer(status: StatusCode, body: &Value) -> Response {
+pub(super) fn json_answer(status: StatusCode, body: &Value) -> Response {
     let mut response = (status, body.to_string()).into_response();
     response
         .headers_mut()
@@ -138,7 +142,7 @@ fn with_etag(status: StatusCode, body: &Value) -> Response {
 }
 
 impl Front {
-    fn principal(&self, peer: PeerActor, headers: &HeaderMap) -> Principal {
+    pub(super) fn principal(&self, peer: PeerActor, headers: &HeaderMap) -> Principal {
         let label = headers.get("x-vctx-label").and_then(|v| v.to_str().ok());
         let label =
             label.map(|l| l.chars().filter(|c| !c.is_control()).take(NAME_BYTES_MAX).collect());
@@ -193,7 +197,7 @@ async fn limited(mut body: Body) -> Result<Vec<u8>> {
 }
 
 /// Reads a body as the object it must be.
-async fn object(body: Body) -> Result<Map<String, Value>> {
+pub(super) async fn object(body: Body) -> Result<Map<String, Value>> {
     let read = tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), limited(body));
     let late =
         |_| Error::new(Code::Timeout, format!("the body did not come within {BODY_MS_MAX} ms"));
@@ -219,7 +223,7 @@ async fn object(body: Body) -> Result<Map<String, Value>> {
 }
 
 /// Key and guard of a call, from its headers or its arguments; both at once must agree.
-fn envelope(
+pub(super) fn envelope(
     headers: &HeaderMap,
     arguments: &mut Map<String, Value>,
 ) -> Result<(Option<String>, Option<Guard>)> {

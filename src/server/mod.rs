@@ -4,6 +4,7 @@ mod gate;
 mod http;
 mod json;
 mod problem;
+mod runs;
 mod schema;
 mod socket;
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::runs::NewRun;
 use crate::error::Code;
 use crate::limits::{HISTORY_PAGE, TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT};
 use crate::policy::Follow;
@@ -52,6 +53,11 @@ pub fn openapi() -> Value {
             "get": operation("State of an agent", None, one()),
             "patch": operation("Change window, system text, encoding, limits of heartbeats, or what is offered to the model", any(), writing()),
         }),
+    );
+    paths.insert(
+        "/v1/agents/{agent}/runs".into(),
+        json!({"post": operation("Run the configured model from an event until it yields; with `Accept: text/event-stream` events as they happen",
+            serde_json::to_value(schemars::schema_for!(NewRun)).ok(), vec![agent.clone(), key.clone()])}),
     );
     for tool in Tool::ALL {
         let spec = tool.spec();

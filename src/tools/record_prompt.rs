@@ -7,7 +7,7 @@ use super::hold_run::HoldRun;
 use super::record_answer::{check_short, object};
 use super::spec::Step;
 use crate::error::{Error, Result};
-use crate::limits::{PROMPT_OPTIONS_BYTES_MAX, RUN_LEASE_MS, TOOL_SET_BYTES_MAX};
+use crate::limits::{PROMPT_OPTIONS_BYTES_MAX, LEASE_MS_BOUNDS, TOOL_SET_BYTES_MAX};
 use crate::memory::core::Core;
 use crate::memory::prompt::{Rendered, Sent, ToolSet};
 use crate::policy::{Answers, Draft, Surroundings};
@@ -29,7 +29,7 @@ impl RecordPrompt {
     fn check(&self) -> Result<()> {
         check_short("run", &self.hold.run)?;
         check_short("owner", &self.hold.owner)?;
-        let (shortest, longest) = RUN_LEASE_MS;
+        let (shortest, longest) = LEASE_MS_BOUNDS;
         if self.hold.lease_ms < shortest || self.hold.lease_ms > longest {
             return Err(Error::argument("lease_ms", format!("use {shortest} to {longest}")));
         }

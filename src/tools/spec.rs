@@ -331,7 +331,11 @@ impl Call {
             | Self::PostEvent(_)
             | Self::PatchAgent(_)
             | Self::BuryChain(_)
-            | Self::ExpireRecall(_) => false,
+            | Self::ExpireRecall(_)
+            | Self::HoldRun(_)
+            | Self::EndRun(_)
+            | Self::RecordPrompt(_)
+            | Self::RecordAnswer(_) => false,
         }
     }
 
@@ -367,7 +371,9 @@ impl Call {
             | Self::TraceMemory(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
-            | Self::ExpireRecall(_) => true,
+            | Self::ExpireRecall(_)
+            | Self::HoldRun(_)
+            | Self::EndRun(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -376,8 +382,6 @@ impl Call {
             | Self::IngestArchival(_)
             | Self::PostEvent(_)
             | Self::PatchAgent(_)
-            | Self::HoldRun(_)
-            | Self::EndRun(_)
             | Self::RecordPrompt(_)
             | Self::RecordAnswer(_) => false,
         }

@@ -13,7 +13,10 @@ const FLOORS: &[(&[&str], &str)] = &[
     ),
     (&["tools"], "what a call does"),
     (&["executor", "dropin"], "the bridge; what clients of OpenAI send and read"),
-    (&["startup", "jobs"], "the inside eye, what a server does by itself"),
+    (
+        &["startup", "jobs", "processor"],
+        "the inside eye, what a server does by itself, what drives a model",
+    ),
     (&["server", "pulse"], "sockets and bytes; what is looked at every few seconds"),
     (&["telemetry", "client"], "logs and metrics; our own API from outside"),
     (&["config", "mcp"], "settings; the tools for MCP clients"),
