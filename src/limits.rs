@@ -22,8 +22,6 @@ pub const THREAD_ANSWER_ROWS: u64 = 1_000;
 pub const THREAD_TRIES_MAX: usize = 64;
 /// Pieces of an answer that wait for a client to read them.
 pub const PIECES_WAITING: usize = 64;
-/// Window of an agent that a conversation makes, in tokens, unless configured.
-pub const DROPIN_WINDOW_TOKENS: u64 = 32_768;
 /// Tools that a client may pass on with one request.
 pub const CLIENT_TOOLS_MAX: usize = 128;
 /// Longest text of one message or block, in bytes.

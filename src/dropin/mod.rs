@@ -8,6 +8,7 @@ mod fields;
 mod place;
 mod responses;
 mod responses_stream;
+mod settings;
 
 pub(crate) use answer::BETWEEN_TURNS;
 pub use answer::{Answer, Ending, Head, Visible, visible};
@@ -17,3 +18,4 @@ pub use conversation::{Conversation, Named};
 pub use place::{Decision, Found, Next, branch_name, decide, fresh_name};
 pub use responses::{parse_responses, responses_answer};
 pub use responses_stream::ResponsesStream;
+pub use settings::DropinSettings;

@@ -7,7 +7,7 @@ use super::hold_run::HoldRun;
 use super::record_answer::{check_short, object};
 use super::spec::Step;
 use crate::error::{Error, Result};
-use crate::limits::{PROMPT_OPTIONS_BYTES_MAX, LEASE_MS_BOUNDS, TOOL_SET_BYTES_MAX};
+use crate::limits::{LEASE_MS_BOUNDS, PROMPT_OPTIONS_BYTES_MAX, TOOL_SET_BYTES_MAX};
 use crate::memory::core::Core;
 use crate::memory::prompt::{Rendered, Sent, ToolSet};
 use crate::policy::{Answers, Draft, Surroundings};
