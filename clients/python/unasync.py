@@ -14,6 +14,7 @@ WORDS = [
     (r"\bAsyncIterator\b", "Iterator"),
     (r"\b__a(enter|exit)__\b", r"__\1__"),
     (r"\basync (def|for|with)\b", r"\1"),
+    (r"\baclosing\b", "closing"),
     (r"\bawait ", ""),
 ]  
 

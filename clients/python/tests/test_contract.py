@@ -41,9 +41,9 @@ class Recorded:
 def recorded(client: vctx.Client) -> Recorded:
     notes, send = Recorded(), client._transport.send
 
-    def sent(request: Request) -> Answer:
+    def sent(request: Request, timeout_s: float | None = None) -> Answer:
         notes.note(request)
-        return send(request)
+        return send(request, timeout_s)
 
     client._transport.send = sent  # type: ignore[method-assign]
     return notes
@@ -52,9 +52,9 @@ def recorded(client: vctx.Client) -> Recorded:
 def recorded_async(client: vctx.AsyncClient) -> Recorded:
     notes, send = Recorded(), client._transport.send
 
-    async def sent(request: Request) -> Answer:
+    async def sent(request: Request, timeout_s: float | None = None) -> Answer:
         notes.note(request)
-        return await send(request)
+        return await send(request, timeout_s)
 
     client._transport.send = sent  # type: ignore[method-assign]
     return notes

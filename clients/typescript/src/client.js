@@ -1,10 +1,10 @@
 /** The calls of the server. */
 
 import { defaultSocket } from "./paths.js";
-import { Problem } from "./problems.js";
+import { Problem, Unanswered } from "./problems.js";
 import { Seen } from "./seen.js";
 import { Transport } from "./transport.js";
-import { ATTEMPTS_MAX, TIMEOUT_MS, advanced, freshKey, mayRepeat, pauseMs, request, understood, withQuery } from "./wire.js";
+import { ATTEMPTS_MAX, Events, TIMEOUT_MS, advanced, freshKey, mayRepeat, pauseMs, request, told, understood, withQuery } from "./wire.js";
 
 /** @import * as t from "./types.js" */
 
@@ -57,9 +57,9 @@ export class Client {
     return this.json("GET", "/v1/agents");
   }
 
-  /** Schemas of the tools, in a format that the server knows; `json-schema` unless given. @param {string} [format] @returns {Promise<t.Json>} */
-  tools(format) {
-    return this.json("GET", withQuery("/v1/tools", { format }));
+  /** Schemas of the tools, in a format and under the names of a dialect that the server knows. @param {{format?: string, dialect?: string, strict?: boolean}} [how] @returns {Promise<t.Json>} */
+  tools({ format, dialect, strict } = {}) {
+    return this.json("GET", withQuery("/v1/tools", { dialect, format, strict }));
   }
 
   /** How a change of all vectors of the archive stands. @returns {Promise<t.Json>} */
@@ -97,16 +97,39 @@ export class Client {
   }
 
   /**
+   * Events of a run until its end; for the handles. A run that was cut off is gone on with by the same key.
+   *
+   * @internal
+   * @param {string} path @param {unknown} body @param {t.Write & {key: string}} write @returns {AsyncGenerator<t.RunEvent, void>}
+   */
+  async *streamed(path, body, { key, signal, timeoutMs }) {
+    const sent = request("POST", path, body, { key, label: this.#label, accept: "text/event-stream" });
+    const events = new Events();
+    try {
+      for await (const piece of this.transport.stream(sent, signal, timeoutMs)) {
+        for (const event of events.push(piece)) {
+          yield told(event);
+          if (event.type === "end") return;
+        }
+      }
+      throw new Unanswered("the run was cut off before its end: the same call with the same key goes on with it");
+    } catch (problem) {
+      if (problem instanceof Problem) problem.key = key;
+      throw problem;
+    }
+  }
+
+  /**
    * A call with its attempts; for the handles.
    *
    * @internal
    * @param {string} method @param {string} path @param {unknown} [body] @param {t.Write} [write] @returns {Promise<any>}
    */
-  async json(method, path, body, { key, rev, signal } = {}) {
+  async json(method, path, body, { key, rev, signal, timeoutMs } = {}) {
     const sent = request(method, path, body, { key, rev, label: this.#label });
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return understood(await this.transport.send(sent, signal));
+        return understood(await this.transport.send(sent, signal, timeoutMs));
       } catch (problem) {
         if (!(problem instanceof Problem)) throw problem;
         problem.key = key;

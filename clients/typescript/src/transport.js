@@ -2,8 +2,8 @@
 
 import http from "node:http";
 
-import { Garbled, Unanswered, Unreachable } from "./problems.js";
-import { ANSWER_BYTES_MAX, CONNECTIONS_MAX, IDLE_MAX } from "./wire.js";
+import { Garbled, Problem, Unanswered, Unreachable } from "./problems.js";
+import { ANSWER_BYTES_MAX, CONNECTIONS_MAX, IDLE_MAX, understood } from "./wire.js";
 
 /** Codes of errors that say that nobody was there to be asked. */
 const NOBODY = new Set(["ENOENT", "ECONNREFUSED", "EACCES", "ENOTSOCK", "EAGAIN", "ENAMETOOLONG", "EINVAL"]);
@@ -20,21 +20,49 @@ export class Transport {
    * One attempt.
    *
    * @param {import("./wire.js").Sent} sent @param {AbortSignal} [signal] the caller's own; what it aborts is thrown as it is
-   * @returns {Promise<import("./wire.js").Answer>}
+   * @param {number} [timeoutMs] @returns {Promise<import("./wire.js").Answer>}
    */
-  async send(sent, signal) {
-    const late = AbortSignal.timeout(this.timeoutMs);
+  async send(sent, signal, timeoutMs = this.timeoutMs) {
+    const late = AbortSignal.timeout(timeoutMs);
     try {
-      return await this.#exchange(sent, signal === undefined ? late : AbortSignal.any([late, signal]));
+      const response = await this.#asked(sent, signal === undefined ? late : AbortSignal.any([late, signal]));
+      return await whole(response);
     } catch (error) {
       // What broke one connection may have broken those that wait, too.
       for (const idle of Object.values(this.agent.freeSockets).flat()) idle?.destroy();
       if (signal?.aborted) throw signal.reason;
-      if (late.aborted) {
-        const detail = `no answer within ${this.timeoutMs} ms: the call may have had its effect, repeat it with the same key`;
-        throw new Unanswered(detail, { cause: error });
+      throw late.aborted ? unanswered(timeoutMs, error) : this.#problem(error);
+    }
+  }
+
+  /**
+   * One attempt whose good answer comes in pieces.
+   *
+   * @param {import("./wire.js").Sent} sent @param {AbortSignal} [signal] @param {number} [timeoutMs] bounds the time between two pieces
+   * @returns {AsyncGenerator<Buffer, void>}
+   */
+  async *stream(sent, signal, timeoutMs = this.timeoutMs) {
+    const late = new AbortController();
+    let timer = setTimeout(() => late.abort(), timeoutMs);
+    let response;
+    try {
+      response = await this.#asked(sent, signal === undefined ? late.signal : AbortSignal.any([late.signal, signal]));
+      const status = response.statusCode ?? 0;
+      if (status < 200 || status > 299) {
+        understood(await whole(response));
+        return;
       }
-      throw this.#problem(error);
+      for await (const piece of response) {
+        clearTimeout(timer);
+        yield piece;
+        timer = setTimeout(() => late.abort(), timeoutMs);
+      }
+    } catch (error) {
+      if (signal?.aborted) throw signal.reason;
+      throw late.signal.aborted ? unanswered(timeoutMs, error) : this.#problem(error);
+    } finally {
+      clearTimeout(timer);
+      response?.destroy();
     }
   }
 
@@ -43,22 +71,11 @@ export class Transport {
     this.agent.destroy();
   }
 
-  /** @param {import("./wire.js").Sent} sent @param {AbortSignal} signal @returns {Promise<import("./wire.js").Answer>} */
-  #exchange({ method, path, headers, body }, signal) {
+  /** @param {import("./wire.js").Sent} sent @param {AbortSignal} signal @returns {Promise<http.IncomingMessage>} */
+  #asked({ method, path, headers, body }, signal) {
     return new Promise((resolve, reject) => {
       const { agent, socketPath } = this;
-      const asked = http.request({ agent, socketPath, method, path, headers, signal }, (response) => {
-        /** @type {Buffer[]} */
-        const pieces = [];
-        let length = 0;
-        response.on("data", (piece) => {
-          pieces.push(piece);
-          length += piece.length;
-          if (length > ANSWER_BYTES_MAX) response.destroy(new Garbled(`the answer is longer than ${ANSWER_BYTES_MAX} bytes`));
-        });
-        response.on("error", reject);
-        response.on("end", () => resolve({ status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(pieces) }));
-      });
+      const asked = http.request({ agent, socketPath, method, path, headers, signal }, resolve);
       asked.on("error", reject);
       asked.end(body);
     });
@@ -66,7 +83,7 @@ export class Transport {
 
   /** @param {unknown} error */
   #problem(error) {
-    if (error instanceof Garbled) return error;
+    if (error instanceof Problem) return error;
     const { code, syscall, message } = /** @type {NodeJS.ErrnoException} */ (error);
     if (syscall === "connect" && NOBODY.has(code ?? "")) {
       const detail = `cannot connect to ${this.socketPath}: ${message}; is the server running? start it with: vctx serve`;
@@ -75,4 +92,22 @@ export class Transport {
     if (code?.startsWith("HPE_") && code !== "HPE_INVALID_EOF_STATE") return new Garbled(`the answer is no HTTP: ${message}`, { cause: error });
     return new Unanswered(`the connection broke before the answer (${message}): repeat the call with the same key`, { cause: error });
   }
+}
+
+/** @param {number} timeoutMs @param {unknown} cause */
+function unanswered(timeoutMs, cause) {
+  const detail = `no answer within ${timeoutMs} ms: the call may have had its effect, repeat it with the same key`;
+  return new Unanswered(detail, { cause });
+}
+
+/** @param {http.IncomingMessage} response @returns {Promise<import("./wire.js").Answer>} */
+async function whole(response) {
+  const pieces = [];
+  let length = 0;
+  for await (const piece of response) {
+    pieces.push(piece);
+    length += piece.length;
+    if (length > ANSWER_BYTES_MAX) throw new Garbled(`the answer is longer than ${ANSWER_BYTES_MAX} bytes`);
+  }
+  return { status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(pieces) };
 }

@@ -13,6 +13,27 @@ export interface Write {
   rev?: string;
   /** Gives the call up; what it had begun may have its effect. */
   signal?: AbortSignal;
+  /** Milliseconds for one attempt of this call; the client's unless given. */
+  timeoutMs?: number;
+}
+
+/** What happens in a run, as it happens; the last one is its end. */
+export type RunEvent =
+  | { type: "turn"; n: number }
+  | { type: "text"; text: string }
+  | { type: "called"; id: string; name: string }
+  | { type: "returned"; id: string; ok: boolean }
+  | { type: "waiting"; ms: number; why: string }
+  | { type: "end"; end: RunEnd };
+
+/** What a run came to. */
+export interface RunEnd {
+  reason: string;
+  text: string;
+  client_calls: Json[];
+  usage: Json;
+  turns: number;
+  last_seq: number;
 }
 
 export interface Options {

@@ -43,12 +43,12 @@ export function withQuery(path, query) {
  * A request with its headers; sent again it is the same, key and revision included.
  *
  * @param {string} method @param {string} path @param {unknown} body
- * @param {{key?: string, rev?: string, label?: string}} [more] `rev`: a revision, `ANY`, or the empty text for what must be new
+ * @param {{key?: string, rev?: string, label?: string, accept?: string}} [more] `rev`: a revision, `ANY`, or the empty text for what must be new
  * @returns {Sent}
  */
-export function request(method, path, body, { key, rev, label } = {}) {
+export function request(method, path, body, { key, rev, label, accept = "application/json" } = {}) {
   /** @type {Record<string, string>} */
-  const headers = { Host: "vctx", Accept: "application/json" };
+  const headers = { Host: "vctx", Accept: accept };
   const data = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
   if (data !== undefined) headers["Content-Type"] = "application/json";
   if ((data?.length ?? 0) > REQUEST_BYTES_MAX) {
@@ -80,6 +80,36 @@ export function understood(answer) {
   }
   if (body === null || typeof body !== "object" || Array.isArray(body)) throw new Garbled("the answer is no JSON object");
   return body;
+}
+
+/** Server-sent events out of the pieces in which they come: the data of each, as JSON. */
+export class Events {
+  #rest = Buffer.alloc(0);
+
+  /** What is whole by now. @param {Buffer} piece @returns {any[]} */
+  push(piece) {
+    this.#rest = Buffer.concat([this.#rest, piece]);
+    if (this.#rest.length > ANSWER_BYTES_MAX) throw new Garbled(`an event is longer than ${ANSWER_BYTES_MAX} bytes`);
+    const events = [];
+    for (let end = this.#rest.indexOf("\n\n"); end >= 0; end = this.#rest.indexOf("\n\n")) {
+      const lines = this.#rest.subarray(0, end).toString().split("\n");
+      this.#rest = this.#rest.subarray(end + 2);
+      const data = lines.filter((line) => line.startsWith("data:")).map((line) => line.slice(5).trimStart());
+      if (data.length === 0) continue;
+      try {
+        events.push(JSON.parse(data.join("\n")));
+      } catch (error) {
+        throw new Garbled("an event is not JSON", { cause: error });
+      }
+    }
+    return events;
+  }
+}
+
+/** An event of a run; one that tells of a failure is thrown. @param {any} event */
+export function told(event) {
+  if (event.type !== "error") return event;
+  throw refused(typeof event.problem?.status === "number" ? event.problem.status : 500, event.problem);
 }
 
 /** Whether the client itself sends the same request again: nothing was answered, or the server said that it was busy. @param {unknown} problem */

@@ -2,17 +2,18 @@
 
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, cast
 
 from . import types as t
 from ._paths import default_socket
-from ._problems import Problem
+from ._problems import Problem, Unanswered
 from ._seen import Seen
 from ._transport import AsyncTransport
-from ._wire import ATTEMPTS_MAX, TIMEOUT_S, Request, advanced, fresh_key, given, may_repeat, pause_s, request, segment
-from ._wire import understood, with_query
+from ._wire import ATTEMPTS_MAX, TIMEOUT_S, Events, Request, advanced, fresh_key, given, may_repeat, pause_s, request
+from ._wire import segment, told, understood, with_query
 
 
 class AsyncClient:
@@ -63,9 +64,12 @@ class AsyncClient:
         """All agents."""
         return cast(t.Agents, await self._json("GET", "/v1/agents"))
 
-    async def tools(self, format: str | None = None) -> t.Json:
-        """Schemas of the tools, in a format that the server knows; `json-schema` unless given."""
-        return await self._json("GET", with_query("/v1/tools", {"format": format}))
+    async def tools(
+        self, format: str | None = None, *, dialect: str | None = None, strict: bool | None = None
+    ) -> t.Json:
+        """Schemas of the tools, in a format and under the names of a dialect that the server knows."""
+        query = {"dialect": dialect, "format": format, "strict": None if strict is None else str(strict).lower()}
+        return await self._json("GET", with_query("/v1/tools", query))
 
     async def reindex_status(self) -> t.Json:
         """How a change of all vectors of the archive stands."""
@@ -93,19 +97,43 @@ class AsyncClient:
         return cast(t.Json, understood(await self._transport.send(request(method, path, label=self._label))))
 
     async def _json(
-        self, method: str, path: str, body: object = None, *, key: str | None = None, rev: str | None = None
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        key: str | None = None,
+        rev: str | None = None,
+        timeout_s: float | None = None,
     ) -> t.Json:
         sent = request(method, path, body, key=key, rev=rev, label=self._label)
         try:
-            return cast(t.Json, await self._patiently(sent))
+            return cast(t.Json, await self._patiently(sent, timeout_s))
         except Problem as problem:
             problem.key = key
             raise
 
-    async def _patiently(self, sent: Request) -> Any:
+    async def _streamed(self, path: str, body: object, key: str, timeout_s: float | None) -> AsyncIterator[t.Json]:
+        sent = request("POST", path, body, key=key, label=self._label, accept="text/event-stream")
+        events = Events()
+        try:
+            async with aclosing(self._transport.stream(sent, timeout_s)) as pieces:
+                async for piece in pieces:
+                    for event in events.push(piece):
+                        yield told(event)
+                        if event.get("type") == "end":
+                            return
+        except Problem as problem:
+            problem.key = key
+            raise
+        unended = Unanswered("the run was cut off before its end: the same call with the same key goes on with it")
+        unended.key = key
+        raise unended
+
+    async def _patiently(self, sent: Request, timeout_s: float | None) -> Any:
         for attempt in range(1, self._attempts_max + 1):
             try:
-                return understood(await self._transport.send(sent))
+                return understood(await self._transport.send(sent, timeout_s))
             except Problem as problem:
                 if attempt == self._attempts_max or not may_repeat(problem):
                     raise

@@ -2,17 +2,18 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, cast
 
 from . import types as t
 from ._paths import default_socket
-from ._problems import Problem
+from ._problems import Problem, Unanswered
 from ._seen import Seen
 from ._transport import Transport
-from ._wire import ATTEMPTS_MAX, TIMEOUT_S, Request, advanced, fresh_key, given, may_repeat, pause_s, request, segment
-from ._wire import understood, with_query
+from ._wire import ATTEMPTS_MAX, TIMEOUT_S, Events, Request, advanced, fresh_key, given, may_repeat, pause_s, request
+from ._wire import segment, told, understood, with_query
 
 
 class Client:
@@ -63,9 +64,12 @@ class Client:
         """All agents."""
         return cast(t.Agents, self._json("GET", "/v1/agents"))
 
-    def tools(self, format: str | None = None) -> t.Json:
-        """Schemas of the tools, in a format that the server knows; `json-schema` unless given."""
-        return self._json("GET", with_query("/v1/tools", {"format": format}))
+    def tools(
+        self, format: str | None = None, *, dialect: str | None = None, strict: bool | None = None
+    ) -> t.Json:
+        """Schemas of the tools, in a format and under the names of a dialect that the server knows."""
+        query = {"dialect": dialect, "format": format, "strict": None if strict is None else str(strict).lower()}
+        return self._json("GET", with_query("/v1/tools", query))
 
     def reindex_status(self) -> t.Json:
         """How a change of all vectors of the archive stands."""
@@ -93,19 +97,43 @@ class Client:
         return cast(t.Json, understood(self._transport.send(request(method, path, label=self._label))))
 
     def _json(
-        self, method: str, path: str, body: object = None, *, key: str | None = None, rev: str | None = None
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        key: str | None = None,
+        rev: str | None = None,
+        timeout_s: float | None = None,
     ) -> t.Json:
         sent = request(method, path, body, key=key, rev=rev, label=self._label)
         try:
-            return cast(t.Json, self._patiently(sent))
+            return cast(t.Json, self._patiently(sent, timeout_s))
         except Problem as problem:
             problem.key = key
             raise
 
-    def _patiently(self, sent: Request) -> Any:
+    def _streamed(self, path: str, body: object, key: str, timeout_s: float | None) -> Iterator[t.Json]:
+        sent = request("POST", path, body, key=key, label=self._label, accept="text/event-stream")
+        events = Events()
+        try:
+            with closing(self._transport.stream(sent, timeout_s)) as pieces:
+                for piece in pieces:
+                    for event in events.push(piece):
+                        yield told(event)
+                        if event.get("type") == "end":
+                            return
+        except Problem as problem:
+            problem.key = key
+            raise
+        unended = Unanswered("the run was cut off before its end: the same call with the same key goes on with it")
+        unended.key = key
+        raise unended
+
+    def _patiently(self, sent: Request, timeout_s: float | None) -> Any:
         for attempt in range(1, self._attempts_max + 1):
             try:
-                return understood(self._transport.send(sent))
+                return understood(self._transport.send(sent, timeout_s))
             except Problem as problem:
                 if attempt == self._attempts_max or not may_repeat(problem):
                     raise

@@ -5,10 +5,12 @@ import http.client
 import select
 import socket
 import time
+from collections.abc import AsyncGenerator, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ._problems import Garbled, Unanswered, Unreachable
-from ._wire import ANSWER_BYTES_MAX, IDLE_MAX, Answer, Request
+from ._wire import ANSWER_BYTES_MAX, IDLE_MAX, Answer, Request, understood
 
 # Longest line of an answer's head or of a chunk's, and most headers.
 LINE_BYTES_MAX = 65_536
@@ -58,11 +60,11 @@ class Transport:
         self.path, self.timeout_s = path, timeout_s
         self._idle: list[_Connection] = []
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: Request, timeout_s: float | None = None) -> Answer:
         """One attempt. After a failure its connection is closed, so that no late answer meets the next call."""
         connection = self._connection()
         try:
-            answer = self._exchange(connection, request)
+            answer = _exchanged(connection, request, timeout_s or self.timeout_s)
         except BaseException:
             connection.close()
             # What broke one connection may have broken those that wait, too.
@@ -73,6 +75,21 @@ class Transport:
         else:
             connection.close()
         return answer
+
+    def stream(self, request: Request, timeout_s: float | None = None) -> Generator[bytes, None, None]:
+        """One attempt whose good answer comes in pieces, on a connection of its own; `timeout_s` bounds the time between two."""
+        timeout_s = timeout_s or self.timeout_s
+        connection = self._fresh()
+        try:
+            with _faults(timeout_s):
+                response = _asked(connection, request, timeout_s)
+                if not 200 <= response.status < 300:
+                    understood(Answer(response.status, _names(response), _rest(connection, response, timeout_s)))
+                    return
+                while piece := response.read1(PIECE_BYTES):
+                    yield piece
+        finally:
+            connection.close()
 
     def pause(self, seconds: float) -> None:
         """Waits."""
@@ -90,6 +107,9 @@ class Transport:
             if not select.select([connection.sock], [], [], 0)[0]:
                 return connection
             connection.close()
+        return self._fresh()
+
+    def _fresh(self) -> _Connection:
         connection = _Connection(self.path, self.timeout_s)
         try:
             connection.connect()
@@ -97,44 +117,67 @@ class Transport:
             raise _no_connection(self.path, error) from error
         return connection
 
-    def _exchange(self, connection: _Connection, request: Request) -> Answer:
-        until = time.monotonic() + self.timeout_s
-        try:
-            connection.sock.settimeout(self.timeout_s)
-            connection.putrequest(request.method, request.path, skip_host=True, skip_accept_encoding=True)
-            for name, value in request.headers.items():
-                connection.putheader(name, value)
-            connection.endheaders(request.body or None)
-            response = connection.getresponse()
-            body = bytearray()
-            while True:
-                left = until - time.monotonic()
-                if left <= 0:
-                    raise _late(self.timeout_s)
-                # An answer whose last byte was read has given its socket back already.
-                if connection.sock is not None:
-                    connection.sock.settimeout(left)
-                piece = response.read1(PIECE_BYTES)
-                if not piece:
-                    break
-                body += piece
-                if len(body) > ANSWER_BYTES_MAX:
-                    raise _too_long()
-            if response.length:
-                raise _broken(f"{response.length} bytes are missing")
-            response.close()
-        except TimeoutError as error:
-            raise _late(self.timeout_s) from error
-        except http.client.RemoteDisconnected as error:
-            raise _broken(error) from error
-        except http.client.HTTPException as error:
-            if isinstance(error, http.client.IncompleteRead):
-                raise _broken(error) from error
-            raise Garbled(f"the answer is no HTTP: {error!r}") from error
-        except OSError as error:
-            raise _broken(error) from error
-        headers = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, headers, bytes(body))
+
+@contextmanager
+def _faults(timeout_s: float) -> Iterator[None]:
+    """Tells faults of the connection in this client's words."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise _late(timeout_s) from error
+    except (http.client.RemoteDisconnected, http.client.IncompleteRead) as error:
+        raise _broken(error) from error
+    except http.client.HTTPException as error:
+        raise Garbled(f"the answer is no HTTP: {error!r}") from error
+    except OSError as error:
+        raise _broken(error) from error
+
+
+def _exchanged(connection: _Connection, request: Request, timeout_s: float) -> Answer:
+    with _faults(timeout_s):
+        until = time.monotonic() + timeout_s
+        response = _asked(connection, request, timeout_s)
+        body = _rest(connection, response, until - time.monotonic())
+        return Answer(response.status, _names(response), body)
+
+
+def _asked(connection: _Connection, request: Request, timeout_s: float) -> http.client.HTTPResponse:
+    """Sends a request and reads the head of its answer."""
+    if connection.sock is None:
+        raise ConnectionResetError("it was closed")
+    connection.sock.settimeout(timeout_s)
+    connection.putrequest(request.method, request.path, skip_host=True, skip_accept_encoding=True)
+    for name, value in request.headers.items():
+        connection.putheader(name, value)
+    connection.endheaders(request.body or None)
+    return connection.getresponse()
+
+
+def _rest(connection: _Connection, response: http.client.HTTPResponse, seconds: float) -> bytes:
+    """The body, within the time that is left."""
+    until = time.monotonic() + seconds
+    body = bytearray()
+    while True:
+        left = until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        # An answer that closes its connection has taken the socket along.
+        if connection.sock is not None:
+            connection.sock.settimeout(left)
+        piece = response.read1(PIECE_BYTES)
+        if not piece:
+            break
+        body += piece
+        if len(body) > ANSWER_BYTES_MAX:
+            raise _too_long()
+    if response.length:
+        raise _broken(f"{response.length} bytes are missing")
+    response.close()
+    return bytes(body)
+
+
+def _names(response: http.client.HTTPResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in response.getheaders()}
 
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -147,10 +190,11 @@ class AsyncTransport:
         self.path, self.timeout_s = path, timeout_s
         self._idle: list[Streams] = []
 
-    async def send(self, request: Request) -> Answer:
+    async def send(self, request: Request, timeout_s: float | None = None) -> Answer:
         """One attempt. After a failure its connection is closed, so that no late answer meets the next call."""
+        timeout_s = timeout_s or self.timeout_s
         try:
-            async with asyncio.timeout(self.timeout_s):
+            async with asyncio.timeout(timeout_s):
                 streams = await self._connection()
                 try:
                     answer, keep = await _exchange(streams, request)
@@ -160,12 +204,38 @@ class AsyncTransport:
                     self._drop()
                     raise
         except TimeoutError as error:
-            raise _late(self.timeout_s) from error
+            raise _late(timeout_s) from error
         if keep and len(self._idle) < IDLE_MAX:
             self._idle.append(streams)
         else:
             streams[1].close()
         return answer
+
+    async def stream(self, request: Request, timeout_s: float | None = None) -> AsyncGenerator[bytes, None]:
+        """One attempt whose good answer comes in pieces, on a connection of its own; `timeout_s` bounds the time between two."""
+        timeout_s = timeout_s or self.timeout_s
+        streams: Streams | None = None
+        try:
+            async with asyncio.timeout(timeout_s):
+                streams = await self._fresh()
+                await _send(streams[1], request)
+                status, headers = await _head(streams[0])
+                if not 200 <= status < 300:
+                    understood(Answer(status, headers, await _body(streams[0], headers)))
+                    return
+            while True:
+                async with asyncio.timeout(timeout_s):
+                    piece = await _chunk(streams[0], 0)
+                if not piece:
+                    return
+                yield piece
+        except TimeoutError as error:
+            raise _late(timeout_s) from error
+        except (asyncio.IncompleteReadError, OSError) as error:
+            raise _broken(error) from error
+        finally:
+            if streams is not None:
+                streams[1].close()
 
     async def pause(self, seconds: float) -> None:
         """Waits."""
@@ -194,6 +264,9 @@ class AsyncTransport:
             if not (reader.at_eof() or writer.is_closing()):
                 return reader, writer
             writer.close()
+        return await self._fresh()
+
+    async def _fresh(self) -> Streams:
         try:
             return await asyncio.open_unix_connection(self.path, limit=LINE_BYTES_MAX)
         except OSError as error:
@@ -203,15 +276,19 @@ class AsyncTransport:
 async def _exchange(streams: Streams, request: Request) -> tuple[Answer, bool]:
     """The answer, and whether the connection may be used again."""
     reader, writer = streams
-    head = [f"{request.method} {request.path} HTTP/1.1", *(f"{name}: {value}" for name, value in request.headers.items())]
     try:
-        writer.write("\r\n".join([*head, "", ""]).encode("latin-1") + request.body)
-        await writer.drain()
+        await _send(writer, request)
         status, headers = await _head(reader)
         body = await _body(reader, headers)
     except (asyncio.IncompleteReadError, OSError) as error:
         raise _broken(error) from error
     return Answer(status, headers, body), headers.get("connection", "").lower() != "close"
+
+
+async def _send(writer: asyncio.StreamWriter, request: Request) -> None:
+    head = [f"{request.method} {request.path} HTTP/1.1", *(f"{name}: {value}" for name, value in request.headers.items())]
+    writer.write("\r\n".join([*head, "", ""]).encode("latin-1") + request.body)
+    await writer.drain()
 
 
 async def _line(reader: asyncio.StreamReader) -> str:
@@ -250,15 +327,20 @@ async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
 
 async def _chunks(reader: asyncio.StreamReader) -> bytes:
     body = bytearray()
-    while True:
-        size = (await _line(reader)).partition(";")[0].strip()
-        try:
-            length = int(size, 16)
-        except ValueError as error:
-            raise Garbled("a chunk's length is no number") from error
-        if len(body) + length > ANSWER_BYTES_MAX:
-            raise _too_long()
-        body += await reader.readexactly(length)
-        await _line(reader)
-        if length == 0:
-            return bytes(body)
+    while piece := await _chunk(reader, len(body)):
+        body += piece
+    return bytes(body)
+
+
+async def _chunk(reader: asyncio.StreamReader, before: int) -> bytes:
+    """The next chunk behind so many bytes; an empty one is the last."""
+    size = (await _line(reader)).partition(";")[0].strip()
+    try:
+        length = int(size, 16)
+    except ValueError as error:
+        raise Garbled("a chunk's length is no number") from error
+    if before + length > ANSWER_BYTES_MAX:
+        raise _too_long()
+    piece = await reader.readexactly(length)
+    await _line(reader)
+    return piece

@@ -123,6 +123,43 @@ def _seconds(text: str | None) -> float | None:
     return float(text) if text is not None and text.isascii() and text.isdigit() else None
 
 
+class Events:
+    """Server-sent events out of the pieces in which they come: the data of each, as JSON."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def push(self, piece: bytes) -> list[dict[str, Any]]:
+        """What is whole by now."""
+        self._rest += piece
+        if len(self._rest) > ANSWER_BYTES_MAX:
+            raise Garbled(f"an event is longer than {ANSWER_BYTES_MAX} bytes")
+        *whole, self._rest = self._rest.replace(b"\r\n", b"\n").split(b"\n\n")
+        return [event for text in whole if (event := _event(text)) is not None]
+
+
+def _event(text: bytes) -> dict[str, Any] | None:
+    data = b"\n".join(line[5:].lstrip(b" ") for line in text.split(b"\n") if line.startswith(b"data:"))
+    if not data:
+        return None
+    try:
+        event = json.loads(data)
+    except ValueError as error:
+        raise Garbled("an event is not JSON") from error
+    if not isinstance(event, dict):
+        raise Garbled("an event is no JSON object")
+    return event
+
+
+def told(event: dict[str, Any]) -> dict[str, Any]:
+    """An event of a run; one that tells of a failure is raised."""
+    if event.get("type") != "error":
+        return event
+    problem = event.get("problem")
+    status = problem.get("status") if isinstance(problem, dict) else None
+    raise refused(status if isinstance(status, int) else 500, problem, None)
+
+
 def may_repeat(problem: Problem) -> bool:
     """Whether the client itself sends the same request again: nothing was answered, or the server said that it was busy."""
     busy = (Conflict, EmbedderUnavailable, NotReady, Overloaded, StoreUnavailable)
