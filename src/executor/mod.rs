@@ -25,8 +25,10 @@ mod run;
 mod runs;
 mod score;
 mod summary;
+mod threads;
 mod trace;
 mod turns;
+mod why;
 
 pub use archive_index::ArchiveSettings;
 pub use executor::Executor;
@@ -36,3 +38,4 @@ pub use recall_vectors::Embedded;
 pub use reindex_work::Reindexed;
 pub use request::{CallRequest, Guard, Reply};
 pub use score::Span;
+pub use threads::Placed;

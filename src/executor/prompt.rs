@@ -95,6 +95,7 @@ impl Executor {
             notices: core.notices.clone(),
             encoding: core.encoding,
             policy: core.token_budget,
+            offered: core.tools.clone(),
             messages_digest: window.manifest["messages_digest"].as_str().unwrap_or_default().into(),
             context_digest: window.context_digest.clone(),
             // What is offered now counts, whatever the core was told of it.

@@ -16,10 +16,12 @@ mod reindex;
 mod retention;
 mod score;
 mod setup;
+mod thread;
 mod trace;
 mod transaction;
 mod trips;
 mod uds;
+mod why;
 
 pub use self::core::{
     DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context, note,
@@ -55,6 +57,8 @@ pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
 };
 pub use setup::{Layout, RecallSharding, SCHEMA, SetupReport, schema_version, set_up};
+pub use thread::{NextRow, Texts, ThreadRow, mark_thread, texts_at, threads};
 pub use trace::{Led, led, vertices};
 pub use transaction::Leftovers;
 pub use trips::{Trips, counted};
+pub use why::{SaidRow, SaidRows, marks, outside, says, texts};
