@@ -86,10 +86,10 @@ impl Walk<'_> {
         let is_beat = matches!(call, Call::RecordHeartbeat(_));
         loop {
             let (key_of_call, capture) = (Some(own_key.clone()), Some(Capture::answering(id)));
-            let made = self
-                .processor
-                .captured(self.request, call.clone(), arguments.clone(), key_of_call, capture)
-                .await;
+            let (processor, request) = (self.processor, self.request);
+            let work =
+                processor.captured(request, call.clone(), arguments.clone(), key_of_call, capture);
+            let made = self.held(work).await;
             let error = match made {
                 Ok(body) => {
                     let beat = Beaten::of(&body["heartbeat"]);

@@ -56,6 +56,11 @@ impl Toolbox {
         Ok(Self { schemas, tokens, digest, own, client })
     }
 
+    /// Whether it holds tools of the memory.
+    pub(super) fn has_own(&self) -> bool {
+        !self.own.is_empty()
+    }
+
     /// What a call means, or what is wrong with it.
     pub(super) fn meant(&self, name: &str, mut arguments: Map<String, Value>) -> Result<Meant> {
         if self.client.iter().any(|client| client == name) {
