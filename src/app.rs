@@ -407,7 +407,9 @@ async fn get_ready(
                     processor_settings(config),
                 ));
                 let tenant = config.server.tenant.clone();
-                gate.open(server::router(Arc::clone(&executor), processor, tenant));
+                let router =
+                    server::router(Arc::clone(&executor), processor, tenant, config.dropin);
+                gate.open(router);
                 return Ok(Some((executor, guards)));
             }
             Err(Stop::Unavailable(reason)) => reason,

@@ -8,6 +8,7 @@ use figment::Figment;
 use figment::providers::{Env, Format as _, Serialized, Toml};
 use serde::{Deserialize, Serialize};
 
+use crate::dropin::DropinSettings;
 use crate::executor::ArchiveSettings;
 use crate::limits::TENANT_BYTES_MAX;
 use crate::memory::heartbeat::HeartbeatLimits;
@@ -45,6 +46,8 @@ pub struct Config {
     pub embedder: EmbedderSettings,
     /// The model that runs are driven with.
     pub chat: ChatSettings,
+    /// What clients of OpenAI get.
+    pub dropin: DropinSettings,
     /// A model for summaries.
     #[serde(default)]
     pub model: Option<GatewaySettings>,
@@ -223,6 +226,7 @@ impl Config {
         faults.extend(self.conveyance.faults());
         faults.extend(self.embedder.faults());
         faults.extend(self.chat.faults());
+        faults.extend(self.dropin.faults());
         if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
     }
 

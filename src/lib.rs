@@ -47,6 +47,7 @@
 //! - [`models`]: counts tokens, makes summaries and vectors; answers and never decides.
 //! - [`store`]: the only room that speaks AQL; two sockets, two types.
 //! - [`tools`]: what each tool does to a core; one file each.
+//! - [`dropin`]: what clients of OpenAI send and read, and where their conversation goes on.
 //! - [`executor`]: the bridge: everything above, in the order of the steps.
 //! - [`startup`]: what `guards/` check from outside, checked from inside before serving.
 //! - [`jobs`]: what a server does by itself, now and then.
@@ -68,6 +69,7 @@ pub mod clock;
 pub mod config;
 pub mod context;
 pub mod conveyance;
+pub mod dropin;
 pub mod error;
 pub mod executor;
 pub mod ids;

@@ -4,6 +4,26 @@
 pub const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Bytes of a refused body that are still read, so that its sender gets the answer instead of a broken connection.
 pub const BODY_DRAINED_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Longest request of a client that sends its whole history with every call, in bytes: some ten thousand turns.
+pub const HISTORY_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Messages of such a history.
+pub const THREAD_MESSAGES_MAX: usize = 32_768;
+/// Places of such a history that are looked for at once, the newest first; the next look takes so many times more as [`THREAD_LOOK_GROWTH`] says.
+pub const THREAD_LOOK: usize = 64;
+/// See [`THREAD_LOOK`]: all places of the longest history are looked for in four looks.
+pub const THREAD_LOOK_GROWTH: usize = 8;
+/// Messages that one look gives: the agents that know the same place.
+pub const THREAD_FOUND_MAX: u64 = 16;
+/// Messages after a known one that are told with it.
+pub const THREAD_NEXT_MAX: u64 = 16;
+/// Messages of one run that are read to put its answer together.
+pub const THREAD_ANSWER_ROWS: u64 = 1_000;
+/// Times a request looks anew where it goes on, because somebody else wrote to the agent just then.
+pub const THREAD_TRIES_MAX: usize = 64;
+/// Pieces of an answer that wait for a client to read them.
+pub const PIECES_WAITING: usize = 64;
+/// Tools that a client may pass on with one request.
+pub const CLIENT_TOOLS_MAX: usize = 128;
 /// Longest text of one message or block, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
 /// Longest name of an agent, block or key: `design` gives `[A-Za-z0-9_.-]{1,128}`.

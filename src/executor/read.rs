@@ -95,6 +95,9 @@ impl Executor {
     /// An agent's state, with what the policy of retention lets go where there is one.
     fn state_of(&self, scope: &Scope, core: &Core) -> Value {
         let mut told = state(scope, core);
+        if let Some(branch) = &core.branch {
+            told["branch"] = json!(branch);
+        }
         if let Some(recall_ttl_s) = self.retention.recall_ttl_s() {
             let before = self.retention.before(self.clock.unix_ms());
             told["retention"] = json!({"recall_ttl_s": recall_ttl_s, "before": before});
@@ -289,11 +292,14 @@ fn exists(found: &Arc<Core>) -> Error {
     .with("context_window", found.context_window)
 }
 
-fn creation(core: &Core, principal: &Principal) -> Event {
+pub(super) fn creation(core: &Core, principal: &Principal) -> Event {
     let details = json!({"tool": "create_agent", "actor": principal.actor, "tokens_after": tokens(core),
         "version_before": 0, "version_after": core.version, "head_seq": 1, "next_seq": 1,
         "chain_head": core.chain.head, "policy": core.token_budget, "encoding": core.encoding});
-    let details = details.as_object().cloned().unwrap_or_default();
+    let mut details = details.as_object().cloned().unwrap_or_default();
+    if let Some(branch) = &core.branch {
+        details.insert("branch".into(), json!(branch));
+    }
     Event {
         kind: EventType::Audit,
         details,

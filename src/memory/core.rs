@@ -84,6 +84,18 @@ pub struct Core {
     /// What is offered to the model beside the messages.
     #[serde(default)]
     pub tools: Offered,
+    /// Where it parted from another agent; none where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<Branch>,
+}
+
+/// Where a branch begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Branch {
+    /// Name of the agent that it parted from.
+    pub parent: String,
+    /// The last message that both have, on the parent's number line.
+    pub seq: u64,
 }
 
 /// The tools that a model is offered with every request: they take room in its window like a message.

@@ -35,6 +35,7 @@ use crate::memory::message::{Kind, Message, Role, copied_meta, rendered};
 use crate::memory::page::{Page, PageItem};
 use crate::memory::prompt::ToolSet;
 use crate::memory::render;
+use crate::memory::thread::Place;
 use crate::memory::tokens::{TokenCounter, message_cost};
 
 /// What a decision may lean on beside the core: a counter, a moment, ids, and who asks.
@@ -209,6 +210,8 @@ impl<'a> Draft<'a> {
             digest: String::new(),
             chain: String::new(),
             expired_at: None,
+            thread: None,
+            follows: None,
         };
         message.seal(&self.after.chain.head);
         self.after.last_message_ms = created_ms;
@@ -227,6 +230,14 @@ impl<'a> Draft<'a> {
         let key = message.key.clone();
         self.messages.push(message);
         (key, token_estimate)
+    }
+
+    /// Gives the newest message its place in a client's thread.
+    pub fn put_in_thread(&mut self, place: &Place) {
+        if let Some(message) = self.messages.last_mut() {
+            message.thread = Some(place.thread.clone());
+            message.follows = Some(place.follows.clone());
+        }
     }
 
     /// Joins the newest message to the chunks that it cites. The message keeps in its `meta` what it cites; the edges lead there as long as

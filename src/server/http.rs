@@ -19,9 +19,11 @@ use tokio::sync::Semaphore;
 use tower_http::catch_panic::CatchPanicLayer;
 use url::form_urlencoded;
 
+use super::completions;
 use super::json::Plain;
 use super::schema::{openapi, tool_schemas};
 use super::socket::PeerActor;
+use crate::dropin::DropinSettings;
 use crate::error::{Code, Error, Result};
 use crate::executor::{CallRequest, Executor, Guard, Span};
 use crate::limits::{
@@ -39,6 +41,7 @@ use crate::tools::{Call, NewAgent, PatchAgent, PostEvent, Tool, decode, decode_a
 pub(super) struct Front {
     pub(super) executor: Arc<Executor>,
     pub(super) processor: Arc<Processor>,
+    pub(super) dropin: DropinSettings,
     tenant: String,
     in_flight: Arc<Semaphore>,
     /// Places of the tasks that calls run on; they outlive a client that leaves.
@@ -63,10 +66,16 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T
 }
 
 /// The routes of one listener; all its callers belong to one tenant.
-pub fn router(executor: Arc<Executor>, processor: Arc<Processor>, tenant: String) -> Router {
+pub fn router(
+    executor: Arc<Executor>,
+    processor: Arc<Processor>,
+    tenant: String,
+    dropin: DropinSettings,
+) -> Router {
     let front = Arc::new(Front {
         executor,
         processor,
+        dropin,
         tenant,
         in_flight: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)),
         tasks: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)),
@@ -84,6 +93,11 @@ pub fn router(executor: Arc<Executor>, processor: Arc<Processor>, tenant: String
         .route("/v1/agents/{agent}/trace", get(trace))
         .route("/v1/agents/{agent}/conveyance", get(conveyance))
         .merge(super::prompts::routes())
+        .route("/v1/agents/{agent}/chat/completions", post(completions::agent_chat))
+        .route("/v1/agents/{agent}/responses", post(completions::agent_responses))
+        .route("/v1/chat/completions", post(completions::chat))
+        .route("/v1/responses", post(completions::responses))
+        .route("/v1/models", get(completions::models))
         .route("/v1/reindex", get(reindex_status).post(reindex))
         .route_layer(from_fn_with_state(Arc::clone(&front), shed));
     Router::new()
@@ -177,29 +191,34 @@ pub(super) async fn own_task(
 
 /// Reads a body within its limits. The rest of one that is too long is read and thrown away, up to a bound: a connection
 /// that is closed upon a sender takes the answer with it.
-async fn limited(mut body: Body) -> Result<Vec<u8>> {
+async fn limited(mut body: Body, bytes_max: usize) -> Result<Vec<u8>> {
     let (mut bytes, mut length) = (Vec::new(), 0);
     while let Some(frame) = body.frame().await {
         let frame = frame
             .map_err(|e| Error::new(Code::InvalidJson, "the body was cut off").caused_by(e))?;
         let Ok(data) = frame.into_data() else { continue };
         length += data.len();
-        if length <= BODY_BYTES_MAX {
+        if length <= bytes_max {
             bytes.extend_from_slice(&data);
         } else if length > BODY_DRAINED_BYTES_MAX {
             break;
         }
     }
-    if length <= BODY_BYTES_MAX {
+    if length <= bytes_max {
         return Ok(bytes);
     }
-    Err(Error::new(Code::BodyTooLarge, format!("at most {BODY_BYTES_MAX} bytes: split the text"))
-        .with("bytes_max", BODY_BYTES_MAX))
+    Err(Error::new(Code::BodyTooLarge, format!("at most {bytes_max} bytes: split the text"))
+        .with("bytes_max", bytes_max))
 }
 
 /// Reads a body as the object it must be.
 pub(super) async fn object(body: Body) -> Result<Map<String, Value>> {
-    let read = tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), limited(body));
+    object_within(body, BODY_BYTES_MAX).await
+}
+
+/// The same for one of another length.
+pub(super) async fn object_within(body: Body, bytes_max: usize) -> Result<Map<String, Value>> {
+    let read = tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), limited(body, bytes_max));
     let late =
         |_| Error::new(Code::Timeout, format!("the body did not come within {BODY_MS_MAX} ms"));
     let bytes = read.await.map_err(late)??;

@@ -1,5 +1,6 @@
 //! Sockets and bytes: a Unix socket in, JSON out; nothing here decides anything about memory.
 
+mod completions;
 mod gate;
 mod http;
 mod json;

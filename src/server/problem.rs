@@ -21,7 +21,7 @@ impl IntoResponse for Error {
 }
 
 /// Whole seconds after which the same call may do better (RFC 9110 §10.2.3 knows no parts of seconds); none if it never will.
-fn retry_after_s(error: &Error) -> Option<u64> {
+pub(super) fn retry_after_s(error: &Error) -> Option<u64> {
     match error.code {
         Code::Overloaded
         | Code::StoreUnavailable

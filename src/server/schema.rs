@@ -61,6 +61,33 @@ pub fn openapi() -> Value {
         json!({"post": operation("Run the configured model from an event until it yields; with `Accept: text/event-stream` events as they happen",
             serde_json::to_value(schemars::schema_for!(NewRun)).ok(), vec![agent.clone(), key.clone()])}),
     );
+    let form = |what: &str, list: &str| json!({"type": "object", "required": ["model", list], "description": format!("As OpenAI's {what} API takes it; docs/dropin.md")});
+    for (path, form, agents) in [
+        (
+            "chat/completions",
+            form("chat completions", "messages"),
+            "Answer a conversation that is sent whole each time, in the chat form; what of it is new is found",
+        ),
+        (
+            "responses",
+            form("responses", "input"),
+            "Answer a conversation in the responses form, sent whole or by the id of the last answer",
+        ),
+    ] {
+        let named = json!({"name": "x-vctx-agent", "in": "header", "schema": {"type": "string"}});
+        paths.insert(
+            format!("/v1/{path}"),
+            json!({"post": operation(agents, Some(form.clone()), vec![named])}),
+        );
+        paths.insert(
+            format!("/v1/agents/{{agent}}/{path}"),
+            json!({"post": operation(agents, Some(form), one())}),
+        );
+    }
+    paths.insert(
+        "/v1/models".into(),
+        json!({"get": operation("The model behind the server, and each agent as a model", None, vec![])}),
+    );
     for tool in Tool::ALL {
         let spec = tool.spec();
         let parameters = if spec.writes { writing() } else { one() };

@@ -16,6 +16,7 @@ mod reindex;
 mod retention;
 mod score;
 mod setup;
+mod thread;
 mod trace;
 mod transaction;
 mod trips;
@@ -56,6 +57,7 @@ pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
 };
 pub use setup::{Layout, RecallSharding, SCHEMA, SetupReport, schema_version, set_up};
+pub use thread::{NextRow, Texts, ThreadRow, mark_thread, texts_at, threads};
 pub use trace::{Led, led, vertices};
 pub use transaction::Leftovers;
 pub use trips::{Trips, counted};

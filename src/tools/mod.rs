@@ -1,6 +1,7 @@
 //! The tools a model may call: one list, one file each; a tool looks at what was loaded, may ask, and ends with a change.
 
 mod append_fifo;
+mod branch_agent;
 mod bury_chain;
 mod either;
 mod evict_fifo;
@@ -27,6 +28,8 @@ mod store_core;
 mod trace_memory;
 mod write_recall;
 
+pub use append_fifo::AppendFifo;
+pub use branch_agent::branch_core;
 pub use bury_chain::BuryChain;
 pub use expire_recall::ExpireRecall;
 pub use hold_run::{EndRun, HoldRun};

@@ -12,7 +12,7 @@ const FLOORS: &[(&[&str], &str)] = &[
         "the window, the score, chunks, what answers, what keeps",
     ),
     (&["tools"], "what a call does"),
-    (&["executor"], "the bridge"),
+    (&["executor", "dropin"], "the bridge; what clients of OpenAI send and read"),
     (
         &["startup", "jobs", "processor"],
         "the inside eye, what a server does by itself, what drives a model",
@@ -66,6 +66,7 @@ const THINKING: &[&str] = &[
     "src/conveyance",
     "src/chunk",
     "src/tools",
+    "src/dropin",
     "embedded/src/value",
     "embedded/src/syntax",
     "embedded/src/functions",

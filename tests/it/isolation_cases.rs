@@ -185,6 +185,18 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
                 Asked { own: None, ..write("POST", &path, &body, &key(), &names.revision) },
             ]
         }
+        // Without a model behind the server nothing is begun, whoever is named; with one: `dropin_isolation` below.
+        (
+            "post",
+            "/v1/chat/completions"
+            | "/v1/responses"
+            | "/v1/agents/{agent}/chat/completions"
+            | "/v1/agents/{agent}/responses",
+        ) => {
+            let body = json!({"model": format!("vctx/{agent}"), "messages": [{"role": "user", "content": names.word}], "input": names.word});
+            vec![Asked { own: None, ..write("POST", &path, &body, &key(), "*") }]
+        }
+        ("get", "/v1/models") => vec![Asked { own: Some(Own::Done), ..read(path) }],
         _ => panic!("{method} {listed} has no case in the test of isolation"),
     }
 }

@@ -38,6 +38,7 @@ mod demo;
 mod documents;
 mod doubled;
 mod drift;
+mod dropin;
 mod durability;
 mod eval;
 mod faults;
