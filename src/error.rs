@@ -50,6 +50,7 @@ codes! {
     AgentNotFound = "AGENT_NOT_FOUND", 404, "no such agent";
     ToolNotFound = "TOOL_NOT_FOUND", 404, "no such tool";
     DocumentNotFound = "DOCUMENT_NOT_FOUND", 404, "no such document in the archive";
+    ScheduleNotFound = "SCHEDULE_NOT_FOUND", 404, "no such schedule";
     BlockNotFound = "BLOCK_NOT_FOUND", 404, "no such block";
     RouteNotFound = "ROUTE_NOT_FOUND", 404, "no such path";
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, "this path has no such method";

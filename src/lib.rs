@@ -67,6 +67,7 @@ pub mod clock;
 pub mod config;
 pub mod context;
 pub mod conveyance;
+pub mod dispatch;
 pub mod error;
 pub mod executor;
 pub mod ids;

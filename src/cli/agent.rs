@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
 use crate::cli::target::Target;
-use crate::cli::{args, output, state};
+use crate::cli::{args, output, schedule, state};
 use crate::client::{NewAgent, Write};
 
 const EXAMPLES: &str = "\
@@ -13,9 +13,10 @@ Examples:
   vctx agent create ada --window 8192 --system 'You are a patient teacher.'
   vctx agent create bob --window 128000 --system @system.txt
   vctx agent list
-  vctx agent patch ada --window 16384 --rev '*'";
+  vctx agent patch ada --window 16384 --rev '*'
+  vctx agent schedule put ada water --every 86400000 --content 'Water the plants.'";
 
-/// Make, list and change agents
+/// Make, list and change agents, and schedule what happens to them
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Agent {
@@ -46,6 +47,8 @@ enum Action {
         #[command(flatten)]
         target: Target,
     },
+    /// What happens to an agent by itself, and when
+    Schedule(schedule::Schedule),
     /// Change an agent's window, system text, encoding or limits of heartbeats
     Patch {
         name: String,
@@ -73,6 +76,7 @@ impl Agent {
     /// The server that is meant.
     pub(crate) fn target(&self) -> &Target {
         match &self.action {
+            Action::Schedule(schedule) => schedule.target(),
             Action::Create { target, .. }
             | Action::List { target }
             | Action::Patch { target, .. } => target,
@@ -89,6 +93,7 @@ pub(crate) async fn run(agent: Agent) -> Result<(), Failure> {
             show(&target, &target.client().create_agent(&name, &new).await?)
         }
         Action::List { target } => list(&target).await,
+        Action::Schedule(schedule) => schedule::run(schedule).await,
         Action::Patch { name, window, system, encoding, heartbeat, rev, target } => {
             let mut change = change(window, system.as_deref(), encoding)?;
             if let Some(limits) = heartbeat {

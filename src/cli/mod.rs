@@ -15,6 +15,7 @@ mod output;
 mod reindex;
 mod report;
 mod run;
+mod schedule;
 mod serve;
 mod setup;
 mod state;

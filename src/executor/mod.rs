@@ -21,6 +21,7 @@ mod reindex_work;
 mod request;
 mod retention;
 mod run;
+mod schedule;
 mod score;
 mod summary;
 mod trace;
@@ -33,3 +34,5 @@ pub use recall_vectors::Embedded;
 pub use reindex_work::Reindexed;
 pub use request::{CallRequest, Guard, Reply};
 pub use score::Span;
+
+pub use crate::store::{CutRun, DueTick};

@@ -5,9 +5,11 @@ mod recall_vectors;
 mod reindex;
 mod retention;
 mod runner;
+mod ticks;
 
 pub use dead_chains::DeadChains;
 pub use recall_vectors::RecallVectors;
 pub use reindex::Reindex;
 pub use retention::Expiry;
 pub use runner::{Job, Runner};
+pub use ticks::Ticks;

@@ -9,6 +9,7 @@ use super::event::Event;
 use super::joined::{Cite, Folded};
 use super::message::Message;
 use super::page::Page;
+use super::schedule::Fired;
 
 /// Everything one call writes; all of it or nothing.
 #[derive(Clone, Debug)]
@@ -33,6 +34,8 @@ pub struct Change {
     pub folded: Vec<Folded>,
     /// A document that is taken into the archive.
     pub ingest: Option<Box<Ingest>>,
+    /// A schedule that fires with it.
+    pub fired: Option<Fired>,
     /// Rows for `memory_events`.
     pub events: Vec<Event>,
     /// Result lists to keep for a while.

@@ -15,6 +15,7 @@ pub mod receipt;
 pub mod receipt_check;
 pub mod reindex;
 pub mod render;
+pub mod schedule;
 pub mod tokens;
 pub mod verify;
 

@@ -9,6 +9,7 @@ use super::db::{Binds, Rw};
 use super::fault::Fault;
 use super::query::{Query, query};
 use super::retention;
+use super::schedule;
 use super::transaction::{Committed, Stream};
 use crate::limits::BATCH_ROWS;
 use crate::memory::change::{Change, Evict};
@@ -100,6 +101,7 @@ pub async fn apply(
         || !change.recount.is_empty()
         || change.ingest.is_some()
         || change.expire.is_some()
+        || change.fired.is_some()
         || mode == WriteMode::Stream;
     let outcome = if streamed {
         stream(rw, scope, change, record).await
@@ -148,6 +150,9 @@ async fn stream(
     if change.expire.is_some() {
         writes.extend(retention::WRITES);
     }
+    if change.fired.is_some() {
+        writes.extend(schedule::WRITES);
+    }
     let stream = Stream::begin(rw, &[], &writes).await?;
     match body(&stream, rw, scope, change, record).await {
         Ok(Applied::Written(rev)) => match stream.commit().await? {
@@ -184,6 +189,11 @@ async fn body(
     }
     if let Some(expire) = &change.expire
         && !retention::expire(stream, rw, scope, expire).await?
+    {
+        return Ok(Applied::Raced);
+    }
+    if let Some(fired) = &change.fired
+        && !schedule::fire(stream, rw, scope, fired).await?
     {
         return Ok(Applied::Raced);
     }

@@ -9,6 +9,7 @@ use super::bury_chain::BuryChain;
 use super::evict_fifo::EvictFifo;
 use super::expire_recall::ExpireRecall;
 use super::fetch_core::FetchCore;
+use super::fire_tick::FireTick;
 use super::ingest_archival::IngestArchival;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
@@ -76,6 +77,7 @@ pub enum Call {
     PatchAgent(PatchAgent),
     BuryChain(BuryChain),
     ExpireRecall(ExpireRecall),
+    FireTick(FireTick),
 }
 
 /// The tools of the card, in the order in which they are shown.
@@ -203,7 +205,8 @@ impl Tool {
     }
 }
 
-fn schema_of<T: JsonSchema>() -> Schema {
+/// JSON Schema (2020-12) of a body: closed object, sub-schemas inlined.
+pub fn schema_of<T: JsonSchema>() -> Schema {
     let mut settings = SchemaSettings::draft2020_12().for_deserialize();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
@@ -277,6 +280,7 @@ impl Call {
             Self::PatchAgent(_) => "patch_agent",
             Self::BuryChain(_) => "bury_chain",
             Self::ExpireRecall(_) => "expire_recall",
+            Self::FireTick(_) => "fire_tick",
         }
     }
 
@@ -296,7 +300,8 @@ impl Call {
             | Self::PatchAgent(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
-            | Self::ExpireRecall(_) => true,
+            | Self::ExpireRecall(_)
+            | Self::FireTick(_) => true,
         }
     }
 
@@ -316,7 +321,8 @@ impl Call {
             | Self::PostEvent(_)
             | Self::PatchAgent(_)
             | Self::BuryChain(_)
-            | Self::ExpireRecall(_) => false,
+            | Self::ExpireRecall(_)
+            | Self::FireTick(_) => false,
         }
     }
 
@@ -329,7 +335,8 @@ impl Call {
             | Self::TraceMemory(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
-            | Self::ExpireRecall(_) => true,
+            | Self::ExpireRecall(_)
+            | Self::FireTick(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -356,7 +363,8 @@ impl Call {
             | Self::WriteRecall(_)
             | Self::IngestArchival(_)
             | Self::PostEvent(_)
-            | Self::PatchAgent(_) => false,
+            | Self::PatchAgent(_)
+            | Self::FireTick(_) => false,
         }
     }
 
@@ -375,6 +383,7 @@ impl Call {
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
+            | Self::FireTick(_)
             | Self::PostEvent(_)
             | Self::FetchCore(_) => Depends::Queue,
         }
@@ -410,6 +419,7 @@ impl Call {
             Self::PatchAgent(input) => input.step(around, core, answers),
             Self::BuryChain(input) => input.step(around, core, answers),
             Self::ExpireRecall(input) => input.step(around, core, answers),
+            Self::FireTick(input) => input.step(around, core, answers),
         }
     }
 }

@@ -12,7 +12,7 @@ const FLOORS: &[(&[&str], &str)] = &[
         "the window, the score, chunks, what answers, what keeps",
     ),
     (&["tools"], "what a call does"),
-    (&["executor"], "the bridge"),
+    (&["executor", "dispatch"], "the bridge; who is called for a tick"),
     (&["startup", "jobs"], "the inside eye, what a server does by itself"),
     (&["server", "pulse"], "sockets and bytes; what is looked at every few seconds"),
     (&["telemetry", "client"], "logs and metrics; our own API from outside"),
