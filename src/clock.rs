@@ -86,9 +86,23 @@ pub fn unix_ms_of(text: &str) -> Option<u64> {
     (iso8601(ms) == text).then_some(ms)
 }
 
+/// The whole seconds since 1970 of a moment in that form; none where it is in another one.
+pub fn seconds_of(iso: &str) -> Option<u64> {
+    let number = |from: usize, to: usize| iso.get(from..to)?.parse::<u64>().ok();
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    // Years begin in March here, so that a leap day ends one.
+    let year = year.checked_sub(u64::from(month <= 2))?;
+    let shifted_month = (month + 9) % 12;
+    let day_of_year = (153 * shifted_month + 2) / 5 + day.checked_sub(1)?;
+    let day_of_era = (year % 400) * 365 + (year % 400) / 4 - (year % 400) / 100 + day_of_year;
+    let days = ((year / 400) * 146_097 + day_of_era).checked_sub(719_468)?;
+    Some(days * 86_400 + hour * 3_600 + minute * 60 + second)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{iso8601, unix_ms_of};
+    use super::{iso8601, seconds_of, unix_ms_of};
 
     #[test]
     fn what_is_no_day_is_no_moment() {
@@ -107,6 +121,16 @@ mod tests {
         ] {
             assert_eq!(iso8601(ms), text);
             assert_eq!(unix_ms_of(text), Some(ms));
+            assert_eq!(seconds_of(text), Some(ms / 1_000));
+        }
+        for text in [
+            "",
+            "1970",
+            "x970-01-01T00:00:00.000Z",
+            "0000-01-01T00:00:00.000Z",
+            "1970-01-00T00:00:00.000Z",
+        ] {
+            assert_eq!(seconds_of(text), None, "{text}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! `vctx agent`: make, list and change agents.
+//! `vctx agent`: make, list, change and run agents.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
 use crate::cli::target::Target;
-use crate::cli::{args, output, schedule, state};
+use crate::cli::{agent_run, args, output, schedule, state};
 use crate::client::{NewAgent, Write};
 
 const EXAMPLES: &str = "\
@@ -14,9 +14,10 @@ Examples:
   vctx agent create bob --window 128000 --system @system.txt
   vctx agent list
   vctx agent patch ada --window 16384 --rev '*'
+  vctx agent run ada --message 'What do you know of me?'
   vctx agent schedule put ada water --every 86400000 --content 'Water the plants.'";
 
-/// Make, list and change agents, and schedule what happens to them
+/// Make, list, change and run agents, and schedule what happens to them
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Agent {
@@ -42,6 +43,8 @@ enum Action {
         #[command(flatten)]
         target: Target,
     },
+    /// Run the configured model from a message until it yields
+    Run(agent_run::RunArguments),
     /// List all agents
     List {
         #[command(flatten)]
@@ -80,6 +83,7 @@ impl Agent {
             Action::Create { target, .. }
             | Action::List { target }
             | Action::Patch { target, .. } => target,
+            Action::Run(asked) => &asked.target,
         }
     }
 }
@@ -92,6 +96,7 @@ pub(crate) async fn run(agent: Agent) -> Result<(), Failure> {
             let new = NewAgent { context_window: window, system, encoding };
             show(&target, &target.client().create_agent(&name, &new).await?)
         }
+        Action::Run(asked) => agent_run::run(asked).await,
         Action::List { target } => list(&target).await,
         Action::Schedule(schedule) => schedule::run(schedule).await,
         Action::Patch { name, window, system, encoding, heartbeat, rev, target } => {

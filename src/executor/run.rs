@@ -54,6 +54,10 @@ struct Run<'a> {
     faults: u32,
     /// The revision that a part of this very call wrote: it stands in for the caller's own.
     own_rev: Option<String>,
+    /// Whether something was read behind the core that is thought on.
+    looked: bool,
+    /// The revision on which this call was refused by what was read behind it.
+    refused_on: Option<String>,
     leftovers: Leftovers,
 }
 
@@ -194,6 +198,8 @@ impl Executor {
             evicted_in_parts: 0,
             faults: 0,
             own_rev: None,
+            looked: false,
+            refused_on: None,
             leftovers: Leftovers::default(),
         };
         run.write(found).await
@@ -371,7 +377,11 @@ impl Run<'_> {
             if !basis.guessed && self.may_have_parts(&basis.core) {
                 self.take_up_parts().await?;
             }
-            let thought = self.think(&basis, &mut answers, &mut turn).await?;
+            self.looked = false;
+            let thought = match self.think(&basis, &mut answers, &mut turn).await {
+                Err(error) if self.may_be_done(&basis.core, &error) => Thought::Fresh,
+                thought => thought?,
+            };
             let (change, part) = match thought {
                 Thought::Reply(body) => return Ok(body),
                 Thought::Apply(change, part) => (change, part),
@@ -425,9 +435,21 @@ impl Run<'_> {
         })
     }
 
+    /// Whether a refusal may be due to this very call, done elsewhere with the same key: core and key are read at once, but what was asked for
+    /// was read later. Then both are read again; a refusal on the same revision stands.
+    fn may_be_done(&mut self, core: &Core, error: &Error) -> bool {
+        let doubts = self.looked
+            && error.code.status() < 500
+            && self.refused_on.as_deref() != Some(core.rev.as_str());
+        if doubts {
+            self.refused_on = Some(core.rev.clone());
+        }
+        doubts
+    }
+
     /// Thinks until there is a change. The turn is given back while a model is asked.
     async fn think(
-        &self,
+        &mut self,
         basis: &Basis,
         answers: &mut Answers,
         turn: &mut Option<Turn>,
@@ -454,6 +476,7 @@ impl Run<'_> {
                 }
                 Ok(Step::Ask(_)) if basis.guessed => return Ok(Thought::Fresh),
                 Ok(Step::Ask(question)) => {
+                    self.looked = true;
                     let slow = match question {
                         Question::Summary { may_wait: true, .. } => self.executor.model.is_some(),
                         Question::EmbedParts(_) => true,

@@ -10,12 +10,15 @@ pub mod heartbeat;
 pub mod joined;
 pub mod message;
 pub mod page;
+pub mod prompt;
 pub mod recall_vector;
 pub mod receipt;
 pub mod receipt_check;
 pub mod reindex;
 pub mod render;
+pub mod run;
 pub mod schedule;
+pub mod thread;
 pub mod tokens;
 pub mod verify;
 

@@ -3,12 +3,14 @@
 mod capture;
 mod chain;
 mod flush;
+mod prompt;
 
 use std::ops::Range;
 
 use serde_json::{Map, Value, json};
 
 use self::flush::Flushed;
+pub use self::prompt::Outcome as PromptOutcome;
 use super::admit::{Actor, Scope};
 use super::budget::{Tokens, budget_for, tokens};
 use super::heartbeat::{self, Intent};
@@ -31,8 +33,10 @@ use crate::memory::heartbeat::ClosedBy;
 use crate::memory::joined::{Cite, Folded, cited_digest, joined_key};
 use crate::memory::message::{Kind, Message, Role, copied_meta, rendered};
 use crate::memory::page::{Page, PageItem};
+use crate::memory::prompt::ToolSet;
 use crate::memory::render;
 use crate::memory::schedule::Fired;
+use crate::memory::thread::Place;
 use crate::memory::tokens::{TokenCounter, message_cost};
 
 /// What a decision may lean on beside the core: a counter, a moment, ids, and who asks.
@@ -108,6 +112,8 @@ pub struct Draft<'a> {
     fired: Option<Fired>,
     events: Vec<Event>,
     pages: Vec<Page>,
+    prompts: Vec<Value>,
+    tool_sets: Vec<ToolSet>,
     /// Whether a spool notice was set here: it then outlives this very change.
     pub(super) spooled: bool,
     envelope: Map<String, Value>,
@@ -140,6 +146,8 @@ impl<'a> Draft<'a> {
             fired: None,
             events: Vec::new(),
             pages: Vec::new(),
+            prompts: Vec::new(),
+            tool_sets: Vec::new(),
             spooled: false,
             envelope: Map::new(),
             intent: None,
@@ -205,6 +213,8 @@ impl<'a> Draft<'a> {
             digest: String::new(),
             chain: String::new(),
             expired_at: None,
+            thread: None,
+            follows: None,
         };
         message.seal(&self.after.chain.head);
         self.after.last_message_ms = created_ms;
@@ -223,6 +233,14 @@ impl<'a> Draft<'a> {
         let key = message.key.clone();
         self.messages.push(message);
         (key, token_estimate)
+    }
+
+    /// Gives the newest message its place in a client's thread.
+    pub fn put_in_thread(&mut self, place: &Place) {
+        if let Some(message) = self.messages.last_mut() {
+            message.thread = Some(place.thread.clone());
+            message.follows = Some(place.follows.clone());
+        }
     }
 
     /// Joins the newest message to the chunks that it cites. The message keeps in its `meta` what it cites; the edges lead there as long as
@@ -440,6 +458,8 @@ impl<'a> Draft<'a> {
             recount: self.recount,
             events: self.events,
             pages: self.pages,
+            prompts: self.prompts,
+            tool_sets: self.tool_sets,
             result,
             envelope: self.envelope,
         }

@@ -18,10 +18,12 @@ mod question;
 mod rank;
 mod recall;
 mod recall_near;
+mod reconcile;
 mod retention;
 mod spool;
 mod staleness;
 mod trace;
+pub mod turn;
 mod worded;
 
 pub use admit::{Actor, Principal, Scope, admit, check_name};
@@ -29,7 +31,7 @@ pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tok
 pub use cells::{
     Measured, RECALL_WANTED, is_due, is_outgrown, ladder, lists_for, questions, recall,
 };
-pub use draft::{Draft, Finish, Flush, Surroundings, part_of};
+pub use draft::{Draft, Finish, Flush, PromptOutcome, Surroundings, part_of};
 pub use edges::Order;
 pub use evict::{Item, Plan, plan};
 pub use fusion::{Fusion, Parts, Ranked, WordRow, Worded, ranked};
@@ -53,6 +55,7 @@ pub use recall::{
     Recent, Sources, ViewHit, listed, thousandths,
 };
 pub use recall_near::{RecallNear, RecallPlan};
+pub use reconcile::{PAR_PERMILLE, factor_permille, safe_estimate};
 pub use retention::{Due, DueMessage, DueVersion, OldPlace, Retention};
 pub use spool::preview;
 pub use staleness::{Depends, changed_since};

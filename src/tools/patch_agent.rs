@@ -106,7 +106,7 @@ fn check_tools(tools: &Offered) -> Result<()> {
 }
 
 /// A window must hold its system text and the tools that are offered, and leave room below the flush threshold, else no message could ever stay.
-fn check_room(core: &Core) -> Result<()> {
+pub(super) fn check_room(core: &Core) -> Result<()> {
     let (system, tools) = (core.system.token_estimate, core.tools.token_estimate);
     if system + tools < core.token_budget.flush {
         return Ok(());
@@ -178,7 +178,13 @@ pub fn new_core(
         last_message_ms: 0,
         archived: Archived::default(),
         expired: Expired::default(),
+        run: None,
+        turns: 0,
+        asked: None,
+        learned: Vec::new(),
+        tool_sets: Vec::new(),
         tools: Offered::default(),
+        branch: None,
     };
     render::recount(counter, &mut core);
     check_room(&core)?;

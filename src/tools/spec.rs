@@ -10,10 +10,13 @@ use super::evict_fifo::EvictFifo;
 use super::expire_recall::ExpireRecall;
 use super::fetch_core::FetchCore;
 use super::fire_tick::FireTick;
+use super::hold_run::{EndRun, HoldRun};
 use super::ingest_archival::IngestArchival;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
+use super::record_answer::RecordAnswer;
 use super::record_heartbeat::RecordHeartbeat;
+use super::record_prompt::RecordPrompt;
 use super::search_archival::SearchArchival;
 use super::search_recall::SearchRecall;
 use super::store_core::StoreCore;
@@ -78,6 +81,10 @@ pub enum Call {
     BuryChain(BuryChain),
     ExpireRecall(ExpireRecall),
     FireTick(FireTick),
+    HoldRun(HoldRun),
+    EndRun(Box<EndRun>),
+    RecordPrompt(Box<RecordPrompt>),
+    RecordAnswer(Box<RecordAnswer>),
 }
 
 /// The tools of the card, in the order in which they are shown.
@@ -281,6 +288,10 @@ impl Call {
             Self::BuryChain(_) => "bury_chain",
             Self::ExpireRecall(_) => "expire_recall",
             Self::FireTick(_) => "fire_tick",
+            Self::HoldRun(_) => "hold_run",
+            Self::EndRun(_) => "end_run",
+            Self::RecordPrompt(_) => "record_prompt",
+            Self::RecordAnswer(_) => "record_answer",
         }
     }
 
@@ -302,6 +313,9 @@ impl Call {
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
             | Self::FireTick(_) => true,
+            Self::HoldRun(_) | Self::EndRun(_) | Self::RecordPrompt(_) | Self::RecordAnswer(_) => {
+                true
+            }
         }
     }
 
@@ -323,6 +337,9 @@ impl Call {
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
             | Self::FireTick(_) => false,
+            Self::HoldRun(_) | Self::EndRun(_) | Self::RecordPrompt(_) | Self::RecordAnswer(_) => {
+                false
+            }
         }
     }
 
@@ -337,6 +354,9 @@ impl Call {
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
             | Self::FireTick(_) => true,
+            Self::HoldRun(_) | Self::EndRun(_) | Self::RecordPrompt(_) | Self::RecordAnswer(_) => {
+                true
+            }
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -355,7 +375,9 @@ impl Call {
             | Self::TraceMemory(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
-            | Self::ExpireRecall(_) => true,
+            | Self::ExpireRecall(_)
+            | Self::HoldRun(_)
+            | Self::EndRun(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -364,7 +386,9 @@ impl Call {
             | Self::IngestArchival(_)
             | Self::PostEvent(_)
             | Self::PatchAgent(_)
-            | Self::FireTick(_) => false,
+            | Self::FireTick(_)
+            | Self::RecordPrompt(_)
+            | Self::RecordAnswer(_) => false,
         }
     }
 
@@ -384,6 +408,10 @@ impl Call {
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
             | Self::FireTick(_)
+            | Self::HoldRun(_)
+            | Self::EndRun(_)
+            | Self::RecordPrompt(_)
+            | Self::RecordAnswer(_)
             | Self::PostEvent(_)
             | Self::FetchCore(_) => Depends::Queue,
         }
@@ -420,6 +448,10 @@ impl Call {
             Self::BuryChain(input) => input.step(around, core, answers),
             Self::ExpireRecall(input) => input.step(around, core, answers),
             Self::FireTick(input) => input.step(around, core, answers),
+            Self::HoldRun(input) => input.step(around, core, answers),
+            Self::EndRun(input) => input.step(around, core, answers),
+            Self::RecordPrompt(input) => input.step(around, core, answers),
+            Self::RecordAnswer(input) => input.step(around, core, answers),
         }
     }
 }
