@@ -3,9 +3,8 @@
 use super::executor::{Executor, patience};
 use super::read::creation;
 use crate::error::Result;
-use crate::limits::{ATTEMPTS_MAX, THREAD_ANSWER_ROWS, THREAD_LOOK, THREAD_LOOK_GROWTH};
+use crate::limits::{ATTEMPTS_MAX, THREAD_LOOK, THREAD_LOOK_GROWTH};
 use crate::memory::core::{Branch, Core};
-use crate::memory::message::Message;
 use crate::memory::thread::Place;
 use crate::policy::{Principal, Scope, admit};
 use crate::store::{self, ThreadRow};
@@ -47,19 +46,6 @@ impl Executor {
             many *= THREAD_LOOK_GROWTH;
         }
         Ok(Vec::new())
-    }
-
-    /// Messages after a place, those of one run at most.
-    pub async fn said_after(
-        &self,
-        principal: &Principal,
-        agent: &str,
-        seq: u64,
-    ) -> Result<Vec<Message>> {
-        let scope = admit(principal, agent)?;
-        let rows =
-            self.patiently(|| store::page(&self.ro, &scope, seq + 1, THREAD_ANSWER_ROWS)).await?;
-        Ok(rows.into_iter().map(|row| row.message).collect())
     }
 
     /// Gives an answer its place in the thread of its client.
