@@ -192,8 +192,8 @@ impl Converse<'_> {
             return Err(Error::argument("previous_response_id", text));
         }
         let last = &all.last().expect("a conversation has a message").thread;
-        let agent = branch_name(&found.agent, last);
         let system = self.conversation.system.as_deref();
+        let agent = branch_name(&found.agent, last, system);
         self.executor.branch(self.principal, &agent, &found, system).await?;
         let from = self.known_in(&agent, all).await?;
         let branch = Some((found.agent, found.row.seq));
