@@ -20,7 +20,7 @@ use crate::clock::SystemClock;
 use crate::config::{Config, Faults, Remote, WriteChoice, password_of, secret_or_new};
 use crate::executor::Executor;
 use crate::ids::{Ids as _, SystemIds};
-use crate::jobs::{DeadChains, Expiry, RecallVectors, Reindex, Runner};
+use crate::jobs::{DeadChains, DeadRuns, Expiry, RecallVectors, Reindex, Runner};
 use crate::limits::START_MS_MAX;
 use crate::memory::Encoding;
 use crate::models::chat::ChatModel;
@@ -173,6 +173,7 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
             Ok(Some((executor, guards))) => {
                 let mut jobs = Runner::new(jobs_stopping);
                 jobs.start(DeadChains::new(Arc::clone(&executor), actor.clone()));
+                jobs.start(DeadRuns::new(Arc::clone(&executor), actor.clone()));
                 if !executor.retains_for_ever() {
                     jobs.start(Expiry::new(Arc::clone(&executor), actor.clone()));
                 }

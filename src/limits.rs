@@ -537,3 +537,15 @@ pub const FACTOR_EASE: u64 = 8;
 pub const VARIANCE_PERMILLE_MAX: u64 = 90;
 /// `limit` of `/prompts`: default and largest.
 pub const PROMPTS_PAGE: (u64, u64) = (20, 200);
+/// Newest messages of an agent that are looked through for a text letter by letter; of older ones what a search finds.
+pub const WHY_SCAN_ROWS: u64 = 20_000;
+/// Messages that the life of a fact tells of, newest first.
+pub const WHY_SAID_MAX: u64 = 50;
+/// Entries of recall storage looked at for the last one that was evicted; the others were written there directly.
+pub const WHY_LOOKED_MAX: u64 = 1_024;
+/// Copies of texts asked for at once, and such requests of one answer.
+pub const WHY_TEXTS: (u64, u64) = (200, 50);
+/// Prompts that one answer looks through; a further one begins with `next_turn`.
+pub const WHY_PROMPTS_MAX: u64 = 20_000;
+/// Ranges of turns that one answer tells of.
+pub const WHY_RANGES_MAX: usize = 200;

@@ -15,6 +15,7 @@ mod mcp;
 mod messages;
 mod output;
 mod reindex;
+mod replay;
 mod report;
 mod run;
 mod scripted_model;
@@ -26,5 +27,6 @@ mod tool;
 mod tools;
 mod trace;
 mod verify;
+mod why;
 
 pub use run::run;

@@ -165,6 +165,39 @@ impl Client {
         self.get(&path).await
     }
 
+    /// A past prompt, put together again.
+    pub async fn prompt(&self, agent: &str, turn: u64) -> Result<Value, Problem> {
+        self.get(&format!("{}/prompts/{turn}", agent_path(agent))).await
+    }
+
+    /// A page of prompts from a turn on, and where the next page begins.
+    pub async fn prompts(
+        &self,
+        agent: &str,
+        from_turn: u64,
+        limit: u64,
+    ) -> Result<(Vec<Value>, Option<u64>), Problem> {
+        let path = format!("{}/prompts?from_turn={from_turn}&limit={limit}", agent_path(agent));
+        let mut answer = self.get(&path).await?;
+        let next = answer.get("next_turn").and_then(Value::as_u64);
+        let Some(Value::Array(prompts)) = answer.get_mut("prompts").map(Value::take) else {
+            return Err(Problem::garbled("the answer has no list of prompts".into()));
+        };
+        match next {
+            Some(next) if next <= from_turn => {
+                Err(Problem::garbled(format!("the page after {from_turn} begins at {next}")))
+            }
+            next => Ok((prompts, next)),
+        }
+    }
+
+    /// The life of a fact, or the reasons of a prompt. `asked`: names and values of the query.
+    pub async fn why(&self, agent: &str, asked: &[(&str, String)]) -> Result<Value, Problem> {
+        let pairs: Vec<String> =
+            asked.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+        self.get(&format!("{}/why?{}", agent_path(agent), pairs.join("&"))).await
+    }
+
     /// A page of copies of an agent's texts from a version on, and where the next page begins.
     pub async fn history(
         &self,

@@ -127,6 +127,7 @@ fn core_of(stored: &Stored<'_>, gone: &mut Vec<Gone>) -> Core {
     core.queue.next_seq = window.next_seq;
     core.chain = window.chain.clone();
     core.notices.clone_from(&window.notices);
+    core.tools = window.offered.clone();
     core.encoding = window.encoding;
     core.token_budget = window.policy;
     core.context_window = window.policy.max;

@@ -28,6 +28,7 @@ mod summary;
 mod threads;
 mod trace;
 mod turns;
+mod why;
 
 pub use archive_index::ArchiveSettings;
 pub use executor::Executor;

@@ -95,9 +95,11 @@ impl Executor {
             notices: core.notices.clone(),
             encoding: core.encoding,
             policy: core.token_budget,
+            offered: core.tools.clone(),
             messages_digest: window.manifest["messages_digest"].as_str().unwrap_or_default().into(),
             context_digest: window.context_digest.clone(),
-            token_estimate: window.tokens.occupancy + offered,
+            // What is offered now counts, whatever the core was told of it.
+            token_estimate: window.tokens.occupancy - window.tokens.tools + offered,
         };
         let sent = Sent {
             model: ask.model.clone(),

@@ -314,7 +314,7 @@ fn state(scope: &Scope, core: &Core) -> Value {
         "encoding": core.encoding, "system": core.system.content, "token_budget": core.token_budget,
         "working_blocks": core.working_blocks, "blocks": core.working_blocks, "queue": core.queue,
         "summary": core.queue_head_summary, "budget": core.token_budget, "notices": core.notices, "tools": core.tools, "chain": core.chain,
-        "counters": core.counters, "heartbeat": core.heartbeat, "archived": core.archived, "expired": core.expired, "tokens": tokens(core), "created_at": core.created_at, "updated_at": core.updated_at,
+        "counters": core.counters, "heartbeat": core.heartbeat, "archived": core.archived, "expired": core.expired, "turns": core.turns, "run": core.run, "asked": core.asked, "learned": core.learned, "tokens": tokens(core), "created_at": core.created_at, "updated_at": core.updated_at,
     })
 }
 

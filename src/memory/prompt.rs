@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::core::{Block, Chain, Notice, System, TokenBudget};
+use super::core::{Block, Chain, Notice, Offered, System, TokenBudget};
 use super::receipt::{canonical_json, sha256};
 use super::run::Usage;
 use super::tokens::Encoding;
@@ -91,6 +91,9 @@ pub struct Rendered {
     pub encoding: Encoding,
     /// Thresholds.
     pub policy: TokenBudget,
+    /// What the core said of tools that are offered.
+    #[serde(default)]
+    pub offered: Offered,
     /// SHA-256 of the canonical JSON of the messages.
     pub messages_digest: String,
     /// SHA-256 of the canonical JSON of the manifest.
@@ -198,6 +201,19 @@ pub struct Texts {
     /// When the summary went; none while it is there.
     #[serde(default)]
     pub expired_at: Option<String>,
+}
+
+/// What of a prompt tells which texts it held.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Marks {
+    /// Its number.
+    pub turn: u64,
+    /// Version of the core.
+    pub version: u64,
+    /// First seq of its queue.
+    pub head_seq: u64,
+    /// Seq after the last.
+    pub next_seq: u64,
 }
 
 /// Key of a row of `prompts`.

@@ -92,6 +92,7 @@ pub fn router(
         .route("/v1/agents/{agent}/history", get(history))
         .route("/v1/agents/{agent}/trace", get(trace))
         .route("/v1/agents/{agent}/conveyance", get(conveyance))
+        .merge(super::prompts::routes())
         .route("/v1/agents/{agent}/chat/completions", post(completions::agent_chat))
         .route("/v1/agents/{agent}/responses", post(completions::agent_responses))
         .route("/v1/chat/completions", post(completions::chat))
@@ -168,7 +169,7 @@ impl Front {
 }
 
 /// Runs work on a task of its own and turns its outcome into an answer.
-async fn own_task(
+pub(super) async fn own_task(
     front: &Front,
     work: impl Future<Output = Result<Response>> + Send + 'static,
 ) -> Response {
@@ -535,7 +536,7 @@ async fn trace(
     answer(read.await)
 }
 
-fn number(name: &str, value: &str) -> Result<u64> {
+pub(super) fn number(name: &str, value: &str) -> Result<u64> {
     value.parse().map_err(|_| Error::argument(name, "must be a whole number"))
 }
 
@@ -661,7 +662,7 @@ fn own_user() -> Option<u32> {
 }
 
 /// `a=b&c=d`; numbers and names need no percent-decoding here.
-fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
     query.split('&').filter(|p| !p.is_empty()).map(|p| p.split_once('=').unwrap_or((p, "")))
 }
 
@@ -685,7 +686,7 @@ async fn ready(State(front): Shared) -> Response {
     }
 }
 
-fn answer(outcome: Result<Value>) -> Response {
+pub(super) fn answer(outcome: Result<Value>) -> Response {
     match noted(outcome) {
         Ok(body) => with_etag(StatusCode::OK, &body),
         Err(error) => error.into_response(),

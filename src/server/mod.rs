@@ -5,6 +5,7 @@ mod gate;
 mod http;
 mod json;
 mod problem;
+mod prompts;
 mod runs;
 mod schema;
 mod socket;

@@ -27,9 +27,8 @@ pub(super) fn retry_after_s(error: &Error) -> Option<u64> {
         | Code::StoreUnavailable
         | Code::NotReady
         | Code::Conflict
-        | Code::RunBusy
         | Code::ModelUnavailable => Some(1),
-        Code::HeartbeatRateLimited | Code::HeartbeatCooldown => {
+        Code::HeartbeatRateLimited | Code::HeartbeatCooldown | Code::RunBusy => {
             let ms = error.fields.get("retry_after_ms").and_then(Value::as_u64).unwrap_or(0);
             Some(ms.div_ceil(1_000))
         }

@@ -21,6 +21,7 @@ mod trace;
 mod transaction;
 mod trips;
 mod uds;
+mod why;
 
 pub use self::core::{
     DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context, note,
@@ -60,3 +61,4 @@ pub use thread::{NextRow, Texts, ThreadRow, mark_thread, texts_before, threads};
 pub use trace::{Led, led, vertices};
 pub use transaction::Leftovers;
 pub use trips::{Trips, counted};
+pub use why::{SaidRow, SaidRows, marks, outside, says, texts};
