@@ -62,7 +62,7 @@ pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
 };
 pub use setup::{Layout, RecallSharding, SCHEMA, SetupReport, schema_version, set_up};
-pub use thread::{NextRow, Texts, ThreadRow, mark_thread, texts_at, threads};
+pub use thread::{NextRow, Texts, ThreadRow, mark_thread, texts_before, threads};
 pub use trace::{Led, led, vertices};
 pub use transaction::Leftovers;
 pub use trips::{Trips, counted};

@@ -201,7 +201,7 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
                 Asked { own: None, ..write("POST", &path, &body, &key(), &names.revision) },
             ]
         }
-        // Without a model behind the server nothing is begun, whoever is named; with one: `dropin_isolation` below.
+        // Without a model behind the server nothing is begun, whoever is named; with one: tests/it/dropin.rs.
         (
             "post",
             "/v1/chat/completions"
