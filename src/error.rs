@@ -54,6 +54,7 @@ codes! {
     RouteNotFound = "ROUTE_NOT_FOUND", 404, "no such path";
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, "this path has no such method";
     AgentExists = "AGENT_EXISTS", 409, "the agent exists with another configuration";
+    BlockExists = "BLOCK_EXISTS", 409, "there is a block of that name";
     IdempotencyKeyReused = "IDEMPOTENCY_KEY_REUSED", 409, "the idempotency key belongs to another call";
     Conflict = "CONFLICT", 409, "other writers were faster each time";
     VectorSettingMismatch = "VECTOR_SETTING_MISMATCH", 409, "the database holds vectors of another kind";

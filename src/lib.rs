@@ -47,6 +47,7 @@
 //! - [`models`]: counts tokens, makes summaries and vectors; answers and never decides.
 //! - [`store`]: the only room that speaks AQL; two sockets, two types.
 //! - [`tools`]: what each tool does to a core; one file each.
+//! - [`dialect`]: the tools under other names and in providers' formats; what a call under such a name means here.
 //! - [`executor`]: the bridge: everything above, in the order of the steps.
 //! - [`startup`]: what `guards/` check from outside, checked from inside before serving.
 //! - [`jobs`]: what a server does by itself, now and then.
@@ -67,6 +68,7 @@ pub mod clock;
 pub mod config;
 pub mod context;
 pub mod conveyance;
+pub mod dialect;
 pub mod error;
 pub mod executor;
 pub mod ids;

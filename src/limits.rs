@@ -18,6 +18,10 @@ pub const WINDOW_TOKENS_MIN: u64 = 256;
 pub const WINDOW_TOKENS_MAX: u64 = 4_000_000;
 /// Blocks an agent may have.
 pub const BLOCKS_MAX: usize = 64;
+/// Lines that a refusal names, of a text that stands in a block more than once.
+pub const LINES_NAMED_MAX: usize = 64;
+/// Lines of a block that are shown with their numbers (Anthropic's memory tool counts with six digits).
+pub const VIEW_LINES_MAX: usize = 999_999;
 /// Entries of one `write_recall`.
 pub const RECALL_ENTRIES_MAX: usize = 256;
 /// Tool calls in one message.

@@ -108,6 +108,7 @@ impl World {
                 embedder: &lexical::OWN,
                 next_embedder: None,
                 key_hash: "k",
+                wording: None,
             };
             match call.step(around, &self.core, &answers)? {
                 Step::Read(result) => return Ok(result),
@@ -599,6 +600,7 @@ fn beats_with(world: &mut World, cost: u64) -> Value {
             embedder: &lexical::OWN,
             next_embedder: None,
             key_hash: "k",
+            wording: None,
         };
         let mut draft = Draft::new(around, &world.core);
         let text = "x".repeat(usize::try_from((cost - 4) * 4).unwrap());
@@ -726,6 +728,7 @@ fn drafted(world: &mut World, change: impl Fn(&mut Draft<'_>)) {
         embedder: &lexical::OWN,
         next_embedder: None,
         key_hash: "k",
+        wording: None,
     };
     let mut draft = Draft::new(around, &world.core);
     change(&mut draft);
@@ -1054,6 +1057,7 @@ fn a_page_that_is_spooled_never_pushes_anything_out() {
             embedder: &lexical::OWN,
             next_embedder: None,
             key_hash: "k",
+            wording: None,
         };
         match call.step(around, &world.core, &answers).unwrap() {
             Step::Write(change) => {

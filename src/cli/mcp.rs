@@ -8,6 +8,7 @@ use crate::cli::args;
 use crate::cli::exit::Failure;
 use crate::client::paths;
 use crate::config::variable_of;
+use crate::dialect::Dialect;
 use crate::limits::{IDLE_EXIT_S, MCP_WINDOW_TOKENS, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
 use crate::mcp::{Bridge, Settings, serve};
 use crate::policy::check_name;
@@ -31,6 +32,10 @@ pub(crate) struct Mcp {
     /// The agent whose memory it is; made by its first write
     #[arg(long, value_name = "NAME", default_value = "default")]
     agent: String,
+
+    /// Names under which a model speaks of it: vctx, memgpt or anthropic
+    #[arg(long, value_name = "DIALECT", default_value = "vctx", value_parser = args::dialect)]
+    dialect: Dialect,
 
     /// Tokens of the agent's window, if it has to be made
     #[arg(long, value_name = "TOKENS", default_value_t = MCP_WINDOW_TOKENS, value_parser = clap::value_parser!(u64).range(WINDOW_TOKENS_MIN..=WINDOW_TOKENS_MAX))]
@@ -59,6 +64,7 @@ pub(crate) async fn run(mcp: Mcp) -> Result<(), Failure> {
     check_name("--agent", &mcp.agent).map_err(|error| Failure::usage(error.message))?;
     let bridge = Bridge::new(Settings {
         agent: mcp.agent,
+        dialect: mcp.dialect,
         context_window: mcp.context_window,
         socket: mcp.socket.map_or_else(paths::default_socket, args::absolute),
         data_dir: mcp.data_dir.map(args::absolute),

@@ -97,6 +97,7 @@ impl Executor {
             arguments,
             key: None,
             guard: None,
+            wording: None,
         };
         let reply = self.call(&request).await?;
         Ok(reply.body["result"]["closed"] == true)

@@ -26,7 +26,7 @@ use crate::memory::change::Change;
 use crate::memory::core::Core;
 use crate::memory::receipt;
 use crate::meters;
-use crate::policy::{Answers, Depends, Question, Scope, VectorsAnswer, admit, changed_since};
+use crate::policy::{Answers, Depends, Question, Scope, TEXT, VectorsAnswer, admit, changed_since};
 use crate::store::{
     self, Applied, Fault, Leftovers, Record, Replay, Trips, apply, counted, open_archive,
     vector_setting,
@@ -134,7 +134,14 @@ impl Executor {
         if let Err(error) = &outcome {
             heartbeat::count_refusal(error);
         }
-        outcome.map(|body| Reply { body })
+        let told = |error: Error| match &request.wording {
+            Some(wording) => {
+                let text = wording.refused(&error);
+                error.with(TEXT, text)
+            }
+            None => error,
+        };
+        outcome.map(|body| Reply { body }).map_err(told)
     }
 
     /// Takes the call into the measurements of its agent's session. An agent that is not there has none.
@@ -179,7 +186,7 @@ impl Executor {
             request,
             replay_key: replay_key(&scope, &key),
             minted_key: minted.then_some(key),
-            request_hash: request_hash(request.call.name(), &request.arguments),
+            request_hash: request_hash(request.named(), &request.arguments),
             scope,
             begun,
             deadline: begun + Duration::from_millis(limit),
@@ -224,7 +231,7 @@ impl Executor {
                 Step::Read(result) => {
                     return Ok(Looked::Done(envelope::of_read(
                         &core,
-                        result,
+                        worded(request, result),
                         self.clock.unix_ms(),
                     )));
                 }
@@ -328,6 +335,14 @@ impl Executor {
         let filters_first = self.archive.settings.filters_first;
         Ok(VectorsAnswer { setting, index_ready, exact_rows_max, filters_first })
     }
+}
+
+/// A result, told in the words of its caller where they are not ours.
+fn worded(request: &CallRequest, mut result: Map<String, Value>) -> Map<String, Value> {
+    if let Some(wording) = &request.wording {
+        result.insert(TEXT.into(), wording.told(&result).into());
+    }
+    result
 }
 
 /// Tools that answer with texts of messages.
@@ -436,6 +451,7 @@ impl Run<'_> {
                 Ok(Step::Read(_)) if basis.guessed => return Ok(Thought::Fresh),
                 Ok(Step::Read(result)) => {
                     let now = self.executor.clock.unix_ms();
+                    let result = worded(self.request, result);
                     return Ok(Thought::Reply(envelope::of_read(core, result, now)));
                 }
                 Ok(Step::Ask(_)) if basis.guessed => return Ok(Thought::Fresh),

@@ -3,6 +3,7 @@
 mod bridge;
 mod catalog;
 mod current;
+mod needs;
 mod reply;
 mod resources;
 mod serve;

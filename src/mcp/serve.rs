@@ -11,10 +11,9 @@ use rmcp::transport::stdio_pipes;
 use serde_json::{Value, json};
 
 use super::bridge::Bridge;
-use super::catalog::{listed, shown};
+use super::catalog::listed;
 use super::reply::{self, KEY};
 use super::resources;
-use crate::tools::Tool;
 
 /// What a model is told of the whole.
 const INSTRUCTIONS: &str = "\
@@ -54,7 +53,7 @@ impl ServerHandler for Handler {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(listed()))
+        Ok(ListToolsResult::with_all_items(listed(self.bridge.settings.dialect)))
     }
 
     async fn call_tool(
@@ -62,11 +61,11 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(shown) = shown(&request.name) else {
-            let names: Vec<&str> = Tool::ALL.iter().map(|tool| tool.spec().name).collect();
+        let names = self.bridge.settings.dialect.names();
+        if !names.contains(&&*request.name) {
             let text = format!("no tool of that name: use one of {}", names.join(", "));
             return Err(ErrorData::invalid_params(text, Some(json!({"tools": names}))));
-        };
+        }
         let key = match context.meta.get(KEY) {
             None | Some(Value::Null) => None,
             Some(Value::String(key)) => Some(key.clone()),
@@ -78,7 +77,7 @@ impl ServerHandler for Handler {
             }
         };
         let arguments = request.arguments.unwrap_or_default();
-        let outcome = self.bridge.call(shown, arguments, key).await;
+        let outcome = self.bridge.call(&request.name, arguments, key).await;
         Ok(reply::result(outcome).into())
     }
 

@@ -16,6 +16,7 @@ use super::page::new_page;
 use super::pins::check_pins;
 use super::question::{Answers, Question};
 use super::retention::Due;
+use super::wording::{TEXT, Wording};
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
@@ -53,6 +54,8 @@ pub struct Surroundings<'a> {
     pub next_embedder: Option<&'a Fingerprint>,
     /// Hash of the idempotency key, for the audit row.
     pub key_hash: &'a str,
+    /// How the caller is told what came of it, if the call came under another name than ours.
+    pub wording: Option<&'a dyn Wording>,
 }
 
 /// An excerpt of a message, or all of it; all of it too where the range does not fit its text.
@@ -355,8 +358,14 @@ impl<'a> Draft<'a> {
         mut self,
         flush: Flush,
         answers: &Answers,
-        result: Map<String, Value>,
+        mut result: Map<String, Value>,
     ) -> Result<Finish> {
+        if let Some(wording) = self.around.wording {
+            result.insert(TEXT.into(), wording.told(&result).into());
+            if wording.beats() {
+                self.beat(Intent::Continue);
+            }
+        }
         check_pins(&self.after)?;
         let before = tokens(&self.before);
         self.settle_notices(before.occupancy);

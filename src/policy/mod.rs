@@ -23,6 +23,7 @@ mod spool;
 mod staleness;
 mod trace;
 mod worded;
+mod wording;
 
 pub use admit::{Actor, Principal, Scope, admit, check_name};
 pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tokens};
@@ -56,3 +57,4 @@ pub use spool::preview;
 pub use staleness::{Depends, changed_since};
 pub use trace::{Follow, Place, Reached, TraceQuery, Traced, Vertex, nothing_to_trace};
 pub use worded::{Words, words_of_question};
+pub use wording::{TEXT, Wording};

@@ -2,6 +2,7 @@
 
 mod append_fifo;
 mod bury_chain;
+mod edit_core;
 mod either;
 mod evict_fifo;
 mod expire_recall;
@@ -12,11 +13,13 @@ mod ingest_archival;
 mod ingest_checks;
 mod ingest_evidence;
 mod ingest_part;
+mod nulls;
 mod patch_agent;
 mod pieces;
 mod post_event;
 mod recalled;
 mod record_heartbeat;
+mod say;
 mod search_archival;
 mod search_recall;
 mod spec;
@@ -25,7 +28,9 @@ mod trace_memory;
 mod write_recall;
 
 pub use bury_chain::BuryChain;
+pub use edit_core::{EditCore, ViewCore};
 pub use expire_recall::ExpireRecall;
 pub use patch_agent::{NewAgent, PatchAgent, new_core};
 pub use post_event::PostEvent;
-pub use spec::{Call, Spec, Step, Tool, decode, decode_as};
+pub use say::Say;
+pub use spec::{Call, Spec, Step, Tool, decode, decode_as, schema_of};

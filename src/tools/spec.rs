@@ -1,18 +1,21 @@
 //! What a tool is: its name, its schema, what it builds on, and its step.
 
-use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::append_fifo::AppendFifo;
 use super::bury_chain::BuryChain;
+use super::edit_core::{EditCore, ViewCore};
 use super::evict_fifo::EvictFifo;
 use super::expire_recall::ExpireRecall;
 use super::fetch_core::FetchCore;
 use super::ingest_archival::IngestArchival;
+use super::nulls::without_nulls;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
 use super::record_heartbeat::RecordHeartbeat;
+use super::say::Say;
 use super::search_archival::SearchArchival;
 use super::search_recall::SearchRecall;
 use super::store_core::StoreCore;
@@ -55,7 +58,7 @@ pub struct Spec {
     pub description: &'static str,
     /// Whether it writes; then it needs a key and a revision.
     pub writes: bool,
-    schema: fn() -> Schema,
+    schema: fn() -> Value,
 }
 
 /// A decoded call.
@@ -76,6 +79,9 @@ pub enum Call {
     PatchAgent(PatchAgent),
     BuryChain(BuryChain),
     ExpireRecall(ExpireRecall),
+    EditCore(EditCore),
+    ViewCore(ViewCore),
+    Say(Say),
 }
 
 /// The tools of the card, in the order in which they are shown.
@@ -199,19 +205,22 @@ impl Tool {
 
     /// JSON Schema (2020-12) of its arguments: closed object, sub-schemas inlined.
     pub fn schema(self) -> Value {
-        serde_json::to_value((self.spec().schema)()).expect("a schema is JSON")
+        (self.spec().schema)()
     }
 }
 
-fn schema_of<T: JsonSchema>() -> Schema {
+/// JSON Schema (2020-12) of arguments: closed object, sub-schemas inlined.
+pub fn schema_of<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12().for_deserialize();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
-    settings.into_generator().into_root_schema_for::<T>()
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    serde_json::to_value(schema).expect("a schema is JSON")
 }
 
 /// Decodes a tool's arguments; a fault names the argument and what is expected there.
 pub fn decode(tool: Tool, arguments: Map<String, Value>) -> Result<Call> {
+    let arguments = without_nulls(arguments, || tool.schema());
     Ok(match tool {
         Tool::StoreCore => Call::StoreCore(decode_as::<StoreCore>(arguments)?.checked()?),
         Tool::FetchCore => Call::FetchCore(decode_as::<FetchCore>(arguments)?.checked()?),
@@ -277,6 +286,9 @@ impl Call {
             Self::PatchAgent(_) => "patch_agent",
             Self::BuryChain(_) => "bury_chain",
             Self::ExpireRecall(_) => "expire_recall",
+            Self::EditCore(_) => "edit_core",
+            Self::ViewCore(_) => "view_core",
+            Self::Say(_) => "say",
         }
     }
 
@@ -284,7 +296,7 @@ impl Call {
     /// it has something to keep, if its key may be minted.
     pub fn writes(&self) -> bool {
         match self {
-            Self::FetchCore(_) | Self::TraceMemory(_) => false,
+            Self::FetchCore(_) | Self::ViewCore(_) | Self::TraceMemory(_) => false,
             Self::SearchRecall(search) => search.rehydrate || search.heartbeat,
             Self::SearchArchival(search) => search.heartbeat,
             Self::StoreCore(_)
@@ -296,7 +308,9 @@ impl Call {
             | Self::PatchAgent(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
-            | Self::ExpireRecall(_) => true,
+            | Self::ExpireRecall(_)
+            | Self::EditCore(_)
+            | Self::Say(_) => true,
         }
     }
 
@@ -311,12 +325,15 @@ impl Call {
             | Self::BuryChain(_)
             | Self::ExpireRecall(_) => true,
             Self::FetchCore(_)
+            | Self::ViewCore(_)
+            | Self::EditCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
             | Self::WriteRecall(_)
             | Self::IngestArchival(_)
-            | Self::PatchAgent(_) => false,
+            | Self::PatchAgent(_)
+            | Self::Say(_) => false,
         }
     }
 
@@ -330,13 +347,16 @@ impl Call {
             | Self::BuryChain(_)
             | Self::ExpireRecall(_) => true,
             Self::FetchCore(_)
+            | Self::ViewCore(_)
+            | Self::EditCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
             | Self::WriteRecall(_)
             | Self::IngestArchival(_)
             | Self::PostEvent(_)
-            | Self::PatchAgent(_) => false,
+            | Self::PatchAgent(_)
+            | Self::Say(_) => false,
         }
     }
 
@@ -344,6 +364,7 @@ impl Call {
     pub fn depends(&self) -> Depends {
         match self {
             Self::StoreCore(input) => Depends::Block(input.block_id.clone()),
+            Self::EditCore(edit) => edit.depends(),
             Self::EvictFifo(_) => Depends::Eviction,
             Self::PatchAgent(_) => Depends::All,
             Self::IngestArchival(_) => Depends::Manifest,
@@ -356,6 +377,8 @@ impl Call {
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
             | Self::PostEvent(_)
+            | Self::Say(_)
+            | Self::ViewCore(_)
             | Self::FetchCore(_) => Depends::Queue,
         }
     }
@@ -377,6 +400,9 @@ impl Call {
             Self::PatchAgent(input) => input.step(around, core, answers),
             Self::BuryChain(input) => input.step(around, core, answers),
             Self::ExpireRecall(input) => input.step(around, core, answers),
+            Self::EditCore(input) => input.step(around, core, answers),
+            Self::ViewCore(input) => input.step(core),
+            Self::Say(input) => input.step(around, core, answers),
         }
     }
 }
