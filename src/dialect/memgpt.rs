@@ -12,8 +12,8 @@ use super::offer::{Offered, worded};
 use super::translate::{Translated, renamed, told};
 use crate::error::{Error, Result};
 use crate::memory::receipt::sha256;
-use crate::policy::{Wording, check_name};
-use crate::tools::{Call, EditCore, Say, Tool, decode, decode_as, schema_of};
+use crate::policy::{Dated, Wording, check_name};
+use crate::tools::{Call, EditCore, RecallDates, Say, Tool, decode, decode_as, schema_of};
 
 /// The names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,7 @@ enum Name {
     MemoryReplace,
     MemoryRethink,
     ConversationSearch,
+    ConversationSearchDate,
     ArchivalMemoryInsert,
     ArchivalMemorySearch,
 }
@@ -38,6 +39,7 @@ impl Name {
         Self::MemoryReplace,
         Self::MemoryRethink,
         Self::ConversationSearch,
+        Self::ConversationSearchDate,
         Self::ArchivalMemoryInsert,
         Self::ArchivalMemorySearch,
     ];
@@ -51,6 +53,7 @@ impl Name {
             Self::MemoryReplace => "memory_replace",
             Self::MemoryRethink => "memory_rethink",
             Self::ConversationSearch => "conversation_search",
+            Self::ConversationSearchDate => "conversation_search_date",
             Self::ArchivalMemoryInsert => "archival_memory_insert",
             Self::ArchivalMemorySearch => "archival_memory_search",
         }
@@ -109,6 +112,13 @@ impl Name {
                 "Search the conversation",
                 "Find earlier messages that have left the window, by words or a \"quoted phrase\", of a role, of a time.",
                 schema_of::<ConversationSearch>(),
+                false,
+                false,
+            ),
+            Self::ConversationSearchDate => (
+                "Search the conversation by date",
+                "Find earlier messages that have left the window by when they were said, oldest first, both dates included.",
+                schema_of::<ConversationSearchDate>(),
                 false,
                 false,
             ),
@@ -264,6 +274,27 @@ fn usual_limit() -> u64 {
     5
 }
 
+/// Arguments of `conversation_search_date`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ConversationSearchDate {
+    /// First date: YYYY-MM-DD or YYYY-MM-DDTHH:MM.
+    start_date: String,
+    /// Last date, included.
+    end_date: String,
+    /// Most results.
+    #[serde(default = "usual_limit")]
+    #[schemars(range(min = 1, max = 20))]
+    limit: u64,
+    /// How many results to pass over, as an earlier answer tells.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 1_000_000))]
+    offset: u64,
+    /// Whether to be called again at once.
+    #[serde(default)]
+    request_heartbeat: bool,
+}
+
 /// Arguments of `archival_memory_insert`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -391,6 +422,10 @@ fn translated(name: Name, arguments: Map<String, Value>) -> Result<Translated> {
             let given: ConversationSearch = read(arguments)?;
             (conversation(&given)?, String::new(), given.request_heartbeat)
         }
+        Name::ConversationSearchDate => {
+            let given: ConversationSearchDate = read(arguments)?;
+            (dated(&given)?, String::new(), given.request_heartbeat)
+        }
         Name::ArchivalMemoryInsert => {
             let given: ArchivalMemoryInsert = read(arguments)?;
             (archived(&given)?, String::new(), given.request_heartbeat)
@@ -446,6 +481,17 @@ fn conversation(given: &ConversationSearch) -> Result<Call> {
     });
     let names = [("role", "roles"), ("after", "start_date"), ("before", "end_date")];
     decode(Tool::SearchRecall, object(arguments)).map_err(|error| renamed(error, &names))
+}
+
+fn dated(given: &ConversationSearchDate) -> Result<Call> {
+    let dated = Dated {
+        after: calendar::begins("start_date", &given.start_date)?,
+        before: calendar::is_over("end_date", &given.end_date)?,
+        offset: given.offset,
+        limit: given.limit,
+    };
+    let search = RecallDates { dated, heartbeat: given.request_heartbeat };
+    search.checked().map(Call::RecallDates)
 }
 
 fn archived(given: &ArchivalMemoryInsert) -> Result<Call> {
@@ -508,7 +554,7 @@ impl Wording for Told {
                     self.label
                 )
             }
-            Name::ConversationSearch => listed(result, |one| {
+            Name::ConversationSearch | Name::ConversationSearchDate => listed(result, |one| {
                 let said = one.get("said_at").and_then(Value::as_str);
                 let at = said.or(one["created_at"].as_str()).unwrap_or_default();
                 let role = one["role"].as_str().unwrap_or_default();
@@ -546,6 +592,9 @@ fn listed(result: &Map<String, Value>, told: impl Fn(&Value) -> String) -> Strin
     let mut text = format!("Showing {shown} of {total} results: {}", json!(texts));
     if let Some(token) = result.get("next_page_token").and_then(Value::as_str) {
         text.push_str(&format!(" More with page_token {token}"));
+    }
+    if let Some(offset) = result.get("next_offset").and_then(Value::as_u64) {
+        text.push_str(&format!(" More with offset {offset}"));
     }
     text
 }

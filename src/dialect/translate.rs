@@ -40,6 +40,7 @@ impl Translated {
         let asked = match &self.call {
             Call::SearchRecall(search) => search.heartbeat,
             Call::SearchArchival(search) => search.heartbeat,
+            Call::RecallDates(search) => search.heartbeat,
             _ => false,
         };
         asked || self.wording.as_ref().is_some_and(|wording| wording.beats())

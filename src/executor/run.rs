@@ -346,7 +346,7 @@ fn worded(request: &CallRequest, mut result: Map<String, Value>) -> Map<String, 
 }
 
 /// Tools that answer with texts of messages.
-const TELLERS: [&str; 2] = ["search_recall", "trace_memory"];
+const TELLERS: [&str; 3] = ["search_recall", "recall_dates", "trace_memory"];
 
 /// When the oldest of the messages was said whose texts an answer holds.
 fn oldest_text(tool: &str, response: &Map<String, Value>) -> Option<String> {

@@ -236,6 +236,27 @@ impl Bridge {
         found(self.patiently(|| self.client.context(&self.settings.agent)).await)
     }
 
+    /// A message by its place; none when there is none, or no such agent.
+    pub(super) async fn message(&self, seq: u64) -> Result<Option<Value>, Problem> {
+        let agent = &self.settings.agent;
+        let page = found(self.patiently(|| self.client.messages(agent, seq, 1)).await)?;
+        let first = page.and_then(|(messages, _)| messages.into_iter().next());
+        Ok(first.filter(|message| message["seq"] == seq))
+    }
+
+    /// A passage of the archive by its key; none when there is none, or no such agent.
+    pub(super) async fn passage(&self, key: &str) -> Result<Option<Value>, Problem> {
+        let (agent, from) = (&self.settings.agent, format!("archival_docs/{key}"));
+        let asked = [("limit", "1".to_owned()), ("follow", "links".to_owned())];
+        let traced = self.patiently(|| self.client.trace(agent, &from, &asked)).await;
+        let traced = match found(traced) {
+            // A trace that begins nowhere is refused as a wrong argument.
+            Err(problem) if problem.fields.get("field").is_some_and(|f| f == "from") => None,
+            other => other?,
+        };
+        Ok(traced.map(|mut traced| traced["result"]["results"][0].take()))
+    }
+
     /// Makes the agent and answers its state; one that another client made a moment ago, in whatever size, is as good.
     async fn make_agent(&self) -> Result<Value, Problem> {
         let new =

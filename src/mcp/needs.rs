@@ -24,7 +24,10 @@ pub(super) fn needs(understood: Option<&Translated>) -> Needs {
     let Some(translated) = understood else { return Needs::Nothing };
     match &translated.call {
         Call::FetchCore(_) | Call::ViewCore(_) => Needs::Nothing,
-        Call::SearchRecall(_) | Call::SearchArchival(_) | Call::TraceMemory(_) => Needs::Key,
+        Call::SearchRecall(_)
+        | Call::SearchArchival(_)
+        | Call::RecallDates(_)
+        | Call::TraceMemory(_) => Needs::Key,
         Call::RecordHeartbeat(_) => Needs::KeyAndAgent,
         Call::IngestArchival(_) if translated.any_revision => Needs::KeyAndAgent,
         Call::IngestArchival(_) => Needs::DocumentRevision,

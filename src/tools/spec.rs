@@ -14,6 +14,7 @@ use super::ingest_archival::IngestArchival;
 use super::nulls::without_nulls;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
+use super::recall_dates::RecallDates;
 use super::record_heartbeat::RecordHeartbeat;
 use super::say::Say;
 use super::search_archival::SearchArchival;
@@ -82,6 +83,7 @@ pub enum Call {
     EditCore(EditCore),
     ViewCore(ViewCore),
     Say(Say),
+    RecallDates(RecallDates),
 }
 
 /// The tools of the card, in the order in which they are shown.
@@ -289,6 +291,7 @@ impl Call {
             Self::EditCore(_) => "edit_core",
             Self::ViewCore(_) => "view_core",
             Self::Say(_) => "say",
+            Self::RecallDates(_) => "recall_dates",
         }
     }
 
@@ -299,6 +302,7 @@ impl Call {
             Self::FetchCore(_) | Self::ViewCore(_) | Self::TraceMemory(_) => false,
             Self::SearchRecall(search) => search.rehydrate || search.heartbeat,
             Self::SearchArchival(search) => search.heartbeat,
+            Self::RecallDates(search) => search.heartbeat,
             Self::StoreCore(_)
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
@@ -320,6 +324,7 @@ impl Call {
             Self::PostEvent(_)
             | Self::SearchRecall(_)
             | Self::SearchArchival(_)
+            | Self::RecallDates(_)
             | Self::TraceMemory(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
@@ -342,6 +347,7 @@ impl Call {
         match self {
             Self::SearchRecall(_)
             | Self::SearchArchival(_)
+            | Self::RecallDates(_)
             | Self::TraceMemory(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
@@ -378,6 +384,7 @@ impl Call {
             | Self::ExpireRecall(_)
             | Self::PostEvent(_)
             | Self::Say(_)
+            | Self::RecallDates(_)
             | Self::ViewCore(_)
             | Self::FetchCore(_) => Depends::Queue,
         }
@@ -403,6 +410,7 @@ impl Call {
             Self::EditCore(input) => input.step(around, core, answers),
             Self::ViewCore(input) => input.step(core),
             Self::Say(input) => input.step(around, core, answers),
+            Self::RecallDates(input) => input.step(around, core, answers),
         }
     }
 }

@@ -278,6 +278,12 @@ fn tool_requests(tool: &str, path: &str, names: &Names) -> Vec<Asked> {
             found(json!({"query": word, "limit": 3, "request_heartbeat": true})),
             found(json!({"query": "lighthouse", "limit": 1, "page_token": names.recall_token})),
         ],
+        "conversation_search_date" => vec![
+            found(json!({"start_date": "2000-01-01", "end_date": "2999-12-31"})),
+            found(
+                json!({"start_date": "2000-01-01", "end_date": "2999-12-31", "limit": 20, "request_heartbeat": true}),
+            ),
+        ],
         "archival_memory_insert" => vec![any(json!({"content": "The lighthouse keeper of all."}))],
         "archival_memory_search" => vec![
             near(json!({"query": format!("{word} keeper of the lighthouse")})),
