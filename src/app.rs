@@ -23,8 +23,10 @@ use crate::ids::{Ids as _, SystemIds};
 use crate::jobs::{DeadChains, Expiry, RecallVectors, Reindex, Runner};
 use crate::limits::START_MS_MAX;
 use crate::memory::Encoding;
+use crate::models::chat::ChatModel;
 use crate::models::{Embedders, Gateway};
 use crate::policy::Actor;
+use crate::processor::{Processor, ProcessorSettings};
 use crate::pulse::{self, Guards};
 use crate::server::{self, Gate, Listening};
 use crate::startup::{self, Finding, Profile};
@@ -143,6 +145,7 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         .embedder
         .open_all(key, next_key)
         .map_err(|e| Stop::Configuration(format!("embedder: {}", e.chain())))?;
+    let chat = config.chat.open(password_of("VCTX_CHAT_KEY")?);
     let actor = own_actor()?;
     let engine = match remote {
         Some(_) => None,
@@ -164,8 +167,8 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         ));
         let serving = tokio::spawn(server::serve(api, gate.router(), stopping.clone()));
         let (jobs_stopping, watching) = (stopping.clone(), stopping.clone());
-        let ready =
-            get_ready(&config, &embedders, remote, &data_dir, &socket, &gate, stopping).await;
+        let models = Models { embedders, chat };
+        let ready = get_ready(&config, &models, remote, &data_dir, &socket, &gate, stopping).await;
         match ready {
             Ok(Some((executor, guards))) => {
                 let mut jobs = Runner::new(jobs_stopping);
@@ -203,6 +206,20 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         engine.join().map_err(|_| Stop::Unavailable("the engine's thread panicked".into()))??;
     }
     outcome
+}
+
+/// What answers.
+struct Models {
+    embedders: Embedders,
+    chat: Option<Arc<dyn ChatModel>>,
+}
+
+fn processor_settings(config: &Config) -> ProcessorSettings {
+    ProcessorSettings {
+        max_tokens: config.chat.max_tokens,
+        max_tokens_field: config.chat.max_tokens_field.clone(),
+        tools: config.chat.tools.clone(),
+    }
 }
 
 /// The server itself, as the rows of events name it when it acts by itself.
@@ -365,7 +382,7 @@ const READY_PAUSE: Duration = Duration::from_millis(200);
 /// A failed check ends the server: it does not serve what the guards would refuse.
 async fn get_ready(
     config: &Config,
-    embedders: &Embedders,
+    models: &Models,
     remote: Option<Remote>,
     data_dir: &Path,
     socket: &Path,
@@ -381,10 +398,18 @@ async fn get_ready(
         };
         let reason = match attempt {
             Ok((executor, guards)) => {
-                let executor = executor.with_embedders(embedders.clone());
+                let executor = executor.with_embedders(models.embedders.clone());
                 executor.warm(Encoding::default());
                 let executor = Arc::new(executor);
-                gate.open(server::router(Arc::clone(&executor), config.server.tenant.clone()));
+                let processor = Arc::new(Processor::new(
+                    Arc::clone(&executor),
+                    models.chat.clone(),
+                    processor_settings(config),
+                ));
+                let tenant = config.server.tenant.clone();
+                let router =
+                    server::router(Arc::clone(&executor), processor, tenant, config.dropin);
+                gate.open(router);
                 return Ok(Some((executor, guards)));
             }
             Err(Stop::Unavailable(reason)) => reason,

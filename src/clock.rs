@@ -67,9 +67,23 @@ pub fn iso8601(unix_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 
+/// The whole seconds since 1970 of a moment in that form; none where it is in another one.
+pub fn seconds_of(iso: &str) -> Option<u64> {
+    let number = |from: usize, to: usize| iso.get(from..to)?.parse::<u64>().ok();
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    // Years begin in March here, so that a leap day ends one.
+    let year = year.checked_sub(u64::from(month <= 2))?;
+    let shifted_month = (month + 9) % 12;
+    let day_of_year = (153 * shifted_month + 2) / 5 + day.checked_sub(1)?;
+    let day_of_era = (year % 400) * 365 + (year % 400) / 4 - (year % 400) / 100 + day_of_year;
+    let days = ((year / 400) * 146_097 + day_of_era).checked_sub(719_468)?;
+    Some(days * 86_400 + hour * 3_600 + minute * 60 + second)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::iso8601;
+    use super::{iso8601, seconds_of};
 
     #[test]
     fn known_moments_print_as_known() {
@@ -80,6 +94,16 @@ mod tests {
             (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
         ] {
             assert_eq!(iso8601(ms), text);
+            assert_eq!(seconds_of(text), Some(ms / 1_000));
+        }
+        for text in [
+            "",
+            "1970",
+            "x970-01-01T00:00:00.000Z",
+            "0000-01-01T00:00:00.000Z",
+            "1970-01-00T00:00:00.000Z",
+        ] {
+            assert_eq!(seconds_of(text), None, "{text}");
         }
     }
 }

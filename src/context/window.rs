@@ -105,6 +105,9 @@ fn close(core: &Core, items: Vec<Item>) -> Window {
     manifest.insert("head_seq".into(), core.queue.head_seq.into());
     manifest.insert("next_seq".into(), core.queue.next_seq.into());
     manifest.insert("messages_digest".into(), messages_digest.into());
+    if core.tools.token_estimate > 0 {
+        manifest.insert("tools".into(), json!(core.tools));
+    }
     manifest.insert("items".into(), Value::Array(listed));
     let manifest = Value::Object(manifest);
     let context_digest = receipt::sha256(&receipt::canonical_json(&manifest));

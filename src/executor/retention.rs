@@ -44,6 +44,7 @@ impl Executor {
             key: None,
             guard: None,
             wording: None,
+            capture: None,
         };
         let reply = self.call(&request).await?;
         Ok(reply.body["result"]["wrote"] == true)

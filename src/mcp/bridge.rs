@@ -66,8 +66,11 @@ struct Known {
     order: u64,
 }
 
-/// The arguments that a server takes for key and revision; a model is not to give them.
-const OURS: [&str; 2] = ["idempotency_key", "_rev"];
+/// The arguments that a server takes for key, revision and capture; a model is not to give them.
+const OURS: [&str; 3] = ["idempotency_key", "_rev", CAPTURE];
+
+/// The argument under which a server is told to capture a call.
+const CAPTURE: &str = "capture";
 
 /// A call as it came, and what is understood of it.
 struct Asked<'a> {
@@ -118,17 +121,18 @@ impl Bridge {
         Bridge { settings, start, client, seen, places }
     }
 
-    /// One tool call, with the client's key or a fresh one.
+    /// One tool call, with the client's key or a fresh one. `capture`: how its result is to stand in the conversation.
     pub(super) async fn call(
         &self,
         name: &str,
         arguments: Map<String, Value>,
         given: Option<String>,
+        capture: Option<Value>,
     ) -> Outcome {
         // What is not understood here is refused by the server, in the same words.
         let understood = translate(self.settings.dialect, name, arguments.clone()).ok();
         let call = Asked { name, needs: needs(understood.as_ref()), understood, arguments };
-        let reads = call.needs == Needs::Nothing;
+        let reads = call.needs == Needs::Nothing && capture.is_none();
         let mut outcome = Outcome {
             retry_safe: reads || given.is_some(),
             key: (!reads).then(|| given.unwrap_or_else(|| SystemIds.key())),
@@ -136,14 +140,19 @@ impl Bridge {
             answer: Ok(Value::Null),
         };
         outcome.answer = match self.places.try_acquire() {
-            Ok(_place) => self.in_turn(call, &mut outcome).await,
+            Ok(_place) => self.in_turn(call, capture, &mut outcome).await,
             Err(_) => Err(crowded().into()),
         };
         outcome
     }
 
-    async fn in_turn(&self, call: Asked<'_>, outcome: &mut Outcome) -> Result<Value, Trouble> {
-        let Asked { name, needs, understood, arguments } = call;
+    async fn in_turn(
+        &self,
+        call: Asked<'_>,
+        capture: Option<Value>,
+        outcome: &mut Outcome,
+    ) -> Result<Value, Trouble> {
+        let Asked { name, needs, understood, mut arguments } = call;
         if let Some(name) = OURS.iter().find(|name| arguments.contains_key(**name)) {
             return Err(not_yours(name).into());
         }
@@ -167,7 +176,10 @@ impl Bridge {
             (Needs::Nothing | Needs::Key | Needs::KeyAndAgent, _) => None,
         };
         let beats = understood.as_ref().is_some_and(Translated::beats);
-        let may_make = !matches!(needs, Needs::Nothing | Needs::Key) || beats;
+        let may_make = capture.is_some() || !matches!(needs, Needs::Nothing | Needs::Key) || beats;
+        if let Some(capture) = capture {
+            arguments.insert(CAPTURE.into(), capture);
+        }
         let arguments = Value::Object(arguments);
         let write = Write {
             key: outcome.key.clone().unwrap_or_else(|| SystemIds.key()),
@@ -399,7 +411,7 @@ fn is(answer: &Result<Value, Problem>, code: &str) -> bool {
     answer.as_ref().is_err_and(|problem| problem.code == code)
 }
 
-fn found(answer: Result<Value, Problem>) -> Result<Option<Value>, Problem> {
+fn found<T>(answer: Result<T, Problem>) -> Result<Option<T>, Problem> {
     match answer {
         Ok(value) => Ok(Some(value)),
         Err(problem) if problem.code == "AGENT_NOT_FOUND" => Ok(None),
@@ -413,7 +425,8 @@ fn crowded() -> Problem {
 }
 
 fn not_yours(name: &str) -> Problem {
-    let detail = format!("{name}: no argument of a tool; key and revision are kept for you");
+    let detail =
+        format!("{name}: no argument of a tool; key, revision and capture are kept for you");
     let body = json!({"error": "INVALID_ARGUMENT", "detail": detail, "field": name});
     Problem::refused(400, &body, None)
 }

@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::bridge::Bridge;
 use super::catalog::listed;
 use super::prompts::{self, instructions};
-use super::reply::{self, KEY};
+use super::reply::{self, CAPTURE, KEY};
 use super::resources;
 
 struct Handler {
@@ -84,8 +84,17 @@ impl ServerHandler for Handler {
                 ));
             }
         };
+        let capture = match context.meta.get(CAPTURE) {
+            None | Some(Value::Null | Value::Bool(false)) => None,
+            Some(Value::Bool(true)) => Some(Value::Bool(true)),
+            Some(Value::String(id)) => Some(json!({"tool_call_id": id})),
+            Some(_) => {
+                let text = format!("_meta: {CAPTURE} must be true or the id of a tool call");
+                return Err(ErrorData::invalid_params(text, None));
+            }
+        };
         let arguments = request.arguments.unwrap_or_default();
-        let outcome = self.bridge.call(&request.name, arguments, key).await;
+        let outcome = self.bridge.call(&request.name, arguments, key, capture).await;
         Ok(reply::result(outcome).into())
     }
 

@@ -2,6 +2,7 @@
 
 pub mod archive;
 pub mod block_path;
+pub mod capture;
 pub mod change;
 pub mod core;
 pub mod event;
@@ -10,11 +11,14 @@ pub mod heartbeat;
 pub mod joined;
 pub mod message;
 pub mod page;
+pub mod prompt;
 pub mod recall_vector;
 pub mod receipt;
 pub mod receipt_check;
 pub mod reindex;
 pub mod render;
+pub mod run;
+pub mod thread;
 pub mod tokens;
 pub mod verify;
 

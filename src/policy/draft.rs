@@ -1,13 +1,16 @@
 //! A change in the making: what a tool did to the core, then what the budget makes of it (notice, eviction, refusal).
 
+mod capture;
 mod chain;
 mod flush;
+mod prompt;
 
 use std::ops::Range;
 
 use serde_json::{Map, Value, json};
 
 use self::flush::Flushed;
+pub use self::prompt::Outcome as PromptOutcome;
 use super::admit::{Actor, Scope};
 use super::budget::{Tokens, budget_for, tokens};
 use super::heartbeat::{self, Intent};
@@ -23,6 +26,7 @@ use crate::ids::Ids;
 use crate::limits::REVISIONS_KEPT;
 use crate::memory::Fingerprint;
 use crate::memory::archive::{Fate, FoundPassage, Ingest, Manifest};
+use crate::memory::capture::Capture;
 use crate::memory::change::{Change, Evict, Expire, RecallEdge, Recount};
 use crate::memory::core::{Core, RemovedBlock};
 use crate::memory::event::{Event, EventType};
@@ -30,7 +34,9 @@ use crate::memory::heartbeat::ClosedBy;
 use crate::memory::joined::{Cite, Folded, cited_digest, joined_key};
 use crate::memory::message::{Kind, Message, Role, copied_meta, rendered};
 use crate::memory::page::{Page, PageItem};
+use crate::memory::prompt::ToolSet;
 use crate::memory::render;
+use crate::memory::thread::Place;
 use crate::memory::tokens::{TokenCounter, message_cost};
 
 /// What a decision may lean on beside the core: a counter, a moment, ids, and who asks.
@@ -56,6 +62,10 @@ pub struct Surroundings<'a> {
     pub key_hash: &'a str,
     /// How the caller is told what came of it, if the call came under another name than ours.
     pub wording: Option<&'a dyn Wording>,
+    /// Hash of tool and arguments, of a call that counts when a chain goes in circles; empty for every other.
+    pub asked: &'a str,
+    /// How the result is to stand in the queue, of a call that is captured.
+    pub capture: Option<&'a Capture>,
 }
 
 /// An excerpt of a message, or all of it; all of it too where the range does not fit its text.
@@ -103,6 +113,8 @@ pub struct Draft<'a> {
     ingest: Option<Box<Ingest>>,
     events: Vec<Event>,
     pages: Vec<Page>,
+    prompts: Vec<Value>,
+    tool_sets: Vec<ToolSet>,
     /// Whether a spool notice was set here: it then outlives this very change.
     pub(super) spooled: bool,
     envelope: Map<String, Value>,
@@ -134,6 +146,8 @@ impl<'a> Draft<'a> {
             ingest: None,
             events: Vec::new(),
             pages: Vec::new(),
+            prompts: Vec::new(),
+            tool_sets: Vec::new(),
             spooled: false,
             envelope: Map::new(),
             intent: None,
@@ -199,6 +213,8 @@ impl<'a> Draft<'a> {
             digest: String::new(),
             chain: String::new(),
             expired_at: None,
+            thread: None,
+            follows: None,
         };
         message.seal(&self.after.chain.head);
         self.after.last_message_ms = created_ms;
@@ -217,6 +233,14 @@ impl<'a> Draft<'a> {
         let key = message.key.clone();
         self.messages.push(message);
         (key, token_estimate)
+    }
+
+    /// Gives the newest message its place in a client's thread.
+    pub fn put_in_thread(&mut self, place: &Place) {
+        if let Some(message) = self.messages.last_mut() {
+            message.thread = Some(place.thread.clone());
+            message.follows = Some(place.follows.clone());
+        }
     }
 
     /// Joins the newest message to the chunks that it cites. The message keeps in its `meta` what it cites; the edges lead there as long as
@@ -353,7 +377,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Lets the budget have its say, and closes the draft: notice on an upward crossing, eviction from the flush threshold
-    /// on, refusal of what cannot fit even then. `result` is the tool's own answer.
+    /// on, refusal of what cannot fit even then. `result` is the tool's own answer; that of an explicit eviction is made here.
     pub fn finish(
         mut self,
         flush: Flush,
@@ -367,6 +391,9 @@ impl<'a> Draft<'a> {
             }
         }
         check_pins(&self.after)?;
+        if !flush.always {
+            self.capture(&result);
+        }
         let before = tokens(&self.before);
         self.settle_notices(before.occupancy);
         let now = tokens(&self.after);
@@ -384,14 +411,33 @@ impl<'a> Draft<'a> {
             self.envelope.insert("flush".into(), Value::Null);
         }
         self.give_way();
+        if flush.always {
+            // What such a call answers is known only now.
+            result = self.evicted();
+            self.capture(&result);
+            self.give_way();
+        }
         self.refuse_overflow()?;
-        if let Some(intent) = self.intent.take() {
+        if !self.ends_loop(&result)
+            && let Some(intent) = self.intent.take()
+        {
             self.beat_now(intent, None);
         }
         self.bury_chain(ClosedBy::Write);
         let found = self.count_search(&result);
         self.audit(&before, found);
         Ok(Finish::Write(Box::new(self.close(result))))
+    }
+
+    /// What an explicit eviction answers.
+    fn evicted(&self) -> Map<String, Value> {
+        let now = tokens(&self.after);
+        let mut map = Map::new();
+        let evicted = self.evict.as_ref().map_or(0, |e| e.evicted_count);
+        map.insert("evicted_count".into(), evicted.into());
+        map.insert("new_summary_tokens".into(), now.summary.into());
+        map.insert("after_occupancy".into(), now.occupancy.into());
+        map
     }
 
     fn close(mut self, result: Map<String, Value>) -> Change {
@@ -412,6 +458,8 @@ impl<'a> Draft<'a> {
             recount: self.recount,
             events: self.events,
             pages: self.pages,
+            prompts: self.prompts,
+            tool_sets: self.tool_sets,
             result,
             envelope: self.envelope,
         }

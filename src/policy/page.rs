@@ -173,6 +173,8 @@ mod tests {
                 next_embedder: None,
                 key_hash: "",
                 wording: None,
+                asked: "",
+                capture: None,
             }
         }
 

@@ -19,6 +19,8 @@ use crate::policy::Scope;
 
 /// The guarded write of a call.
 pub(super) const CHANGE: Query = query!("core_change");
+/// The same with rows of prompts.
+pub(super) const CHANGE_PROMPT: Query = query!("prompt_change");
 /// The edges of an eviction.
 pub(super) const RECALL_APPEND: Query = query!("recall_append");
 /// New counts of messages.
@@ -118,7 +120,8 @@ async fn single(
     change: &Change,
     record: &Record,
 ) -> Result<Applied, Fault> {
-    let rows: Vec<Row> = rw.rows(CHANGE, binds(rw, scope, change, record)).await?;
+    let (query, binds) = guarded(rw, scope, change, record);
+    let rows: Vec<Row> = rw.rows(query, binds).await?;
     Ok(rows.into_iter().next().map_or(Applied::NoAgent, Row::outcome))
 }
 
@@ -135,6 +138,9 @@ const WRITES: [&str; 9] = [
     "derived_from",
 ];
 
+/// What only changes with prompts write beside that.
+const PROMPT_WRITES: [&str; 2] = ["prompts", "tool_sets"];
+
 async fn stream(
     rw: &Rw,
     scope: &Scope,
@@ -147,6 +153,9 @@ async fn stream(
     }
     if change.expire.is_some() {
         writes.extend(retention::WRITES);
+    }
+    if change.has_prompts() {
+        writes.extend(PROMPT_WRITES);
     }
     let stream = Stream::begin(rw, &[], &writes).await?;
     match body(&stream, rw, scope, change, record).await {
@@ -192,7 +201,8 @@ async fn body(
     {
         return Ok(Applied::Raced);
     }
-    let rows: Vec<Row> = stream.rows(CHANGE, binds(rw, scope, change, record)).await?;
+    let (query, binds) = guarded(rw, scope, change, record);
+    let rows: Vec<Row> = stream.rows(query, binds).await?;
     Ok(rows.into_iter().next().map_or(Applied::NoAgent, Row::outcome))
 }
 
@@ -211,6 +221,16 @@ async fn logged(stream: &Stream<'_>, rw: &Rw, scope: &Scope, evict: &Evict) -> R
     );
     let written: Vec<u64> = stream.rows(RECALL_APPEND, binds).await?;
     Ok(written.len() as u64 == evict.evicted_count)
+}
+
+/// The guarded write and what it takes: that of prompts names two collections more, which no other call has to lock.
+fn guarded(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> (Query, Binds) {
+    let binds = binds(rw, scope, change, record);
+    if !change.has_prompts() {
+        return (CHANGE, binds);
+    }
+    let rows = [("prompts", json!(change.prompts)), ("tool_sets", json!(change.tool_sets))];
+    (CHANGE_PROMPT, binds.and(rows))
 }
 
 fn binds(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Binds {

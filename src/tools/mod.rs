@@ -1,6 +1,7 @@
 //! The tools a model may call: one list, one file each; a tool looks at what was loaded, may ask, and ends with a change.
 
 mod append_fifo;
+mod branch_agent;
 mod bury_chain;
 mod edit_core;
 mod either;
@@ -9,6 +10,7 @@ mod expire_recall;
 mod fetch_core;
 mod found_passages;
 mod given_chunk;
+mod hold_run;
 mod ingest_archival;
 mod ingest_checks;
 mod ingest_evidence;
@@ -19,7 +21,9 @@ mod pieces;
 mod post_event;
 mod recall_dates;
 mod recalled;
+mod record_answer;
 mod record_heartbeat;
+mod record_prompt;
 mod say;
 mod search_archival;
 mod search_recall;
@@ -28,11 +32,16 @@ mod store_core;
 mod trace_memory;
 mod write_recall;
 
+pub use append_fifo::AppendFifo;
+pub use branch_agent::branch_core;
 pub use bury_chain::BuryChain;
 pub use edit_core::{EditCore, ViewCore};
 pub use expire_recall::ExpireRecall;
+pub use hold_run::{EndRun, HoldRun};
 pub use patch_agent::{NewAgent, PatchAgent, new_core};
 pub use post_event::PostEvent;
 pub use recall_dates::RecallDates;
+pub use record_answer::RecordAnswer;
+pub use record_prompt::RecordPrompt;
 pub use say::Say;
 pub use spec::{Call, Spec, Step, Tool, decode, decode_as, schema_of};

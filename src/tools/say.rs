@@ -33,6 +33,10 @@ impl Say {
         core: &Core,
         answers: &Answers,
     ) -> Result<Step> {
+        if around.capture.is_some() {
+            // The message that makes the call holds what is said, and stands in the queue already.
+            return Ok(Step::Read(Map::new()));
+        }
         let mut draft = Draft::new(around, core);
         let (message_id, cost) =
             draft.push(Kind::Turn, Role::Assistant, self.message.clone(), Map::new());

@@ -4,18 +4,21 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::append_fifo::AppendFifo;
+use super::append_fifo::{AppendFifo, own_flush};
 use super::bury_chain::BuryChain;
 use super::edit_core::{EditCore, ViewCore};
 use super::evict_fifo::EvictFifo;
 use super::expire_recall::ExpireRecall;
 use super::fetch_core::FetchCore;
+use super::hold_run::{EndRun, HoldRun};
 use super::ingest_archival::IngestArchival;
 use super::nulls::without_nulls;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
 use super::recall_dates::RecallDates;
+use super::record_answer::RecordAnswer;
 use super::record_heartbeat::RecordHeartbeat;
+use super::record_prompt::RecordPrompt;
 use super::say::Say;
 use super::search_archival::SearchArchival;
 use super::search_recall::SearchRecall;
@@ -25,7 +28,7 @@ use super::write_recall::WriteRecall;
 use crate::error::{Code, Error, Result};
 use crate::memory::change::Change;
 use crate::memory::core::Core;
-use crate::policy::{Answers, Depends, Finish, Question, Surroundings};
+use crate::policy::{Answers, Depends, Draft, Finish, Question, Surroundings};
 
 /// What a step came to.
 #[derive(Debug)]
@@ -84,6 +87,10 @@ pub enum Call {
     ViewCore(ViewCore),
     Say(Say),
     RecallDates(RecallDates),
+    HoldRun(HoldRun),
+    EndRun(Box<EndRun>),
+    RecordPrompt(Box<RecordPrompt>),
+    RecordAnswer(Box<RecordAnswer>),
 }
 
 /// The tools of the card, in the order in which they are shown.
@@ -292,6 +299,10 @@ impl Call {
             Self::ViewCore(_) => "view_core",
             Self::Say(_) => "say",
             Self::RecallDates(_) => "recall_dates",
+            Self::HoldRun(_) => "hold_run",
+            Self::EndRun(_) => "end_run",
+            Self::RecordPrompt(_) => "record_prompt",
+            Self::RecordAnswer(_) => "record_answer",
         }
     }
 
@@ -313,8 +324,40 @@ impl Call {
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
+            | Self::HoldRun(_)
+            | Self::EndRun(_)
+            | Self::RecordPrompt(_)
+            | Self::RecordAnswer(_)
             | Self::EditCore(_)
             | Self::Say(_) => true,
+        }
+    }
+
+    /// Whether it counts when a chain of heartbeats goes in circles: every tool's call but the beat itself.
+    pub fn goes_round(&self) -> bool {
+        match self {
+            Self::StoreCore(_)
+            | Self::FetchCore(_)
+            | Self::AppendFifo(_)
+            | Self::EvictFifo(_)
+            | Self::SearchRecall(_)
+            | Self::WriteRecall(_)
+            | Self::SearchArchival(_)
+            | Self::IngestArchival(_)
+            | Self::TraceMemory(_)
+            | Self::EditCore(_)
+            | Self::ViewCore(_)
+            | Self::RecallDates(_)
+            | Self::Say(_) => true,
+            Self::RecordHeartbeat(_)
+            | Self::PostEvent(_)
+            | Self::PatchAgent(_)
+            | Self::BuryChain(_)
+            | Self::ExpireRecall(_)
+            | Self::HoldRun(_)
+            | Self::EndRun(_)
+            | Self::RecordPrompt(_)
+            | Self::RecordAnswer(_) => false,
         }
     }
 
@@ -328,7 +371,11 @@ impl Call {
             | Self::TraceMemory(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
-            | Self::ExpireRecall(_) => true,
+            | Self::ExpireRecall(_)
+            | Self::HoldRun(_)
+            | Self::EndRun(_)
+            | Self::RecordPrompt(_)
+            | Self::RecordAnswer(_) => true,
             Self::FetchCore(_)
             | Self::ViewCore(_)
             | Self::EditCore(_)
@@ -351,7 +398,9 @@ impl Call {
             | Self::TraceMemory(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
-            | Self::ExpireRecall(_) => true,
+            | Self::ExpireRecall(_)
+            | Self::HoldRun(_)
+            | Self::EndRun(_) => true,
             Self::FetchCore(_)
             | Self::ViewCore(_)
             | Self::EditCore(_)
@@ -362,7 +411,9 @@ impl Call {
             | Self::IngestArchival(_)
             | Self::PostEvent(_)
             | Self::PatchAgent(_)
-            | Self::Say(_) => false,
+            | Self::Say(_)
+            | Self::RecordPrompt(_)
+            | Self::RecordAnswer(_) => false,
         }
     }
 
@@ -382,6 +433,10 @@ impl Call {
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
+            | Self::HoldRun(_)
+            | Self::EndRun(_)
+            | Self::RecordPrompt(_)
+            | Self::RecordAnswer(_)
             | Self::PostEvent(_)
             | Self::Say(_)
             | Self::RecallDates(_)
@@ -390,8 +445,21 @@ impl Call {
         }
     }
 
-    /// Thinks: what the call does to this core, given the answers so far.
+    /// Thinks: what the call does to this core, given the answers so far. One that only reads writes what it found where it is captured.
     pub fn step(&self, around: Surroundings<'_>, core: &Core, answers: &Answers) -> Result<Step> {
+        match self.thought(around, core, answers)? {
+            Step::Read(mut result) if around.capture.is_some() => {
+                if let Self::FetchCore(_) = self {
+                    // What was read is as of the revision that this write makes.
+                    result.insert("_rev".into(), Value::Null);
+                }
+                Ok(Draft::new(around, core).finish(own_flush(core), answers, result)?.into())
+            }
+            other => Ok(other),
+        }
+    }
+
+    fn thought(&self, around: Surroundings<'_>, core: &Core, answers: &Answers) -> Result<Step> {
         match self {
             Self::StoreCore(input) => input.step(around, core, answers),
             Self::FetchCore(input) => input.step(core),
@@ -411,6 +479,10 @@ impl Call {
             Self::ViewCore(input) => input.step(core),
             Self::Say(input) => input.step(around, core, answers),
             Self::RecallDates(input) => input.step(around, core, answers),
+            Self::HoldRun(input) => input.step(around, core, answers),
+            Self::EndRun(input) => input.step(around, core, answers),
+            Self::RecordPrompt(input) => input.step(around, core, answers),
+            Self::RecordAnswer(input) => input.step(around, core, answers),
         }
     }
 }

@@ -117,6 +117,33 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
         ("get", "/v1/agents/{agent}/history") => ["", "?from_version=1&limit=1", "?limit=20"]
             .map(|query| read(format!("{path}{query}")))
             .into(),
+        ("get", "/v1/agents/{agent}/prompts") => ["", "?from_turn=1&limit=1", "?limit=200"]
+            .map(|query| read(format!("{path}{query}")))
+            .into(),
+        ("get", "/v1/agents/{agent}/prompts/{turn}") => {
+            let of = |turn: &str| read(path.replace("{turn}", turn));
+            vec![of("1"), Asked { own: None, ..of("999") }]
+        }
+        ("post", "/v1/agents/{agent}/prompts") => {
+            let body = json!({"run": "the-run-of-the-asker", "model": "parrot-1", "tools": [{"name": "look"}]});
+            vec![write("POST", &path, &body, &key(), "*")]
+        }
+        ("post", "/v1/agents/{agent}/prompts/{turn}/answer") => {
+            // Its prompt has ended long ago.
+            let body =
+                json!({"run": format!("run-{}", names.word), "finish": "stop", "content": "Late."});
+            vec![Asked {
+                own: None,
+                ..write("POST", &path.replace("{turn}", "1"), &body, &key(), "*")
+            }]
+        }
+        ("get", "/v1/agents/{agent}/why") => [
+            format!("text={}%20keeper%20of%20the%20lighthouse", names.word),
+            format!("text={}&from_turn=1", names.word),
+            "turn=1".to_owned(),
+        ]
+        .map(|query| read(format!("{path}?{query}")))
+        .into(),
         ("get", "/v1/agents/{agent}/trace") => [
             format!("from={}", names.message_id),
             format!("from=messages/{}&follow=derived,around&depth=3", names.message_id),
@@ -158,6 +185,18 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
                 Asked { own: None, ..write("POST", &path, &body, &key(), &names.revision) },
             ]
         }
+        // Without a model behind the server nothing is begun, whoever is named; with one: `dropin_isolation` below.
+        (
+            "post",
+            "/v1/chat/completions"
+            | "/v1/responses"
+            | "/v1/agents/{agent}/chat/completions"
+            | "/v1/agents/{agent}/responses",
+        ) => {
+            let body = json!({"model": format!("vctx/{agent}"), "messages": [{"role": "user", "content": names.word}], "input": names.word});
+            vec![Asked { own: None, ..write("POST", &path, &body, &key(), "*") }]
+        }
+        ("get", "/v1/models") => vec![Asked { own: Some(Own::Done), ..read(path) }],
         _ => panic!("{method} {listed} has no case in the test of isolation"),
     }
 }

@@ -15,7 +15,7 @@ const SECRET_BYTES_MIN: usize = 12;
 /// Chunks of each agent, so that all together are enough for a vector index.
 const CHUNKS: usize = 30;
 /// Collections in which everybody has something after planting; the others hold what belongs to nobody.
-const OWNED: [&str; 10] = [
+const OWNED: [&str; 12] = [
     "archival_docs",
     "archival_manifests",
     "cites",
@@ -25,7 +25,9 @@ const OWNED: [&str; 10] = [
     "memory_events",
     "messages",
     "pages",
+    "prompts",
     "recall_log",
+    "tool_sets",
 ];
 /// `derived_from` leads from chunks and summaries to messages and is looked at through both ends; `archival_parts` holds vectors of long
 /// documents only while they are taken in, `recall_vectors` those of a model, `recall_marks` how far these are made.
@@ -113,6 +115,15 @@ pub(crate) async fn plant(home: &Home, socket: &str, name: &str, scope: &'static
     let cited =
         json!({"message": text("So it is written by the"), "role": "assistant", "cites": [first]});
     call("append_fifo", "same-cited", cited).await;
+    let prompts = format!("{}/prompts", agent.path());
+    let asked = json!({"run": format!("run-{word}"), "model": "parrot-1",
+        "tools": [{"type": "function", "function": {"name": "look", "description": text("Ask the")}}]});
+    let told = json!({"run": format!("run-{word}"), "finish": "stop", "content": text("Asked was the"), "end_run": "yield"});
+    for (key, path, body) in
+        [("same-asked", prompts.clone(), asked), ("same-told", format!("{prompts}/1/answer"), told)]
+    {
+        agent.wire.call("POST", &path, &[("idempotency-key", key)], body.to_string()).await.ok();
+    }
     let trace = call("trace_memory", "same-trace", json!({"from": "agent", "limit": 40})).await;
     let token =
         |done: &Value| done["result"]["next_page_token"].as_str().expect("a token").to_owned();
