@@ -54,7 +54,10 @@ async fn the_python_client_drives_every_path() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_typescript_client_drives_every_path() {
-    if !there("node", &["-e", "process.exit(Number(process.versions.node.split('.')[0]) < 20)"]) {
+    if !there(
+        "node",
+        &["-e", "process.exit(Number(process.versions.node.split('.')[0]) < 20 ? 1 : 0)"],
+    ) {
         println!("skipped: no Node 20 or later");
         return;
     }

@@ -1,5 +1,6 @@
 """Every path of the server's contract, driven by the typed methods, with threads and with asyncio."""
 
+import json
 import re
 import unittest
 from typing import Any
@@ -131,7 +132,8 @@ class Contract(unittest.TestCase):
         cid = client.create_agent("py-cid", 8192)
         cid.append_fifo("Where does the Swallow lie?")
         asked = cid.record_prompt("run-1", "scripted", options={"temperature": 0})
-        self.assertEqual((asked["turn"], asked["request"]["messages"][-1]["content"]), (1, "Where does the Swallow lie?"))
+        shown = json.loads(asked["request"])["messages"]
+        self.assertEqual((asked["turn"], shown[-1]["content"]), (1, "Where does the Swallow lie?"))
         cid.record_answer(1, "run-1", "stop", content="At pier 4.", usage={"prompt": 20, "completion": 5}, end_run="yield")
         self.assertEqual([row["turn"] for row in cid.all_prompts()], [1])
         self.assertEqual(cid.prompts(1, limit=1)["prompts"][0]["finish"], "stop")

@@ -291,7 +291,7 @@ export class Agent {
     yield* this.#client.streamed(`${this.#path}/runs`, { input: said, ...how }, { ...write, key: write.key ?? freshKey() });
   }
 
-  /** Renders the window as a request for a model and puts it on record before it is sent, for a loop of one's own. @param {t.NewPrompt} asked @param {t.Write} [write] @returns {Promise<t.Json>} */
+  /** Renders the window as a request for a model (`request`, the text to send) and puts it on record before it is sent. @param {t.NewPrompt} asked @param {t.Write} [write] @returns {Promise<t.Json>} */
   recordPrompt(asked, write = {}) {
     return this.#client.json("POST", `${this.#path}/prompts`, asked, { ...write, key: write.key ?? freshKey() });
   }

@@ -102,12 +102,12 @@ test("every path is driven", async () => {
   const cid = await client.createAgent("ts-cid", { context_window: 8192 });
   await cid.appendFifo("Where does the Swallow lie?");
   const asked = await cid.recordPrompt({ run: "run-1", model: "scripted", options: { temperature: 0 } });
-  assert.deepEqual([asked.turn, asked.request.messages.at(-1).content], [1, "Where does the Swallow lie?"]);
+  assert.deepEqual([asked.turn, JSON.parse(asked.request).messages.at(-1).content], [1, "Where does the Swallow lie?"]);
   const usage = { prompt: 20, completion: 5 };
   await cid.recordAnswer(1, { run: "run-1", finish: "stop", content: "At pier 4.", usage, end_run: "yield" });
   assert.deepEqual((await all(cid.allPrompts())).map((row) => row.turn), [1]);
   assert.equal((await cid.prompts(1, 1)).prompts[0].finish, "stop");
-  assert.deepEqual((await cid.prompt(1)).request, asked.request);
+  assert.equal((await cid.prompt(1)).request, asked.request);
   assert.ok(await cid.why({ text: "Swallow" }));
   assert.ok(await cid.why({ turn: 1 }));
 

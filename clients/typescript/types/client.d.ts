@@ -117,7 +117,7 @@ export declare class Agent {
      * @param {string | t.Json[]} [said] @param {t.Run} [how] @param {t.Write} [write] @returns {AsyncGenerator<t.RunEvent, void>}
      */
     runEvents(said?: string | t.Json[], how?: t.Run, write?: t.Write): AsyncGenerator<t.RunEvent, void>;
-    /** Renders the window as a request for a model and puts it on record before it is sent, for a loop of one's own. @param {t.NewPrompt} asked @param {t.Write} [write] @returns {Promise<t.Json>} */
+    /** Renders the window as a request for a model (`request`, the text to send) and puts it on record before it is sent. @param {t.NewPrompt} asked @param {t.Write} [write] @returns {Promise<t.Json>} */
     recordPrompt(asked: t.NewPrompt, write?: t.Write): Promise<t.Json>;
     /** What the model answered: its message and the end of the prompt in one write; `end_run` ends the run with it. @param {number} turn @param {t.PromptAnswer} said @param {t.Write} [write] @returns {Promise<t.Json>} */
     recordAnswer(turn: number, said: t.PromptAnswer, write?: t.Write): Promise<t.Json>;

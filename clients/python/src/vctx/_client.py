@@ -449,7 +449,7 @@ class Agent:
         lease_ms: int | None = None,
         key: str | None = None,
     ) -> t.Json:
-        """Renders the window as a request for a model and puts it on record before it is sent, for a loop of one's own."""
+        """Renders the window as a request for a model (`request`, the text to send) and puts it on record before it is sent."""
         body = given(run=run, model=model, tools=tools, options=options, lease_ms=lease_ms)
         return self._client._json("POST", f"{self._path}/prompts", body, key=key or fresh_key())
 
