@@ -19,6 +19,7 @@ mod reindex;
 mod replay;
 mod report;
 mod run;
+mod schedule;
 mod scripted_model;
 mod serve;
 mod setup;

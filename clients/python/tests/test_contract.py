@@ -141,6 +141,13 @@ class Contract(unittest.TestCase):
         self.assertTrue(cid.why("Swallow"))
         self.assertTrue(cid.why(turn=1))
 
+        made = cid.put_schedule("morning", "Good morning.", every_ms=86_400_000)
+        self.assertEqual((made["name"], cid.schedule("morning")["content"]), ("morning", "Good morning."))
+        self.assertEqual([row["name"] for row in cid.schedules()["schedules"]], ["morning"])
+        cid.delete_schedule("morning")
+        with self.assertRaises(vctx.ScheduleNotFound):
+            cid.schedule("morning")
+
         context = ada.context()
         self.assertEqual(context["messages"][0]["role"], "system")
         self.assertEqual(context["_rev"], ada.rev)
@@ -291,6 +298,10 @@ class AsyncContract(unittest.IsolatedAsyncioTestCase):
             self.assertEqual([row["turn"] async for row in cid.all_prompts()], [1])
             await cid.prompt(1)
             await cid.why("Swallow")
+            await cid.put_schedule("once", "Good morning.", at="2100-01-01")
+            await cid.schedule("once")
+            await cid.schedules()
+            await cid.delete_schedule("once")
             await ada.context()
             self.assertEqual([row["seq"] async for row in ada.all_messages()][:2], [1, 2])
             self.assertIn("flush", {row["type"] async for row in ada.all_events()})

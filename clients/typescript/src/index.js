@@ -39,6 +39,7 @@ export {
   RouteNotFound,
   RunBusy,
   RunLost,
+  ScheduleNotFound,
   StoreRefused,
   StoreUnavailable,
   Timeout,

@@ -134,6 +134,11 @@ export class PromptNotFound extends Refused {
   static CODE = "PROMPT_NOT_FOUND";
 }
 
+/** No such schedule. */
+export class ScheduleNotFound extends Refused {
+  static CODE = "SCHEDULE_NOT_FOUND";
+}
+
 /** No such path. */
 export class RouteNotFound extends Refused {
   static CODE = "ROUTE_NOT_FOUND";
@@ -306,6 +311,7 @@ export const CODES = Object.fromEntries(
     DocumentNotFound,
     BlockNotFound,
     PromptNotFound,
+    ScheduleNotFound,
     RouteNotFound,
     MethodNotAllowed,
     AgentExists,

@@ -111,6 +111,12 @@ test("every path is driven", async () => {
   assert.ok(await cid.why({ text: "Swallow" }));
   assert.ok(await cid.why({ turn: 1 }));
 
+  const made = await cid.putSchedule("morning", { content: "Good morning.", every_ms: 86_400_000 });
+  assert.deepEqual([made.name, (await cid.schedule("morning")).content], ["morning", "Good morning."]);
+  assert.deepEqual((await cid.schedules()).schedules.map((row) => row.name), ["morning"]);
+  await cid.deleteSchedule("morning");
+  await assert.rejects(cid.schedule("morning"), vctx.ScheduleNotFound);
+
   const context = await ada.context();
   assert.equal(context.messages[0].role, "system");
   assert.equal(context._rev, ada.rev);

@@ -102,6 +102,10 @@ export declare class BlockNotFound extends Refused {
 export declare class PromptNotFound extends Refused {
     static CODE: string;
 }
+/** No such schedule. */
+export declare class ScheduleNotFound extends Refused {
+    static CODE: string;
+}
 /** No such path. */
 export declare class RouteNotFound extends Refused {
     static CODE: string;

@@ -145,6 +145,12 @@ class PromptNotFound(Refused):
     CODE = "PROMPT_NOT_FOUND"
 
 
+class ScheduleNotFound(Refused):
+    """No such schedule."""
+
+    CODE = "SCHEDULE_NOT_FOUND"
+
+
 class RouteNotFound(Refused):
     """No such path."""
 
