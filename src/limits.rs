@@ -550,6 +550,24 @@ pub const SESSIONS_TOLD_MAX: usize = 64;
 pub const SESSIONS_TOLD_MS: u64 = 3_000;
 /// Times a model is asked for one summary, the first one counted (never a loop).
 pub const SUMMARY_ATTEMPTS_MAX: usize = 3;
+/// Longest file that an import reads, in bytes.
+pub const IMPORT_FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Blocks, entries and documents of one import.
+pub const IMPORT_ITEMS_MAX: usize = 1_000_000;
+/// Files of a directory that is imported.
+pub const IMPORT_FILES_MAX: usize = 10_000;
+/// Directories in each other of one that is imported.
+pub const IMPORT_DEPTH_MAX: usize = 16;
+/// Longest text that an import makes a block of, in bytes, unless told otherwise; a longer one is archived.
+pub const IMPORT_BLOCK_BYTES: usize = 8 * 1024;
+/// Longest text that an import sends as one document, in bytes: with what JSON adds to it, it stays below `BODY_BYTES_MAX`.
+pub const IMPORT_PIECE_BYTES: usize = 768 * 1024;
+/// Entries that an import sends in one call, in bytes of JSON.
+pub const IMPORT_BATCH_BYTES: usize = 1024 * 1024;
+/// Blocks that an import writes on one revision: fewer than `REVISIONS_KEPT`.
+pub const IMPORT_BLOCKS_AT_ONCE: usize = 16;
+/// Messages among which an import looks for what is there already.
+pub const IMPORT_LOOKED_MAX: u64 = 1_000_000;
 /// Shortest and longest lease of a run that a caller may name, in milliseconds.
 pub const LEASE_MS_BOUNDS: (u64, u64) = (1_000, 3_600_000);
 /// Expired runs told of in one look; what is left waits for the next.
