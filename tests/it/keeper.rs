@@ -17,7 +17,7 @@ const VOCABULARY: [&str; 1] = ["loop_detected"];
 /// Chunks of each agent, so that all together are enough for a vector index.
 const CHUNKS: usize = 30;
 /// Collections in which everybody has something after planting; the others hold what belongs to nobody.
-const OWNED: [&str; 12] = [
+const OWNED: [&str; 13] = [
     "archival_docs",
     "archival_manifests",
     "cites",
@@ -29,6 +29,7 @@ const OWNED: [&str; 12] = [
     "pages",
     "prompts",
     "recall_log",
+    "schedules",
     "tool_sets",
 ];
 /// `derived_from` leads from chunks and summaries to messages and is looked at through both ends; `archival_parts` holds vectors of long
@@ -129,9 +130,14 @@ pub(crate) async fn plant(home: &Home, socket: &str, name: &str, scope: &'static
     let trace = call("trace_memory", "same-trace", json!({"from": "agent", "limit": 40})).await;
     let token =
         |done: &Value| done["result"]["next_page_token"].as_str().expect("a token").to_owned();
+    let schedule = format!("bell-{word}");
+    let due = json!({"at": "2999-01-01", "content": text("Ring for the")});
+    let path = format!("{}/schedules/{schedule}", agent.path());
+    assert_eq!(agent.wire.put(&path, &due).await.status, 201);
     let names = Names {
         block_id,
         doc_id,
+        schedule,
         source,
         message_id,
         recall_token: token(&recall),
@@ -162,6 +168,7 @@ pub(crate) fn nobody(like: &Names) -> Names {
         word: "quoxnobody".into(),
         block_id: other(&like.block_id),
         doc_id: other(&like.doc_id),
+        schedule: other(&like.schedule),
         source: other(&like.source),
         message_id: id(&like.message_id),
         recall_token: token(&like.recall_token),
