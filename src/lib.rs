@@ -69,6 +69,7 @@ pub mod clock;
 pub mod config;
 pub mod context;
 pub mod conveyance;
+pub mod dispatch;
 pub mod dropin;
 pub mod error;
 pub mod executor;

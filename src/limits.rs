@@ -420,6 +420,30 @@ pub const HEARTBEAT_COOLDOWN_MS_MAX: u64 = 60_000;
 pub const LOOP_SAME_MAX: u64 = 3;
 /// Different calls of a chain that are remembered to find its loops; a longer way round is left to the cap of depth.
 pub const LOOP_CALLS_KEPT: usize = 16;
+/// Schedules that an agent may have.
+pub const SCHEDULES_PER_AGENT_MAX: u64 = 32;
+/// Bytes of what a schedule's event says.
+pub const SCHEDULE_BYTES_MAX: usize = 16_384;
+/// Least and greatest distance of a schedule's moments, in milliseconds: a second, and 366 days.
+pub const SCHEDULE_EVERY_MS: (u64, u64) = (1_000, 31_622_400_000);
+/// Latest moment of a schedule, in milliseconds since 1970: the end of the year 2999.
+pub const SCHEDULE_AT_MS_MAX: u64 = 32_503_679_999_999;
+/// Tries of a small write to a schedule that others write to.
+pub const SCHEDULE_RACES_MAX: u32 = 32;
+/// Pause between two looks for moments that have come, in milliseconds.
+pub const TICK_LOOK_MS: u64 = 500;
+/// Moments fired, and runs taken over, in one look; what is left waits for the next.
+pub const TICKS_LOOKED: u64 = 64;
+/// Agents for whom ticks are fired at a time.
+pub const TICKS_AT_ONCE: usize = 8;
+/// First and longest wait of a moment that could not be fired, in milliseconds; each wait is twice the one before.
+pub const TICK_WAIT_MS: (u64, u64) = (1_000, 300_000);
+/// Runs because of ticks on one server at a time; others wait.
+pub const TICK_RUNS_MAX: usize = 8;
+/// How long a run belongs to the server that has it, in milliseconds, unless it is renewed.
+pub const TICK_RUN_LEASE_MS: u64 = 15_000;
+/// How long a run waits where no server has a model, in milliseconds.
+pub const TICK_RUN_LATE_MS_MAX: u64 = 3_600_000;
 /// Pause between two looks for dead chains, in milliseconds.
 pub const SWEEP_MS: u64 = 2_000;
 /// Dead chains closed in one look; what is left waits for the next.

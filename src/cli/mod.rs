@@ -18,6 +18,7 @@ mod reindex;
 mod replay;
 mod report;
 mod run;
+mod schedule;
 mod scripted_model;
 mod serve;
 mod setup;

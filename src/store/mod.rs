@@ -14,6 +14,7 @@ mod recall;
 mod recall_vectors;
 mod reindex;
 mod retention;
+mod schedule;
 mod score;
 mod setup;
 mod thread;
@@ -53,6 +54,10 @@ pub use reindex::{
     under_way, write_vectors,
 };
 pub use retention::{DueAgent, due, due_agents, keep_ttl_index};
+pub use schedule::{
+    CutRun, DueTick, DueTicks, Given, Schedules, claim_run, due_ticks, looked_at, postpone_tick,
+    put_schedule, remove_schedule, schedule, schedules, settle_run, skip_tick,
+};
 pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
 };

@@ -9,6 +9,7 @@ use super::bury_chain::BuryChain;
 use super::evict_fifo::EvictFifo;
 use super::expire_recall::ExpireRecall;
 use super::fetch_core::FetchCore;
+use super::fire_tick::FireTick;
 use super::hold_run::{EndRun, HoldRun};
 use super::ingest_archival::IngestArchival;
 use super::patch_agent::PatchAgent;
@@ -79,6 +80,7 @@ pub enum Call {
     PatchAgent(PatchAgent),
     BuryChain(BuryChain),
     ExpireRecall(ExpireRecall),
+    FireTick(FireTick),
     HoldRun(HoldRun),
     EndRun(Box<EndRun>),
     RecordPrompt(Box<RecordPrompt>),
@@ -210,7 +212,8 @@ impl Tool {
     }
 }
 
-fn schema_of<T: JsonSchema>() -> Schema {
+/// JSON Schema (2020-12) of a body: closed object, sub-schemas inlined.
+pub fn schema_of<T: JsonSchema>() -> Schema {
     let mut settings = SchemaSettings::draft2020_12().for_deserialize();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
@@ -284,6 +287,7 @@ impl Call {
             Self::PatchAgent(_) => "patch_agent",
             Self::BuryChain(_) => "bury_chain",
             Self::ExpireRecall(_) => "expire_recall",
+            Self::FireTick(_) => "fire_tick",
             Self::HoldRun(_) => "hold_run",
             Self::EndRun(_) => "end_run",
             Self::RecordPrompt(_) => "record_prompt",
@@ -308,10 +312,10 @@ impl Call {
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
-            | Self::HoldRun(_)
-            | Self::EndRun(_)
-            | Self::RecordPrompt(_)
-            | Self::RecordAnswer(_) => true,
+            | Self::FireTick(_) => true,
+            Self::HoldRun(_) | Self::EndRun(_) | Self::RecordPrompt(_) | Self::RecordAnswer(_) => {
+                true
+            }
         }
     }
 
@@ -332,10 +336,10 @@ impl Call {
             | Self::PatchAgent(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
-            | Self::HoldRun(_)
-            | Self::EndRun(_)
-            | Self::RecordPrompt(_)
-            | Self::RecordAnswer(_) => false,
+            | Self::FireTick(_) => false,
+            Self::HoldRun(_) | Self::EndRun(_) | Self::RecordPrompt(_) | Self::RecordAnswer(_) => {
+                false
+            }
         }
     }
 
@@ -349,10 +353,10 @@ impl Call {
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
-            | Self::HoldRun(_)
-            | Self::EndRun(_)
-            | Self::RecordPrompt(_)
-            | Self::RecordAnswer(_) => true,
+            | Self::FireTick(_) => true,
+            Self::HoldRun(_) | Self::EndRun(_) | Self::RecordPrompt(_) | Self::RecordAnswer(_) => {
+                true
+            }
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -382,6 +386,7 @@ impl Call {
             | Self::IngestArchival(_)
             | Self::PostEvent(_)
             | Self::PatchAgent(_)
+            | Self::FireTick(_)
             | Self::RecordPrompt(_)
             | Self::RecordAnswer(_) => false,
         }
@@ -402,6 +407,7 @@ impl Call {
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
+            | Self::FireTick(_)
             | Self::HoldRun(_)
             | Self::EndRun(_)
             | Self::RecordPrompt(_)
@@ -441,6 +447,7 @@ impl Call {
             Self::PatchAgent(input) => input.step(around, core, answers),
             Self::BuryChain(input) => input.step(around, core, answers),
             Self::ExpireRecall(input) => input.step(around, core, answers),
+            Self::FireTick(input) => input.step(around, core, answers),
             Self::HoldRun(input) => input.step(around, core, answers),
             Self::EndRun(input) => input.step(around, core, answers),
             Self::RecordPrompt(input) => input.step(around, core, answers),

@@ -12,7 +12,10 @@ const FLOORS: &[(&[&str], &str)] = &[
         "the window, the score, chunks, what answers, what keeps",
     ),
     (&["tools"], "what a call does"),
-    (&["executor", "dropin"], "the bridge; what clients of OpenAI send and read"),
+    (
+        &["executor", "dropin", "dispatch"],
+        "the bridge; what clients of OpenAI send and read; who is called for a tick",
+    ),
     (
         &["startup", "jobs", "processor"],
         "the inside eye, what a server does by itself, what drives a model",

@@ -15,11 +15,11 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/trips.tx
 const HEAD: &str = "# Requests to the database for each call: on the socket for reads, on the socket for writes.\n\
 # Written by `UPDATE_GOLDEN=1 cargo test --test it trips`.\n";
 
-/// What the server asks by itself, whatever is called: which chains of heartbeats are dead, whether all vectors are to
-/// change, and after an ingest whether the archive
+/// What the server asks by itself, whatever is called: which chains of heartbeats are dead, which schedules are due,
+/// whether all vectors are to change, and after an ingest whether the archive
 /// is large enough for an index. (Its tiers are not probed here.)
 fn by_itself(exchange: &Exchange) -> bool {
-    let named = |name: &str| ["core_dead_chains", "reindex_load"].contains(&name);
+    let named = |name: &str| ["core_dead_chains", "reindex_load", "schedule_due"].contains(&name);
     match exchange.request["query"].as_str() {
         Some(text) => QUERIES.iter().any(|query| query.text == text && named(query.name)),
         None => exchange.path.contains("/archival_docs/count"),
