@@ -344,6 +344,27 @@ async fn toured_by_change() -> BTreeSet<String> {
     tour.lines
 }
 
+/// A client of OpenAI sends its history, then an edited one.
+async fn toured_by_conversation() -> BTreeSet<String> {
+    let mut tour = Tour::begin().await;
+    let model = Scripted::start(&tour.home, "echo", &[]).await;
+    let tuning = model.tuning(&["store_core"]);
+    let server = tour.home.server("vctx.sock", "rw.sock", "ro.sock", &tuning).await;
+    server.expect("");
+    let wire = tour.home.wire("vctx.sock");
+    let said = |role: &str, text: &str| json!({"role": role, "content": text});
+    let begun = [said("user", "one"), said("assistant", "You said: one")];
+    for next in ["two", "two, edited"] {
+        let messages = json!([begun[0], begun[1], said("user", next)]);
+        for messages in [json!([begun[0]]), messages] {
+            let body = json!({"model": "m", "messages": messages}).to_string();
+            wire.call("POST", "/v1/chat/completions", &[], body).await.ok();
+        }
+    }
+    tour.note();
+    tour.lines
+}
+
 async fn toured() -> BTreeSet<String> {
     let mut tour = Tour::begin().await;
     tour.set_up().await;
