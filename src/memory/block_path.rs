@@ -182,7 +182,7 @@ mod tests {
             ("/memories//projects///plan.md/", "projects..plan.md"),
             ("/memories/to do.md", "to-x20do.md"),
             ("/memories/Zürich", "Z-xc3-xbcrich"),
-            ("/memories/a..b", "a-x2e-x2eb"),
+            ("/memories/a..b", "a-x2e.b"),
             ("/memories/a./b", "a-x2e..b"),
             ("/memories/a/.b", "a..-x2eb"),
             ("/memories/.hidden", ".hidden"),
