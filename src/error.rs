@@ -51,10 +51,12 @@ codes! {
     PromptNotFound = "PROMPT_NOT_FOUND", 404, "no such prompt";
     ToolNotFound = "TOOL_NOT_FOUND", 404, "no such tool";
     DocumentNotFound = "DOCUMENT_NOT_FOUND", 404, "no such document in the archive";
+    ScheduleNotFound = "SCHEDULE_NOT_FOUND", 404, "no such schedule";
     BlockNotFound = "BLOCK_NOT_FOUND", 404, "no such block";
     RouteNotFound = "ROUTE_NOT_FOUND", 404, "no such path";
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, "this path has no such method";
     AgentExists = "AGENT_EXISTS", 409, "the agent exists with another configuration";
+    BlockExists = "BLOCK_EXISTS", 409, "there is a block of that name";
     IdempotencyKeyReused = "IDEMPOTENCY_KEY_REUSED", 409, "the idempotency key belongs to another call";
     RunBusy = "RUN_BUSY", 409, "another run of this agent is under way";
     RunLost = "RUN_LOST", 409, "the run is over, or another server's by now";

@@ -6,6 +6,7 @@ mod recall_vectors;
 mod reindex;
 mod retention;
 mod runner;
+mod ticks;
 
 pub use dead_chains::DeadChains;
 pub use dead_runs::DeadRuns;
@@ -13,3 +14,4 @@ pub use recall_vectors::RecallVectors;
 pub use reindex::Reindex;
 pub use retention::Expiry;
 pub use runner::{Job, Runner};
+pub use ticks::Ticks;

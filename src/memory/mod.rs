@@ -1,6 +1,7 @@
 //! Plain values of the memory: core, messages, events, token counts, changes and receipts.
 
 pub mod archive;
+pub mod block_path;
 pub mod capture;
 pub mod change;
 pub mod core;
@@ -17,6 +18,7 @@ pub mod receipt_check;
 pub mod reindex;
 pub mod render;
 pub mod run;
+pub mod schedule;
 pub mod thread;
 pub mod tokens;
 pub mod verify;

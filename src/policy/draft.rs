@@ -19,6 +19,7 @@ use super::page::new_page;
 use super::pins::check_pins;
 use super::question::{Answers, Question};
 use super::retention::Due;
+use super::wording::{TEXT, Wording};
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
@@ -35,6 +36,7 @@ use crate::memory::message::{Kind, Message, Role, copied_meta, rendered};
 use crate::memory::page::{Page, PageItem};
 use crate::memory::prompt::ToolSet;
 use crate::memory::render;
+use crate::memory::schedule::Fired;
 use crate::memory::thread::Place;
 use crate::memory::tokens::{TokenCounter, message_cost};
 
@@ -59,6 +61,8 @@ pub struct Surroundings<'a> {
     pub next_embedder: Option<&'a Fingerprint>,
     /// Hash of the idempotency key, for the audit row.
     pub key_hash: &'a str,
+    /// How the caller is told what came of it, if the call came under another name than ours.
+    pub wording: Option<&'a dyn Wording>,
     /// Hash of tool and arguments, of a call that counts when a chain goes in circles; empty for every other.
     pub asked: &'a str,
     /// How the result is to stand in the queue, of a call that is captured.
@@ -108,6 +112,7 @@ pub struct Draft<'a> {
     cites: Vec<Cite>,
     folded: Vec<Folded>,
     ingest: Option<Box<Ingest>>,
+    fired: Option<Fired>,
     events: Vec<Event>,
     pages: Vec<Page>,
     prompts: Vec<Value>,
@@ -141,6 +146,7 @@ impl<'a> Draft<'a> {
             cites: Vec::new(),
             folded: Vec::new(),
             ingest: None,
+            fired: None,
             events: Vec::new(),
             pages: Vec::new(),
             prompts: Vec::new(),
@@ -335,6 +341,11 @@ impl<'a> Draft<'a> {
         self.ingest = Some(Box::new(ingest));
     }
 
+    /// Moves a schedule on to its next moment, with the event that this change makes of the present one.
+    pub fn fire(&mut self, fired: Fired) {
+        self.fired = Some(fired);
+    }
+
     /// Keeps a result list for a while; returns it, for its tokens.
     pub fn keep_page(&mut self, query_hash: &str, items: Vec<PageItem>) -> &Page {
         self.pages.push(new_page(&self.around, query_hash, items));
@@ -381,6 +392,12 @@ impl<'a> Draft<'a> {
         answers: &Answers,
         mut result: Map<String, Value>,
     ) -> Result<Finish> {
+        if let Some(wording) = self.around.wording {
+            result.insert(TEXT.into(), wording.told(&result).into());
+            if wording.beats() {
+                self.beat(Intent::Continue);
+            }
+        }
         check_pins(&self.after)?;
         if !flush.always {
             self.capture(&result);
@@ -446,6 +463,7 @@ impl<'a> Draft<'a> {
             cites: self.cites,
             folded: self.folded,
             ingest: self.ingest,
+            fired: self.fired,
             recount: self.recount,
             events: self.events,
             pages: self.pages,
@@ -542,6 +560,9 @@ impl<'a> Draft<'a> {
         if let Some(expire) = &self.expire {
             details["expired"] = json!({"messages": expire.keys.len(), "versions": expire.versions.len(),
                 "answers": expire.answers.len(), "through_seq": self.after.expired.through_seq});
+        }
+        if let Some(fired) = &self.fired {
+            details["tick"] = json!({"schedule": fired.name, "due_ms": fired.due_ms, "missed": fired.last.missed});
         }
         if let Some(ingest) = &self.ingest {
             let manifest = &ingest.manifest;

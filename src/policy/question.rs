@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::fusion::Worded;
@@ -14,6 +15,7 @@ use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Manifest, StagedPart, VectorSetting};
 use crate::memory::message::Message;
 use crate::memory::page::Page;
+use crate::memory::schedule::Schedule;
 
 /// A line of conversation for the summariser.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +89,13 @@ pub enum Question {
         /// Document keys.
         keys: Vec<String>,
     },
+    /// A schedule of the agent.
+    Schedule {
+        /// Its name.
+        name: String,
+    },
+    /// Entries of recall storage of a span of time.
+    Dated(Dated),
     /// What is due to go by its age.
     Due {
         /// The moment before which its time is over.
@@ -214,6 +223,15 @@ pub struct SummaryAnswer {
     pub details: Map<String, Value>,
 }
 
+/// A schedule as it stands.
+#[derive(Clone, Debug)]
+pub struct ScheduleSeen {
+    /// What time it is for the database, in milliseconds since 1970.
+    pub now_ms: u64,
+    /// The schedule; none: it is gone.
+    pub schedule: Option<Schedule>,
+}
+
 /// Answers so far.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
@@ -239,8 +257,12 @@ pub struct Answers {
     pub passages: Option<Vec<FoundPassage>>,
     /// What is there of a document that comes in parts.
     pub gathered: Option<Gathered>,
+    /// Entries of recall storage of a span of time.
+    pub dated: Option<DatedFound>,
     /// What is due to go by its age.
     pub due: Option<Due>,
+    /// The schedule that was asked for.
+    pub schedule: Option<ScheduleSeen>,
     /// What is joined to an entry of the memory.
     pub traced: Option<Traced>,
     /// Entries of the memory by their places.
@@ -275,4 +297,26 @@ impl Answers {
             ..Self::default()
         }
     }
+}
+
+/// A span of time, and a part of the list of what was appended in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dated {
+    /// First moment (ISO 8601 with milliseconds).
+    pub after: String,
+    /// First moment behind it.
+    pub before: String,
+    /// Entries that are passed over.
+    pub offset: u64,
+    /// Most entries.
+    pub limit: u64,
+}
+
+/// Entries of a span of time, oldest first.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct DatedFound {
+    /// This part of the list.
+    pub results: Vec<Value>,
+    /// Length of the list, as far as it is counted.
+    pub total: u64,
 }

@@ -155,7 +155,8 @@ impl Processor {
     /// Gives the agent back. An end that the same request is to find again is kept under its key.
     async fn close(&self, request: &RunRequest, owner: &str, end: &RunEnd) -> Result<()> {
         let told = reply::kept(end);
-        let lasting = end.reason != RunReason::Cancelled;
+        // A model that failed may answer when the same request comes again.
+        let lasting = !matches!(end.reason, RunReason::Cancelled | RunReason::ModelFailed);
         let arguments = Map::from_iter([("told".to_owned(), json!(told))]);
         let call = EndRun {
             run: request.key.clone(),
@@ -195,6 +196,7 @@ impl Processor {
             key,
             guard: Some(Guard::Any),
             capture,
+            wording: None,
         };
         self.executor.call(&request).await.map(|reply| reply.body)
     }

@@ -14,6 +14,7 @@ mod recall;
 mod recall_vectors;
 mod reindex;
 mod retention;
+mod schedule;
 mod score;
 mod setup;
 mod thread;
@@ -41,7 +42,7 @@ pub use message::{Listed, page, queue};
 pub use page::result_page;
 pub use prompt::{ExpiredRun, LoadedPrompt, expired_runs, load_prompt, prompts};
 pub use query::{QUERIES, Query};
-pub use recall::{entries, pairs, search_recall};
+pub use recall::{entries, entries_dated, pairs, search_recall};
 pub use recall_vectors::{
     AgentVersion, NearLook, Unembedded, agents, claim_recall, drop_foreign_index,
     make_recall_index, near_passages, recall_mark, recall_vector_rows, trim_recall_vectors,
@@ -53,11 +54,15 @@ pub use reindex::{
     under_way, write_vectors,
 };
 pub use retention::{DueAgent, due, due_agents, keep_ttl_index};
+pub use schedule::{
+    CutRun, DueTick, DueTicks, Given, Schedules, claim_run, due_ticks, looked_at, postpone_tick,
+    put_schedule, remove_schedule, schedule, schedules, settle_run, skip_tick,
+};
 pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
 };
 pub use setup::{Layout, RecallSharding, SCHEMA, SetupReport, schema_version, set_up};
-pub use thread::{NextRow, Texts, ThreadRow, mark_thread, texts_at, threads};
+pub use thread::{NextRow, Texts, ThreadRow, mark_thread, texts_before, threads};
 pub use trace::{Led, led, vertices};
 pub use transaction::Leftovers;
 pub use trips::{Trips, counted};

@@ -12,7 +12,10 @@ const FLOORS: &[(&[&str], &str)] = &[
         "the window, the score, chunks, what answers, what keeps",
     ),
     (&["tools"], "what a call does"),
-    (&["executor", "dropin"], "the bridge; what clients of OpenAI send and read"),
+    (
+        &["executor", "dialect", "dropin", "dispatch"],
+        "the bridge; other names and forms of the same calls; what clients of OpenAI send and read; who is called for a tick",
+    ),
     (
         &["startup", "jobs", "processor"],
         "the inside eye, what a server does by itself, what drives a model",
@@ -66,6 +69,7 @@ const THINKING: &[&str] = &[
     "src/conveyance",
     "src/chunk",
     "src/tools",
+    "src/dialect",
     "src/dropin",
     "embedded/src/value",
     "embedded/src/syntax",
