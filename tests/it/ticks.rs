@@ -265,8 +265,8 @@ async fn each_tick_that_wants_a_run_has_one_whoever_is_killed_meanwhile() {
             tokio::time::sleep(LOOK).await;
         }
         let state = agent.state().await;
-        let log = state["working_blocks"][0]["content"].as_str().expect("a block");
-        assert_eq!(log, "seen", "{name} ran once: {state}");
+        let log = &state["working_blocks"][0]["content"];
+        assert_eq!(log, "seen", "{name} ran once: {:#?}", agent.messages().await);
         assert_eq!(events(&agent, "once").await.len(), 1);
         assert_eq!(state["run"], Value::Null, "{state}");
         home.assert_verified("a.sock", &name);
