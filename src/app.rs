@@ -21,7 +21,7 @@ use crate::config::{Config, Faults, Remote, WriteChoice, password_of, secret_or_
 use crate::dispatch;
 use crate::executor::Executor;
 use crate::ids::{Ids as _, SystemIds};
-use crate::jobs::{DeadChains, Expiry, RecallVectors, Reindex, Runner, Ticks};
+use crate::jobs::{DeadChains, DeadRuns, Expiry, RecallVectors, Reindex, Runner, Ticks};
 use crate::limits::START_MS_MAX;
 use crate::memory::Encoding;
 use crate::models::chat::ChatModel;
@@ -177,6 +177,7 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
                 let runner = runner.then_some(processor as Arc<dyn dispatch::Runner>);
                 let mut jobs = Runner::new(jobs_stopping);
                 jobs.start(DeadChains::new(Arc::clone(&executor), actor.clone()));
+                jobs.start(DeadRuns::new(Arc::clone(&executor), actor.clone()));
                 if !executor.retains_for_ever() {
                     jobs.start(Expiry::new(Arc::clone(&executor), actor.clone()));
                 }

@@ -42,7 +42,7 @@ pub use message::{Listed, page, queue};
 pub use page::result_page;
 pub use prompt::{ExpiredRun, LoadedPrompt, expired_runs, load_prompt, prompts};
 pub use query::{QUERIES, Query};
-pub use recall::{entries, pairs, search_recall};
+pub use recall::{entries, entries_dated, pairs, search_recall};
 pub use recall_vectors::{
     AgentVersion, NearLook, Unembedded, agents, claim_recall, drop_foreign_index,
     make_recall_index, near_passages, recall_mark, recall_vector_rows, trim_recall_vectors,
@@ -62,7 +62,7 @@ pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
 };
 pub use setup::{Layout, RecallSharding, SCHEMA, SetupReport, schema_version, set_up};
-pub use thread::{NextRow, Texts, ThreadRow, mark_thread, texts_at, threads};
+pub use thread::{NextRow, Texts, ThreadRow, mark_thread, texts_before, threads};
 pub use trace::{Led, led, vertices};
 pub use transaction::Leftovers;
 pub use trips::{Trips, counted};

@@ -12,6 +12,8 @@ use crate::talk::{Agent, key};
 
 /// Shortest text of a row that is looked for in answers, in bytes; shorter ones are words like "user".
 const SECRET_BYTES_MIN: usize = 12;
+/// Words of the server that stand in the rows of some.
+const VOCABULARY: [&str; 1] = ["loop_detected"];
 /// Chunks of each agent, so that all together are enough for a vector index.
 const CHUNKS: usize = 30;
 /// Collections in which everybody has something after planting; the others hold what belongs to nobody.
@@ -208,7 +210,7 @@ pub(crate) fn secrets(rows: &BTreeMap<String, Vec<Value>>) -> BTreeSet<String> {
         match value {
             Value::String(text) => {
                 let time = text.len() <= 24 && text.starts_with("20") && text.contains('T');
-                if text.len() >= SECRET_BYTES_MIN && !time {
+                if text.len() >= SECRET_BYTES_MIN && !time && !VOCABULARY.contains(&text.as_str()) {
                     found.insert(text.clone());
                 }
             }

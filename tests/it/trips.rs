@@ -85,6 +85,23 @@ async fn a_call_takes_as_many_trips_as_the_golden_file_says() {
     line("a page of messages");
     ada.wire.get(&format!("{}/conveyance", ada.path())).await.ok();
     line("the score of a session, with a probe of each tier");
+    let record = async |path: &str, body: Value| {
+        let path = format!("{}/prompts{path}", ada.path());
+        let key = key();
+        let headers = [("idempotency-key", key.as_str())];
+        ada.wire.call("POST", &path, &headers, body.to_string()).await.ok()
+    };
+    record("", json!({"run": "r", "model": "m", "tools": [{"name": "look"}]})).await;
+    line("a prompt on record, core fresh in the cache");
+    record("/1/answer", json!({"run": "r", "finish": "stop", "content": "Yes."})).await;
+    line("its answer, core fresh in the cache");
+    let read = async |path: &str| ada.wire.get(&format!("{}/{path}", ada.path())).await.ok();
+    read("prompts/1").await;
+    line("a prompt put together again");
+    read("why?text=cold").await;
+    line("the life of a fact");
+    read("why?turn=1").await;
+    line("the reasons of a prompt");
     ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
     line("evict_fifo, core fresh in the cache");
     let found = ada.done("search_recall", &json!({"query": "guarded"})).await;
