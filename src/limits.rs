@@ -38,6 +38,10 @@ pub const WINDOW_TOKENS_MIN: u64 = 256;
 pub const WINDOW_TOKENS_MAX: u64 = 4_000_000;
 /// Blocks an agent may have.
 pub const BLOCKS_MAX: usize = 64;
+/// Lines that a refusal names, of a text that stands in a block more than once.
+pub const LINES_NAMED_MAX: usize = 64;
+/// Lines of a block that are shown with their numbers (Anthropic's memory tool counts with six digits).
+pub const VIEW_LINES_MAX: usize = 999_999;
 /// Entries of one `write_recall`.
 pub const RECALL_ENTRIES_MAX: usize = 256;
 /// Tool calls in one message.
@@ -116,6 +120,8 @@ pub const HISTORY_PAGE: (u64, u64) = (10, 20);
 pub const AGENTS_PAGE_MAX: u64 = 10_000;
 /// `limit` of `search_recall`: default and largest.
 pub const RECALL_LIMIT: (u64, u64) = (10, 20);
+/// Entries of a span of time that are counted, and places of the list of them that may be passed over.
+pub const RECALL_DATED_OFFSET_MAX: u64 = 1_000_000;
 /// Longest query of a search, in bytes.
 pub const QUERY_BYTES_MAX: usize = 1_024;
 /// `tokens_max` of a page of `search_recall`: smallest and largest.
@@ -510,6 +516,10 @@ pub const MCP_PAUSE_MS: u64 = 100;
 pub const MCP_ANSWER_MS_MAX: u64 = CALL_MS_MAX + MODEL_MS_MAX;
 /// MCP calls of one client that run or wait for their turn.
 pub const MCP_CALLS_MAX: usize = 64;
+/// MCP clients on one socket at the same time.
+pub const MCP_CLIENTS_MAX: usize = 64;
+/// Longest text that a prompt takes up, in bytes.
+pub const MCP_PROMPT_BYTES_MAX: usize = 256 * 1024;
 /// Blocks whose revision one MCP conversation remembers.
 pub const MCP_BLOCKS_MAX: usize = 1_024;
 /// Archived documents whose revision one MCP conversation remembers.
@@ -540,6 +550,24 @@ pub const SESSIONS_TOLD_MAX: usize = 64;
 pub const SESSIONS_TOLD_MS: u64 = 3_000;
 /// Times a model is asked for one summary, the first one counted (never a loop).
 pub const SUMMARY_ATTEMPTS_MAX: usize = 3;
+/// Longest file that an import reads, in bytes.
+pub const IMPORT_FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Blocks, entries and documents of one import.
+pub const IMPORT_ITEMS_MAX: usize = 1_000_000;
+/// Files of a directory that is imported.
+pub const IMPORT_FILES_MAX: usize = 10_000;
+/// Directories in each other of one that is imported.
+pub const IMPORT_DEPTH_MAX: usize = 16;
+/// Longest text that an import makes a block of, in bytes, unless told otherwise; a longer one is archived.
+pub const IMPORT_BLOCK_BYTES: usize = 8 * 1024;
+/// Longest text that an import sends as one document, in bytes: with what JSON adds to it, it stays below `BODY_BYTES_MAX`.
+pub const IMPORT_PIECE_BYTES: usize = 768 * 1024;
+/// Entries that an import sends in one call, in bytes of JSON.
+pub const IMPORT_BATCH_BYTES: usize = 1024 * 1024;
+/// Blocks that an import writes on one revision: fewer than `REVISIONS_KEPT`.
+pub const IMPORT_BLOCKS_AT_ONCE: usize = 16;
+/// Messages among which an import looks for what is there already.
+pub const IMPORT_LOOKED_MAX: u64 = 1_000_000;
 /// Shortest and longest lease of a run that a caller may name, in milliseconds.
 pub const LEASE_MS_BOUNDS: (u64, u64) = (1_000, 3_600_000);
 /// Expired runs told of in one look; what is left waits for the next.

@@ -11,6 +11,7 @@ mod engine;
 mod eval;
 mod exit;
 mod history;
+mod import;
 mod mcp;
 mod messages;
 mod output;

@@ -173,7 +173,10 @@ async fn paths(tour: &Tour, ada: &Agent) {
     let schedule = json!({"at": "2020-01-01", "content": "A bell rings.", "run": true});
     ada.wire.put(&format!("{path}/schedules/bell"), &schedule).await;
     get(&format!("{path}/schedules")).await;
-    while get(&format!("{path}/schedules/bell")).await["fired"] == 0 {
+    for _ in 0..1_200 {
+        if get(&format!("{path}/schedules/bell")).await["fired"] == 1 {
+            break;
+        }
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     ada.wire.call("DELETE", &format!("{path}/schedules/bell"), &[], String::new()).await.ok();
