@@ -18,9 +18,10 @@ use tokio::sync::watch;
 use crate::client::paths;
 use crate::clock::SystemClock;
 use crate::config::{Config, Faults, Remote, WriteChoice, password_of, secret_or_new};
+use crate::dispatch;
 use crate::executor::Executor;
 use crate::ids::{Ids as _, SystemIds};
-use crate::jobs::{DeadChains, Expiry, RecallVectors, Reindex, Runner};
+use crate::jobs::{DeadChains, DeadRuns, Expiry, RecallVectors, Reindex, Runner, Ticks};
 use crate::limits::START_MS_MAX;
 use crate::memory::Encoding;
 use crate::models::chat::ChatModel;
@@ -170,12 +171,17 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         let models = Models { embedders, chat };
         let ready = get_ready(&config, &models, remote, &data_dir, &socket, &gate, stopping).await;
         match ready {
-            Ok(Some((executor, guards))) => {
+            Ok(Some((executor, processor, guards))) => {
+                // Without a model nobody runs.
+                let runner = processor.model_name().is_some();
+                let runner = runner.then_some(processor as Arc<dyn dispatch::Runner>);
                 let mut jobs = Runner::new(jobs_stopping);
                 jobs.start(DeadChains::new(Arc::clone(&executor), actor.clone()));
+                jobs.start(DeadRuns::new(Arc::clone(&executor), actor.clone()));
                 if !executor.retains_for_ever() {
                     jobs.start(Expiry::new(Arc::clone(&executor), actor.clone()));
                 }
+                jobs.start(Ticks::new(Arc::clone(&executor), actor.clone(), runner));
                 jobs.start(Reindex::new(Arc::clone(&executor), actor.clone()));
                 if executor.embeds_recall() {
                     jobs.start(RecallVectors::new(Arc::clone(&executor), actor));
@@ -388,7 +394,7 @@ async fn get_ready(
     socket: &Path,
     gate: &Gate,
     mut stopping: watch::Receiver<bool>,
-) -> Result<Option<(Arc<Executor>, Guards)>, Stop> {
+) -> Result<Option<(Arc<Executor>, Arc<Processor>, Guards)>, Stop> {
     let embedded = remote.is_none();
     let begun = crate::clock::now();
     loop {
@@ -407,10 +413,10 @@ async fn get_ready(
                     processor_settings(config),
                 ));
                 let tenant = config.server.tenant.clone();
-                let router =
-                    server::router(Arc::clone(&executor), processor, tenant, config.dropin);
+                let (executor_too, processor_too) = (Arc::clone(&executor), Arc::clone(&processor));
+                let router = server::router(executor_too, processor_too, tenant, config.dropin);
                 gate.open(router);
-                return Ok(Some((executor, guards)));
+                return Ok(Some((executor, processor, guards)));
             }
             Err(Stop::Unavailable(reason)) => reason,
             Err(other) => return Err(other),

@@ -51,6 +51,7 @@ codes! {
     PromptNotFound = "PROMPT_NOT_FOUND", 404, "no such prompt";
     ToolNotFound = "TOOL_NOT_FOUND", 404, "no such tool";
     DocumentNotFound = "DOCUMENT_NOT_FOUND", 404, "no such document in the archive";
+    ScheduleNotFound = "SCHEDULE_NOT_FOUND", 404, "no such schedule";
     BlockNotFound = "BLOCK_NOT_FOUND", 404, "no such block";
     RouteNotFound = "ROUTE_NOT_FOUND", 404, "no such path";
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, "this path has no such method";

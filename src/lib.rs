@@ -71,6 +71,7 @@ pub mod config;
 pub mod context;
 pub mod conveyance;
 pub mod dialect;
+pub mod dispatch;
 pub mod dropin;
 pub mod error;
 pub mod executor;

@@ -426,6 +426,30 @@ pub const HEARTBEAT_COOLDOWN_MS_MAX: u64 = 60_000;
 pub const LOOP_SAME_MAX: u64 = 3;
 /// Different calls of a chain that are remembered to find its loops; a longer way round is left to the cap of depth.
 pub const LOOP_CALLS_KEPT: usize = 16;
+/// Schedules that an agent may have.
+pub const SCHEDULES_PER_AGENT_MAX: u64 = 32;
+/// Bytes of what a schedule's event says.
+pub const SCHEDULE_BYTES_MAX: usize = 16_384;
+/// Least and greatest distance of a schedule's moments, in milliseconds: a second, and 366 days.
+pub const SCHEDULE_EVERY_MS: (u64, u64) = (1_000, 31_622_400_000);
+/// Latest moment of a schedule, in milliseconds since 1970: the end of the year 2999.
+pub const SCHEDULE_AT_MS_MAX: u64 = 32_503_679_999_999;
+/// Tries of a small write to a schedule that others write to.
+pub const SCHEDULE_RACES_MAX: u32 = 32;
+/// Pause between two looks for moments that have come, in milliseconds.
+pub const TICK_LOOK_MS: u64 = 500;
+/// Moments fired, and runs taken over, in one look; what is left waits for the next.
+pub const TICKS_LOOKED: u64 = 64;
+/// Agents for whom ticks are fired at a time.
+pub const TICKS_AT_ONCE: usize = 8;
+/// First and longest wait of a moment that could not be fired, in milliseconds; each wait is twice the one before.
+pub const TICK_WAIT_MS: (u64, u64) = (1_000, 300_000);
+/// Runs because of ticks on one server at a time; others wait.
+pub const TICK_RUNS_MAX: usize = 8;
+/// How long a run belongs to the server that has it, in milliseconds, unless it is renewed.
+pub const TICK_RUN_LEASE_MS: u64 = 15_000;
+/// How long a run waits where no server has a model, in milliseconds.
+pub const TICK_RUN_LATE_MS_MAX: u64 = 3_600_000;
 /// Pause between two looks for dead chains, in milliseconds.
 pub const SWEEP_MS: u64 = 2_000;
 /// Dead chains closed in one look; what is left waits for the next.
@@ -526,6 +550,24 @@ pub const SESSIONS_TOLD_MAX: usize = 64;
 pub const SESSIONS_TOLD_MS: u64 = 3_000;
 /// Times a model is asked for one summary, the first one counted (never a loop).
 pub const SUMMARY_ATTEMPTS_MAX: usize = 3;
+/// Longest file that an import reads, in bytes.
+pub const IMPORT_FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Blocks, entries and documents of one import.
+pub const IMPORT_ITEMS_MAX: usize = 1_000_000;
+/// Files of a directory that is imported.
+pub const IMPORT_FILES_MAX: usize = 10_000;
+/// Directories in each other of one that is imported.
+pub const IMPORT_DEPTH_MAX: usize = 16;
+/// Longest text that an import makes a block of, in bytes, unless told otherwise; a longer one is archived.
+pub const IMPORT_BLOCK_BYTES: usize = 8 * 1024;
+/// Longest text that an import sends as one document, in bytes: with what JSON adds to it, it stays below `BODY_BYTES_MAX`.
+pub const IMPORT_PIECE_BYTES: usize = 768 * 1024;
+/// Entries that an import sends in one call, in bytes of JSON.
+pub const IMPORT_BATCH_BYTES: usize = 1024 * 1024;
+/// Blocks that an import writes on one revision: fewer than `REVISIONS_KEPT`.
+pub const IMPORT_BLOCKS_AT_ONCE: usize = 16;
+/// Messages among which an import looks for what is there already.
+pub const IMPORT_LOOKED_MAX: u64 = 1_000_000;
 /// Shortest and longest lease of a run that a caller may name, in milliseconds.
 pub const LEASE_MS_BOUNDS: (u64, u64) = (1_000, 3_600_000);
 /// Expired runs told of in one look; what is left waits for the next.

@@ -143,6 +143,11 @@ meters! {
         "Heartbeats refused by rate limit or cooldown (rate, cooldown)";
     HB_TERMINATED = Counter "vctx_hb_terminated_total", "hb.terminated_reason", "chains", ["reason"], &[],
         "Heartbeat chains ended by reason (depth, duration, tokens, explicit_yield, loop_detected)";
+    // Schedules.
+    TICKS = Counter "vctx_ticks_total", "", "ticks", ["outcome"], &[],
+        "Moments of schedules by what came of them here (fired, failed, run_failed, unrun)";
+    TICKS_MISSED = Counter "vctx_ticks_missed_total", "", "ticks", [], &[],
+        "Moments of schedules that passed without an event, since no server ran";
     // Recall storage.
     RECALL_SECONDS = Histogram "vctx_recall_seconds", "", "seconds", [], SECONDS,
         "Duration of recall searches in seconds";

@@ -73,6 +73,7 @@ const STARTED: &[(&str, &str, &[&str])] = &[
         "reason",
         &["depth", "duration", "tokens", "explicit_yield", "loop_detected"],
     ),
+    (meters::TICKS, "outcome", &["fired", "failed", "run_failed", "unrun"]),
     (meters::HB_RATE_LIMITED, "why", &["rate", "cooldown"]),
     (meters::CHUNKS, "outcome", &["compliant", "refused"]),
     (meters::DRIFT_ALARMS, "why", &["similarity", "information"]),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
 use crate::cli::target::Target;
-use crate::cli::{agent_run, args, output, state};
+use crate::cli::{agent_run, args, output, schedule, state};
 use crate::client::{NewAgent, Write};
 
 const EXAMPLES: &str = "\
@@ -14,9 +14,10 @@ Examples:
   vctx agent create bob --window 128000 --system @system.txt
   vctx agent list
   vctx agent patch ada --window 16384 --rev '*'
-  vctx agent run ada --message 'What do you know of me?'";
+  vctx agent run ada --message 'What do you know of me?'
+  vctx agent schedule put ada water --every 86400000 --content 'Water the plants.'";
 
-/// Make, list, change and run agents
+/// Make, list, change and run agents, and schedule what happens to them
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Agent {
@@ -49,6 +50,8 @@ enum Action {
         #[command(flatten)]
         target: Target,
     },
+    /// What happens to an agent by itself, and when
+    Schedule(schedule::Schedule),
     /// Change an agent's window, system text, encoding or limits of heartbeats
     Patch {
         name: String,
@@ -76,6 +79,7 @@ impl Agent {
     /// The server that is meant.
     pub(crate) fn target(&self) -> &Target {
         match &self.action {
+            Action::Schedule(schedule) => schedule.target(),
             Action::Create { target, .. }
             | Action::List { target }
             | Action::Patch { target, .. } => target,
@@ -94,6 +98,7 @@ pub(crate) async fn run(agent: Agent) -> Result<(), Failure> {
         }
         Action::Run(asked) => agent_run::run(asked).await,
         Action::List { target } => list(&target).await,
+        Action::Schedule(schedule) => schedule::run(schedule).await,
         Action::Patch { name, window, system, encoding, heartbeat, rev, target } => {
             let mut change = change(window, system.as_deref(), encoding)?;
             if let Some(limits) = heartbeat {

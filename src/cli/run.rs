@@ -8,8 +8,8 @@ use clap::{Parser, Subcommand};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{
-    agent, chat, context, conveyance, demo, engine, eval, history, mcp, messages, reindex, replay,
-    report, scripted_model, serve, setup, state, tool, tools, trace, verify, why,
+    agent, chat, context, conveyance, demo, engine, eval, history, import, mcp, messages, reindex,
+    replay, report, scripted_model, serve, setup, state, tool, tools, trace, verify, why,
 };
 
 /// A memory server for language models: what outgrows the window is evicted in one transaction, and nothing is lost.
@@ -61,6 +61,7 @@ enum Command {
     Reindex(reindex::Reindex),
     Eval(eval::Eval),
     Mcp(mcp::Mcp),
+    Import(import::Import),
     ScriptedModel(scripted_model::ScriptedModel),
     #[command(hide = true)]
     Engine(engine::Engine),
@@ -101,6 +102,7 @@ fn perform(command: Command) -> ExitCode {
         Command::Conveyance(asked) => finish(asked.target.json, conveyance::run(asked)),
         Command::Tools(tools) => finish(tools.target.json, tools::run(tools)),
         Command::Eval(asked) => finish(asked.json, eval::run(asked)),
+        Command::Import(asked) => finish(asked.target.json, import::run(asked)),
         Command::Mcp(mcp) => finish(false, mcp::run(mcp)),
         Command::Verify(verify) => finish(verify.target.json, verify::run(verify)),
         Command::Reindex(asked) => finish(asked.target().json, reindex::run(asked)),

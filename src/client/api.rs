@@ -241,6 +241,35 @@ impl Client {
         }
     }
 
+    /// All schedules of an agent.
+    pub async fn schedules(&self, agent: &str) -> Result<Vec<Value>, Problem> {
+        let mut answer = self.get(&format!("{}/schedules", agent_path(agent))).await?;
+        match answer.get_mut("schedules").map(Value::take) {
+            Some(Value::Array(schedules)) => Ok(schedules),
+            _ => Err(Problem::garbled("the answer has no list of schedules".into())),
+        }
+    }
+
+    /// Makes a schedule, or changes the one of that name; answers it as it is then.
+    pub async fn put_schedule(
+        &self,
+        agent: &str,
+        name: &str,
+        schedule: &Value,
+    ) -> Result<Value, Problem> {
+        self.json(Method::PUT, &schedule_path(agent, name), Some(schedule), None).await
+    }
+
+    /// One schedule of an agent.
+    pub async fn schedule(&self, agent: &str, name: &str) -> Result<Value, Problem> {
+        self.get(&schedule_path(agent, name)).await
+    }
+
+    /// Takes a schedule away.
+    pub async fn remove_schedule(&self, agent: &str, name: &str) -> Result<Value, Problem> {
+        self.json(Method::DELETE, &schedule_path(agent, name), None, None).await
+    }
+
     /// How a change of all vectors stands.
     pub async fn reindex_status(&self) -> Result<Value, Problem> {
         self.get("/v1/reindex").await
@@ -347,6 +376,10 @@ fn pause(attempt: u32) -> Duration {
 
 pub(super) fn agent_path(agent: &str) -> String {
     format!("/v1/agents/{}", escaped(agent))
+}
+
+fn schedule_path(agent: &str, name: &str) -> String {
+    format!("{}/schedules/{}", agent_path(agent), escaped(name))
 }
 
 /// A name as one segment of a path: everything beyond RFC 3986's unreserved characters in percent form.

@@ -66,17 +66,29 @@ pub enum Decision {
 /// How far a request is known: `total` messages, the first answer among them at `answered` (`total` where there is none); `named` says whether the
 /// request names its agent.
 ///
-/// Of agents that know the same part the one with the same system text comes first, then the oldest. Before any answer was given a conversation is
-/// nobody's: with another system text and no name it is another one.
+/// Of agents that know the same part the one with the same system text comes first, then the oldest. Without a name the system text counts where it would
+/// have made another answer: before any answer was given a conversation under another one is another conversation, and an answer is given again under
+/// its own alone.
 pub fn decide(found: &[Found], total: usize, answered: usize, named: bool) -> Decision {
     let whose = |found: &&Found| named || found.same_system || found.at >= answered;
     let order =
         |found: &&Found| (std::cmp::Reverse(found.at), !found.same_system, found.key.clone());
     let Some(best) = found.iter().filter(whose).min_by_key(order) else { return Decision::New };
+    let decision = decided(best, total);
+    if named || best.same_system || !matches!(decision, Decision::Known { .. }) {
+        return decision;
+    }
+    match found.iter().filter(|found| found.same_system).min_by_key(order) {
+        Some(own) => decided(own, total),
+        None => Decision::Branch { found: best.clone() },
+    }
+}
+
+/// What becomes of a request whose last known message this is.
+fn decided(best: &Found, total: usize) -> Decision {
     let (best, new) = (best.clone(), best.at + 1);
-    let answer =
-        best.next.iter().filter(|next| next.role == Role::Assistant).map(|next| next.seq).min();
-    match answer {
+    let answers = best.next.iter().filter(|next| next.role == Role::Assistant);
+    match answers.map(|next| next.seq).min() {
         Some(answer) if new == total => Decision::Known { found: best, answer },
         _ if best.next.is_empty() => Decision::GoOn { found: best, new },
         _ => Decision::Branch { found: best },
@@ -95,9 +107,9 @@ pub fn fresh_name(last: &str, system: Option<&str>) -> String {
     format!("chat-{}", &digest[..NAME_DIGITS])
 }
 
-/// Name of a branch: what its parent is called without a branch of its own, and the place that the branch was made for.
-pub fn branch_name(parent: &str, last: &str) -> String {
-    let digest = sha256(&format!("branch\0{parent}\0{last}"));
+/// Name of a branch: what its parent is called without a branch of its own, and the place and system text that the branch was made for.
+pub fn branch_name(parent: &str, last: &str, system: Option<&str>) -> String {
+    let digest = sha256(&format!("branch\0{parent}\0{last}\0{}", system.unwrap_or_default()));
     let root = match parent.rsplit_once('.') {
         Some((root, tail)) if is_digest(tail) => root,
         _ => parent,
@@ -177,17 +189,31 @@ mod tests {
         assert_eq!(told(&[row.clone()], 1, false), "new");
         assert_eq!(told(&[row.clone()], 1, true), "known a 2");
         row.at = 1;
-        assert_eq!(told(&[row], 2, false), "known a 2");
+        assert_eq!(told(&[row.clone()], 3, false), "branch a 1");
+        row.next.clear();
+        assert_eq!(told(&[row], 3, false), "go on a 2", "a system text may change on the way");
+    }
+
+    #[test]
+    fn an_answer_is_given_again_under_its_own_system_text_alone() {
+        let mut rows = [found(1, "a", "1", &[(Role::Assistant, 3)]), found(0, "b", "2", &[])];
+        assert_eq!(told(&rows, 2, false), "known a 3");
+        rows[0].same_system = false;
+        assert_eq!(told(&rows, 2, false), "go on b 1", "the same words under two system texts");
+        assert_eq!(told(&rows[..1], 2, false), "branch a 2");
+        assert_eq!(told(&rows, 2, true), "known a 3");
     }
 
     #[test]
     fn a_branch_of_a_branch_has_a_name_as_long() {
-        let first = branch_name("ada", "x");
-        let second = branch_name(&first, "y");
+        let first = branch_name("ada", "x", None);
+        let second = branch_name(&first, "y", None);
         assert_eq!((first.len(), second.len()), (36, 36));
         assert!(second.starts_with("ada.") && second != first);
-        assert!(crate::policy::check_name("agent", &branch_name(&"a".repeat(128), "x")).is_ok());
-        assert_ne!(branch_name("ada", "x"), branch_name("bob", "x"));
+        assert!(
+            crate::policy::check_name("agent", &branch_name(&"a".repeat(128), "x", None)).is_ok()
+        );
+        assert_ne!(branch_name("ada", "x", None), branch_name("bob", "x", None));
         assert_ne!(fresh_name("x", None), fresh_name("x", Some("s")));
     }
 }

@@ -137,8 +137,8 @@ mod tests {
         };
         let call = SeenCall { id: "c".into(), name: "look".into(), arguments: "{}".into() };
         for (text, calls, kinds) in [
-            ("Let me look.", vec![call.clone()], 13),
-            ("Let me look.", vec![], 9),
+            ("Let me look.", vec![call.clone()], 14),
+            ("Let me look.", vec![], 10),
             ("", vec![call], 7),
             ("", vec![], 8),
         ] {

@@ -23,6 +23,7 @@ mod request;
 mod retention;
 mod run;
 mod runs;
+mod schedule;
 mod score;
 mod summary;
 mod threads;
@@ -38,4 +39,6 @@ pub use recall_vectors::Embedded;
 pub use reindex_work::Reindexed;
 pub use request::{CallRequest, Guard, Reply};
 pub use score::Span;
+
+pub use crate::store::{CutRun, DueTick};
 pub use threads::Placed;

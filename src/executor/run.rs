@@ -294,6 +294,11 @@ impl Executor {
                 answers.recall = Some(self.recall(scope, query, now_ms).await?);
                 return Ok(());
             }
+            Question::Schedule { name } => {
+                let seen = self.patiently(|| store::looked_at(&self.ro, scope, &name)).await?;
+                answers.schedule = Some(seen);
+                return Ok(());
+            }
             Question::Due { before } => {
                 answers.due = Some(store::due(&self.ro, scope, core, &before).await?);
                 return Ok(());
@@ -401,6 +406,7 @@ impl Run<'_> {
                     answers.archive = None;
                     answers.cited = None;
                     answers.due = None;
+                    answers.schedule = None;
                     self.in_time()?;
                     continue;
                 }

@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::executor::{Executor, no_agent, patience};
-use super::request::replay_key;
+use super::prompt::ExpiredRun;
+use super::request::{CallRequest, replay_key};
 use crate::context::{Window, assemble};
 use crate::error::Result;
 use crate::limits::QUEUE_ROWS_MAX;
 use crate::memory::core::Core;
 use crate::memory::message::Message;
+use crate::memory::run::RunReason;
 use crate::memory::{Encoding, TokenCounter};
-use crate::policy::{Principal, admit};
+use crate::policy::{Actor, Principal, admit};
 use crate::store;
+use crate::tools::{Call, EndRun};
 
 impl Executor {
     /// The core as it is now, and what a call with that key was answered, if there was one.
@@ -49,6 +52,28 @@ impl Executor {
         let scope = admit(principal, agent)?;
         let rows = self.patiently(|| store::page(&self.ro, &scope, from_seq, limit)).await?;
         Ok(rows.into_iter().map(|row| row.message).collect())
+    }
+
+    /// Ends a run whose lease is over, by a write like any other; true if it was ended here. The same request may still go on with it.
+    pub async fn end_expired(&self, dead: &ExpiredRun, actor: &Actor) -> Result<bool> {
+        let call = EndRun {
+            run: dead.run.clone(),
+            owner: None,
+            reason: RunReason::Cancelled,
+            told: Map::from_iter([("by".to_owned(), "sweep".into())]),
+        };
+        let request = CallRequest {
+            principal: Principal { actor: actor.clone(), tenant: dead.tenant.clone() },
+            agent: dead.agent.clone(),
+            call: Call::EndRun(Box::new(call)),
+            arguments: Map::from_iter([("run".to_owned(), dead.run.as_str().into())]),
+            key: None,
+            guard: None,
+            capture: None,
+            wording: None,
+        };
+        let reply = self.call(&request).await?;
+        Ok(reply.body["result"]["ended"] == true)
     }
 
     /// The counter of an encoding.

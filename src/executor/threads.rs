@@ -3,9 +3,8 @@
 use super::executor::{Executor, patience};
 use super::read::creation;
 use crate::error::Result;
-use crate::limits::{ATTEMPTS_MAX, THREAD_ANSWER_ROWS, THREAD_LOOK, THREAD_LOOK_GROWTH};
+use crate::limits::{ATTEMPTS_MAX, THREAD_LOOK, THREAD_LOOK_GROWTH};
 use crate::memory::core::{Branch, Core};
-use crate::memory::message::Message;
 use crate::memory::thread::Place;
 use crate::policy::{Principal, Scope, admit};
 use crate::store::{self, ThreadRow};
@@ -49,19 +48,6 @@ impl Executor {
         Ok(Vec::new())
     }
 
-    /// Messages after a place, those of one run at most.
-    pub async fn said_after(
-        &self,
-        principal: &Principal,
-        agent: &str,
-        seq: u64,
-    ) -> Result<Vec<Message>> {
-        let scope = admit(principal, agent)?;
-        let rows =
-            self.patiently(|| store::page(&self.ro, &scope, seq + 1, THREAD_ANSWER_ROWS)).await?;
-        Ok(rows.into_iter().map(|row| row.message).collect())
-    }
-
     /// Gives an answer its place in the thread of its client.
     pub async fn mark_thread(
         &self,
@@ -84,8 +70,8 @@ impl Executor {
         }
     }
 
-    /// Makes a branch of an agent as it was when one of its messages was said: with its blocks of that time, and no messages. One that is there is left as
-    /// it is. The system text is that of then, unless another one is given.
+    /// Makes a branch of an agent behind one of its messages: with its blocks as they were before the next one was said, and no messages. One that is there
+    /// is left as it is. The system text is that of then, unless another one is given.
     pub async fn branch(
         &self,
         principal: &Principal,
@@ -96,8 +82,10 @@ impl Executor {
         let scope = admit(principal, agent)?;
         let parent_scope = admit(principal, &from.agent)?;
         let (parent, _) = self.fresh(&parent_scope, "", patience()).await?;
-        let moment = from.row.created_at.as_str();
-        let texts = self.patiently(|| store::texts_at(&self.ro, &parent_scope, moment)).await?;
+        // What was changed with an answer, or behind it, belongs to what both have; what came of the next message does not.
+        let next = from.row.next.iter().min_by_key(|next| next.seq);
+        let moment = next.map_or(parent.updated_at.as_str(), |next| next.created_at.as_str());
+        let texts = self.patiently(|| store::texts_before(&self.ro, &parent_scope, moment)).await?;
         let (then, blocks) = match texts {
             Some(texts) => (texts.system.content, texts.working_blocks),
             None => (parent.system.content.clone(), Vec::new()),

@@ -10,6 +10,7 @@ use super::joined::{Cite, Folded};
 use super::message::Message;
 use super::page::Page;
 use super::prompt::ToolSet;
+use super::schedule::Fired;
 
 /// Everything one call writes; all of it or nothing.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub struct Change {
     pub folded: Vec<Folded>,
     /// A document that is taken into the archive.
     pub ingest: Option<Box<Ingest>>,
+    /// A schedule that fires with it.
+    pub fired: Option<Fired>,
     /// Rows for `memory_events`.
     pub events: Vec<Event>,
     /// Result lists to keep for a while.

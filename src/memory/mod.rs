@@ -18,6 +18,7 @@ pub mod receipt_check;
 pub mod reindex;
 pub mod render;
 pub mod run;
+pub mod schedule;
 pub mod thread;
 pub mod tokens;
 pub mod verify;

@@ -36,6 +36,7 @@ use crate::memory::message::{Kind, Message, Role, copied_meta, rendered};
 use crate::memory::page::{Page, PageItem};
 use crate::memory::prompt::ToolSet;
 use crate::memory::render;
+use crate::memory::schedule::Fired;
 use crate::memory::thread::Place;
 use crate::memory::tokens::{TokenCounter, message_cost};
 
@@ -111,6 +112,7 @@ pub struct Draft<'a> {
     cites: Vec<Cite>,
     folded: Vec<Folded>,
     ingest: Option<Box<Ingest>>,
+    fired: Option<Fired>,
     events: Vec<Event>,
     pages: Vec<Page>,
     prompts: Vec<Value>,
@@ -144,6 +146,7 @@ impl<'a> Draft<'a> {
             cites: Vec::new(),
             folded: Vec::new(),
             ingest: None,
+            fired: None,
             events: Vec::new(),
             pages: Vec::new(),
             prompts: Vec::new(),
@@ -338,6 +341,11 @@ impl<'a> Draft<'a> {
         self.ingest = Some(Box::new(ingest));
     }
 
+    /// Moves a schedule on to its next moment, with the event that this change makes of the present one.
+    pub fn fire(&mut self, fired: Fired) {
+        self.fired = Some(fired);
+    }
+
     /// Keeps a result list for a while; returns it, for its tokens.
     pub fn keep_page(&mut self, query_hash: &str, items: Vec<PageItem>) -> &Page {
         self.pages.push(new_page(&self.around, query_hash, items));
@@ -455,6 +463,7 @@ impl<'a> Draft<'a> {
             cites: self.cites,
             folded: self.folded,
             ingest: self.ingest,
+            fired: self.fired,
             recount: self.recount,
             events: self.events,
             pages: self.pages,
@@ -551,6 +560,9 @@ impl<'a> Draft<'a> {
         if let Some(expire) = &self.expire {
             details["expired"] = json!({"messages": expire.keys.len(), "versions": expire.versions.len(),
                 "answers": expire.answers.len(), "through_seq": self.after.expired.through_seq});
+        }
+        if let Some(fired) = &self.fired {
+            details["tick"] = json!({"schedule": fired.name, "due_ms": fired.due_ms, "missed": fired.last.missed});
         }
         if let Some(ingest) = &self.ingest {
             let manifest = &ingest.manifest;

@@ -47,8 +47,8 @@ pub use passage::passages;
 pub use pins::{check_pins, pinned_tokens_max};
 pub use proposal::proposals;
 pub use question::{
-    Answers, ArchiveAnswer, Dated, DatedFound, Gathered, Line, PartGiven, Question, SummaryAnswer,
-    Upload, VectorsAnswer,
+    Answers, ArchiveAnswer, Dated, DatedFound, Gathered, Line, PartGiven, Question, ScheduleSeen,
+    SummaryAnswer, Upload, VectorsAnswer,
 };
 pub use rank::{Spoken, part_names};
 pub use recall::{

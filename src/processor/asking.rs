@@ -1,26 +1,29 @@
 //! One inference: room in the window, the prompt on record, the model asked, its answer on record; what goes wrong becomes a message or an end.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use super::records::{Answered, Prompt, Said};
+use super::processor::lease;
+use super::records::Said;
 use super::request::RunEvent;
 use super::toolbox::Toolbox;
 use super::walk::Walk;
 use crate::clock;
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
+use crate::executor::Ask;
 use crate::limits::{RUN_ANSWER_TOKENS_MIN, RUN_LEASE_MS, RUN_RENEW_MS, RUN_ROOM_TRIES_MAX};
 use crate::memory::TokenCounter;
 use crate::memory::core::Core;
-use crate::memory::run::{RunReason, Usage};
+use crate::memory::run::{RunReason, ToolCall, Usage};
 use crate::memory::tokens::message_cost;
 use crate::models::chat::{ChatClass, ChatFault, ChatRequest, Completion, Delta, Finish};
-use crate::policy::tokens;
 use crate::policy::turn::{Cut, settled};
-use crate::tools::{Tool, decode};
+use crate::policy::{factor_permille, safe_estimate, tokens};
+use crate::tools::{RecordAnswer, Tool, decode};
 
 /// What an inference came to.
 pub(super) enum Inference {
@@ -34,10 +37,12 @@ pub(super) enum Inference {
     Partial(Said, RunReason),
 }
 
-/// A request that fits.
+/// A prompt that fits and is on record.
 struct Ready {
     request: ChatRequest,
-    counter: std::sync::Arc<dyn TokenCounter>,
+    /// Its number among all of the agent.
+    turn: u64,
+    counter: Arc<dyn TokenCounter>,
     /// Most tokens of the answer.
     tokens_max: u64,
     /// Tokens of what is sent, as they are estimated.
@@ -62,17 +67,18 @@ impl Walk<'_> {
             let Some(ready) = self.ready(n, toolbox, smaller).await? else {
                 return Ok(Inference::End(RunReason::Tokens));
             };
-            self.renew().await?;
-            let bytes = ready.request.body.as_bytes();
-            self.processor.record_prompt(self.request, &Prompt { n, bytes }).await?;
             match self.exchange(&ready).await? {
-                Came::Cancelled => return Ok(Inference::End(RunReason::Cancelled)),
+                Came::Cancelled => {
+                    self.give_up(n, &ready, "cancelled").await?;
+                    return Ok(Inference::End(RunReason::Cancelled));
+                }
                 Came::Completion(completion, told) => {
                     return self.understood(n, &ready, completion, told).await;
                 }
                 Came::Fault(fault, _)
                     if fault.class == ChatClass::Overflow && smaller < RUN_ROOM_TRIES_MAX =>
                 {
+                    self.give_up(n, &ready, fault.class.text()).await?;
                     smaller += 1;
                 }
                 Came::Fault(fault, told) => return self.failed(n, &ready, fault, told).await,
@@ -80,52 +86,72 @@ impl Walk<'_> {
         }
     }
 
-    /// The request for the window as it is, with room made where an answer would have none. `smaller`: how often the model found it too
+    /// The prompt of the window as it is, with room made where an answer would have none. `smaller`: how often the model found it too
     /// long; each time half of what is there goes. None if there is no room to be had.
     async fn ready(&mut self, n: u64, toolbox: &Toolbox, smaller: u32) -> Result<Option<Ready>> {
         let mut wants_less = smaller > 0;
         for attempt in 0..=RUN_ROOM_TRIES_MAX {
             let (who, agent) = (&self.request.principal, &self.request.agent);
-            let (core, window) = self.processor.executor.window(who, agent).await?;
-            let counter = self.processor.executor.counter(core.encoding);
-            let (occupancy, shown) = (tokens(&core).occupancy, toolbox.tokens(&*counter));
-            let sent = occupancy + shown;
-            let free = core.context_window.saturating_sub(sent);
+            let (core, _) = self.processor.executor.peek(who, agent, "").await?;
+            let now = tokens(&core);
+            let sent = now.occupancy - now.tools + toolbox.tokens;
+            let factor = factor_permille(&core.learned, self.model.model());
+            let free = core.context_window.saturating_sub(safe_estimate(sent, factor));
             let least = RUN_ANSWER_TOKENS_MIN.min(core.context_window / 8);
             if free >= least && !wants_less {
-                let tokens_max = self.tokens_max(free);
-                let options = self.options(tokens_max);
-                let mut body = options;
-                body.insert("model".into(), self.model.model().into());
-                body.insert("messages".into(), Value::Array(window.messages));
-                if !toolbox.schemas.is_empty() {
-                    body.insert("tools".into(), Value::Array(toolbox.schemas.clone()));
-                }
-                let request = ChatRequest { body: Value::Object(body).to_string() };
-                return Ok(Some(Ready { request, counter, tokens_max, sent }));
+                return self.prompted(n, toolbox, smaller, &core, free).await.map(Some);
             }
             if attempt == RUN_ROOM_TRIES_MAX {
                 break;
             }
-            self.make_room(&core, shown, wants_less, &format!("room/{n}/{smaller}/{attempt}"))
-                .await?;
+            let what = format!("room/{n}/{smaller}/{attempt}");
+            let had_room = self.make_room(&core, wants_less, &what).await?;
+            if !had_room {
+                break;
+            }
             wants_less = false;
         }
         Ok(None)
     }
 
-    /// Evicts down to where schemas and an answer have room too, or to half of what is there.
-    async fn make_room(&self, core: &Core, shown: u64, wants_less: bool, what: &str) -> Result<()> {
-        let occupancy = tokens(core).occupancy;
-        let target = match wants_less {
-            true => occupancy / 2,
-            false => core.token_budget.target.saturating_sub(shown).min(occupancy / 2),
+    /// Puts the prompt on record.
+    async fn prompted(
+        &mut self,
+        n: u64,
+        toolbox: &Toolbox,
+        smaller: u32,
+        core: &Core,
+        free: u64,
+    ) -> Result<Ready> {
+        let tokens_max = self.tokens_max(free);
+        let ask = Ask {
+            hold: lease(self.request, self.owner),
+            model: self.model.model().to_owned(),
+            tools: toolbox.schemas.clone(),
+            options: self.options(tokens_max),
         };
+        let what = format!("ask/{n}/{smaller}");
+        let prompt = self.processor.record_prompt(self.request, self.owner, &what, ask).await?;
+        self.held = clock::now();
+        Ok(Ready {
+            request: ChatRequest { body: prompt.request },
+            turn: prompt.turn,
+            counter: self.processor.executor.counter(core.encoding),
+            tokens_max,
+            sent: prompt.token_estimate,
+        })
+    }
+
+    /// Evicts down to the target, or to half of what is there; false if nothing can go.
+    async fn make_room(&self, core: &Core, wants_less: bool, what: &str) -> Result<bool> {
+        let half = tokens(core).occupancy / 2;
+        let target = if wants_less { half } else { core.token_budget.target.min(half) };
         let arguments = Map::from_iter([("target_tokens".to_owned(), Value::from(target.max(1)))]);
         let call = decode(Tool::EvictFifo, arguments.clone())?;
         // A key of its own for each try: how much is to go depends on what is there.
         let key = self.request.key_of(&format!("{what}/{}", core.version));
-        self.processor.call(self.request, call, arguments, Some(key)).await.map(drop)
+        let body = self.processor.call(self.request, call, arguments, Some(key)).await?;
+        Ok(body["result"]["evicted_count"].as_u64().unwrap_or(0) > 0)
     }
 
     /// Most tokens of the answer: what is free, no more than configured or asked for.
@@ -142,7 +168,7 @@ impl Walk<'_> {
     fn options(&self, tokens_max: u64) -> Map<String, Value> {
         let mut options = self.model.options();
         for (name, value) in &self.request.options {
-            if !KEPT_FIELDS.contains(&name.as_str()) {
+            if !OWN_FIELDS.contains(&name.as_str()) {
                 options.insert(name.clone(), value.clone());
             }
         }
@@ -211,34 +237,18 @@ impl Walk<'_> {
         completion: Completion,
         told: String,
     ) -> Result<Inference> {
-        let counter = &*ready.counter;
-        let (calls, dropped) = settled(completion.tool_calls, n, counter, ready.tokens_max);
-        self.count(
-            ready,
-            completion.usage,
-            &told,
-            &calls.iter().map(|one| &one.call.arguments).collect::<Vec<_>>(),
-        );
-        if told.is_empty() && calls.is_empty() {
-            let text = "The last answer was empty: say something, or call a tool.";
-            return self.note(n, text).await;
-        }
-        let calls = calls.into_iter().map(|one| one.call).collect();
-        let answer =
-            Answered { content: told, calls, finish: completion.finish, usage: completion.usage };
-        let said = match self.processor.record_answer(self.request, n, &answer).await {
-            Ok(said) => said,
-            Err(error) if error.code == Code::TokenBudgetExceeded => {
-                return self
-                    .note(n, "The last answer was too long for the window: say less.")
-                    .await;
-            }
-            Err(error) => return Err(error),
+        let (asked, dropped) = settled(completion.tool_calls, n, &*ready.counter, ready.tokens_max);
+        let calls: Vec<ToolCall> = asked.into_iter().map(|one| one.call).collect();
+        self.count(ready, completion.usage, &told, &calls);
+        let finish = completion.finish.text();
+        let made = calls.len();
+        let said = self.record(n, ready, told, calls, finish, completion.usage).await?;
+        let Some(said) = said else {
+            return self.note(n, "The last answer was empty: say something, or call a tool.").await;
         };
         if dropped > 0 {
             let text = format!(
-                "Of the last answer's calls the first {} were made and {dropped} were not: make them again, fewer at a time.",
-                said.calls.len()
+                "Of the calls of the last answer the first {made} were made, {dropped} were not: make them again, fewer at a time."
             );
             let key = self.request.key_of(&format!("dropped/{n}"));
             self.processor.append_notice(self.request, key, &text).await?;
@@ -264,11 +274,13 @@ impl Walk<'_> {
             // What was told is what was said.
             self.count(ready, None, &told, &[]);
             self.fault = Some(class.text().to_owned());
-            let (finish, usage) = (Finish::Length, None);
-            let answer = Answered { content: told, calls: Vec::new(), finish, usage };
-            let said = self.processor.record_answer(self.request, n, &answer).await?;
-            return Ok(Inference::Partial(said, RunReason::ModelFailed));
+            let said = self.record(n, ready, told, Vec::new(), class.text(), None).await?;
+            return Ok(match said {
+                Some(said) => Inference::Partial(said, RunReason::ModelFailed),
+                None => Inference::End(RunReason::ModelFailed),
+            });
         }
+        self.give_up(n, ready, class.text()).await?;
         match class {
             ChatClass::Rubbish => {
                 self.note(n, "The last answer could not be understood: answer again.").await
@@ -285,6 +297,38 @@ impl Walk<'_> {
         }
     }
 
+    async fn record(
+        &self,
+        n: u64,
+        ready: &Ready,
+        content: String,
+        tool_calls: Vec<ToolCall>,
+        finish: &str,
+        usage: Option<Usage>,
+    ) -> Result<Option<Said>> {
+        let answer = RecordAnswer {
+            run: self.request.key.clone(),
+            owner: self.owner.to_owned(),
+            turn: ready.turn,
+            content,
+            tool_calls,
+            finish: finish.to_owned(),
+            usage,
+        };
+        let is_empty = answer.content.is_empty() && answer.tool_calls.is_empty();
+        // An end without an answer leaves the place of the answer free.
+        let key = match is_empty {
+            true => format!("ended/{n}/{}", ready.turn),
+            false => format!("answer/{n}"),
+        };
+        self.processor.record_answer(self.request, &key, answer).await
+    }
+
+    /// Ends a prompt that has no answer.
+    async fn give_up(&self, n: u64, ready: &Ready, why: &str) -> Result<()> {
+        self.record(n, ready, String::new(), Vec::new(), why, None).await.map(drop)
+    }
+
     /// A message of the runtime in the place of an answer.
     async fn note(&self, n: u64, text: &str) -> Result<Inference> {
         let key = self.request.key_of(&format!("fault/{n}"));
@@ -293,11 +337,11 @@ impl Walk<'_> {
     }
 
     /// Adds what the provider counted, or what is estimated where it did not.
-    fn count(&mut self, ready: &Ready, usage: Option<Usage>, text: &str, arguments: &[&String]) {
+    fn count(&mut self, ready: &Ready, usage: Option<Usage>, text: &str, calls: &[ToolCall]) {
         let usage = usage.unwrap_or_else(|| {
             let message = json!({"role": "assistant", "content": text});
             let said = message_cost(&*ready.counter, &message);
-            let called: u64 = arguments.iter().map(|text| ready.counter.count(text)).sum();
+            let called: u64 = calls.iter().map(|one| ready.counter.count(&one.arguments)).sum();
             Usage { prompt: ready.sent, completion: said + called }
         });
         self.usage = self.usage.plus(usage);
@@ -315,7 +359,7 @@ impl Walk<'_> {
 }
 
 /// Fields of a request that the run itself fills.
-const KEPT_FIELDS: [&str; 7] = [
+const OWN_FIELDS: [&str; 7] = [
     "messages",
     "tools",
     "model",

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::records::Said;
 use super::request::RunEvent;
@@ -12,6 +12,7 @@ use super::walk::Walk;
 use crate::clock;
 use crate::error::{Code, Error, Result};
 use crate::limits::{RUN_BEAT_MS_MAX, RUN_SAID_MAX};
+use crate::memory::capture::Capture;
 use crate::memory::run::ToolCall;
 use crate::policy::turn::{Beaten, Outcome};
 use crate::tools::Call;
@@ -84,17 +85,13 @@ impl Walk<'_> {
         let own_key = self.request.key_of(key);
         let is_beat = matches!(call, Call::RecordHeartbeat(_));
         loop {
+            let (key_of_call, capture) = (Some(own_key.clone()), Some(Capture::answering(id)));
             let made = self
                 .processor
-                .call(self.request, call.clone(), arguments.clone(), Some(own_key.clone()))
+                .captured(self.request, call.clone(), arguments.clone(), key_of_call, capture)
                 .await;
             let error = match made {
                 Ok(body) => {
-                    if !is_answered {
-                        let told = told(&body);
-                        let key = self.request.key_of(&format!("{key}/result"));
-                        self.processor.append_result(self.request, key, id, &told).await?;
-                    }
                     let beat = Beaten::of(&body["heartbeat"]);
                     // A chain that some other write found dead is no answer to this call.
                     let asked_beat = is_beat && beat == Some(Beaten::Granted);
@@ -149,18 +146,6 @@ fn meant(toolbox: &Toolbox, call: &ToolCall) -> Result<Meant> {
     }
 }
 
-/// What the model is told of an answer: its result, and of the heartbeat whether it may go on.
-fn told(body: &Value) -> String {
-    let mut told = match &body["result"] {
-        Value::Object(map) => map.clone(),
-        _ => Map::new(),
-    };
-    if let Some(reason) = body["heartbeat"]["terminated_reason"].as_str() {
-        told.insert("heartbeat".into(), json!({"granted": false, "terminated_reason": reason}));
-    }
-    Value::Object(told).to_string()
-}
-
 /// Faults that say nothing of the call.
 fn is_trouble(code: Code) -> bool {
     matches!(
@@ -174,5 +159,7 @@ fn is_trouble(code: Code) -> bool {
             | Code::Conflict
             | Code::AgentNotFound
             | Code::IdempotencyKeyReused
+            | Code::RunBusy
+            | Code::RunLost
     )
 }

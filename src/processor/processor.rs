@@ -13,6 +13,7 @@ use crate::clock;
 use crate::error::{Code, Error, Result};
 use crate::executor::{CallRequest, Executor, Guard};
 use crate::limits::{RUN_LEASE_MS, RUN_WAIT_MS};
+use crate::memory::capture::Capture;
 use crate::memory::run::RunReason;
 use crate::models::chat::ChatModel;
 use crate::tools::{Call, EndRun, HoldRun};
@@ -26,6 +27,11 @@ pub struct ProcessorSettings {
     pub max_tokens_field: String,
     /// Tools that are offered, by name; empty: all.
     pub tools: Vec<String>,
+}
+
+/// The lease of a run.
+pub(super) fn lease(request: &RunRequest, owner: &str) -> HoldRun {
+    HoldRun { run: request.key.clone(), owner: owner.to_owned(), lease_ms: RUN_LEASE_MS }
 }
 
 /// Drives models through runs; shared by all connections.
@@ -142,15 +148,15 @@ impl Processor {
 
     /// Takes or renews the lease.
     pub(super) async fn hold(&self, request: &RunRequest, owner: &str) -> Result<()> {
-        let hold =
-            HoldRun { run: request.key.clone(), owner: owner.to_owned(), lease_ms: RUN_LEASE_MS };
+        let hold = lease(request, owner);
         self.call(request, Call::HoldRun(hold), Map::new(), None).await.map(drop)
     }
 
     /// Gives the agent back. An end that the same request is to find again is kept under its key.
     async fn close(&self, request: &RunRequest, owner: &str, end: &RunEnd) -> Result<()> {
         let told = reply::kept(end);
-        let lasting = end.reason != RunReason::Cancelled;
+        // A model that failed may answer when the same request comes again.
+        let lasting = !matches!(end.reason, RunReason::Cancelled | RunReason::ModelFailed);
         let arguments = Map::from_iter([("told".to_owned(), json!(told))]);
         let call = EndRun {
             run: request.key.clone(),
@@ -170,6 +176,18 @@ impl Processor {
         arguments: Map<String, Value>,
         key: Option<String>,
     ) -> Result<Value> {
+        self.captured(request, call, arguments, key, None).await
+    }
+
+    /// The same, with the result appended as a tool's message in the transaction of its effect.
+    pub(super) async fn captured(
+        &self,
+        request: &RunRequest,
+        call: Call,
+        arguments: Map<String, Value>,
+        key: Option<String>,
+        capture: Option<Capture>,
+    ) -> Result<Value> {
         let request = CallRequest {
             principal: request.principal.clone(),
             agent: request.agent.clone(),
@@ -177,7 +195,7 @@ impl Processor {
             arguments,
             key,
             guard: Some(Guard::Any),
-            capture: None,
+            capture,
             wording: None,
         };
         self.executor.call(&request).await.map(|reply| reply.body)

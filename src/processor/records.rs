@@ -1,17 +1,16 @@
 //! The seam to what keeps a run: prompts before they are sent, answers, results and errors as messages, all under keys of the run.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::processor::Processor;
 use super::request::{NewMessage, RunRequest};
 use crate::error::{Code, Error, Result};
-use crate::executor::Executor;
+use crate::executor::{Ask, Executor, Prompted};
 use crate::limits::PREVIEW_TOKENS_MIN;
 use crate::memory::message::{Message, Role};
-use crate::memory::run::{ToolCall, Usage};
-use crate::models::chat::Finish;
+use crate::memory::run::ToolCall;
 use crate::policy::{Principal, preview};
-use crate::tools::{Tool, decode};
+use crate::tools::{RecordAnswer, Tool, decode};
 
 /// An answer that is on record.
 #[derive(Clone, Debug)]
@@ -19,24 +18,6 @@ pub(super) struct Said {
     pub(super) seq: u64,
     pub(super) content: String,
     pub(super) calls: Vec<ToolCall>,
-}
-
-/// What is recorded of an answer beside its message.
-#[derive(Clone, Debug)]
-pub(super) struct Answered {
-    pub(super) content: String,
-    pub(super) calls: Vec<ToolCall>,
-    pub(super) finish: Finish,
-    pub(super) usage: Option<Usage>,
-}
-
-/// A prompt about to be sent.
-#[derive(Clone, Debug)]
-pub(super) struct Prompt<'a> {
-    /// Place in the run.
-    pub(super) n: u64,
-    /// The bytes that go to the model.
-    pub(super) bytes: &'a [u8],
 }
 
 impl Processor {
@@ -53,29 +34,32 @@ impl Processor {
         Ok(body["replayed"] == true)
     }
 
-    /// Puts a prompt on record before it is sent.
-    pub(super) async fn record_prompt(&self, _: &RunRequest, prompt: &Prompt<'_>) -> Result<()> {
-        tracing::debug!(n = prompt.n, bytes = prompt.bytes.len(), "a prompt is sent");
-        Ok(())
+    /// Puts a prompt on record before it is sent: the window as it is now, with these tools and options.
+    pub(super) async fn record_prompt(
+        &self,
+        request: &RunRequest,
+        owner: &str,
+        what: &str,
+        ask: Ask,
+    ) -> Result<Prompted> {
+        // Whoever goes on with a run asks anew: what was sent before had another owner.
+        let key = request.key_of(&format!("{what}/{owner}"));
+        self.executor.prompt(&request.principal, &request.agent, &key, &ask).await
     }
 
-    /// Puts an answer on record.
+    /// Puts an answer on record; gives none where there is nothing to keep, and only the prompt ends.
     pub(super) async fn record_answer(
         &self,
         request: &RunRequest,
-        n: u64,
-        answer: &Answered,
-    ) -> Result<Said> {
-        let mut meta = Map::new();
-        if !answer.calls.is_empty() {
-            meta.insert("tool_calls".into(), answer.calls.iter().map(as_message).collect());
-        }
-        let key = request.key_of(&format!("answer/{n}"));
-        let body =
-            self.append(request, Role::Assistant, parts(&answer.content, &meta), key).await?;
-        tracing::debug!(n, finish = answer.finish.text(), "an answer is on record");
-        let (content, calls) = (answer.content.clone(), answer.calls.clone());
-        Ok(Said { seq: seq_of(&body), content, calls })
+        key: &str,
+        answer: RecordAnswer,
+    ) -> Result<Option<Said>> {
+        let (content, calls) = (answer.content.clone(), answer.tool_calls.clone());
+        let key = request.key_of(key);
+        let (who, agent) = (&request.principal, &request.agent);
+        let reply = self.executor.answered(who, agent, &key, answer).await?;
+        let seq = reply.body["result"]["seq"].as_u64();
+        Ok(seq.map(|seq| Said { seq, content, calls }))
     }
 
     /// The answer of a turn, if it is on record.
@@ -85,7 +69,10 @@ impl Processor {
         n: u64,
     ) -> Result<Option<Said>> {
         match self.kept(request, &format!("answer/{n}")).await? {
-            Some(body) => answer_at(&self.executor, request, seq_of(&body)).await,
+            Some(body) => {
+                let seq = body["result"]["seq"].as_u64().unwrap_or(0);
+                answer_at(&self.executor, request, seq).await
+            }
             None => Ok(None),
         }
     }
@@ -153,16 +140,6 @@ fn parts(content: &str, meta: &Map<String, Value>) -> Value {
         }
     }
     Value::Object(message)
-}
-
-/// A call as a chat message carries it.
-fn as_message(call: &ToolCall) -> Value {
-    json!({"id": call.id, "type": "function",
-        "function": {"name": call.name, "arguments": call.arguments}})
-}
-
-fn seq_of(body: &Value) -> u64 {
-    body["receipt"]["seq"].as_u64().unwrap_or(0)
 }
 
 /// The answer at a seq; none where no answer stands there.

@@ -5,13 +5,17 @@ use serde_json::{Map, Value, json};
 use super::processor::Processor;
 use super::request::RunRequest;
 use crate::error::{Code, Error, Result};
-use crate::memory::TokenCounter;
+use crate::memory::{TokenCounter, receipt};
 use crate::tools::{Call, Tool, decode};
 
 /// The tools of a run.
 pub(super) struct Toolbox {
     /// Schemas as they are sent, the client's own behind ours.
     pub(super) schemas: Vec<Value>,
+    /// What they take of the window, in tokens: their text as it is sent, which is more than most providers make of it.
+    pub(super) tokens: u64,
+    /// SHA-256 of that text; empty where nothing is offered.
+    pub(super) digest: String,
     /// Names of ours.
     own: Vec<Tool>,
     /// Names of the client's.
@@ -28,7 +32,11 @@ pub(super) enum Meant {
 
 impl Toolbox {
     /// The tools of a request, as it names them or as configured.
-    pub(super) fn of(processor: &Processor, request: &RunRequest) -> Result<Self> {
+    pub(super) fn of(
+        processor: &Processor,
+        request: &RunRequest,
+        counter: &dyn TokenCounter,
+    ) -> Result<Self> {
         let named = request.tools.as_ref().unwrap_or(&processor.settings.tools);
         let client: Vec<String> = request.client_tools.iter().map(name_of).collect();
         let own: Vec<Tool> = match (named.is_empty(), &request.tools) {
@@ -40,12 +48,12 @@ impl Toolbox {
             own.into_iter().filter(|tool| !client.iter().any(|c| c == tool.spec().name)).collect();
         let mut schemas: Vec<Value> = own.iter().map(|tool| schema(*tool)).collect();
         schemas.extend(request.client_tools.iter().cloned());
-        Ok(Self { schemas, own, client })
-    }
-
-    /// What the schemas take of the window, in tokens: their text as it is sent, which is more than any provider makes of it.
-    pub(super) fn tokens(&self, counter: &dyn TokenCounter) -> u64 {
-        self.schemas.iter().map(|schema| counter.count(&schema.to_string())).sum()
+        let (mut tokens, mut digest) = (0, String::new());
+        if !schemas.is_empty() {
+            let text = receipt::canonical_json(&Value::Array(schemas.clone()));
+            (tokens, digest) = (counter.count(&text), receipt::sha256(&text));
+        }
+        Ok(Self { schemas, tokens, digest, own, client })
     }
 
     /// What a call means, or what is wrong with it.

@@ -15,10 +15,11 @@ use crate::error::{Code, Result};
 use crate::limits::{
     RUN_BEAT_MS_MAX, RUN_MS_MAX, RUN_READER_MS_MAX, RUN_REPAIRS_MAX, RUN_TURNS_MAX,
 };
+use crate::memory::core::Offered;
 use crate::memory::run::{RunReason, ToolCall, Usage};
 use crate::models::chat::ChatModel;
 use crate::policy::turn::{Beaten, Next, next};
-use crate::tools::{Tool, decode};
+use crate::tools::{Call, PatchAgent, Tool, decode, decode_as};
 
 /// A run on its way.
 pub(super) struct Walk<'a> {
@@ -71,7 +72,7 @@ impl<'a> Walk<'a> {
 
     /// Goes until something ends the run. An error is the server's own: what is written stands.
     pub(super) async fn go(&mut self) -> Result<RunReason> {
-        let toolbox = Toolbox::of(self.processor, self.request)?;
+        let toolbox = self.offer().await?;
         let mut seen = self.request.input.is_empty();
         for (at, message) in self.request.input.iter().enumerate() {
             seen |= self.processor.append_input(self.request, at, message).await?;
@@ -92,6 +93,22 @@ impl<'a> Walk<'a> {
                 return Ok(reason);
             }
         }
+    }
+
+    /// Says what is offered in this run: it takes room in the window like a message.
+    async fn offer(&self) -> Result<Toolbox> {
+        let (who, agent) = (&self.request.principal, &self.request.agent);
+        let (core, _) = self.processor.executor.peek(who, agent, "").await?;
+        let counter = self.processor.executor.counter(core.encoding);
+        let toolbox = Toolbox::of(self.processor, self.request, &*counter)?;
+        let offered = Offered { digest: toolbox.digest.clone(), token_estimate: toolbox.tokens };
+        if core.tools != offered {
+            let arguments = Map::from_iter([("tools".to_owned(), json!(offered))]);
+            let patch = decode_as::<PatchAgent>(arguments.clone())?.checked()?;
+            let key = Some(self.processor.executor.fresh_id());
+            self.processor.call(self.request, Call::PatchAgent(patch), arguments, key).await?;
+        }
+        Ok(toolbox)
     }
 
     /// What the run came to.

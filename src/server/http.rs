@@ -36,7 +36,7 @@ use crate::memory::capture::Capture;
 use crate::meters;
 use crate::policy::{Actor, Follow, Principal, TraceQuery};
 use crate::processor::Processor;
-use crate::tools::{Call, NewAgent, PatchAgent, PostEvent, Tool, decode_as};
+use crate::tools::{Call, NewAgent, PatchAgent, PostEvent, PutSchedule, Tool, decode_as};
 
 /// What the routes share.
 pub(super) struct Front {
@@ -86,6 +86,11 @@ pub fn router(
         .route("/v1/agents/{agent}", put(create).get(state).patch(change))
         .route("/v1/agents/{agent}/tools/{tool}", post(tool))
         .route("/v1/agents/{agent}/archive/{doc_id}", delete(remove))
+        .route("/v1/agents/{agent}/schedules", get(schedules))
+        .route(
+            "/v1/agents/{agent}/schedules/{name}",
+            put(put_schedule).get(schedule).delete(remove_schedule),
+        )
         .route("/v1/agents/{agent}/events", post(event).get(events))
         .route("/v1/agents/{agent}/context", get(context))
         .route("/v1/agents/{agent}/runs", post(super::runs::run))
@@ -381,6 +386,57 @@ async fn event(
         let decoded = |map| Ok(Call::PostEvent(decode_as::<PostEvent>(map)?.checked()?).into());
         let body = call(&front, principal, agent, &headers, arguments, decoded).await?;
         Ok(with_etag(StatusCode::OK, &body))
+    })
+    .await
+}
+
+async fn put_schedule(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Named((agent, name)): Named<(String, String)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    own_task(&Arc::clone(&front), async move {
+        let body: PutSchedule = decode_as(object(body).await?)?;
+        let put = front.executor.put_schedule(&principal, &agent, &name, body).await;
+        let (made, schedule) = noted(put)?;
+        Ok(json_answer(if made { StatusCode::CREATED } else { StatusCode::OK }, &schedule))
+    })
+    .await
+}
+
+async fn schedules(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Named(agent): Named<String>,
+    headers: HeaderMap,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    answer(front.executor.schedules(&principal, &agent).await)
+}
+
+async fn schedule(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Named((agent, name)): Named<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    answer(front.executor.schedule(&principal, &agent, &name).await)
+}
+
+async fn remove_schedule(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Named((agent, name)): Named<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    own_task(&Arc::clone(&front), async move {
+        let gone = noted(front.executor.remove_schedule(&principal, &agent, &name).await)?;
+        Ok(json_answer(StatusCode::OK, &gone))
     })
     .await
 }

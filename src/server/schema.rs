@@ -9,11 +9,22 @@ use crate::limits::{
     HISTORY_PAGE, LEASE_MS_BOUNDS, PROMPTS_PAGE, TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT,
 };
 use crate::policy::Follow;
-use crate::tools::Tool;
+use crate::tools::{PutSchedule, Tool, schema_of};
 
 /// The tools as `GET /v1/tools?dialect=…&format=…&strict=…` answers them.
 pub fn tool_schemas(dialect: Dialect, format: Format, strict: bool) -> Value {
     json!({"dialect": dialect.text(), "format": format.text(), "strict": strict, "tools": offered(dialect, format, strict)})
+}
+
+/// Body of a tool's path: its arguments, and how the result is to be appended.
+fn body_of(tool: Tool) -> Value {
+    let mut body = tool.schema();
+    body["properties"]["capture"] = json!({
+        "description": "append the result to the queue in the same transaction: `true` with the call that it answers, as a pair; an object alone, for a call that stands there",
+        "oneOf": [{"type": "boolean"}, {"type": "object", "required": ["tool_call_id"], "additionalProperties": false,
+            "properties": {"tool_call_id": {"type": "string"}}}],
+    });
+    body
 }
 
 /// OpenAPI 3.1 description of the paths.
@@ -88,7 +99,7 @@ pub fn openapi() -> Value {
         let path = format!("/v1/agents/{{agent}}/tools/{}", spec.name);
         paths.insert(
             path,
-            json!({"post": operation(spec.description, Some(tool.schema()), parameters)}),
+            json!({"post": operation(spec.description, Some(body_of(*tool)), parameters)}),
         );
     }
     for tool in Dialect::ALL.iter().flat_map(|dialect| dialect.own_tools()) {
@@ -104,6 +115,21 @@ pub fn openapi() -> Value {
         json!({"delete": operation("Take a document out of the archive, with its chunks, vectors and edges", None, {
             vec![agent.clone(), document, key.clone(), guard.clone()]
         })}),
+    );
+    let named = || {
+        let name = json!({"name": "name", "in": "path", "required": true, "schema": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,128}$"}});
+        vec![agent.clone(), name]
+    };
+    paths.insert(
+        "/v1/agents/{agent}/schedules".into(),
+        json!({"get": operation("What happens to an agent by itself, and when", None, one())}),
+    );
+    paths.insert(
+        "/v1/agents/{agent}/schedules/{name}".into(),
+        json!({"put": operation("Make a schedule that puts events into the queue, or change it (idempotent)",
+                Some(json!(schema_of::<PutSchedule>())), named()),
+            "get": operation("One schedule: its next moment and what came of it", None, named()),
+            "delete": operation("Take a schedule away", None, named())}),
     );
     paths.insert(
         "/v1/agents/{agent}/events".into(),

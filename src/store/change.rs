@@ -9,6 +9,7 @@ use super::db::{Binds, Rw};
 use super::fault::Fault;
 use super::query::{Query, query};
 use super::retention;
+use super::schedule;
 use super::transaction::{Committed, Stream};
 use crate::limits::BATCH_ROWS;
 use crate::memory::change::{Change, Evict};
@@ -102,6 +103,7 @@ pub async fn apply(
         || !change.recount.is_empty()
         || change.ingest.is_some()
         || change.expire.is_some()
+        || change.fired.is_some()
         || mode == WriteMode::Stream;
     let outcome = if streamed {
         stream(rw, scope, change, record).await
@@ -154,6 +156,9 @@ async fn stream(
     if change.expire.is_some() {
         writes.extend(retention::WRITES);
     }
+    if change.fired.is_some() {
+        writes.extend(schedule::WRITES);
+    }
     if change.has_prompts() {
         writes.extend(PROMPT_WRITES);
     }
@@ -193,6 +198,11 @@ async fn body(
     }
     if let Some(expire) = &change.expire
         && !retention::expire(stream, rw, scope, expire).await?
+    {
+        return Ok(Applied::Raced);
+    }
+    if let Some(fired) = &change.fired
+        && !schedule::fire(stream, rw, scope, fired).await?
     {
         return Ok(Applied::Raced);
     }

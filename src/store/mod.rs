@@ -14,6 +14,7 @@ mod recall;
 mod recall_vectors;
 mod reindex;
 mod retention;
+mod schedule;
 mod score;
 mod setup;
 mod thread;
@@ -53,11 +54,15 @@ pub use reindex::{
     under_way, write_vectors,
 };
 pub use retention::{DueAgent, due, due_agents, keep_ttl_index};
+pub use schedule::{
+    CutRun, DueTick, DueTicks, Given, Schedules, claim_run, due_ticks, looked_at, postpone_tick,
+    put_schedule, remove_schedule, schedule, schedules, settle_run, skip_tick,
+};
 pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
 };
 pub use setup::{Layout, RecallSharding, SCHEMA, SetupReport, schema_version, set_up};
-pub use thread::{NextRow, Texts, ThreadRow, mark_thread, texts_at, threads};
+pub use thread::{NextRow, Texts, ThreadRow, mark_thread, texts_before, threads};
 pub use trace::{Led, led, vertices};
 pub use transaction::Leftovers;
 pub use trips::{Trips, counted};

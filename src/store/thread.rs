@@ -49,6 +49,8 @@ pub struct NextRow {
     pub seq: u64,
     /// Who speaks.
     pub role: Role,
+    /// When it was appended.
+    pub created_at: String,
 }
 
 /// Texts of a core as a copy kept them.
@@ -97,8 +99,8 @@ pub async fn mark_thread(rw: &Rw, scope: &Scope, seq: u64, place: &Place) -> Res
     rw.rows::<Value>(MARK, binds).await.map(|_| ())
 }
 
-/// The texts of a core that held at a moment.
-pub async fn texts_at(ro: &Ro, scope: &Scope, moment: &str) -> Result<Option<Texts>, Fault> {
+/// The texts of a core that held before a moment.
+pub async fn texts_before(ro: &Ro, scope: &Scope, moment: &str) -> Result<Option<Texts>, Fault> {
     let binds = Binds::of(scope, [("moment", moment.into())]);
     Ok(ro.rows::<Texts>(VERSION_AT, binds).await?.into_iter().next())
 }

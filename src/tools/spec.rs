@@ -10,6 +10,7 @@ use super::edit_core::{EditCore, ViewCore};
 use super::evict_fifo::EvictFifo;
 use super::expire_recall::ExpireRecall;
 use super::fetch_core::FetchCore;
+use super::fire_tick::FireTick;
 use super::hold_run::{EndRun, HoldRun};
 use super::ingest_archival::IngestArchival;
 use super::nulls::without_nulls;
@@ -83,6 +84,7 @@ pub enum Call {
     PatchAgent(PatchAgent),
     BuryChain(BuryChain),
     ExpireRecall(ExpireRecall),
+    FireTick(FireTick),
     EditCore(EditCore),
     ViewCore(ViewCore),
     Say(Say),
@@ -295,6 +297,7 @@ impl Call {
             Self::PatchAgent(_) => "patch_agent",
             Self::BuryChain(_) => "bury_chain",
             Self::ExpireRecall(_) => "expire_recall",
+            Self::FireTick(_) => "fire_tick",
             Self::EditCore(_) => "edit_core",
             Self::ViewCore(_) => "view_core",
             Self::Say(_) => "say",
@@ -324,6 +327,7 @@ impl Call {
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
+            | Self::FireTick(_)
             | Self::HoldRun(_)
             | Self::EndRun(_)
             | Self::RecordPrompt(_)
@@ -354,10 +358,10 @@ impl Call {
             | Self::PatchAgent(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
-            | Self::HoldRun(_)
-            | Self::EndRun(_)
-            | Self::RecordPrompt(_)
-            | Self::RecordAnswer(_) => false,
+            | Self::FireTick(_) => false,
+            Self::HoldRun(_) | Self::EndRun(_) | Self::RecordPrompt(_) | Self::RecordAnswer(_) => {
+                false
+            }
         }
     }
 
@@ -372,10 +376,10 @@ impl Call {
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
-            | Self::HoldRun(_)
-            | Self::EndRun(_)
-            | Self::RecordPrompt(_)
-            | Self::RecordAnswer(_) => true,
+            | Self::FireTick(_) => true,
+            Self::HoldRun(_) | Self::EndRun(_) | Self::RecordPrompt(_) | Self::RecordAnswer(_) => {
+                true
+            }
             Self::FetchCore(_)
             | Self::ViewCore(_)
             | Self::EditCore(_)
@@ -411,6 +415,7 @@ impl Call {
             | Self::IngestArchival(_)
             | Self::PostEvent(_)
             | Self::PatchAgent(_)
+            | Self::FireTick(_)
             | Self::Say(_)
             | Self::RecordPrompt(_)
             | Self::RecordAnswer(_) => false,
@@ -433,6 +438,7 @@ impl Call {
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
+            | Self::FireTick(_)
             | Self::HoldRun(_)
             | Self::EndRun(_)
             | Self::RecordPrompt(_)
@@ -475,6 +481,7 @@ impl Call {
             Self::PatchAgent(input) => input.step(around, core, answers),
             Self::BuryChain(input) => input.step(around, core, answers),
             Self::ExpireRecall(input) => input.step(around, core, answers),
+            Self::FireTick(input) => input.step(around, core, answers),
             Self::EditCore(input) => input.step(around, core, answers),
             Self::ViewCore(input) => input.step(core),
             Self::Say(input) => input.step(around, core, answers),

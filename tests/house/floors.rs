@@ -13,8 +13,8 @@ const FLOORS: &[(&[&str], &str)] = &[
     ),
     (&["tools"], "what a call does"),
     (
-        &["executor", "dialect", "dropin"],
-        "the bridge; other names and forms of the same calls; what clients of OpenAI send and read",
+        &["executor", "dialect", "dropin", "dispatch"],
+        "the bridge; other names and forms of the same calls; what clients of OpenAI send and read; who is called for a tick",
     ),
     (
         &["startup", "jobs", "processor"],

@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(20);
 struct Stage {
     home: Home,
     _engine: Process,
-    _servers: Vec<Process>,
+    servers: Vec<Process>,
     _model: Process,
     log: PathBuf,
 }
@@ -50,7 +50,7 @@ async fn stage(sockets: &[&str], script: &str) -> Stage {
         let tuning = tuning(&socket);
         servers.push(home.server(name, "engine.sock", "engine-ro.sock", &tuning).await);
     }
-    Stage { home, _engine: engine, _servers: servers, _model: model, log }
+    Stage { home, _engine: engine, servers, _model: model, log }
 }
 
 fn tuning(model: &Path) -> Tuning {
@@ -571,6 +571,64 @@ async fn what_cannot_be_honoured_is_refused_in_the_form_that_clients_read() {
         (refused.status, &refused.body["error"]["code"]),
         (503, &json!("MODEL_UNAVAILABLE"))
     );
+}
+
+/// A model that fails first.
+const FAILS: &str = r#"{"status": 400, "body": {"error": {"message": "no"}}}
+{"when": "", "text": "Here I am.", "repeat": true}
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_failed_is_asked_again_by_the_same_request() {
+    let stage = stage(&["vctx.sock"], FAILS).await;
+    for server in &stage.servers {
+        server.expect("the model gave no answer");
+    }
+    let body = asking(&[user("Are you there?")]);
+    let failed = chat(&stage.wire(), &body).await;
+    assert_eq!((failed.status, &failed.body["error"]["code"]), (503, &json!("MODEL_UNAVAILABLE")));
+    let answer = chat(&stage.wire(), &body).await.ok();
+    assert_eq!(text(&answer), "Here I am.");
+    let agent = stage.agent(&agent_of(&answer));
+    assert_eq!(said(&agent.messages().await).len(), 2);
+    stage.home.assert_verified("vctx.sock", &agent.name);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_of_another_tenant_is_not_known() {
+    let stage = stage(&["vctx.sock"], "echo").await;
+    let mut acme = tuning(&stage.home.path("model.sock"));
+    acme.environment.push(("VCTX_SERVER__TENANT".into(), "acme".into()));
+    let _acme = stage.home.server("acme.sock", "engine.sock", "engine-ro.sock", &acme).await;
+    let (own, theirs) = (stage.wire(), stage.home.wire("acme.sock"));
+    let mut body = asking(&[user("the same words")]);
+    for name in ["gpt", "vctx/ada"] {
+        body["model"] = name.into();
+        let one = chat(&own, &body).await.ok();
+        let two = chat(&theirs, &body).await.ok();
+        assert_ne!(one["id"], two["id"]);
+    }
+    let asked = stage.asked().len();
+    assert_eq!(asked, 4, "each was asked for itself");
+    let first =
+        post(&own, "/v1/responses", &[], &json!({"model": "gpt", "user": "u", "input": "one"}))
+            .await
+            .ok();
+    let on = json!({"model": "gpt", "previous_response_id": first["id"], "input": "two"});
+    let refused = post(&theirs, "/v1/responses", &[], &on).await;
+    let nobodys = json!({"model": "gpt", "previous_response_id": format!("resp_{}", "0".repeat(64)), "input": "two"});
+    let unknown = post(&theirs, "/v1/responses", &[], &nobodys).await;
+    assert_eq!((refused.status, &refused.text), (400, &unknown.text));
+    let listed = theirs.get("/v1/models").await.ok();
+    assert_eq!(listed["data"].as_array().map(Vec::len), Some(3), "{listed}");
+    for (socket, list) in [
+        ("vctx.sock", own.get("/v1/agents").await.ok()),
+        ("acme.sock", theirs.get("/v1/agents").await.ok()),
+    ] {
+        for agent in list["agents"].as_array().expect("agents") {
+            stage.home.assert_verified(socket, agent["agent"].as_str().expect("a name"));
+        }
+    }
 }
 
 /// A Python that has the package, as `.ci/run` makes it.

@@ -11,6 +11,7 @@ pub(crate) struct Names {
     pub(crate) word: String,
     pub(crate) block_id: String,
     pub(crate) doc_id: String,
+    pub(crate) schedule: String,
     pub(crate) source: String,
     pub(crate) message_id: String,
     /// `_id` of one of its chunks, which an answer cites.
@@ -37,6 +38,7 @@ impl Names {
             &self.chunk,
             &self.block_id,
             &self.doc_id,
+            &self.schedule,
             &self.source,
             &self.key,
             &self.document_revision,
@@ -178,6 +180,20 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
                 Asked { own: None, ..write("PATCH", &path, &body, &key(), &names.revision) },
             ]
         }
+        ("get", "/v1/agents/{agent}/schedules") => vec![read(path)],
+        ("get", "/v1/agents/{agent}/schedules/{name}") => {
+            vec![read(path.replace("{name}", &names.schedule))]
+        }
+        ("put", "/v1/agents/{agent}/schedules/{name}") => {
+            // An agent may have a schedule of any name.
+            let body = json!({"every_ms": 86_400_000, "content": "The tide turns."});
+            let own = write("PUT", &path.replace("{name}", "tide"), &body, &key(), "*");
+            vec![own]
+        }
+        ("delete", "/v1/agents/{agent}/schedules/{name}") => {
+            let named = path.replace("{name}", &names.schedule);
+            vec![write("DELETE", &named, &json!({}), &key(), "*")]
+        }
         ("post", "/v1/agents/{agent}/events") => {
             let body = json!({"class": "system", "content": "The tide turns."});
             vec![
@@ -185,7 +201,7 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
                 Asked { own: None, ..write("POST", &path, &body, &key(), &names.revision) },
             ]
         }
-        // Without a model behind the server nothing is begun, whoever is named; with one: `dropin_isolation` below.
+        // Without a model behind the server nothing is begun, whoever is named; with one: tests/it/dropin.rs.
         (
             "post",
             "/v1/chat/completions"

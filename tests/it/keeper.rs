@@ -12,10 +12,12 @@ use crate::talk::{Agent, key};
 
 /// Shortest text of a row that is looked for in answers, in bytes; shorter ones are words like "user".
 const SECRET_BYTES_MIN: usize = 12;
+/// Words of the server that stand in the rows of some.
+const VOCABULARY: [&str; 1] = ["loop_detected"];
 /// Chunks of each agent, so that all together are enough for a vector index.
 const CHUNKS: usize = 30;
 /// Collections in which everybody has something after planting; the others hold what belongs to nobody.
-const OWNED: [&str; 12] = [
+const OWNED: [&str; 13] = [
     "archival_docs",
     "archival_manifests",
     "cites",
@@ -27,6 +29,7 @@ const OWNED: [&str; 12] = [
     "pages",
     "prompts",
     "recall_log",
+    "schedules",
     "tool_sets",
 ];
 /// `derived_from` leads from chunks and summaries to messages and is looked at through both ends; `archival_parts` holds vectors of long
@@ -127,9 +130,14 @@ pub(crate) async fn plant(home: &Home, socket: &str, name: &str, scope: &'static
     let trace = call("trace_memory", "same-trace", json!({"from": "agent", "limit": 40})).await;
     let token =
         |done: &Value| done["result"]["next_page_token"].as_str().expect("a token").to_owned();
+    let schedule = format!("bell-{word}");
+    let due = json!({"at": "2999-01-01", "content": text("Ring for the")});
+    let path = format!("{}/schedules/{schedule}", agent.path());
+    assert_eq!(agent.wire.put(&path, &due).await.status, 201);
     let names = Names {
         block_id,
         doc_id,
+        schedule,
         source,
         message_id,
         recall_token: token(&recall),
@@ -160,6 +168,7 @@ pub(crate) fn nobody(like: &Names) -> Names {
         word: "quoxnobody".into(),
         block_id: other(&like.block_id),
         doc_id: other(&like.doc_id),
+        schedule: other(&like.schedule),
         source: other(&like.source),
         message_id: id(&like.message_id),
         recall_token: token(&like.recall_token),
@@ -201,7 +210,7 @@ pub(crate) fn secrets(rows: &BTreeMap<String, Vec<Value>>) -> BTreeSet<String> {
         match value {
             Value::String(text) => {
                 let time = text.len() <= 24 && text.starts_with("20") && text.contains('T');
-                if text.len() >= SECRET_BYTES_MIN && !time {
+                if text.len() >= SECRET_BYTES_MIN && !time && !VOCABULARY.contains(&text.as_str()) {
                     found.insert(text.clone());
                 }
             }

@@ -158,6 +158,27 @@ async fn paths(tour: &Tour, ada: &Agent) {
     get(&format!("{path}/trace?from=1")).await;
     get(&format!("{path}/conveyance")).await;
     get("/readyz").await;
+    let record = async |rest: &str, body: Value| {
+        let (path, key) = (format!("{path}/prompts{rest}"), key());
+        let headers = [("idempotency-key", key.as_str())];
+        ada.wire.call("POST", &path, &headers, body.to_string()).await.ok()
+    };
+    let asked = record("", json!({"run": "r", "model": "m", "tools": [{"name": "look"}]})).await;
+    let end = json!({"run": "r", "finish": "stop", "content": "At ebb.", "end_run": "yield"});
+    record(&format!("/{}/answer", asked["turn"]), end).await;
+    for query in ["prompts", "prompts/1", "why?text=harbour", "why?turn=1"] {
+        get(&format!("{path}/{query}")).await;
+    }
+    let schedule = json!({"at": "2020-01-01", "content": "A bell rings.", "run": true});
+    ada.wire.put(&format!("{path}/schedules/bell"), &schedule).await;
+    get(&format!("{path}/schedules")).await;
+    for _ in 0..1_200 {
+        if get(&format!("{path}/schedules/bell")).await["fired"] == 1 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    ada.wire.call("DELETE", &format!("{path}/schedules/bell"), &[], String::new()).await.ok();
     // A passage that came from a message, and again.
     let message = ada.append("user", "The almanac is on the shelf.").await;
     let ids = [&message["result"]["message_id"]];
@@ -318,6 +339,27 @@ async fn toured_by_change() -> BTreeSet<String> {
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    tour.note();
+    tour.lines
+}
+
+/// A client of OpenAI sends its history, then an edited one.
+async fn toured_by_conversation() -> BTreeSet<String> {
+    let mut tour = Tour::begin().await;
+    let model = Scripted::start(&tour.home, "echo", &[]).await;
+    let tuning = model.tuning(&["store_core"]);
+    let server = tour.home.server("vctx.sock", "rw.sock", "ro.sock", &tuning).await;
+    server.expect("");
+    let wire = tour.home.wire("vctx.sock");
+    let said = |role: &str, text: &str| json!({"role": role, "content": text});
+    let begun = [said("user", "one"), said("assistant", "You said: one")];
+    for next in ["two", "two, edited"] {
+        let messages = json!([begun[0], begun[1], said("user", next)]);
+        for messages in [json!([begun[0]]), messages] {
+            let body = json!({"model": "m", "messages": messages}).to_string();
+            wire.call("POST", "/v1/chat/completions", &[], body).await.ok();
+        }
     }
     tour.note();
     tour.lines

@@ -105,10 +105,13 @@ fn an_eviction_tells_what_it_did_and_its_result_comes_after_it() {
 fn narrow(window: u64, block: usize, left: u64) -> World {
     let mut world = World::new(window, "");
     world.call("store_core", json!({"block_id": "b", "content": "x".repeat(block)})).unwrap();
-    while tokens(&world.core).free > left {
-        world.call("append_fifo", said(20)).unwrap();
+    for _ in 0..1_000 {
+        if tokens(&world.core).free <= left {
+            return world;
+        }
+        world.call("append_fifo", said(5)).unwrap();
     }
-    world
+    panic!("it flushes before so little is left");
 }
 
 #[test]
@@ -173,15 +176,17 @@ fn a_captured_search_shows_what_fits_and_brings_no_copies() {
 fn overflows(flush_percent: u64) -> u64 {
     let window = 4000;
     let mut overflown = 0;
-    for fill in 0..180 {
+    for fill in 160..200 {
         let mut world = World::new(window, "");
+        world.checks = false;
         world.core.token_budget.flush = window * flush_percent / 100;
         // A result of a little less than a tenth of the window.
         world.call("store_core", json!({"block_id": "b", "content": "x".repeat(1_200)})).unwrap();
-        for _ in 0..100 + fill {
+        for _ in 0..fill {
             world.call("append_fifo", said(19)).unwrap();
         }
         calls(&mut world, "c1");
+        world.checks = true;
         let answer = captured(&mut world, "c1", "fetch_core", json!({"block_id": "b"}));
         let result = rendered(Role::Tool, &last(&world).content, &last(&world).meta);
         assert!(message_cost(&FourBytes, &result) < window / 10);
@@ -288,6 +293,43 @@ fn a_search_that_asks_for_the_next_beat_is_not_granted_one_when_it_goes_in_circl
     let told: Vec<&Value> = granted.iter().map(|beat| &beat["granted"]).collect();
     assert_eq!(told, [&json!(true), &json!(true), &json!(false)]);
     assert_eq!(granted[2]["terminated_reason"], "loop_detected");
+}
+
+#[test]
+fn a_result_stands_behind_its_call_whatever_came_between_them() {
+    let mut world = World::new(4000, "");
+    let call = |id: &str| json!({"id": id, "function": {"name": "any", "arguments": "{}"}});
+    let two = json!({"content": "", "tool_calls": [call("a"), call("b")]});
+    world.call("append_fifo", json!({"message": two, "role": "assistant"})).unwrap();
+    world.call("append_fifo", json!({"message": "between", "role": "user"})).unwrap();
+    captured(&mut world, "a", "store_core", json!({"block_id": "b", "content": "x"}));
+    captured(
+        &mut world,
+        "b",
+        "append_fifo",
+        json!({"message": "said by a call", "role": "assistant"}),
+    );
+    // A result whose call is not there stays where it came.
+    captured(&mut world, "nobody", "fetch_core", json!({"block_id": "b"}));
+    calls(&mut world, "a");
+    captured(&mut world, "a", "fetch_core", json!({"block_id": "b"}));
+    let window = assemble(&world.core, &world.messages);
+    let told = |m: &Value| {
+        let id = m["tool_call_id"].as_str().or(m["tool_calls"][0]["id"].as_str());
+        format!("{}:{}", m["role"].as_str().unwrap(), id.or(m["content"].as_str()).unwrap())
+    };
+    let order: Vec<String> = window.messages[2..].iter().map(told).collect();
+    let wanted = [
+        "assistant:a",
+        "tool:a",
+        "tool:b",
+        "user:between",
+        "assistant:said by a call",
+        "tool:nobody",
+        "assistant:a",
+        "tool:a",
+    ];
+    assert_eq!(order, wanted);
 }
 
 proptest! {

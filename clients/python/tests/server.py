@@ -1,4 +1,4 @@
-"""The real server for tests: the one on `VCTX_SOCKET`, or one that is started (`VCTX_PROGRAM`, else `target/debug/vctx`)."""
+"""The real server for tests, and the scripted model that it runs: of the program `VCTX_PROGRAM`, else `target/debug/vctx`."""
 
 import os
 import subprocess
@@ -9,44 +9,57 @@ from pathlib import Path
 import vctx
 
 ROOT = Path(__file__).resolve().parents[3]
-# Longest wait for a started server, on a busy machine.
+# Longest wait for a started program, on a busy machine, and the pause between two looks.
 READY_S_MAX = 60.0
+LOOK_S = 0.02
 
 
 class Server:
-    """A server of this test's own, or a given one."""
+    """A server of this test's own."""
 
     def __init__(self) -> None:
-        given = os.environ.get("VCTX_SOCKET")
-        self._process: subprocess.Popen[bytes] | None = None
-        self._directory: tempfile.TemporaryDirectory[str] | None = None
         self.program = os.environ.get("VCTX_PROGRAM") or str(ROOT / "target/debug/vctx")
-        if given:
-            self.socket = Path(given)
-            return
         self._directory = tempfile.TemporaryDirectory(prefix="v.", dir="/tmp")
-        home = Path(self._directory.name)
-        self.socket = home / "vctx.sock"
-        command = [self.program, "serve", "--socket", str(self.socket), "--data-dir", str(home / "data")]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self._wait()
-
-    def _wait(self) -> None:
+        self.home = Path(self._directory.name)
+        self.socket, self.model_socket = self.home / "vctx.sock", self.home / "model.sock"
+        script = ROOT / "clients/examples/harbour.jsonl"
+        self._processes = [self._start("scripted-model", "--socket", self.model_socket, "--script", script)]
+        self._processes.append(self._start("serve", "--socket", self.socket, "--data-dir", self.home / "data"))
         until = time.monotonic() + READY_S_MAX
+        while not self.model_socket.exists() or not self._ready():
+            if time.monotonic() > until:
+                raise AssertionError(f"{self.program} does not serve")
+            time.sleep(LOOK_S)
+
+    def _start(self, *arguments: object) -> "subprocess.Popen[bytes]":
+        model = {"VCTX_CHAT__SOCKET": str(self.model_socket), "VCTX_CHAT__MODEL": "scripted"}
+        command = [self.program, *map(str, arguments)]
+        quiet = subprocess.DEVNULL
+        return subprocess.Popen(command, stdout=quiet, stderr=quiet, env={**os.environ, **model})
+
+    def _ready(self) -> bool:
         with vctx.Client(self.socket) as client:
-            while True:
-                try:
-                    client.readyz()
-                    return
-                except vctx.Problem as problem:
-                    if time.monotonic() > until:
-                        raise AssertionError(f"{self.program} does not serve: {problem}") from problem
-                    time.sleep(0.05)
+            try:
+                return bool(client.readyz())
+            except vctx.Problem:
+                return False
+
+    def verify(self) -> None:
+        """Fails unless every agent's memory is proved."""
+        with vctx.Client(self.socket) as client:
+            agents = [row["agent"] for row in client.agents()["agents"]]
+        for agent in agents:
+            command = [self.program, "verify", "--agent", agent, "--socket", str(self.socket)]
+            proof = subprocess.run(command, capture_output=True, text=True)
+            if proof.returncode != 0:
+                raise AssertionError(f"{agent}: {proof.stdout}\n{proof.stderr}")
 
     def close(self) -> None:
-        """Ends what was started."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait(30)
-        if self._directory is not None:
+        """Ends what was started, after a proof."""
+        try:
+            self.verify()
+        finally:
+            for process in reversed(self._processes):
+                process.terminate()
+                process.wait(30)
             self._directory.cleanup()

@@ -1,5 +1,6 @@
 """Every path of the server's contract, driven by the typed methods, with threads and with asyncio."""
 
+import json
 import re
 import unittest
 from typing import Any
@@ -10,7 +11,15 @@ from vctx._wire import Answer, Request
 from .server import Server
 
 # Paths for others than this client: what clients of OpenAI call on the drop-in.
-FOREIGN: frozenset[str] = frozenset()
+FOREIGN = frozenset(
+    {
+        "/v1/models",
+        "/v1/chat/completions",
+        "/v1/responses",
+        "/v1/agents/{agent}/chat/completions",
+        "/v1/agents/{agent}/responses",
+    }
+)
 
 
 class Recorded:
@@ -111,6 +120,34 @@ class Contract(unittest.TestCase):
         self.assertEqual(ada.record_heartbeat("continue", note="page-1")["heartbeat"]["granted"], True)
         self.assertEqual(ada.record_heartbeat("yield")["result"]["terminated_reason"], "explicit_yield")
         ada.post_event("system", {"disk": "full"}, name="disk-full")
+        bea = client.create_agent("py-bea", 32_768)
+        end = bea.run("I moored the Swallow at pier 4.", beat="always", key="py-run")
+        self.assertEqual((end["reason"], end["text"]), ("yield", "Noted: the Swallow lies at pier 4."))
+        self.assertEqual(bea.run("I moored the Swallow at pier 4.", beat="always", key="py-run")["last_seq"], end["last_seq"])
+        told = list(bea.run_events("Nothing else.", beat="always"))
+        pieces = [event["text"] for event in told if event["type"] == "text"]
+        self.assertEqual((told[0]["type"], "".join(pieces)), ("turn", "I have nothing to note."))
+        self.assertEqual(told[-1]["end"]["text"], "I have nothing to note.")
+
+        cid = client.create_agent("py-cid", 8192)
+        cid.append_fifo("Where does the Swallow lie?")
+        asked = cid.record_prompt("run-1", "scripted", options={"temperature": 0})
+        shown = json.loads(asked["request"])["messages"]
+        self.assertEqual((asked["turn"], shown[-1]["content"]), (1, "Where does the Swallow lie?"))
+        cid.record_answer(1, "run-1", "stop", content="At pier 4.", usage={"prompt": 20, "completion": 5}, end_run="yield")
+        self.assertEqual([row["turn"] for row in cid.all_prompts()], [1])
+        self.assertEqual(cid.prompts(1, limit=1)["prompts"][0]["finish"], "stop")
+        self.assertEqual(cid.prompt(1)["request"], asked["request"])
+        self.assertTrue(cid.why("Swallow"))
+        self.assertTrue(cid.why(turn=1))
+
+        made = cid.put_schedule("morning", "Good morning.", every_ms=86_400_000)
+        self.assertEqual((made["name"], cid.schedule("morning")["content"]), ("morning", "Good morning."))
+        self.assertEqual([row["name"] for row in cid.schedules()["schedules"]], ["morning"])
+        cid.delete_schedule("morning")
+        with self.assertRaises(vctx.ScheduleNotFound):
+            cid.schedule("morning")
+
         context = ada.context()
         self.assertEqual(context["messages"][0]["role"], "system")
         self.assertEqual(context["_rev"], ada.rev)
@@ -153,6 +190,22 @@ class Contract(unittest.TestCase):
         with self.assertRaises(vctx.IdempotencyKeyReused) as caught:
             bob.append_fifo("Twice.", key="py-1", rev=vctx.ANY)
         self.assertEqual((caught.exception.key, caught.exception.status), ("py-1", 409))
+
+    def test_a_captured_result_stands_in_the_queue(self) -> None:
+        gus = self.client.create_agent("py-gus", 8192)
+        gus.call("store_core", {"block_id": "plan", "content": "Sail."}, capture=True)
+        call = {"id": "c-1", "type": "function", "function": {"name": "fetch_core", "arguments": '{"block_id": "plan"}'}}
+        gus.append_fifo("", "assistant", tool_calls=[call])
+        gus.call("fetch_core", {"block_id": "plan"}, capture="c-1", rev=vctx.ANY)
+        rows = [(row["role"], row["meta"].get("tool_call_id")) for row in gus.all_messages()]
+        self.assertEqual([role for role, _ in rows], ["assistant", "tool", "assistant", "tool"])
+        self.assertEqual(rows[-1], ("tool", "c-1"))
+
+    def test_a_run_that_fails_is_told_with_its_key(self) -> None:
+        hal = self.client.agent("py-nobody")
+        with self.assertRaises(vctx.AgentNotFound) as caught:
+            list(hal.run_events("Hello.", key="py-run-2"))
+        self.assertEqual(caught.exception.key, "py-run-2")
 
     def test_what_somebody_else_changed_is_not_written_over(self) -> None:
         one = self.client.create_agent("py-cat", 4096)
@@ -232,6 +285,23 @@ class AsyncContract(unittest.IsolatedAsyncioTestCase):
             await ada.delete_document("tides.md")
             await ada.record_heartbeat("yield")
             await ada.post_event("scheduled", "Good morning.")
+            bea = await client.create_agent("aio-bea", 32_768)
+            end = await bea.run("I moored the Swallow at pier 4.", beat="always")
+            self.assertEqual(end["text"], "Noted: the Swallow lies at pier 4.")
+            told = [event async for event in bea.run_events("Nothing else.", beat="always")]
+            pieces = [event["text"] for event in told if event["type"] == "text"]
+            self.assertEqual((told[0]["type"], "".join(pieces)), ("turn", told[-1]["end"]["text"]))
+            cid = await client.create_agent("aio-cid", 8192)
+            await cid.append_fifo("Where does the Swallow lie?")
+            asked = await cid.record_prompt("run-1", "scripted")
+            await cid.record_answer(asked["turn"], "run-1", "stop", content="At pier 4.", end_run="yield")
+            self.assertEqual([row["turn"] async for row in cid.all_prompts()], [1])
+            await cid.prompt(1)
+            await cid.why("Swallow")
+            await cid.put_schedule("once", "Good morning.", at="2100-01-01")
+            await cid.schedule("once")
+            await cid.schedules()
+            await cid.delete_schedule("once")
             await ada.context()
             self.assertEqual([row["seq"] async for row in ada.all_messages()][:2], [1, 2])
             self.assertIn("flush", {row["type"] async for row in ada.all_events()})

@@ -4,7 +4,8 @@ import { defaultSocket } from "./paths.js";
 import { Problem, Unanswered } from "./problems.js";
 import { Seen } from "./seen.js";
 import { Transport } from "./transport.js";
-import { ATTEMPTS_MAX, Events, TIMEOUT_MS, advanced, freshKey, mayRepeat, pauseMs, request, told, understood, withQuery } from "./wire.js";
+import { ATTEMPTS_MAX, Events, RUN_TIMEOUT_MS, TIMEOUT_MS, advanced, freshKey, mayRepeat, pauseMs } from "./wire.js";
+import { request, told, understood, withQuery } from "./wire.js";
 
 /** @import * as t from "./types.js" */
 
@@ -180,13 +181,14 @@ export class Agent {
   /**
    * One tool call as a model made it, by the tool's name; the methods below are this with their arguments spelled out.
    *
-   * @param {string} tool @param {Record<string, unknown>} given @param {t.Write} [write] @returns {Promise<t.Answer<any>>}
+   * @param {string} tool @param {Record<string, unknown>} given @param {t.Write & t.Captured} [write] @returns {Promise<t.Answer<any>>}
    */
-  async call(tool, given, write = {}) {
+  async call(tool, given, { capture, ...write } = {}) {
     let rev = write.rev;
     if (rev === undefined && !BUILDS_ON_NOTHING.has(tool)) rev = this.#seen.builtOn(tool, given) ?? (await this.#newest());
     const path = `${this.#path}/tools/${encodeURIComponent(tool)}`;
-    const answer = await this.#client.json("POST", path, given, { ...write, key: write.key ?? freshKey(), rev });
+    const body = { ...given, capture: typeof capture === "string" ? { tool_call_id: capture } : capture };
+    const answer = await this.#client.json("POST", path, body, { ...write, key: write.key ?? freshKey(), rev });
     this.#seen.tool(tool, given, answer);
     return answer;
   }
@@ -268,6 +270,74 @@ export class Agent {
     return answer;
   }
 
+  /**
+   * Runs the server's model from what was said (a text of the user, or messages) until it yields; gives what it came to. A run that was cut
+   * off is gone on with by the same call with the same key.
+   *
+   * @param {string | t.Json[]} [said] @param {t.Run} [how] @param {t.Write} [write] @returns {Promise<t.RunEnd>}
+   */
+  run(said, how = {}, write = {}) {
+    const more = { timeoutMs: RUN_TIMEOUT_MS, ...write, key: write.key ?? freshKey() };
+    return this.#client.json("POST", `${this.#path}/runs`, { input: said, ...how }, more);
+  }
+
+  /**
+   * The same as it happens; the last event, of the type `end`, has what it came to. Whoever stops listening cancels the run. `timeoutMs`
+   * bounds the time between two events; the call is not repeated by itself.
+   *
+   * @param {string | t.Json[]} [said] @param {t.Run} [how] @param {t.Write} [write] @returns {AsyncGenerator<t.RunEvent, void>}
+   */
+  async *runEvents(said, how = {}, write = {}) {
+    yield* this.#client.streamed(`${this.#path}/runs`, { input: said, ...how }, { ...write, key: write.key ?? freshKey() });
+  }
+
+  /** Renders the window as a request for a model (`request`, the text to send) and puts it on record before it is sent. @param {t.NewPrompt} asked @param {t.Write} [write] @returns {Promise<t.Json>} */
+  recordPrompt(asked, write = {}) {
+    return this.#client.json("POST", `${this.#path}/prompts`, asked, { ...write, key: write.key ?? freshKey() });
+  }
+
+  /** What the model answered: its message and the end of the prompt in one write; `end_run` ends the run with it. @param {number} turn @param {t.PromptAnswer} said @param {t.Write} [write] @returns {Promise<t.Json>} */
+  async recordAnswer(turn, said, write = {}) {
+    const answer = await this.#client.json("POST", `${this.#path}/prompts/${turn}/answer`, said, { ...write, key: write.key ?? freshKey() });
+    this.#seen.tool("record_answer", {}, answer);
+    return answer;
+  }
+
+  /** A page of prompts that were sent to a model: figures, digests and ends. @param {number} [fromTurn] @param {number} [limit] @returns {Promise<{prompts: t.Json[], next_turn: number | null}>} */
+  prompts(fromTurn = 1, limit) {
+    return this.#get("prompts", { from_turn: fromTurn, limit });
+  }
+
+  /** A past prompt, put together again byte by byte and held against its digests. @param {number} turn @returns {Promise<t.Json>} */
+  prompt(turn) {
+    return this.#get(`prompts/${turn}`, {});
+  }
+
+  /** The life of a fact, or why a prompt (`turn`) held what it held. @param {{text?: string, turn?: number, from_turn?: number}} asked @returns {Promise<t.Json>} */
+  why(asked) {
+    return this.#get("why", asked);
+  }
+
+  /** What happens to the agent by itself, and when. @returns {Promise<t.Json>} */
+  schedules() {
+    return this.#get("schedules", {});
+  }
+
+  /** One schedule: its next moment and what came of it. @param {string} name @returns {Promise<t.Json>} */
+  schedule(name) {
+    return this.#get(`schedules/${encodeURIComponent(name)}`, {});
+  }
+
+  /** Makes a schedule that puts events into the queue, every so often or once, or changes it; twice is once. @param {string} name @param {t.Schedule} what @returns {Promise<t.Json>} */
+  putSchedule(name, what) {
+    return this.#client.json("PUT", `${this.#path}/schedules/${encodeURIComponent(name)}`, what);
+  }
+
+  /** Takes a schedule away. @param {string} name @returns {Promise<t.Json>} */
+  deleteSchedule(name) {
+    return this.#client.json("DELETE", `${this.#path}/schedules/${encodeURIComponent(name)}`);
+  }
+
   /** The rendered window as chat messages, with its receipt. @returns {Promise<t.Context>} */
   context() {
     return this.#client.json("GET", `${this.#path}/context`);
@@ -311,6 +381,11 @@ export class Agent {
   /** Every copy of the texts, page after page. @returns {AsyncGenerator<t.Json, void>} */
   async *allVersions(fromVersion = 1) {
     yield* walk((from) => this.history(from), "versions", "next_version", fromVersion);
+  }
+
+  /** Every prompt, page after page. @returns {AsyncGenerator<t.Json, void>} */
+  async *allPrompts(fromTurn = 1) {
+    yield* walk((from) => this.prompts(from), "prompts", "next_turn", fromTurn);
   }
 
   /** @param {string} what @param {Record<string, unknown>} query */

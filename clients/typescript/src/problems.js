@@ -129,6 +129,16 @@ export class BlockNotFound extends Refused {
   static CODE = "BLOCK_NOT_FOUND";
 }
 
+/** No such prompt. */
+export class PromptNotFound extends Refused {
+  static CODE = "PROMPT_NOT_FOUND";
+}
+
+/** No such schedule. */
+export class ScheduleNotFound extends Refused {
+  static CODE = "SCHEDULE_NOT_FOUND";
+}
+
 /** No such path. */
 export class RouteNotFound extends Refused {
   static CODE = "ROUTE_NOT_FOUND";
@@ -153,6 +163,16 @@ export class IdempotencyKeyReused extends Refused {
 export class Conflict extends Refused {
   static CODE = "CONFLICT";
   static PASSING = true;
+}
+
+/** Another run of this agent is under way. */
+export class RunBusy extends Refused {
+  static CODE = "RUN_BUSY";
+}
+
+/** The run is over, or another server's by now. */
+export class RunLost extends Refused {
+  static CODE = "RUN_LOST";
 }
 
 /** The database holds vectors of another kind. */
@@ -256,6 +276,11 @@ export class EmbedderUnavailable extends Refused {
   static CODE = "EMBEDDER_UNAVAILABLE";
 }
 
+/** The model does not answer at the moment. */
+export class ModelUnavailable extends Refused {
+  static CODE = "MODEL_UNAVAILABLE";
+}
+
 /** The call took longer than the server allows. */
 export class Timeout extends Refused {
   static CODE = "TIMEOUT";
@@ -285,11 +310,15 @@ export const CODES = Object.fromEntries(
     ToolNotFound,
     DocumentNotFound,
     BlockNotFound,
+    PromptNotFound,
+    ScheduleNotFound,
     RouteNotFound,
     MethodNotAllowed,
     AgentExists,
     IdempotencyKeyReused,
     Conflict,
+    RunBusy,
+    RunLost,
     VectorSettingMismatch,
     PageExpired,
     RevisionStale,
@@ -305,6 +334,7 @@ export const CODES = Object.fromEntries(
     StoreUnavailable,
     NotReady,
     EmbedderUnavailable,
+    ModelUnavailable,
     Timeout,
     StoreRefused,
     Internal,

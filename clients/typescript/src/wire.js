@@ -15,6 +15,8 @@ const PAUSE_MS = 20;
 const PAUSE_ASKED_MS_MAX = 2_000;
 /** Time for one attempt: an explicit eviction may wait for a model. */
 export const TIMEOUT_MS = 30_000;
+/** Time for a run that is answered at its end: several inferences. */
+export const RUN_TIMEOUT_MS = 600_000;
 /** Connections of one client that wait for their next call, and all of them. */
 export const IDLE_MAX = 8;
 export const CONNECTIONS_MAX = 64;

@@ -7,7 +7,13 @@ import * as vctx from "../src/index.js";
 import { server } from "./server.js";
 
 /** Paths for others than this client: what clients of OpenAI call on the drop-in. */
-const FOREIGN = new Set([]);
+const FOREIGN = new Set([
+  "/v1/models",
+  "/v1/chat/completions",
+  "/v1/responses",
+  "/v1/agents/{agent}/chat/completions",
+  "/v1/agents/{agent}/responses",
+]);
 
 let running;
 let client;
@@ -26,9 +32,9 @@ after(async () => {
 function recorded(client) {
   const seen = [];
   const send = client.transport.send.bind(client.transport);
-  client.transport.send = (sent, signal) => {
+  client.transport.send = (sent, signal, ...rest) => {
     seen.push([sent.method.toLowerCase(), sent.path.split("?")[0]]);
-    return send(sent, signal);
+    return send(sent, signal, ...rest);
   };
   return seen;
 }
@@ -84,6 +90,33 @@ test("every path is driven", async () => {
   assert.equal((await ada.recordHeartbeat("continue", { note: "page-1" })).heartbeat.granted, true);
   assert.equal((await ada.recordHeartbeat("yield")).result.terminated_reason, "explicit_yield");
   await ada.postEvent("system", { disk: "full" }, { name: "disk-full" });
+  const bea = await client.createAgent("ts-bea", { context_window: 32_768 });
+  const end = await bea.run("I moored the Swallow at pier 4.", { beat: "always" }, { key: "ts-run" });
+  assert.deepEqual([end.reason, end.text], ["yield", "Noted: the Swallow lies at pier 4."]);
+  assert.equal((await bea.run("I moored the Swallow at pier 4.", { beat: "always" }, { key: "ts-run" })).last_seq, end.last_seq);
+  const told = await all(bea.runEvents("Nothing else.", { beat: "always" }));
+  const pieces = told.filter((event) => event.type === "text").map((event) => event.text);
+  assert.deepEqual([told[0].type, pieces.join("")], ["turn", "I have nothing to note."]);
+  assert.equal(told.at(-1).end.text, "I have nothing to note.");
+
+  const cid = await client.createAgent("ts-cid", { context_window: 8192 });
+  await cid.appendFifo("Where does the Swallow lie?");
+  const asked = await cid.recordPrompt({ run: "run-1", model: "scripted", options: { temperature: 0 } });
+  assert.deepEqual([asked.turn, JSON.parse(asked.request).messages.at(-1).content], [1, "Where does the Swallow lie?"]);
+  const usage = { prompt: 20, completion: 5 };
+  await cid.recordAnswer(1, { run: "run-1", finish: "stop", content: "At pier 4.", usage, end_run: "yield" });
+  assert.deepEqual((await all(cid.allPrompts())).map((row) => row.turn), [1]);
+  assert.equal((await cid.prompts(1, 1)).prompts[0].finish, "stop");
+  assert.equal((await cid.prompt(1)).request, asked.request);
+  assert.ok(await cid.why({ text: "Swallow" }));
+  assert.ok(await cid.why({ turn: 1 }));
+
+  const made = await cid.putSchedule("morning", { content: "Good morning.", every_ms: 86_400_000 });
+  assert.deepEqual([made.name, (await cid.schedule("morning")).content], ["morning", "Good morning."]);
+  assert.deepEqual((await cid.schedules()).schedules.map((row) => row.name), ["morning"]);
+  await cid.deleteSchedule("morning");
+  await assert.rejects(cid.schedule("morning"), vctx.ScheduleNotFound);
+
   const context = await ada.context();
   assert.equal(context.messages[0].role, "system");
   assert.equal(context._rev, ada.rev);
@@ -121,6 +154,21 @@ test("a key happens once and is told in a failure", async () => {
     assert.ok(problem instanceof vctx.IdempotencyKeyReused);
     assert.equal(problem.key, "ts-1");
     assert.equal(problem.status, 409);
+    return true;
+  });
+});
+
+test("a captured result stands in the queue", async () => {
+  const gus = await client.createAgent("ts-gus", { context_window: 8192 });
+  await gus.call("store_core", { block_id: "plan", content: "Sail." }, { capture: true });
+  const rows = await all(gus.allMessages());
+  assert.deepEqual(rows.map((row) => row.role), ["assistant", "tool"]);
+});
+
+test("a run that fails is told with its key", async () => {
+  await assert.rejects(all(client.agent("ts-nobody").runEvents("Hello.", {}, { key: "ts-run-2" })), (problem) => {
+    assert.ok(problem instanceof vctx.AgentNotFound, String(problem));
+    assert.equal(problem.key, "ts-run-2");
     return true;
   });
 });

@@ -1,41 +1,57 @@
-/** The real server for tests: the one on `VCTX_SOCKET`, or one that is started (`VCTX_PROGRAM`, else `target/debug/vctx`). */
+/** The real server for tests, and the scripted model that it runs: of the program `VCTX_PROGRAM`, else `target/debug/vctx`. */
 
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 
 import { Client, Problem } from "../src/index.js";
 
-/** Longest wait for a started server, on a busy machine. */
+/** Longest wait for a started program, on a busy machine, and the pause between two looks. */
 const READY_MS_MAX = 60_000;
+const LOOK_MS = 20;
 
-/** @returns {Promise<{socket: string, stop: () => Promise<void>}>} */
+const run = promisify(execFile);
+
+/** @returns {Promise<{socket: string, modelSocket: string, home: string, stop: () => Promise<void>}>} */
 export async function server() {
-  const given = process.env.VCTX_SOCKET;
-  if (given) return { socket: given, stop: async () => {} };
   const program = process.env.VCTX_PROGRAM ?? fileURLToPath(new URL("../../../target/debug/vctx", import.meta.url));
   const home = mkdtempSync("/tmp/v.");
-  const socket = `${home}/vctx.sock`;
-  const child = spawn(program, ["serve", "--socket", socket, "--data-dir", `${home}/data`], { stdio: "ignore" });
+  const [socket, modelSocket] = [`${home}/vctx.sock`, `${home}/model.sock`];
+  const script = fileURLToPath(new URL("../../examples/harbour.jsonl", import.meta.url));
+  const env = { ...process.env, VCTX_CHAT__SOCKET: modelSocket, VCTX_CHAT__MODEL: "scripted" };
+  const children = [
+    spawn(program, ["scripted-model", "--socket", modelSocket, "--script", script], { stdio: "ignore", env }),
+    spawn(program, ["serve", "--socket", socket, "--data-dir", `${home}/data`], { stdio: "ignore", env }),
+  ];
   const client = new Client(socket);
   const until = Date.now() + READY_MS_MAX;
-  for (;;) {
-    try {
-      await client.readyz();
-      break;
-    } catch (problem) {
-      if (!(problem instanceof Problem) || Date.now() > until) throw problem;
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
+  while (!existsSync(modelSocket) || !(await isReady(client))) {
+    if (Date.now() > until) throw new Error(`${program} does not serve`);
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
-  client.close();
-  return {
-    socket,
-    stop: async () => {
-      child.kill();
-      await once(child, "exit");
+  const stop = async () => {
+    try {
+      // Every agent's memory is proved.
+      for (const { agent } of (await client.agents()).agents) await run(program, ["verify", "--agent", agent, "--socket", socket]);
+    } finally {
+      client.close();
+      for (const child of children.reverse()) {
+        child.kill();
+        if (child.exitCode === null) await once(child, "exit");
+      }
       rmSync(home, { recursive: true });
-    },
+    }
   };
+  return { socket, modelSocket, home, stop };
+}
+
+async function isReady(client) {
+  try {
+    return Boolean(await client.readyz());
+  } catch (problem) {
+    if (problem instanceof Problem) return false;
+    throw problem;
+  }
 }

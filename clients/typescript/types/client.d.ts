@@ -22,8 +22,12 @@ export declare class Client {
     agents(): Promise<{
         agents: t.Json[];
     }>;
-    /** Schemas of the tools, in a format that the server knows; `json-schema` unless given. @param {string} [format] @returns {Promise<t.Json>} */
-    tools(format?: string): Promise<t.Json>;
+    /** Schemas of the tools, in a format and under the names of a dialect that the server knows. @param {{format?: string, dialect?: string, strict?: boolean}} [how] @returns {Promise<t.Json>} */
+    tools({ format, dialect, strict }?: {
+        format?: string;
+        dialect?: string;
+        strict?: boolean;
+    }): Promise<t.Json>;
     /** How a change of all vectors of the archive stands. @returns {Promise<t.Json>} */
     reindexStatus(): Promise<t.Json>;
     /**
@@ -61,9 +65,9 @@ export declare class Agent {
     /**
      * One tool call as a model made it, by the tool's name; the methods below are this with their arguments spelled out.
      *
-     * @param {string} tool @param {Record<string, unknown>} given @param {t.Write} [write] @returns {Promise<t.Answer<any>>}
+     * @param {string} tool @param {Record<string, unknown>} given @param {t.Write & t.Captured} [write] @returns {Promise<t.Answer<any>>}
      */
-    call(tool: string, given: Record<string, unknown>, write?: t.Write): Promise<t.Answer<any>>;
+    call(tool: string, given: Record<string, unknown>, { capture, ...write }?: t.Write & t.Captured): Promise<t.Answer<any>>;
     /** Writes a block of working memory. @param {string} blockId @param {string} content @param {t.BlockPolicy} [policy] @param {t.Write} [write] @returns {Promise<t.Answer<t.Stored>>} */
     storeCore(blockId: string, content: string, policy?: t.BlockPolicy, write?: t.Write): Promise<t.Answer<t.Stored>>;
     /** Reads a block of working memory. @param {string} blockId @returns {Promise<t.Answer<t.Fetched>>} */
@@ -99,6 +103,45 @@ export declare class Agent {
     postEvent(eventClass: t.EventClass, content: unknown, more?: {
         name?: string;
     }, write?: t.Write): Promise<t.Answer<t.Appended>>;
+    /**
+     * Runs the server's model from what was said (a text of the user, or messages) until it yields; gives what it came to. A run that was cut
+     * off is gone on with by the same call with the same key.
+     *
+     * @param {string | t.Json[]} [said] @param {t.Run} [how] @param {t.Write} [write] @returns {Promise<t.RunEnd>}
+     */
+    run(said?: string | t.Json[], how?: t.Run, write?: t.Write): Promise<t.RunEnd>;
+    /**
+     * The same as it happens; the last event, of the type `end`, has what it came to. Whoever stops listening cancels the run. `timeoutMs`
+     * bounds the time between two events; the call is not repeated by itself.
+     *
+     * @param {string | t.Json[]} [said] @param {t.Run} [how] @param {t.Write} [write] @returns {AsyncGenerator<t.RunEvent, void>}
+     */
+    runEvents(said?: string | t.Json[], how?: t.Run, write?: t.Write): AsyncGenerator<t.RunEvent, void>;
+    /** Renders the window as a request for a model (`request`, the text to send) and puts it on record before it is sent. @param {t.NewPrompt} asked @param {t.Write} [write] @returns {Promise<t.Json>} */
+    recordPrompt(asked: t.NewPrompt, write?: t.Write): Promise<t.Json>;
+    /** What the model answered: its message and the end of the prompt in one write; `end_run` ends the run with it. @param {number} turn @param {t.PromptAnswer} said @param {t.Write} [write] @returns {Promise<t.Json>} */
+    recordAnswer(turn: number, said: t.PromptAnswer, write?: t.Write): Promise<t.Json>;
+    /** A page of prompts that were sent to a model: figures, digests and ends. @param {number} [fromTurn] @param {number} [limit] @returns {Promise<{prompts: t.Json[], next_turn: number | null}>} */
+    prompts(fromTurn?: number, limit?: number): Promise<{
+        prompts: t.Json[];
+        next_turn: number | null;
+    }>;
+    /** A past prompt, put together again byte by byte and held against its digests. @param {number} turn @returns {Promise<t.Json>} */
+    prompt(turn: number): Promise<t.Json>;
+    /** The life of a fact, or why a prompt (`turn`) held what it held. @param {{text?: string, turn?: number, from_turn?: number}} asked @returns {Promise<t.Json>} */
+    why(asked: {
+        text?: string;
+        turn?: number;
+        from_turn?: number;
+    }): Promise<t.Json>;
+    /** What happens to the agent by itself, and when. @returns {Promise<t.Json>} */
+    schedules(): Promise<t.Json>;
+    /** One schedule: its next moment and what came of it. @param {string} name @returns {Promise<t.Json>} */
+    schedule(name: string): Promise<t.Json>;
+    /** Makes a schedule that puts events into the queue, every so often or once, or changes it; twice is once. @param {string} name @param {t.Schedule} what @returns {Promise<t.Json>} */
+    putSchedule(name: string, what: t.Schedule): Promise<t.Json>;
+    /** Takes a schedule away. @param {string} name @returns {Promise<t.Json>} */
+    deleteSchedule(name: string): Promise<t.Json>;
     /** The rendered window as chat messages, with its receipt. @returns {Promise<t.Context>} */
     context(): Promise<t.Context>;
     /** What something in memory is joined to, as one list. @param {string} from @param {t.Trace} [how] @returns {Promise<t.Json>} */
@@ -126,4 +169,6 @@ export declare class Agent {
     allEvents(fromTs?: string): AsyncGenerator<t.Event, void>;
     /** Every copy of the texts, page after page. @returns {AsyncGenerator<t.Json, void>} */
     allVersions(fromVersion?: number): AsyncGenerator<t.Json, void>;
+    /** Every prompt, page after page. @returns {AsyncGenerator<t.Json, void>} */
+    allPrompts(fromTurn?: number): AsyncGenerator<t.Json, void>;
 }

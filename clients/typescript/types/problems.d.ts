@@ -98,6 +98,14 @@ export declare class DocumentNotFound extends Refused {
 export declare class BlockNotFound extends Refused {
     static CODE: string;
 }
+/** No such prompt. */
+export declare class PromptNotFound extends Refused {
+    static CODE: string;
+}
+/** No such schedule. */
+export declare class ScheduleNotFound extends Refused {
+    static CODE: string;
+}
 /** No such path. */
 export declare class RouteNotFound extends Refused {
     static CODE: string;
@@ -118,6 +126,14 @@ export declare class IdempotencyKeyReused extends Refused {
 export declare class Conflict extends Refused {
     static CODE: string;
     static PASSING: boolean;
+}
+/** Another run of this agent is under way. */
+export declare class RunBusy extends Refused {
+    static CODE: string;
+}
+/** The run is over, or another server's by now. */
+export declare class RunLost extends Refused {
+    static CODE: string;
 }
 /** The database holds vectors of another kind. */
 export declare class VectorSettingMismatch extends Refused {
@@ -187,6 +203,10 @@ export declare class NotReady extends Refused {
 }
 /** The embedder makes no vectors at the moment. */
 export declare class EmbedderUnavailable extends Refused {
+    static CODE: string;
+}
+/** The model does not answer at the moment. */
+export declare class ModelUnavailable extends Refused {
     static CODE: string;
 }
 /** The call took longer than the server allows. */

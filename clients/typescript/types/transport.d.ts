@@ -11,9 +11,16 @@ export declare class Transport {
      * One attempt.
      *
      * @param {import("./wire.js").Sent} sent @param {AbortSignal} [signal] the caller's own; what it aborts is thrown as it is
-     * @returns {Promise<import("./wire.js").Answer>}
+     * @param {number} [timeoutMs] @returns {Promise<import("./wire.js").Answer>}
      */
-    send(sent: import("./wire.js").Sent, signal?: AbortSignal): Promise<import("./wire.js").Answer>;
+    send(sent: import("./wire.js").Sent, signal?: AbortSignal, timeoutMs?: number): Promise<import("./wire.js").Answer>;
+    /**
+     * One attempt whose good answer comes in pieces.
+     *
+     * @param {import("./wire.js").Sent} sent @param {AbortSignal} [signal] @param {number} [timeoutMs] bounds the time between two pieces
+     * @returns {AsyncGenerator<Buffer, void>}
+     */
+    stream(sent: import("./wire.js").Sent, signal?: AbortSignal, timeoutMs?: number): AsyncGenerator<Buffer, void>;
     /** Closes all connections; the next call opens a new one. */
     close(): void;
 }

@@ -13,6 +13,69 @@ export interface Write {
   rev?: string;
   /** Gives the call up; what it had begun may have its effect. */
   signal?: AbortSignal;
+  /** Milliseconds for one attempt of this call; the client's unless given. */
+  timeoutMs?: number;
+}
+
+/** What happens in a run, as it happens; the last one is its end. */
+export type RunEvent =
+  | { type: "turn"; n: number }
+  | { type: "text"; text: string }
+  | { type: "called"; id: string; name: string }
+  | { type: "returned"; id: string; ok: boolean }
+  | { type: "waiting"; ms: number; why: string }
+  | { type: "end"; end: RunEnd };
+
+/** What a run came to. */
+export interface RunEnd {
+  reason: string;
+  text: string;
+  client_calls: Json[];
+  usage: Json;
+  turns: number;
+  last_seq: number;
+  fault?: string | null;
+}
+
+/** Whether a result is appended to the queue in the transaction of its effect. */
+export interface Captured {
+  /** `true`: with the call that it answers, as a pair; the id of a call that stands there already: for that one. */
+  capture?: boolean | string;
+}
+
+/** How a run goes. */
+export interface Run {
+  beat?: "asked" | "always";
+  tools?: string[];
+  client_tools?: Json[];
+  options?: Json;
+}
+
+/** What a loop of one's own is about to ask its model. */
+export interface NewPrompt {
+  run: string;
+  model: string;
+  tools?: Json[];
+  options?: Json;
+  lease_ms?: number;
+}
+
+/** What its model answered. */
+export interface PromptAnswer {
+  run: string;
+  finish: string;
+  content?: string;
+  tool_calls?: { id: string; name: string; arguments: string }[];
+  usage?: { prompt: number; completion: number };
+  end_run?: string;
+}
+
+/** How often or when, and what is said then. */
+export interface Schedule {
+  content: string;
+  every_ms?: number;
+  at?: string;
+  run?: boolean;
 }
 
 export interface Options {
@@ -35,6 +98,7 @@ export interface AgentPatch {
   system?: string;
   encoding?: string;
   heartbeat?: Record<string, number>;
+  tools?: { digest: string; token_estimate: number };
 }
 
 export interface BlockPolicy {

@@ -6,6 +6,8 @@ export declare const ANSWER_BYTES_MAX: number;
 export declare const ATTEMPTS_MAX = 4;
 /** Time for one attempt: an explicit eviction may wait for a model. */
 export declare const TIMEOUT_MS = 30000;
+/** Time for a run that is answered at its end: several inferences. */
+export declare const RUN_TIMEOUT_MS = 600000;
 /** Connections of one client that wait for their next call, and all of them. */
 export declare const IDLE_MAX = 8;
 export declare const CONNECTIONS_MAX = 64;
@@ -32,16 +34,25 @@ export declare function withQuery(path: string, query: Record<string, unknown>):
  * A request with its headers; sent again it is the same, key and revision included.
  *
  * @param {string} method @param {string} path @param {unknown} body
- * @param {{key?: string, rev?: string, label?: string}} [more] `rev`: a revision, `ANY`, or the empty text for what must be new
+ * @param {{key?: string, rev?: string, label?: string, accept?: string}} [more] `rev`: a revision, `ANY`, or the empty text for what must be new
  * @returns {Sent}
  */
-export declare function request(method: string, path: string, body: unknown, { key, rev, label }?: {
+export declare function request(method: string, path: string, body: unknown, { key, rev, label, accept }?: {
     key?: string;
     rev?: string;
     label?: string;
+    accept?: string;
 }): Sent;
 /** The JSON of a good answer; otherwise throws what it says. @param {Answer} answer @returns {any} */
 export declare function understood(answer: Answer): any;
+/** Server-sent events out of the pieces in which they come: the data of each, as JSON. */
+export declare class Events {
+    #private;
+    /** What is whole by now. @param {Buffer} piece @returns {any[]} */
+    push(piece: Buffer): any[];
+}
+/** An event of a run; one that tells of a failure is thrown. @param {any} event */
+export declare function told(event: any): any;
 /** Whether the client itself sends the same request again: nothing was answered, or the server said that it was busy. @param {unknown} problem */
 export declare function mayRepeat(problem: unknown): boolean;
 /** Milliseconds between an attempt (from 1) and the next one. @param {number} attempt @param {number} [askedS] */

@@ -134,7 +134,8 @@ fn search(seen: &Seen, question: &str, page: Option<Value>) -> Said {
         }
         return Said::call("archival_memory_search", &arguments);
     }
-    let mut arguments = json!({"query_text": question, "mode": "text", "heartbeat": true});
+    let mut arguments =
+        json!({"query_text": question, "mode": "text", "limit": 40, "heartbeat": true});
     if let Some(page) = page {
         arguments["page_token"] = page;
     }

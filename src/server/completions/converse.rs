@@ -1,13 +1,16 @@
 //! Brings a conversation to its place: finds what is known of it, makes the agent or branch where there is none, appends what is new.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 
+use crate::clock;
 use crate::dropin::{
     Conversation, Decision, Found, Named, Next, Visible, branch_name, decide, fresh_name, visible,
 };
 use crate::error::{Code, Error, Result};
 use crate::executor::{CallRequest, Executor, Guard, Placed};
-use crate::limits::THREAD_TRIES_MAX;
+use crate::limits::{RUN_WAIT_MS, THREAD_ANSWER_ROWS, THREAD_TRIES_MAX};
 use crate::memory::Encoding;
 use crate::memory::message::{Message, Role};
 use crate::memory::thread::{Place, after, beginning, places};
@@ -123,7 +126,7 @@ impl Converse<'_> {
         match decision {
             Decision::Known { found, answer } => {
                 let said =
-                    self.executor.said_after(self.principal, &found.agent, found.seq).await?;
+                    said_after(self.executor, self.principal, &found.agent, found.seq).await?;
                 match answer_up_to(&said, answer) {
                     Some(known) => Ok(Looked::Known(self.known(found, all, known))),
                     // Its text went by the policy of retention.
@@ -157,7 +160,7 @@ impl Converse<'_> {
         let mut from = new - base;
         let said = &self.conversation.said;
         if let Some(next) = said.get(from).filter(|next| next.role == Role::Assistant) {
-            let rows = self.executor.said_after(self.principal, &found.agent, found.seq).await?;
+            let rows = said_after(self.executor, self.principal, &found.agent, found.seq).await?;
             let end = rows.iter().position(|m| m.thread.is_some()).unwrap_or(rows.len());
             if let Some(stands) = visible(&rows[..end], &ours).filter(|stands| stands.whole) {
                 let whole = stands.seen.canonical() == next.canonical();
@@ -189,8 +192,8 @@ impl Converse<'_> {
             return Err(Error::argument("previous_response_id", text));
         }
         let last = &all.last().expect("a conversation has a message").thread;
-        let agent = branch_name(&found.agent, last);
         let system = self.conversation.system.as_deref();
+        let agent = branch_name(&found.agent, last, system);
         self.executor.branch(self.principal, &agent, &found, system).await?;
         let from = self.known_in(&agent, all).await?;
         let branch = Some((found.agent, found.row.seq));
@@ -242,6 +245,13 @@ impl Converse<'_> {
             self.call(&goal.agent, call, arguments, key, Guard::Any).await?;
         }
         let new = self.conversation.said.iter().zip(places).enumerate().skip(goal.from);
+        if goal.from < places.len() {
+            self.wait_for(
+                &goal.agent,
+                &places.last().expect("a conversation has a message").thread,
+            )
+            .await?;
+        }
         let mut guard = goal.rev.clone().map_or(Guard::Any, Guard::Rev);
         for (number, (seen, place)) in new {
             let call = AppendFifo::seen(seen, place.clone(), &format!("messages[{number}]."))?;
@@ -251,6 +261,25 @@ impl Converse<'_> {
             guard = Guard::Any;
         }
         Ok(())
+    }
+
+    /// Waits until no other run of the agent is open: what is said now must not stand in the middle of it.
+    async fn wait_for(&self, agent: &str, own: &str) -> Result<()> {
+        let (longest, look) = RUN_WAIT_MS;
+        let until = clock::now() + Duration::from_millis(longest);
+        loop {
+            let (core, _) = self.executor.peek(self.principal, agent, "").await?;
+            let now = self.executor.unix_ms();
+            let open = core.run.as_ref().filter(|run| run.id != own && run.until_ms > now);
+            let Some(open) = open else { return Ok(()) };
+            if clock::now() > until {
+                let text =
+                    "another run of this agent is under way: retry later with the same request";
+                let wait_ms = open.until_ms - now;
+                return Err(Error::new(Code::RunBusy, text).with("retry_after_ms", wait_ms));
+            }
+            tokio::time::sleep(Duration::from_millis(look)).await;
+        }
     }
 
     async fn call(
@@ -290,6 +319,16 @@ impl Converse<'_> {
             branch: goal.branch,
         })
     }
+}
+
+/// Messages after a place on the number line, those of one run at most.
+pub(super) async fn said_after(
+    executor: &Executor,
+    principal: &Principal,
+    agent: &str,
+    seq: u64,
+) -> Result<Vec<Message>> {
+    executor.said_from(principal, agent, seq + 1, THREAD_ANSWER_ROWS).await
 }
 
 /// Gives an answer its place, so that it is known when its client sends it back; one that says nothing has none, since no client sends it back.

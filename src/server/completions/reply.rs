@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::converse::{Settled, ours, take_place};
+use super::converse::{Settled, ours, said_after, take_place};
 use crate::clock::seconds_of;
 use crate::dropin::{Answer, Conversation, Ending, Head, Visible, visible};
 use crate::error::{Code, Error, Result};
@@ -58,7 +58,7 @@ pub(super) async fn standing(
     principal: &Principal,
     settled: &Settled,
 ) -> Result<Option<Visible>> {
-    let said = executor.said_after(principal, &settled.agent, settled.seq).await?;
+    let said = said_after(executor, principal, &settled.agent, settled.seq).await?;
     let end = said.iter().position(|m| m.thread.is_some()).unwrap_or(said.len());
     Ok(visible(&said[..end], &ours))
 }
@@ -72,7 +72,7 @@ pub(super) async fn answer_of(
     end: &RunEnd,
     told: Option<&str>,
 ) -> Result<Answer> {
-    let said = executor.said_after(principal, &settled.agent, settled.seq).await?;
+    let said = said_after(executor, principal, &settled.agent, settled.seq).await?;
     let upto = said.iter().take_while(|m| m.thread.is_none() || m.seq == end.last_seq);
     let upto = upto.count();
     let mut stands = visible(&said[..upto], &ours).filter(|_| end.last_seq > 0);

@@ -1,7 +1,7 @@
 """The calls of the server, for asyncio. `_client.py` is made from this file by `unasync.py`."""
 
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
@@ -12,8 +12,8 @@ from ._paths import default_socket
 from ._problems import Problem, Unanswered
 from ._seen import Seen
 from ._transport import AsyncTransport
-from ._wire import ATTEMPTS_MAX, TIMEOUT_S, Events, Request, advanced, fresh_key, given, may_repeat, pause_s, request
-from ._wire import segment, told, understood, with_query
+from ._wire import ATTEMPTS_MAX, RUN_TIMEOUT_S, TIMEOUT_S, Events, Request, advanced, fresh_key, given, may_repeat
+from ._wire import pause_s, request, segment, told, understood, with_query
 
 
 class AsyncClient:
@@ -113,7 +113,7 @@ class AsyncClient:
             problem.key = key
             raise
 
-    async def _streamed(self, path: str, body: object, key: str, timeout_s: float | None) -> AsyncIterator[t.Json]:
+    async def _streamed(self, path: str, body: object, key: str, timeout_s: float | None) -> AsyncGenerator[t.Json, None]:
         sent = request("POST", path, body, key=key, label=self._label, accept="text/event-stream")
         events = Events()
         try:
@@ -177,24 +177,37 @@ class AsyncAgent:
         system: str | None = None,
         encoding: str | None = None,
         heartbeat: Mapping[str, int] | None = None,
+        tools: t.Json | None = None,
         key: str | None = None,
         rev: str | None = None,
     ) -> t.State:
-        """Changes window, system text, encoding or limits of heartbeats; what is absent stays."""
-        body = given(context_window=context_window, system=system, encoding=encoding, heartbeat=heartbeat)
+        """Changes window, system text, encoding, limits of heartbeats, or what is offered to the model; what is absent stays."""
+        body = given(context_window=context_window, system=system, encoding=encoding, heartbeat=heartbeat, tools=tools)
         rev = rev if rev is not None else await self._newest()
         return self._shown(await self._client._json("PATCH", self._path, body, key=key or fresh_key(), rev=rev))
 
     async def call(
-        self, tool: str, arguments: Mapping[str, Any], *, key: str | None = None, rev: str | None = None
+        self,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        capture: bool | str | None = None,
+        key: str | None = None,
+        rev: str | None = None,
     ) -> t.Answer[t.Json]:
-        """One tool call as a model made it, by the tool's name; the methods below are this with their arguments spelled out."""
+        """One tool call as a model made it, by the tool's name; the methods below are this with their arguments spelled out.
+
+        `capture` appends the result to the queue in the transaction of its effect: `True` with the call that it answers, as a pair; the id
+        of a call that stands there already, for that one.
+        """
         builds = tool not in _BUILDS_ON_NOTHING
         if rev is None and builds:
             rev = self._seen.built_on(tool, arguments)
             rev = rev if rev is not None else await self._newest()
         path = f"{self._path}/tools/{segment(tool)}"
-        answer = await self._client._json("POST", path, dict(arguments), key=key or fresh_key(), rev=rev)
+        captured = {"tool_call_id": capture} if isinstance(capture, str) else capture
+        body = {**arguments, **given(capture=captured)}
+        answer = await self._client._json("POST", path, body, key=key or fresh_key(), rev=rev)
         self._seen.tool(tool, arguments, answer)
         return cast(t.Answer[t.Json], answer)
 
@@ -387,6 +400,116 @@ class AsyncAgent:
         self._seen.tool("post_event", body, answer)
         return cast(t.Answer[t.Appended], answer)
 
+    async def run(
+        self,
+        said: str | Sequence[t.Json] | None = None,
+        *,
+        beat: Literal["asked", "always"] | None = None,
+        tools: Sequence[str] | None = None,
+        client_tools: Sequence[t.Json] | None = None,
+        options: t.Json | None = None,
+        key: str | None = None,
+        timeout_s: float = RUN_TIMEOUT_S,
+    ) -> t.RunEnd:
+        """Runs the server's model from what was said (a text of the user, or messages) until it yields; gives what it came to.
+
+        A run that was cut off is gone on with by the same call with the same key.
+        """
+        body = given(input=said, beat=beat, tools=tools, client_tools=client_tools, options=options)
+        path, key = f"{self._path}/runs", key or fresh_key()
+        return cast(t.RunEnd, await self._client._json("POST", path, body, key=key, timeout_s=timeout_s))
+
+    async def run_events(
+        self,
+        said: str | Sequence[t.Json] | None = None,
+        *,
+        beat: Literal["asked", "always"] | None = None,
+        tools: Sequence[str] | None = None,
+        client_tools: Sequence[t.Json] | None = None,
+        options: t.Json | None = None,
+        key: str | None = None,
+        timeout_s: float | None = None,
+    ) -> AsyncGenerator[t.RunEvent, None]:
+        """The same as it happens; the last event, of the type `end`, has what it came to. Whoever stops listening cancels the run.
+
+        `timeout_s` bounds the time between two events. The call is not repeated by itself: with the same key it goes on.
+        """
+        body = given(input=said, beat=beat, tools=tools, client_tools=client_tools, options=options)
+        async with aclosing(self._client._streamed(f"{self._path}/runs", body, key or fresh_key(), timeout_s)) as events:
+            async for event in events:
+                yield cast(t.RunEvent, event)
+
+    async def record_prompt(
+        self,
+        run: str,
+        model: str,
+        *,
+        tools: Sequence[t.Json] | None = None,
+        options: t.Json | None = None,
+        lease_ms: int | None = None,
+        key: str | None = None,
+    ) -> t.Json:
+        """Renders the window as a request for a model (`request`, the text to send) and puts it on record before it is sent."""
+        body = given(run=run, model=model, tools=tools, options=options, lease_ms=lease_ms)
+        return await self._client._json("POST", f"{self._path}/prompts", body, key=key or fresh_key())
+
+    async def record_answer(
+        self,
+        turn: int,
+        run: str,
+        finish: str,
+        *,
+        content: str | None = None,
+        tool_calls: Sequence[t.Json] | None = None,
+        usage: t.Json | None = None,
+        end_run: str | None = None,
+        key: str | None = None,
+    ) -> t.Json:
+        """What the model answered: its message and the end of the prompt in one write; `end_run` ends the run with it."""
+        body = given(run=run, finish=finish, content=content, tool_calls=tool_calls, usage=usage, end_run=end_run)
+        answer = await self._client._json("POST", f"{self._path}/prompts/{turn}/answer", body, key=key or fresh_key())
+        self._seen.tool("record_answer", body, answer)
+        return answer
+
+    async def prompts(self, from_turn: int = 1, limit: int | None = None) -> t.Prompts:
+        """A page of prompts that were sent to a model: figures, digests and ends."""
+        query = {"from_turn": from_turn, "limit": limit}
+        return cast(t.Prompts, await self._client._json("GET", with_query(f"{self._path}/prompts", query)))
+
+    async def prompt(self, turn: int) -> t.Json:
+        """A past prompt, put together again byte by byte and held against its digests."""
+        return await self._client._json("GET", f"{self._path}/prompts/{turn}")
+
+    async def why(self, text: str | None = None, *, turn: int | None = None, from_turn: int | None = None) -> t.Json:
+        """The life of a fact, or why a prompt held what it held."""
+        query = {"text": text, "turn": turn, "from_turn": from_turn}
+        return await self._client._json("GET", with_query(f"{self._path}/why", query))
+
+    async def schedules(self) -> t.Json:
+        """What happens to the agent by itself, and when."""
+        return await self._client._json("GET", f"{self._path}/schedules")
+
+    async def schedule(self, name: str) -> t.Json:
+        """One schedule: its next moment and what came of it."""
+        return await self._client._json("GET", f"{self._path}/schedules/{segment(name)}")
+
+    async def put_schedule(
+        self,
+        name: str,
+        content: str,
+        *,
+        every_ms: int | None = None,
+        at: str | None = None,
+        run: bool | None = None,
+    ) -> t.Json:
+        """Makes a schedule that puts events into the queue, every so often or once, or changes it; twice is once."""
+        body = given(content=content, every_ms=every_ms, at=at, run=run)
+        return await self._client._json("PUT", f"{self._path}/schedules/{segment(name)}", body)
+
+    async def delete_schedule(self, name: str) -> t.Json:
+        """Takes a schedule away."""
+        return await self._client._json("DELETE", f"{self._path}/schedules/{segment(name)}")
+
     async def context(self) -> t.Context:
         """The rendered window as chat messages, with its receipt."""
         return cast(t.Context, await self._client._json("GET", f"{self._path}/context"))
@@ -444,6 +567,14 @@ class AsyncAgent:
         following: int | None = from_version
         while following is not None:
             rows, following = advanced(await self.history(following), "versions", "next_version", following)
+            for row in rows:
+                yield row
+
+    async def all_prompts(self, from_turn: int = 1) -> AsyncIterator[t.Json]:
+        """Every prompt, page after page."""
+        following: int | None = from_turn
+        while following is not None:
+            rows, following = advanced(await self.prompts(following), "prompts", "next_turn", following)
             for row in rows:
                 yield row
 

@@ -139,6 +139,18 @@ class BlockNotFound(Refused):
     CODE = "BLOCK_NOT_FOUND"
 
 
+class PromptNotFound(Refused):
+    """No such prompt."""
+
+    CODE = "PROMPT_NOT_FOUND"
+
+
+class ScheduleNotFound(Refused):
+    """No such schedule."""
+
+    CODE = "SCHEDULE_NOT_FOUND"
+
+
 class RouteNotFound(Refused):
     """No such path."""
 
@@ -168,6 +180,18 @@ class Conflict(Refused):
 
     CODE = "CONFLICT"
     PASSING = True
+
+
+class RunBusy(Refused):
+    """Another run of this agent is under way."""
+
+    CODE = "RUN_BUSY"
+
+
+class RunLost(Refused):
+    """The run is over, or another server's by now."""
+
+    CODE = "RUN_LOST"
 
 
 class VectorSettingMismatch(Refused):
@@ -283,6 +307,12 @@ class EmbedderUnavailable(Refused):
     """The embedder makes no vectors at the moment."""
 
     CODE = "EMBEDDER_UNAVAILABLE"
+
+
+class ModelUnavailable(Refused):
+    """The model does not answer at the moment."""
+
+    CODE = "MODEL_UNAVAILABLE"
 
 
 class Timeout(Refused):

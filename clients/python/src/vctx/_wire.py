@@ -21,6 +21,8 @@ PAUSE_S = 0.02
 PAUSE_ASKED_S_MAX = 2.0
 # Seconds for one attempt: an explicit eviction may wait for a model.
 TIMEOUT_S = 30.0
+# Seconds for a run that is answered at its end: several inferences.
+RUN_TIMEOUT_S = 600.0
 # Connections of one client that wait for their next call.
 IDLE_MAX = 8
 

@@ -250,6 +250,39 @@ class Events(TypedDict):
     next_ts: str | None
 
 
+class RunEnd(TypedDict, total=False):
+    """What a run came to."""
+
+    reason: str
+    text: str
+    client_calls: list[Json]
+    usage: Json
+    turns: int
+    last_seq: int
+    fault: str | None
+
+
+class RunEvent(TypedDict, total=False):
+    """What happens in a run: `turn`, `text`, `called`, `returned`, `waiting`, and at last `end`."""
+
+    type: str
+    n: int
+    text: str
+    id: str
+    name: str
+    ok: bool
+    ms: int
+    why: str
+    end: RunEnd
+
+
+class Prompts(TypedDict):
+    """A page of prompts."""
+
+    prompts: list[Json]
+    next_turn: int | None
+
+
 class History(TypedDict):
     """A page of copies of an agent's texts."""
 

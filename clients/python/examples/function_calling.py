@@ -1,0 +1,83 @@
+"""One turn with plain function calling: any chat endpoint on a Unix socket, and nothing beside this client."""
+
+import argparse
+import http.client
+import json
+import socket
+from typing import Any
+
+import vctx
+
+# Inferences of one turn: a model that never stops is stopped.
+INFERENCES_MAX = 8
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("model", timeout=120)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def complete(model_socket: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Asks the model; gives its message."""
+    connection = UnixConnection(model_socket)
+    try:
+        connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        told = json.loads(answer.read())
+    finally:
+        connection.close()
+    if answer.status != 200:
+        raise SystemExit(f"the model refuses: {told}")
+    message: dict[str, Any] = told["choices"][0]["message"]
+    return message
+
+
+def turn(agent: vctx.Agent, tools: list[dict[str, Any]], model_socket: str, said: str) -> str:
+    """The user says something; the model uses its memory until it answers."""
+    agent.append_fifo(said, "user")
+    for _ in range(INFERENCES_MAX):
+        window = agent.context()["messages"]
+        message = complete(model_socket, {"model": "any", "messages": window, "tools": tools})
+        text, calls = message.get("content") or "", message.get("tool_calls") or []
+        agent.append_fifo(text, "assistant", tool_calls=calls or None)
+        if not calls:
+            return text
+        for call in calls:
+            agent.append_fifo(used(agent, call["function"]), "tool", tool_call_id=call["id"])
+    raise SystemExit(f"no answer after {INFERENCES_MAX} inferences")
+
+
+def used(agent: vctx.Agent, function: dict[str, str]) -> str:
+    """What came of a tool call, for the model; a refusal is an answer too."""
+    try:
+        return json.dumps(agent.call(function["name"], json.loads(function["arguments"]))["result"])
+    except ValueError:
+        return "Error: the arguments are not JSON."
+    except vctx.Refused as problem:
+        return problem.system_message
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("said")
+    options.add_argument("--model-socket", required=True)
+    options.add_argument("--socket", help="of vctx")
+    options.add_argument("--agent", default="harbour")
+    given = options.parse_args()
+    with vctx.Client(given.socket) as client:
+        agent = client.create_agent(given.agent, 16_384, system="You keep notes in your memory.")
+        schemas = client.tools()["tools"]
+        tools = [{"type": "function", "function": schema} for schema in schemas]
+        print(turn(agent, tools, given.model_socket, given.said))
+
+
+if __name__ == "__main__":
+    main()

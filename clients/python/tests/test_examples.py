@@ -1,0 +1,97 @@
+"""Every example runs: its real package, the real server, and a model that follows a script."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+import vctx
+
+from .messages_model import MessagesModel
+from .server import ROOT, Server
+
+EXAMPLES = ROOT / "clients/python/examples"
+SAID = "I moored the Swallow at pier 4."
+# Package that each example needs, and what stands in the queue afterwards.
+NEEDS = {
+    "function_calling": ("vctx", ["user", "assistant", "tool", "assistant"]),
+    "openai_chat": ("openai", ["user", "assistant", "tool", "assistant"]),
+    "openai_agents": ("agents", ["user", "assistant"]),
+    "anthropic_tools": ("anthropic", ["user", "assistant", "tool", "assistant"]),
+    "langgraph_agent": ("langgraph", ["user", "assistant", "tool", "assistant"]),
+}
+
+
+class Examples(unittest.TestCase):
+    """Each once, in a process of its own."""
+
+    server: Server
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.server = Server()
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.server.close()
+
+    def run_example(self, name: str, model_socket: Path) -> None:
+        package, roles = NEEDS[name]
+        if importlib.util.find_spec(package) is None:
+            self.skipTest(f"no package {package}: examples/requirements.txt")
+        agent = f"ex-{name}"
+        command = [sys.executable, str(EXAMPLES / f"{name}.py"), SAID, "--agent", agent]
+        command += ["--socket", str(self.server.socket), "--model-socket", str(model_socket)]
+        path = os.pathsep.join([str(ROOT / "clients/python/src"), os.environ.get("PYTHONPATH", "")])
+        came = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
+        self.assertEqual((came.returncode, came.stdout), (0, "Noted: the Swallow lies at pier 4.\n"), came.stderr)
+        with vctx.Client(self.server.socket) as client:
+            memory = client.agent(agent)
+            self.assertEqual(memory.fetch_core("human")["result"]["content"], "Their boat, the Swallow, lies at pier 4.")
+            self.assertEqual([row["role"] for row in memory.all_messages()], roles)
+
+    def test_function_calling(self) -> None:
+        self.run_example("function_calling", self.server.model_socket)
+
+    def test_openai_chat(self) -> None:
+        self.run_example("openai_chat", self.server.model_socket)
+
+    def test_openai_agents(self) -> None:
+        self.run_example("openai_agents", self.server.model_socket)
+
+    def test_langgraph_agent(self) -> None:
+        self.run_example("langgraph_agent", self.server.model_socket)
+
+    def test_anthropic_tools(self) -> None:
+        socket = self.server.home / "messages.sock"
+        with MessagesModel(socket) as model:
+            self.run_example("anthropic_tools", socket)
+            self.assertEqual(len(model.asked), 2)
+            model.shutdown()
+
+    def test_what_the_documents_show_runs_as_it_stands(self) -> None:
+        run = self.server.home / "run"
+        (run / "vctx").mkdir(parents=True)
+        (run / "vctx/vctx.sock").symlink_to(self.server.socket)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients/python/src"), "XDG_RUNTIME_DIR": str(run)}
+        for document in ("README.md", "clients/python/README.md"):
+            blocks = [text.split("```")[0] for text in (ROOT / document).read_text().split("```python\n")[1:]]
+            # Other blocks show other clients, and begin where these have begun.
+            shown = [text for text in blocks if "import vctx" in text]
+            self.assertTrue(shown, f"{document} shows nothing")
+            for text in shown:
+                command = [sys.executable, "-c", text]
+                came = subprocess.run(command, capture_output=True, text=True, env=environment)
+                self.assertEqual(came.returncode, 0, f"{document}: {came.stderr}")
+
+    def test_every_example_is_run(self) -> None:
+        there = {path.stem for path in EXAMPLES.glob("*.py")}
+        self.assertEqual(there, set(NEEDS))
+        for name in NEEDS:
+            self.assertTrue(hasattr(self, f"test_{name}"), name)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,60 @@
+/** One turn with plain function calling: any chat endpoint on a Unix socket, and nothing beside this client. */
+
+import http from "node:http";
+import { parseArgs } from "node:util";
+
+import { Client, Refused } from "vctx";
+
+/** Inferences of one turn: a model that never stops is stopped. */
+const INFERENCES_MAX = 8;
+
+/** Asks the model; gives its message. */
+function complete(socketPath, body) {
+  return new Promise((resolve, reject) => {
+    const headers = { "Content-Type": "application/json" };
+    const asked = http.request({ socketPath, method: "POST", path: "/v1/chat/completions", headers }, async (answer) => {
+      let text = "";
+      for await (const piece of answer) text += piece;
+      if (answer.statusCode === 200) resolve(JSON.parse(text).choices[0].message);
+      else reject(new Error(`the model refuses: ${text}`));
+    });
+    asked.on("error", reject);
+    asked.end(JSON.stringify(body));
+  });
+}
+
+/** What came of a tool call, for the model; a refusal is an answer too. */
+async function used(agent, { name, arguments: given }) {
+  try {
+    return JSON.stringify((await agent.call(name, JSON.parse(given))).result);
+  } catch (problem) {
+    if (problem instanceof SyntaxError) return "Error: the arguments are not JSON.";
+    if (problem instanceof Refused) return problem.systemMessage;
+    throw problem;
+  }
+}
+
+/** The user says something; the model uses its memory until it answers. */
+async function turn(agent, tools, modelSocket, said) {
+  await agent.appendFifo(said, "user");
+  for (let inference = 1; inference <= INFERENCES_MAX; inference += 1) {
+    const { messages } = await agent.context();
+    const { content, tool_calls: calls = [] } = await complete(modelSocket, { model: "any", messages, tools });
+    await agent.appendFifo(content ?? "", "assistant", calls.length > 0 ? { tool_calls: calls } : {});
+    if (calls.length === 0) return content;
+    for (const call of calls) {
+      await agent.appendFifo(await used(agent, call.function), "tool", { tool_call_id: call.id });
+    }
+  }
+  throw new Error(`no answer after ${INFERENCES_MAX} inferences`);
+}
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { socket: { type: "string" }, "model-socket": { type: "string" }, agent: { type: "string", default: "harbour" } },
+});
+const client = new Client(values.socket);
+const agent = await client.createAgent(values.agent, { context_window: 16_384, system: "You keep notes in your memory." });
+const tools = (await client.tools()).tools.map((schema) => ({ type: "function", function: schema }));
+console.log(await turn(agent, tools, values["model-socket"], positionals[0]));
+client.close();

@@ -1,0 +1,74 @@
+/** One turn with the `openai` package: the window is vctx's, the tools are vctx's, the model is whatever the package is pointed at. */
+
+import http from "node:http";
+import { Readable } from "node:stream";
+import { parseArgs } from "node:util";
+
+import OpenAI from "openai";
+import { Client, Refused } from "vctx";
+
+/** Inferences of one turn: a model that never stops is stopped. */
+const INFERENCES_MAX = 8;
+
+/** `fetch` over a Unix socket, as far as the package uses it. */
+function overSocket(socketPath) {
+  return (url, { method, headers, body, signal } = {}) =>
+    new Promise((resolve, reject) => {
+      const { pathname, search } = new URL(url);
+      const options = { socketPath, method, path: pathname + search, headers: Object.fromEntries(new Headers(headers)), signal };
+      const asked = http.request(options, (answer) => {
+        const { statusCode: status, statusMessage: statusText } = answer;
+        resolve(new Response(Readable.toWeb(answer), { status, statusText, headers: answer.headers }));
+      });
+      asked.on("error", reject);
+      asked.end(body);
+    });
+}
+
+/** The package as it is, or over a Unix socket. */
+function modelClient(modelSocket) {
+  if (modelSocket === undefined) return new OpenAI();
+  return new OpenAI({ apiKey: "none", baseURL: "http://model/v1", fetch: overSocket(modelSocket) });
+}
+
+/** What came of a tool call, for the model; a refusal is an answer too. */
+async function used(agent, { name, arguments: given }) {
+  try {
+    return JSON.stringify((await agent.call(name, JSON.parse(given))).result);
+  } catch (problem) {
+    if (problem instanceof SyntaxError) return "Error: the arguments are not JSON.";
+    if (problem instanceof Refused) return problem.systemMessage;
+    throw problem;
+  }
+}
+
+/** The user says something; the model uses its memory until it answers. */
+async function turn(agent, model, name, tools, said) {
+  await agent.appendFifo(said, "user");
+  for (let inference = 1; inference <= INFERENCES_MAX; inference += 1) {
+    const { messages } = await agent.context();
+    const { choices } = await model.chat.completions.create({ model: name, messages, tools });
+    const { content, tool_calls: calls = [] } = choices[0].message;
+    await agent.appendFifo(content ?? "", "assistant", calls.length > 0 ? { tool_calls: calls } : {});
+    if (calls.length === 0) return content;
+    for (const call of calls) {
+      await agent.appendFifo(await used(agent, call.function), "tool", { tool_call_id: call.id });
+    }
+  }
+  throw new Error(`no answer after ${INFERENCES_MAX} inferences`);
+}
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    socket: { type: "string" },
+    "model-socket": { type: "string" },
+    model: { type: "string", default: "gpt-4.1-mini" },
+    agent: { type: "string", default: "harbour" },
+  },
+});
+const client = new Client(values.socket);
+const agent = await client.createAgent(values.agent, { context_window: 16_384, system: "You keep notes in your memory." });
+const tools = (await client.tools()).tools.map((schema) => ({ type: "function", function: schema }));
+console.log(await turn(agent, modelClient(values["model-socket"]), values.model, tools, positionals[0]));
+client.close();

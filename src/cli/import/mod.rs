@@ -1,0 +1,13 @@
+//! `vctx import`: memories of other systems become blocks, recall entries and archived documents; what is not taken is told by name.
+
+mod anthropic;
+mod command;
+mod letta;
+mod mcp_memory;
+mod mem0;
+mod plan;
+mod read;
+mod tell;
+mod write;
+
+pub(crate) use command::{Import, run};

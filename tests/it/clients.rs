@@ -1,0 +1,79 @@
+//! The clients for other languages, by their own tests on a real server: `clients/python` and `clients/typescript`.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::home::{Home, PROGRAM};
+
+fn clients(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(name)
+}
+
+/// Whether a program is there and says that it is new enough.
+fn there(program: impl AsRef<OsStr>, check: &[&str]) -> bool {
+    Command::new(program).args(check).output().is_ok_and(|output| output.status.success())
+}
+
+/// A Python that has what the examples need, else any; examples whose package is missing are skipped.
+fn python() -> PathBuf {
+    if let Some(named) = std::env::var_os("VCTX_CLIENTS_PYTHON") {
+        return PathBuf::from(named);
+    }
+    let target = Path::new(PROGRAM).ancestors().nth(2).expect("the target directory");
+    let own = target.join("clients-venv/bin/python");
+    if own.exists() { own } else { PathBuf::from("python3") }
+}
+
+fn assert_passed(what: &str, output: &Output) {
+    let (said, fault) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{what}:\n{said}\n{fault}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_python_client_drives_every_path() {
+    let python = python();
+    if !there(&python, &["-c", "import sys; sys.exit(sys.version_info < (3, 11))"]) {
+        println!("skipped: no Python 3.11 or later");
+        return;
+    }
+    let home = Home::new();
+    let _server = home.serve().await;
+    let mut tests = Command::new(&python);
+    tests
+        .args(["-W", "error::ResourceWarning", "-m", "unittest", "-q"])
+        .current_dir(clients("python"));
+    tests.env("PYTHONPATH", clients("python").join("src")).env("PYTHONDONTWRITEBYTECODE", "1");
+    tests.env("VCTX_SOCKET", home.path("vctx.sock")).env("VCTX_PROGRAM", PROGRAM);
+    assert_passed("python3 -m unittest", &tests.output().expect("python3"));
+    for agent in ["py-ada", "aio-ada", "aio-bob", "ex-function_calling"] {
+        home.assert_verified("vctx.sock", agent);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_typescript_client_drives_every_path() {
+    if !there(
+        "node",
+        &["-e", "process.exit(Number(process.versions.node.split('.')[0]) < 20 ? 1 : 0)"],
+    ) {
+        println!("skipped: no Node 20 or later");
+        return;
+    }
+    let home = Home::new();
+    let _server = home.serve().await;
+    let mut tests = Command::new("node");
+    tests.args([
+        "--test",
+        "tests/contract.test.js",
+        "tests/examples.test.js",
+        "tests/wire.test.js",
+    ]);
+    tests.current_dir(clients("typescript"));
+    tests.env("VCTX_SOCKET", home.path("vctx.sock")).env("VCTX_PROGRAM", PROGRAM);
+    assert_passed("node --test", &tests.output().expect("node"));
+    for agent in ["ts-ada", "ts-fay", "ex-function-calling"] {
+        home.assert_verified("vctx.sock", agent);
+    }
+}
