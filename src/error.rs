@@ -56,6 +56,7 @@ codes! {
     RouteNotFound = "ROUTE_NOT_FOUND", 404, "no such path";
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, "this path has no such method";
     AgentExists = "AGENT_EXISTS", 409, "the agent exists with another configuration";
+    BlockExists = "BLOCK_EXISTS", 409, "there is a block of that name";
     IdempotencyKeyReused = "IDEMPOTENCY_KEY_REUSED", 409, "the idempotency key belongs to another call";
     RunBusy = "RUN_BUSY", 409, "another run of this agent is under way";
     RunLost = "RUN_LOST", 409, "the run is over, or another server's by now";

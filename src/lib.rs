@@ -47,6 +47,7 @@
 //! - [`models`]: counts tokens, makes summaries and vectors; answers and never decides.
 //! - [`store`]: the only room that speaks AQL; two sockets, two types.
 //! - [`tools`]: what each tool does to a core; one file each.
+//! - [`dialect`]: the tools under other names and in providers' formats; what a call under such a name means here.
 //! - [`dropin`]: what clients of OpenAI send and read, and where their conversation goes on.
 //! - [`executor`]: the bridge: everything above, in the order of the steps.
 //! - [`startup`]: what `guards/` check from outside, checked from inside before serving.
@@ -69,6 +70,7 @@ pub mod clock;
 pub mod config;
 pub mod context;
 pub mod conveyance;
+pub mod dialect;
 pub mod dispatch;
 pub mod dropin;
 pub mod error;

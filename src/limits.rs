@@ -38,6 +38,10 @@ pub const WINDOW_TOKENS_MIN: u64 = 256;
 pub const WINDOW_TOKENS_MAX: u64 = 4_000_000;
 /// Blocks an agent may have.
 pub const BLOCKS_MAX: usize = 64;
+/// Lines that a refusal names, of a text that stands in a block more than once.
+pub const LINES_NAMED_MAX: usize = 64;
+/// Lines of a block that are shown with their numbers (Anthropic's memory tool counts with six digits).
+pub const VIEW_LINES_MAX: usize = 999_999;
 /// Entries of one `write_recall`.
 pub const RECALL_ENTRIES_MAX: usize = 256;
 /// Tool calls in one message.
@@ -116,6 +120,8 @@ pub const HISTORY_PAGE: (u64, u64) = (10, 20);
 pub const AGENTS_PAGE_MAX: u64 = 10_000;
 /// `limit` of `search_recall`: default and largest.
 pub const RECALL_LIMIT: (u64, u64) = (10, 20);
+/// Entries of a span of time that are counted, and places of the list of them that may be passed over.
+pub const RECALL_DATED_OFFSET_MAX: u64 = 1_000_000;
 /// Longest query of a search, in bytes.
 pub const QUERY_BYTES_MAX: usize = 1_024;
 /// `tokens_max` of a page of `search_recall`: smallest and largest.
@@ -510,6 +516,10 @@ pub const MCP_PAUSE_MS: u64 = 100;
 pub const MCP_ANSWER_MS_MAX: u64 = CALL_MS_MAX + MODEL_MS_MAX;
 /// MCP calls of one client that run or wait for their turn.
 pub const MCP_CALLS_MAX: usize = 64;
+/// MCP clients on one socket at the same time.
+pub const MCP_CLIENTS_MAX: usize = 64;
+/// Longest text that a prompt takes up, in bytes.
+pub const MCP_PROMPT_BYTES_MAX: usize = 256 * 1024;
 /// Blocks whose revision one MCP conversation remembers.
 pub const MCP_BLOCKS_MAX: usize = 1_024;
 /// Archived documents whose revision one MCP conversation remembers.

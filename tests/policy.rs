@@ -116,6 +116,7 @@ impl World {
                 embedder: &lexical::OWN,
                 next_embedder: None,
                 key_hash: "k",
+                wording: None,
                 asked: &asked,
                 capture: self.capture.as_ref(),
             };
@@ -613,6 +614,7 @@ fn beats_with(world: &mut World, cost: u64) -> Value {
             embedder: &lexical::OWN,
             next_embedder: None,
             key_hash: "k",
+            wording: None,
             asked: "",
             capture: None,
         };
@@ -742,6 +744,7 @@ fn drafted(world: &mut World, change: impl Fn(&mut Draft<'_>)) {
         embedder: &lexical::OWN,
         next_embedder: None,
         key_hash: "k",
+        wording: None,
         asked: "",
         capture: None,
     };
@@ -1072,6 +1075,7 @@ fn a_page_that_is_spooled_never_pushes_anything_out() {
             embedder: &lexical::OWN,
             next_embedder: None,
             key_hash: "k",
+            wording: None,
             asked: "",
             capture: None,
         };

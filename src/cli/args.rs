@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::cli::exit::Failure;
+use crate::dialect::{Dialect, Format};
 
 /// Longest argument read from a file or from stdin, in bytes.
 const ARGUMENT_BYTES_MAX: u64 = 64 << 20;
@@ -23,6 +24,16 @@ pub(crate) fn text(argument: &str) -> Result<String, Failure> {
 /// A path as the whole program may use it, whatever directory it was said in; an empty one stays and is refused where it is used.
 pub(crate) fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
+}
+
+/// A dialect by its name.
+pub(crate) fn dialect(name: &str) -> Result<Dialect, String> {
+    Dialect::named(name).map_err(|error| error.message)
+}
+
+/// A form of tools by its name.
+pub(crate) fn format(name: &str) -> Result<Format, String> {
+    Format::named(name).map_err(|error| error.message)
 }
 
 /// A JSON argument, wherever it comes from.

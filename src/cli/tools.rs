@@ -1,28 +1,42 @@
 //! `vctx tools`: the tools and their schemas.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::Value;
 
 use crate::cli::exit::Failure;
-use crate::cli::output;
 use crate::cli::target::Target;
+use crate::cli::{args, output};
+use crate::dialect::{Dialect, Format};
+
+const EXAMPLES: &str = "\
+Examples:
+  vctx tools
+  vctx tools --format json-schema > tools.json
+  vctx tools --format openai-chat --strict
+  vctx tools --format anthropic --dialect anthropic
+
+Formats: json-schema, openai-chat, openai-responses, anthropic, mcp. Dialects: vctx (our ten tools), memgpt (core_memory_append, \
+conversation_search, …), anthropic (the tool `memory`, and ours for everything but blocks). Whatever the dialect, the calls go to the same \
+server: vctx tool NAME";
 
 /// List the tools, or print their schemas
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  vctx tools\n  vctx tools --format json-schema > tools.json")]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Tools {
     /// Print the schemas in this format instead of a list
-    #[arg(long, value_enum)]
+    #[arg(long, value_name = "FORMAT", value_parser = args::format)]
     format: Option<Format>,
+
+    /// Names under which the memory is spoken of
+    #[arg(long, value_name = "DIALECT", default_value = "vctx", value_parser = args::dialect)]
+    dialect: Dialect,
+
+    /// Write schemas to which the provider holds its model: closed, all required, what may be left out nullable
+    #[arg(long, requires = "format")]
+    strict: bool,
 
     #[command(flatten)]
     pub(crate) target: Target,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    /// JSON Schema of each tool's arguments
-    JsonSchema,
 }
 
 /// Characters of a first sentence; a longer one is cut.
@@ -30,10 +44,14 @@ const FIRST_CHARS_MAX: usize = 150;
 
 /// Runs the command.
 pub(crate) async fn run(tools: Tools) -> Result<(), Failure> {
-    let answer = tools.target.client().tools("json-schema").await?;
+    let format = tools.format.unwrap_or(Format::JsonSchema);
+    let client = tools.target.client();
+    let answer = client.tools(tools.dialect.text(), format.text(), tools.strict).await?;
     match (tools.format, tools.target.json) {
-        (Some(Format::JsonSchema), false) => output::line(&output::pretty(&answer)),
         (_, true) => output::value(&answer),
+        (Some(Format::JsonSchema), false) => output::line(&output::pretty(&answer)),
+        // The list alone is what a request to the provider takes.
+        (Some(_), false) => output::line(&output::pretty(&answer["tools"])),
         (None, false) => output::line(&list(&answer)),
     }
 }

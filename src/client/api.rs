@@ -280,9 +280,10 @@ impl Client {
         self.json(Method::POST, "/v1/reindex", Some(asked), None).await
     }
 
-    /// Schemas of the tools in a format the server knows (`json-schema`).
-    pub async fn tools(&self, format: &str) -> Result<Value, Problem> {
-        self.get(&format!("/v1/tools?format={}", escaped(format))).await
+    /// The tools of a dialect in a format the server knows (`json-schema`, …).
+    pub async fn tools(&self, dialect: &str, format: &str, strict: bool) -> Result<Value, Problem> {
+        let (dialect, format) = (escaped(dialect), escaped(format));
+        self.get(&format!("/v1/tools?dialect={dialect}&format={format}&strict={strict}")).await
     }
 
     /// One tool call.

@@ -12,7 +12,8 @@ use crate::policy::{
     Answers, ArchiveAnswer, Near, NearPlan, Nearest, Question, Scope, SummaryAnswer,
 };
 use crate::store::{
-    Ro, entries, load_archive, nearest, pairs, passages, queue, result_page, vector_index, worded,
+    Ro, entries, entries_dated, load_archive, nearest, pairs, passages, queue, result_page,
+    vector_index, worded,
 };
 
 /// Answers a question into `answers`. Local answers are computed off the IO threads.
@@ -39,6 +40,7 @@ pub(super) async fn answer(
             found.pairs = partners;
             answers.entries = Some(found);
         }
+        Question::Dated(dated) => answers.dated = Some(entries_dated(ro, scope, &dated).await?),
         Question::Archive { manifest_key, messages } => {
             let loaded = load_archive(ro, scope, &manifest_key, &messages).await?;
             let index_ready = match &loaded.setting {

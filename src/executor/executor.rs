@@ -200,6 +200,7 @@ impl Executor {
             embedder: self.embedders.fingerprint(),
             next_embedder: self.embedders.next(),
             key_hash,
+            wording: request.wording.as_deref(),
             asked,
             capture: request.capture.as_ref(),
         }

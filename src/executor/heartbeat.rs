@@ -100,6 +100,7 @@ impl Executor {
             arguments,
             key: None,
             guard: None,
+            wording: None,
             capture: None,
         };
         let reply = self.call(&request).await?;

@@ -189,6 +189,7 @@ impl Executor {
             key: Some(key.to_owned()),
             guard: None,
             capture: None,
+            wording: None,
         };
         self.call(&request).await
     }

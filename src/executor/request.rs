@@ -1,12 +1,14 @@
 //! A call as it came, and the reply it gets.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use crate::error::{Code, Error, Result};
 use crate::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::memory::capture::Capture;
 use crate::memory::receipt;
-use crate::policy::{Depends, Principal, Scope, admit};
+use crate::policy::{Depends, Principal, Scope, Wording, admit};
 use crate::tools::Call;
 
 /// Hex digits of a key's hash in a log line.
@@ -27,6 +29,8 @@ pub struct CallRequest {
     pub key: Option<String>,
     /// What the caller builds on.
     pub guard: Option<Guard>,
+    /// How the caller is told what came of it, if the call came under another name than ours.
+    pub wording: Option<Arc<dyn Wording>>,
     /// How the result is to stand in the queue; none: it is the caller's to append.
     pub capture: Option<Capture>,
 }
@@ -40,6 +44,13 @@ pub enum Guard {
     Rev(String),
     /// Nothing: what the call makes must not exist yet. Only an ingest builds on that.
     Absent,
+}
+
+impl CallRequest {
+    /// The name under which the call came.
+    pub fn named(&self) -> &'static str {
+        self.wording.as_ref().map_or_else(|| self.call.name(), |wording| wording.name())
+    }
 }
 
 impl Guard {

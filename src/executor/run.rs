@@ -27,7 +27,7 @@ use crate::memory::change::Change;
 use crate::memory::core::Core;
 use crate::memory::receipt;
 use crate::meters;
-use crate::policy::{Answers, Depends, Question, Scope, VectorsAnswer, admit, changed_since};
+use crate::policy::{Answers, Depends, Question, Scope, TEXT, VectorsAnswer, admit, changed_since};
 use crate::store::{
     self, Applied, Fault, Leftovers, Record, Replay, Trips, apply, counted, open_archive,
     vector_setting,
@@ -141,7 +141,14 @@ impl Executor {
         if let Err(error) = &outcome {
             heartbeat::count_refusal(error);
         }
-        outcome.map(|body| Reply { body })
+        let told = |error: Error| match &request.wording {
+            Some(wording) => {
+                let text = wording.refused(&error);
+                error.with(TEXT, text)
+            }
+            None => error,
+        };
+        outcome.map(|body| Reply { body }).map_err(told)
     }
 
     /// Takes the call into the measurements of its agent's session. An agent that is not there has none.
@@ -182,7 +189,7 @@ impl Executor {
             }
             _ => CALL_MS_MAX,
         };
-        let asked = asked_hash(request.call.name(), &request.arguments);
+        let asked = asked_hash(request.named(), &request.arguments);
         let run = Run {
             executor: self,
             request,
@@ -236,7 +243,7 @@ impl Executor {
                 Step::Read(result) => {
                     return Ok(Looked::Done(envelope::of_read(
                         &core,
-                        result,
+                        worded(request, result),
                         self.clock.unix_ms(),
                     )));
                 }
@@ -347,8 +354,16 @@ impl Executor {
     }
 }
 
+/// A result, told in the words of its caller where they are not ours.
+fn worded(request: &CallRequest, mut result: Map<String, Value>) -> Map<String, Value> {
+    if let Some(wording) = &request.wording {
+        result.insert(TEXT.into(), wording.told(&result).into());
+    }
+    result
+}
+
 /// Tools that answer with texts of messages.
-const TELLERS: [&str; 2] = ["search_recall", "trace_memory"];
+const TELLERS: [&str; 3] = ["search_recall", "recall_dates", "trace_memory"];
 
 /// When the oldest of the messages was said whose texts an answer holds.
 fn oldest_text(tool: &str, response: &Map<String, Value>) -> Option<String> {
@@ -472,6 +487,7 @@ impl Run<'_> {
                 Ok(Step::Read(_)) if basis.guessed => return Ok(Thought::Fresh),
                 Ok(Step::Read(result)) => {
                     let now = self.executor.clock.unix_ms();
+                    let result = worded(self.request, result);
                     return Ok(Thought::Reply(envelope::of_read(core, result, now)));
                 }
                 Ok(Step::Ask(_)) if basis.guessed => return Ok(Thought::Fresh),

@@ -70,6 +70,7 @@ impl Executor {
             key: None,
             guard: None,
             capture: None,
+            wording: None,
         };
         let reply = self.call(&request).await?;
         Ok(reply.body["result"]["ended"] == true)

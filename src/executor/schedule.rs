@@ -98,6 +98,7 @@ impl Executor {
             key: Some(tick_key(&tick.name, tick.due_ms)),
             guard: None,
             capture: None,
+            wording: None,
         };
         let body = self.call(&request).await?.body;
         if body["replayed"] == true {

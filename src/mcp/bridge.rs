@@ -7,21 +7,25 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::sync::{Mutex, Semaphore};
 
-use super::catalog::{Needs, Shown};
 use super::current;
+use super::needs::{Needs, blocks_of, needs};
 use crate::client::{self, Client, Fault, NewAgent, Problem, Start, Write};
 use crate::clock;
+use crate::dialect::{Dialect, Translated, translate};
 use crate::ids::{Ids as _, SystemIds};
 use crate::limits::{
     MCP_ANSWER_MS_MAX, MCP_ATTEMPTS_MAX, MCP_ATTEMPTS_MS_MAX, MCP_BLOCKS_MAX, MCP_CALLS_MAX,
     MCP_DOCUMENTS_MAX, MCP_PAUSE_MS,
 };
+use crate::memory::block_path::{Place, lies_in};
 
 /// Whose memory, and where.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The agent.
     pub agent: String,
+    /// The names under which its memory is spoken of.
+    pub dialect: Dialect,
     /// Its window in tokens, if it has to be made.
     pub context_window: u64,
     /// Socket of the server.
@@ -49,8 +53,17 @@ struct Seen {
     memory: Option<String>,
     /// The first one, and that of the core as a resource: what is known of blocks that no answer was about.
     core: Option<String>,
-    blocks: HashMap<String, String>,
+    blocks: HashMap<String, Known>,
+    /// How often a block was shown so far.
+    shown: u64,
     documents: HashMap<String, String>,
+}
+
+/// What is known of a block: its revision, and which of all that were shown it was.
+#[derive(Clone)]
+struct Known {
+    revision: String,
+    order: u64,
 }
 
 /// The arguments that a server takes for key, revision and capture; a model is not to give them.
@@ -58,6 +71,14 @@ const OURS: [&str; 3] = ["idempotency_key", "_rev", CAPTURE];
 
 /// The argument under which a server is told to capture a call.
 const CAPTURE: &str = "capture";
+
+/// A call as it came, and what is understood of it.
+struct Asked<'a> {
+    name: &'a str,
+    arguments: Map<String, Value>,
+    understood: Option<Translated>,
+    needs: Needs,
+}
 
 /// What a call came to.
 pub(super) struct Outcome {
@@ -103,12 +124,15 @@ impl Bridge {
     /// One tool call, with the client's key or a fresh one. `capture`: how its result is to stand in the conversation.
     pub(super) async fn call(
         &self,
-        shown: &Shown,
+        name: &str,
         arguments: Map<String, Value>,
         given: Option<String>,
         capture: Option<Value>,
     ) -> Outcome {
-        let reads = shown.needs == Needs::Nothing && capture.is_none();
+        // What is not understood here is refused by the server, in the same words.
+        let understood = translate(self.settings.dialect, name, arguments.clone()).ok();
+        let call = Asked { name, needs: needs(understood.as_ref()), understood, arguments };
+        let reads = call.needs == Needs::Nothing && capture.is_none();
         let mut outcome = Outcome {
             retry_safe: reads || given.is_some(),
             key: (!reads).then(|| given.unwrap_or_else(|| SystemIds.key())),
@@ -116,7 +140,7 @@ impl Bridge {
             answer: Ok(Value::Null),
         };
         outcome.answer = match self.places.try_acquire() {
-            Ok(_place) => self.in_turn(shown, arguments, capture, &mut outcome).await,
+            Ok(_place) => self.in_turn(call, capture, &mut outcome).await,
             Err(_) => Err(crowded().into()),
         };
         outcome
@@ -124,29 +148,25 @@ impl Bridge {
 
     async fn in_turn(
         &self,
-        shown: &Shown,
-        mut arguments: Map<String, Value>,
+        call: Asked<'_>,
         capture: Option<Value>,
         outcome: &mut Outcome,
     ) -> Result<Value, Trouble> {
+        let Asked { name, needs, understood, mut arguments } = call;
         if let Some(name) = OURS.iter().find(|name| arguments.contains_key(**name)) {
             return Err(not_yours(name).into());
         }
         let mut seen = self.seen.lock().await;
-        let document = match shown.needs {
+        let document = match needs {
             Needs::DocumentRevision => arguments.get("doc_id").and_then(Value::as_str),
             _ => None,
         }
         .map(str::to_owned);
-        let block = match shown.name {
-            "store_core" | "fetch_core" => arguments.get("block_id").and_then(Value::as_str),
-            _ => None,
-        }
-        .map(str::to_owned);
-        outcome.built_on = match (shown.needs, &document) {
+        let blocks = understood.as_ref().map(|call| blocks_of(&call.call)).unwrap_or_default();
+        outcome.built_on = match (needs, &document) {
             (Needs::MemoryRevision, _) => {
                 let newest = self.memory_revision(&mut seen).await?;
-                Some(block.as_ref().and_then(|id| seen.of_block(id)).unwrap_or(newest))
+                Some(seen.of_blocks(&blocks).unwrap_or(newest))
             }
             // A document that this conversation knows nothing of must be new: it is no silent overwrite then.
             (Needs::DocumentRevision, Some(id)) => {
@@ -155,9 +175,8 @@ impl Bridge {
             (Needs::DocumentRevision, None) => Some(String::new()),
             (Needs::Nothing | Needs::Key | Needs::KeyAndAgent, _) => None,
         };
-        let beats = arguments.get("heartbeat") == Some(&Value::Bool(true));
-        let may_make =
-            capture.is_some() || !matches!(shown.needs, Needs::Nothing | Needs::Key) || beats;
+        let beats = understood.as_ref().is_some_and(Translated::beats);
+        let may_make = capture.is_some() || !matches!(needs, Needs::Nothing | Needs::Key) || beats;
         if let Some(capture) = capture {
             arguments.insert(CAPTURE.into(), capture);
         }
@@ -166,27 +185,28 @@ impl Bridge {
             key: outcome.key.clone().unwrap_or_else(|| SystemIds.key()),
             revision: outcome.built_on.clone(),
         };
-        let mut answer = self.tool(shown.name, &arguments, &write).await;
+        let mut answer = self.tool(name, &arguments, &write).await;
         if is(&answer, "AGENT_NOT_FOUND") {
             if !may_make {
-                return current::of_nobody(shown.name, &arguments).map_err(Trouble::from);
+                return current::of_nobody(understood.as_ref()).map_err(Trouble::from);
             }
             self.make_agent().await?;
-            answer = self.tool(shown.name, &arguments, &write).await;
+            answer = self.tool(name, &arguments, &write).await;
         }
         match answer {
             Ok(answer) => {
                 seen.note(&answer, document.as_deref());
-                if let Some(id) = block {
-                    seen.note_block(&id, text(&answer, "_rev"));
+                let revision = text(&answer, "_rev");
+                for id in blocks.iter().chain(&current::renamed(&answer)) {
+                    seen.note_block(id, revision.clone());
                 }
                 Ok(answer)
             }
             Err(problem) if problem.code == "REVISION_STALE" => {
                 let trouble = self.stale(problem, &mut seen, document.as_deref()).await;
-                if let Some(id) = block.filter(|_| trouble.current.is_some()) {
+                for id in blocks.iter().filter(|_| trouble.current.is_some()) {
                     let shown = seen.memory.clone();
-                    seen.note_block(&id, shown);
+                    seen.note_block(id, shown);
                 }
                 Err(trouble)
             }
@@ -226,6 +246,27 @@ impl Bridge {
     /// The rendered window; none when there is no such agent.
     pub(super) async fn window(&self) -> Result<Option<Value>, Problem> {
         found(self.patiently(|| self.client.context(&self.settings.agent)).await)
+    }
+
+    /// A message by its place; none when there is none, or no such agent.
+    pub(super) async fn message(&self, seq: u64) -> Result<Option<Value>, Problem> {
+        let agent = &self.settings.agent;
+        let page = found(self.patiently(|| self.client.messages(agent, seq, 1)).await)?;
+        let first = page.and_then(|(messages, _)| messages.into_iter().next());
+        Ok(first.filter(|message| message["seq"] == seq))
+    }
+
+    /// A passage of the archive by its key; none when there is none, or no such agent.
+    pub(super) async fn passage(&self, key: &str) -> Result<Option<Value>, Problem> {
+        let (agent, from) = (&self.settings.agent, format!("archival_docs/{key}"));
+        let asked = [("limit", "1".to_owned()), ("follow", "links".to_owned())];
+        let traced = self.patiently(|| self.client.trace(agent, &from, &asked)).await;
+        let traced = match found(traced) {
+            // A trace that begins nowhere is refused as a wrong argument.
+            Err(problem) if problem.fields.get("field").is_some_and(|f| f == "from") => None,
+            other => other?,
+        };
+        Ok(traced.map(|mut traced| traced["result"]["results"][0].take()))
     }
 
     /// Makes the agent and answers its state; one that another client made a moment ago, in whatever size, is as good.
@@ -326,9 +367,17 @@ impl Seen {
         }
     }
 
-    /// The revision as of which a block is known.
-    fn of_block(&self, id: &str) -> Option<String> {
-        self.blocks.get(id).or(self.core.as_ref()).cloned()
+    /// The revision as of which some blocks are known, and those that lie in them: that of the one that was shown longest ago.
+    fn of_blocks(&self, ids: &[String]) -> Option<String> {
+        if ids.is_empty() {
+            return None;
+        }
+        let meant = |name: &str| {
+            ids.iter().any(|id| id == name || lies_in(name, &Place::Named(id.clone())))
+        };
+        let known = self.blocks.iter().filter(|(name, _)| meant(name)).map(|(_, known)| known);
+        let oldest = known.min_by_key(|known| known.order).map(|known| known.revision.clone());
+        oldest.or(self.core.clone())
     }
 
     fn note_block(&mut self, id: &str, revision: Option<String>) {
@@ -337,7 +386,8 @@ impl Seen {
             // What is forgotten counts as known since the beginning only: a call on it may be refused and shown the present text.
             self.blocks.clear();
         }
-        self.blocks.insert(id.to_owned(), revision);
+        self.shown += 1;
+        self.blocks.insert(id.to_owned(), Known { revision, order: self.shown });
     }
 
     /// A document whose revision is unknown is forgotten: the next call on it takes it for new.
@@ -361,7 +411,7 @@ fn is(answer: &Result<Value, Problem>, code: &str) -> bool {
     answer.as_ref().is_err_and(|problem| problem.code == code)
 }
 
-fn found(answer: Result<Value, Problem>) -> Result<Option<Value>, Problem> {
+fn found<T>(answer: Result<T, Problem>) -> Result<Option<T>, Problem> {
     match answer {
         Ok(value) => Ok(Some(value)),
         Err(problem) if problem.code == "AGENT_NOT_FOUND" => Ok(None),

@@ -3,7 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use crate::client::Problem;
+use crate::dialect::Translated;
+use crate::error::{Code, Error};
 use crate::limits::{MCP_CURRENT_BYTES_MAX, MCP_CURRENT_MESSAGES};
+use crate::memory::block_path::Place;
+use crate::policy::TEXT;
+use crate::tools::Call;
 
 /// Prefix of a block in the list `changed`.
 const BLOCK: &str = "block:";
@@ -68,15 +73,42 @@ fn cut(text: &Value) -> Value {
     json!(format!("{}… ({left} more bytes: this is not the whole text)", &whole[..end]))
 }
 
+/// Blocks that an answer tells of as moved, under both names.
+pub(super) fn renamed(answer: &Value) -> Vec<String> {
+    let blocks = answer["result"]["blocks"].as_array().into_iter().flatten();
+    let names = blocks.flat_map(|block| [block["from"].as_str(), block["to"].as_str()]);
+    names.flatten().map(str::to_owned).collect()
+}
+
 /// The answer of a reading or searching tool when its agent has not been made: an empty memory, or the refusal of one.
-pub(super) fn of_nobody(tool: &str, arguments: &Value) -> Result<Value, Problem> {
-    if tool == "fetch_core" {
-        let block = arguments["block_id"].as_str().unwrap_or_default();
-        let detail = format!("no block {block}: this memory is empty; make one with store_core");
-        let body = json!({"error": "BLOCK_NOT_FOUND", "detail": detail, "blocks": []});
+pub(super) fn of_nobody(understood: Option<&Translated>) -> Result<Value, Problem> {
+    let call = understood.map(|translated| &translated.call);
+    let wording = understood.and_then(|translated| translated.wording.as_ref());
+    let block = match call {
+        Some(Call::FetchCore(fetch)) => Some(fetch.block_id.as_str()),
+        Some(Call::ViewCore(view)) => match &view.place {
+            Place::Named(id) => Some(id.as_str()),
+            Place::Root => None,
+        },
+        _ => None,
+    };
+    if let Some(block) = block {
+        let detail = format!("no block {block}: this memory is empty; make one");
+        let mut body = json!({"error": "BLOCK_NOT_FOUND", "detail": detail, "blocks": []});
+        if let Some(wording) = wording {
+            let error = Error::new(Code::BlockNotFound, detail);
+            body[TEXT] = wording.refused(&error).into();
+        }
         return Err(Problem::refused(404, &body, None));
     }
-    let result = json!({"results": [], "tokens_added": 0, "next_page_token": null});
+    let result = match call {
+        Some(Call::ViewCore(_)) => json!({"blocks": []}),
+        _ => json!({"results": [], "tokens_added": 0, "next_page_token": null}),
+    };
+    let mut result = result.as_object().cloned().unwrap_or_default();
+    if let Some(wording) = wording {
+        result.insert(TEXT.into(), wording.told(&result).into());
+    }
     Ok(json!({"result": result, "_rev": null, "token_estimate": 0, "tokens": null, "flush": null}))
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::bridge::{Outcome, Trouble};
 use crate::client::{Fault, Problem};
+use crate::policy::TEXT;
 
 /// Metadata of a call and of its result: the idempotency key.
 pub(super) const KEY: &str = "vctx/idempotency-key";
@@ -21,7 +22,7 @@ const DOUBLED: [&str; 6] = ["type", "title", "status", "detail", "error", "syste
 /// The result of a tool call.
 pub(super) fn result(outcome: Outcome) -> CallToolResult {
     let mut result = match outcome.answer {
-        Ok(answer) => CallToolResult::structured(envelope(answer, outcome.retry_safe)),
+        Ok(answer) => done(envelope(answer, outcome.retry_safe)),
         Err(trouble) => refused(trouble, outcome.retry_safe),
     };
     let mut meta = Map::new();
@@ -33,6 +34,16 @@ pub(super) fn result(outcome: Outcome) -> CallToolResult {
         meta.insert(BUILT_ON.into(), revision.into());
     }
     result.meta = Some(MetaObject(meta));
+    result
+}
+
+/// An answer as structured content and as text: the same as JSON, or what a dialect tells.
+fn done(answer: Value) -> CallToolResult {
+    let text = answer["result"][TEXT].as_str().map(str::to_owned);
+    let mut result = CallToolResult::structured(answer);
+    if let Some(text) = text {
+        result.content = vec![ContentBlock::text(text)];
+    }
     result
 }
 
@@ -73,7 +84,8 @@ fn refused(trouble: Trouble, retry_safe: bool) -> CallToolResult {
     }
     told.insert("retry_safe".into(), retry_safe.into());
     let told = Value::Object(told);
-    let mut result = CallToolResult::error(vec![ContentBlock::text(told.to_string())]);
+    let text = told[TEXT].as_str().map_or_else(|| told.to_string(), str::to_owned);
+    let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
     result.structured_content = Some(told);
     result
 }

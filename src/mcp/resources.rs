@@ -1,42 +1,98 @@
-//! What a client may attach to a conversation without a tool call: the agent's core and its rendered window, read only.
+//! What a client may attach to a conversation without a tool call: the agent's core, summary and rendered window, single entries of recall
+//! storage and single passages of the archive, read only.
 
-use rmcp::model::{ReadResourceResult, Resource, ResourceContents};
+use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
 
 use super::bridge::Bridge;
 use crate::client::Problem;
 
-/// Form of both.
+/// Form of all of them.
 const JSON: &str = "application/json";
 
+/// What an address means.
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Core,
+    Summary,
     Context,
+    /// A message by its place.
+    Recall(u64),
+    /// A passage by its key.
+    Archive(String),
 }
 
-fn uri(agent: &str, part: &Part) -> String {
-    let name = match part {
-        Part::Core => "core",
-        Part::Context => "context",
-    };
-    format!("vctx://agent/{agent}/{name}")
+fn prefix(agent: &str) -> String {
+    format!("vctx://agent/{agent}/")
 }
 
-/// The resources of an agent.
+/// The part that an address of this agent means.
+fn part(agent: &str, asked: &str) -> Option<Part> {
+    let rest = asked.strip_prefix(&prefix(agent))?;
+    match rest {
+        "core" => return Some(Part::Core),
+        "summary" => return Some(Part::Summary),
+        "context" => return Some(Part::Context),
+        _ => {}
+    }
+    if let Some(seq) = rest.strip_prefix("recall/") {
+        let plain = !seq.starts_with('0') && seq.bytes().all(|b| b.is_ascii_digit());
+        return seq.parse().ok().filter(|_| plain).map(Part::Recall);
+    }
+    let key = rest.strip_prefix("archive/")?;
+    let plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric());
+    plain.then(|| Part::Archive(key.to_owned()))
+}
+
+/// The resources of an agent that are always there.
 pub(super) fn listed(agent: &str) -> Vec<Resource> {
-    let core = Resource::new(uri(agent, &Part::Core), "core")
-        .with_title("Core memory")
-        .with_description(
+    let resource = |name: &str, title: &str, description: &str| {
+        Resource::new(format!("{}{name}", prefix(agent)), name)
+            .with_title(title)
+            .with_description(description)
+            .with_mime_type(JSON)
+    };
+    vec![
+        resource(
+            "core",
+            "Core memory",
             "The blocks that stay in view, the summary of what left the window, and how full it is",
-        )
-        .with_mime_type(JSON);
-    let context = Resource::new(uri(agent, &Part::Context), "context")
-        .with_title("Rendered window")
-        .with_description(
+        ),
+        resource(
+            "summary",
+            "Summary",
+            "What is told of all that left the window, with its revision",
+        ),
+        resource(
+            "context",
+            "Rendered window",
             "The window as chat messages, with tokens and the digest that proves what stood in it",
-        )
-        .with_mime_type(JSON);
-    vec![core, context]
+        ),
+    ]
+}
+
+/// The resources that are too many to be listed.
+pub(super) fn templates(agent: &str) -> Vec<ResourceTemplate> {
+    let template = |rest: &str, name: &str, title: &str, description: &str| {
+        ResourceTemplate::new(format!("{}{rest}", prefix(agent)), name)
+            .with_title(title)
+            .with_description(description)
+            .with_mime_type(JSON)
+    };
+    vec![
+        template(
+            "recall/{seq}",
+            "recall",
+            "Message",
+            "A message by its `seq`, whether it stands in the window or has left it; searches tell the `seq`",
+        ),
+        template(
+            "archive/{key}",
+            "archive",
+            "Passage",
+            "A passage of the archive by what stands behind `archival_docs/` in its `id`, with its document and place",
+        ),
+    ]
 }
 
 /// Reads a resource of the bridge's agent; none when there is no such resource. An agent that has not been made is empty.
@@ -45,28 +101,30 @@ pub(super) async fn read(
     asked: &str,
 ) -> Option<Result<ReadResourceResult, Problem>> {
     let agent = &bridge.settings.agent;
-    let part = [Part::Core, Part::Context].into_iter().find(|part| uri(agent, part) == asked)?;
-    let found = match part {
-        Part::Core => bridge.state().await,
-        Part::Context => bridge.window().await,
-    };
-    let value = match found {
-        Ok(found) => {
-            if let Some(shown) = &found {
-                // Both show every block.
-                bridge.shown(shown).await;
-            }
-            Ok(match part {
-                Part::Core => core(agent, found),
-                Part::Context => context(agent, found),
-            })
-        }
-        Err(problem) => Err(problem),
+    let value = match part(agent, asked)? {
+        Part::Core => told(bridge, bridge.state().await, |state| core(agent, state)).await,
+        Part::Summary => bridge.state().await.map(|state| summary(agent, state)),
+        Part::Context => told(bridge, bridge.window().await, |window| context(agent, window)).await,
+        Part::Recall(seq) => bridge.message(seq).await.transpose()?,
+        Part::Archive(key) => bridge.passage(&key).await.transpose()?,
     };
     Some(value.map(|value| {
         let contents = ResourceContents::text(value.to_string(), asked).with_mime_type(JSON);
         ReadResourceResult::new(vec![contents])
     }))
+}
+
+/// An answer that shows every block, which is taken note of.
+async fn told(
+    bridge: &Bridge,
+    found: Result<Option<Value>, Problem>,
+    tell: impl FnOnce(Option<Value>) -> Value,
+) -> Result<Value, Problem> {
+    let found = found?;
+    if let Some(shown) = &found {
+        bridge.shown(shown).await;
+    }
+    Ok(tell(found))
 }
 
 fn core(agent: &str, state: Option<Value>) -> Value {
@@ -77,6 +135,42 @@ fn core(agent: &str, state: Option<Value>) -> Value {
         "summary": state["summary"]["content"], "tokens": state["tokens"]})
 }
 
+fn summary(agent: &str, state: Option<Value>) -> Value {
+    let Some(state) = state else {
+        return json!({"agent": agent, "_rev": null, "content": "", "revision": 0, "token_estimate": 0});
+    };
+    let summary = &state["summary"];
+    json!({"agent": agent, "_rev": state["_rev"], "content": summary["content"], "revision": summary["revision"],
+        "token_estimate": summary["token_estimate"]})
+}
+
 fn context(agent: &str, window: Option<Value>) -> Value {
     window.unwrap_or_else(|| json!({"agent": agent, "_rev": null, "messages": [], "tokens": null}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_means_one_thing_of_this_agent() {
+        for (asked, expected) in [
+            ("vctx://agent/ada/core", Some(Part::Core)),
+            ("vctx://agent/ada/summary", Some(Part::Summary)),
+            ("vctx://agent/ada/context", Some(Part::Context)),
+            ("vctx://agent/ada/recall/17", Some(Part::Recall(17))),
+            ("vctx://agent/ada/archive/0af3", Some(Part::Archive("0af3".into()))),
+            ("vctx://agent/bob/core", None),
+            ("vctx://agent/ada/recall/017", None),
+            ("vctx://agent/ada/recall/-1", None),
+            ("vctx://agent/ada/recall/", None),
+            ("vctx://agent/ada/recall/99999999999999999999999", None),
+            ("vctx://agent/ada/archive/", None),
+            ("vctx://agent/ada/archive/../core", None),
+            ("vctx://agent/ada/archive/a%2F", None),
+            ("vctx://agent/ada/", None),
+        ] {
+            assert_eq!(part("ada", asked), expected, "{asked}");
+        }
+    }
 }

@@ -1,29 +1,22 @@
-//! The protocol on stdin and stdout, for clients that begin with `initialize` and for those that send everything with each request.
+//! The protocol on stdin and stdout or on a connection, for clients that begin with `initialize` and for those that send everything with each request.
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorData, Implementation, ListResourcesResult,
+    CallToolRequestParams, CallToolResponse, ErrorData, GetPromptRequestParams, GetPromptResponse,
+    Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
     ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
     ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
 use rmcp::transport::stdio_pipes;
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::bridge::Bridge;
-use super::catalog::{listed, shown};
+use super::catalog::listed;
+use super::prompts::{self, instructions};
 use super::reply::{self, CAPTURE, KEY};
 use super::resources;
-use crate::tools::Tool;
-
-/// What a model is told of the whole.
-const INSTRUCTIONS: &str = "\
-A memory that outlives the conversation. Blocks of core memory stay in view: read them with fetch_core, keep facts, preferences and \
-plans there with store_core. Messages go into a queue with append_fifo; when the window fills, the oldest move to recall storage and \
-nothing is lost: search_recall finds them by their words, and write_recall keeps there what may be needed later but not now. Documents \
-go into the archive with ingest_archival, and search_archival finds their passages; an answer that rests on them says so in append_fifo by `cites`, and \
-trace_memory follows what is joined: citations, sources, what was said around a message. Every answer says how full the window is and whether \
-something was evicted. Key and revision of a call are kept for you. An error says what to do next.";
 
 struct Handler {
     bridge: Bridge,
@@ -31,8 +24,16 @@ struct Handler {
 
 /// Serves one client until it closes stdin. Errors: what broke the protocol or the pipes, in a sentence.
 pub async fn serve(bridge: Bridge) -> Result<(), String> {
-    let running = Handler { bridge }.serve(stdio_pipes()).await;
-    let running = match running {
+    over(bridge, stdio_pipes()).await
+}
+
+/// Serves one client over its two halves of a connection, until it leaves.
+pub(super) async fn over<R, W>(bridge: Bridge, halves: (R, W)) -> Result<(), String>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let running = match (Handler { bridge }).serve(halves).await {
         Ok(running) => running,
         // A client that leaves before it said anything is no fault.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
@@ -43,10 +44,16 @@ pub async fn serve(bridge: Bridge) -> Result<(), String> {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_prompts()
+            .build();
         let about =
             Implementation::new("vctx", env!("CARGO_PKG_VERSION")).with_title("vctx memory");
-        ServerConfig::new(capabilities).with_server_info(about).with_instructions(INSTRUCTIONS)
+        ServerConfig::new(capabilities)
+            .with_server_info(about)
+            .with_instructions(instructions(self.bridge.settings.dialect))
     }
 
     async fn list_tools(
@@ -54,7 +61,7 @@ impl ServerHandler for Handler {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(listed()))
+        Ok(ListToolsResult::with_all_items(listed(self.bridge.settings.dialect)))
     }
 
     async fn call_tool(
@@ -62,11 +69,11 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(shown) = shown(&request.name) else {
-            let names: Vec<&str> = Tool::ALL.iter().map(|tool| tool.spec().name).collect();
+        let names = self.bridge.settings.dialect.names();
+        if !names.contains(&&*request.name) {
             let text = format!("no tool of that name: use one of {}", names.join(", "));
             return Err(ErrorData::invalid_params(text, Some(json!({"tools": names}))));
-        };
+        }
         let key = match context.meta.get(KEY) {
             None | Some(Value::Null) => None,
             Some(Value::String(key)) => Some(key.clone()),
@@ -87,7 +94,7 @@ impl ServerHandler for Handler {
             }
         };
         let arguments = request.arguments.unwrap_or_default();
-        let outcome = self.bridge.call(shown, arguments, key, capture).await;
+        let outcome = self.bridge.call(&request.name, arguments, key, capture).await;
         Ok(reply::result(outcome).into())
     }
 
@@ -97,6 +104,36 @@ impl ServerHandler for Handler {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         Ok(ListResourcesResult::with_all_items(resources::listed(&self.bridge.settings.agent)))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let templates = resources::templates(&self.bridge.settings.agent);
+        Ok(ListResourceTemplatesResult::with_all_items(templates))
+    }
+
+    async fn list_prompts(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(prompts::listed()))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        let dialect = self.bridge.settings.dialect;
+        match prompts::prompt(dialect, &request.name, &arguments) {
+            Ok(result) => Ok(result.into()),
+            Err(text) => Err(ErrorData::invalid_params(text, None)),
+        }
     }
 
     async fn read_resource(

@@ -1,6 +1,7 @@
 //! Plain values of the memory: core, messages, events, token counts, changes and receipts.
 
 pub mod archive;
+pub mod block_path;
 pub mod capture;
 pub mod change;
 pub mod core;

@@ -19,6 +19,7 @@ use super::page::new_page;
 use super::pins::check_pins;
 use super::question::{Answers, Question};
 use super::retention::Due;
+use super::wording::{TEXT, Wording};
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
@@ -60,6 +61,8 @@ pub struct Surroundings<'a> {
     pub next_embedder: Option<&'a Fingerprint>,
     /// Hash of the idempotency key, for the audit row.
     pub key_hash: &'a str,
+    /// How the caller is told what came of it, if the call came under another name than ours.
+    pub wording: Option<&'a dyn Wording>,
     /// Hash of tool and arguments, of a call that counts when a chain goes in circles; empty for every other.
     pub asked: &'a str,
     /// How the result is to stand in the queue, of a call that is captured.
@@ -389,6 +392,12 @@ impl<'a> Draft<'a> {
         answers: &Answers,
         mut result: Map<String, Value>,
     ) -> Result<Finish> {
+        if let Some(wording) = self.around.wording {
+            result.insert(TEXT.into(), wording.told(&result).into());
+            if wording.beats() {
+                self.beat(Intent::Continue);
+            }
+        }
         check_pins(&self.after)?;
         if !flush.always {
             self.capture(&result);

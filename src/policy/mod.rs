@@ -25,6 +25,7 @@ mod staleness;
 mod trace;
 pub mod turn;
 mod worded;
+mod wording;
 
 pub use admit::{Actor, Principal, Scope, admit, check_name};
 pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tokens};
@@ -46,8 +47,8 @@ pub use passage::passages;
 pub use pins::{check_pins, pinned_tokens_max};
 pub use proposal::proposals;
 pub use question::{
-    Answers, ArchiveAnswer, Gathered, Line, PartGiven, Question, ScheduleSeen, SummaryAnswer,
-    Upload, VectorsAnswer,
+    Answers, ArchiveAnswer, Dated, DatedFound, Gathered, Line, PartGiven, Question, ScheduleSeen,
+    SummaryAnswer, Upload, VectorsAnswer,
 };
 pub use rank::{Spoken, part_names};
 pub use recall::{
@@ -61,3 +62,4 @@ pub use spool::preview;
 pub use staleness::{Depends, changed_since};
 pub use trace::{Follow, Place, Reached, TraceQuery, Traced, Vertex, nothing_to_trace};
 pub use worded::{Words, words_of_question};
+pub use wording::{TEXT, Wording};

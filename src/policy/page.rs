@@ -172,6 +172,7 @@ mod tests {
                 embedder: &self.embedder,
                 next_embedder: None,
                 key_hash: "",
+                wording: None,
                 asked: "",
                 capture: None,
             }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::fusion::Worded;
@@ -93,6 +94,8 @@ pub enum Question {
         /// Its name.
         name: String,
     },
+    /// Entries of recall storage of a span of time.
+    Dated(Dated),
     /// What is due to go by its age.
     Due {
         /// The moment before which its time is over.
@@ -254,6 +257,8 @@ pub struct Answers {
     pub passages: Option<Vec<FoundPassage>>,
     /// What is there of a document that comes in parts.
     pub gathered: Option<Gathered>,
+    /// Entries of recall storage of a span of time.
+    pub dated: Option<DatedFound>,
     /// What is due to go by its age.
     pub due: Option<Due>,
     /// The schedule that was asked for.
@@ -292,4 +297,26 @@ impl Answers {
             ..Self::default()
         }
     }
+}
+
+/// A span of time, and a part of the list of what was appended in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dated {
+    /// First moment (ISO 8601 with milliseconds).
+    pub after: String,
+    /// First moment behind it.
+    pub before: String,
+    /// Entries that are passed over.
+    pub offset: u64,
+    /// Most entries.
+    pub limit: u64,
+}
+
+/// Entries of a span of time, oldest first.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct DatedFound {
+    /// This part of the list.
+    pub results: Vec<Value>,
+    /// Length of the list, as far as it is counted.
+    pub total: u64,
 }

@@ -1,5 +1,8 @@
 //! Whether a revision that is no longer the newest still serves: only what a call depends on counts.
 
+use std::collections::BTreeSet;
+
+use crate::memory::block_path::{Place, lies_in};
 use crate::memory::core::Core;
 
 /// What a call builds on.
@@ -7,6 +10,8 @@ use crate::memory::core::Core;
 pub enum Depends {
     /// One block.
     Block(String),
+    /// Some blocks, and those that lie in them as files lie in a directory.
+    Tree(Vec<String>),
     /// The queue: its messages and their order.
     Queue,
     /// Queue and summary.
@@ -32,6 +37,17 @@ pub fn changed_since(core: &Core, version: Option<u64>, depends: &Depends) -> Ve
     match depends {
         Depends::Block(id) => {
             note(format!("block:{id}"), core.block_changed_at(id));
+        }
+        Depends::Tree(ids) => {
+            let there = core.working_blocks.iter().map(|block| block.id.as_str());
+            let gone = core.removed_blocks.iter().map(|block| block.id.as_str());
+            let meant = |name: &&str| {
+                ids.iter().any(|id| id == name || lies_in(name, &Place::Named(id.clone())))
+            };
+            let named: BTreeSet<&str> = there.chain(gone).filter(meant).collect();
+            for id in named {
+                note(format!("block:{id}"), core.block_changed_at(id));
+            }
         }
         Depends::Queue => note("queue".into(), core.queue.changed_at_version),
         Depends::Eviction => {

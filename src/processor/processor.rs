@@ -196,6 +196,7 @@ impl Processor {
             key,
             guard: Some(Guard::Any),
             capture,
+            wording: None,
         };
         self.executor.call(&request).await.map(|reply| reply.body)
     }

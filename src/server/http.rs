@@ -23,6 +23,7 @@ use super::completions;
 use super::json::Plain;
 use super::schema::{openapi, tool_schemas};
 use super::socket::PeerActor;
+use crate::dialect::{Dialect, Format, Translated, check_tool, understood};
 use crate::dropin::DropinSettings;
 use crate::error::{Code, Error, Result};
 use crate::executor::{CallRequest, Executor, Guard, Span};
@@ -35,7 +36,7 @@ use crate::memory::capture::Capture;
 use crate::meters;
 use crate::policy::{Actor, Follow, Principal, TraceQuery};
 use crate::processor::Processor;
-use crate::tools::{Call, NewAgent, PatchAgent, PostEvent, PutSchedule, Tool, decode, decode_as};
+use crate::tools::{Call, NewAgent, PatchAgent, PostEvent, PutSchedule, Tool, decode_as};
 
 /// What the routes share.
 pub(super) struct Front {
@@ -321,14 +322,16 @@ async fn call(
     agent: String,
     headers: &HeaderMap,
     arguments: Map<String, Value>,
-    decoded: impl FnOnce(Map<String, Value>) -> Result<Call>,
+    decoded: impl FnOnce(Map<String, Value>) -> Result<Translated>,
 ) -> Result<Value> {
     let mut arguments = arguments;
     let (key, guard) = envelope(headers, &mut arguments)?;
     let captured = arguments.shift_remove("capture");
-    let call = decoded(arguments.clone())?;
-    let capture = capture_of(captured, call.name(), &arguments)?;
-    let request = CallRequest { principal, agent, call, arguments, key, guard, capture };
+    let Translated { call, wording, any_revision } = decoded(arguments.clone())?;
+    let guard = if any_revision { Some(Guard::Any) } else { guard };
+    let named = wording.as_ref().map_or_else(|| call.name(), |wording| wording.name());
+    let capture = capture_of(captured, named, &arguments)?;
+    let request = CallRequest { principal, agent, call, arguments, key, guard, wording, capture };
     front.executor.call(&request).await.map(|reply| reply.body)
 }
 
@@ -341,9 +344,9 @@ async fn tool(
 ) -> Response {
     let principal = front.principal(peer, &headers);
     own_task(&Arc::clone(&front), async move {
-        let tool = Tool::named(&name)?;
+        check_tool(&name)?;
         let arguments = object(body).await?;
-        let decoded = |map| decode(tool, map);
+        let decoded = |map| understood(&name, map);
         let body = call(&front, principal, agent, &headers, arguments, decoded).await?;
         Ok(with_etag(StatusCode::OK, &body))
     })
@@ -363,7 +366,7 @@ async fn remove(
             ("doc_id".to_owned(), Value::from(doc_id)),
             ("delete".to_owned(), true.into()),
         ]);
-        let decoded = |map| decode(Tool::IngestArchival, map);
+        let decoded = |map| understood(Tool::IngestArchival.spec().name, map);
         let body = call(&front, principal, agent, &headers, arguments, decoded).await?;
         Ok(with_etag(StatusCode::OK, &body))
     })
@@ -380,7 +383,7 @@ async fn event(
     let principal = front.principal(peer, &headers);
     own_task(&Arc::clone(&front), async move {
         let arguments = object(body).await?;
-        let decoded = |map| Ok(Call::PostEvent(decode_as::<PostEvent>(map)?.checked()?));
+        let decoded = |map| Ok(Call::PostEvent(decode_as::<PostEvent>(map)?.checked()?).into());
         let body = call(&front, principal, agent, &headers, arguments, decoded).await?;
         Ok(with_etag(StatusCode::OK, &body))
     })
@@ -464,7 +467,7 @@ async fn change(
     let principal = front.principal(peer, &headers);
     own_task(&Arc::clone(&front), async move {
         let arguments = object(body).await?;
-        let decoded = |map| Ok(Call::PatchAgent(decode_as::<PatchAgent>(map)?.checked()?));
+        let decoded = |map| Ok(Call::PatchAgent(decode_as::<PatchAgent>(map)?.checked()?).into());
         let who = principal.clone();
         match call(&front, principal, agent.clone(), &headers, arguments, decoded).await {
             Ok(done) => {
@@ -723,11 +726,23 @@ pub(super) fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 async fn tools(RawQuery(query): RawQuery) -> Response {
-    match pairs(query.as_deref().unwrap_or_default()).find(|(n, _)| *n == "format").map(|(_, v)| v)
-    {
-        None | Some("json-schema") => json_answer(StatusCode::OK, &tool_schemas()),
-        Some(_) => Error::argument("format", "use json-schema").into_response(),
-    }
+    let read = || {
+        let (mut dialect, mut format, mut strict) = (Dialect::Vctx, Format::JsonSchema, false);
+        for (name, value) in pairs(query.as_deref().unwrap_or_default()) {
+            match (name, value) {
+                ("dialect", name) => dialect = Dialect::named(name)?,
+                ("format", name) => format = Format::named(name)?,
+                ("strict", "true") => strict = true,
+                ("strict", "false") => strict = false,
+                ("strict", _) => return Err(Error::argument(name, "use true or false")),
+                (other, _) => {
+                    return Err(Error::argument(other, "unknown: use dialect, format and strict"));
+                }
+            }
+        }
+        Ok(tool_schemas(dialect, format, strict))
+    };
+    answer(async { read() }.await)
 }
 
 async fn ready(State(front): Shared) -> Response {

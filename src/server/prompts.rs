@@ -142,6 +142,7 @@ async fn end(
                 key: Some(format!("{key}/end")),
                 guard: None,
                 capture: None,
+                wording: None,
             };
             let ended = front.executor.call(&request).await?.body;
             told["_rev"] = ended["_rev"].clone();

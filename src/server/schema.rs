@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::runs::NewRun;
+use crate::dialect::{Dialect, Format, offered};
 use crate::error::Code;
 use crate::limits::{
     HISTORY_PAGE, LEASE_MS_BOUNDS, PROMPTS_PAGE, TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT,
@@ -10,16 +11,9 @@ use crate::limits::{
 use crate::policy::Follow;
 use crate::tools::{PutSchedule, Tool, schema_of};
 
-/// The tools as `GET /v1/tools?format=json-schema` answers them.
-pub fn tool_schemas() -> Value {
-    let tools: Vec<Value> = Tool::ALL
-        .iter()
-        .map(|tool| {
-            let spec = tool.spec();
-            json!({"name": spec.name, "description": spec.description, "parameters": tool.schema()})
-        })
-        .collect();
-    json!({"format": "json-schema", "tools": tools})
+/// The tools as `GET /v1/tools?dialect=…&format=…&strict=…` answers them.
+pub fn tool_schemas(dialect: Dialect, format: Format, strict: bool) -> Value {
+    json!({"dialect": dialect.text(), "format": format.text(), "strict": strict, "tools": offered(dialect, format, strict)})
 }
 
 /// Body of a tool's path: its arguments, and how the result is to be appended.
@@ -107,6 +101,12 @@ pub fn openapi() -> Value {
             path,
             json!({"post": operation(spec.description, Some(body_of(*tool)), parameters)}),
         );
+    }
+    for tool in Dialect::ALL.iter().flat_map(|dialect| dialect.own_tools()) {
+        let parameters = if tool.writes { writing() } else { one() };
+        let path = format!("/v1/agents/{{agent}}/tools/{}", tool.name);
+        let post = operation(tool.description, Some(tool.input), parameters);
+        paths.insert(path, json!({"post": post}));
     }
     let document =
         json!({"name": "doc_id", "in": "path", "required": true, "schema": {"type": "string"}});
@@ -214,7 +214,13 @@ pub fn openapi() -> Value {
     );
     paths.insert(
         "/v1/tools".into(),
-        json!({"get": operation("Schemas of the tools", None, vec![])}),
+        json!({"get": operation("Schemas of the tools, under the names of a dialect and in the form that a provider takes", None, {
+            let dialects: Vec<&str> = Dialect::ALL.iter().map(|dialect| dialect.text()).collect();
+            let formats: Vec<&str> = Format::ALL.iter().map(|format| format.text()).collect();
+            let named = |name: &str, schema: Value| json!({"name": name, "in": "query", "schema": schema});
+            vec![named("dialect", json!({"enum": dialects, "default": "vctx"})), named("format", json!({"enum": formats, "default": "json-schema"})),
+                named("strict", json!({"type": "boolean", "default": false}))]
+        })}),
     );
     paths.insert(
         "/healthz".into(),

@@ -42,7 +42,7 @@ pub use message::{Listed, page, queue};
 pub use page::result_page;
 pub use prompt::{ExpiredRun, LoadedPrompt, expired_runs, load_prompt, prompts};
 pub use query::{QUERIES, Query};
-pub use recall::{entries, pairs, search_recall};
+pub use recall::{entries, entries_dated, pairs, search_recall};
 pub use recall_vectors::{
     AgentVersion, NearLook, Unembedded, agents, claim_recall, drop_foreign_index,
     make_recall_index, near_passages, recall_mark, recall_vector_rows, trim_recall_vectors,

@@ -52,6 +52,7 @@ pub const QUERIES: &[Query] = &[
     super::recall_vectors::EXACT,
     super::recall_vectors::NEAR,
     super::retention::AGENTS,
+    super::recall::DATED,
     super::retention::DUE,
     super::retention::EXPIRE,
     super::schedule::PUT,

@@ -6,11 +6,11 @@ use super::db::{Binds, Ro};
 use super::fault::Fault;
 use super::query::{Query, query};
 use crate::limits::{
-    RECALL_AROUND_CHARS_MAX, RECALL_AROUND_SEQS, RECALL_DEEP_MAX, RECALL_FRESH_MAX,
-    RECALL_HITS_MAX, RECALL_TAIL_CHARS_MAX, RECALL_TAIL_MS, RECALL_TAIL_ROWS_MAX,
-    RECALL_WEIGHED_MAX, TEXT_BYTES_MAX,
+    RECALL_AROUND_CHARS_MAX, RECALL_AROUND_SEQS, RECALL_DATED_OFFSET_MAX, RECALL_DEEP_MAX,
+    RECALL_FRESH_MAX, RECALL_HITS_MAX, RECALL_TAIL_CHARS_MAX, RECALL_TAIL_MS, RECALL_TAIL_ROWS_MAX,
+    RECALL_WEIGHED_MAX, TEXT_BYTES_MAX, TRACE_CHARS_MAX,
 };
-use crate::policy::{Entries, PairOf, RecallQuery, Scope, Sources};
+use crate::policy::{Dated, DatedFound, Entries, PairOf, RecallQuery, Scope, Sources};
 
 /// Entries that match.
 pub(super) const SEARCH: Query = query!("recall_search");
@@ -18,6 +18,9 @@ pub(super) const SEARCH: Query = query!("recall_search");
 pub(super) const PAIRS: Query = query!("recall_pairs");
 /// Messages of entries.
 pub(super) const ENTRIES: Query = query!("recall_entries");
+
+/// Entries by their time.
+pub(super) const DATED: Query = query!("recall_dated");
 
 /// What the list of a query is made of at a moment of server time, but for what is near to it. Only words that tell something are looked for. The fingerprint is that of the vectors that are asked about.
 pub async fn search_recall(
@@ -62,6 +65,20 @@ pub async fn pairs(
 ) -> Result<Vec<PairOf>, Fault> {
     let binds = [("ids", json!(ids)), ("seqs_max", seqs_max.into())];
     ro.rows(PAIRS, Binds::of(scope, binds)).await
+}
+
+/// Entries of a span of time, as they were appended.
+pub async fn entries_dated(ro: &Ro, scope: &Scope, dated: &Dated) -> Result<DatedFound, Fault> {
+    let binds = [
+        ("after", json!(dated.after)),
+        ("before", json!(dated.before)),
+        ("offset", dated.offset.into()),
+        ("limit", dated.limit.into()),
+        ("scan", RECALL_DATED_OFFSET_MAX.into()),
+        ("chars_max", TRACE_CHARS_MAX.into()),
+    ];
+    let rows: Vec<DatedFound> = ro.rows(DATED, Binds::of(scope, binds)).await?;
+    Ok(rows.into_iter().next().unwrap_or_default())
 }
 
 /// The messages of entries, and their copies in the queue that begins at a place.

@@ -1,6 +1,6 @@
 //! A chunk of a document as its caller gives it: a text, or a text with its parts.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -31,7 +31,20 @@ pub struct ChunkParts {
     pub freshness_ts: Option<String>,
     /// Where it comes from, beside what is said of the document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "super::given_chunk::provenance")]
     pub provenance: Option<Map<String, Value>>,
+}
+
+/// Schema of a provenance: any attributes, with those that something here reads by name.
+pub(super) fn provenance(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": ["object", "null"],
+        "properties": {
+            "source": {"type": "string", "description": "What it is from; `filter.source` of search_archival looks for it."},
+            "message_ids": {"type": "array", "items": {"type": "string"}, "description": "Messages that it was made from."},
+        },
+        "additionalProperties": true,
+    })
 }
 
 impl<'de> Deserialize<'de> for Chunk {

@@ -67,6 +67,7 @@ pub struct IngestArchival {
     pub delete: bool,
     /// Where the document comes from; `message_ids` names messages that it was made from.
     #[serde(default)]
+    #[schemars(schema_with = "super::given_chunk::provenance")]
     pub provenance: Option<Map<String, Value>>,
     /// Which part of the document these chunks are, where chunks with vectors are too many or too long for one call.
     #[serde(default)]

@@ -1,22 +1,26 @@
 //! What a tool is: its name, its schema, what it builds on, and its step.
 
-use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::append_fifo::{AppendFifo, own_flush};
 use super::bury_chain::BuryChain;
+use super::edit_core::{EditCore, ViewCore};
 use super::evict_fifo::EvictFifo;
 use super::expire_recall::ExpireRecall;
 use super::fetch_core::FetchCore;
 use super::fire_tick::FireTick;
 use super::hold_run::{EndRun, HoldRun};
 use super::ingest_archival::IngestArchival;
+use super::nulls::without_nulls;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
+use super::recall_dates::RecallDates;
 use super::record_answer::RecordAnswer;
 use super::record_heartbeat::RecordHeartbeat;
 use super::record_prompt::RecordPrompt;
+use super::say::Say;
 use super::search_archival::SearchArchival;
 use super::search_recall::SearchRecall;
 use super::store_core::StoreCore;
@@ -59,7 +63,7 @@ pub struct Spec {
     pub description: &'static str,
     /// Whether it writes; then it needs a key and a revision.
     pub writes: bool,
-    schema: fn() -> Schema,
+    schema: fn() -> Value,
 }
 
 /// A decoded call.
@@ -81,6 +85,10 @@ pub enum Call {
     BuryChain(BuryChain),
     ExpireRecall(ExpireRecall),
     FireTick(FireTick),
+    EditCore(EditCore),
+    ViewCore(ViewCore),
+    Say(Say),
+    RecallDates(RecallDates),
     HoldRun(HoldRun),
     EndRun(Box<EndRun>),
     RecordPrompt(Box<RecordPrompt>),
@@ -208,20 +216,22 @@ impl Tool {
 
     /// JSON Schema (2020-12) of its arguments: closed object, sub-schemas inlined.
     pub fn schema(self) -> Value {
-        serde_json::to_value((self.spec().schema)()).expect("a schema is JSON")
+        (self.spec().schema)()
     }
 }
 
-/// JSON Schema (2020-12) of a body: closed object, sub-schemas inlined.
-pub fn schema_of<T: JsonSchema>() -> Schema {
+/// JSON Schema (2020-12) of arguments: closed object, sub-schemas inlined.
+pub fn schema_of<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12().for_deserialize();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
-    settings.into_generator().into_root_schema_for::<T>()
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    serde_json::to_value(schema).expect("a schema is JSON")
 }
 
 /// Decodes a tool's arguments; a fault names the argument and what is expected there.
 pub fn decode(tool: Tool, arguments: Map<String, Value>) -> Result<Call> {
+    let arguments = without_nulls(arguments, || tool.schema());
     Ok(match tool {
         Tool::StoreCore => Call::StoreCore(decode_as::<StoreCore>(arguments)?.checked()?),
         Tool::FetchCore => Call::FetchCore(decode_as::<FetchCore>(arguments)?.checked()?),
@@ -288,6 +298,10 @@ impl Call {
             Self::BuryChain(_) => "bury_chain",
             Self::ExpireRecall(_) => "expire_recall",
             Self::FireTick(_) => "fire_tick",
+            Self::EditCore(_) => "edit_core",
+            Self::ViewCore(_) => "view_core",
+            Self::Say(_) => "say",
+            Self::RecallDates(_) => "recall_dates",
             Self::HoldRun(_) => "hold_run",
             Self::EndRun(_) => "end_run",
             Self::RecordPrompt(_) => "record_prompt",
@@ -299,9 +313,10 @@ impl Call {
     /// it has something to keep, if its key may be minted.
     pub fn writes(&self) -> bool {
         match self {
-            Self::FetchCore(_) | Self::TraceMemory(_) => false,
+            Self::FetchCore(_) | Self::ViewCore(_) | Self::TraceMemory(_) => false,
             Self::SearchRecall(search) => search.rehydrate || search.heartbeat,
             Self::SearchArchival(search) => search.heartbeat,
+            Self::RecallDates(search) => search.heartbeat,
             Self::StoreCore(_)
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
@@ -312,10 +327,13 @@ impl Call {
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
-            | Self::FireTick(_) => true,
-            Self::HoldRun(_) | Self::EndRun(_) | Self::RecordPrompt(_) | Self::RecordAnswer(_) => {
-                true
-            }
+            | Self::FireTick(_)
+            | Self::HoldRun(_)
+            | Self::EndRun(_)
+            | Self::RecordPrompt(_)
+            | Self::RecordAnswer(_)
+            | Self::EditCore(_)
+            | Self::Say(_) => true,
         }
     }
 
@@ -330,7 +348,11 @@ impl Call {
             | Self::WriteRecall(_)
             | Self::SearchArchival(_)
             | Self::IngestArchival(_)
-            | Self::TraceMemory(_) => true,
+            | Self::TraceMemory(_)
+            | Self::EditCore(_)
+            | Self::ViewCore(_)
+            | Self::RecallDates(_)
+            | Self::Say(_) => true,
             Self::RecordHeartbeat(_)
             | Self::PostEvent(_)
             | Self::PatchAgent(_)
@@ -349,6 +371,7 @@ impl Call {
             Self::PostEvent(_)
             | Self::SearchRecall(_)
             | Self::SearchArchival(_)
+            | Self::RecallDates(_)
             | Self::TraceMemory(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
@@ -358,12 +381,15 @@ impl Call {
                 true
             }
             Self::FetchCore(_)
+            | Self::ViewCore(_)
+            | Self::EditCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
             | Self::WriteRecall(_)
             | Self::IngestArchival(_)
-            | Self::PatchAgent(_) => false,
+            | Self::PatchAgent(_)
+            | Self::Say(_) => false,
         }
     }
 
@@ -372,6 +398,7 @@ impl Call {
         match self {
             Self::SearchRecall(_)
             | Self::SearchArchival(_)
+            | Self::RecallDates(_)
             | Self::TraceMemory(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
@@ -379,6 +406,8 @@ impl Call {
             | Self::HoldRun(_)
             | Self::EndRun(_) => true,
             Self::FetchCore(_)
+            | Self::ViewCore(_)
+            | Self::EditCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
             | Self::EvictFifo(_)
@@ -387,6 +416,7 @@ impl Call {
             | Self::PostEvent(_)
             | Self::PatchAgent(_)
             | Self::FireTick(_)
+            | Self::Say(_)
             | Self::RecordPrompt(_)
             | Self::RecordAnswer(_) => false,
         }
@@ -396,6 +426,7 @@ impl Call {
     pub fn depends(&self) -> Depends {
         match self {
             Self::StoreCore(input) => Depends::Block(input.block_id.clone()),
+            Self::EditCore(edit) => edit.depends(),
             Self::EvictFifo(_) => Depends::Eviction,
             Self::PatchAgent(_) => Depends::All,
             Self::IngestArchival(_) => Depends::Manifest,
@@ -413,6 +444,9 @@ impl Call {
             | Self::RecordPrompt(_)
             | Self::RecordAnswer(_)
             | Self::PostEvent(_)
+            | Self::Say(_)
+            | Self::RecallDates(_)
+            | Self::ViewCore(_)
             | Self::FetchCore(_) => Depends::Queue,
         }
     }
@@ -448,6 +482,10 @@ impl Call {
             Self::BuryChain(input) => input.step(around, core, answers),
             Self::ExpireRecall(input) => input.step(around, core, answers),
             Self::FireTick(input) => input.step(around, core, answers),
+            Self::EditCore(input) => input.step(around, core, answers),
+            Self::ViewCore(input) => input.step(core),
+            Self::Say(input) => input.step(around, core, answers),
+            Self::RecallDates(input) => input.step(around, core, answers),
             Self::HoldRun(input) => input.step(around, core, answers),
             Self::EndRun(input) => input.step(around, core, answers),
             Self::RecordPrompt(input) => input.step(around, core, answers),

@@ -57,7 +57,7 @@ pub enum Mode {
 }
 
 /// Role of a block whose writer named none.
-const ROLE_DEFAULT: &str = "note";
+pub(super) const ROLE_DEFAULT: &str = "note";
 
 impl StoreCore {
     /// The same, checked beyond its types; a fault names the argument.

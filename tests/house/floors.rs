@@ -13,8 +13,8 @@ const FLOORS: &[(&[&str], &str)] = &[
     ),
     (&["tools"], "what a call does"),
     (
-        &["executor", "dropin", "dispatch"],
-        "the bridge; what clients of OpenAI send and read; who is called for a tick",
+        &["executor", "dialect", "dropin", "dispatch"],
+        "the bridge; other names and forms of the same calls; what clients of OpenAI send and read; who is called for a tick",
     ),
     (
         &["startup", "jobs", "processor"],
@@ -69,6 +69,7 @@ const THINKING: &[&str] = &[
     "src/conveyance",
     "src/chunk",
     "src/tools",
+    "src/dialect",
     "src/dropin",
     "embedded/src/value",
     "embedded/src/syntax",

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 
+use vctx::dialect::{Dialect, Format, offered};
 use vctx::policy::{budget_for, pinned_tokens_max, summary_tokens_max};
 
 use super::sources::{files, root, rust};
@@ -38,14 +39,28 @@ fn first_difference<'a>(actual: &'a str, expected: &'a str) -> Option<(usize, (&
 
 #[test]
 fn the_schemas_of_the_tools() {
-    let schemas = serde_json::to_string_pretty(&vctx::server::tool_schemas()).expect("JSON");
-    golden("tools.json", &(schemas + "\n"));
+    let schemas = vctx::server::tool_schemas(Dialect::Vctx, Format::JsonSchema, false);
+    golden("tools.json", &(serde_json::to_string_pretty(&schemas).expect("JSON") + "\n"));
+}
+
+#[test]
+fn the_tools_in_every_dialect_and_format() {
+    for dialect in Dialect::ALL {
+        for format in Format::ALL {
+            for (strict, how) in [(false, "plain"), (true, "strict")] {
+                let tools = offered(*dialect, *format, strict);
+                let text = serde_json::to_string_pretty(&tools).expect("JSON") + "\n";
+                let name = format!("dialects/{}-{}-{how}.json", dialect.text(), format.text());
+                golden(&name, &text);
+            }
+        }
+    }
 }
 
 #[test]
 fn the_tools_as_mcp_clients_see_them() {
     let mut text = String::from("name | title | read only, destructive, idempotent, open world\n");
-    for tool in vctx::mcp::listed() {
+    for tool in Dialect::ALL.iter().flat_map(|dialect| vctx::mcp::listed(*dialect)) {
         let hints = tool.annotations.expect("hints");
         let hint = |hint: Option<bool>| if hint.expect("every hint") { "yes" } else { "no" };
         let (reads, destroys) = (hint(hints.read_only_hint), hint(hints.destructive_hint));

@@ -298,6 +298,55 @@ fn tool_requests(tool: &str, path: &str, names: &Names) -> Vec<Asked> {
                 any(shared),
             ]
         }
+        "memory" => {
+            let file = format!("/memories/{}", names.block_id);
+            vec![
+                any(json!({"command": "view", "path": "/memories"})),
+                any(json!({"command": "view", "path": file})),
+                loose(any(
+                    json!({"command": "str_replace", "path": file, "old_str": "No such words.", "new_str": "x"}),
+                )),
+                unlike(any(
+                    json!({"command": "insert", "path": file, "insert_line": 0, "insert_text": "Mine."}),
+                )),
+                loose(any(json!({"command": "create", "path": file, "file_text": "Mine."}))),
+                loose(guarded(
+                    json!({"command": "rename", "old_path": "/memories/plan", "new_path": "/memories/sea/plan"}),
+                )),
+                loose(guarded(json!({"command": "delete", "path": "/memories/sea"}))),
+            ]
+        }
+        "send_message" => vec![any(json!({"message": "The tide turns."}))],
+        "core_memory_append" => {
+            vec![unlike(any(json!({"label": names.block_id, "content": "Mine."})))]
+        }
+        "core_memory_replace" => vec![loose(any(
+            json!({"label": names.block_id, "old_content": "No such words.", "new_content": "x"}),
+        ))],
+        "memory_insert" => vec![unlike(any(json!({"label": names.block_id, "new_str": "Mine."})))],
+        "memory_replace" => vec![loose(any(
+            json!({"label": names.block_id, "old_str": "No such words.", "new_str": "x"}),
+        ))],
+        "memory_rethink" => vec![any(json!({"label": "thought", "new_memory": "Sail at noon."}))],
+        "conversation_search" => vec![
+            found(json!({"query": word})),
+            found(json!({"query": word, "limit": 3, "request_heartbeat": true})),
+            found(json!({"query": "lighthouse", "limit": 1, "page_token": names.recall_token})),
+        ],
+        "conversation_search_date" => vec![
+            found(json!({"start_date": "2000-01-01", "end_date": "2999-12-31"})),
+            found(
+                json!({"start_date": "2000-01-01", "end_date": "2999-12-31", "limit": 20, "request_heartbeat": true}),
+            ),
+        ],
+        "archival_memory_insert" => vec![any(json!({"content": "The lighthouse keeper of all."}))],
+        "archival_memory_search" => vec![
+            near(json!({"query": format!("{word} keeper of the lighthouse")})),
+            loose(any(
+                json!({"query": "lighthouse keeper", "top_k": 40, "page_token": names.archival_token}),
+            )),
+            loose(any(json!({"query": "lighthouse", "page_token": names.recall_token}))),
+        ],
         "trace_memory" => vec![
             found(json!({"from": names.message_id})),
             found(json!({"from": names.message_id, "follow": ["derived", "summary"], "depth": 3})),

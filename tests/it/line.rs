@@ -1,12 +1,16 @@
-//! `vctx mcp` as a client starts it: JSON lines in, JSON lines out, nothing else; and the servers that such clients leave behind.
+//! `vctx mcp` as a client starts it, or on a socket: JSON lines in, JSON lines out, nothing else; and the servers that such clients leave behind.
 
 use std::fs::{self, File};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader, Lines,
+};
+use tokio::net::UnixStream;
+use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use crate::home::{Home, Tuning, command};
@@ -22,9 +26,10 @@ const SOCKET: &str = "vctx.sock";
 
 /// One client's process.
 pub(crate) struct Line {
-    child: Child,
-    input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
+    /// The process, unless the client came to a socket.
+    child: Option<Child>,
+    input: Box<dyn AsyncWrite + Send + Unpin>,
+    output: Lines<BufReader<Box<dyn AsyncRead + Send + Unpin>>>,
     next: u64,
     /// Added to the parameters of each request: what the lifecycle without `initialize` wants.
     meta: Option<Value>,
@@ -43,9 +48,24 @@ impl Line {
         let log = File::options().create(true).append(true).open(home.path("mcp.log"));
         program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log.expect("a log"));
         let mut child = Command::from(program).kill_on_drop(true).spawn().expect("it starts");
-        let input = child.stdin.take().expect("a pipe");
-        let output = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        Line { child, input, output, next: 1, meta: None }
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        Line::over(Some(child), input.expect("a pipe"), output.expect("a pipe"))
+    }
+
+    fn over(
+        child: Option<Child>,
+        input: impl AsyncWrite + Send + Unpin + 'static,
+        output: impl AsyncRead + Send + Unpin + 'static,
+    ) -> Line {
+        let output: Box<dyn AsyncRead + Send + Unpin> = Box::new(output);
+        let output = BufReader::new(output).lines();
+        Line { child, input: Box::new(input), output, next: 1, meta: None }
+    }
+
+    /// A client on a socket, without a word.
+    pub(crate) async fn connect(socket: &Path) -> Line {
+        let (output, input) = UnixStream::connect(socket).await.expect("it listens").into_split();
+        Line::over(None, input, output)
     }
 
     /// Starts a client that begins with `initialize`; answers the server's answer too.
@@ -61,6 +81,19 @@ impl Line {
         let answer = self.ask("initialize", params).await["result"].clone();
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
         answer
+    }
+
+    /// The first answer to `initialize`, whatever it says; one that is turned away may not even get its word in.
+    pub(crate) async fn try_initialize(&mut self, version: &str) -> Value {
+        let about = json!({"name": "it", "version": "1"});
+        let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": about});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+        // A line that nobody reads any more is as good as one that is refused.
+        drop(self.input.write_all(format!("{message}\n").as_bytes()).await);
+        self.next = 2;
+        let line = timeout(LINE_MAX, self.output.next_line()).await.expect("a line in time");
+        let line = line.ok().flatten().unwrap_or_default();
+        serde_json::from_str(&line).unwrap_or_default()
     }
 
     /// From now on each request carries its own version and client.
@@ -131,8 +164,16 @@ impl Line {
         assert!(answer["error"].is_null(), "{answer:#}");
         let result = answer["result"].clone();
         let text = result["content"][0]["text"].as_str().expect("a text");
-        let text: Value = serde_json::from_str(text).expect("the text is JSON");
-        assert_eq!(text, result["structuredContent"], "text and structured content differ");
+        let told = &result["structuredContent"];
+        // What a dialect tells in its own words stands there too.
+        let worded = [&told["result"]["text"], &told["text"]].into_iter().find_map(Value::as_str);
+        match worded {
+            Some(worded) => assert_eq!(text, worded, "{told:#}"),
+            None => {
+                let text: Value = serde_json::from_str(text).expect("the text is JSON");
+                assert_eq!(text, *told, "text and structured content differ");
+            }
+        }
         result
     }
 
@@ -158,10 +199,12 @@ impl Line {
 
     /// Closes stdin and waits for the end, which must be a good one; nothing but protocol was said until then.
     pub(crate) async fn leave(self) {
-        let Line { mut child, input, mut output, .. } = self;
+        let Line { child, mut input, mut output, .. } = self;
+        input.shutdown().await.expect("the client reads");
         drop(input);
         let rest = timeout(LINE_MAX, output.next_line()).await.expect("an end in time");
         assert_eq!(rest.expect("a readable end"), None, "something was said after the last answer");
+        let Some(mut child) = child else { return };
         let status = timeout(LINE_MAX, child.wait()).await.expect("an end in time");
         assert!(status.expect("a child of ours").success());
     }

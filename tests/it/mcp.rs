@@ -188,8 +188,11 @@ async fn an_agent_is_made_by_its_first_write_and_by_no_read() {
     let listed = line.ask("resources/list", json!({})).await["result"]["resources"].clone();
     let uris: Vec<&str> =
         listed.as_array().expect("a list").iter().filter_map(|r| r["uri"].as_str()).collect();
-    assert_eq!(uris, ["vctx://agent/new/core", "vctx://agent/new/context"]);
-    for uri in uris {
+    assert_eq!(
+        uris,
+        ["vctx://agent/new/core", "vctx://agent/new/summary", "vctx://agent/new/context"]
+    );
+    for uri in uris.into_iter().filter(|uri| !uri.ends_with("summary")) {
         let read = line.ask("resources/read", json!({"uri": uri})).await;
         assert!(
             read["result"]["contents"][0]["text"]
@@ -474,14 +477,15 @@ async fn the_official_python_sdk_drives_every_tool() {
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
     let wire = home.wire("vctx.sock");
     let tools = names(&wire.get("/v1/tools").await.ok()["tools"]);
-    for mode in ["legacy", "auto"] {
+    for agent in ["sdk-legacy", "sdk-auto", "sdk-socket-legacy", "sdk-socket-auto"] {
         for tool in &tools {
             assert!(
-                said.contains(&format!("{mode} {tool} ok")),
-                "{mode} {tool} was not driven:\n{said}"
+                said.contains(&format!("{agent} {tool} ok")),
+                "{tool} was not driven for {agent}:\n{said}"
             );
         }
-        home.assert_verified("vctx.sock", &format!("sdk-{mode}"));
+        home.assert_verified("vctx.sock", agent);
     }
+    home.assert_verified("vctx.sock", "sdk-memory");
     drop(servers);
 }

@@ -115,7 +115,7 @@ async fn between(runtime: &Runtime, run: &str, turn: u64) {
     }
     if turn.is_multiple_of(100) {
         let (window, encoding) =
-            if turn % 200 == 0 { (1536, "o200k_base") } else { (2048, "cl100k_base") };
+            if turn.is_multiple_of(200) { (1536, "o200k_base") } else { (2048, "cl100k_base") };
         let patch = json!({"context_window": window, "encoding": encoding, "system": format!("Be brief, since {turn}.")});
         let headers = [("idempotency-key", key()), ("if-match", "*".to_owned())];
         let headers: Vec<(&str, &str)> = headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
@@ -503,4 +503,53 @@ async fn what_went_by_retention_is_said_to_be_gone() {
         String::from_utf8_lossy(&output.stdout)
             .contains("gone by retention at 2030-01-01T00:00:00.000Z: message 1")
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_whose_server_was_killed_is_on_record_and_its_run_is_taken_over() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let first = runtime(&home, 4096).await;
+    first.agent.append("user", "What does the berth cost?").await;
+    let body = json!({"run": "r1", "model": "parrot-1", "tools": tools(1), "lease_ms": 1_000});
+    let sent = first.post("", "ask-1", &body).await.ok();
+    server.kill();
+
+    let _server = home.serve().await;
+    let runtime = Runtime::at(Agent::at(home.wire("vctx.sock"), "ada"));
+    let again = runtime.replay(1).await;
+    assert_eq!((&again["request"], &again["exact"]), (&sent["request"], &json!(true)));
+    assert_eq!(again["prompt"]["waits"], true);
+    let resent = runtime.post("", "ask-1", &body).await.ok();
+    assert_eq!((&resent["request"], &resent["replayed"]), (&sent["request"], &json!(true)));
+    // Nobody goes on with it: once its lease has passed another run may begin, and its prompt is lost.
+    let other = json!({"run": "r2", "model": "parrot-1"});
+    let mut refused = 0;
+    let second = loop {
+        let answer = runtime.post("", "ask-2", &other).await;
+        match answer.code() {
+            "RUN_BUSY" => {
+                let wait =
+                    answer.refused(409, "RUN_BUSY")["retry_after_ms"].as_u64().expect("a wait");
+                refused += 1;
+                assert!(refused < 100 && wait < 10_000, "{refused} {wait}");
+                tokio::time::sleep(std::time::Duration::from_millis(wait)).await;
+            }
+            _ => break answer.ok(),
+        }
+    };
+    assert_eq!(second["turn"], 2);
+    let late = json!({"run": "r1", "finish": "stop", "content": "Fourteen."});
+    runtime.post("/1/answer", &key(), &late).await.refused(409, "RUN_LOST");
+    let listed = runtime.agent.wire.get(&runtime.path("")).await.ok();
+    assert_eq!(
+        (&listed["prompts"][0]["finish"], &listed["prompts"][1]["waits"]),
+        (&json!("lost"), &json!(true))
+    );
+    assert_eq!((&listed["run"]["id"], &listed["turns"]), (&json!("r2"), &json!(2)));
+    assert!(
+        runtime.agent.messages().await.iter().all(|m| m["role"] != "assistant"),
+        "nobody answered"
+    );
+    home.assert_verified("vctx.sock", "ada");
 }

@@ -1,11 +1,13 @@
 //! Schedules on real processes: each moment fires once, whoever is killed when; what was missed is told once; nobody is kept waiting by somebody else.
 
+use std::fs;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::chance::{Chance, setting};
-use crate::home::{Home, Process, Tuning};
+use crate::home::{Home, PROGRAM, Process, Tuning};
 use crate::talk::Agent;
 use crate::wire::Answer;
 
@@ -93,7 +95,7 @@ async fn a_schedule_fires_in_its_rhythm_until_it_is_taken_away() {
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
     let asked = json!({"every_ms": SECOND_MS, "content": "Look at the tide."});
     let answer = put(&ada, "tide", asked.clone()).await;
-    assert_eq!((answer.status, &answer.body["next"]), (201, &answer.body["next"]));
+    assert_eq!(answer.status, 201, "{}", answer.text);
     let first_ms = ms(&answer.body["next"]);
     // The same again is no other schedule: its moments stay.
     let again = put(&ada, "tide", asked).await;
@@ -211,7 +213,64 @@ async fn two_servers_of_which_one_is_killed_at_random_fire_nothing_twice_and_lea
         agent.append("user", "Anybody there?").await;
         home.assert_verified(sockets[at % 2], name);
     }
-    assert!(home.database().open_transactions().await.is_empty());
+}
+
+/// A model that notes each event in a block, once.
+const NOTING: &str = r#"{"when": "[scheduled ", "repeat": true, "calls": [{"name": "store_core", "arguments": {"block_id": "log", "content": "seen", "policy": {"mode": "append"}}}]}
+{"text": "Noted.", "repeat": true}"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_tick_that_wants_a_run_has_one_whoever_is_killed_meanwhile() {
+    let home = Home::new();
+    let (model_socket, steps) = (home.path("model.sock"), home.path("steps.jsonl"));
+    fs::write(&steps, NOTING).expect("steps");
+    let mut command = Command::new(PROGRAM);
+    command.arg("scripted-model").arg("--script").arg(&steps).arg("--socket").arg(&model_socket);
+    let model = Process::start(&home, "model", command);
+    model.ready(std::slice::from_ref(&model_socket), None).await;
+    let _engine = home.engine().await;
+    let mut tuning =
+        Tuning::variable("VCTX_CHAT__SOCKET", model_socket.to_str().expect("a plain path"));
+    tuning.environment.push(("VCTX_CHAT__MODEL".into(), "scripted".into()));
+    let start = async |socket: &str| -> Process {
+        let server = home.server(socket, "engine.sock", "engine-ro.sock", &tuning).await;
+        for text in ["a job failed", "the run of a tick failed"] {
+            server.expect(text);
+        }
+        server
+    };
+    let sockets = ["a.sock", "b.sock"];
+    let mut servers = [start(sockets[0]).await, start(sockets[1]).await];
+    let mut chance = Chance::new(setting("TICKS_SEED", 5));
+    let mut agents = Vec::new();
+    for at in 0..setting("TICKS_RUNS", 6) {
+        let victim = usize::from(chance.below(2) == 1);
+        let agent =
+            Agent::create(home.wire(sockets[1 - victim]), &format!("a{at}"), 16_384, "").await;
+        given(&agent, "once", json!({"at": "2020-01-01", "content": "Do it.", "run": true})).await;
+        agents.push(agent.name.clone());
+        tokio::time::sleep(Duration::from_millis(chance.below(1_500))).await;
+        servers[victim].kill();
+        servers[victim] = start(sockets[victim]).await;
+    }
+    let until = Instant::now() + 2 * FIRED_MAX;
+    for name in agents {
+        let agent = Agent::at(home.wire("a.sock"), &name);
+        loop {
+            let told = get(&agent, "once").await.ok();
+            if told["fired"] == 1 && told["running"] == false {
+                break;
+            }
+            assert!(Instant::now() < until, "{name} is stuck: {told}");
+            tokio::time::sleep(LOOK).await;
+        }
+        let state = agent.state().await;
+        let log = state["working_blocks"][0]["content"].as_str().expect("a block");
+        assert_eq!(log, "seen", "{name} ran once: {state}");
+        assert_eq!(events(&agent, "once").await.len(), 1);
+        assert_eq!(state["run"], Value::Null, "{state}");
+        home.assert_verified("a.sock", &name);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

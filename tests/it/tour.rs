@@ -172,7 +172,10 @@ async fn paths(tour: &Tour, ada: &Agent) {
     let schedule = json!({"at": "2020-01-01", "content": "A bell rings.", "run": true});
     ada.wire.put(&format!("{path}/schedules/bell"), &schedule).await;
     get(&format!("{path}/schedules")).await;
-    while get(&format!("{path}/schedules/bell")).await["fired"] == 0 {
+    for _ in 0..1_200 {
+        if get(&format!("{path}/schedules/bell")).await["fired"] == 1 {
+            break;
+        }
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
     ada.wire.call("DELETE", &format!("{path}/schedules/bell"), &[], String::new()).await.ok();
@@ -336,6 +339,27 @@ async fn toured_by_change() -> BTreeSet<String> {
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    tour.note();
+    tour.lines
+}
+
+/// A client of OpenAI sends its history, then an edited one.
+async fn toured_by_conversation() -> BTreeSet<String> {
+    let mut tour = Tour::begin().await;
+    let model = Scripted::start(&tour.home, "echo", &[]).await;
+    let tuning = model.tuning(&["store_core"]);
+    let server = tour.home.server("vctx.sock", "rw.sock", "ro.sock", &tuning).await;
+    server.expect("");
+    let wire = tour.home.wire("vctx.sock");
+    let said = |role: &str, text: &str| json!({"role": role, "content": text});
+    let begun = [said("user", "one"), said("assistant", "You said: one")];
+    for next in ["two", "two, edited"] {
+        let messages = json!([begun[0], begun[1], said("user", next)]);
+        for messages in [json!([begun[0]]), messages] {
+            let body = json!({"model": "m", "messages": messages}).to_string();
+            wire.call("POST", "/v1/chat/completions", &[], body).await.ok();
+        }
     }
     tour.note();
     tour.lines

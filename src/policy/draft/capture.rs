@@ -12,6 +12,7 @@ use crate::memory::message::{Kind, Role, rendered};
 use crate::memory::tokens::message_cost;
 use crate::policy::budget::tokens;
 use crate::policy::spool::preview;
+use crate::policy::wording::TEXT;
 
 /// Hex digits of a call's id that is made of its key.
 const CALL_ID_DIGITS: usize = 24;
@@ -89,8 +90,11 @@ impl Draft<'_> {
     }
 }
 
-/// A result as its model reads it: JSON without receipts, which prove and say nothing, and without a revision that is not known yet.
+/// A result as its model reads it: as text where the call came under another name than ours, else JSON without receipts, which prove and say nothing, and without a revision that is not known yet.
 pub(super) fn shown_result(result: &Map<String, Value>) -> String {
+    if let Some(text) = result.get(TEXT).and_then(Value::as_str) {
+        return text.to_owned();
+    }
     let mut shown = result.clone();
     shown.retain(|name, value| name != "_rev" || !value.is_null());
     let mut shown = Value::Object(shown);

@@ -298,6 +298,7 @@ impl Converse<'_> {
             key: Some(key),
             guard: Some(guard),
             capture: None,
+            wording: None,
         };
         self.executor.call(&request).await.map(|reply| reply.body)
     }

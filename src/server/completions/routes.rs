@@ -215,7 +215,8 @@ async fn answer(
 
 /// A refusal in the form that clients of OpenAI read.
 fn refused(error: &Error) -> Response {
-    if error.code.status() >= 500 {
+    // Of a model that does not answer the run tells; that there is none is nobody's fault.
+    if error.code.status() >= 500 && error.code != Code::ModelUnavailable {
         tracing::error!(code = error.code.text(), error = error.chain(), "request failed");
     }
     let status =

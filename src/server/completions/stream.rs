@@ -15,7 +15,7 @@ use super::converse::Settled;
 use super::reply::{again, answer_of, head_of, run_of, standing};
 use super::routes::crowded;
 use crate::dropin::{Answer, BETWEEN_TURNS, ChatStream, Conversation, Head, ResponsesStream};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::limits::PIECES_WAITING;
 use crate::policy::Principal;
 use crate::processor::{RunEnd, RunEvent};
@@ -168,7 +168,7 @@ impl Telling {
                 format!("{rest}{}", self.pieces.end(&answer))
             }
             Err(error) => {
-                if error.code.status() >= 500 {
+                if error.code.status() >= 500 && error.code != Code::ModelUnavailable {
                     tracing::error!(
                         code = error.code.text(),
                         error = error.chain(),

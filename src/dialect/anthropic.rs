@@ -1,0 +1,497 @@
+//! Anthropic's `memory` tool: blocks as files under `/memories`, with the answers that its documentation gives (Claude API, "Memory tool").
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::offer::{Offered, worded};
+use super::translate::{Translated, told};
+use crate::error::{Code, Error, Result};
+use crate::limits::{NAME_BYTES_MAX, VIEW_LINES_MAX};
+use crate::memory::block_path::{PathFault, Place, ROOT, path_of, place_of};
+use crate::policy::Wording;
+use crate::tools::{Call, EditCore, ViewCore, decode_as, schema_of};
+
+/// Its name.
+pub const MEMORY: &str = "memory";
+
+const DESCRIPTION: &str = "\
+Keep what must not be forgotten as files under /memories; they stay in view and outlive the conversation. `view` shows a file with line \
+numbers, or what lies in a directory; `create` writes a new file; `str_replace` replaces a text that stands there once; `insert` puts \
+lines behind a line; `delete` and `rename` take a file or a directory. Look at /memories before you begin.";
+
+/// Levels of a directory that a look at it shows.
+const LEVELS: usize = 2;
+
+/// Arguments of `memory`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Memory {
+    /// What to do.
+    command: Command,
+    /// The file or directory, below /memories; for every command but `rename`.
+    #[serde(default)]
+    path: Option<String>,
+    /// For `view` of a file: first and last line, from 1; -1 for the last one there is.
+    #[serde(default)]
+    #[schemars(length(min = 2, max = 2))]
+    view_range: Option<Vec<i64>>,
+    /// For `create`: the text of the file.
+    #[serde(default)]
+    file_text: Option<String>,
+    /// For `str_replace`: what goes, letter for letter; must stand there once.
+    #[serde(default)]
+    old_str: Option<String>,
+    /// For `str_replace`: what comes in its place.
+    #[serde(default)]
+    new_str: Option<String>,
+    /// For `insert`: behind which line; 0 for the beginning.
+    #[serde(default)]
+    insert_line: Option<i64>,
+    /// For `insert`: the lines.
+    #[serde(default)]
+    insert_text: Option<String>,
+    /// For `rename`: the file or directory as it is called.
+    #[serde(default)]
+    old_path: Option<String>,
+    /// For `rename`: as it is to be called.
+    #[serde(default)]
+    new_path: Option<String>,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Command {
+    /// Shows a file, or what lies in a directory.
+    #[default]
+    View,
+    /// Writes a new file.
+    Create,
+    /// Replaces a text.
+    StrReplace,
+    /// Puts lines between lines.
+    Insert,
+    /// Takes a file or a directory away.
+    Delete,
+    /// Gives a file or a directory another name.
+    Rename,
+}
+
+impl Command {
+    fn text(self) -> &'static str {
+        match self {
+            Self::View => "view",
+            Self::Create => "create",
+            Self::StrReplace => "str_replace",
+            Self::Insert => "insert",
+            Self::Delete => "delete",
+            Self::Rename => "rename",
+        }
+    }
+
+    /// The arguments that it takes.
+    fn takes(self) -> &'static [&'static str] {
+        match self {
+            Self::View => &["path", "view_range"],
+            Self::Create => &["path", "file_text"],
+            Self::StrReplace => &["path", "old_str", "new_str"],
+            Self::Insert => &["path", "insert_line", "insert_text"],
+            Self::Delete => &["path"],
+            Self::Rename => &["old_path", "new_path"],
+        }
+    }
+}
+
+/// The tool as it is offered.
+pub(super) fn tool() -> Offered {
+    Offered {
+        name: MEMORY,
+        title: "Memory files",
+        description: DESCRIPTION,
+        input: schema_of::<Memory>(),
+        output: worded(&[("block_id", "string?", "the block that the file is")]),
+        reads_only: false,
+        destructive: true,
+        idempotent: false,
+        writes: true,
+    }
+}
+
+/// Understands a call.
+pub(super) fn understood(mut arguments: Map<String, Value>) -> Result<Translated> {
+    arguments.retain(|_, value| !value.is_null());
+    let memory: Memory = decode_as(arguments.clone()).map_err(|error| told(error, &Nothing))?;
+    let wording = Told::of(&memory);
+    let refuse = |error: Error| told(error, &wording);
+    let needless =
+        |name: &&String| *name != "command" && !memory.command.takes().contains(&name.as_str());
+    if let Some(name) = arguments.keys().find(needless) {
+        let why = format!("no argument of `{}`: leave it out", memory.command.text());
+        return Err(refuse(Error::argument(name, why)));
+    }
+    let call = call(&memory).map_err(refuse)?;
+    Ok(Translated { call, wording: Some(Arc::new(wording)), any_revision: false })
+}
+
+fn call(memory: &Memory) -> Result<Call> {
+    let edit = match memory.command {
+        Command::View => {
+            let place = place("path", memory.path.as_deref())?;
+            return Ok(Call::ViewCore(ViewCore { place, lines: range(memory)? }));
+        }
+        Command::Create => {
+            let content = given("file_text", memory.file_text.as_ref())?;
+            EditCore::Create { id: file("path", memory.path.as_deref())?, content }
+        }
+        Command::StrReplace => EditCore::Replace {
+            id: file("path", memory.path.as_deref())?,
+            old: given("old_str", memory.old_str.as_ref())?,
+            new: memory.new_str.clone().unwrap_or_default(),
+            once: true,
+            field: "old_str",
+        },
+        Command::Insert => EditCore::Insert {
+            id: file("path", memory.path.as_deref())?,
+            line: Some(memory.insert_line.ok_or_else(|| missing("insert_line"))?),
+            text: given("insert_text", memory.insert_text.as_ref())?,
+        },
+        Command::Delete => EditCore::Delete { id: file("path", memory.path.as_deref())? },
+        Command::Rename => EditCore::Rename {
+            from: file("old_path", memory.old_path.as_deref())?,
+            to: file("new_path", memory.new_path.as_deref())?,
+        },
+    };
+    edit.checked().map(Call::EditCore)
+}
+
+fn missing(field: &str) -> Error {
+    Error::argument(field, "is missing")
+}
+
+fn given(field: &str, text: Option<&String>) -> Result<String> {
+    text.cloned().ok_or_else(|| missing(field))
+}
+
+/// First and last line that are looked at.
+fn range(memory: &Memory) -> Result<Option<(usize, Option<usize>)>> {
+    let Some(range) = &memory.view_range else { return Ok(None) };
+    let fault = || Error::argument("view_range", "use [first, last], from 1; -1 for the last one");
+    let [first, last] = range[..] else { return Err(fault()) };
+    let first = usize::try_from(first.max(1)).map_err(|_| fault())?;
+    let last = match last {
+        -1 => None,
+        last => Some(usize::try_from(last).map_err(|_| fault())?),
+    };
+    Ok(Some((first, last)))
+}
+
+/// The place that a path means.
+fn place(field: &str, path: Option<&str>) -> Result<Place> {
+    let path = path.ok_or_else(|| missing(field))?;
+    place_of(path).map_err(|fault| match fault {
+        PathFault::Outside => Error::argument(field, format!("must be {ROOT} or begin with {ROOT}/")),
+        PathFault::Climbs => Error::argument(
+            field,
+            format!("leads out of {ROOT}, or seems to: use plain names, no dots alone, no backslashes, nothing in percent form"),
+        ),
+        PathFault::Long(bytes) => Error::argument(
+            field,
+            format!("takes {bytes} bytes as the name of a block, which has at most {NAME_BYTES_MAX}: use shorter names"),
+        )
+        .with("bytes_max", NAME_BYTES_MAX),
+    })
+}
+
+/// The file or directory that a path means; the root itself stays as it is.
+fn file(field: &str, path: Option<&str>) -> Result<String> {
+    match place(field, path)? {
+        Place::Named(id) => Ok(id),
+        Place::Root => Err(Error::argument(
+            field,
+            format!("{ROOT} itself stays as it is: name what lies in it"),
+        )),
+    }
+}
+
+/// How the caller of a command is told.
+#[derive(Debug)]
+struct Told {
+    command: Command,
+    path: String,
+    /// Where it goes, of a `rename`.
+    to: String,
+    old_str: String,
+    insert_line: i64,
+}
+
+impl Told {
+    fn of(memory: &Memory) -> Self {
+        let path = match memory.command {
+            Command::Rename => &memory.old_path,
+            _ => &memory.path,
+        };
+        Self {
+            command: memory.command,
+            path: path.clone().unwrap_or_default(),
+            to: memory.new_path.clone().unwrap_or_default(),
+            old_str: memory.old_str.clone().unwrap_or_default(),
+            insert_line: memory.insert_line.unwrap_or_default(),
+        }
+    }
+
+    fn is_not_there(&self) -> String {
+        let path = &self.path;
+        match self.command {
+            Command::View => {
+                format!("The path {path} does not exist. Please provide a valid path.")
+            }
+            Command::StrReplace => {
+                format!("Error: The path {path} does not exist. Please provide a valid path.")
+            }
+            _ => format!("Error: The path {path} does not exist"),
+        }
+    }
+
+    fn is_there(&self) -> String {
+        match self.command {
+            Command::Rename => format!("Error: The destination {} already exists", self.to),
+            _ => format!("Error: File {} already exists", self.path),
+        }
+    }
+
+    /// A text that is not there once.
+    fn is_not_once(&self, lines: &[Value]) -> String {
+        let (old, path) = (&self.old_str, &self.path);
+        if lines.is_empty() {
+            return format!(
+                "No replacement was performed, old_str `{old}` did not appear verbatim in {path}."
+            );
+        }
+        let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+        let lines = lines.join(", ");
+        format!(
+            "No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. Please ensure it is unique"
+        )
+    }
+}
+
+impl Wording for Told {
+    fn name(&self) -> &'static str {
+        MEMORY
+    }
+
+    fn beats(&self) -> bool {
+        false
+    }
+
+    fn told(&self, result: &Map<String, Value>) -> String {
+        let path = &self.path;
+        match self.command {
+            Command::View => match result.get("blocks").and_then(Value::as_array) {
+                Some(blocks) => listing(path, blocks),
+                None => {
+                    format!("Here's the content of {path} with line numbers:\n{}", numbered(result))
+                }
+            },
+            Command::Create => format!("File created successfully at: {path}"),
+            Command::StrReplace => format!(
+                "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{}",
+                numbered(result)
+            ),
+            Command::Insert => format!("The file {path} has been edited."),
+            Command::Delete => format!("Successfully deleted {path}"),
+            Command::Rename => format!("Successfully renamed {path} to {}", self.to),
+        }
+    }
+
+    fn refused(&self, error: &Error) -> String {
+        let list = |name: &str| error.fields.get(name).and_then(Value::as_array);
+        let number = |name: &str| error.fields.get(name).and_then(Value::as_u64);
+        if error.code == Code::BlockNotFound {
+            return self.is_not_there();
+        }
+        if error.code == Code::BlockExists {
+            return self.is_there();
+        }
+        if let Some(lines) = list("lines") {
+            return self.is_not_once(lines);
+        }
+        if let Some(most) = number("lines_max") {
+            return format!(
+                "Error: Invalid `insert_line` parameter: {}. It should be within the range of lines of the file: [0, {most}]",
+                self.insert_line
+            );
+        }
+        if number("lines_total").is_some_and(|lines| lines > VIEW_LINES_MAX as u64) {
+            return format!("File {} exceeds maximum line limit of 999,999 lines.", self.path);
+        }
+        format!("Error: {}", error.message)
+    }
+}
+
+/// How it is told that a call was not understood at all.
+#[derive(Debug)]
+struct Nothing;
+
+impl Wording for Nothing {
+    fn name(&self) -> &'static str {
+        MEMORY
+    }
+
+    fn beats(&self) -> bool {
+        false
+    }
+
+    fn told(&self, _: &Map<String, Value>) -> String {
+        String::new()
+    }
+
+    fn refused(&self, error: &Error) -> String {
+        format!("Error: {}", error.message)
+    }
+}
+
+/// Lines with their numbers, in six places.
+fn numbered(result: &Map<String, Value>) -> String {
+    let first = result.get("first_line").and_then(Value::as_u64).unwrap_or(1);
+    let lines = result.get("lines").and_then(Value::as_array).into_iter().flatten();
+    let lines = lines.filter_map(Value::as_str).zip(first..);
+    let lines: Vec<String> = lines.map(|(line, number)| format!("{number:>6}\t{line}")).collect();
+    lines.join("\n")
+}
+
+/// What lies in a directory, two levels deep, with sizes; names that begin with a dot are passed over.
+fn listing(path: &str, blocks: &[Value]) -> String {
+    let path = match path.trim_end_matches('/') {
+        "" => ROOT,
+        path => path,
+    };
+    let directory = match place_of(path) {
+        Ok(Place::Named(id)) => path_of(&id),
+        Ok(Place::Root) | Err(_) => ROOT.to_owned(),
+    };
+    let mut entries: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
+    let mut total = 0;
+    for block in blocks {
+        let (Some(id), Some(bytes)) = (block["block_id"].as_str(), block["bytes"].as_u64()) else {
+            continue;
+        };
+        total += bytes;
+        let whole = path_of(id);
+        let Some(inner) = whole.strip_prefix(&format!("{directory}/")) else { continue };
+        let segments: Vec<&str> = inner.split('/').collect();
+        let seen = segments.iter().take_while(|s| !s.starts_with('.') && **s != "node_modules");
+        let seen = seen.count().min(LEVELS);
+        for level in 1..=seen {
+            let mut entry = segments[..level].join("/");
+            if level < segments.len() {
+                entry.push('/');
+            }
+            *entries.entry(entry).or_default() += bytes;
+        }
+    }
+    let mut lines = vec![
+        format!(
+            "Here're the files and directories up to 2 levels deep in {directory}, excluding hidden items and node_modules:"
+        ),
+        format!("{}\t{directory}", size(total)),
+    ];
+    lines.extend(
+        entries.iter().map(|(entry, bytes)| format!("{}\t{directory}/{entry}", size(*bytes))),
+    );
+    lines.join("\n")
+}
+
+/// Bytes as people read them: `5.5K`, `1.2M`; whole numbers without a fraction.
+fn size(bytes: u64) -> String {
+    let (unit, name) = match bytes {
+        0..1_024 => return format!("{bytes}B"),
+        1_024..1_048_576 => (1_024, 'K'),
+        _ => (1_048_576, 'M'),
+    };
+    let tenths = (bytes * 10 + unit / 2) / unit;
+    match bytes.is_multiple_of(unit) {
+        true => format!("{}{name}", bytes / unit),
+        false => format!("{}.{}{name}", tenths / 10, tenths % 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn arguments(value: Value) -> Map<String, Value> {
+        value.as_object().cloned().unwrap()
+    }
+
+    fn refused(value: Value) -> String {
+        let error = understood(arguments(value)).unwrap_err();
+        error.fields["text"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_directory_is_listed_two_levels_deep() {
+        let blocks = json!([
+            {"block_id": "notes.txt", "bytes": 5632}, {"block_id": "a..b..c.md", "bytes": 1024}, {"block_id": "a..z", "bytes": 0},
+            {"block_id": ".hidden", "bytes": 7}, {"block_id": "node_modules..x", "bytes": 3}, {"block_id": "a..-x2eh", "bytes": 1},
+        ]);
+        let blocks = blocks.as_array().unwrap();
+        assert_eq!(
+            listing("/memories/", blocks),
+            "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:\n\
+             6.5K\t/memories\n1.0K\t/memories/a/\n1K\t/memories/a/b/\n0B\t/memories/a/z\n5.5K\t/memories/notes.txt"
+        );
+        let inside: Vec<Value> = blocks[1..3].to_vec();
+        assert_eq!(
+            listing("/memories/a", &inside).lines().skip(1).collect::<Vec<_>>(),
+            [
+                "1K\t/memories/a",
+                "1K\t/memories/a/b/",
+                "1K\t/memories/a/b/c.md",
+                "0B\t/memories/a/z"
+            ]
+        );
+    }
+
+    #[test]
+    fn sizes_are_for_people() {
+        for (bytes, text) in [
+            (0, "0B"),
+            (1023, "1023B"),
+            (1024, "1K"),
+            (5632, "5.5K"),
+            (1_258_291, "1.2M"),
+            (2 << 20, "2M"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_told_by_name() {
+        assert!(refused(json!({"command": "fly"})).contains("command"));
+        assert!(
+            refused(json!({"command": "create", "path": "/memories/a"}))
+                .contains("file_text: is missing")
+        );
+        assert!(
+            refused(json!({"command": "view", "path": "/memories/../a"})).contains("leads out")
+        );
+        assert!(
+            refused(json!({"command": "view", "path": "/etc"})).contains("begin with /memories/")
+        );
+        assert!(
+            refused(json!({"command": "delete", "path": "/memories"})).contains("stays as it is")
+        );
+        let needless = json!({"command": "delete", "path": "/memories/a", "old_str": "x"});
+        assert!(refused(needless).contains("old_str: no argument of `delete`"));
+        let long = json!({"command": "create", "path": format!("/memories/{}", "x".repeat(129)), "file_text": ""});
+        assert!(refused(long).contains("at most 128"));
+        let nulls = json!({"command": "view", "path": "/memories", "view_range": null, "file_text": null, "old_path": null});
+        assert!(understood(arguments(nulls)).is_ok());
+    }
+}

@@ -1,0 +1,315 @@
+//! Schemas to which a provider holds its model: the part of JSON Schema that it knows, with the same meaning.
+//!
+//! OpenAI (Structured Outputs, "Supported schemas"): every object closed with all its properties required, what may be left out nullable
+//! instead; no `oneOf`, `allOf`, `not`, `if`, no defaults, of formats a few. Anthropic ("Structured outputs", "JSON Schema limitations"): every
+//! object closed, no bounds of numbers, texts and lists. What cannot stand in such a schema is said in the description; the server
+//! checks it all the same.
+
+use serde_json::{Map, Value, json};
+
+/// Keywords that bound a value, with the words for each; OpenAI knows some of them, Anthropic none.
+const BOUNDS: [(&str, &str); 6] = [
+    ("minimum", "at least"),
+    ("maximum", "at most"),
+    ("minItems", "items: at least"),
+    ("maxItems", "items: at most"),
+    ("minLength", "characters: at least"),
+    ("maxLength", "characters: at most"),
+];
+
+/// What OpenAI takes of them ("Supported properties"; texts have `pattern` and `format`, no lengths).
+const OPENAI_BOUNDS: [&str; 4] = ["minimum", "maximum", "minItems", "maxItems"];
+
+/// Keywords that both take as they are.
+const KEPT: [&str; 3] = ["type", "enum", "const"];
+
+/// For whom a schema is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum For {
+    Openai,
+    Anthropic,
+}
+
+/// The schema as OpenAI's strict mode takes it.
+pub(super) fn openai(schema: &Value) -> Value {
+    written(schema, For::Openai)
+}
+
+/// The schema as Anthropic's strict tools take it.
+pub(super) fn anthropic(schema: &Value) -> Value {
+    written(schema, For::Anthropic)
+}
+
+fn written(schema: &Value, whom: For) -> Value {
+    let schema = plain_choice(schema);
+    let mut strict = Map::new();
+    let mut said: Vec<String> = Vec::new();
+    said.extend(schema.get("description").and_then(Value::as_str).map(str::to_owned));
+    for name in KEPT {
+        if let Some(value) = schema.get(name) {
+            strict.insert(name.into(), value.clone());
+        }
+    }
+    for (name, words) in BOUNDS {
+        let Some(bound) = schema.get(name) else { continue };
+        match whom == For::Openai && OPENAI_BOUNDS.contains(&name) {
+            true => drop(strict.insert(name.into(), bound.clone())),
+            // That a number is not negative needs no words.
+            false if name == "minimum" && bound.as_f64() == Some(0.0) => {}
+            false => said.push(format!("{words} {bound}.")),
+        }
+    }
+    if let Some(Value::Array(choices)) = schema.get("anyOf") {
+        let choices = choices.iter().map(|choice| written(choice, whom)).collect();
+        strict.insert("anyOf".into(), choices);
+    }
+    if let Some(items) = schema.get("items") {
+        strict.insert("items".into(), written(items, whom));
+    }
+    if may_be(&schema, "object") {
+        object(&schema, whom, &mut strict);
+    }
+    if !said.is_empty() {
+        strict.insert("description".into(), said.join(" ").into());
+    }
+    Value::Object(strict)
+}
+
+/// Closes an object. OpenAI wants every property; what may be left out may be null, which the server takes for left out.
+fn object(schema: &Map<String, Value>, whom: For, strict: &mut Map<String, Value>) {
+    let none = Map::new();
+    let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .map(|names| names.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default();
+    let mut written_properties = Map::new();
+    for (name, property) in properties {
+        let needed = required.contains(&name.as_str());
+        let mut property_written = written(property, whom);
+        if whom == For::Openai && !needed {
+            property_written = nullable(property_written);
+            if let Some(default) = property.get("default").filter(|d| tells(d)) {
+                let said = property_written["description"].as_str().unwrap_or_default();
+                property_written["description"] = format!("{said} Null: {default}.").trim().into();
+            }
+        }
+        written_properties.insert(name.clone(), property_written);
+    }
+    let all: Vec<&String> = properties.keys().collect();
+    strict.insert(
+        "required".into(),
+        match whom {
+            For::Openai => json!(all),
+            For::Anthropic => json!(required),
+        },
+    );
+    strict.insert("properties".into(), Value::Object(written_properties));
+    strict.insert("additionalProperties".into(), false.into());
+}
+
+/// Whether a default says something: a plain value, and not that nothing is there.
+fn tells(default: &Value) -> bool {
+    matches!(default, Value::Bool(_) | Value::Number(_) | Value::String(_))
+}
+
+fn may_be(schema: &Map<String, Value>, kind: &str) -> bool {
+    match schema.get("type") {
+        Some(Value::String(one)) => one == kind,
+        Some(Value::Array(many)) => many.iter().any(|one| one == kind),
+        _ => false,
+    }
+}
+
+/// The same, or null.
+fn nullable(mut schema: Value) -> Value {
+    if let Some(values) = schema.get_mut("enum").and_then(Value::as_array_mut)
+        && !values.contains(&Value::Null)
+    {
+        values.push(Value::Null);
+    }
+    if let Some(choices) = schema.get_mut("anyOf").and_then(Value::as_array_mut) {
+        let null = json!({"type": "null"});
+        if !choices.contains(&null) {
+            choices.push(null);
+        }
+        return schema;
+    }
+    match schema.get("type").cloned() {
+        Some(Value::String(one)) => schema["type"] = json!([one, "null"]),
+        Some(Value::Array(mut many)) if !many.contains(&json!("null")) => {
+            many.push("null".into());
+            schema["type"] = many.into();
+        }
+        _ => {}
+    }
+    schema
+}
+
+/// A choice of words (`oneOf` of constants with a description each) as one `enum` whose description says what each means; a choice that
+/// holds such a one and null likewise.
+fn plain_choice(schema: &Value) -> Map<String, Value> {
+    let mut map = schema.as_object().cloned().unwrap_or_default();
+    if let Some((words, meanings)) = map.get("oneOf").and_then(words_of) {
+        map.remove("oneOf");
+        described(&mut map, words, meanings, false);
+    }
+    let null = json!({"type": "null"});
+    if let Some(Value::Array(choices)) = map.get("anyOf")
+        && choices.len() == 2
+        && choices[1] == null
+    {
+        let inner = choices[0].clone();
+        let said = map.get("description").or(inner.get("description")).cloned();
+        if let Some((words, meanings)) = inner.get("oneOf").and_then(words_of) {
+            map.remove("anyOf");
+            map.extend(said.map(|said| ("description".to_owned(), said)));
+            described(&mut map, words, meanings, true);
+        }
+    }
+    map
+}
+
+fn described(map: &mut Map<String, Value>, words: Vec<Value>, meanings: Vec<String>, null: bool) {
+    let said = map.get("description").and_then(Value::as_str).unwrap_or_default();
+    let meanings = meanings.join(" ");
+    let said = format!("{said} {meanings}").trim().to_owned();
+    let mut words = words;
+    let kind = match null {
+        true => {
+            words.push(Value::Null);
+            json!(["string", "null"])
+        }
+        false => json!("string"),
+    };
+    map.insert("type".into(), kind);
+    map.insert("enum".into(), words.into());
+    map.insert("description".into(), said.into());
+}
+
+/// The words of a choice and what each means; none if it is one of something else.
+fn words_of(choices: &Value) -> Option<(Vec<Value>, Vec<String>)> {
+    let (mut words, mut meanings) = (Vec::new(), Vec::new());
+    for choice in choices.as_array()? {
+        let word = choice.get("const").filter(|word| word.is_string())?;
+        if let (Some(text), Some(said)) = (word.as_str(), choice["description"].as_str()) {
+            meanings.push(format!("`{text}`: {said}"));
+        }
+        words.push(word.clone());
+    }
+    Some((words, meanings))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::Dialect;
+
+    /// Every schema in a schema, with its place.
+    fn all<'a>(schema: &'a Value, at: String, found: &mut Vec<(String, &'a Value)>) {
+        found.push((at.clone(), schema));
+        for (name, inner) in schema["properties"].as_object().into_iter().flatten() {
+            all(inner, format!("{at}.{name}"), found);
+        }
+        for choice in schema["anyOf"].as_array().into_iter().flatten() {
+            all(choice, format!("{at}|"), found);
+        }
+        if schema["items"].is_object() {
+            all(&schema["items"], format!("{at}[]"), found);
+        }
+    }
+
+    fn each(write: fn(&Value) -> Value, mut check: impl FnMut(&str, &Map<String, Value>)) {
+        for dialect in Dialect::ALL {
+            for tool in dialect.tools() {
+                let strict = write(&tool.input);
+                let mut found = Vec::new();
+                all(&strict, tool.name.to_owned(), &mut found);
+                for (at, schema) in found {
+                    check(&at, schema.as_object().expect("an object"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn openai_gets_closed_objects_with_everything_required() {
+        let known = [
+            "type",
+            "enum",
+            "const",
+            "anyOf",
+            "items",
+            "properties",
+            "required",
+            "description",
+            "additionalProperties",
+            "minimum",
+            "maximum",
+            "minItems",
+            "maxItems",
+        ];
+        each(openai, |at, schema| {
+            for name in schema.keys() {
+                assert!(known.contains(&name.as_str()), "{at} has {name}");
+            }
+            assert!(
+                schema.contains_key("type") || schema.contains_key("anyOf"),
+                "{at}: {schema:?}"
+            );
+            if may_be(schema, "object") {
+                assert_eq!(schema["additionalProperties"], false, "{at}");
+                let names: Vec<&String> =
+                    schema["properties"].as_object().expect("properties").keys().collect();
+                assert_eq!(schema["required"], json!(names), "{at}");
+            }
+            if may_be(schema, "array") {
+                assert!(schema["items"].is_object(), "{at}");
+            }
+        });
+    }
+
+    #[test]
+    fn anthropic_gets_closed_objects_without_bounds() {
+        each(anthropic, |at, schema| {
+            for (name, _) in BOUNDS {
+                assert!(!schema.contains_key(name), "{at} has {name}");
+            }
+            for name in ["oneOf", "default", "format", "title"] {
+                assert!(!schema.contains_key(name), "{at} has {name}");
+            }
+            if may_be(schema, "object") {
+                assert_eq!(schema["additionalProperties"], false, "{at}");
+            }
+        });
+    }
+
+    #[test]
+    fn what_may_be_left_out_may_be_null_and_says_what_that_means() {
+        let schema = json!({"type": "object", "required": ["a"], "properties": {
+            "a": {"type": "string"},
+            "b": {"type": "integer", "format": "uint64", "minimum": 1, "default": 10, "description": "How many."},
+            "c": {"description": "Which.", "default": "x", "oneOf": [
+                {"type": "string", "const": "x", "description": "One."}, {"type": "string", "const": "y", "description": "Two."}]},
+            "d": {"anyOf": [{"description": "Who.", "oneOf": [{"type": "string", "const": "x"}]}, {"type": "null"}]},
+        }});
+        let strict = openai(&schema);
+        assert_eq!(strict["required"], json!(["a", "b", "c", "d"]));
+        assert_eq!(strict["properties"]["a"], json!({"type": "string"}));
+        assert_eq!(
+            strict["properties"]["b"],
+            json!({"type": ["integer", "null"], "minimum": 1, "description": "How many. Null: 10."})
+        );
+        assert_eq!(
+            strict["properties"]["c"],
+            json!({"type": ["string", "null"], "enum": ["x", "y", null],
+                "description": "Which. `x`: One. `y`: Two. Null: \"x\"."})
+        );
+        assert_eq!(strict["properties"]["d"]["enum"], json!(["x", null]));
+        let strict = anthropic(&schema);
+        assert_eq!(strict["required"], json!(["a"]));
+        let bounded = json!({"type": "integer", "description": "How many. at least 1."});
+        assert_eq!(strict["properties"]["b"], bounded);
+    }
+}
