@@ -23,6 +23,8 @@ pub(super) struct PageOf<'a> {
     /// Where the page begins.
     pub(super) position: usize,
     pub(super) entries: &'a Entries,
+    /// Where the queue begins; a copy before that has left it since.
+    pub(super) head_seq: u64,
 }
 
 /// One result.
@@ -60,7 +62,8 @@ impl<'a> PageOf<'a> {
                 continue;
             };
             let excerpt = if self.asked.whole { None } else { parts.excerpt(message, item) };
-            let mut copies = self.entries.copies.iter().filter(|c| c.of == item.id);
+            let mut copies =
+                self.entries.copies.iter().filter(|c| c.of == item.id && c.seq >= self.head_seq);
             let copy = copies.find(|copy| copy.holds(excerpt.as_ref()));
             let cost = draft.copy_cost(message, excerpt.as_ref());
             let mut rest = room;

@@ -173,19 +173,25 @@ impl SearchRecall {
             Err(question) => return Ok(Step::Ask(question)),
         };
         let ids: Vec<String> = list.upcoming(self.limit).map(|item| item.id.clone()).collect();
+        let head_seq = core.queue.head_seq;
         let entries = match &answers.entries {
             _ if ids.is_empty() => &Entries::default(),
             Some(entries) => entries,
             None => {
-                let head_seq = core.queue.head_seq;
                 let pairs = self.pairs || self.memories;
                 return Ok(Step::Ask(Question::Entries { ids, head_seq, pairs }));
             }
         };
         let mut draft = Draft::new(around, core);
         let paused = self.rehydrate && self.tokens_max.is_some_and(|page| draft.room() < page);
-        let page =
-            PageOf { asked: self, around, items: &list.items, position: list.position, entries };
+        let page = PageOf {
+            asked: self,
+            around,
+            items: &list.items,
+            position: list.position,
+            entries,
+            head_seq,
+        };
         let (shown, next) = if paused { (Vec::new(), list.position) } else { page.shown(&draft)? };
         let shown = self.order.arrange(shown);
         let (results, wrote) = page.take_in(&mut draft, &shown);
