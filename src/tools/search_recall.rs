@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::append_fifo::own_flush;
 use super::ingest_checks::moment;
-use super::recalled::{PageOf, State};
+use super::recalled::{PageOf, Shown};
 use super::spec::Step;
 use crate::error::{Error, Result};
 use crate::limits::{NAME_BYTES_MAX, RECALL_LIMIT, RECALL_PAGE_TOKENS};
@@ -214,7 +214,7 @@ impl SearchRecall {
         result.insert("total".into(), list.items.len().into());
         for (name, holds) in [
             ("paused", paused && next < list.items.len()),
-            ("truncated", shown.iter().any(|one| matches!(one.state, State::Beginning(_)))),
+            ("truncated", shown.iter().any(Shown::is_cut)),
             ("total_capped", list.capped),
             ("tail_capped", list.tail_capped),
         ] {
@@ -225,6 +225,9 @@ impl SearchRecall {
         if let Some(found) = answers.recall.as_ref().filter(|_| list.page.is_none()) {
             for (name, told) in [("vectors", found.near), ("degraded", found.degraded)] {
                 result.extend(told.map(|told| (name.to_owned(), told.into())));
+            }
+            if found.incomplete {
+                result.insert("complete".into(), false.into());
             }
             if let Some((least, below)) = found.similarity_min {
                 result.insert("similarity_min".into(), plain(f64::from(least) / 1000.0));
