@@ -18,13 +18,16 @@ use tokio::sync::watch;
 use crate::client::paths;
 use crate::clock::SystemClock;
 use crate::config::{Config, Faults, Remote, WriteChoice, password_of, secret_or_new};
+use crate::dispatch;
 use crate::executor::Executor;
 use crate::ids::{Ids as _, SystemIds};
-use crate::jobs::{DeadChains, Expiry, RecallVectors, Reindex, Runner};
+use crate::jobs::{DeadChains, DeadRuns, Expiry, RecallVectors, Reindex, Runner, Ticks};
 use crate::limits::START_MS_MAX;
 use crate::memory::Encoding;
+use crate::models::chat::ChatModel;
 use crate::models::{Embedders, Gateway};
 use crate::policy::Actor;
+use crate::processor::{Processor, ProcessorSettings};
 use crate::pulse::{self, Guards};
 use crate::server::{self, Gate, Listening};
 use crate::startup::{self, Finding, Profile};
@@ -143,6 +146,7 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         .embedder
         .open_all(key, next_key)
         .map_err(|e| Stop::Configuration(format!("embedder: {}", e.chain())))?;
+    let chat = config.chat.open(password_of("VCTX_CHAT_KEY")?);
     let actor = own_actor()?;
     let engine = match remote {
         Some(_) => None,
@@ -164,15 +168,20 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         ));
         let serving = tokio::spawn(server::serve(api, gate.router(), stopping.clone()));
         let (jobs_stopping, watching) = (stopping.clone(), stopping.clone());
-        let ready =
-            get_ready(&config, &embedders, remote, &data_dir, &socket, &gate, stopping).await;
+        let models = Models { embedders, chat };
+        let ready = get_ready(&config, &models, remote, &data_dir, &socket, &gate, stopping).await;
         match ready {
-            Ok(Some((executor, guards))) => {
+            Ok(Some((executor, processor, guards))) => {
+                // Without a model nobody runs.
+                let runner = processor.model_name().is_some();
+                let runner = runner.then_some(processor as Arc<dyn dispatch::Runner>);
                 let mut jobs = Runner::new(jobs_stopping);
                 jobs.start(DeadChains::new(Arc::clone(&executor), actor.clone()));
+                jobs.start(DeadRuns::new(Arc::clone(&executor), actor.clone()));
                 if !executor.retains_for_ever() {
                     jobs.start(Expiry::new(Arc::clone(&executor), actor.clone()));
                 }
+                jobs.start(Ticks::new(Arc::clone(&executor), actor.clone(), runner));
                 jobs.start(Reindex::new(Arc::clone(&executor), actor.clone()));
                 if executor.embeds_recall() {
                     jobs.start(RecallVectors::new(Arc::clone(&executor), actor));
@@ -203,6 +212,20 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         engine.join().map_err(|_| Stop::Unavailable("the engine's thread panicked".into()))??;
     }
     outcome
+}
+
+/// What answers.
+struct Models {
+    embedders: Embedders,
+    chat: Option<Arc<dyn ChatModel>>,
+}
+
+fn processor_settings(config: &Config) -> ProcessorSettings {
+    ProcessorSettings {
+        max_tokens: config.chat.max_tokens,
+        max_tokens_field: config.chat.max_tokens_field.clone(),
+        tools: config.chat.tools.clone(),
+    }
 }
 
 /// The server itself, as the rows of events name it when it acts by itself.
@@ -365,13 +388,13 @@ const READY_PAUSE: Duration = Duration::from_millis(200);
 /// A failed check ends the server: it does not serve what the guards would refuse.
 async fn get_ready(
     config: &Config,
-    embedders: &Embedders,
+    models: &Models,
     remote: Option<Remote>,
     data_dir: &Path,
     socket: &Path,
     gate: &Gate,
     mut stopping: watch::Receiver<bool>,
-) -> Result<Option<(Arc<Executor>, Guards)>, Stop> {
+) -> Result<Option<(Arc<Executor>, Arc<Processor>, Guards)>, Stop> {
     let embedded = remote.is_none();
     let begun = crate::clock::now();
     loop {
@@ -381,11 +404,19 @@ async fn get_ready(
         };
         let reason = match attempt {
             Ok((executor, guards)) => {
-                let executor = executor.with_embedders(embedders.clone());
+                let executor = executor.with_embedders(models.embedders.clone());
                 executor.warm(Encoding::default());
                 let executor = Arc::new(executor);
-                gate.open(server::router(Arc::clone(&executor), config.server.tenant.clone()));
-                return Ok(Some((executor, guards)));
+                let processor = Arc::new(Processor::new(
+                    Arc::clone(&executor),
+                    models.chat.clone(),
+                    processor_settings(config),
+                ));
+                let tenant = config.server.tenant.clone();
+                let (executor_too, processor_too) = (Arc::clone(&executor), Arc::clone(&processor));
+                let router = server::router(executor_too, processor_too, tenant, config.dropin);
+                gate.open(router);
+                return Ok(Some((executor, processor, guards)));
             }
             Err(Stop::Unavailable(reason)) => reason,
             Err(other) => return Err(other),

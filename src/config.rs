@@ -8,9 +8,11 @@ use figment::Figment;
 use figment::providers::{Env, Format as _, Serialized, Toml};
 use serde::{Deserialize, Serialize};
 
+use crate::dropin::DropinSettings;
 use crate::executor::ArchiveSettings;
 use crate::limits::TENANT_BYTES_MAX;
 use crate::memory::heartbeat::HeartbeatLimits;
+use crate::models::chat::ChatSettings;
 use crate::models::{EmbedderSettings, GatewaySettings};
 use crate::policy::{RecallSettings, Retention, check_limits, check_name};
 use crate::pulse;
@@ -42,6 +44,10 @@ pub struct Config {
     pub conveyance: pulse::Settings,
     /// What makes vectors of texts.
     pub embedder: EmbedderSettings,
+    /// The model that runs are driven with.
+    pub chat: ChatSettings,
+    /// What clients of OpenAI get.
+    pub dropin: DropinSettings,
     /// A model for summaries.
     #[serde(default)]
     pub model: Option<GatewaySettings>,
@@ -219,6 +225,8 @@ impl Config {
         faults.extend(self.store.sharding_fault());
         faults.extend(self.conveyance.faults());
         faults.extend(self.embedder.faults());
+        faults.extend(self.chat.faults());
+        faults.extend(self.dropin.faults());
         if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
     }
 

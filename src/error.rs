@@ -48,13 +48,17 @@ codes! {
     IdempotencyKeyRequired = "IDEMPOTENCY_KEY_REQUIRED", 400, "a writing call needs an idempotency key";
     Forbidden = "FORBIDDEN", 403, "this caller may not do this";
     AgentNotFound = "AGENT_NOT_FOUND", 404, "no such agent";
+    PromptNotFound = "PROMPT_NOT_FOUND", 404, "no such prompt";
     ToolNotFound = "TOOL_NOT_FOUND", 404, "no such tool";
     DocumentNotFound = "DOCUMENT_NOT_FOUND", 404, "no such document in the archive";
+    ScheduleNotFound = "SCHEDULE_NOT_FOUND", 404, "no such schedule";
     BlockNotFound = "BLOCK_NOT_FOUND", 404, "no such block";
     RouteNotFound = "ROUTE_NOT_FOUND", 404, "no such path";
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, "this path has no such method";
     AgentExists = "AGENT_EXISTS", 409, "the agent exists with another configuration";
     IdempotencyKeyReused = "IDEMPOTENCY_KEY_REUSED", 409, "the idempotency key belongs to another call";
+    RunBusy = "RUN_BUSY", 409, "another run of this agent is under way";
+    RunLost = "RUN_LOST", 409, "the run is over, or another server's by now";
     Conflict = "CONFLICT", 409, "other writers were faster each time";
     VectorSettingMismatch = "VECTOR_SETTING_MISMATCH", 409, "the database holds vectors of another kind";
     PageExpired = "PAGE_EXPIRED", 410, "the result list of this page token is no longer kept";
@@ -71,6 +75,7 @@ codes! {
     StoreUnavailable = "STORE_UNAVAILABLE", 503, "the database does not answer";
     NotReady = "NOT_READY", 503, "the server is not ready";
     EmbedderUnavailable = "EMBEDDER_UNAVAILABLE", 503, "the embedder makes no vectors at the moment";
+    ModelUnavailable = "MODEL_UNAVAILABLE", 503, "the model does not answer at the moment";
     Timeout = "TIMEOUT", 504, "the call took longer than allowed";
     StoreRefused = "STORE_REFUSED", 500, "the database refused the request";
     Internal = "INTERNAL", 500, "the server made a mistake";

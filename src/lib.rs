@@ -47,10 +47,12 @@
 //! - [`models`]: counts tokens, makes summaries and vectors; answers and never decides.
 //! - [`store`]: the only room that speaks AQL; two sockets, two types.
 //! - [`tools`]: what each tool does to a core; one file each.
+//! - [`dropin`]: what clients of OpenAI send and read, and where their conversation goes on.
 //! - [`executor`]: the bridge: everything above, in the order of the steps.
 //! - [`startup`]: what `guards/` check from outside, checked from inside before serving.
 //! - [`jobs`]: what a server does by itself, now and then.
 //! - [`pulse`]: what the server looks at every few seconds: tiers, guards, sessions.
+//! - [`processor`]: drives a model from an event to its yield.
 //! - [`server`]: sockets, routes, bytes, problem details.
 //! - [`telemetry`]: where logs and metrics go.
 //! - [`client`]: this server's API from outside, for commands, demo and load test.
@@ -67,6 +69,8 @@ pub mod clock;
 pub mod config;
 pub mod context;
 pub mod conveyance;
+pub mod dispatch;
+pub mod dropin;
 pub mod error;
 pub mod executor;
 pub mod ids;
@@ -77,6 +81,7 @@ pub mod memory;
 pub mod meters;
 pub mod models;
 pub mod policy;
+pub mod processor;
 pub mod pulse;
 pub mod server;
 pub mod startup;

@@ -4,6 +4,26 @@
 pub const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Bytes of a refused body that are still read, so that its sender gets the answer instead of a broken connection.
 pub const BODY_DRAINED_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Longest request of a client that sends its whole history with every call, in bytes: some ten thousand turns.
+pub const HISTORY_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Messages of such a history.
+pub const THREAD_MESSAGES_MAX: usize = 32_768;
+/// Places of such a history that are looked for at once, the newest first; the next look takes so many times more as [`THREAD_LOOK_GROWTH`] says.
+pub const THREAD_LOOK: usize = 64;
+/// See [`THREAD_LOOK`]: all places of the longest history are looked for in four looks.
+pub const THREAD_LOOK_GROWTH: usize = 8;
+/// Messages that one look gives: the agents that know the same place.
+pub const THREAD_FOUND_MAX: u64 = 16;
+/// Messages after a known one that are told with it.
+pub const THREAD_NEXT_MAX: u64 = 16;
+/// Messages of one run that are read to put its answer together.
+pub const THREAD_ANSWER_ROWS: u64 = 1_000;
+/// Times a request looks anew where it goes on, because somebody else wrote to the agent just then.
+pub const THREAD_TRIES_MAX: usize = 64;
+/// Pieces of an answer that wait for a client to read them.
+pub const PIECES_WAITING: usize = 64;
+/// Tools that a client may pass on with one request.
+pub const CLIENT_TOOLS_MAX: usize = 128;
 /// Longest text of one message or block, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
 /// Longest name of an agent, block or key: `design` gives `[A-Za-z0-9_.-]{1,128}`.
@@ -147,6 +167,10 @@ pub const SETUP_ROUNDS_MAX: usize = 200_000;
 pub const PREVIEW_TOKENS_MIN: u64 = 32;
 /// Ids that a spool notice names; more are only counted.
 pub const SPOOL_IDS_NAMED_MAX: usize = 8;
+/// Tokens up to which a captured result is never spooled: a notice of where it lies would cost as much.
+pub const CAPTURED_TOKENS_MIN: u64 = 128;
+/// Tokens that a captured page of results keeps for what stands around them.
+pub const CAPTURED_FRAME_TOKENS: u64 = 128;
 /// Times a preview is shortened to meet its tokens before it is left out.
 pub const PREVIEW_TRIES_MAX: usize = 16;
 /// Life of a stored result list, in seconds; its page tokens end with it.
@@ -161,6 +185,48 @@ pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 pub const MODEL_MS_MAX: u64 = 120_000;
 /// Longest answer of a model, in bytes.
 pub const MODEL_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Longest answer of a chat model, in bytes, frames of its stream counted.
+pub const CHAT_ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Times one request is sent to a chat model while nothing of an answer came.
+pub const CHAT_ATTEMPTS_MAX: u32 = 4;
+/// Half of the pause before the first repetition, in milliseconds; it doubles. What the server asks for counts instead.
+pub const CHAT_PAUSE_MS: u64 = 50;
+/// Longest pause that a server may ask for, in milliseconds; a longer one is told to the caller instead.
+pub const CHAT_WAIT_MS_MAX: u64 = 20_000;
+/// Least and most of `chat.timeout_ms`.
+pub const CHAT_MS: (u64, u64) = (10, 600_000);
+/// Least and most of `chat.max_tokens`.
+pub const CHAT_TOKENS: (u64, u64) = (16, 131_072);
+/// Calls of one answer that a run makes; a model that asks for more is told so.
+pub const RUN_CALLS_MAX: usize = 32;
+/// Answers in a row that could not be understood before a run ends.
+pub const RUN_REPAIRS_MAX: u32 = 3;
+/// Inferences of one run, whatever its chains allow.
+pub const RUN_TURNS_MAX: u64 = 1_100;
+/// Longest run, in milliseconds; no inference begins afterwards.
+pub const RUN_MS_MAX: u64 = 1_800_000;
+/// How long a run counts as alive without being renewed, in milliseconds: one whose server died is waited for so long.
+pub const RUN_LEASE_MS: u64 = 6_000;
+/// Pause between two renewals while a model is waited for, in milliseconds.
+pub const RUN_RENEW_MS: u64 = 2_000;
+/// Longest wait of a run for the one before it, in milliseconds, and the pause between two looks.
+pub const RUN_WAIT_MS: (u64, u64) = (60_000, 50);
+/// Longest wait of a run for a beat, in milliseconds: the longest cool-down, and a second for the rate.
+pub const RUN_BEAT_MS_MAX: u64 = HEARTBEAT_COOLDOWN_MS_MAX + 1_000;
+/// Messages that one run begins with.
+pub const RUN_INPUT_MAX: usize = 1_024;
+/// Tools of the client that one run may name.
+pub const RUN_TOOLS_MAX: usize = 128;
+/// Events of a run that wait for a reader.
+pub const RUN_EVENTS_WAITING: usize = 256;
+/// Longest wait for a reader that takes no events, in milliseconds; then it counts as gone.
+pub const RUN_READER_MS_MAX: u64 = 4_000;
+/// Times a run makes room in the window for one inference.
+pub const RUN_ROOM_TRIES_MAX: u32 = 3;
+/// Fewest tokens of an answer for which a model is asked; a window with less is made room in first.
+pub const RUN_ANSWER_TOKENS_MIN: u64 = 256;
+/// Messages of a run that are looked at for results when it is gone on with.
+pub const RUN_SAID_MAX: u64 = 1_000;
 /// Longest answer of an embedder to one batch, in bytes: 64 vectors of 4 096 components at some 20 bytes each, and room for more digits.
 pub const EMBED_ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Texts of one batch for an embedder.
@@ -350,6 +416,34 @@ pub const HEARTBEAT_DURATION_MS: (u64, u64) = (100, 3_600_000);
 pub const HEARTBEAT_RPS_MAX: u64 = 64;
 /// Largest `cooldown_ms` an agent may have.
 pub const HEARTBEAT_COOLDOWN_MS_MAX: u64 = 60_000;
+/// Times that a call with the same answer is made in one chain of heartbeats before the chain ends as a loop.
+pub const LOOP_SAME_MAX: u64 = 3;
+/// Different calls of a chain that are remembered to find its loops; a longer way round is left to the cap of depth.
+pub const LOOP_CALLS_KEPT: usize = 16;
+/// Schedules that an agent may have.
+pub const SCHEDULES_PER_AGENT_MAX: u64 = 32;
+/// Bytes of what a schedule's event says.
+pub const SCHEDULE_BYTES_MAX: usize = 16_384;
+/// Least and greatest distance of a schedule's moments, in milliseconds: a second, and 366 days.
+pub const SCHEDULE_EVERY_MS: (u64, u64) = (1_000, 31_622_400_000);
+/// Latest moment of a schedule, in milliseconds since 1970: the end of the year 2999.
+pub const SCHEDULE_AT_MS_MAX: u64 = 32_503_679_999_999;
+/// Tries of a small write to a schedule that others write to.
+pub const SCHEDULE_RACES_MAX: u32 = 32;
+/// Pause between two looks for moments that have come, in milliseconds.
+pub const TICK_LOOK_MS: u64 = 500;
+/// Moments fired, and runs taken over, in one look; what is left waits for the next.
+pub const TICKS_LOOKED: u64 = 64;
+/// Agents for whom ticks are fired at a time.
+pub const TICKS_AT_ONCE: usize = 8;
+/// First and longest wait of a moment that could not be fired, in milliseconds; each wait is twice the one before.
+pub const TICK_WAIT_MS: (u64, u64) = (1_000, 300_000);
+/// Runs because of ticks on one server at a time; others wait.
+pub const TICK_RUNS_MAX: usize = 8;
+/// How long a run belongs to the server that has it, in milliseconds, unless it is renewed.
+pub const TICK_RUN_LEASE_MS: u64 = 15_000;
+/// How long a run waits where no server has a model, in milliseconds.
+pub const TICK_RUN_LATE_MS_MAX: u64 = 3_600_000;
 /// Pause between two looks for dead chains, in milliseconds.
 pub const SWEEP_MS: u64 = 2_000;
 /// Dead chains closed in one look; what is left waits for the next.
@@ -446,3 +540,36 @@ pub const SESSIONS_TOLD_MAX: usize = 64;
 pub const SESSIONS_TOLD_MS: u64 = 3_000;
 /// Times a model is asked for one summary, the first one counted (never a loop).
 pub const SUMMARY_ATTEMPTS_MAX: usize = 3;
+/// Shortest and longest lease of a run that a caller may name, in milliseconds.
+pub const LEASE_MS_BOUNDS: (u64, u64) = (1_000, 3_600_000);
+/// Expired runs told of in one look; what is left waits for the next.
+pub const RUNS_EXPIRED_MAX: u64 = 256;
+/// Longest set of tools that a prompt offers, in bytes of its JSON.
+pub const TOOL_SET_BYTES_MAX: usize = 512 * 1024;
+/// Tool sets whose digests a core remembers, so that one that is kept is not written again.
+pub const TOOL_SETS_REMEMBERED: usize = 8;
+/// Longest options of a prompt, in bytes of their JSON.
+pub const PROMPT_OPTIONS_BYTES_MAX: usize = 64 * 1024;
+/// Models of which an agent's core keeps what it learned of their counting.
+pub const LEARNED_MAX: usize = 16;
+/// Least and most that a model's count may be learned to be for each thousand of our tokens; what lies beyond is held to be a mistake of its teller.
+pub const FACTOR_PERMILLE: (u64, u64) = (500, 4_000);
+/// Share of a lower count that the learned factor goes down by with each prompt, as one of so many; up it goes at once.
+pub const FACTOR_EASE: u64 = 8;
+/// Difference between the provider's count of a prompt and ours above which it is told as an event, in thousandths of ours: up to it the tenth of the
+/// window above the flush threshold is enough.
+pub const VARIANCE_PERMILLE_MAX: u64 = 90;
+/// `limit` of `/prompts`: default and largest.
+pub const PROMPTS_PAGE: (u64, u64) = (20, 200);
+/// Newest messages of an agent that are looked through for a text letter by letter; of older ones what a search finds.
+pub const WHY_SCAN_ROWS: u64 = 20_000;
+/// Messages that the life of a fact tells of, newest first.
+pub const WHY_SAID_MAX: u64 = 50;
+/// Entries of recall storage looked at for the last one that was evicted; the others were written there directly.
+pub const WHY_LOOKED_MAX: u64 = 1_024;
+/// Copies of texts asked for at once, and such requests of one answer.
+pub const WHY_TEXTS: (u64, u64) = (200, 50);
+/// Prompts that one answer looks through; a further one begins with `next_turn`.
+pub const WHY_PROMPTS_MAX: u64 = 20_000;
+/// Ranges of turns that one answer tells of.
+pub const WHY_RANGES_MAX: usize = 200;

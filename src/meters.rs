@@ -56,6 +56,10 @@ const ROWS: &[f64] = &[0.0, 1.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0];
 /// Shares between 0 and 1; 0.85 is the least similarity of a summary.
 const SHARES: &[f64] = &[0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0];
 
+/// Ratios of two counts of one thing; 0.91 and 1.09 are the bounds of what is not told of.
+const RATIOS: &[f64] =
+    &[0.5, 0.75, 0.9, 0.91, 0.95, 0.98, 1.0, 1.02, 1.05, 1.09, 1.1, 1.25, 1.5, 2.0, 4.0];
+
 macro_rules! meters {
     ($(
         $constant:ident = $kind:ident $name:literal, $seed:literal, $unit:literal,
@@ -73,6 +77,15 @@ macro_rules! meters {
 
 // constant = kind name, name in the requirement, unit, labels, buckets, help.
 meters! {
+    // Prompts and their answers.
+    PROMPTS = Counter "vctx_prompts_total", "", "prompts", ["outcome"], &[],
+        "Prompts put on record and ended, by outcome (asked, answered, empty: without an answer to keep)";
+    PROMPT_COUNTED = Histogram "vctx_prompt_counted_ratio", "TB-11", "ratio", [], RATIOS,
+        "What the provider counted of a prompt for each token of our estimate";
+    PROMPT_VARIANCE_FLAGS = Counter "vctx_prompt_variance_flags_total", "TB-11", "prompts", [], &[],
+        "Prompts whose two counts differ by more than the bound";
+    PROMPT_SECONDS = Histogram "vctx_prompt_seconds", "", "seconds", [], SECONDS,
+        "Time from the record of a prompt to its answer, in seconds";
     // Calls and the database.
     STORE_REQUESTS = Counter "vctx_store_requests_total", "", "requests", ["path"], &[],
         "Database requests by way (typed through arangors, query and raw past it)";
@@ -113,6 +126,8 @@ meters! {
         "Tokens of the summary in the window last written";
     TOKEN_NOTICES = Gauge "token.notices", "token.notices", "tokens", [], &[],
         "Tokens of notices in the window last written";
+    TOKEN_TOOLS = Gauge "token.tools", "token.tools", "tokens", [], &[],
+        "Tokens of tools offered to the model in the window last written";
     TOKEN_FREE = Gauge "token.free", "token.free", "tokens", [], &[],
         "Tokens left in the window last written";
     WINDOW_SHARE = Gauge "vctx_window_share", "", "ratio", [], &[],
@@ -127,7 +142,12 @@ meters! {
     HB_RATE_LIMITED = Counter "vctx_hb_rate_limited_total", "hb.rate_limited", "beats", ["why"], &[],
         "Heartbeats refused by rate limit or cooldown (rate, cooldown)";
     HB_TERMINATED = Counter "vctx_hb_terminated_total", "hb.terminated_reason", "chains", ["reason"], &[],
-        "Heartbeat chains ended by reason (depth, duration, tokens, explicit_yield)";
+        "Heartbeat chains ended by reason (depth, duration, tokens, explicit_yield, loop_detected)";
+    // Schedules.
+    TICKS = Counter "vctx_ticks_total", "", "ticks", ["outcome"], &[],
+        "Moments of schedules by what came of them here (fired, failed, run_failed, unrun)";
+    TICKS_MISSED = Counter "vctx_ticks_missed_total", "", "ticks", [], &[],
+        "Moments of schedules that passed without an event, since no server ran";
     // Recall storage.
     RECALL_SECONDS = Histogram "vctx_recall_seconds", "", "seconds", [], SECONDS,
         "Duration of recall searches in seconds";

@@ -68,7 +68,12 @@ pub fn start_metrics() -> Result<PrometheusHandle, String> {
 const STARTED: &[(&str, &str, &[&str])] = &[
     (meters::STORE_UNANSWERED, "why", &["unreachable", "lost", "garbage", "failed"]),
     (meters::TRANSACTIONS, "outcome", &["committed", "aborted", "unknown"]),
-    (meters::HB_TERMINATED, "reason", &["depth", "duration", "tokens", "explicit_yield"]),
+    (
+        meters::HB_TERMINATED,
+        "reason",
+        &["depth", "duration", "tokens", "explicit_yield", "loop_detected"],
+    ),
+    (meters::TICKS, "outcome", &["fired", "failed", "run_failed", "unrun"]),
     (meters::HB_RATE_LIMITED, "why", &["rate", "cooldown"]),
     (meters::CHUNKS, "outcome", &["compliant", "refused"]),
     (meters::DRIFT_ALARMS, "why", &["similarity", "information"]),

@@ -11,6 +11,7 @@ use vctx::error::{Code, Error};
 use vctx::ids::{SeededIds, SystemIds};
 use vctx::limits::PAGE_TOKENS_MAX;
 use vctx::memory::archive::FoundPassage;
+use vctx::memory::capture::Capture;
 use vctx::memory::core::Core;
 use vctx::memory::event::{Event, EventType};
 use vctx::memory::message::{Kind, Message, Role};
@@ -25,6 +26,9 @@ use vctx::policy::{
     ViewHit, admit, changed_since, listed, pinned_tokens_max, summary_tokens_max, tokens,
 };
 use vctx::tools::{Call, NewAgent, PatchAgent, PostEvent, Step, Tool, decode, decode_as, new_core};
+
+#[path = "policy/captured.rs"]
+mod captured;
 
 /// One token for each started group of four bytes: fast, and as little additive over joins as a real tokenizer.
 struct FourBytes;
@@ -53,6 +57,8 @@ struct World {
     unix_ms: u64,
     /// Whether everything is checked after each write; filling a long queue does without.
     checks: bool,
+    /// How results are to stand in the queue.
+    capture: Option<Capture>,
 }
 
 impl World {
@@ -80,6 +86,7 @@ impl World {
             pages: Vec::new(),
             unix_ms: 2_000,
             checks: true,
+            capture: None,
         }
     }
 
@@ -96,6 +103,7 @@ impl World {
     /// What the executor does, without sockets.
     fn run(&mut self, call: &Call) -> Result<Map<String, Value>, Error> {
         let mut answers = Answers::default();
+        let asked = if call.goes_round() { format!("{call:?}") } else { String::new() };
         self.unix_ms += 1;
         for _ in 0..64 {
             let around = Surroundings {
@@ -108,6 +116,8 @@ impl World {
                 embedder: &lexical::OWN,
                 next_embedder: None,
                 key_hash: "k",
+                asked: &asked,
+                capture: self.capture.as_ref(),
             };
             match call.step(around, &self.core, &answers)? {
                 Step::Read(result) => return Ok(result),
@@ -226,7 +236,11 @@ impl World {
         assert_eq!(queue.iter().map(|m| m.token_estimate).sum::<u64>(), core.queue.tokens);
         let window = assemble(core, &queue);
         let recounted: u64 = window.messages.iter().map(|m| message_cost(&FourBytes, m)).sum();
-        assert_eq!(recounted + 3, now.occupancy, "the window costs what the account says");
+        assert_eq!(
+            recounted + 3 + now.tools,
+            now.occupancy,
+            "the window costs what the account says"
+        );
         let mut chain = receipt::genesis(&core.agent_id);
         for (message, seq) in self.messages.iter().zip(1..) {
             assert_eq!(message.seq, seq, "dense");
@@ -599,6 +613,8 @@ fn beats_with(world: &mut World, cost: u64) -> Value {
             embedder: &lexical::OWN,
             next_embedder: None,
             key_hash: "k",
+            asked: "",
+            capture: None,
         };
         let mut draft = Draft::new(around, &world.core);
         let text = "x".repeat(usize::try_from((cost - 4) * 4).unwrap());
@@ -726,6 +742,8 @@ fn drafted(world: &mut World, change: impl Fn(&mut Draft<'_>)) {
         embedder: &lexical::OWN,
         next_embedder: None,
         key_hash: "k",
+        asked: "",
+        capture: None,
     };
     let mut draft = Draft::new(around, &world.core);
     change(&mut draft);
@@ -1054,6 +1072,8 @@ fn a_page_that_is_spooled_never_pushes_anything_out() {
             embedder: &lexical::OWN,
             next_embedder: None,
             key_hash: "k",
+            asked: "",
+            capture: None,
         };
         match call.step(around, &world.core, &answers).unwrap() {
             Step::Write(change) => {

@@ -6,6 +6,7 @@ use std::time::Duration;
 /// What is printed for help and for a wrong command line.
 pub(crate) const USAGE: &str = "\
 Usage: vctx-loadtest bench [--seconds N] [--vctx PROGRAM] [--dir DIR] [--commit ID] [--out FILE.md]
+       vctx-loadtest run [--seconds N] [--vctx PROGRAM] [--dir DIR] [--commit ID] [--out FILE.md]
        vctx-loadtest slo [--scenario NAME] [--scale F] [--rate R] [--seconds N] [--socket PATH] [--corpus FILE] [--queries FILE]
                          [--vectors FILE] [--query-vectors FILE] [--vctx PROGRAM] [--dir DIR] [--commit ID] [--out FILE.md]
        vctx-loadtest engine [--only a,b,...] [--scale F] [--seconds N] [--corpus FILE] [--queries FILE] [--vectors FILE]
@@ -18,6 +19,7 @@ bench   measures vctx and the floors of this machine side by side, and prints a 
   --dir DIR       where data is written; the disk that is measured [default: the temporary directory]
   --commit ID     the commit in the report [default: that of the working directory]
   --out FILE.md   writes the report there too
+run     measures what a run costs beside the model, for each turn and each tool call, with a scripted model; options as for bench
 slo     holds the service levels against calls that arrive at a fixed rate, with writers beside; an unmet level ends with 70
   --scenario NAME recall, archival, core_write, all, or the path of a file like those in loadtest/scenarios [default: all]
   --scale F       share of the scenario's rows, above 0 to 1 [default: 0.01]
@@ -48,6 +50,7 @@ pub(crate) enum Command {
     Help,
     Echo { socket: PathBuf },
     Bench(Options),
+    Run(Options),
     Slo(Box<SloOptions>),
     Engine(Box<EngineOptions>),
 }
@@ -146,6 +149,7 @@ impl EngineOptions {
 pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, String> {
     match words.next().as_deref() {
         Some("bench") => bench(words).map(Command::Bench),
+        Some("run") => bench(words).map(Command::Run),
         Some("slo") => slo(words).map(|options| Command::Slo(Box::new(options))),
         Some("engine") => engine(words).map(|options| Command::Engine(Box::new(options))),
         Some("echo") => match (words.next().as_deref(), words.next(), words.next()) {
@@ -278,7 +282,7 @@ mod tests {
         assert_eq!(bench, Command::Bench(expected));
         for (line, fault) in [
             ("", "no command"),
-            ("run", "unknown command `run`"),
+            ("walk", "unknown command `walk`"),
             ("bench --seconds", "--seconds needs a value"),
             ("bench --seconds 0", "--seconds: a whole number from 1 to 600"),
             ("bench --speed 1", "unknown option `--speed`"),

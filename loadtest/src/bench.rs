@@ -85,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Fault> {
 }
 
 /// The server's program: the one given, or the one beside this program.
-fn program(options: &Options) -> Result<PathBuf, Fault> {
+pub(crate) fn program(options: &Options) -> Result<PathBuf, Fault> {
     let path = match &options.vctx {
         Some(path) => path.clone(),
         None => std::env::current_exe()?.with_file_name("vctx"),

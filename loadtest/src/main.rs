@@ -13,6 +13,7 @@ mod meters;
 mod report;
 mod slo;
 mod tools;
+mod turns;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         }
         Ok(Command::Echo { socket }) => echo::serve(&socket),
         Ok(Command::Bench(options)) => bench::run(&options),
+        Ok(Command::Run(options)) => turns::run(&options),
         Ok(Command::Slo(options)) => slo::run(&options),
         Ok(Command::Engine(options)) => engine::run(&options),
         Err(fault) => {

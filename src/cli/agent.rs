@@ -1,11 +1,11 @@
-//! `vctx agent`: make, list and change agents.
+//! `vctx agent`: make, list, change and run agents.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use crate::cli::exit::Failure;
 use crate::cli::target::Target;
-use crate::cli::{args, output, state};
+use crate::cli::{agent_run, args, output, schedule, state};
 use crate::client::{NewAgent, Write};
 
 const EXAMPLES: &str = "\
@@ -13,9 +13,11 @@ Examples:
   vctx agent create ada --window 8192 --system 'You are a patient teacher.'
   vctx agent create bob --window 128000 --system @system.txt
   vctx agent list
-  vctx agent patch ada --window 16384 --rev '*'";
+  vctx agent patch ada --window 16384 --rev '*'
+  vctx agent run ada --message 'What do you know of me?'
+  vctx agent schedule put ada water --every 86400000 --content 'Water the plants.'";
 
-/// Make, list and change agents
+/// Make, list, change and run agents, and schedule what happens to them
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Agent {
@@ -41,11 +43,15 @@ enum Action {
         #[command(flatten)]
         target: Target,
     },
+    /// Run the configured model from a message until it yields
+    Run(agent_run::RunArguments),
     /// List all agents
     List {
         #[command(flatten)]
         target: Target,
     },
+    /// What happens to an agent by itself, and when
+    Schedule(schedule::Schedule),
     /// Change an agent's window, system text, encoding or limits of heartbeats
     Patch {
         name: String,
@@ -73,9 +79,11 @@ impl Agent {
     /// The server that is meant.
     pub(crate) fn target(&self) -> &Target {
         match &self.action {
+            Action::Schedule(schedule) => schedule.target(),
             Action::Create { target, .. }
             | Action::List { target }
             | Action::Patch { target, .. } => target,
+            Action::Run(asked) => &asked.target,
         }
     }
 }
@@ -88,7 +96,9 @@ pub(crate) async fn run(agent: Agent) -> Result<(), Failure> {
             let new = NewAgent { context_window: window, system, encoding };
             show(&target, &target.client().create_agent(&name, &new).await?)
         }
+        Action::Run(asked) => agent_run::run(asked).await,
         Action::List { target } => list(&target).await,
+        Action::Schedule(schedule) => schedule::run(schedule).await,
         Action::Patch { name, window, system, encoding, heartbeat, rev, target } => {
             let mut change = change(window, system.as_deref(), encoding)?;
             if let Some(limits) = heartbeat {

@@ -19,6 +19,17 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Writes a text without ending its line; a reader that went away ends the output quietly.
+pub(crate) fn piece(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match write!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::writing("stdout", &error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Writes a line over the one before at a terminal, or below it for a pipe.
 pub(crate) fn progress(text: &str) -> Result<(), Failure> {
     if !io::stdout().is_terminal() {
@@ -126,7 +137,8 @@ pub(crate) fn bar(part: u64, whole: u64, cells: usize) -> String {
 }
 
 /// The sections of the window, in the order they are drawn.
-pub(crate) const SECTIONS: [&str; 6] = ["system", "working", "summary", "notices", "fifo", "free"];
+pub(crate) const SECTIONS: [&str; 7] =
+    ["system", "tools", "working", "summary", "notices", "fifo", "free"];
 
 #[cfg(test)]
 mod tests {

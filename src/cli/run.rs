@@ -8,8 +8,8 @@ use clap::{Parser, Subcommand};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{
-    agent, context, conveyance, demo, engine, eval, history, mcp, messages, reindex, report, serve,
-    setup, state, tool, tools, trace, verify,
+    agent, chat, context, conveyance, demo, engine, eval, history, mcp, messages, reindex, replay,
+    report, scripted_model, serve, setup, state, tool, tools, trace, verify, why,
 };
 
 /// A memory server for language models: what outgrows the window is evicted in one transaction, and nothing is lost.
@@ -28,7 +28,10 @@ First steps:
   vctx tool append_fifo --agent ada --rev '*' --args '{\"message\": \"Hello\", \"role\": \"user\"}'
   vctx tools                                 the ten tools; `vctx tool --help` has an example of each
   vctx state --agent ada                     how full the window is
+  vctx chat ada                              talk with it, where a chat model is configured
   vctx verify --agent ada                    prove that nothing was lost or changed
+  vctx replay ada --turn 17                  what was sent to the model, byte by byte
+  vctx why ada \"a fact\"                     why the model knew it, or did not
   vctx report ada.html --agent ada           one page of figures for a reviewer
   vctx reindex start --watch                 change the archive to another embedder while it serves
   vctx eval --data ./data                    measure recall and archive on benchmarks that need no model
@@ -42,12 +45,15 @@ enum Command {
     Setup(setup::Setup),
     Demo(demo::Demo),
     Agent(agent::Agent),
+    Chat(chat::Chat),
     Tool(tool::Tool),
     State(state::State),
     Context(context::Context),
     Messages(messages::Messages),
     History(history::History),
     Trace(trace::Trace),
+    Replay(replay::Replay),
+    Why(why::Why),
     Conveyance(conveyance::Conveyance),
     Tools(tools::Tools),
     Verify(verify::Verify),
@@ -55,6 +61,7 @@ enum Command {
     Reindex(reindex::Reindex),
     Eval(eval::Eval),
     Mcp(mcp::Mcp),
+    ScriptedModel(scripted_model::ScriptedModel),
     #[command(hide = true)]
     Engine(engine::Engine),
 }
@@ -80,6 +87,8 @@ fn perform(command: Command) -> ExitCode {
         Command::Setup(setup) => setup::run(setup),
         Command::Engine(engine) => engine::run(engine),
         Command::Demo(demo) => finish(demo.json, demo::run(demo)),
+        Command::Chat(asked) => finish(asked.target.json, chat::run(asked)),
+        Command::ScriptedModel(asked) => finish(false, scripted_model::run(asked)),
         Command::Agent(agent) => finish(agent.target().json, agent::run(agent)),
         Command::Tool(tool) => finish(tool.target.json, tool::run(tool)),
         Command::State(state) => finish(state.target.json, state::run(state)),
@@ -87,6 +96,8 @@ fn perform(command: Command) -> ExitCode {
         Command::Messages(messages) => finish(messages.target.json, messages::run(messages)),
         Command::History(asked) => finish(asked.target.json, history::run(asked)),
         Command::Trace(asked) => finish(asked.target.json, trace::run(asked)),
+        Command::Replay(asked) => finish(asked.target.json, replay::run(asked)),
+        Command::Why(asked) => finish(asked.target.json, why::run(asked)),
         Command::Conveyance(asked) => finish(asked.target.json, conveyance::run(asked)),
         Command::Tools(tools) => finish(tools.target.json, tools::run(tools)),
         Command::Eval(asked) => finish(asked.json, eval::run(asked)),

@@ -80,6 +80,11 @@ impl Client {
         &self.connection.settings.socket
     }
 
+    /// What this client keeps to.
+    pub(super) fn settings(&self) -> &Settings {
+        &self.connection.settings
+    }
+
     /// Creates an agent, or finds it with the same configuration; answers its state.
     pub async fn create_agent(&self, agent: &str, new: &NewAgent) -> Result<Value, Problem> {
         let mut body = json!({"context_window": new.context_window});
@@ -160,6 +165,39 @@ impl Client {
         self.get(&path).await
     }
 
+    /// A past prompt, put together again.
+    pub async fn prompt(&self, agent: &str, turn: u64) -> Result<Value, Problem> {
+        self.get(&format!("{}/prompts/{turn}", agent_path(agent))).await
+    }
+
+    /// A page of prompts from a turn on, and where the next page begins.
+    pub async fn prompts(
+        &self,
+        agent: &str,
+        from_turn: u64,
+        limit: u64,
+    ) -> Result<(Vec<Value>, Option<u64>), Problem> {
+        let path = format!("{}/prompts?from_turn={from_turn}&limit={limit}", agent_path(agent));
+        let mut answer = self.get(&path).await?;
+        let next = answer.get("next_turn").and_then(Value::as_u64);
+        let Some(Value::Array(prompts)) = answer.get_mut("prompts").map(Value::take) else {
+            return Err(Problem::garbled("the answer has no list of prompts".into()));
+        };
+        match next {
+            Some(next) if next <= from_turn => {
+                Err(Problem::garbled(format!("the page after {from_turn} begins at {next}")))
+            }
+            next => Ok((prompts, next)),
+        }
+    }
+
+    /// The life of a fact, or the reasons of a prompt. `asked`: names and values of the query.
+    pub async fn why(&self, agent: &str, asked: &[(&str, String)]) -> Result<Value, Problem> {
+        let pairs: Vec<String> =
+            asked.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+        self.get(&format!("{}/why?{}", agent_path(agent), pairs.join("&"))).await
+    }
+
     /// A page of copies of an agent's texts from a version on, and where the next page begins.
     pub async fn history(
         &self,
@@ -201,6 +239,35 @@ impl Client {
             }
             next => Ok((events, next)),
         }
+    }
+
+    /// All schedules of an agent.
+    pub async fn schedules(&self, agent: &str) -> Result<Vec<Value>, Problem> {
+        let mut answer = self.get(&format!("{}/schedules", agent_path(agent))).await?;
+        match answer.get_mut("schedules").map(Value::take) {
+            Some(Value::Array(schedules)) => Ok(schedules),
+            _ => Err(Problem::garbled("the answer has no list of schedules".into())),
+        }
+    }
+
+    /// Makes a schedule, or changes the one of that name; answers it as it is then.
+    pub async fn put_schedule(
+        &self,
+        agent: &str,
+        name: &str,
+        schedule: &Value,
+    ) -> Result<Value, Problem> {
+        self.json(Method::PUT, &schedule_path(agent, name), Some(schedule), None).await
+    }
+
+    /// One schedule of an agent.
+    pub async fn schedule(&self, agent: &str, name: &str) -> Result<Value, Problem> {
+        self.get(&schedule_path(agent, name)).await
+    }
+
+    /// Takes a schedule away.
+    pub async fn remove_schedule(&self, agent: &str, name: &str) -> Result<Value, Problem> {
+        self.json(Method::DELETE, &schedule_path(agent, name), None, None).await
     }
 
     /// How a change of all vectors stands.
@@ -306,8 +373,12 @@ fn pause(attempt: u32) -> Duration {
     base + Duration::from_micros(SystemIds.below(half_us.max(1)))
 }
 
-fn agent_path(agent: &str) -> String {
+pub(super) fn agent_path(agent: &str) -> String {
     format!("/v1/agents/{}", escaped(agent))
+}
+
+fn schedule_path(agent: &str, name: &str) -> String {
+    format!("{}/schedules/{}", agent_path(agent), escaped(name))
 }
 
 /// A name as one segment of a path: everything beyond RFC 3986's unreserved characters in percent form.
@@ -358,7 +429,7 @@ fn request(
     })
 }
 
-fn understood(answer: &Answer) -> Result<Value, Problem> {
+pub(super) fn understood(answer: &Answer) -> Result<Value, Problem> {
     let parsed = serde_json::from_slice::<Value>(answer.body());
     if answer.status().is_success() {
         return parsed

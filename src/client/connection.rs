@@ -113,7 +113,7 @@ async fn exchange(
     Ok(Response::from_parts(head, body))
 }
 
-async fn whole_body(body: Incoming, bytes_max: usize) -> Result<Bytes, Problem> {
+pub(super) async fn whole_body(body: Incoming, bytes_max: usize) -> Result<Bytes, Problem> {
     let collected = Limited::new(body, bytes_max).collect().await;
     collected.map(|collected| collected.to_bytes()).map_err(|error| {
         match error.is::<LengthLimitError>() {

@@ -4,6 +4,7 @@ mod api;
 mod connection;
 pub mod paths;
 mod problem;
+mod runs;
 mod start;
 
 pub use api::{Appended, Client, MESSAGES_PER_PAGE_MAX, NewAgent, Write};

@@ -1,9 +1,11 @@
 //! Renders the window (system, blocks, summary, queue, notices) and lists what is in it, why, and under which digest.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use crate::memory::core::Core;
-use crate::memory::message::Message;
+use crate::memory::message::{Message, Role};
 use crate::memory::{receipt, render};
 use crate::policy::{Tokens, tokens};
 
@@ -56,7 +58,8 @@ pub fn assemble(core: &Core, queue: &[Message]) -> Window {
             "stands for evicted messages",
         ));
     }
-    for m in queue.iter().filter(|m| m.kind.queued() && m.seq >= core.queue.head_seq) {
+    let standing = queue.iter().filter(|m| m.kind.queued() && m.seq >= core.queue.head_seq);
+    for m in with_results(standing.collect()) {
         items.push(Item {
             section: "fifo",
             id: m.key.clone(),
@@ -77,6 +80,32 @@ pub fn assemble(core: &Core, queue: &[Message]) -> Window {
         ));
     }
     close(core, items)
+}
+
+/// The queue with each tool's result directly behind the message that called for it: chat formats take it nowhere else, and an event or
+/// somebody's message may have come between the call and its result. Everything else stays in its order.
+fn with_results(queue: Vec<&Message>) -> Vec<&Message> {
+    // Where each call stands that has no result yet; the newest where an id comes again.
+    let mut open: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut results: Vec<Vec<&Message>> = Vec::with_capacity(queue.len());
+    let mut moved = vec![false; queue.len()];
+    for (at, message) in queue.iter().copied().enumerate() {
+        results.push(Vec::new());
+        open.extend(message.tool_call_ids().map(|id| (id, at)));
+        let call = message.tool_call_id().filter(|_| message.role == Role::Tool);
+        if let Some(call_at) = call.and_then(|id| open.remove(id)) {
+            results[call_at].push(message);
+            moved[at] = true;
+        }
+    }
+    let mut ordered = Vec::with_capacity(queue.len());
+    for (at, message) in queue.into_iter().enumerate() {
+        if !moved[at] {
+            ordered.push(message);
+        }
+        ordered.append(&mut results[at]);
+    }
+    ordered
 }
 
 fn part(section: &'static str, id: &str, tokens: u64, message: Value, why: &'static str) -> Item {
@@ -105,6 +134,9 @@ fn close(core: &Core, items: Vec<Item>) -> Window {
     manifest.insert("head_seq".into(), core.queue.head_seq.into());
     manifest.insert("next_seq".into(), core.queue.next_seq.into());
     manifest.insert("messages_digest".into(), messages_digest.into());
+    if core.tools.token_estimate > 0 {
+        manifest.insert("tools".into(), json!(core.tools));
+    }
     manifest.insert("items".into(), Value::Array(listed));
     let manifest = Value::Object(manifest);
     let context_digest = receipt::sha256(&receipt::canonical_json(&manifest));

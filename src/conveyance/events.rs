@@ -104,7 +104,13 @@ pub fn tally(events: &[Noted], version: u64) -> Tallied {
                     audited.insert(after);
                 }
             }
-            EventType::HbEnd | EventType::Warning | EventType::Summarize | EventType::Error => {}
+            EventType::HbEnd
+            | EventType::Warning
+            | EventType::Summarize
+            | EventType::Error
+            | EventType::RunStart
+            | EventType::RunEnd
+            | EventType::Variance => {}
         }
     }
     // A chain that began before the first event looked at counts in neither.

@@ -62,6 +62,7 @@ pub(super) async fn answer(
         | Question::EmbedNext { .. }
         | Question::Trace(_)
         | Question::Due { .. }
+        | Question::Schedule { .. }
         | Question::Traced { .. } => {
             return Err(Error::new(Code::Internal, "the executor itself answers this"));
         }

@@ -184,6 +184,7 @@ impl Executor {
         request: &'a CallRequest,
         core: &Core,
         key_hash: &'a str,
+        asked: &'a str,
     ) -> Surroundings<'a> {
         let encoding = match &request.call {
             Call::PatchAgent(patch) => patch.encoding().unwrap_or(core.encoding),
@@ -199,6 +200,8 @@ impl Executor {
             embedder: self.embedders.fingerprint(),
             next_embedder: self.embedders.next(),
             key_hash,
+            asked,
+            capture: request.capture.as_ref(),
         }
     }
 }

@@ -82,6 +82,7 @@ pub(super) fn report(change: &Change, tool: &'static str) {
         (meters::TOKEN_FIFO, now.fifo),
         (meters::TOKEN_SUMMARY, now.summary),
         (meters::TOKEN_NOTICES, now.notices),
+        (meters::TOKEN_TOOLS, now.tools),
         (meters::TOKEN_FREE, now.free),
     ] {
         #[allow(
@@ -91,6 +92,7 @@ pub(super) fn report(change: &Change, tool: &'static str) {
         metrics::gauge!(name).set(value as f64);
     }
     heartbeat::count(change);
+    report_prompts(change);
     #[allow(
         clippy::cast_precision_loss,
         reason = "a share is a double; windows are far below 2^53"
@@ -107,6 +109,27 @@ pub(super) fn report(change: &Change, tool: &'static str) {
         metrics::counter!(meters::FLUSHES).increment(1);
         metrics::counter!(meters::EVICTED).increment(evict.evicted_count);
         change.events.iter().filter(|e| e.kind == EventType::Flush).for_each(report_drift);
+    }
+}
+
+/// Figures of prompts that were put on record or ended.
+fn report_prompts(change: &Change) {
+    for row in &change.prompts {
+        let outcome = match (row.get("ended_at"), &row["answer_seq"]) {
+            (None, _) => "asked",
+            (Some(_), Value::Null) => "empty",
+            (Some(_), _) => "answered",
+        };
+        metrics::counter!(meters::PROMPTS, "outcome" => outcome).increment(1);
+        if let Some(permille) = row["counted_permille"].as_f64() {
+            metrics::histogram!(meters::PROMPT_COUNTED).record(permille / 1000.0);
+        }
+        if row["variance_flag"] == true {
+            metrics::counter!(meters::PROMPT_VARIANCE_FLAGS).increment(1);
+        }
+        if let Some(ms) = row["duration_ms"].as_f64().filter(|_| outcome == "answered") {
+            metrics::histogram!(meters::PROMPT_SECONDS).record(ms / 1000.0);
+        }
     }
 }
 

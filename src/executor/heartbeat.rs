@@ -29,7 +29,10 @@ pub(super) fn count(change: &Change) {
             | EventType::Flush
             | EventType::Summarize
             | EventType::Error
-            | EventType::Audit => {}
+            | EventType::Audit
+            | EventType::RunStart
+            | EventType::RunEnd
+            | EventType::Variance => {}
         }
     }
     let Some(beat) = change.envelope.get("heartbeat") else { return };
@@ -97,6 +100,7 @@ impl Executor {
             arguments,
             key: None,
             guard: None,
+            capture: None,
         };
         let reply = self.call(&request).await?;
         Ok(reply.body["result"]["closed"] == true)

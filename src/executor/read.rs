@@ -95,6 +95,9 @@ impl Executor {
     /// An agent's state, with what the policy of retention lets go where there is one.
     fn state_of(&self, scope: &Scope, core: &Core) -> Value {
         let mut told = state(scope, core);
+        if let Some(branch) = &core.branch {
+            told["branch"] = json!(branch);
+        }
         if let Some(recall_ttl_s) = self.retention.recall_ttl_s() {
             let before = self.retention.before(self.clock.unix_ms());
             told["retention"] = json!({"recall_ttl_s": recall_ttl_s, "before": before});
@@ -289,11 +292,14 @@ fn exists(found: &Arc<Core>) -> Error {
     .with("context_window", found.context_window)
 }
 
-fn creation(core: &Core, principal: &Principal) -> Event {
+pub(super) fn creation(core: &Core, principal: &Principal) -> Event {
     let details = json!({"tool": "create_agent", "actor": principal.actor, "tokens_after": tokens(core),
         "version_before": 0, "version_after": core.version, "head_seq": 1, "next_seq": 1,
         "chain_head": core.chain.head, "policy": core.token_budget, "encoding": core.encoding});
-    let details = details.as_object().cloned().unwrap_or_default();
+    let mut details = details.as_object().cloned().unwrap_or_default();
+    if let Some(branch) = &core.branch {
+        details.insert("branch".into(), json!(branch));
+    }
     Event {
         kind: EventType::Audit,
         details,
@@ -307,8 +313,8 @@ fn state(scope: &Scope, core: &Core) -> Value {
         "agent": scope.agent(), "agent_id": core.agent_id, "_rev": core.rev, "version": core.version, "context_window": core.context_window,
         "encoding": core.encoding, "system": core.system.content, "token_budget": core.token_budget,
         "working_blocks": core.working_blocks, "blocks": core.working_blocks, "queue": core.queue,
-        "summary": core.queue_head_summary, "budget": core.token_budget, "notices": core.notices, "chain": core.chain,
-        "counters": core.counters, "heartbeat": core.heartbeat, "archived": core.archived, "expired": core.expired, "tokens": tokens(core), "created_at": core.created_at, "updated_at": core.updated_at,
+        "summary": core.queue_head_summary, "budget": core.token_budget, "notices": core.notices, "tools": core.tools, "chain": core.chain,
+        "counters": core.counters, "heartbeat": core.heartbeat, "archived": core.archived, "expired": core.expired, "turns": core.turns, "run": core.run, "asked": core.asked, "learned": core.learned, "tokens": tokens(core), "created_at": core.created_at, "updated_at": core.updated_at,
     })
 }
 

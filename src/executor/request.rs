@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use crate::error::{Code, Error, Result};
-use crate::limits::KEY_BYTES_MAX;
+use crate::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::memory::capture::Capture;
 use crate::memory::receipt;
 use crate::policy::{Depends, Principal, Scope, admit};
 use crate::tools::Call;
@@ -26,6 +27,8 @@ pub struct CallRequest {
     pub key: Option<String>,
     /// What the caller builds on.
     pub guard: Option<Guard>,
+    /// How the result is to stand in the queue; none: it is the caller's to append.
+    pub capture: Option<Capture>,
 }
 
 /// What a writing call builds on.
@@ -75,8 +78,36 @@ pub(super) fn key_hash(request: &CallRequest) -> Option<String> {
     Some(hash)
 }
 
+/// Hash of the request, of what it asks and how it is captured: one that is captured is another request than the same one that is not.
+pub(super) fn request_hash(request: &CallRequest, asked: &str) -> String {
+    match &request.capture {
+        None => asked.to_owned(),
+        Some(Capture::Result { tool_call_id }) => {
+            receipt::sha256(&format!("{asked}\0result\0{tool_call_id}"))
+        }
+        Some(Capture::Pair { name, .. }) => receipt::sha256(&format!("{asked}\0pair\0{name}")),
+    }
+}
+
+/// Refuses what could not stand in a message.
+pub(super) fn check_capture(request: &CallRequest) -> Result<()> {
+    let Some(capture) = &request.capture else { return Ok(()) };
+    let (field, name, bytes) = match capture {
+        Capture::Result { tool_call_id } => ("capture.tool_call_id", tool_call_id, 0),
+        Capture::Pair { name, arguments } => ("capture.name", name, arguments.len()),
+    };
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return Err(Error::argument(field, format!("use 1 to {NAME_BYTES_MAX} bytes")));
+    }
+    if bytes > TEXT_BYTES_MAX {
+        let text = format!("the arguments are longer than {TEXT_BYTES_MAX} bytes");
+        return Err(Error::argument("capture", text));
+    }
+    Ok(())
+}
+
 /// Hash of what a call asks, whatever the order of its arguments. One that is null is one that was left out: no tool takes it otherwise.
-pub(super) fn request_hash(tool: &str, arguments: &Map<String, Value>) -> String {
+pub(super) fn asked_hash(tool: &str, arguments: &Map<String, Value>) -> String {
     let given = arguments.iter().filter(|(_, value)| !value.is_null());
     let given: Map<String, Value> =
         given.map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -91,7 +122,7 @@ pub(super) fn key_of(
     fresh: impl FnOnce() -> String,
 ) -> Result<(String, bool)> {
     match request.key.as_deref() {
-        None if request.call.mints_key() => Ok((fresh(), true)),
+        None if request.call.mints_key() || !request.call.writes() => Ok((fresh(), true)),
         key => required_key(key).map(|key| (key.to_owned(), false)),
     }
 }
@@ -117,7 +148,8 @@ pub(super) fn check_guarded(request: &CallRequest) -> Result<()> {
             "empty: give the revision of the last answer, or \"*\" for any",
         ));
     }
-    if request.guard.is_some() || request.call.any_revision() {
+    let harmless = request.call.any_revision() || !request.call.writes();
+    if request.guard.is_some() || harmless {
         return Ok(());
     }
     Err(Error::new(
@@ -133,7 +165,7 @@ mod tests {
     use super::*;
 
     fn hash(arguments: Value) -> String {
-        request_hash("search_recall", arguments.as_object().expect("an object"))
+        asked_hash("search_recall", arguments.as_object().expect("an object"))
     }
 
     #[test]

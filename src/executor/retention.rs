@@ -43,6 +43,7 @@ impl Executor {
             call: Call::ExpireRecall(ExpireRecall { before }),
             key: None,
             guard: None,
+            capture: None,
         };
         let reply = self.call(&request).await?;
         Ok(reply.body["result"]["wrote"] == true)

@@ -11,7 +11,8 @@ use super::executor::{Executor, no_agent, patience};
 use super::figures::{occupancy, report, report_search, sample};
 use super::heartbeat;
 use super::request::{
-    CallRequest, Guard, Reply, check_guarded, key_hash, key_of, replay_key, request_hash,
+    CallRequest, Guard, Reply, asked_hash, check_capture, check_guarded, key_hash, key_of,
+    replay_key, request_hash,
 };
 use super::turns::Turn;
 use super::{embedding, envelope};
@@ -41,6 +42,8 @@ struct Run<'a> {
     /// The key that was made for this call, since its caller named none.
     minted_key: Option<String>,
     replay_key: String,
+    /// Hash of tool and arguments.
+    asked: String,
     request_hash: String,
     begun: Instant,
     deadline: Instant,
@@ -51,6 +54,10 @@ struct Run<'a> {
     faults: u32,
     /// The revision that a part of this very call wrote: it stands in for the caller's own.
     own_rev: Option<String>,
+    /// Whether something was read behind the core that is thought on.
+    looked: bool,
+    /// The revision on which this call was refused by what was read behind it.
+    refused_on: Option<String>,
     leftovers: Leftovers,
 }
 
@@ -159,7 +166,8 @@ impl Executor {
         // A search that was given a key may have kept something under it.
         let keyed = request.call.mints_key() && request.key.is_some();
         let mut found = Answers::default();
-        if !request.call.writes() && !keyed {
+        check_capture(request)?;
+        if !request.call.writes() && !keyed && request.capture.is_none() {
             match self.read(request, &scope).await? {
                 Looked::Done(body) => return Ok(body),
                 Looked::Keeps(answers) => found = *answers,
@@ -174,12 +182,14 @@ impl Executor {
             }
             _ => CALL_MS_MAX,
         };
+        let asked = asked_hash(request.call.name(), &request.arguments);
         let run = Run {
             executor: self,
             request,
             replay_key: replay_key(&scope, &key),
             minted_key: minted.then_some(key),
-            request_hash: request_hash(request.call.name(), &request.arguments),
+            request_hash: request_hash(request, &asked),
+            asked,
             scope,
             begun,
             deadline: begun + Duration::from_millis(limit),
@@ -188,6 +198,8 @@ impl Executor {
             evicted_in_parts: 0,
             faults: 0,
             own_rev: None,
+            looked: false,
+            refused_on: None,
             leftovers: Leftovers::default(),
         };
         run.write(found).await
@@ -219,7 +231,7 @@ impl Executor {
             _ => self.fresh(scope, "", patience()).await?.0,
         };
         for _ in 0..QUESTIONS_MAX {
-            let around = self.surroundings(scope, request, &core, "");
+            let around = self.surroundings(scope, request, &core, "", "");
             match request.call.step(around, &core, &answers)? {
                 Step::Read(result) => {
                     return Ok(Looked::Done(envelope::of_read(
@@ -273,6 +285,11 @@ impl Executor {
             }
             Question::Recall { query, now_ms } => {
                 answers.recall = Some(self.recall(scope, query, now_ms).await?);
+                return Ok(());
+            }
+            Question::Schedule { name } => {
+                let seen = self.patiently(|| store::looked_at(&self.ro, scope, &name)).await?;
+                answers.schedule = Some(seen);
                 return Ok(());
             }
             Question::Due { before } => {
@@ -360,7 +377,11 @@ impl Run<'_> {
             if !basis.guessed && self.may_have_parts(&basis.core) {
                 self.take_up_parts().await?;
             }
-            let thought = self.think(&basis, &mut answers, &mut turn).await?;
+            self.looked = false;
+            let thought = match self.think(&basis, &mut answers, &mut turn).await {
+                Err(error) if self.may_be_done(&basis.core, &error) => Thought::Fresh,
+                thought => thought?,
+            };
             let (change, part) = match thought {
                 Thought::Reply(body) => return Ok(body),
                 Thought::Apply(change, part) => (change, part),
@@ -370,6 +391,7 @@ impl Run<'_> {
                     answers.archive = None;
                     answers.cited = None;
                     answers.due = None;
+                    answers.schedule = None;
                     self.in_time()?;
                     continue;
                 }
@@ -413,9 +435,21 @@ impl Run<'_> {
         })
     }
 
+    /// Whether a refusal may be due to this very call, done elsewhere with the same key: core and key are read at once, but what was asked for
+    /// was read later. Then both are read again; a refusal on the same revision stands.
+    fn may_be_done(&mut self, core: &Core, error: &Error) -> bool {
+        let doubts = self.looked
+            && error.code.status() < 500
+            && self.refused_on.as_deref() != Some(core.rev.as_str());
+        if doubts {
+            self.refused_on = Some(core.rev.clone());
+        }
+        doubts
+    }
+
     /// Thinks until there is a change. The turn is given back while a model is asked.
     async fn think(
-        &self,
+        &mut self,
         basis: &Basis,
         answers: &mut Answers,
         turn: &mut Option<Turn>,
@@ -427,7 +461,9 @@ impl Run<'_> {
         for _ in 0..QUESTIONS_MAX {
             let key_hash = &self.replay_key;
             self.executor.prepare(self.request, core, answers).await?;
-            let around = self.executor.surroundings(&self.scope, self.request, core, key_hash);
+            let asked = if self.request.call.goes_round() { self.asked.as_str() } else { "" };
+            let around =
+                self.executor.surroundings(&self.scope, self.request, core, key_hash, asked);
             match self.request.call.step(around, core, answers) {
                 Err(error) => return if basis.guessed { Ok(Thought::Fresh) } else { Err(error) },
                 Ok(Step::Write(change)) => return Ok(Thought::Apply(change, false)),
@@ -440,6 +476,7 @@ impl Run<'_> {
                 }
                 Ok(Step::Ask(_)) if basis.guessed => return Ok(Thought::Fresh),
                 Ok(Step::Ask(question)) => {
+                    self.looked = true;
                     let slow = match question {
                         Question::Summary { may_wait: true, .. } => self.executor.model.is_some(),
                         Question::EmbedParts(_) => true,

@@ -53,8 +53,11 @@ struct Seen {
     documents: HashMap<String, String>,
 }
 
-/// The arguments that a server takes for key and revision; a model is not to give them.
-const OURS: [&str; 2] = ["idempotency_key", "_rev"];
+/// The arguments that a server takes for key, revision and capture; a model is not to give them.
+const OURS: [&str; 3] = ["idempotency_key", "_rev", CAPTURE];
+
+/// The argument under which a server is told to capture a call.
+const CAPTURE: &str = "capture";
 
 /// What a call came to.
 pub(super) struct Outcome {
@@ -97,14 +100,15 @@ impl Bridge {
         Bridge { settings, start, client, seen, places }
     }
 
-    /// One tool call, with the client's key or a fresh one.
+    /// One tool call, with the client's key or a fresh one. `capture`: how its result is to stand in the conversation.
     pub(super) async fn call(
         &self,
         shown: &Shown,
         arguments: Map<String, Value>,
         given: Option<String>,
+        capture: Option<Value>,
     ) -> Outcome {
-        let reads = shown.needs == Needs::Nothing;
+        let reads = shown.needs == Needs::Nothing && capture.is_none();
         let mut outcome = Outcome {
             retry_safe: reads || given.is_some(),
             key: (!reads).then(|| given.unwrap_or_else(|| SystemIds.key())),
@@ -112,7 +116,7 @@ impl Bridge {
             answer: Ok(Value::Null),
         };
         outcome.answer = match self.places.try_acquire() {
-            Ok(_place) => self.in_turn(shown, arguments, &mut outcome).await,
+            Ok(_place) => self.in_turn(shown, arguments, capture, &mut outcome).await,
             Err(_) => Err(crowded().into()),
         };
         outcome
@@ -121,7 +125,8 @@ impl Bridge {
     async fn in_turn(
         &self,
         shown: &Shown,
-        arguments: Map<String, Value>,
+        mut arguments: Map<String, Value>,
+        capture: Option<Value>,
         outcome: &mut Outcome,
     ) -> Result<Value, Trouble> {
         if let Some(name) = OURS.iter().find(|name| arguments.contains_key(**name)) {
@@ -151,7 +156,11 @@ impl Bridge {
             (Needs::Nothing | Needs::Key | Needs::KeyAndAgent, _) => None,
         };
         let beats = arguments.get("heartbeat") == Some(&Value::Bool(true));
-        let may_make = !matches!(shown.needs, Needs::Nothing | Needs::Key) || beats;
+        let may_make =
+            capture.is_some() || !matches!(shown.needs, Needs::Nothing | Needs::Key) || beats;
+        if let Some(capture) = capture {
+            arguments.insert(CAPTURE.into(), capture);
+        }
         let arguments = Value::Object(arguments);
         let write = Write {
             key: outcome.key.clone().unwrap_or_else(|| SystemIds.key()),
@@ -366,7 +375,8 @@ fn crowded() -> Problem {
 }
 
 fn not_yours(name: &str) -> Problem {
-    let detail = format!("{name}: no argument of a tool; key and revision are kept for you");
+    let detail =
+        format!("{name}: no argument of a tool; key, revision and capture are kept for you");
     let body = json!({"error": "INVALID_ARGUMENT", "detail": detail, "field": name});
     Problem::refused(400, &body, None)
 }

@@ -8,6 +8,8 @@ use crate::client::{Fault, Problem};
 
 /// Metadata of a call and of its result: the idempotency key.
 pub(super) const KEY: &str = "vctx/idempotency-key";
+/// Metadata of a call: that its result is to stand in the conversation; true, or the id of the call that it answers.
+pub(super) const CAPTURE: &str = "vctx/capture";
 /// Metadata of a result: whether the same call again is the same effect.
 const RETRY_SAFE: &str = "vctx/retry_safe";
 /// Metadata of a result: the revision that the call built on.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::bridge::Bridge;
 use super::catalog::{listed, shown};
-use super::reply::{self, KEY};
+use super::reply::{self, CAPTURE, KEY};
 use super::resources;
 use crate::tools::Tool;
 
@@ -77,8 +77,17 @@ impl ServerHandler for Handler {
                 ));
             }
         };
+        let capture = match context.meta.get(CAPTURE) {
+            None | Some(Value::Null | Value::Bool(false)) => None,
+            Some(Value::Bool(true)) => Some(Value::Bool(true)),
+            Some(Value::String(id)) => Some(json!({"tool_call_id": id})),
+            Some(_) => {
+                let text = format!("_meta: {CAPTURE} must be true or the id of a tool call");
+                return Err(ErrorData::invalid_params(text, None));
+            }
+        };
         let arguments = request.arguments.unwrap_or_default();
-        let outcome = self.bridge.call(shown, arguments, key).await;
+        let outcome = self.bridge.call(shown, arguments, key, capture).await;
         Ok(reply::result(outcome).into())
     }
 

@@ -9,6 +9,8 @@ use super::event::Event;
 use super::joined::{Cite, Folded};
 use super::message::Message;
 use super::page::Page;
+use super::prompt::ToolSet;
+use super::schedule::Fired;
 
 /// Everything one call writes; all of it or nothing.
 #[derive(Clone, Debug)]
@@ -33,10 +35,16 @@ pub struct Change {
     pub folded: Vec<Folded>,
     /// A document that is taken into the archive.
     pub ingest: Option<Box<Ingest>>,
+    /// A schedule that fires with it.
+    pub fired: Option<Fired>,
     /// Rows for `memory_events`.
     pub events: Vec<Event>,
     /// Result lists to keep for a while.
     pub pages: Vec<Page>,
+    /// Rows of `prompts`: new ones whole, earlier ones by what is new in them.
+    pub prompts: Vec<Value>,
+    /// Tool sets that are new.
+    pub tool_sets: Vec<ToolSet>,
     /// The tool's own result; `_rev` is filled in by the write.
     pub result: Map<String, Value>,
     /// Further fields of the envelope (`receipt`, `flush`).
@@ -44,6 +52,11 @@ pub struct Change {
 }
 
 impl Change {
+    /// Whether it says something of prompts.
+    pub fn has_prompts(&self) -> bool {
+        !self.prompts.is_empty() || !self.tool_sets.is_empty()
+    }
+
     /// Whether a result found no room in the window: it is named by a new notice.
     pub fn spooled(&self) -> bool {
         let notice = |core: &'_ Core| core.notices.iter().find(|n| n.kind == "spool").cloned();

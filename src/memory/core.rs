@@ -1,10 +1,12 @@
-//! The core of one agent as it lies in `core_memory`: system text, blocks, summary, queue marks, notices, chain head, budget.
+//! The core of one agent as it lies in `core_memory`: system text, blocks, summary, queue marks, notices, chain head, budget, tools.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::archive::Archived;
 use super::heartbeat::Heartbeat;
+use super::prompt::{Asked, Learned};
+use super::run::OpenRun;
 use super::tokens::Encoding;
 
 /// The document `core_memory/{scope}`.
@@ -64,6 +66,46 @@ pub struct Core {
     /// What went by its age.
     #[serde(default)]
     pub expired: Expired,
+    /// The run that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<OpenRun>,
+    /// Prompts so far.
+    #[serde(default)]
+    pub turns: u64,
+    /// The prompt that waits for its answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
+    /// What was learned of the models that were asked, the one asked last at the end.
+    #[serde(default)]
+    pub learned: Vec<Learned>,
+    /// Digests of the tool sets that were kept last, newest at the end.
+    #[serde(default)]
+    pub tool_sets: Vec<String>,
+    /// What is offered to the model beside the messages.
+    #[serde(default)]
+    pub tools: Offered,
+    /// Where it parted from another agent; none where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<Branch>,
+}
+
+/// Where a branch begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Branch {
+    /// Name of the agent that it parted from.
+    pub parent: String,
+    /// The last message that both have, on the parent's number line.
+    pub seq: u64,
+}
+
+/// The tools that a model is offered with every request: they take room in its window like a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Offered {
+    /// SHA-256 of their schemas (hex); empty when nothing is offered.
+    pub digest: String,
+    /// What they cost in the model's window, in tokens; 0 when nothing is offered.
+    pub token_estimate: u64,
 }
 
 /// What went by the policy of retention, and up to where everything did.
@@ -245,7 +287,7 @@ impl Core {
             )*};
         }
         changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary queue notices
-            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired);
+            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired run turns asked learned tool_sets tools);
         patch
     }
 

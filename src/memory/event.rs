@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// `type` of an event: the seed's six, and one audit row for each write.
+/// `type` of an event: the seed's six, one audit row for each write, and what becomes of runs and their prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the requirement's")]
@@ -15,6 +15,9 @@ pub enum EventType {
     Summarize,
     Error,
     Audit,
+    RunStart,
+    RunEnd,
+    Variance,
 }
 
 /// One row.

@@ -101,6 +101,18 @@ pub struct OpenChain {
     pub last_ms: u64,
     /// Last millisecond of its life; what is older is swept (the index `core_by_deadline`).
     pub deadline_ms: u64,
+    /// Calls that were made in it, to tell when it goes in circles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<MadeCall>,
+}
+
+/// A call of a chain together with its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MadeCall {
+    /// Digest of tool, arguments and result.
+    pub digest: String,
+    /// Times it was made and answered so.
+    pub times: u64,
 }
 
 /// A chain that is over.
@@ -132,6 +144,8 @@ pub enum Reason {
     Tokens,
     /// Its owner gave control back, or something happened outside.
     ExplicitYield,
+    /// The same call was answered the same once too often.
+    LoopDetected,
 }
 
 impl Reason {
@@ -142,6 +156,7 @@ impl Reason {
             Self::Duration => "duration",
             Self::Tokens => "tokens",
             Self::ExplicitYield => "explicit_yield",
+            Self::LoopDetected => "loop_detected",
         }
     }
 }
@@ -154,6 +169,8 @@ pub enum ClosedBy {
     Beat,
     /// An event from outside.
     Event,
+    /// A call that brought nothing new.
+    Call,
     /// Another write of the agent, which found it dead.
     Write,
     /// The job that looks for dead chains.

@@ -97,6 +97,12 @@ pub struct Message {
     /// When text, meta and salt went by the policy of retention; none while they are there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expired_at: Option<String>,
+    /// Digest of what a client that sends its whole history saw up to this message; not under the message's own digest. See [`super::thread`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// Digest of what it saw up to the message before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<String>,
 }
 
 /// What is null in the database is what is empty here.

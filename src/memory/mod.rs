@@ -1,6 +1,7 @@
 //! Plain values of the memory: core, messages, events, token counts, changes and receipts.
 
 pub mod archive;
+pub mod capture;
 pub mod change;
 pub mod core;
 pub mod event;
@@ -9,11 +10,15 @@ pub mod heartbeat;
 pub mod joined;
 pub mod message;
 pub mod page;
+pub mod prompt;
 pub mod recall_vector;
 pub mod receipt;
 pub mod receipt_check;
 pub mod reindex;
 pub mod render;
+pub mod run;
+pub mod schedule;
+pub mod thread;
 pub mod tokens;
 pub mod verify;
 

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "local-embedder")]
 mod bert;
+pub mod chat;
 mod composed;
 pub mod drift;
 mod embedder;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Incoming;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, ResponseFuture};
 use hyper_util::rt::TokioExecutor;
@@ -94,17 +95,26 @@ impl Wire {
         body: &Value,
         bytes_max: usize,
     ) -> Result<Bytes, WireFault> {
-        let answer = self.send(path, body)?.await.map_err(|e| match e.is_connect() {
-            true => WireFault::Unreachable(e.into()),
-            false => WireFault::Lost(e.into()),
-        })?;
+        let answer = self.open(path, Bytes::from(body.to_string())).await?;
         let status = answer.status();
         let bytes = Limited::new(answer.into_body(), bytes_max).collect().await;
         let bytes = bytes.map_err(WireFault::Lost)?.to_bytes();
         if status.is_success() { Ok(bytes) } else { Err(WireFault::Status(status)) }
     }
 
-    fn send(&self, path: &str, body: &Value) -> Result<ResponseFuture, WireFault> {
+    /// Posts a body and gives the answer as it begins, whatever its status; its bytes are for the caller to bound.
+    pub(super) async fn open(
+        &self,
+        path: &str,
+        body: Bytes,
+    ) -> Result<http::Response<Incoming>, WireFault> {
+        self.send(path, body)?.await.map_err(|e| match e.is_connect() {
+            true => WireFault::Unreachable(e.into()),
+            false => WireFault::Lost(e.into()),
+        })
+    }
+
+    fn send(&self, path: &str, body: Bytes) -> Result<ResponseFuture, WireFault> {
         let uri: hyper::Uri = match &self.ends {
             Ends::Unix(socket, _) => hyperlocal::Uri::new(socket, path).into(),
             Ends::Tcp(address, _) => format!("http://{address}{path}")
@@ -118,9 +128,7 @@ impl Wire {
         if let Some(key) = &self.key {
             request = request.header("authorization", format!("Bearer {key}"));
         }
-        let request = request
-            .body(Full::new(Bytes::from(body.to_string())))
-            .map_err(|e| WireFault::Request(e.into()))?;
+        let request = request.body(Full::new(body)).map_err(|e| WireFault::Request(e.into()))?;
         Ok(match &self.ends {
             Ends::Unix(_, client) => client.request(request),
             Ends::Tcp(_, client) => client.request(request),

@@ -17,6 +17,9 @@ pub struct Tokens {
     pub summary: u64,
     /// Notices.
     pub notices: u64,
+    /// Tools that are offered to the model.
+    #[serde(default)]
+    pub tools: u64,
     /// What is left of the window; 0 when it is broken.
     pub free: u64,
     /// The sum of the sections.
@@ -52,9 +55,10 @@ pub fn tokens(core: &Core) -> Tokens {
     let notices = core.notices.iter().map(|n| n.token_estimate).sum();
     let (system, fifo) = (core.system.token_estimate, core.queue.tokens);
     let summary = core.queue_head_summary.token_estimate;
-    let occupancy = system + working + fifo + summary + notices;
+    let tools = core.tools.token_estimate;
+    let occupancy = system + working + fifo + summary + notices + tools;
     let free = core.token_budget.max.saturating_sub(occupancy);
-    Tokens { system, working, fifo, summary, notices, free, occupancy }
+    Tokens { system, working, fifo, summary, notices, tools, free, occupancy }
 }
 
 /// How full a window is.

@@ -1,13 +1,16 @@
 //! A change in the making: what a tool did to the core, then what the budget makes of it (notice, eviction, refusal).
 
+mod capture;
 mod chain;
 mod flush;
+mod prompt;
 
 use std::ops::Range;
 
 use serde_json::{Map, Value, json};
 
 use self::flush::Flushed;
+pub use self::prompt::Outcome as PromptOutcome;
 use super::admit::{Actor, Scope};
 use super::budget::{Tokens, budget_for, tokens};
 use super::heartbeat::{self, Intent};
@@ -22,6 +25,7 @@ use crate::ids::Ids;
 use crate::limits::REVISIONS_KEPT;
 use crate::memory::Fingerprint;
 use crate::memory::archive::{Fate, FoundPassage, Ingest, Manifest};
+use crate::memory::capture::Capture;
 use crate::memory::change::{Change, Evict, Expire, RecallEdge, Recount};
 use crate::memory::core::{Core, RemovedBlock};
 use crate::memory::event::{Event, EventType};
@@ -29,7 +33,10 @@ use crate::memory::heartbeat::ClosedBy;
 use crate::memory::joined::{Cite, Folded, cited_digest, joined_key};
 use crate::memory::message::{Kind, Message, Role, copied_meta, rendered};
 use crate::memory::page::{Page, PageItem};
+use crate::memory::prompt::ToolSet;
 use crate::memory::render;
+use crate::memory::schedule::Fired;
+use crate::memory::thread::Place;
 use crate::memory::tokens::{TokenCounter, message_cost};
 
 /// What a decision may lean on beside the core: a counter, a moment, ids, and who asks.
@@ -53,6 +60,10 @@ pub struct Surroundings<'a> {
     pub next_embedder: Option<&'a Fingerprint>,
     /// Hash of the idempotency key, for the audit row.
     pub key_hash: &'a str,
+    /// Hash of tool and arguments, of a call that counts when a chain goes in circles; empty for every other.
+    pub asked: &'a str,
+    /// How the result is to stand in the queue, of a call that is captured.
+    pub capture: Option<&'a Capture>,
 }
 
 /// An excerpt of a message, or all of it; all of it too where the range does not fit its text.
@@ -98,8 +109,11 @@ pub struct Draft<'a> {
     cites: Vec<Cite>,
     folded: Vec<Folded>,
     ingest: Option<Box<Ingest>>,
+    fired: Option<Fired>,
     events: Vec<Event>,
     pages: Vec<Page>,
+    prompts: Vec<Value>,
+    tool_sets: Vec<ToolSet>,
     /// Whether a spool notice was set here: it then outlives this very change.
     pub(super) spooled: bool,
     envelope: Map<String, Value>,
@@ -129,8 +143,11 @@ impl<'a> Draft<'a> {
             cites: Vec::new(),
             folded: Vec::new(),
             ingest: None,
+            fired: None,
             events: Vec::new(),
             pages: Vec::new(),
+            prompts: Vec::new(),
+            tool_sets: Vec::new(),
             spooled: false,
             envelope: Map::new(),
             intent: None,
@@ -196,6 +213,8 @@ impl<'a> Draft<'a> {
             digest: String::new(),
             chain: String::new(),
             expired_at: None,
+            thread: None,
+            follows: None,
         };
         message.seal(&self.after.chain.head);
         self.after.last_message_ms = created_ms;
@@ -214,6 +233,14 @@ impl<'a> Draft<'a> {
         let key = message.key.clone();
         self.messages.push(message);
         (key, token_estimate)
+    }
+
+    /// Gives the newest message its place in a client's thread.
+    pub fn put_in_thread(&mut self, place: &Place) {
+        if let Some(message) = self.messages.last_mut() {
+            message.thread = Some(place.thread.clone());
+            message.follows = Some(place.follows.clone());
+        }
     }
 
     /// Joins the newest message to the chunks that it cites. The message keeps in its `meta` what it cites; the edges lead there as long as
@@ -311,6 +338,11 @@ impl<'a> Draft<'a> {
         self.ingest = Some(Box::new(ingest));
     }
 
+    /// Moves a schedule on to its next moment, with the event that this change makes of the present one.
+    pub fn fire(&mut self, fired: Fired) {
+        self.fired = Some(fired);
+    }
+
     /// Keeps a result list for a while; returns it, for its tokens.
     pub fn keep_page(&mut self, query_hash: &str, items: Vec<PageItem>) -> &Page {
         self.pages.push(new_page(&self.around, query_hash, items));
@@ -350,14 +382,17 @@ impl<'a> Draft<'a> {
     }
 
     /// Lets the budget have its say, and closes the draft: notice on an upward crossing, eviction from the flush threshold
-    /// on, refusal of what cannot fit even then. `result` is the tool's own answer.
+    /// on, refusal of what cannot fit even then. `result` is the tool's own answer; that of an explicit eviction is made here.
     pub fn finish(
         mut self,
         flush: Flush,
         answers: &Answers,
-        result: Map<String, Value>,
+        mut result: Map<String, Value>,
     ) -> Result<Finish> {
         check_pins(&self.after)?;
+        if !flush.always {
+            self.capture(&result);
+        }
         let before = tokens(&self.before);
         self.settle_notices(before.occupancy);
         let now = tokens(&self.after);
@@ -375,14 +410,33 @@ impl<'a> Draft<'a> {
             self.envelope.insert("flush".into(), Value::Null);
         }
         self.give_way();
+        if flush.always {
+            // What such a call answers is known only now.
+            result = self.evicted();
+            self.capture(&result);
+            self.give_way();
+        }
         self.refuse_overflow()?;
-        if let Some(intent) = self.intent.take() {
+        if !self.ends_loop(&result)
+            && let Some(intent) = self.intent.take()
+        {
             self.beat_now(intent, None);
         }
         self.bury_chain(ClosedBy::Write);
         let found = self.count_search(&result);
         self.audit(&before, found);
         Ok(Finish::Write(Box::new(self.close(result))))
+    }
+
+    /// What an explicit eviction answers.
+    fn evicted(&self) -> Map<String, Value> {
+        let now = tokens(&self.after);
+        let mut map = Map::new();
+        let evicted = self.evict.as_ref().map_or(0, |e| e.evicted_count);
+        map.insert("evicted_count".into(), evicted.into());
+        map.insert("new_summary_tokens".into(), now.summary.into());
+        map.insert("after_occupancy".into(), now.occupancy.into());
+        map
     }
 
     fn close(mut self, result: Map<String, Value>) -> Change {
@@ -400,9 +454,12 @@ impl<'a> Draft<'a> {
             cites: self.cites,
             folded: self.folded,
             ingest: self.ingest,
+            fired: self.fired,
             recount: self.recount,
             events: self.events,
             pages: self.pages,
+            prompts: self.prompts,
+            tool_sets: self.tool_sets,
             result,
             envelope: self.envelope,
         }
@@ -494,6 +551,9 @@ impl<'a> Draft<'a> {
         if let Some(expire) = &self.expire {
             details["expired"] = json!({"messages": expire.keys.len(), "versions": expire.versions.len(),
                 "answers": expire.answers.len(), "through_seq": self.after.expired.through_seq});
+        }
+        if let Some(fired) = &self.fired {
+            details["tick"] = json!({"schedule": fired.name, "due_ms": fired.due_ms, "missed": fired.last.missed});
         }
         if let Some(ingest) = &self.ingest {
             let manifest = &ingest.manifest;

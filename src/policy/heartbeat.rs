@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use crate::error::{Error, Result};
 use crate::limits::{
     CLOCK_SKEW_MS_MAX, HEARTBEAT_COOLDOWN_MS_MAX, HEARTBEAT_DEPTH_MAX, HEARTBEAT_DURATION_MS,
-    HEARTBEAT_RPS_MAX, WINDOW_TOKENS_MAX,
+    HEARTBEAT_RPS_MAX, LOOP_CALLS_KEPT, LOOP_SAME_MAX, WINDOW_TOKENS_MAX,
 };
 use crate::memory::heartbeat::{
-    ClosedBy, EndedChain, Heartbeat, HeartbeatLimits, OpenChain, Reason,
+    ClosedBy, EndedChain, Heartbeat, HeartbeatLimits, MadeCall, OpenChain, Reason,
 };
 
 /// The span that `rps_limit` counts beats in, in milliseconds.
@@ -55,7 +55,7 @@ pub enum Outcome {
         /// When the next beat may come.
         retry_after_ms: u64,
     },
-    /// The last chain ended by depth or duration a moment ago.
+    /// The last chain ended by depth, duration or a loop a moment ago.
     Cooling {
         /// When the next chain may start.
         retry_after_ms: u64,
@@ -143,6 +143,7 @@ fn grant(state: &mut Heartbeat, now: u64, fresh_id: String) {
         depth: 0,
         last_ms: now,
         deadline_ms,
+        calls: Vec::new(),
     });
     chain.depth += 1;
     chain.last_ms = now;
@@ -176,6 +177,29 @@ pub fn interrupt(state: &mut Heartbeat, now_ms: u64) -> Option<EndedChain> {
         .or_else(|| end(state, now, Reason::ExplicitYield, ClosedBy::Event))
 }
 
+/// Counts a call of a chain that runs. The chain ends with the [`LOOP_SAME_MAX`]th call that asked and was answered the same (`digest`),
+/// one after the other or not: it goes in circles. A chain that is dead already is left to those who bury it.
+pub fn repeated(state: &mut Heartbeat, now_ms: u64, digest: String) -> Option<EndedChain> {
+    let now = settle_time(state, now_ms);
+    let chain = state.chain.as_mut().filter(|chain| now <= chain.deadline_ms)?;
+    let times = match chain.calls.iter_mut().find(|call| call.digest == digest) {
+        Some(call) => {
+            call.times += 1;
+            call.times
+        }
+        None => {
+            chain.calls.push(MadeCall { digest, times: 1 });
+            let surplus = chain.calls.len().saturating_sub(LOOP_CALLS_KEPT);
+            chain.calls.drain(..surplus);
+            1
+        }
+    };
+    if times < LOOP_SAME_MAX {
+        return None;
+    }
+    end(state, now, Reason::LoopDetected, ClosedBy::Call)
+}
+
 /// Ends a chain that outlived its cap, whoever finds it.
 pub fn bury(state: &mut Heartbeat, now_ms: u64, closed_by: ClosedBy) -> Option<EndedChain> {
     let now = settle_time(state, now_ms);
@@ -197,7 +221,7 @@ fn end(state: &mut Heartbeat, now: u64, reason: Reason, closed_by: ClosedBy) -> 
         duration_ms: now - chain.started_ms,
         ended_ms: now,
     };
-    if matches!(reason, Reason::Depth | Reason::Duration) {
+    if matches!(reason, Reason::Depth | Reason::Duration | Reason::LoopDetected) {
         state.cooldown_until_ms = now + state.limits.cooldown_ms;
     }
     state.ended = Some(ended.clone());

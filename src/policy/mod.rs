@@ -18,10 +18,12 @@ mod question;
 mod rank;
 mod recall;
 mod recall_near;
+mod reconcile;
 mod retention;
 mod spool;
 mod staleness;
 mod trace;
+pub mod turn;
 mod worded;
 
 pub use admit::{Actor, Principal, Scope, admit, check_name};
@@ -29,11 +31,13 @@ pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tok
 pub use cells::{
     Measured, RECALL_WANTED, is_due, is_outgrown, ladder, lists_for, questions, recall,
 };
-pub use draft::{Draft, Finish, Flush, Surroundings, part_of};
+pub use draft::{Draft, Finish, Flush, PromptOutcome, Surroundings, part_of};
 pub use edges::Order;
 pub use evict::{Item, Plan, plan};
 pub use fusion::{Fusion, Parts, Ranked, WordRow, Worded, ranked};
-pub use heartbeat::{Intent, Outcome, beat, bury, check_limits, interrupt, report, retune};
+pub use heartbeat::{
+    Intent, Outcome, beat, bury, check_limits, interrupt, repeated, report, retune,
+};
 pub use nearest::{
     Conditions, Looked, Near, NearRows, Nearest, Plan as NearPlan, first_plan, wider_plan,
 };
@@ -42,8 +46,8 @@ pub use passage::passages;
 pub use pins::{check_pins, pinned_tokens_max};
 pub use proposal::proposals;
 pub use question::{
-    Answers, ArchiveAnswer, Gathered, Line, PartGiven, Question, SummaryAnswer, Upload,
-    VectorsAnswer,
+    Answers, ArchiveAnswer, Gathered, Line, PartGiven, Question, ScheduleSeen, SummaryAnswer,
+    Upload, VectorsAnswer,
 };
 pub use rank::{Spoken, part_names};
 pub use recall::{
@@ -51,6 +55,7 @@ pub use recall::{
     Recent, Sources, ViewHit, listed, thousandths,
 };
 pub use recall_near::{RecallNear, RecallPlan};
+pub use reconcile::{PAR_PERMILLE, factor_permille, safe_estimate};
 pub use retention::{Due, DueMessage, DueVersion, OldPlace, Retention};
 pub use spool::preview;
 pub use staleness::{Depends, changed_since};

@@ -172,6 +172,8 @@ mod tests {
                 embedder: &self.embedder,
                 next_embedder: None,
                 key_hash: "",
+                asked: "",
+                capture: None,
             }
         }
 

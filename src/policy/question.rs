@@ -14,6 +14,7 @@ use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Manifest, StagedPart, VectorSetting};
 use crate::memory::message::Message;
 use crate::memory::page::Page;
+use crate::memory::schedule::Schedule;
 
 /// A line of conversation for the summariser.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +87,11 @@ pub enum Question {
     Passages {
         /// Document keys.
         keys: Vec<String>,
+    },
+    /// A schedule of the agent.
+    Schedule {
+        /// Its name.
+        name: String,
     },
     /// What is due to go by its age.
     Due {
@@ -214,6 +220,15 @@ pub struct SummaryAnswer {
     pub details: Map<String, Value>,
 }
 
+/// A schedule as it stands.
+#[derive(Clone, Debug)]
+pub struct ScheduleSeen {
+    /// What time it is for the database, in milliseconds since 1970.
+    pub now_ms: u64,
+    /// The schedule; none: it is gone.
+    pub schedule: Option<Schedule>,
+}
+
 /// Answers so far.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
@@ -241,6 +256,8 @@ pub struct Answers {
     pub gathered: Option<Gathered>,
     /// What is due to go by its age.
     pub due: Option<Due>,
+    /// The schedule that was asked for.
+    pub schedule: Option<ScheduleSeen>,
     /// What is joined to an entry of the memory.
     pub traced: Option<Traced>,
     /// Entries of the memory by their places.

@@ -19,9 +19,11 @@ use tokio::sync::Semaphore;
 use tower_http::catch_panic::CatchPanicLayer;
 use url::form_urlencoded;
 
+use super::completions;
 use super::json::Plain;
 use super::schema::{openapi, tool_schemas};
 use super::socket::PeerActor;
+use crate::dropin::DropinSettings;
 use crate::error::{Code, Error, Result};
 use crate::executor::{CallRequest, Executor, Guard, Span};
 use crate::limits::{
@@ -29,23 +31,27 @@ use crate::limits::{
     TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT,
 };
 use crate::memory::archive::Metric;
+use crate::memory::capture::Capture;
 use crate::meters;
 use crate::policy::{Actor, Follow, Principal, TraceQuery};
-use crate::tools::{Call, NewAgent, PatchAgent, PostEvent, Tool, decode, decode_as};
+use crate::processor::Processor;
+use crate::tools::{Call, NewAgent, PatchAgent, PostEvent, PutSchedule, Tool, decode, decode_as};
 
 /// What the routes share.
-struct Front {
-    executor: Arc<Executor>,
+pub(super) struct Front {
+    pub(super) executor: Arc<Executor>,
+    pub(super) processor: Arc<Processor>,
+    pub(super) dropin: DropinSettings,
     tenant: String,
     in_flight: Arc<Semaphore>,
     /// Places of the tasks that calls run on; they outlive a client that leaves.
-    tasks: Arc<Semaphore>,
+    pub(super) tasks: Arc<Semaphore>,
 }
 
-type Shared = State<Arc<Front>>;
+pub(super) type Shared = State<Arc<Front>>;
 
 /// The names in a path; one that is no text is refused like every other bad name.
-struct Named<T>(T);
+pub(super) struct Named<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T> {
     type Rejection = Error;
@@ -60,9 +66,16 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T
 }
 
 /// The routes of one listener; all its callers belong to one tenant.
-pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
+pub fn router(
+    executor: Arc<Executor>,
+    processor: Arc<Processor>,
+    tenant: String,
+    dropin: DropinSettings,
+) -> Router {
     let front = Arc::new(Front {
         executor,
+        processor,
+        dropin,
         tenant,
         in_flight: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)),
         tasks: Arc::new(Semaphore::new(CALLS_IN_FLIGHT_MAX)),
@@ -72,12 +85,24 @@ pub fn router(executor: Arc<Executor>, tenant: String) -> Router {
         .route("/v1/agents/{agent}", put(create).get(state).patch(change))
         .route("/v1/agents/{agent}/tools/{tool}", post(tool))
         .route("/v1/agents/{agent}/archive/{doc_id}", delete(remove))
+        .route("/v1/agents/{agent}/schedules", get(schedules))
+        .route(
+            "/v1/agents/{agent}/schedules/{name}",
+            put(put_schedule).get(schedule).delete(remove_schedule),
+        )
         .route("/v1/agents/{agent}/events", post(event).get(events))
         .route("/v1/agents/{agent}/context", get(context))
+        .route("/v1/agents/{agent}/runs", post(super::runs::run))
         .route("/v1/agents/{agent}/messages", get(messages))
         .route("/v1/agents/{agent}/history", get(history))
         .route("/v1/agents/{agent}/trace", get(trace))
         .route("/v1/agents/{agent}/conveyance", get(conveyance))
+        .merge(super::prompts::routes())
+        .route("/v1/agents/{agent}/chat/completions", post(completions::agent_chat))
+        .route("/v1/agents/{agent}/responses", post(completions::agent_responses))
+        .route("/v1/chat/completions", post(completions::chat))
+        .route("/v1/responses", post(completions::responses))
+        .route("/v1/models", get(completions::models))
         .route("/v1/reindex", get(reindex_status).post(reindex))
         .route_layer(from_fn_with_state(Arc::clone(&front), shed));
     Router::new()
@@ -110,14 +135,14 @@ async fn shed(State(front): Shared, request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-fn crowded() -> Response {
+pub(super) fn crowded() -> Response {
     metrics::counter!(meters::SHED).increment(1);
     let text =
         format!("more than {CALLS_IN_FLIGHT_MAX} calls at once: retry later with the same key");
     Error::new(Code::Overloaded, text).into_response()
 }
 
-fn json_answer(status: StatusCode, body: &Value) -> Response {
+pub(super) fn json_answer(status: StatusCode, body: &Value) -> Response {
     let mut response = (status, body.to_string()).into_response();
     response
         .headers_mut()
@@ -137,7 +162,7 @@ fn with_etag(status: StatusCode, body: &Value) -> Response {
 }
 
 impl Front {
-    fn principal(&self, peer: PeerActor, headers: &HeaderMap) -> Principal {
+    pub(super) fn principal(&self, peer: PeerActor, headers: &HeaderMap) -> Principal {
         let label = headers.get("x-vctx-label").and_then(|v| v.to_str().ok());
         let label =
             label.map(|l| l.chars().filter(|c| !c.is_control()).take(NAME_BYTES_MAX).collect());
@@ -149,7 +174,7 @@ impl Front {
 }
 
 /// Runs work on a task of its own and turns its outcome into an answer.
-async fn own_task(
+pub(super) async fn own_task(
     front: &Front,
     work: impl Future<Output = Result<Response>> + Send + 'static,
 ) -> Response {
@@ -171,29 +196,34 @@ async fn own_task(
 
 /// Reads a body within its limits. The rest of one that is too long is read and thrown away, up to a bound: a connection
 /// that is closed upon a sender takes the answer with it.
-async fn limited(mut body: Body) -> Result<Vec<u8>> {
+async fn limited(mut body: Body, bytes_max: usize) -> Result<Vec<u8>> {
     let (mut bytes, mut length) = (Vec::new(), 0);
     while let Some(frame) = body.frame().await {
         let frame = frame
             .map_err(|e| Error::new(Code::InvalidJson, "the body was cut off").caused_by(e))?;
         let Ok(data) = frame.into_data() else { continue };
         length += data.len();
-        if length <= BODY_BYTES_MAX {
+        if length <= bytes_max {
             bytes.extend_from_slice(&data);
         } else if length > BODY_DRAINED_BYTES_MAX {
             break;
         }
     }
-    if length <= BODY_BYTES_MAX {
+    if length <= bytes_max {
         return Ok(bytes);
     }
-    Err(Error::new(Code::BodyTooLarge, format!("at most {BODY_BYTES_MAX} bytes: split the text"))
-        .with("bytes_max", BODY_BYTES_MAX))
+    Err(Error::new(Code::BodyTooLarge, format!("at most {bytes_max} bytes: split the text"))
+        .with("bytes_max", bytes_max))
 }
 
 /// Reads a body as the object it must be.
-async fn object(body: Body) -> Result<Map<String, Value>> {
-    let read = tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), limited(body));
+pub(super) async fn object(body: Body) -> Result<Map<String, Value>> {
+    object_within(body, BODY_BYTES_MAX).await
+}
+
+/// The same for one of another length.
+pub(super) async fn object_within(body: Body, bytes_max: usize) -> Result<Map<String, Value>> {
+    let read = tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), limited(body, bytes_max));
     let late =
         |_| Error::new(Code::Timeout, format!("the body did not come within {BODY_MS_MAX} ms"));
     let bytes = read.await.map_err(late)??;
@@ -218,7 +248,7 @@ async fn object(body: Body) -> Result<Map<String, Value>> {
 }
 
 /// Key and guard of a call, from its headers or its arguments; both at once must agree.
-fn envelope(
+pub(super) fn envelope(
     headers: &HeaderMap,
     arguments: &mut Map<String, Value>,
 ) -> Result<(Option<String>, Option<Guard>)> {
@@ -264,6 +294,27 @@ fn unquoted(text: &str) -> &str {
     text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text)
 }
 
+/// How a call wants its result in the queue: `true` appends call and result as one pair, `{"tool_call_id": …}` the result alone.
+fn capture_of(
+    given: Option<Value>,
+    tool: &str,
+    arguments: &Map<String, Value>,
+) -> Result<Option<Capture>> {
+    let wrong = || Error::argument("capture", "use true, or an object with `tool_call_id`");
+    match given {
+        None | Some(Value::Null | Value::Bool(false)) => Ok(None),
+        Some(Value::Bool(true)) => {
+            let arguments = Value::Object(arguments.clone()).to_string();
+            Ok(Some(Capture::Pair { name: tool.to_owned(), arguments }))
+        }
+        Some(Value::Object(mut parts)) => match (parts.remove("tool_call_id"), parts.is_empty()) {
+            (Some(Value::String(id)), true) => Ok(Some(Capture::answering(id))),
+            _ => Err(wrong()),
+        },
+        Some(_) => Err(wrong()),
+    }
+}
+
 async fn call(
     front: &Arc<Front>,
     principal: Principal,
@@ -274,8 +325,10 @@ async fn call(
 ) -> Result<Value> {
     let mut arguments = arguments;
     let (key, guard) = envelope(headers, &mut arguments)?;
+    let captured = arguments.shift_remove("capture");
     let call = decoded(arguments.clone())?;
-    let request = CallRequest { principal, agent, call, arguments, key, guard };
+    let capture = capture_of(captured, call.name(), &arguments)?;
+    let request = CallRequest { principal, agent, call, arguments, key, guard, capture };
     front.executor.call(&request).await.map(|reply| reply.body)
 }
 
@@ -330,6 +383,57 @@ async fn event(
         let decoded = |map| Ok(Call::PostEvent(decode_as::<PostEvent>(map)?.checked()?));
         let body = call(&front, principal, agent, &headers, arguments, decoded).await?;
         Ok(with_etag(StatusCode::OK, &body))
+    })
+    .await
+}
+
+async fn put_schedule(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Named((agent, name)): Named<(String, String)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    own_task(&Arc::clone(&front), async move {
+        let body: PutSchedule = decode_as(object(body).await?)?;
+        let put = front.executor.put_schedule(&principal, &agent, &name, body).await;
+        let (made, schedule) = noted(put)?;
+        Ok(json_answer(if made { StatusCode::CREATED } else { StatusCode::OK }, &schedule))
+    })
+    .await
+}
+
+async fn schedules(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Named(agent): Named<String>,
+    headers: HeaderMap,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    answer(front.executor.schedules(&principal, &agent).await)
+}
+
+async fn schedule(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Named((agent, name)): Named<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    answer(front.executor.schedule(&principal, &agent, &name).await)
+}
+
+async fn remove_schedule(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Named((agent, name)): Named<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    own_task(&Arc::clone(&front), async move {
+        let gone = noted(front.executor.remove_schedule(&principal, &agent, &name).await)?;
+        Ok(json_answer(StatusCode::OK, &gone))
     })
     .await
 }
@@ -488,7 +592,7 @@ async fn trace(
     answer(read.await)
 }
 
-fn number(name: &str, value: &str) -> Result<u64> {
+pub(super) fn number(name: &str, value: &str) -> Result<u64> {
     value.parse().map_err(|_| Error::argument(name, "must be a whole number"))
 }
 
@@ -614,7 +718,7 @@ fn own_user() -> Option<u32> {
 }
 
 /// `a=b&c=d`; numbers and names need no percent-decoding here.
-fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
     query.split('&').filter(|p| !p.is_empty()).map(|p| p.split_once('=').unwrap_or((p, "")))
 }
 
@@ -638,7 +742,7 @@ async fn ready(State(front): Shared) -> Response {
     }
 }
 
-fn answer(outcome: Result<Value>) -> Response {
+pub(super) fn answer(outcome: Result<Value>) -> Response {
     match noted(outcome) {
         Ok(body) => with_etag(StatusCode::OK, &body),
         Err(error) => error.into_response(),

@@ -1,9 +1,12 @@
 //! Sockets and bytes: a Unix socket in, JSON out; nothing here decides anything about memory.
 
+mod completions;
 mod gate;
 mod http;
 mod json;
 mod problem;
+mod prompts;
+mod runs;
 mod schema;
 mod socket;
 

@@ -21,10 +21,14 @@ impl IntoResponse for Error {
 }
 
 /// Whole seconds after which the same call may do better (RFC 9110 §10.2.3 knows no parts of seconds); none if it never will.
-fn retry_after_s(error: &Error) -> Option<u64> {
+pub(super) fn retry_after_s(error: &Error) -> Option<u64> {
     match error.code {
-        Code::Overloaded | Code::StoreUnavailable | Code::NotReady | Code::Conflict => Some(1),
-        Code::HeartbeatRateLimited | Code::HeartbeatCooldown => {
+        Code::Overloaded
+        | Code::StoreUnavailable
+        | Code::NotReady
+        | Code::Conflict
+        | Code::ModelUnavailable => Some(1),
+        Code::HeartbeatRateLimited | Code::HeartbeatCooldown | Code::RunBusy => {
             let ms = error.fields.get("retry_after_ms").and_then(Value::as_u64).unwrap_or(0);
             Some(ms.div_ceil(1_000))
         }
@@ -32,7 +36,7 @@ fn retry_after_s(error: &Error) -> Option<u64> {
     }
 }
 
-fn body(error: &Error) -> Value {
+pub(super) fn body(error: &Error) -> Value {
     let mut map = Map::new();
     let code = error.code.text();
     map.insert(

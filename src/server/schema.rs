@@ -2,10 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
+use super::runs::NewRun;
 use crate::error::Code;
-use crate::limits::{HISTORY_PAGE, TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT};
+use crate::limits::{
+    HISTORY_PAGE, LEASE_MS_BOUNDS, PROMPTS_PAGE, TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT,
+};
 use crate::policy::Follow;
-use crate::tools::Tool;
+use crate::tools::{PutSchedule, Tool, schema_of};
 
 /// The tools as `GET /v1/tools?format=json-schema` answers them.
 pub fn tool_schemas() -> Value {
@@ -17,6 +20,17 @@ pub fn tool_schemas() -> Value {
         })
         .collect();
     json!({"format": "json-schema", "tools": tools})
+}
+
+/// Body of a tool's path: its arguments, and how the result is to be appended.
+fn body_of(tool: Tool) -> Value {
+    let mut body = tool.schema();
+    body["properties"]["capture"] = json!({
+        "description": "append the result to the queue in the same transaction: `true` with the call that it answers, as a pair; an object alone, for a call that stands there",
+        "oneOf": [{"type": "boolean"}, {"type": "object", "required": ["tool_call_id"], "additionalProperties": false,
+            "properties": {"tool_call_id": {"type": "string"}}}],
+    });
+    body
 }
 
 /// OpenAPI 3.1 description of the paths.
@@ -50,8 +64,40 @@ pub fn openapi() -> Value {
         json!({
             "put": operation("Create an agent (idempotent)", any(), one()),
             "get": operation("State of an agent", None, one()),
-            "patch": operation("Change window, system text, encoding or limits of heartbeats", any(), writing()),
+            "patch": operation("Change window, system text, encoding, limits of heartbeats, or what is offered to the model", any(), writing()),
         }),
+    );
+    paths.insert(
+        "/v1/agents/{agent}/runs".into(),
+        json!({"post": operation("Run the configured model from an event until it yields; with `Accept: text/event-stream` events as they happen",
+            serde_json::to_value(schemars::schema_for!(NewRun)).ok(), vec![agent.clone(), key.clone()])}),
+    );
+    let form = |what: &str, list: &str| json!({"type": "object", "required": ["model", list], "description": format!("As OpenAI's {what} API takes it; docs/dropin.md")});
+    for (path, form, agents) in [
+        (
+            "chat/completions",
+            form("chat completions", "messages"),
+            "Answer a conversation that is sent whole each time, in the chat form; what of it is new is found",
+        ),
+        (
+            "responses",
+            form("responses", "input"),
+            "Answer a conversation in the responses form, sent whole or by the id of the last answer",
+        ),
+    ] {
+        let named = json!({"name": "x-vctx-agent", "in": "header", "schema": {"type": "string"}});
+        paths.insert(
+            format!("/v1/{path}"),
+            json!({"post": operation(agents, Some(form.clone()), vec![named])}),
+        );
+        paths.insert(
+            format!("/v1/agents/{{agent}}/{path}"),
+            json!({"post": operation(agents, Some(form), one())}),
+        );
+    }
+    paths.insert(
+        "/v1/models".into(),
+        json!({"get": operation("The model behind the server, and each agent as a model", None, vec![])}),
     );
     for tool in Tool::ALL {
         let spec = tool.spec();
@@ -59,7 +105,7 @@ pub fn openapi() -> Value {
         let path = format!("/v1/agents/{{agent}}/tools/{}", spec.name);
         paths.insert(
             path,
-            json!({"post": operation(spec.description, Some(tool.schema()), parameters)}),
+            json!({"post": operation(spec.description, Some(body_of(*tool)), parameters)}),
         );
     }
     let document =
@@ -69,6 +115,21 @@ pub fn openapi() -> Value {
         json!({"delete": operation("Take a document out of the archive, with its chunks, vectors and edges", None, {
             vec![agent.clone(), document, key.clone(), guard.clone()]
         })}),
+    );
+    let named = || {
+        let name = json!({"name": "name", "in": "path", "required": true, "schema": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,128}$"}});
+        vec![agent.clone(), name]
+    };
+    paths.insert(
+        "/v1/agents/{agent}/schedules".into(),
+        json!({"get": operation("What happens to an agent by itself, and when", None, one())}),
+    );
+    paths.insert(
+        "/v1/agents/{agent}/schedules/{name}".into(),
+        json!({"put": operation("Make a schedule that puts events into the queue, or change it (idempotent)",
+                Some(json!(schema_of::<PutSchedule>())), named()),
+            "get": operation("One schedule: its next moment and what came of it", None, named()),
+            "delete": operation("Take a schedule away", None, named())}),
     );
     paths.insert(
         "/v1/agents/{agent}/events".into(),
@@ -88,6 +149,38 @@ pub fn openapi() -> Value {
         json!({"get": operation("Copies of system text, blocks and summary, as they were whenever one of them changed", None, {
             let from = json!({"name": "from_version", "in": "query", "schema": {"type": "integer", "minimum": 1}});
             vec![agent.clone(), from, json!({"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": HISTORY_PAGE.1}})]
+        })}),
+    );
+    let turn = json!({"name": "turn", "in": "path", "required": true, "schema": {"type": "integer", "minimum": 1}});
+    let prompt = json!({"type": "object", "required": ["run", "model"], "additionalProperties": false, "properties": {
+        "run": {"type": "string"}, "model": {"type": "string"}, "tools": {"type": "array", "items": {"type": "object"}},
+        "options": {"type": "object"}, "lease_ms": {"type": "integer", "minimum": LEASE_MS_BOUNDS.0, "maximum": LEASE_MS_BOUNDS.1}}});
+    let answer = json!({"type": "object", "required": ["run", "finish"], "additionalProperties": false, "properties": {
+        "run": {"type": "string"}, "finish": {"type": "string"}, "content": {"type": "string"},
+        "tool_calls": {"type": "array", "items": {"type": "object", "required": ["id", "name", "arguments"]}},
+        "usage": {"type": "object", "required": ["prompt", "completion"]},
+        "end_run": {"type": "string"}}});
+    paths.insert(
+        "/v1/agents/{agent}/prompts".into(),
+        json!({"get": operation("Prompts that were sent to a model, in order: figures, digests and ends", None, {
+            let from = json!({"name": "from_turn", "in": "query", "schema": {"type": "integer", "minimum": 1}});
+            vec![agent.clone(), from, json!({"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": PROMPTS_PAGE.1}})]
+        }), "post": operation("Render the window as a request for a model and put it on record before it is sent", Some(prompt), vec![agent.clone(), key.clone()])}),
+    );
+    paths.insert(
+        "/v1/agents/{agent}/prompts/{turn}".into(),
+        json!({"get": operation("A past prompt, put together again byte by byte and held against its digests", None, vec![agent.clone(), turn.clone()])}),
+    );
+    paths.insert(
+        "/v1/agents/{agent}/prompts/{turn}/answer".into(),
+        json!({"post": operation("What the model answered: its message and the end of the prompt in one write", Some(answer), vec![agent.clone(), turn.clone(), key.clone()])}),
+    );
+    paths.insert(
+        "/v1/agents/{agent}/why".into(),
+        json!({"get": operation("The life of a fact: who said it, when it left, where it lived, which prompts held it, how it comes back; or why a prompt held what it held", None, {
+            let text = json!({"name": "text", "in": "query", "schema": {"type": "string"}, "description": "a fact, in words"});
+            let turn = json!({"name": "turn", "in": "query", "schema": {"type": "integer", "minimum": 1}, "description": "a prompt instead"});
+            vec![agent.clone(), text, turn, json!({"name": "from_turn", "in": "query", "schema": {"type": "integer", "minimum": 1, "default": 1}})]
         })}),
     );
     paths.insert(

@@ -9,6 +9,7 @@ use super::db::{Binds, Rw};
 use super::fault::Fault;
 use super::query::{Query, query};
 use super::retention;
+use super::schedule;
 use super::transaction::{Committed, Stream};
 use crate::limits::BATCH_ROWS;
 use crate::memory::change::{Change, Evict};
@@ -19,6 +20,8 @@ use crate::policy::Scope;
 
 /// The guarded write of a call.
 pub(super) const CHANGE: Query = query!("core_change");
+/// The same with rows of prompts.
+pub(super) const CHANGE_PROMPT: Query = query!("prompt_change");
 /// The edges of an eviction.
 pub(super) const RECALL_APPEND: Query = query!("recall_append");
 /// New counts of messages.
@@ -100,6 +103,7 @@ pub async fn apply(
         || !change.recount.is_empty()
         || change.ingest.is_some()
         || change.expire.is_some()
+        || change.fired.is_some()
         || mode == WriteMode::Stream;
     let outcome = if streamed {
         stream(rw, scope, change, record).await
@@ -118,7 +122,8 @@ async fn single(
     change: &Change,
     record: &Record,
 ) -> Result<Applied, Fault> {
-    let rows: Vec<Row> = rw.rows(CHANGE, binds(rw, scope, change, record)).await?;
+    let (query, binds) = guarded(rw, scope, change, record);
+    let rows: Vec<Row> = rw.rows(query, binds).await?;
     Ok(rows.into_iter().next().map_or(Applied::NoAgent, Row::outcome))
 }
 
@@ -135,6 +140,9 @@ const WRITES: [&str; 9] = [
     "derived_from",
 ];
 
+/// What only changes with prompts write beside that.
+const PROMPT_WRITES: [&str; 2] = ["prompts", "tool_sets"];
+
 async fn stream(
     rw: &Rw,
     scope: &Scope,
@@ -147,6 +155,12 @@ async fn stream(
     }
     if change.expire.is_some() {
         writes.extend(retention::WRITES);
+    }
+    if change.fired.is_some() {
+        writes.extend(schedule::WRITES);
+    }
+    if change.has_prompts() {
+        writes.extend(PROMPT_WRITES);
     }
     let stream = Stream::begin(rw, &[], &writes).await?;
     match body(&stream, rw, scope, change, record).await {
@@ -187,12 +201,18 @@ async fn body(
     {
         return Ok(Applied::Raced);
     }
+    if let Some(fired) = &change.fired
+        && !schedule::fire(stream, rw, scope, fired).await?
+    {
+        return Ok(Applied::Raced);
+    }
     if let Some(ingest) = &change.ingest
         && !archive::write(stream, rw, scope, ingest).await?
     {
         return Ok(Applied::Raced);
     }
-    let rows: Vec<Row> = stream.rows(CHANGE, binds(rw, scope, change, record)).await?;
+    let (query, binds) = guarded(rw, scope, change, record);
+    let rows: Vec<Row> = stream.rows(query, binds).await?;
     Ok(rows.into_iter().next().map_or(Applied::NoAgent, Row::outcome))
 }
 
@@ -211,6 +231,16 @@ async fn logged(stream: &Stream<'_>, rw: &Rw, scope: &Scope, evict: &Evict) -> R
     );
     let written: Vec<u64> = stream.rows(RECALL_APPEND, binds).await?;
     Ok(written.len() as u64 == evict.evicted_count)
+}
+
+/// The guarded write and what it takes: that of prompts names two collections more, which no other call has to lock.
+fn guarded(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> (Query, Binds) {
+    let binds = binds(rw, scope, change, record);
+    if !change.has_prompts() {
+        return (CHANGE, binds);
+    }
+    let rows = [("prompts", json!(change.prompts)), ("tool_sets", json!(change.tool_sets))];
+    (CHANGE_PROMPT, binds.and(rows))
 }
 
 fn binds(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Binds {

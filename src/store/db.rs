@@ -209,6 +209,12 @@ impl Binds {
         Self(binds)
     }
 
+    /// The same with further ones.
+    pub(super) fn and<const N: usize>(mut self, pairs: [(&'static str, Value); N]) -> Self {
+        self.0.extend(pairs);
+        self
+    }
+
     /// The binds of a query that has no scope, because its file says why.
     pub(super) fn unscoped<const N: usize>(pairs: [(&'static str, Value); N]) -> Self {
         Self(HashMap::from(pairs))

@@ -8,17 +8,21 @@ mod endpoint;
 mod fault;
 mod message;
 mod page;
+mod prompt;
 mod query;
 mod recall;
 mod recall_vectors;
 mod reindex;
 mod retention;
+mod schedule;
 mod score;
 mod setup;
+mod thread;
 mod trace;
 mod transaction;
 mod trips;
 mod uds;
+mod why;
 
 pub use self::core::{
     DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context, note,
@@ -36,6 +40,7 @@ pub use endpoint::Endpoint;
 pub use fault::{Fault, FaultKind};
 pub use message::{Listed, page, queue};
 pub use page::result_page;
+pub use prompt::{ExpiredRun, LoadedPrompt, expired_runs, load_prompt, prompts};
 pub use query::{QUERIES, Query};
 pub use recall::{entries, pairs, search_recall};
 pub use recall_vectors::{
@@ -49,10 +54,16 @@ pub use reindex::{
     under_way, write_vectors,
 };
 pub use retention::{DueAgent, due, due_agents, keep_ttl_index};
+pub use schedule::{
+    CutRun, DueTick, DueTicks, Given, Schedules, claim_run, due_ticks, looked_at, postpone_tick,
+    put_schedule, remove_schedule, schedule, schedules, settle_run, skip_tick,
+};
 pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
 };
 pub use setup::{Layout, RecallSharding, SCHEMA, SetupReport, schema_version, set_up};
+pub use thread::{NextRow, Texts, ThreadRow, mark_thread, texts_before, threads};
 pub use trace::{Led, led, vertices};
 pub use transaction::Leftovers;
 pub use trips::{Trips, counted};
+pub use why::{SaidRow, SaidRows, marks, outside, says, texts};

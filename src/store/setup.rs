@@ -18,7 +18,7 @@ pub(super) const META_STORE: Query = query!("meta_store");
 pub(super) const RECALL_DATE: Query = query!("recall_date");
 
 /// Version of the database schema that this program needs.
-pub const SCHEMA: u64 = 4;
+pub const SCHEMA: u64 = 5;
 
 /// The first version whose entries of recall storage bear the moment at which they were said.
 const DATED: u64 = 4;

@@ -12,6 +12,7 @@ use crate::memory::archive::FoundPassage;
 use crate::memory::core::Core;
 use crate::memory::joined::cited;
 use crate::memory::message::{Kind, Role};
+use crate::memory::thread::{Place, Seen, SeenCall};
 use crate::policy::{Answers, Draft, Flush, Question, Surroundings};
 
 /// Arguments of `append_fifo`.
@@ -27,6 +28,9 @@ pub struct AppendFifo {
     #[serde(default)]
     #[schemars(length(max = 32))]
     pub cites: Vec<String>,
+    /// Its place in the thread of a client that sends its whole history; no caller gives it.
+    #[serde(skip)]
+    pub place: Option<Place>,
 }
 
 /// A message as it is given.
@@ -205,6 +209,28 @@ pub(super) fn meta_of(parts: &Parts) -> Map<String, Value> {
 }
 
 impl AppendFifo {
+    /// A message of a client that sends its whole history, at its place; `at` names it in faults. A tool's answer may be empty there.
+    pub fn seen(seen: &Seen, place: Place, at: &str) -> Result<Self> {
+        let call = |call: &SeenCall| ToolCall {
+            id: call.id.clone(),
+            kind: CallKind::Function,
+            function: Function { name: call.name.clone(), arguments: call.arguments.clone() },
+        };
+        let calls: Vec<ToolCall> = seen.calls.iter().map(call).collect();
+        let parts = Parts {
+            content: seen.text.clone(),
+            name: seen.name.clone(),
+            tool_calls: Some(calls).filter(|calls| !calls.is_empty()),
+            tool_call_id: seen.call_id.clone(),
+            said_at: None,
+        };
+        if !(seen.role == Role::Tool && seen.text.is_empty()) {
+            checked_parts(&parts, seen.role, at)?;
+        }
+        let message = Said::Parts(parts);
+        Ok(Self { message, role: seen.role, cites: Vec::new(), place: Some(place) })
+    }
+
     /// The same, checked beyond its types; a fault names the argument.
     pub(super) fn checked(self) -> Result<Self> {
         let mut parts = match self.message {
@@ -215,7 +241,7 @@ impl AppendFifo {
         parts.tool_calls = parts.tool_calls.filter(|calls| !calls.is_empty());
         checked_parts(&parts, self.role, "message.")?;
         check_cites(&self.cites, self.role)?;
-        Ok(Self { message: Said::Parts(parts), role: self.role, cites: self.cites })
+        Ok(Self { message: Said::Parts(parts), ..self })
     }
 
     /// The cited chunks in the order in which they are named, each once; a question where they are not known yet, a fault that names
@@ -269,6 +295,9 @@ impl AppendFifo {
         }
         let mut draft = Draft::new(around, core);
         let (message_id, cost) = draft.push(Kind::Turn, self.role, parts.content, meta);
+        if let Some(place) = &self.place {
+            draft.put_in_thread(place);
+        }
         draft.cite(&passages);
         if self.role == Role::User {
             draft.interrupt_chain();

@@ -2,13 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Map;
 
 use super::spec::Step;
 use crate::error::{Error, Result};
 use crate::limits::WINDOW_TOKENS_MAX;
 use crate::memory::core::Core;
-use crate::policy::{Answers, Draft, Finish, Flush, Surroundings, tokens};
+use crate::policy::{Answers, Draft, Flush, Surroundings};
 
 /// Arguments of `evict_fifo`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -59,23 +59,6 @@ impl EvictFifo {
     ) -> Result<Step> {
         let target = self.target_tokens.unwrap_or(core.token_budget.target);
         let flush = Flush { always: true, target, summarize: self.summarize, may_wait: true };
-        let finish = Draft::new(around, core).finish(flush, answers, Map::new())?;
-        Ok(match finish {
-            Finish::Write(mut change) => {
-                let evicted = change.evict.as_ref().map_or(0, |e| e.evicted_count);
-                let now = tokens(&change.after);
-                change.result = result(evicted, now.summary, now.occupancy);
-                Step::Write(change)
-            }
-            other => other.into(),
-        })
+        Ok(Draft::new(around, core).finish(flush, answers, Map::new())?.into())
     }
-}
-
-fn result(evicted: u64, summary: u64, occupancy: u64) -> Map<String, Value> {
-    let mut map = Map::new();
-    map.insert("evicted_count".into(), evicted.into());
-    map.insert("new_summary_tokens".into(), summary.into());
-    map.insert("after_occupancy".into(), occupancy.into());
-    map
 }

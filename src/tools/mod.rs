@@ -1,13 +1,16 @@
 //! The tools a model may call: one list, one file each; a tool looks at what was loaded, may ask, and ends with a change.
 
 mod append_fifo;
+mod branch_agent;
 mod bury_chain;
 mod either;
 mod evict_fifo;
 mod expire_recall;
 mod fetch_core;
+mod fire_tick;
 mod found_passages;
 mod given_chunk;
+mod hold_run;
 mod ingest_archival;
 mod ingest_checks;
 mod ingest_evidence;
@@ -15,8 +18,11 @@ mod ingest_part;
 mod patch_agent;
 mod pieces;
 mod post_event;
+mod put_schedule;
 mod recalled;
+mod record_answer;
 mod record_heartbeat;
+mod record_prompt;
 mod search_archival;
 mod search_recall;
 mod spec;
@@ -24,8 +30,15 @@ mod store_core;
 mod trace_memory;
 mod write_recall;
 
+pub use append_fifo::AppendFifo;
+pub use branch_agent::branch_core;
 pub use bury_chain::BuryChain;
 pub use expire_recall::ExpireRecall;
+pub use fire_tick::FireTick;
+pub use hold_run::{EndRun, HoldRun};
 pub use patch_agent::{NewAgent, PatchAgent, new_core};
 pub use post_event::PostEvent;
-pub use spec::{Call, Spec, Step, Tool, decode, decode_as};
+pub use put_schedule::PutSchedule;
+pub use record_answer::RecordAnswer;
+pub use record_prompt::RecordPrompt;
+pub use spec::{Call, Spec, Step, Tool, decode, decode_as, schema_of};

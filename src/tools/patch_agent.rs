@@ -12,7 +12,7 @@ use crate::limits::{TEXT_BYTES_MAX, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
 use crate::memory::archive::Archived;
 use crate::memory::change::Recount;
 use crate::memory::core::{
-    Chain, Core, Counters, Expired, Queue, RecentRevisions, Summary, System,
+    Chain, Core, Counters, Expired, Offered, Queue, RecentRevisions, Summary, System,
 };
 use crate::memory::event::EventType;
 use crate::memory::heartbeat::{Heartbeat, HeartbeatLimits, HeartbeatPatch};
@@ -52,6 +52,10 @@ pub struct PatchAgent {
     /// Limits of its chains of heartbeats; they hold for a chain that runs too.
     #[serde(default)]
     pub heartbeat: Option<HeartbeatPatch>,
+    /// What is offered to the model, and what that costs in its window; of whoever asks the model. `{"digest": "", "token_estimate": 0}`:
+    /// nothing.
+    #[serde(default)]
+    pub tools: Option<Offered>,
 }
 
 fn check_window(window: u64) -> Result<()> {
@@ -76,19 +80,49 @@ fn check_system(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// A window must hold its system text and leave room below the flush threshold, else no message could ever stay.
-fn check_room(core: &Core) -> Result<()> {
-    let (system, flush) = (core.system.token_estimate, core.token_budget.flush);
-    if system < flush {
+/// A digest and a cost, or neither.
+fn check_tools(tools: &Offered) -> Result<()> {
+    let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    let digest = tools.digest.len() == 64 && tools.digest.bytes().all(hex);
+    if !digest && !tools.digest.is_empty() {
+        return Err(Error::argument(
+            "tools.digest",
+            "use the SHA-256 of the schemas, 64 hex digits",
+        ));
+    }
+    if tools.digest.is_empty() != (tools.token_estimate == 0) {
+        return Err(Error::argument(
+            "tools",
+            "give digest and token_estimate, or \"\" and 0 for none",
+        ));
+    }
+    if tools.token_estimate > WINDOW_TOKENS_MAX {
+        return Err(Error::argument(
+            "tools.token_estimate",
+            format!("at most {WINDOW_TOKENS_MAX}"),
+        ));
+    }
+    Ok(())
+}
+
+/// A window must hold its system text and the tools that are offered, and leave room below the flush threshold, else no message could ever stay.
+pub(super) fn check_room(core: &Core) -> Result<()> {
+    let (system, tools) = (core.system.token_estimate, core.tools.token_estimate);
+    if system + tools < core.token_budget.flush {
         return Ok(());
     }
-    let required = system * 10 / 9 + 2;
+    let required = (system + tools) * 10 / 9 + 2;
+    let taken = match tools {
+        0 => format!("the system text takes {system} tokens"),
+        tools => format!("the system text takes {system} tokens and the tools {tools}"),
+    };
     Err(Error::new(
         Code::WindowTooSmall,
-        format!("the system text takes {system} tokens: a window of {required} or more is needed"),
+        format!("{taken}: a window of {required} or more is needed"),
     )
     .with("field", "context_window")
     .with("system_tokens", system)
+    .with("tools_tokens", tools)
     .with("required_window", required))
 }
 
@@ -144,6 +178,13 @@ pub fn new_core(
         last_message_ms: 0,
         archived: Archived::default(),
         expired: Expired::default(),
+        run: None,
+        turns: 0,
+        asked: None,
+        learned: Vec::new(),
+        tool_sets: Vec::new(),
+        tools: Offered::default(),
+        branch: None,
     };
     render::recount(counter, &mut core);
     check_room(&core)?;
@@ -158,12 +199,14 @@ impl PatchAgent {
         if let Some(patch) = &self.heartbeat {
             check_limits(&patch.on(HeartbeatLimits::default()))?;
         }
+        self.tools.as_ref().map_or(Ok(()), check_tools)?;
         let nothing = self.context_window.is_none()
             && self.system.is_none()
             && self.encoding.is_none()
+            && self.tools.is_none()
             && self.heartbeat.is_none_or(|patch| patch == HeartbeatPatch::default());
         if nothing {
-            let text = "give context_window, system, encoding or heartbeat";
+            let text = "give context_window, system, encoding, heartbeat or tools";
             return Err(Error::argument("body", text));
         }
         Ok(self)
@@ -209,6 +252,9 @@ impl PatchAgent {
         if let Some(patch) = &self.heartbeat {
             let limits = patch.on(core.heartbeat.limits);
             retune(&mut draft.after.heartbeat, limits);
+        }
+        if let Some(tools) = &self.tools {
+            draft.after.tools = tools.clone();
         }
         draft.rebudget();
         check_room(&draft.after)?;

@@ -42,7 +42,7 @@ pub enum Class {
 }
 
 impl Class {
-    fn text(self) -> &'static str {
+    pub(super) fn text(self) -> &'static str {
         match self {
             Self::User => "user",
             Self::System => "system",

@@ -69,7 +69,9 @@ impl<'a> PageOf<'a> {
     pub(super) fn shown(&self, draft: &Draft<'_>) -> Result<(Vec<Shown<'a>>, usize)> {
         let mut parts = Parts { query: self.asked.asked()?, left: RECALL_DEEP_BYTES_MAX };
         let mut room = draft.room();
-        let mut left = self.asked.tokens_max.unwrap_or(u64::MAX);
+        let captured = draft.captured_room().unwrap_or(u64::MAX);
+        let mut left = self.asked.tokens_max.unwrap_or(u64::MAX).min(captured);
+        let counted = left < u64::MAX;
         let mut page: Vec<Shown<'a>> = Vec::new();
         let mut next = self.position;
         let limit = usize::try_from(self.asked.limit).unwrap_or(usize::MAX);
@@ -101,10 +103,16 @@ impl<'a> PageOf<'a> {
                 }
                 None => break,
             };
+<<<<<<< HEAD
             let mut one = Shown { message, item, excerpt, state, cut: None };
             if self.asked.tokens_max.is_some() {
                 let count = |text: &str| self.around.counter.count(text);
                 let tokens = count(&self.result_of(&one, None).to_string());
+=======
+            let one = Shown { message, item, excerpt, state };
+            if counted {
+                let tokens = self.around.counter.count(&self.result_of(&one, None).to_string());
+>>>>>>> main
                 if tokens > left && !page.is_empty() {
                     break;
                 }
@@ -129,7 +137,7 @@ impl<'a> PageOf<'a> {
     pub(super) fn take_in(&self, draft: &mut Draft<'_>, page: &[Shown<'a>]) -> (Vec<Value>, bool) {
         let mut copies: Vec<(u64, u64)> = Vec::new();
         let mut cut: Vec<String> = Vec::new();
-        if self.asked.rehydrate {
+        if self.asked.rehydrates(&self.around) {
             let fits = page.iter().filter(|one| matches!(one.state, State::Fits));
             let mut fits: Vec<&Shown<'a>> = fits.collect();
             if self.asked.order == Order::Usual {

@@ -136,6 +136,11 @@ impl SearchRecall {
         receipt::sha256(&receipt::canonical_json(&asked))
     }
 
+    /// Whether what is found comes back as copies. What a captured call answers stands in the window already.
+    pub(super) fn rehydrates(&self, around: &Surroundings<'_>) -> bool {
+        self.rehydrate && around.capture.is_none()
+    }
+
     /// What is looked for.
     pub(super) fn asked(&self) -> Result<RecallQuery> {
         let mut query = RecallQuery::parse(&self.query)?;
@@ -183,6 +188,7 @@ impl SearchRecall {
             }
         };
         let mut draft = Draft::new(around, core);
+<<<<<<< HEAD
         let paused = self.rehydrate && self.tokens_max.is_some_and(|page| draft.room() < page);
         let page = PageOf {
             asked: self,
@@ -192,6 +198,12 @@ impl SearchRecall {
             entries,
             head_seq,
         };
+=======
+        let paused =
+            self.rehydrates(&around) && self.tokens_max.is_some_and(|page| draft.room() < page);
+        let page =
+            PageOf { asked: self, around, items: &list.items, position: list.position, entries };
+>>>>>>> main
         let (shown, next) = if paused { (Vec::new(), list.position) } else { page.shown(&draft)? };
         let shown = self.order.arrange(shown);
         let (results, wrote) = page.take_in(&mut draft, &shown);
@@ -241,7 +253,7 @@ impl SearchRecall {
             return Ok(Step::Read(result));
         }
         Ok(match draft.finish(own_flush(core), answers, result)? {
-            Finish::Write(mut change) => {
+            Finish::Write(mut change) if around.capture.is_none() => {
                 let (before, after) = (tokens(&change.before), tokens(&change.after));
                 let added = i128::from(after.occupancy) - i128::from(before.occupancy);
                 let added = i64::try_from(added).unwrap_or(i64::MAX);

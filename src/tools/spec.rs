@@ -4,15 +4,19 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::append_fifo::AppendFifo;
+use super::append_fifo::{AppendFifo, own_flush};
 use super::bury_chain::BuryChain;
 use super::evict_fifo::EvictFifo;
 use super::expire_recall::ExpireRecall;
 use super::fetch_core::FetchCore;
+use super::fire_tick::FireTick;
+use super::hold_run::{EndRun, HoldRun};
 use super::ingest_archival::IngestArchival;
 use super::patch_agent::PatchAgent;
 use super::post_event::PostEvent;
+use super::record_answer::RecordAnswer;
 use super::record_heartbeat::RecordHeartbeat;
+use super::record_prompt::RecordPrompt;
 use super::search_archival::SearchArchival;
 use super::search_recall::SearchRecall;
 use super::store_core::StoreCore;
@@ -21,7 +25,7 @@ use super::write_recall::WriteRecall;
 use crate::error::{Code, Error, Result};
 use crate::memory::change::Change;
 use crate::memory::core::Core;
-use crate::policy::{Answers, Depends, Finish, Question, Surroundings};
+use crate::policy::{Answers, Depends, Draft, Finish, Question, Surroundings};
 
 /// What a step came to.
 #[derive(Debug)]
@@ -76,6 +80,11 @@ pub enum Call {
     PatchAgent(PatchAgent),
     BuryChain(BuryChain),
     ExpireRecall(ExpireRecall),
+    FireTick(FireTick),
+    HoldRun(HoldRun),
+    EndRun(Box<EndRun>),
+    RecordPrompt(Box<RecordPrompt>),
+    RecordAnswer(Box<RecordAnswer>),
 }
 
 /// The tools of the card, in the order in which they are shown.
@@ -203,7 +212,8 @@ impl Tool {
     }
 }
 
-fn schema_of<T: JsonSchema>() -> Schema {
+/// JSON Schema (2020-12) of a body: closed object, sub-schemas inlined.
+pub fn schema_of<T: JsonSchema>() -> Schema {
     let mut settings = SchemaSettings::draft2020_12().for_deserialize();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
@@ -277,6 +287,11 @@ impl Call {
             Self::PatchAgent(_) => "patch_agent",
             Self::BuryChain(_) => "bury_chain",
             Self::ExpireRecall(_) => "expire_recall",
+            Self::FireTick(_) => "fire_tick",
+            Self::HoldRun(_) => "hold_run",
+            Self::EndRun(_) => "end_run",
+            Self::RecordPrompt(_) => "record_prompt",
+            Self::RecordAnswer(_) => "record_answer",
         }
     }
 
@@ -296,7 +311,35 @@ impl Call {
             | Self::PatchAgent(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
-            | Self::ExpireRecall(_) => true,
+            | Self::ExpireRecall(_)
+            | Self::FireTick(_) => true,
+            Self::HoldRun(_) | Self::EndRun(_) | Self::RecordPrompt(_) | Self::RecordAnswer(_) => {
+                true
+            }
+        }
+    }
+
+    /// Whether it counts when a chain of heartbeats goes in circles: every tool's call but the beat itself.
+    pub fn goes_round(&self) -> bool {
+        match self {
+            Self::StoreCore(_)
+            | Self::FetchCore(_)
+            | Self::AppendFifo(_)
+            | Self::EvictFifo(_)
+            | Self::SearchRecall(_)
+            | Self::WriteRecall(_)
+            | Self::SearchArchival(_)
+            | Self::IngestArchival(_)
+            | Self::TraceMemory(_) => true,
+            Self::RecordHeartbeat(_)
+            | Self::PostEvent(_)
+            | Self::PatchAgent(_)
+            | Self::BuryChain(_)
+            | Self::ExpireRecall(_)
+            | Self::FireTick(_) => false,
+            Self::HoldRun(_) | Self::EndRun(_) | Self::RecordPrompt(_) | Self::RecordAnswer(_) => {
+                false
+            }
         }
     }
 
@@ -309,7 +352,11 @@ impl Call {
             | Self::TraceMemory(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
-            | Self::ExpireRecall(_) => true,
+            | Self::ExpireRecall(_)
+            | Self::FireTick(_) => true,
+            Self::HoldRun(_) | Self::EndRun(_) | Self::RecordPrompt(_) | Self::RecordAnswer(_) => {
+                true
+            }
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -328,7 +375,9 @@ impl Call {
             | Self::TraceMemory(_)
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
-            | Self::ExpireRecall(_) => true,
+            | Self::ExpireRecall(_)
+            | Self::HoldRun(_)
+            | Self::EndRun(_) => true,
             Self::FetchCore(_)
             | Self::StoreCore(_)
             | Self::AppendFifo(_)
@@ -336,7 +385,10 @@ impl Call {
             | Self::WriteRecall(_)
             | Self::IngestArchival(_)
             | Self::PostEvent(_)
-            | Self::PatchAgent(_) => false,
+            | Self::PatchAgent(_)
+            | Self::FireTick(_)
+            | Self::RecordPrompt(_)
+            | Self::RecordAnswer(_) => false,
         }
     }
 
@@ -355,13 +407,31 @@ impl Call {
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
+            | Self::FireTick(_)
+            | Self::HoldRun(_)
+            | Self::EndRun(_)
+            | Self::RecordPrompt(_)
+            | Self::RecordAnswer(_)
             | Self::PostEvent(_)
             | Self::FetchCore(_) => Depends::Queue,
         }
     }
 
-    /// Thinks: what the call does to this core, given the answers so far.
+    /// Thinks: what the call does to this core, given the answers so far. One that only reads writes what it found where it is captured.
     pub fn step(&self, around: Surroundings<'_>, core: &Core, answers: &Answers) -> Result<Step> {
+        match self.thought(around, core, answers)? {
+            Step::Read(mut result) if around.capture.is_some() => {
+                if let Self::FetchCore(_) = self {
+                    // What was read is as of the revision that this write makes.
+                    result.insert("_rev".into(), Value::Null);
+                }
+                Ok(Draft::new(around, core).finish(own_flush(core), answers, result)?.into())
+            }
+            other => Ok(other),
+        }
+    }
+
+    fn thought(&self, around: Surroundings<'_>, core: &Core, answers: &Answers) -> Result<Step> {
         match self {
             Self::StoreCore(input) => input.step(around, core, answers),
             Self::FetchCore(input) => input.step(core),
@@ -377,6 +447,11 @@ impl Call {
             Self::PatchAgent(input) => input.step(around, core, answers),
             Self::BuryChain(input) => input.step(around, core, answers),
             Self::ExpireRecall(input) => input.step(around, core, answers),
+            Self::FireTick(input) => input.step(around, core, answers),
+            Self::HoldRun(input) => input.step(around, core, answers),
+            Self::EndRun(input) => input.step(around, core, answers),
+            Self::RecordPrompt(input) => input.step(around, core, answers),
+            Self::RecordAnswer(input) => input.step(around, core, answers),
         }
     }
 }

@@ -12,6 +12,7 @@ const TOP: &[&str] = &[
     "src",
     "aql",
     "arango-setup",
+    "clients",
     "deploy",
     "guards",
     "tests",

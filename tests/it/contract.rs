@@ -28,7 +28,8 @@ fn check_envelope(answer: &Answer, fields: &[&str]) {
     assert_eq!(answer.headers["etag"], format!("\"{revision}\""));
     assert!(body["token_estimate"].is_i64(), "{}", answer.text);
     let part = |name: &str| body["tokens"][name].as_u64().unwrap_or_else(|| panic!("{name}"));
-    let sum: u64 = ["system", "working", "fifo", "summary", "notices"].map(part).iter().sum();
+    let sum: u64 =
+        ["system", "tools", "working", "fifo", "summary", "notices"].map(part).iter().sum();
     assert_eq!(part("occupancy"), sum);
     assert!(["ok", "warning", "flush"].contains(&body["pressure"].as_str().expect("a pressure")));
     assert_eq!(body["heartbeat"]["tokens_remaining"], body["tokens"]["free"]);
@@ -247,7 +248,7 @@ async fn the_metrics_add_up() {
     assert_eq!(value(r#"vctx_tool_duration_seconds_count{tool="append_fifo"}"#), 3.0);
     let tokens = ada.state().await["tokens"].clone();
     let mut sum = 0.0;
-    for part in ["system", "working", "fifo", "summary", "notices", "free"] {
+    for part in ["system", "tools", "working", "fifo", "summary", "notices", "free"] {
         let gauge = value(&format!("token_{part}"));
         assert_eq!(Some(gauge), tokens[part].as_f64(), "{part}");
         sum += gauge;

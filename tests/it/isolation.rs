@@ -199,7 +199,7 @@ fn look(watch: &Watch, asker: &Keeper, others: &[&Keeper], asked: &Asked, answer
     for name in &adopted {
         shown = shown.replace(name, "?");
     }
-    let mut sent = format!("{headers}\n{}", asked.body);
+    let mut sent = format!("{headers}\n{}\n{}", asked.path, asked.body);
     if asked.path == "/v1/agents" {
         let listed = answer.body["agents"].as_array().expect("agents").iter();
         for row in listed {

@@ -11,6 +11,7 @@ pub(crate) struct Names {
     pub(crate) word: String,
     pub(crate) block_id: String,
     pub(crate) doc_id: String,
+    pub(crate) schedule: String,
     pub(crate) source: String,
     pub(crate) message_id: String,
     /// `_id` of one of its chunks, which an answer cites.
@@ -37,6 +38,7 @@ impl Names {
             &self.chunk,
             &self.block_id,
             &self.doc_id,
+            &self.schedule,
             &self.source,
             &self.key,
             &self.document_revision,
@@ -117,6 +119,33 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
         ("get", "/v1/agents/{agent}/history") => ["", "?from_version=1&limit=1", "?limit=20"]
             .map(|query| read(format!("{path}{query}")))
             .into(),
+        ("get", "/v1/agents/{agent}/prompts") => ["", "?from_turn=1&limit=1", "?limit=200"]
+            .map(|query| read(format!("{path}{query}")))
+            .into(),
+        ("get", "/v1/agents/{agent}/prompts/{turn}") => {
+            let of = |turn: &str| read(path.replace("{turn}", turn));
+            vec![of("1"), Asked { own: None, ..of("999") }]
+        }
+        ("post", "/v1/agents/{agent}/prompts") => {
+            let body = json!({"run": "the-run-of-the-asker", "model": "parrot-1", "tools": [{"name": "look"}]});
+            vec![write("POST", &path, &body, &key(), "*")]
+        }
+        ("post", "/v1/agents/{agent}/prompts/{turn}/answer") => {
+            // Its prompt has ended long ago.
+            let body =
+                json!({"run": format!("run-{}", names.word), "finish": "stop", "content": "Late."});
+            vec![Asked {
+                own: None,
+                ..write("POST", &path.replace("{turn}", "1"), &body, &key(), "*")
+            }]
+        }
+        ("get", "/v1/agents/{agent}/why") => [
+            format!("text={}%20keeper%20of%20the%20lighthouse", names.word),
+            format!("text={}&from_turn=1", names.word),
+            "turn=1".to_owned(),
+        ]
+        .map(|query| read(format!("{path}?{query}")))
+        .into(),
         ("get", "/v1/agents/{agent}/trace") => [
             format!("from={}", names.message_id),
             format!("from=messages/{}&follow=derived,around&depth=3", names.message_id),
@@ -151,6 +180,20 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
                 Asked { own: None, ..write("PATCH", &path, &body, &key(), &names.revision) },
             ]
         }
+        ("get", "/v1/agents/{agent}/schedules") => vec![read(path)],
+        ("get", "/v1/agents/{agent}/schedules/{name}") => {
+            vec![read(path.replace("{name}", &names.schedule))]
+        }
+        ("put", "/v1/agents/{agent}/schedules/{name}") => {
+            // An agent may have a schedule of any name.
+            let body = json!({"every_ms": 86_400_000, "content": "The tide turns."});
+            let own = write("PUT", &path.replace("{name}", "tide"), &body, &key(), "*");
+            vec![own]
+        }
+        ("delete", "/v1/agents/{agent}/schedules/{name}") => {
+            let named = path.replace("{name}", &names.schedule);
+            vec![write("DELETE", &named, &json!({}), &key(), "*")]
+        }
         ("post", "/v1/agents/{agent}/events") => {
             let body = json!({"class": "system", "content": "The tide turns."});
             vec![
@@ -158,6 +201,18 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
                 Asked { own: None, ..write("POST", &path, &body, &key(), &names.revision) },
             ]
         }
+        // Without a model behind the server nothing is begun, whoever is named; with one: tests/it/dropin.rs.
+        (
+            "post",
+            "/v1/chat/completions"
+            | "/v1/responses"
+            | "/v1/agents/{agent}/chat/completions"
+            | "/v1/agents/{agent}/responses",
+        ) => {
+            let body = json!({"model": format!("vctx/{agent}"), "messages": [{"role": "user", "content": names.word}], "input": names.word});
+            vec![Asked { own: None, ..write("POST", &path, &body, &key(), "*") }]
+        }
+        ("get", "/v1/models") => vec![Asked { own: Some(Own::Done), ..read(path) }],
         _ => panic!("{method} {listed} has no case in the test of isolation"),
     }
 }

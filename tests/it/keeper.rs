@@ -12,10 +12,12 @@ use crate::talk::{Agent, key};
 
 /// Shortest text of a row that is looked for in answers, in bytes; shorter ones are words like "user".
 const SECRET_BYTES_MIN: usize = 12;
+/// Words of the server that stand in the rows of some.
+const VOCABULARY: [&str; 1] = ["loop_detected"];
 /// Chunks of each agent, so that all together are enough for a vector index.
 const CHUNKS: usize = 30;
 /// Collections in which everybody has something after planting; the others hold what belongs to nobody.
-const OWNED: [&str; 10] = [
+const OWNED: [&str; 13] = [
     "archival_docs",
     "archival_manifests",
     "cites",
@@ -25,7 +27,10 @@ const OWNED: [&str; 10] = [
     "memory_events",
     "messages",
     "pages",
+    "prompts",
     "recall_log",
+    "schedules",
+    "tool_sets",
 ];
 /// `derived_from` leads from chunks and summaries to messages and is looked at through both ends; `archival_parts` holds vectors of long
 /// documents only while they are taken in, `recall_vectors` those of a model, `recall_marks` how far these are made.
@@ -113,12 +118,26 @@ pub(crate) async fn plant(home: &Home, socket: &str, name: &str, scope: &'static
     let cited =
         json!({"message": text("So it is written by the"), "role": "assistant", "cites": [first]});
     call("append_fifo", "same-cited", cited).await;
+    let prompts = format!("{}/prompts", agent.path());
+    let asked = json!({"run": format!("run-{word}"), "model": "parrot-1",
+        "tools": [{"type": "function", "function": {"name": "look", "description": text("Ask the")}}]});
+    let told = json!({"run": format!("run-{word}"), "finish": "stop", "content": text("Asked was the"), "end_run": "yield"});
+    for (key, path, body) in
+        [("same-asked", prompts.clone(), asked), ("same-told", format!("{prompts}/1/answer"), told)]
+    {
+        agent.wire.call("POST", &path, &[("idempotency-key", key)], body.to_string()).await.ok();
+    }
     let trace = call("trace_memory", "same-trace", json!({"from": "agent", "limit": 40})).await;
     let token =
         |done: &Value| done["result"]["next_page_token"].as_str().expect("a token").to_owned();
+    let schedule = format!("bell-{word}");
+    let due = json!({"at": "2999-01-01", "content": text("Ring for the")});
+    let path = format!("{}/schedules/{schedule}", agent.path());
+    assert_eq!(agent.wire.put(&path, &due).await.status, 201);
     let names = Names {
         block_id,
         doc_id,
+        schedule,
         source,
         message_id,
         recall_token: token(&recall),
@@ -149,6 +168,7 @@ pub(crate) fn nobody(like: &Names) -> Names {
         word: "quoxnobody".into(),
         block_id: other(&like.block_id),
         doc_id: other(&like.doc_id),
+        schedule: other(&like.schedule),
         source: other(&like.source),
         message_id: id(&like.message_id),
         recall_token: token(&like.recall_token),
@@ -190,7 +210,7 @@ pub(crate) fn secrets(rows: &BTreeMap<String, Vec<Value>>) -> BTreeSet<String> {
         match value {
             Value::String(text) => {
                 let time = text.len() <= 24 && text.starts_with("20") && text.contains('T');
-                if text.len() >= SECRET_BYTES_MIN && !time {
+                if text.len() >= SECRET_BYTES_MIN && !time && !VOCABULARY.contains(&text.as_str()) {
                     found.insert(text.clone());
                 }
             }

@@ -158,6 +158,24 @@ async fn paths(tour: &Tour, ada: &Agent) {
     get(&format!("{path}/trace?from=1")).await;
     get(&format!("{path}/conveyance")).await;
     get("/readyz").await;
+    let record = async |rest: &str, body: Value| {
+        let (path, key) = (format!("{path}/prompts{rest}"), key());
+        let headers = [("idempotency-key", key.as_str())];
+        ada.wire.call("POST", &path, &headers, body.to_string()).await.ok()
+    };
+    let asked = record("", json!({"run": "r", "model": "m", "tools": [{"name": "look"}]})).await;
+    let end = json!({"run": "r", "finish": "stop", "content": "At ebb.", "end_run": "yield"});
+    record(&format!("/{}/answer", asked["turn"]), end).await;
+    for query in ["prompts", "prompts/1", "why?text=harbour", "why?turn=1"] {
+        get(&format!("{path}/{query}")).await;
+    }
+    let schedule = json!({"at": "2020-01-01", "content": "A bell rings.", "run": true});
+    ada.wire.put(&format!("{path}/schedules/bell"), &schedule).await;
+    get(&format!("{path}/schedules")).await;
+    while get(&format!("{path}/schedules/bell")).await["fired"] == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    ada.wire.call("DELETE", &format!("{path}/schedules/bell"), &[], String::new()).await.ok();
     // A passage that came from a message, and again.
     let message = ada.append("user", "The almanac is on the shelf.").await;
     let ids = [&message["result"]["message_id"]];

@@ -15,11 +15,11 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/trips.tx
 const HEAD: &str = "# Requests to the database for each call: on the socket for reads, on the socket for writes.\n\
 # Written by `UPDATE_GOLDEN=1 cargo test --test it trips`.\n";
 
-/// What the server asks by itself, whatever is called: which chains of heartbeats are dead, whether all vectors are to
-/// change, and after an ingest whether the archive
+/// What the server asks by itself, whatever is called: which chains of heartbeats are dead, which schedules are due,
+/// whether all vectors are to change, and after an ingest whether the archive
 /// is large enough for an index. (Its tiers are not probed here.)
 fn by_itself(exchange: &Exchange) -> bool {
-    let named = |name: &str| ["core_dead_chains", "reindex_load"].contains(&name);
+    let named = |name: &str| ["core_dead_chains", "reindex_load", "schedule_due"].contains(&name);
     match exchange.request["query"].as_str() {
         Some(text) => QUERIES.iter().any(|query| query.text == text && named(query.name)),
         None => exchange.path.contains("/archival_docs/count"),
@@ -85,6 +85,23 @@ async fn a_call_takes_as_many_trips_as_the_golden_file_says() {
     line("a page of messages");
     ada.wire.get(&format!("{}/conveyance", ada.path())).await.ok();
     line("the score of a session, with a probe of each tier");
+    let record = async |path: &str, body: Value| {
+        let path = format!("{}/prompts{path}", ada.path());
+        let key = key();
+        let headers = [("idempotency-key", key.as_str())];
+        ada.wire.call("POST", &path, &headers, body.to_string()).await.ok()
+    };
+    record("", json!({"run": "r", "model": "m", "tools": [{"name": "look"}]})).await;
+    line("a prompt on record, core fresh in the cache");
+    record("/1/answer", json!({"run": "r", "finish": "stop", "content": "Yes."})).await;
+    line("its answer, core fresh in the cache");
+    let read = async |path: &str| ada.wire.get(&format!("{}/{path}", ada.path())).await.ok();
+    read("prompts/1").await;
+    line("a prompt put together again");
+    read("why?text=cold").await;
+    line("the life of a fact");
+    read("why?turn=1").await;
+    line("the reasons of a prompt");
     ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
     line("evict_fifo, core fresh in the cache");
     let found = ada.done("search_recall", &json!({"query": "guarded"})).await;

@@ -79,7 +79,7 @@ impl Score {
             ));
         }
         self.summary(at, summary);
-        let sections = ["system", "working", "summary", "notices", "fifo"];
+        let sections = ["system", "tools", "working", "summary", "notices", "fifo"];
         let sum: u64 =
             sections.iter().map(|section| number(answer, &format!("/tokens/{section}"))).sum();
         if sum != occupancy {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -25,6 +26,8 @@ const WINDOW: u64 = 4096;
 const CALLS_MAX: usize = 64;
 /// Free tokens below which the script makes room first: a page, its call and its frame.
 const ROOM_MIN: u64 = 768;
+/// Longest wait for a beat, in milliseconds; the server's own waits are shorter.
+const WAIT_MS_MAX: u64 = 2_000;
 /// Pages of one list that are read before a key counts as not there.
 const PAGES_MAX: usize = 40;
 /// Longest file of orderings, in bytes.
@@ -50,6 +53,8 @@ struct Followed {
     rooms_made: usize,
     /// Free tokens of the window when last seen.
     free: u64,
+    /// How long a beat had to wait when last seen, in milliseconds.
+    wait_ms: u64,
 }
 
 /// Runs the paper's orderings, and stores made from so many seeds on.
@@ -197,6 +202,8 @@ async fn look_up(
         let made = json!({"content": "", "tool_calls": [{"id": call, "type": "function",
             "function": {"name": "search_archival", "arguments": arguments.to_string()}}]});
         done.see(&caller.append("assistant", &made).await?.1);
+        // A script is faster than a model: where the server says that a beat has to wait, it waits.
+        tokio::time::sleep(Duration::from_millis(done.wait_ms.min(WAIT_MS_MAX))).await;
         let turned = archive::turn(caller, &mut arguments, counter).await?;
         done.calls += 1;
         done.result_tokens += turned.page.tokens;
@@ -217,6 +224,8 @@ impl Followed {
     fn see(&mut self, answer: &Value) {
         let occupancy = answer.pointer("/tokens/occupancy").and_then(Value::as_u64).unwrap_or(0);
         self.occupancy_max = self.occupancy_max.max(occupancy);
+        self.wait_ms =
+            answer.pointer("/heartbeat/retry_after_ms").and_then(Value::as_u64).unwrap_or(0);
         self.free = answer.pointer("/tokens/free").and_then(Value::as_u64).unwrap_or(0);
         self.flushes += usize::from(answer.get("flush").is_some_and(Value::is_object));
     }

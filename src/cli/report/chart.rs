@@ -102,7 +102,7 @@ mod tests {
     fn a_picture_has_every_section_every_mark_and_every_eviction() {
         let point = |fifo: u64, evicts: bool| Point {
             ts: "t".into(),
-            sections: [10, 5, 1, 0, fifo],
+            sections: [10, 0, 5, 1, 0, fifo],
             marks: [50, 70, 90, 100],
             evicts,
         };

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::cli::output::{field, number};
 
 /// Sections of the window in the order in which they are stacked.
-pub(super) const STACKED: [&str; 5] = ["system", "working", "summary", "notices", "fifo"];
+pub(super) const STACKED: [&str; 6] = ["system", "tools", "working", "summary", "notices", "fifo"];
 
 /// The window after one write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(super) struct Point {
     /// When.
     pub(super) ts: String,
     /// Tokens of each section of [`STACKED`].
-    pub(super) sections: [u64; 5],
+    pub(super) sections: [u64; 6],
     /// Thresholds: target, warning, flush, window.
     pub(super) marks: [u64; 4],
     /// Whether this write evicted.

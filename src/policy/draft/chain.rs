@@ -1,10 +1,11 @@
 //! Beats of the agent's chain inside a change, and the events that tell of its beginning and end.
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::Draft;
 use crate::memory::event::EventType;
 use crate::memory::heartbeat::{ClosedBy, EndedChain};
+use crate::memory::receipt;
 use crate::policy::budget::tokens;
 use crate::policy::heartbeat::{self, Intent, Outcome};
 
@@ -37,6 +38,22 @@ impl Draft<'_> {
             | Outcome::Cooling { .. } => {}
         }
         outcome
+    }
+
+    /// Counts this call in the chain that runs; true if it ended the chain, since it brought nothing new once too often.
+    pub(super) fn ends_loop(&mut self, result: &Map<String, Value>) -> bool {
+        if self.around.asked.is_empty() || self.after.heartbeat.chain.is_none() {
+            return false;
+        }
+        let digest = digest_of(self.around.asked, result);
+        let (state, now) = (&mut self.after.heartbeat, self.around.unix_ms);
+        let Some(chain) = heartbeat::repeated(state, now, digest) else { return false };
+        let refused = self.intent.take().is_some();
+        self.end_of_chain(chain);
+        if refused {
+            self.heartbeat.insert("granted".into(), false.into());
+        }
+        true
     }
 
     /// Something happened outside: a chain that runs ends here, and the next beat starts another.
@@ -76,5 +93,33 @@ impl Draft<'_> {
             "tokens_remaining": free, "reason": chain.reason, "closed_by": chain.closed_by,
             "tool": self.around.tool, "note": note});
         self.event(EventType::HbEnd, details);
+    }
+}
+
+/// Hex digits of a call's digest in its chain (64 bits; it only tells calls of one chain apart).
+const CALL_DIGITS: usize = 16;
+
+/// Digest of what a call asked and what it was answered, without what differs each time though nothing new was found: handles of kept
+/// lists, scores that time moves, revisions.
+fn digest_of(asked: &str, result: &Map<String, Value>) -> String {
+    let mut same = Value::Object(result.clone());
+    drop_passing(&mut same);
+    let mut digest = receipt::sha256(&format!("{asked}\0{}", receipt::canonical_json(&same)));
+    digest.truncate(CALL_DIGITS);
+    digest
+}
+
+/// Names of what passes in a result.
+const PASSING: [&str; 7] =
+    ["_rev", "next_page_token", "tokens_added", "copy_seq", "score", "similarity", "parts"];
+
+fn drop_passing(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|name, _| !PASSING.contains(&name.as_str()));
+            map.values_mut().for_each(drop_passing);
+        }
+        Value::Array(list) => list.iter_mut().for_each(drop_passing),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

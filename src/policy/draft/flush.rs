@@ -42,7 +42,7 @@ impl Draft<'_> {
         // Notices go with an eviction below the warning threshold; above it, they take their room.
         let stays = flush.target >= self.after.token_budget.warning;
         let notices = now.notices - if stays { 0 } else { self.passing_notices() };
-        let fixed = now.system + now.working + notices;
+        let fixed = now.system + now.tools + now.working + notices;
         let reserve = if flush.summarize { cap } else { now.summary };
         let items: Vec<Item> = queue.iter().map(Item::from).collect();
         let max = self.after.token_budget.max;
@@ -52,7 +52,7 @@ impl Draft<'_> {
             && answered.is_none_or(|cut| cut == leave)
         {
             // No part is made for a call that is refused in the end.
-            let least = now.system + now.working + found.kept_tokens;
+            let least = now.system + now.tools + now.working + found.kept_tokens;
             if least > max {
                 return Err(overflow(least, max));
             }

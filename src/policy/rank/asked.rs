@@ -55,6 +55,8 @@ pub(super) struct Asked {
     pub(super) words: HashSet<String>,
     /// Whether it asks how something stands now.
     pub(super) about_now: bool,
+    /// Itself, without the space around it.
+    pub(super) text: String,
     /// All its words in order.
     pub(super) verbatim: Vec<Stem>,
     /// Its quoted parts.
@@ -176,6 +178,7 @@ impl Asked {
             about_now: words.first().is_some_and(|word| among(STATE_BEGINS, word))
                 && any(STATE_VERBS)
                 && !any(STATE_ENDS),
+            text: query.trim().to_owned(),
             verbatim: lexicon.read(query).iter().map(|word| word.stem).collect(),
             quoted: quoted
                 .iter()

@@ -61,7 +61,8 @@ pub(super) enum Part {
     NextSimilarity,
     /// That of a question that it follows.
     AnswersSimilarity,
-    /// All words of the question stand in it in their order: 1, or [`VERBATIM_ALL`] if it is nothing else.
+    /// All words of the question stand in it in their order: 1, or [`VERBATIM_ALL`] if it is nothing else, or [`VERBATIM_SAME`] if it is the
+    /// same to the letter.
     Verbatim,
     /// Quoted parts of the question that stand in it.
     Quoted,
@@ -70,6 +71,9 @@ pub(super) enum Part {
 /// What an entry counts for that is the question word by word: with its weight more than all that was trained can add up to, so that whatever
 /// was said is found first by its own text.
 pub(super) const VERBATIM_ALL: f64 = 12.0;
+
+/// What it counts for if it is the same in every letter and mark: as much more again, so that it stands before what differs by a comma.
+pub(super) const VERBATIM_SAME: f64 = 24.0;
 
 /// How many there are.
 pub(crate) const PARTS: usize = 28;

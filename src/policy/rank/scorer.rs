@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::asked::{Asked, content_words};
-use super::formula::{self, PARTS, Part, VERBATIM_ALL, Values, Weights};
+use super::formula::{self, PARTS, Part, VERBATIM_ALL, VERBATIM_SAME, Values, Weights};
 use super::newer::newer_first;
 use super::passage_match::{coverage, passage, together, whole};
 use super::spoken::{Read, Spoken, speakers};
@@ -290,8 +290,14 @@ impl<'a> Scene<'a> {
         values.set(Part::WholeLength, length);
         values.set(Part::UserLength, one(read.name.is_none() && read.row.role == "user") * length);
         let is_sentence = asked.verbatim.len() > 1;
-        let held = one(is_sentence && read.holds(&asked.verbatim));
-        values.set(Part::Verbatim, if read.is(&asked.verbatim) { VERBATIM_ALL } else { held });
+        let verbatim = if read.row.content.trim() == asked.text {
+            VERBATIM_SAME
+        } else if read.is(&asked.verbatim) {
+            VERBATIM_ALL
+        } else {
+            one(is_sentence && read.holds(&asked.verbatim))
+        };
+        values.set(Part::Verbatim, verbatim);
         let quoted = asked.quoted.iter().filter(|phrase| read.holds(phrase)).count();
         values.set(Part::Quoted, quoted as f64);
         values
@@ -472,6 +478,17 @@ mod tests {
         assert!(entry.passage.len() < 500);
         assert!((entry.parts.iter().sum::<f64>() - entry.score).abs() < 1e-9);
         assert!(part(&entry, "coverage") > 0.0 && part(&entry, "verbatim") > 0.0);
+    }
+
+    #[test]
+    fn what_is_the_question_to_the_letter_stands_before_what_differs_by_a_comma() {
+        let query = "Thanks, Ada! I'll keep you updated.";
+        let others = ["Thanks Ada! I'll keep you updated.", "thanks, Ada! I'll keep you updated"];
+        let same = said(1, "user", "", query);
+        let rows = (2..9).map(|n| said(n, "user", "ada", others[n as usize % 2]));
+        let mut found = material(query, std::iter::once(same).chain(rows).collect());
+        let first = &ranked(&mut found, RecallMode::Auto)[0];
+        assert_eq!((first.seq, part(first, "verbatim")), (1, 5.0 * VERBATIM_SAME));
     }
 
     #[test]

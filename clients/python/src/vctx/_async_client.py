@@ -1,0 +1,462 @@
+"""The calls of the server, for asyncio. `_client.py` is made from this file by `unasync.py`."""
+
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, cast
+
+from . import types as t
+from ._paths import default_socket
+from ._problems import Problem, Unanswered
+from ._seen import Seen
+from ._transport import AsyncTransport
+from ._wire import ATTEMPTS_MAX, TIMEOUT_S, Events, Request, advanced, fresh_key, given, may_repeat, pause_s, request
+from ._wire import segment, told, understood, with_query
+
+
+class AsyncClient:
+    """A server behind its socket; connects with its first call.
+
+    `timeout_s` bounds one attempt, `attempts_max` the attempts of one call: a call is sent again, with the same key, when the connection
+    failed or the server was busy. `label` is told to the server's audit rows.
+    """
+
+    def __init__(
+        self,
+        socket: str | os.PathLike[str] | None = None,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        attempts_max: int = ATTEMPTS_MAX,
+        label: str | None = None,
+    ) -> None:
+        self.socket = Path(socket) if socket is not None else default_socket()
+        self._attempts_max = max(attempts_max, 1)
+        self._label = label
+        self._transport = AsyncTransport(self.socket, timeout_s)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections; another call opens a new one."""
+        await self._transport.close()
+
+    def agent(self, name: str) -> "AsyncAgent":
+        """A handle on an agent; nothing is sent."""
+        return AsyncAgent(self, name)
+
+    async def create_agent(
+        self, name: str, context_window: int, *, system: str | None = None, encoding: str | None = None
+    ) -> "AsyncAgent":
+        """Makes an agent, or finds it with the same configuration; another one is `AgentExists`."""
+        agent = AsyncAgent(self, name)
+        await agent.create(context_window, system=system, encoding=encoding)
+        return agent
+
+    async def agents(self) -> t.Agents:
+        """All agents."""
+        return cast(t.Agents, await self._json("GET", "/v1/agents"))
+
+    async def tools(
+        self, format: str | None = None, *, dialect: str | None = None, strict: bool | None = None
+    ) -> t.Json:
+        """Schemas of the tools, in a format and under the names of a dialect that the server knows."""
+        query = {"dialect": dialect, "format": format, "strict": None if strict is None else str(strict).lower()}
+        return await self._json("GET", with_query("/v1/tools", query))
+
+    async def reindex_status(self) -> t.Json:
+        """How a change of all vectors of the archive stands."""
+        return await self._json("GET", "/v1/reindex")
+
+    async def reindex(
+        self, action: Literal["start", "stop", "cancel", "index"], *, metric: Literal["cosine", "l2"] | None = None
+    ) -> t.Json:
+        """Begins, stops or gives up a change of all vectors, or trains the present index anew; twice is once."""
+        return await self._json("POST", "/v1/reindex", given(action=action, metric=metric))
+
+    async def openapi(self) -> t.Json:
+        """The server's description of its paths."""
+        return await self._json("GET", "/v1/openapi.json")
+
+    async def healthz(self) -> t.Json:
+        """Whether the server lives: one attempt."""
+        return await self._once("GET", "/healthz")
+
+    async def readyz(self) -> t.Json:
+        """Whether it can serve: one attempt; `NotReady` tells why not."""
+        return await self._once("GET", "/readyz")
+
+    async def _once(self, method: str, path: str) -> t.Json:
+        return cast(t.Json, understood(await self._transport.send(request(method, path, label=self._label))))
+
+    async def _json(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        key: str | None = None,
+        rev: str | None = None,
+        timeout_s: float | None = None,
+    ) -> t.Json:
+        sent = request(method, path, body, key=key, rev=rev, label=self._label)
+        try:
+            return cast(t.Json, await self._patiently(sent, timeout_s))
+        except Problem as problem:
+            problem.key = key
+            raise
+
+    async def _streamed(self, path: str, body: object, key: str, timeout_s: float | None) -> AsyncIterator[t.Json]:
+        sent = request("POST", path, body, key=key, label=self._label, accept="text/event-stream")
+        events = Events()
+        try:
+            async with aclosing(self._transport.stream(sent, timeout_s)) as pieces:
+                async for piece in pieces:
+                    for event in events.push(piece):
+                        yield told(event)
+                        if event.get("type") == "end":
+                            return
+        except Problem as problem:
+            problem.key = key
+            raise
+        unended = Unanswered("the run was cut off before its end: the same call with the same key goes on with it")
+        unended.key = key
+        raise unended
+
+    async def _patiently(self, sent: Request, timeout_s: float | None) -> Any:
+        for attempt in range(1, self._attempts_max + 1):
+            try:
+                return understood(await self._transport.send(sent, timeout_s))
+            except Problem as problem:
+                if attempt == self._attempts_max or not may_repeat(problem):
+                    raise
+                seconds = pause_s(attempt, problem)
+            await self._transport.pause(seconds)
+        raise AssertionError("the last attempt returns or raises")
+
+
+class AsyncAgent:
+    """One agent's memory.
+
+    A writing call takes `key`, the same for every repetition of one logical call (a fresh one unless given; a failed call's is in
+    `Problem.key`), and `rev`, the revision that it builds on: that of the last answer seen about what it writes unless given, or
+    `ANY`. When somebody else changed it since, the call is refused with `RevisionStale`; `state()` reads anew.
+    """
+
+    def __init__(self, client: AsyncClient, name: str) -> None:
+        self.name = name
+        self._client = client
+        self._path = f"/v1/agents/{segment(name)}"
+        self._seen = Seen()
+
+    @property
+    def rev(self) -> str | None:
+        """Revision of the memory as of the last answer seen."""
+        return self._seen.memory
+
+    async def create(self, context_window: int, *, system: str | None = None, encoding: str | None = None) -> t.State:
+        """Makes the agent, or finds it with the same configuration."""
+        body = given(context_window=context_window, system=system, encoding=encoding)
+        return self._shown(await self._client._json("PUT", self._path, body))
+
+    async def state(self) -> t.State:
+        """Revision, blocks, queue, summary, budget, tokens."""
+        return self._shown(await self._client._json("GET", self._path))
+
+    async def patch(
+        self,
+        *,
+        context_window: int | None = None,
+        system: str | None = None,
+        encoding: str | None = None,
+        heartbeat: Mapping[str, int] | None = None,
+        key: str | None = None,
+        rev: str | None = None,
+    ) -> t.State:
+        """Changes window, system text, encoding or limits of heartbeats; what is absent stays."""
+        body = given(context_window=context_window, system=system, encoding=encoding, heartbeat=heartbeat)
+        rev = rev if rev is not None else await self._newest()
+        return self._shown(await self._client._json("PATCH", self._path, body, key=key or fresh_key(), rev=rev))
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], *, key: str | None = None, rev: str | None = None
+    ) -> t.Answer[t.Json]:
+        """One tool call as a model made it, by the tool's name; the methods below are this with their arguments spelled out."""
+        builds = tool not in _BUILDS_ON_NOTHING
+        if rev is None and builds:
+            rev = self._seen.built_on(tool, arguments)
+            rev = rev if rev is not None else await self._newest()
+        path = f"{self._path}/tools/{segment(tool)}"
+        answer = await self._client._json("POST", path, dict(arguments), key=key or fresh_key(), rev=rev)
+        self._seen.tool(tool, arguments, answer)
+        return cast(t.Answer[t.Json], answer)
+
+    async def store_core(
+        self,
+        block_id: str,
+        content: str,
+        *,
+        mode: Literal["replace", "append", "delete"] | None = None,
+        pinned: bool | None = None,
+        role: str | None = None,
+        justification: str | None = None,
+        key: str | None = None,
+        rev: str | None = None,
+    ) -> t.Answer[t.Stored]:
+        """Writes a block of working memory."""
+        policy = given(mode=mode, pinned=pinned, role=role, justification=justification)
+        arguments = given(block_id=block_id, content=content, policy=policy or None)
+        return cast(t.Answer[t.Stored], await self.call("store_core", arguments, key=key, rev=rev))
+
+    async def fetch_core(self, block_id: str) -> t.Answer[t.Fetched]:
+        """Reads a block of working memory."""
+        return cast(t.Answer[t.Fetched], await self.call("fetch_core", {"block_id": block_id}))
+
+    async def append_fifo(
+        self,
+        content: str,
+        role: t.Role = "user",
+        *,
+        name: str | None = None,
+        tool_calls: Sequence[t.Json] | None = None,
+        tool_call_id: str | None = None,
+        said_at: str | None = None,
+        cites: Sequence[str] | None = None,
+        key: str | None = None,
+        rev: str | None = None,
+    ) -> t.Answer[t.Appended]:
+        """Appends a message to the queue; what would overflow the window is evicted in the same transaction."""
+        parts = given(name=name, tool_calls=tool_calls, tool_call_id=tool_call_id, said_at=said_at)
+        message: str | t.Json = {"content": content, **parts} if parts else content
+        arguments = given(message=message, role=role, cites=cites)
+        return cast(t.Answer[t.Appended], await self.call("append_fifo", arguments, key=key, rev=rev))
+
+    async def evict_fifo(
+        self,
+        target_tokens: int | None = None,
+        *,
+        summarize: bool | None = None,
+        strategy: Literal["fifo"] | None = None,
+        key: str | None = None,
+        rev: str | None = None,
+    ) -> t.Answer[t.Evicted]:
+        """Moves the oldest messages into recall storage until the window holds at most so many tokens; half of it unless given."""
+        arguments = given(target_tokens=target_tokens, summarize=summarize, strategy=strategy)
+        return cast(t.Answer[t.Evicted], await self.call("evict_fifo", arguments, key=key, rev=rev))
+
+    async def search_recall(
+        self,
+        query: str,
+        *,
+        limit: int | None = None,
+        mode: Literal["auto", "text", "vector", "hybrid"] | None = None,
+        similarity_min: float | None = None,
+        role: t.Role | None = None,
+        name: str | None = None,
+        after: str | None = None,
+        before: str | None = None,
+        tokens_max: int | None = None,
+        whole: bool | None = None,
+        pairs: bool | None = None,
+        memories: bool | None = None,
+        order: Literal["usual", "edges"] | None = None,
+        explain: bool | None = None,
+        rehydrate: bool | None = None,
+        heartbeat: bool | None = None,
+        page_token: str | None = None,
+        key: str | None = None,
+        rev: str | None = None,
+    ) -> t.Answer[t.Found]:
+        """Finds earlier messages; with `rehydrate` (the default) what fits comes back into the window."""
+        arguments = given(
+            query=query, limit=limit, mode=mode, similarity_min=similarity_min, role=role, name=name, after=after,
+            before=before, tokens_max=tokens_max, whole=whole, pairs=pairs, memories=memories, order=order,
+            explain=explain, rehydrate=rehydrate, heartbeat=heartbeat, page_token=page_token,
+        )  # fmt: skip
+        return cast(t.Answer[t.Found], await self.call("search_recall", arguments, key=key, rev=rev))
+
+    async def write_recall(
+        self, entries: Sequence[t.Entry | str], *, key: str | None = None, rev: str | None = None
+    ) -> t.Answer[t.Written]:
+        """Writes entries straight into recall storage."""
+        rows = [{"content": entry} if isinstance(entry, str) else entry for entry in entries]
+        return cast(t.Answer[t.Written], await self.call("write_recall", {"entries": rows}, key=key, rev=rev))
+
+    async def search_archival(
+        self,
+        query_text: str | None = None,
+        *,
+        query_vector: Sequence[float] | None = None,
+        mode: Literal["text", "vector", "hybrid"] | None = None,
+        fusion: Literal["z_score", "rrf"] | None = None,
+        explain: bool | None = None,
+        order: Literal["usual", "edges"] | None = None,
+        limit: int | None = None,
+        n_probe: int | None = None,
+        heartbeat: bool | None = None,
+        filter: Mapping[str, str] | None = None,
+        page_token: str | None = None,
+        key: str | None = None,
+        rev: str | None = None,
+    ) -> t.Answer[t.Found]:
+        """Finds passages of archived documents."""
+        arguments = given(
+            query_text=query_text, query_vector=query_vector, mode=mode, fusion=fusion, explain=explain, order=order,
+            limit=limit, nProbe=n_probe, heartbeat=heartbeat, filter=filter, page_token=page_token,
+        )  # fmt: skip
+        return cast(t.Answer[t.Found], await self.call("search_archival", arguments, key=key, rev=rev))
+
+    async def ingest_archival(
+        self,
+        doc_id: str,
+        document: str | None = None,
+        *,
+        chunks: Sequence[str | t.Json] | None = None,
+        splitter: t.Json | None = None,
+        embeddings: Sequence[Sequence[float]] | None = None,
+        dimension: int | None = None,
+        metric: Literal["cosine", "l2"] | None = None,
+        embedding_version: str | None = None,
+        model_id: str | None = None,
+        late_chunking: t.Json | None = None,
+        freshness_ts: str | None = None,
+        provenance: t.Json | None = None,
+        part: t.Json | None = None,
+        delete: bool | None = None,
+        key: str | None = None,
+        rev: str | None = None,
+    ) -> t.Answer[t.Ingested]:
+        """Takes a document into the archive. One that this handle has not seen must be new; `rev=ANY` replaces whatever is there."""
+        arguments = given(
+            doc_id=doc_id, document=document, chunks=chunks, splitter=splitter, embeddings=embeddings,
+            dimension=dimension, metric=metric, embedding_version=embedding_version, model_id=model_id,
+            late_chunking=late_chunking, freshness_ts=freshness_ts, provenance=provenance, part=part, delete=delete,
+        )  # fmt: skip
+        return cast(t.Answer[t.Ingested], await self.call("ingest_archival", arguments, key=key, rev=rev))
+
+    async def delete_document(self, doc_id: str, *, key: str | None = None, rev: str | None = None) -> t.Answer[t.Ingested]:
+        """Takes a document out of the archive."""
+        arguments = {"doc_id": doc_id}
+        rev = rev if rev is not None else self._seen.built_on("ingest_archival", arguments)
+        path = f"{self._path}/archive/{segment(doc_id)}"
+        answer = await self._client._json("DELETE", path, key=key or fresh_key(), rev=rev)
+        self._seen.tool("ingest_archival", arguments, answer)
+        return cast(t.Answer[t.Ingested], answer)
+
+    async def record_heartbeat(
+        self, state: Literal["continue", "yield"], *, note: str | None = None, key: str | None = None
+    ) -> t.Answer[t.Beat]:
+        """Asks for the next turn at once, or gives control back."""
+        asked: str | t.Json = {"status": state, "note": note} if note is not None else state
+        return cast(t.Answer[t.Beat], await self.call("record_heartbeat", {"state": asked}, key=key))
+
+    async def trace_memory(
+        self,
+        start: str,
+        *,
+        follow: Sequence[t.Relation] | None = None,
+        depth: int | None = None,
+        around: int | None = None,
+        limit: int | None = None,
+        page_token: str | None = None,
+        key: str | None = None,
+    ) -> t.Answer[t.Found]:
+        """What something in memory is joined to, page by page; `start` is an id, a seq as text, or `agent`."""
+        rest = given(follow=follow, depth=depth, around=around, limit=limit, page_token=page_token)
+        return cast(t.Answer[t.Found], await self.call("trace_memory", {"from": start, **rest}, key=key))
+
+    async def post_event(
+        self,
+        event_class: t.EventClass,
+        content: object,
+        *,
+        name: str | None = None,
+        key: str | None = None,
+        rev: str | None = None,
+    ) -> t.Answer[t.Appended]:
+        """Puts an event into the queue; `content` is a text, or JSON that becomes one. Without a revision it builds on any."""
+        body = {"class": event_class, "content": content, **given(name=name)}
+        answer = await self._client._json("POST", f"{self._path}/events", body, key=key or fresh_key(), rev=rev)
+        self._seen.tool("post_event", body, answer)
+        return cast(t.Answer[t.Appended], answer)
+
+    async def context(self) -> t.Context:
+        """The rendered window as chat messages, with its receipt."""
+        return cast(t.Context, await self._client._json("GET", f"{self._path}/context"))
+
+    async def trace(
+        self,
+        start: str,
+        *,
+        follow: Sequence[t.Relation] = (),
+        depth: int | None = None,
+        around: int | None = None,
+        limit: int | None = None,
+    ) -> t.Json:
+        """What something in memory is joined to, as one list."""
+        query = {"from": start, "follow": ",".join(follow) or None, "depth": depth, "around": around, "limit": limit}
+        return await self._client._json("GET", with_query(f"{self._path}/trace", query))
+
+    async def conveyance(self, of: Literal["session", "life"] | None = None) -> t.Json:
+        """How well the memory carries: the score with every count it comes from."""
+        return await self._client._json("GET", with_query(f"{self._path}/conveyance", {"of": of}))
+
+    async def messages(self, from_seq: int = 1, limit: int | None = None) -> t.Messages:
+        """A page of everything ever appended."""
+        query = {"from_seq": from_seq, "limit": limit}
+        return cast(t.Messages, await self._client._json("GET", with_query(f"{self._path}/messages", query)))
+
+    async def events(self, from_ts: str | None = None, limit: int | None = None) -> t.Events:
+        """A page of what happened to the memory: figures and ids, never text."""
+        query = {"from_ts": from_ts, "limit": limit}
+        return cast(t.Events, await self._client._json("GET", with_query(f"{self._path}/events", query)))
+
+    async def history(self, from_version: int = 1, limit: int | None = None) -> t.History:
+        """A page of copies of system text, blocks and summary."""
+        query = {"from_version": from_version, "limit": limit}
+        return cast(t.History, await self._client._json("GET", with_query(f"{self._path}/history", query)))
+
+    async def all_messages(self, from_seq: int = 1) -> AsyncIterator[t.Message]:
+        """Everything ever appended, page after page."""
+        following: int | None = from_seq
+        while following is not None:
+            rows, following = advanced(await self.messages(following), "messages", "next_seq", following)
+            for row in rows:
+                yield row
+
+    async def all_events(self, from_ts: str = "") -> AsyncIterator[t.Event]:
+        """Everything that happened, page after page."""
+        following: str | None = from_ts
+        while following is not None:
+            rows, following = advanced(await self.events(following or None), "events", "next_ts", following)
+            for row in rows:
+                yield row
+
+    async def all_versions(self, from_version: int = 1) -> AsyncIterator[t.Json]:
+        """Every copy of the texts, page after page."""
+        following: int | None = from_version
+        while following is not None:
+            rows, following = advanced(await self.history(following), "versions", "next_version", following)
+            for row in rows:
+                yield row
+
+    async def _newest(self) -> str:
+        """The last revision seen; before the first answer, that of the state now."""
+        if self._seen.memory is None:
+            await self.state()
+        return self._seen.memory or ""
+
+    def _shown(self, state: t.Json) -> t.State:
+        self._seen.state(state)
+        return cast(t.State, state)
+
+
+# What these do cannot overwrite what their caller has not seen, so they name no revision.
+_BUILDS_ON_NOTHING = frozenset({"fetch_core", "search_recall", "search_archival", "record_heartbeat", "trace_memory"})

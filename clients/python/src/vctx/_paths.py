@@ -1,0 +1,34 @@
+"""Where the server's socket is when nobody says otherwise: the answer that the command line gives."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+# Longest path that a Unix socket can be bound to on Linux (unix(7)), and what the longest name beside the socket takes of it.
+SOCKET_PATH_BYTES_MAX = 107
+NEIGHBOUR_BYTES_MAX = 20
+
+
+def default_socket() -> Path:
+    """`$XDG_RUNTIME_DIR/vctx/vctx.sock`, or a short path of the user's own when that is unset or too long."""
+    return _runtime_dir(os.environ, _user_id()) / "vctx.sock"
+
+
+def _runtime_dir(environment: Mapping[str, str], user: int) -> Path:
+    stated = environment.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(stated):
+        directory = Path(stated) / "vctx"
+        if len(os.fsencode(directory)) + NEIGHBOUR_BYTES_MAX <= SOCKET_PATH_BYTES_MAX:
+            return directory
+    own = Path(f"/run/user/{user}")
+    return own / "vctx" if own.is_dir() else Path(f"/tmp/vctx-{user}")
+
+
+def _user_id() -> int:
+    """The user of this process; `/proc/self` belongs to them, elsewhere the home directory does."""
+    for path in ("/proc/self", os.environ.get("HOME", "")):
+        try:
+            return os.stat(path).st_uid
+        except OSError:
+            continue
+    return 0

@@ -1,0 +1,323 @@
+"""What can go wrong with a call: one exception for each error code of the server, and three for calls that were not answered."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+
+class Problem(Exception):
+    """A failed call.
+
+    `code` is the server's error code or one of `UNREACHABLE`, `UNANSWERED`, `GARBLED`; `fields` are the problem details as they were
+    sent (RFC 9457), with the code's own fields. `key` is the idempotency key that the call was made with, if it had one: the same call
+    with the same key happens once.
+    """
+
+    CODE: ClassVar[str] = ""
+    PASSING: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        code: str | None = None,
+        status: int | None = None,
+        fields: Mapping[str, Any] | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        self.code = code or self.CODE
+        self.detail = detail
+        self.status = status
+        self.fields: dict[str, Any] = dict(fields or {})
+        self.retry_after_s = retry_after_s
+        self.key: str | None = None
+        super().__init__(f"{self.code}: {detail}")
+
+    @property
+    def passing(self) -> bool:
+        """Whether the same call with the same key can succeed later: nothing was wrong with the call itself."""
+        return self.PASSING or self.status in (429, 502, 503, 504)
+
+    @property
+    def system_message(self) -> str:
+        """What a model is told of it."""
+        told = self.fields.get("system_message")
+        return told if isinstance(told, str) else f"Error {self.code}: {self.detail}."
+
+
+class Unreachable(Problem):
+    """No connection could be made: the server has seen nothing. Is it running? `vctx serve` starts it."""
+
+    CODE = "UNREACHABLE"
+    PASSING = True
+
+
+class Unanswered(Problem):
+    """The call was sent, or part of it, and no whole answer came: it may have had its effect. Repeat it with the same key."""
+
+    CODE = "UNANSWERED"
+    PASSING = True
+
+
+class Garbled(Problem):
+    """The answer is none that this client understands: does another program listen on this socket?"""
+
+    CODE = "GARBLED"
+
+
+class Refused(Problem):
+    """The server answered with problem details. A code that this client does not know comes as this class."""
+
+
+class InvalidArgument(Refused):
+    """An argument is wrong."""
+
+    CODE = "INVALID_ARGUMENT"
+
+    @property
+    def field(self) -> str | None:
+        """The argument."""
+        return _text(self.fields.get("field"))
+
+
+class InvalidJson(Refused):
+    """The body is not the JSON expected here."""
+
+    CODE = "INVALID_JSON"
+
+
+class InvalidName(Refused):
+    """A name has a character or length that is not allowed."""
+
+    CODE = "INVALID_NAME"
+
+
+class PageTokenInvalid(Refused):
+    """The page token is not one of this agent, tool and question."""
+
+    CODE = "PAGE_TOKEN_INVALID"
+
+
+class ModeUnavailable(Refused):
+    """This way of searching is not available."""
+
+    CODE = "MODE_UNAVAILABLE"
+
+
+class IdempotencyKeyRequired(Refused):
+    """A writing call needs an idempotency key."""
+
+    CODE = "IDEMPOTENCY_KEY_REQUIRED"
+
+
+class Forbidden(Refused):
+    """This caller may not do this."""
+
+    CODE = "FORBIDDEN"
+
+
+class AgentNotFound(Refused):
+    """No such agent."""
+
+    CODE = "AGENT_NOT_FOUND"
+
+
+class ToolNotFound(Refused):
+    """No such tool."""
+
+    CODE = "TOOL_NOT_FOUND"
+
+
+class DocumentNotFound(Refused):
+    """No such document in the archive."""
+
+    CODE = "DOCUMENT_NOT_FOUND"
+
+
+class BlockNotFound(Refused):
+    """No such block."""
+
+    CODE = "BLOCK_NOT_FOUND"
+
+
+class RouteNotFound(Refused):
+    """No such path."""
+
+    CODE = "ROUTE_NOT_FOUND"
+
+
+class MethodNotAllowed(Refused):
+    """This path has no such method."""
+
+    CODE = "METHOD_NOT_ALLOWED"
+
+
+class AgentExists(Refused):
+    """The agent exists with another configuration."""
+
+    CODE = "AGENT_EXISTS"
+
+
+class IdempotencyKeyReused(Refused):
+    """The idempotency key belongs to another call."""
+
+    CODE = "IDEMPOTENCY_KEY_REUSED"
+
+
+class Conflict(Refused):
+    """Other writers were faster each time."""
+
+    CODE = "CONFLICT"
+    PASSING = True
+
+
+class VectorSettingMismatch(Refused):
+    """The database holds vectors of another kind."""
+
+    CODE = "VECTOR_SETTING_MISMATCH"
+
+
+class PageExpired(Refused):
+    """The result list of this page token is no longer kept."""
+
+    CODE = "PAGE_EXPIRED"
+
+
+class RevisionStale(Refused):
+    """The memory changed since the given revision: read again what changed, then decide anew."""
+
+    CODE = "REVISION_STALE"
+
+    @property
+    def rev(self) -> str | None:
+        """The newest revision."""
+        return _text(self.fields.get("_rev"))
+
+    @property
+    def changed(self) -> list[str]:
+        """What changed: `block:NAME`, `queue`, `summary`, `agent`, or `unknown`."""
+        return [name for name in self.fields.get("changed") or [] if isinstance(name, str)]
+
+
+class BodyTooLarge(Refused):
+    """The body is larger than allowed."""
+
+    CODE = "BODY_TOO_LARGE"
+
+
+class TokenBudgetExceeded(Refused):
+    """The window has no room for this."""
+
+    CODE = "TOKEN_BUDGET_EXCEEDED"
+
+    @property
+    def required_headroom(self) -> int | None:
+        """Tokens that are missing."""
+        return _number(self.fields.get("required_headroom"))
+
+
+class LateChunkingRequired(Refused):
+    """Chunks must be embedded in the light of their document."""
+
+    CODE = "LATE_CHUNKING_REQUIRED"
+
+
+class PinLimitExceeded(Refused):
+    """Pinned blocks may take a quarter of the window."""
+
+    CODE = "PIN_LIMIT_EXCEEDED"
+
+
+class WindowTooSmall(Refused):
+    """The window is smaller than what must stand in it."""
+
+    CODE = "WINDOW_TOO_SMALL"
+
+
+class PreconditionRequired(Refused):
+    """A writing call needs the revision it builds on."""
+
+    CODE = "PRECONDITION_REQUIRED"
+
+
+class HeartbeatRateLimited(Refused):
+    """Too many heartbeats in a second."""
+
+    CODE = "HEARTBEAT_RATE_LIMITED"
+
+    @property
+    def retry_after_ms(self) -> int | None:
+        """When a beat will be granted."""
+        return _number(self.fields.get("retry_after_ms"))
+
+
+class HeartbeatCooldown(Refused):
+    """The last chain of heartbeats reached a cap a moment ago."""
+
+    CODE = "HEARTBEAT_COOLDOWN"
+
+    @property
+    def retry_after_ms(self) -> int | None:
+        """When a beat will be granted."""
+        return _number(self.fields.get("retry_after_ms"))
+
+
+class Overloaded(Refused):
+    """Too many calls at once."""
+
+    CODE = "OVERLOADED"
+
+
+class StoreUnavailable(Refused):
+    """The database does not answer."""
+
+    CODE = "STORE_UNAVAILABLE"
+
+
+class NotReady(Refused):
+    """The server is not ready."""
+
+    CODE = "NOT_READY"
+
+
+class EmbedderUnavailable(Refused):
+    """The embedder makes no vectors at the moment."""
+
+    CODE = "EMBEDDER_UNAVAILABLE"
+
+
+class Timeout(Refused):
+    """The call took longer than the server allows."""
+
+    CODE = "TIMEOUT"
+
+
+class StoreRefused(Refused):
+    """The database refused the request."""
+
+    CODE = "STORE_REFUSED"
+
+
+class Internal(Refused):
+    """The server made a mistake."""
+
+    CODE = "INTERNAL"
+
+
+CODES: dict[str, type[Refused]] = {kind.CODE: kind for kind in Refused.__subclasses__()}
+
+
+def refused(status: int, body: object, retry_after_s: float | None) -> Refused:
+    """The exception for an answer that is none of success; one without problem details keeps its status as the code."""
+    fields = body if isinstance(body, dict) else {}
+    code = _text(fields.get("error")) or f"HTTP_{status}"
+    detail = _text(fields.get("detail")) or _text(fields.get("title")) or "the server refused the call without a reason"
+    kind = CODES.get(code, Refused)
+    return kind(detail, code=code, status=status, fields=fields, retry_after_s=retry_after_s)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,183 @@
+"""Requests and answers without sockets: what is sent, what an answer means, and what may be sent again."""
+
+import json
+import random
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from ._problems import Conflict, EmbedderUnavailable, Garbled, NotReady, Overloaded, Problem, StoreUnavailable
+from ._problems import Unanswered, Unreachable, refused
+
+# Longest request that is sent and longest answer that is taken, in bytes.
+REQUEST_BYTES_MAX = 64 << 20
+ANSWER_BYTES_MAX = 64 << 20
+# Attempts of one call, and the pause before the second; it doubles with each, and up to half of it is added by chance.
+ATTEMPTS_MAX = 4
+PAUSE_S = 0.02
+# Longest pause that a server may ask for before the next attempt.
+PAUSE_ASKED_S_MAX = 2.0
+# Seconds for one attempt: an explicit eviction may wait for a model.
+TIMEOUT_S = 30.0
+# Connections of one client that wait for their next call.
+IDLE_MAX = 8
+
+# The caller's explicit "any revision".
+ANY = "*"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request; sent again it is the same, key and revision included."""
+
+    method: str
+    path: str
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str | None:
+        """Its idempotency key."""
+        return self.headers.get("Idempotency-Key")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Status, headers (names in lower case) and the whole body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def fresh_key() -> str:
+    """A key that no other call has."""
+    return str(uuid.uuid4())
+
+
+def segment(name: str) -> str:
+    """A name as one segment of a path."""
+    return quote(name, safe="")
+
+
+def with_query(path: str, query: Mapping[str, object]) -> str:
+    """The path with what is not `None` behind it."""
+    given = {name: str(value) for name, value in query.items() if value is not None}
+    return f"{path}?{urlencode(given, quote_via=quote)}" if given else path
+
+
+def given(**arguments: object) -> dict[str, Any]:
+    """The arguments that are not `None`."""
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def request(
+    method: str,
+    path: str,
+    body: object = None,
+    *,
+    key: str | None = None,
+    rev: str | None = None,
+    label: str | None = None,
+    accept: str = "application/json",
+) -> Request:
+    """A request with its headers. `rev`: a revision, `ANY`, or the empty text for what must be new."""
+    headers = {"Host": "vctx", "Accept": accept}
+    data = b""
+    if body is not None:
+        data = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        headers["Content-Type"] = "application/json"
+    if len(data) > REQUEST_BYTES_MAX:
+        raise refused(413, {"error": "BODY_TOO_LARGE", "detail": "the call is longer than 64 MiB"}, None)
+    if data or method in ("POST", "PUT", "PATCH"):
+        headers["Content-Length"] = str(len(data))
+    for name, value in (("Idempotency-Key", key), ("If-Match", rev), ("X-Vctx-Label", label)):
+        if value is not None:
+            headers[name] = _visible(name, value)
+    return Request(method, path, data, headers)
+
+
+def _visible(name: str, value: str) -> str:
+    if all(" " <= letter <= "~" for letter in value):
+        return value
+    detail = f"{name}: use visible ASCII characters"
+    raise refused(400, {"error": "INVALID_ARGUMENT", "detail": detail, "field": name.lower()}, None)
+
+
+def understood(answer: Answer) -> Any:
+    """The JSON of a good answer; otherwise raises what it says."""
+    try:
+        body = json.loads(answer.body)
+    except ValueError:
+        body = None
+    if not 200 <= answer.status < 300:
+        raise refused(answer.status, body, _seconds(answer.headers.get("retry-after")))
+    if not isinstance(body, dict):
+        raise Garbled("the answer is no JSON object")
+    return body
+
+
+def _seconds(text: str | None) -> float | None:
+    return float(text) if text is not None and text.isascii() and text.isdigit() else None
+
+
+class Events:
+    """Server-sent events out of the pieces in which they come: the data of each, as JSON."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def push(self, piece: bytes) -> list[dict[str, Any]]:
+        """What is whole by now."""
+        self._rest += piece
+        if len(self._rest) > ANSWER_BYTES_MAX:
+            raise Garbled(f"an event is longer than {ANSWER_BYTES_MAX} bytes")
+        *whole, self._rest = self._rest.replace(b"\r\n", b"\n").split(b"\n\n")
+        return [event for text in whole if (event := _event(text)) is not None]
+
+
+def _event(text: bytes) -> dict[str, Any] | None:
+    data = b"\n".join(line[5:].lstrip(b" ") for line in text.split(b"\n") if line.startswith(b"data:"))
+    if not data:
+        return None
+    try:
+        event = json.loads(data)
+    except ValueError as error:
+        raise Garbled("an event is not JSON") from error
+    if not isinstance(event, dict):
+        raise Garbled("an event is no JSON object")
+    return event
+
+
+def told(event: dict[str, Any]) -> dict[str, Any]:
+    """An event of a run; one that tells of a failure is raised."""
+    if event.get("type") != "error":
+        return event
+    problem = event.get("problem")
+    status = problem.get("status") if isinstance(problem, dict) else None
+    raise refused(status if isinstance(status, int) else 500, problem, None)
+
+
+def may_repeat(problem: Problem) -> bool:
+    """Whether the client itself sends the same request again: nothing was answered, or the server said that it was busy."""
+    busy = (Conflict, EmbedderUnavailable, NotReady, Overloaded, StoreUnavailable)
+    return isinstance(problem, (Unreachable, Unanswered, *busy))
+
+
+def pause_s(attempt: int, problem: Problem) -> float:
+    """Seconds between an attempt (from 1) and the next one."""
+    base: float = PAUSE_S * 2.0 ** (min(attempt, 6) - 1)
+    asked = min(problem.retry_after_s or 0.0, PAUSE_ASKED_S_MAX)
+    return max(base + random.uniform(0, base / 2), asked)
+
+
+def advanced(page: Mapping[str, Any], rows: str, next_name: str, since: Any) -> tuple[Iterable[Any], Any]:
+    """Rows of a page and where the next one begins; a page that does not go on is refused, so that every walk ends."""
+    found, following = page.get(rows), page.get(next_name)
+    if not isinstance(found, list):
+        raise Garbled(f"the answer has no list of {rows}")
+    if following is not None and not (type(following) is type(since) and following > since):
+        raise Garbled(f"the page after {since} begins at {following}")
+    return found, following

@@ -1,0 +1,257 @@
+"""The shapes of answers, as far as they are promised; what a newer server adds is there all the same."""
+
+from typing import Any, Generic, Literal, TypedDict, TypeVar
+
+Role = Literal["user", "assistant", "system", "tool"]
+EventClass = Literal["user", "system", "user_interaction", "scheduled"]
+Relation = Literal["around", "cites", "cited_by", "derived_from", "derived", "links", "summary", "logged", "copies"]
+Json = dict[str, Any]
+
+
+class Tokens(TypedDict, total=False):
+    """What the window holds, by section, in tokens."""
+
+    system: int
+    working: int
+    fifo: int
+    summary: int
+    notices: int
+    tools: int
+    free: int
+    occupancy: int
+
+
+class Heartbeat(TypedDict, total=False):
+    """What the server says of chains of heartbeats (docs/heartbeat.md)."""
+
+    opportunity: bool
+    tokens_remaining: int
+    chain_depth: int
+    duration_ms: int
+    chain: str
+    granted: bool
+    terminated_reason: str
+    closed_by: str
+    refused: str
+    retry_after_ms: int
+    last_ended: Json
+
+
+class Receipt(TypedDict, total=False):
+    """Where a message stands in the agent's chain of digests."""
+
+    seq: int
+    digest: str
+    chain: str
+
+
+R = TypeVar("R")
+
+
+class Answer(TypedDict, Generic[R], total=False):
+    """A tool's answer."""
+
+    result: R
+    _rev: str
+    agent_rev: str
+    token_estimate: int
+    tokens: Tokens
+    pressure: Literal["ok", "warning", "flush"]
+    heartbeat: Heartbeat
+    flush: Json | None
+    receipt: Receipt
+    replayed: bool
+    idempotency_key: str
+
+
+class Stored(TypedDict, total=False):
+    """Result of `store_core`."""
+
+    block_id: str
+    _rev: str
+    token_estimate: int
+
+
+class Fetched(TypedDict, total=False):
+    """Result of `fetch_core`."""
+
+    block_id: str
+    content: str
+    _rev: str
+    token_estimate: int
+    role: str
+    pinned: bool
+
+
+class Appended(TypedDict, total=False):
+    """Result of `append_fifo` and of a posted event."""
+
+    message_id: str
+    token_estimate: int
+    cited: int
+
+
+class Evicted(TypedDict, total=False):
+    """Result of `evict_fifo`."""
+
+    evicted_count: int
+    new_summary_tokens: int
+    after_occupancy: int
+
+
+class Written(TypedDict, total=False):
+    """Result of `write_recall`."""
+
+    inserted_ids: list[str]
+    total_tokens: int
+
+
+class Found(TypedDict, total=False):
+    """Result of a search or a trace: one page."""
+
+    results: list[Json]
+    next_page_token: str | None
+    tokens_added: int
+    total: int
+    proposals: list[Json]
+    plan: str
+    more: bool
+
+
+class Ingested(TypedDict, total=False):
+    """Result of `ingest_archival`."""
+
+    doc_id: str
+    inserted: int
+    replaced: int
+    chunk_ids: list[str]
+    vector_index_used: bool
+    _rev: str | None
+
+
+class Beat(TypedDict, total=False):
+    """Result of `record_heartbeat`."""
+
+    chain_depth: int
+    duration_ms: int
+    terminated_reason: str
+
+
+class Entry(TypedDict, total=False):
+    """One entry for `write_recall`; `content` must be there."""
+
+    content: str
+    role: Role
+    name: str
+    said_at: str
+    summary: bool
+
+
+class Block(TypedDict, total=False):
+    """A block of working memory."""
+
+    id: str
+    role: str
+    content: str
+    token_estimate: int
+    pinned: bool
+
+
+class State(TypedDict, total=False):
+    """An agent's state."""
+
+    agent: str
+    _rev: str
+    version: int
+    context_window: int
+    encoding: str
+    system: str
+    working_blocks: list[Block]
+    queue: Json
+    summary: Json
+    token_budget: Json
+    notices: list[Json]
+    chain: Json
+    counters: Json
+    heartbeat: Json
+    archived: Json
+    tokens: Tokens
+    created_at: str
+    updated_at: str
+    replayed: bool
+
+
+class Agents(TypedDict):
+    """All agents of the server's tenant that this user may see."""
+
+    agents: list[Json]
+
+
+class ChatMessage(TypedDict, total=False):
+    """A message of the rendered window, as chat endpoints take it."""
+
+    role: str
+    content: str
+    name: str
+    tool_calls: list[Json]
+    tool_call_id: str
+
+
+class Context(TypedDict, total=False):
+    """The rendered window with its receipt."""
+
+    agent: str
+    _rev: str
+    context_window: int
+    messages: list[ChatMessage]
+    tokens: Tokens
+    manifest: Json
+    context_digest: str
+
+
+class Message(TypedDict, total=False):
+    """A message as it was appended."""
+
+    seq: int
+    id: str
+    kind: str
+    copy_of: str | None
+    role: str
+    content: str
+    meta: Json
+    token_estimate: int
+    created_at: str
+    digest: str
+    chain: str
+    in_queue: bool
+    evicted_batch_id: str | None
+
+
+class Messages(TypedDict):
+    """A page of messages."""
+
+    messages: list[Message]
+    next_seq: int | None
+
+
+class Event(TypedDict, total=False):
+    """What happened to a memory, in figures."""
+
+    id: str
+    type: str
+    ts: str
+    details: Json
+
+
+class Events(TypedDict):
+    """A page of events."""
+
+    events: list[Event]
+    next_ts: str | None
+
+
+class History(TypedDict):
+    """A page of copies of an agent's texts."""
+
+    versions: list[Json]
+    next_version: int | None

@@ -1,0 +1,345 @@
+/** The calls of the server. */
+
+import { defaultSocket } from "./paths.js";
+import { Problem, Unanswered } from "./problems.js";
+import { Seen } from "./seen.js";
+import { Transport } from "./transport.js";
+import { ATTEMPTS_MAX, Events, TIMEOUT_MS, advanced, freshKey, mayRepeat, pauseMs, request, told, understood, withQuery } from "./wire.js";
+
+/** @import * as t from "./types.js" */
+
+/** What these do cannot overwrite what their caller has not seen, so they name no revision. */
+const BUILDS_ON_NOTHING = new Set(["fetch_core", "search_recall", "search_archival", "record_heartbeat", "trace_memory"]);
+
+/** @param {number} ms */
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/**
+ * A server behind its socket; connects with its first call. A call is sent again, with the same key, when the connection failed or the
+ * server was busy; everything else is thrown at once.
+ */
+export class Client {
+  #attemptsMax;
+  #label;
+
+  /** @param {string} [socket] where the server listens; where the command line looks unless given @param {t.Options} [options] */
+  constructor(socket = defaultSocket(), { timeoutMs = TIMEOUT_MS, attemptsMax = ATTEMPTS_MAX, label } = {}) {
+    this.socket = socket;
+    this.#attemptsMax = Math.max(attemptsMax, 1);
+    this.#label = label;
+    /** @internal */
+    this.transport = new Transport(socket, timeoutMs);
+  }
+
+  /** Closes the connections; another call opens a new one. */
+  close() {
+    this.transport.close();
+  }
+
+  [Symbol.dispose ?? Symbol.for("dispose")]() {
+    this.close();
+  }
+
+  /** A handle on an agent; nothing is sent. @param {string} name */
+  agent(name) {
+    return new Agent(this, name);
+  }
+
+  /** Makes an agent, or finds it with the same configuration; another one is `AgentExists`. @param {string} name @param {t.NewAgent} configuration */
+  async createAgent(name, configuration) {
+    const agent = new Agent(this, name);
+    await agent.create(configuration);
+    return agent;
+  }
+
+  /** All agents. @returns {Promise<{agents: t.Json[]}>} */
+  agents() {
+    return this.json("GET", "/v1/agents");
+  }
+
+  /** Schemas of the tools, in a format and under the names of a dialect that the server knows. @param {{format?: string, dialect?: string, strict?: boolean}} [how] @returns {Promise<t.Json>} */
+  tools({ format, dialect, strict } = {}) {
+    return this.json("GET", withQuery("/v1/tools", { dialect, format, strict }));
+  }
+
+  /** How a change of all vectors of the archive stands. @returns {Promise<t.Json>} */
+  reindexStatus() {
+    return this.json("GET", "/v1/reindex");
+  }
+
+  /**
+   * Begins, stops or gives up a change of all vectors, or trains the present index anew; twice is once.
+   *
+   * @param {"start" | "stop" | "cancel" | "index"} action @param {{metric?: "cosine" | "l2"}} [more] @returns {Promise<t.Json>}
+   */
+  reindex(action, more = {}) {
+    return this.json("POST", "/v1/reindex", { action, ...more });
+  }
+
+  /** The server's description of its paths. @returns {Promise<t.Json>} */
+  openapi() {
+    return this.json("GET", "/v1/openapi.json");
+  }
+
+  /** Whether the server lives: one attempt. @returns {Promise<t.Json>} */
+  healthz() {
+    return this.#once("/healthz");
+  }
+
+  /** Whether it can serve: one attempt; `NotReady` tells why not. @returns {Promise<t.Json>} */
+  readyz() {
+    return this.#once("/readyz");
+  }
+
+  /** @param {string} path */
+  async #once(path) {
+    return understood(await this.transport.send(request("GET", path, undefined, { label: this.#label })));
+  }
+
+  /**
+   * Events of a run until its end; for the handles. A run that was cut off is gone on with by the same key.
+   *
+   * @internal
+   * @param {string} path @param {unknown} body @param {t.Write & {key: string}} write @returns {AsyncGenerator<t.RunEvent, void>}
+   */
+  async *streamed(path, body, { key, signal, timeoutMs }) {
+    const sent = request("POST", path, body, { key, label: this.#label, accept: "text/event-stream" });
+    const events = new Events();
+    try {
+      for await (const piece of this.transport.stream(sent, signal, timeoutMs)) {
+        for (const event of events.push(piece)) {
+          yield told(event);
+          if (event.type === "end") return;
+        }
+      }
+      throw new Unanswered("the run was cut off before its end: the same call with the same key goes on with it");
+    } catch (problem) {
+      if (problem instanceof Problem) problem.key = key;
+      throw problem;
+    }
+  }
+
+  /**
+   * A call with its attempts; for the handles.
+   *
+   * @internal
+   * @param {string} method @param {string} path @param {unknown} [body] @param {t.Write} [write] @returns {Promise<any>}
+   */
+  async json(method, path, body, { key, rev, signal, timeoutMs } = {}) {
+    const sent = request(method, path, body, { key, rev, label: this.#label });
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return understood(await this.transport.send(sent, signal, timeoutMs));
+      } catch (problem) {
+        if (!(problem instanceof Problem)) throw problem;
+        problem.key = key;
+        if (attempt >= this.#attemptsMax || !mayRepeat(problem)) throw problem;
+        await sleep(pauseMs(attempt, problem.retryAfterS));
+      }
+    }
+  }
+}
+
+/**
+ * One agent's memory. What a writing call builds on is the revision of the last answer seen about it; when somebody else changed it since,
+ * the call is refused with `RevisionStale`, and `state()` reads anew.
+ */
+export class Agent {
+  #client;
+  #path;
+  #seen = new Seen();
+
+  /** @param {Client} client @param {string} name */
+  constructor(client, name) {
+    this.name = name;
+    this.#client = client;
+    this.#path = `/v1/agents/${encodeURIComponent(name)}`;
+  }
+
+  /** Revision of the memory as of the last answer seen. */
+  get rev() {
+    return this.#seen.memory;
+  }
+
+  /** Makes the agent, or finds it with the same configuration. @param {t.NewAgent} configuration @returns {Promise<t.State>} */
+  async create(configuration) {
+    return this.#shown(await this.#client.json("PUT", this.#path, configuration));
+  }
+
+  /** Revision, blocks, queue, summary, budget, tokens. @returns {Promise<t.State>} */
+  async state() {
+    return this.#shown(await this.#client.json("GET", this.#path));
+  }
+
+  /** Changes window, system text, encoding or limits of heartbeats; what is absent stays. @param {t.AgentPatch} change @param {t.Write} [write] @returns {Promise<t.State>} */
+  async patch(change, write = {}) {
+    const rev = write.rev ?? (await this.#newest());
+    return this.#shown(await this.#client.json("PATCH", this.#path, change, { ...write, key: write.key ?? freshKey(), rev }));
+  }
+
+  /**
+   * One tool call as a model made it, by the tool's name; the methods below are this with their arguments spelled out.
+   *
+   * @param {string} tool @param {Record<string, unknown>} given @param {t.Write} [write] @returns {Promise<t.Answer<any>>}
+   */
+  async call(tool, given, write = {}) {
+    let rev = write.rev;
+    if (rev === undefined && !BUILDS_ON_NOTHING.has(tool)) rev = this.#seen.builtOn(tool, given) ?? (await this.#newest());
+    const path = `${this.#path}/tools/${encodeURIComponent(tool)}`;
+    const answer = await this.#client.json("POST", path, given, { ...write, key: write.key ?? freshKey(), rev });
+    this.#seen.tool(tool, given, answer);
+    return answer;
+  }
+
+  /** Writes a block of working memory. @param {string} blockId @param {string} content @param {t.BlockPolicy} [policy] @param {t.Write} [write] @returns {Promise<t.Answer<t.Stored>>} */
+  storeCore(blockId, content, policy, write) {
+    return this.call("store_core", { block_id: blockId, content, policy }, write);
+  }
+
+  /** Reads a block of working memory. @param {string} blockId @returns {Promise<t.Answer<t.Fetched>>} */
+  fetchCore(blockId) {
+    return this.call("fetch_core", { block_id: blockId });
+  }
+
+  /**
+   * Appends a message to the queue; what would overflow the window is evicted in the same transaction.
+   *
+   * @param {string} content @param {t.Role} [role] @param {t.MessageParts} [parts] @param {t.Write} [write]
+   * @returns {Promise<t.Answer<t.Appended>>}
+   */
+  appendFifo(content, role = "user", { cites, ...parts } = {}, write) {
+    const message = Object.keys(parts).length === 0 ? content : { content, ...parts };
+    return this.call("append_fifo", { message, role, cites }, write);
+  }
+
+  /** Moves the oldest messages into recall storage until the window holds at most so many tokens; half of it unless given. @param {t.Eviction} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Evicted>>} */
+  evictFifo(how = {}, write) {
+    return this.call("evict_fifo", { ...how }, write);
+  }
+
+  /** Finds earlier messages; with `rehydrate` (the default) what fits comes back into the window. @param {string} query @param {t.RecallSearch} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Found>>} */
+  searchRecall(query, how = {}, write) {
+    return this.call("search_recall", { query, ...how }, write);
+  }
+
+  /** Writes entries straight into recall storage. @param {(string | t.Entry)[]} entries @param {t.Write} [write] @returns {Promise<t.Answer<t.Written>>} */
+  writeRecall(entries, write) {
+    const rows = entries.map((entry) => (typeof entry === "string" ? { content: entry } : entry));
+    return this.call("write_recall", { entries: rows }, write);
+  }
+
+  /** Finds passages of archived documents. @param {string | t.ArchiveSearch} asked @param {t.ArchiveSearch} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Found>>} */
+  searchArchival(asked, how = {}, write) {
+    const question = typeof asked === "string" ? { query_text: asked } : asked;
+    return this.call("search_archival", { ...question, ...how }, write);
+  }
+
+  /** Takes a document into the archive. One that this handle has not seen must be new; `{rev: ANY}` replaces whatever is there. @param {string} docId @param {string | t.Ingest} what its text, or more @param {t.Write} [write] @returns {Promise<t.Answer<t.Ingested>>} */
+  ingestArchival(docId, what, write) {
+    const rest = typeof what === "string" ? { document: what } : what;
+    return this.call("ingest_archival", { doc_id: docId, ...rest }, write);
+  }
+
+  /** Takes a document out of the archive. @param {string} docId @param {t.Write} [write] @returns {Promise<t.Answer<t.Ingested>>} */
+  async deleteDocument(docId, write = {}) {
+    const given = { doc_id: docId };
+    const rev = write.rev ?? this.#seen.builtOn("ingest_archival", given);
+    const path = `${this.#path}/archive/${encodeURIComponent(docId)}`;
+    const answer = await this.#client.json("DELETE", path, undefined, { ...write, key: write.key ?? freshKey(), rev });
+    this.#seen.tool("ingest_archival", given, answer);
+    return answer;
+  }
+
+  /** Asks for the next turn at once, or gives control back. @param {"continue" | "yield"} state @param {{note?: string}} [more] @param {t.Write} [write] @returns {Promise<t.Answer<t.Beat>>} */
+  recordHeartbeat(state, { note } = {}, write) {
+    return this.call("record_heartbeat", { state: note === undefined ? state : { status: state, note } }, write);
+  }
+
+  /** What something in memory is joined to, page by page; `from` is an id, a seq as text, or `agent`. @param {string} from @param {t.Trace & {page_token?: string}} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Found>>} */
+  traceMemory(from, how = {}, write) {
+    return this.call("trace_memory", { from, ...how }, write);
+  }
+
+  /** Puts an event into the queue; `content` is a text, or JSON that becomes one. Without a revision it builds on any. @param {t.EventClass} eventClass @param {unknown} content @param {{name?: string}} [more] @param {t.Write} [write] @returns {Promise<t.Answer<t.Appended>>} */
+  async postEvent(eventClass, content, more = {}, write = {}) {
+    const body = { class: eventClass, content, ...more };
+    const answer = await this.#client.json("POST", `${this.#path}/events`, body, { ...write, key: write.key ?? freshKey() });
+    this.#seen.tool("post_event", body, answer);
+    return answer;
+  }
+
+  /** The rendered window as chat messages, with its receipt. @returns {Promise<t.Context>} */
+  context() {
+    return this.#client.json("GET", `${this.#path}/context`);
+  }
+
+  /** What something in memory is joined to, as one list. @param {string} from @param {t.Trace} [how] @returns {Promise<t.Json>} */
+  trace(from, { follow, ...how } = {}) {
+    return this.#get("trace", { from, follow: follow?.join(","), ...how });
+  }
+
+  /** How well the memory carries: the score with every count it comes from. @param {"session" | "life"} [of] @returns {Promise<t.Json>} */
+  conveyance(of) {
+    return this.#get("conveyance", { of });
+  }
+
+  /** A page of everything ever appended. @param {number} [fromSeq] @param {number} [limit] @returns {Promise<{messages: t.Message[], next_seq: number | null}>} */
+  messages(fromSeq = 1, limit) {
+    return this.#get("messages", { from_seq: fromSeq, limit });
+  }
+
+  /** A page of what happened to the memory: figures and ids, never text. @param {string} [fromTs] @param {number} [limit] @returns {Promise<{events: t.Event[], next_ts: string | null}>} */
+  events(fromTs, limit) {
+    return this.#get("events", { from_ts: fromTs, limit });
+  }
+
+  /** A page of copies of system text, blocks and summary. @param {number} [fromVersion] @param {number} [limit] @returns {Promise<{versions: t.Json[], next_version: number | null}>} */
+  history(fromVersion = 1, limit) {
+    return this.#get("history", { from_version: fromVersion, limit });
+  }
+
+  /** Everything ever appended, page after page. @returns {AsyncGenerator<t.Message, void>} */
+  async *allMessages(fromSeq = 1) {
+    yield* walk((from) => this.messages(from), "messages", "next_seq", fromSeq);
+  }
+
+  /** Everything that happened, page after page. @returns {AsyncGenerator<t.Event, void>} */
+  async *allEvents(fromTs = "") {
+    yield* walk((from) => this.events(from), "events", "next_ts", fromTs);
+  }
+
+  /** Every copy of the texts, page after page. @returns {AsyncGenerator<t.Json, void>} */
+  async *allVersions(fromVersion = 1) {
+    yield* walk((from) => this.history(from), "versions", "next_version", fromVersion);
+  }
+
+  /** @param {string} what @param {Record<string, unknown>} query */
+  #get(what, query) {
+    return this.#client.json("GET", withQuery(`${this.#path}/${what}`, query));
+  }
+
+  /** The last revision seen; before the first answer, that of the state now. */
+  async #newest() {
+    return this.#seen.memory ?? (await this.state())._rev;
+  }
+
+  /** @param {t.State} state */
+  #shown(state) {
+    this.#seen.state(state);
+    return state;
+  }
+}
+
+/**
+ * @template T
+ * @param {(from: T) => Promise<any>} page @param {string} rows @param {string} next @param {T} first
+ */
+async function* walk(page, rows, next, first) {
+  /** @type {T | undefined} */
+  let from = first;
+  while (from !== undefined) {
+    const [found, following] = /** @type {[any[], T | undefined]} */ (advanced(await page(from), rows, next, from));
+    yield* found;
+    from = following;
+  }
+}

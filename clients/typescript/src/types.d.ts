@@ -1,0 +1,314 @@
+/** The shapes of arguments and answers, as far as they are promised; what a newer server adds is there all the same. */
+
+export type Role = "user" | "assistant" | "system" | "tool";
+export type EventClass = "user" | "system" | "user_interaction" | "scheduled";
+export type Relation = "around" | "cites" | "cited_by" | "derived_from" | "derived" | "links" | "summary" | "logged" | "copies";
+export type Json = Record<string, any>;
+
+/** Key and revision of a writing call. */
+export interface Write {
+  /** The same for every repetition of one logical call; a fresh one unless given. */
+  key?: string;
+  /** The revision that the call builds on: that of the last answer seen about what it writes unless given, or `ANY`. */
+  rev?: string;
+  /** Gives the call up; what it had begun may have its effect. */
+  signal?: AbortSignal;
+  /** Milliseconds for one attempt of this call; the client's unless given. */
+  timeoutMs?: number;
+}
+
+/** What happens in a run, as it happens; the last one is its end. */
+export type RunEvent =
+  | { type: "turn"; n: number }
+  | { type: "text"; text: string }
+  | { type: "called"; id: string; name: string }
+  | { type: "returned"; id: string; ok: boolean }
+  | { type: "waiting"; ms: number; why: string }
+  | { type: "end"; end: RunEnd };
+
+/** What a run came to. */
+export interface RunEnd {
+  reason: string;
+  text: string;
+  client_calls: Json[];
+  usage: Json;
+  turns: number;
+  last_seq: number;
+}
+
+export interface Options {
+  /** Milliseconds for one attempt; 30 000. */
+  timeoutMs?: number;
+  /** Attempts of one call; 4. */
+  attemptsMax?: number;
+  /** Told to the server's audit rows. */
+  label?: string;
+}
+
+export interface NewAgent {
+  context_window: number;
+  system?: string;
+  encoding?: string;
+}
+
+export interface AgentPatch {
+  context_window?: number;
+  system?: string;
+  encoding?: string;
+  heartbeat?: Record<string, number>;
+}
+
+export interface BlockPolicy {
+  mode?: "replace" | "append" | "delete";
+  pinned?: boolean;
+  role?: string;
+  justification?: string;
+}
+
+/** What belongs to a message beside its text. */
+export interface MessageParts {
+  name?: string;
+  tool_calls?: Json[];
+  tool_call_id?: string;
+  said_at?: string;
+  cites?: string[];
+}
+
+export interface Eviction {
+  target_tokens?: number;
+  summarize?: boolean;
+  strategy?: "fifo";
+}
+
+export interface RecallSearch {
+  limit?: number;
+  mode?: "auto" | "text" | "vector" | "hybrid";
+  similarity_min?: number;
+  role?: Role;
+  name?: string;
+  after?: string;
+  before?: string;
+  tokens_max?: number;
+  whole?: boolean;
+  pairs?: boolean;
+  memories?: boolean;
+  order?: "usual" | "edges";
+  explain?: boolean;
+  rehydrate?: boolean;
+  heartbeat?: boolean;
+  page_token?: string;
+}
+
+export interface Entry {
+  content: string;
+  role?: Role;
+  name?: string;
+  said_at?: string;
+  summary?: boolean;
+}
+
+export interface ArchiveSearch {
+  query_text?: string;
+  query_vector?: number[];
+  mode?: "text" | "vector" | "hybrid";
+  fusion?: "z_score" | "rrf";
+  explain?: boolean;
+  order?: "usual" | "edges";
+  limit?: number;
+  nProbe?: number;
+  heartbeat?: boolean;
+  filter?: { source?: string; doc_id?: string; freshness_after?: string };
+  page_token?: string;
+}
+
+export interface Ingest {
+  document?: string;
+  chunks?: (string | Json)[];
+  splitter?: Json;
+  embeddings?: number[][];
+  dimension?: number;
+  metric?: "cosine" | "l2";
+  embedding_version?: string;
+  model_id?: string;
+  late_chunking?: Json;
+  freshness_ts?: string;
+  provenance?: Json;
+  part?: { upload: string; number: number; of: number };
+  delete?: boolean;
+}
+
+export interface Trace {
+  follow?: Relation[];
+  depth?: number;
+  around?: number;
+  limit?: number;
+}
+
+/** What the window holds, by section, in tokens. */
+export interface Tokens {
+  system: number;
+  working: number;
+  fifo: number;
+  summary: number;
+  notices: number;
+  free: number;
+  occupancy: number;
+}
+
+/** What the server says of chains of heartbeats (docs/heartbeat.md). */
+export interface Heartbeat {
+  opportunity: boolean;
+  tokens_remaining: number;
+  chain_depth: number;
+  duration_ms: number;
+  chain?: string;
+  granted?: boolean;
+  terminated_reason?: string;
+  closed_by?: string;
+  refused?: string;
+  retry_after_ms?: number;
+  last_ended?: Json;
+}
+
+/** A tool's answer. */
+export interface Answer<Result = Json> {
+  result: Result;
+  _rev: string;
+  agent_rev?: string;
+  token_estimate: number;
+  tokens: Tokens;
+  pressure: "ok" | "warning" | "flush";
+  heartbeat: Heartbeat;
+  flush?: Json | null;
+  receipt?: { seq: number; digest: string; chain: string };
+  replayed: boolean;
+}
+
+export interface Stored {
+  block_id: string;
+  _rev: string;
+  token_estimate: number;
+}
+
+export interface Fetched extends Stored {
+  content: string;
+  role: string;
+  pinned: boolean;
+}
+
+export interface Appended {
+  message_id: string;
+  token_estimate: number;
+  cited?: number;
+}
+
+export interface Evicted {
+  evicted_count: number;
+  new_summary_tokens: number;
+  after_occupancy: number;
+}
+
+export interface Written {
+  inserted_ids: string[];
+  total_tokens: number;
+}
+
+/** One page of a search or a trace. */
+export interface Found {
+  results: Json[];
+  next_page_token: string | null;
+  tokens_added?: number;
+  total?: number;
+  proposals?: Json[];
+  plan?: string;
+  more?: boolean;
+}
+
+export interface Ingested {
+  doc_id: string;
+  inserted?: number;
+  replaced: number;
+  chunk_ids?: string[];
+  vector_index_used?: boolean;
+  _rev?: string | null;
+}
+
+export interface Beat {
+  chain_depth: number;
+  duration_ms: number;
+  terminated_reason?: string;
+}
+
+export interface Block {
+  id: string;
+  role: string;
+  content: string;
+  token_estimate: number;
+  pinned: boolean;
+}
+
+/** An agent's state. */
+export interface State {
+  agent: string;
+  _rev: string;
+  version: number;
+  context_window: number;
+  encoding: string;
+  system: string;
+  working_blocks: Block[];
+  queue: Json;
+  summary: Json;
+  token_budget: Json;
+  notices: Json[];
+  chain: Json;
+  counters: Json;
+  heartbeat: Json;
+  tokens: Tokens;
+  created_at: string;
+  updated_at: string;
+  replayed?: boolean;
+}
+
+export interface ChatMessage {
+  role: Role;
+  content: string;
+  name?: string;
+  tool_calls?: Json[];
+  tool_call_id?: string;
+}
+
+/** The rendered window with its receipt. */
+export interface Context {
+  agent: string;
+  _rev: string;
+  context_window: number;
+  messages: ChatMessage[];
+  tokens: Tokens;
+  manifest: Json;
+  context_digest: string;
+}
+
+/** A message as it was appended. */
+export interface Message {
+  seq: number;
+  id: string;
+  kind: string;
+  copy_of: string | null;
+  role: Role;
+  content: string;
+  meta: Json;
+  token_estimate: number;
+  created_at: string;
+  digest: string;
+  chain: string;
+  in_queue: boolean;
+  evicted_batch_id: string | null;
+}
+
+/** What happened to a memory, in figures. */
+export interface Event {
+  id: string;
+  type: string;
+  ts: string;
+  details: Json;
+}

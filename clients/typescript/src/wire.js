@@ -1,0 +1,140 @@
+/** Requests and answers without sockets: what is sent, what an answer means, and what may be sent again. */
+
+import { randomUUID } from "node:crypto";
+
+import { Conflict, EmbedderUnavailable, Garbled, NotReady, Overloaded, StoreUnavailable } from "./problems.js";
+import { Unanswered, Unreachable, refused } from "./problems.js";
+
+/** Longest request that is sent and longest answer that is taken, in bytes. */
+export const REQUEST_BYTES_MAX = 64 << 20;
+export const ANSWER_BYTES_MAX = 64 << 20;
+/** Attempts of one call, and the pause before the second; it doubles with each, and up to half of it is added by chance. */
+export const ATTEMPTS_MAX = 4;
+const PAUSE_MS = 20;
+/** Longest pause that a server may ask for before the next attempt. */
+const PAUSE_ASKED_MS_MAX = 2_000;
+/** Time for one attempt: an explicit eviction may wait for a model. */
+export const TIMEOUT_MS = 30_000;
+/** Connections of one client that wait for their next call, and all of them. */
+export const IDLE_MAX = 8;
+export const CONNECTIONS_MAX = 64;
+
+/** The caller's explicit "any revision". */
+export const ANY = "*";
+
+/** What a client sends again before it tells. */
+const REPEATED = [Unreachable, Unanswered, Conflict, EmbedderUnavailable, NotReady, Overloaded, StoreUnavailable];
+
+/** @typedef {{method: string, path: string, body: Buffer | undefined, headers: Record<string, string>}} Sent */
+/** @typedef {{status: number, headers: import("node:http").IncomingHttpHeaders, body: Buffer}} Answer */
+
+/** A key that no other call has. */
+export function freshKey() {
+  return randomUUID();
+}
+
+/** The path with what is not undefined behind it. @param {string} path @param {Record<string, unknown>} query */
+export function withQuery(path, query) {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+  return given.length === 0 ? path : `${path}?${given.map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`).join("&")}`;
+}
+
+/**
+ * A request with its headers; sent again it is the same, key and revision included.
+ *
+ * @param {string} method @param {string} path @param {unknown} body
+ * @param {{key?: string, rev?: string, label?: string, accept?: string}} [more] `rev`: a revision, `ANY`, or the empty text for what must be new
+ * @returns {Sent}
+ */
+export function request(method, path, body, { key, rev, label, accept = "application/json" } = {}) {
+  /** @type {Record<string, string>} */
+  const headers = { Host: "vctx", Accept: accept };
+  const data = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
+  if (data !== undefined) headers["Content-Type"] = "application/json";
+  if ((data?.length ?? 0) > REQUEST_BYTES_MAX) {
+    throw refused(413, { error: "BODY_TOO_LARGE", detail: "the call is longer than 64 MiB" });
+  }
+  if (method !== "GET") headers["Content-Length"] = String(data?.length ?? 0);
+  for (const [name, value] of Object.entries({ "Idempotency-Key": key, "If-Match": rev, "X-Vctx-Label": label })) {
+    if (value === undefined) continue;
+    if (!/^[ -~]*$/.test(value)) {
+      const detail = `${name}: use visible ASCII characters`;
+      throw refused(400, { error: "INVALID_ARGUMENT", detail, field: name.toLowerCase() });
+    }
+    headers[name] = value;
+  }
+  return { method, path, body: data, headers };
+}
+
+/** The JSON of a good answer; otherwise throws what it says. @param {Answer} answer @returns {any} */
+export function understood(answer) {
+  let body;
+  try {
+    body = JSON.parse(answer.body.toString());
+  } catch {
+    body = undefined;
+  }
+  if (answer.status < 200 || answer.status > 299) {
+    const asked = answer.headers["retry-after"];
+    throw refused(answer.status, body, asked !== undefined && /^\d+$/.test(asked) ? Number(asked) : undefined);
+  }
+  if (body === null || typeof body !== "object" || Array.isArray(body)) throw new Garbled("the answer is no JSON object");
+  return body;
+}
+
+/** Server-sent events out of the pieces in which they come: the data of each, as JSON. */
+export class Events {
+  #rest = Buffer.alloc(0);
+
+  /** What is whole by now. @param {Buffer} piece @returns {any[]} */
+  push(piece) {
+    this.#rest = Buffer.concat([this.#rest, piece]);
+    if (this.#rest.length > ANSWER_BYTES_MAX) throw new Garbled(`an event is longer than ${ANSWER_BYTES_MAX} bytes`);
+    const events = [];
+    for (let end = this.#rest.indexOf("\n\n"); end >= 0; end = this.#rest.indexOf("\n\n")) {
+      const lines = this.#rest.subarray(0, end).toString().split("\n");
+      this.#rest = this.#rest.subarray(end + 2);
+      const data = lines.filter((line) => line.startsWith("data:")).map((line) => line.slice(5).trimStart());
+      if (data.length === 0) continue;
+      try {
+        events.push(JSON.parse(data.join("\n")));
+      } catch (error) {
+        throw new Garbled("an event is not JSON", { cause: error });
+      }
+    }
+    return events;
+  }
+}
+
+/** An event of a run; one that tells of a failure is thrown. @param {any} event */
+export function told(event) {
+  if (event.type !== "error") return event;
+  throw refused(typeof event.problem?.status === "number" ? event.problem.status : 500, event.problem);
+}
+
+/** Whether the client itself sends the same request again: nothing was answered, or the server said that it was busy. @param {unknown} problem */
+export function mayRepeat(problem) {
+  return REPEATED.some((kind) => problem instanceof kind);
+}
+
+/** Milliseconds between an attempt (from 1) and the next one. @param {number} attempt @param {number} [askedS] */
+export function pauseMs(attempt, askedS = 0) {
+  const base = PAUSE_MS * 2 ** (Math.min(attempt, 6) - 1);
+  return Math.max(base + (Math.random() * base) / 2, Math.min(askedS * 1000, PAUSE_ASKED_MS_MAX));
+}
+
+/**
+ * Rows of a page and where the next one begins; a page that does not go on is refused, so that every walk ends.
+ *
+ * @template T
+ * @param {any} page @param {string} rows @param {string} next @param {T} since
+ * @returns {[any[], T | undefined]}
+ */
+export function advanced(page, rows, next, since) {
+  const [found, following] = [page[rows], page[next] ?? undefined];
+  if (!Array.isArray(found)) throw new Garbled(`the answer has no list of ${rows}`);
+  if (following !== undefined && !(typeof following === typeof since && following > since)) {
+    throw new Garbled(`the page after ${since} begins at ${following}`);
+  }
+  return [found, following];
+}

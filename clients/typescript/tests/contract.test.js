@@ -1,0 +1,177 @@
+/** Every path of the server's contract, driven by its method. */
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import * as vctx from "../src/index.js";
+import { server } from "./server.js";
+
+/** Paths for others than this client: what clients of OpenAI call on the drop-in. */
+const FOREIGN = new Set([]);
+
+let running;
+let client;
+
+before(async () => {
+  running = await server();
+  client = new vctx.Client(running.socket, { label: "typescript" });
+});
+
+after(async () => {
+  client.close();
+  await running.stop();
+});
+
+/** Notes method and path of each request. */
+function recorded(client) {
+  const seen = [];
+  const send = client.transport.send.bind(client.transport);
+  client.transport.send = (sent, signal) => {
+    seen.push([sent.method.toLowerCase(), sent.path.split("?")[0]]);
+    return send(sent, signal);
+  };
+  return seen;
+}
+
+/** What the server describes and nobody drove. A path with a `{name}` is met by any name that no other path spells out. */
+function missing(seen, { paths }) {
+  const left = [];
+  for (const [path, methods] of Object.entries(paths)) {
+    if (FOREIGN.has(path)) continue;
+    const pattern = new RegExp(`^${path.replace(/[.]/g, "\\.").replace(/\{[^/]*\}/g, "[^/]+")}$`);
+    for (const method of Object.keys(methods)) {
+      const met = seen.some(([m, p]) => m === method && pattern.test(p) && (p === path || !(p in paths)));
+      if (!met) left.push(`${method.toUpperCase()} ${path}`);
+    }
+  }
+  return left;
+}
+
+async function all(rows) {
+  const list = [];
+  for await (const row of rows) list.push(row);
+  return list;
+}
+
+test("every path is driven", async () => {
+  const seen = recorded(client);
+  assert.equal((await client.healthz()).status, "ok");
+  assert.equal((await client.readyz()).status, "ready");
+  const ada = await client.createAgent("ts-ada", { context_window: 4096, system: "You are Ada." });
+  assert.ok((await client.agents()).agents.some((row) => row.agent === "ts-ada"));
+  assert.equal((await ada.state()).system, "You are Ada.");
+  assert.equal((await ada.patch({ context_window: 8192, heartbeat: { rps_limit: 50 } })).context_window, 8192);
+
+  const said = await ada.appendFifo("The boat lies at pier 4.", "user", { name: "Bea", said_at: "2026-05-01" });
+  assert.equal(said.receipt.seq, 1);
+  assert.equal((await ada.storeCore("human", "Likes tea.", { pinned: true })).result.block_id, "human");
+  assert.equal((await ada.fetchCore("human")).result.content, "Likes tea.");
+  assert.equal((await ada.evictFifo({ target_tokens: 0 })).result.evicted_count, 1);
+  const written = await ada.writeRecall(["Sails by May.", { content: "Paint by June.", role: "user" }]);
+  assert.equal(written.result.inserted_ids.length, 2);
+  assert.equal((await ada.searchRecall("boat pier", { rehydrate: false })).result.results[0].seq, 1);
+
+  const ingested = await ada.ingestArchival("tides.md", { chunks: ["High tide is at noon.", "The ferry leaves at ebb."] });
+  assert.equal(ingested.result.inserted, 2);
+  const [passage] = (await ada.searchArchival("when does the ferry leave", { limit: 1 })).result.results;
+  assert.equal(passage.chunk_id, "0001");
+  await ada.appendFifo("At ebb.", "assistant", { cites: [passage.id] });
+  const traced = (await ada.traceMemory(passage.id, { follow: ["cited_by"] })).result.results;
+  assert.deepEqual(traced.map((row) => row.text), ["The ferry leaves at ebb.", "At ebb."]);
+  assert.equal((await ada.trace(passage.id, { follow: ["cited_by", "links"] })).entries.length, 3);
+  assert.equal((await ada.deleteDocument("tides.md")).result.replaced, 2);
+
+  assert.equal((await ada.recordHeartbeat("continue", { note: "page-1" })).heartbeat.granted, true);
+  assert.equal((await ada.recordHeartbeat("yield")).result.terminated_reason, "explicit_yield");
+  await ada.postEvent("system", { disk: "full" }, { name: "disk-full" });
+  const context = await ada.context();
+  assert.equal(context.messages[0].role, "system");
+  assert.equal(context._rev, ada.rev);
+  const rows = await all(ada.allMessages());
+  assert.deepEqual(rows.map((row) => row.seq), rows.map((_, at) => at + 1));
+  assert.equal((await ada.messages(2, 1)).messages[0].seq, 2);
+  assert.ok((await all(ada.allEvents())).some((row) => row.type === "flush"));
+  assert.ok((await all(ada.allVersions())).length > 1);
+  assert.ok("terms" in (await ada.conveyance("life")));
+
+  assert.ok((await client.tools()).tools.some((tool) => tool.name === "store_core"));
+  assert.equal((await client.reindexStatus()).state, "none");
+  await assert.rejects(client.reindex("stop"), vctx.InvalidArgument);
+  assert.deepEqual(missing(seen, await client.openapi()), [], "paths of the contract that no method drives");
+});
+
+test("every tool and every code has its name here", async () => {
+  const { tools } = await client.tools();
+  for (const { name } of tools) {
+    const method = name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());
+    assert.equal(typeof vctx.Agent.prototype[method], "function", `Agent has no ${method}`);
+  }
+  const openapi = await client.openapi();
+  const codes = openapi.components.schemas.Problem.properties.error.enum;
+  assert.deepEqual(codes.filter((code) => !(code in vctx.CODES)), []);
+});
+
+test("a key happens once and is told in a failure", async () => {
+  const bob = await client.createAgent("ts-bob", { context_window: 4096 });
+  const first = await bob.appendFifo("Once.", "user", {}, { key: "ts-1" });
+  const again = await bob.appendFifo("Once.", "user", {}, { key: "ts-1", rev: vctx.ANY });
+  assert.deepEqual(again.receipt, first.receipt);
+  assert.equal(again.replayed, true);
+  await assert.rejects(bob.appendFifo("Twice.", "user", {}, { key: "ts-1", rev: vctx.ANY }), (problem) => {
+    assert.ok(problem instanceof vctx.IdempotencyKeyReused);
+    assert.equal(problem.key, "ts-1");
+    assert.equal(problem.status, 409);
+    return true;
+  });
+});
+
+test("what somebody else changed is not written over", async () => {
+  const one = await client.createAgent("ts-cat", { context_window: 4096 });
+  await one.storeCore("plan", "Sail.");
+  const two = client.agent("ts-cat");
+  await two.state();
+  await two.storeCore("plan", "Row.");
+  await two.appendFifo("Hello.");
+  // A search tells a newer revision, but says nothing of the block.
+  await one.searchRecall("sail", { rehydrate: false });
+  await assert.rejects(one.storeCore("plan", "Swim."), (problem) => {
+    assert.ok(problem instanceof vctx.RevisionStale);
+    assert.deepEqual(problem.changed, ["block:plan"]);
+    assert.equal(problem.rev, two.rev);
+    assert.match(problem.systemMessage, /REVISION_STALE/);
+    return true;
+  });
+  assert.equal((await one.fetchCore("plan")).result.content, "Row.");
+  await one.storeCore("plan", "Swim.");
+  await one.storeCore("plan", "Dive.", {}, { rev: vctx.ANY });
+});
+
+test("a document that was not seen must be new", async () => {
+  const one = await client.createAgent("ts-dan", { context_window: 4096 });
+  await one.ingestArchival("a.md", "First text.");
+  await one.ingestArchival("a.md", "Second text.");
+  const two = client.agent("ts-dan");
+  await assert.rejects(two.ingestArchival("a.md", "Third text."), vctx.RevisionStale);
+  await two.ingestArchival("a.md", "Third text.", { rev: vctx.ANY });
+});
+
+test("problems have the fields of their code", async () => {
+  const eve = await client.createAgent("ts-eve", { context_window: 512 });
+  await assert.rejects(eve.storeCore("long", "word ".repeat(600)), (problem) => {
+    assert.ok(problem instanceof vctx.TokenBudgetExceeded);
+    assert.ok(problem.requiredHeadroom > 0);
+    return true;
+  });
+  await assert.rejects(eve.call("append_fifo", { message: "no role" }), (problem) => problem instanceof vctx.InvalidArgument && problem.field === "role");
+  await assert.rejects(client.agent("ts-nobody").state(), vctx.AgentNotFound);
+  await assert.rejects(eve.call("fly", {}), vctx.ToolNotFound);
+  await assert.rejects(client.agent("a/b").state(), vctx.InvalidName);
+});
+
+test("many calls at once", async () => {
+  await client.createAgent("ts-fay", { context_window: 8192 });
+  const lines = Array.from({ length: 20 }, (_, n) => `Line ${n}.`);
+  await Promise.all(lines.map((line) => client.agent("ts-fay").appendFifo(line, "user", {}, { rev: vctx.ANY })));
+  const rows = await all(client.agent("ts-fay").allMessages());
+  assert.deepEqual(rows.map((row) => row.content).sort(), lines.sort());
+});

@@ -1,0 +1,129 @@
+/** The calls of the server. */
+import { Transport } from "./transport.js";
+import type * as t from "./types.js";
+/**
+ * A server behind its socket; connects with its first call. A call is sent again, with the same key, when the connection failed or the
+ * server was busy; everything else is thrown at once.
+ */
+export declare class Client {
+    #private;
+    socket: string;
+    /** @internal */
+    transport: Transport;
+    /** @param {string} [socket] where the server listens; where the command line looks unless given @param {t.Options} [options] */
+    constructor(socket?: string, { timeoutMs, attemptsMax, label }?: t.Options);
+    /** Closes the connections; another call opens a new one. */
+    close(): void;
+    /** A handle on an agent; nothing is sent. @param {string} name */
+    agent(name: string): Agent;
+    /** Makes an agent, or finds it with the same configuration; another one is `AgentExists`. @param {string} name @param {t.NewAgent} configuration */
+    createAgent(name: string, configuration: t.NewAgent): Promise<Agent>;
+    /** All agents. @returns {Promise<{agents: t.Json[]}>} */
+    agents(): Promise<{
+        agents: t.Json[];
+    }>;
+    /** Schemas of the tools, in a format that the server knows; `json-schema` unless given. @param {string} [format] @returns {Promise<t.Json>} */
+    tools(format?: string): Promise<t.Json>;
+    /** How a change of all vectors of the archive stands. @returns {Promise<t.Json>} */
+    reindexStatus(): Promise<t.Json>;
+    /**
+     * Begins, stops or gives up a change of all vectors, or trains the present index anew; twice is once.
+     *
+     * @param {"start" | "stop" | "cancel" | "index"} action @param {{metric?: "cosine" | "l2"}} [more] @returns {Promise<t.Json>}
+     */
+    reindex(action: "start" | "stop" | "cancel" | "index", more?: {
+        metric?: "cosine" | "l2";
+    }): Promise<t.Json>;
+    /** The server's description of its paths. @returns {Promise<t.Json>} */
+    openapi(): Promise<t.Json>;
+    /** Whether the server lives: one attempt. @returns {Promise<t.Json>} */
+    healthz(): Promise<t.Json>;
+    /** Whether it can serve: one attempt; `NotReady` tells why not. @returns {Promise<t.Json>} */
+    readyz(): Promise<t.Json>;
+}
+/**
+ * One agent's memory. What a writing call builds on is the revision of the last answer seen about it; when somebody else changed it since,
+ * the call is refused with `RevisionStale`, and `state()` reads anew.
+ */
+export declare class Agent {
+    #private;
+    name: string;
+    /** @param {Client} client @param {string} name */
+    constructor(client: Client, name: string);
+    /** Revision of the memory as of the last answer seen. */
+    get rev(): string | undefined;
+    /** Makes the agent, or finds it with the same configuration. @param {t.NewAgent} configuration @returns {Promise<t.State>} */
+    create(configuration: t.NewAgent): Promise<t.State>;
+    /** Revision, blocks, queue, summary, budget, tokens. @returns {Promise<t.State>} */
+    state(): Promise<t.State>;
+    /** Changes window, system text, encoding or limits of heartbeats; what is absent stays. @param {t.AgentPatch} change @param {t.Write} [write] @returns {Promise<t.State>} */
+    patch(change: t.AgentPatch, write?: t.Write): Promise<t.State>;
+    /**
+     * One tool call as a model made it, by the tool's name; the methods below are this with their arguments spelled out.
+     *
+     * @param {string} tool @param {Record<string, unknown>} given @param {t.Write} [write] @returns {Promise<t.Answer<any>>}
+     */
+    call(tool: string, given: Record<string, unknown>, write?: t.Write): Promise<t.Answer<any>>;
+    /** Writes a block of working memory. @param {string} blockId @param {string} content @param {t.BlockPolicy} [policy] @param {t.Write} [write] @returns {Promise<t.Answer<t.Stored>>} */
+    storeCore(blockId: string, content: string, policy?: t.BlockPolicy, write?: t.Write): Promise<t.Answer<t.Stored>>;
+    /** Reads a block of working memory. @param {string} blockId @returns {Promise<t.Answer<t.Fetched>>} */
+    fetchCore(blockId: string): Promise<t.Answer<t.Fetched>>;
+    /**
+     * Appends a message to the queue; what would overflow the window is evicted in the same transaction.
+     *
+     * @param {string} content @param {t.Role} [role] @param {t.MessageParts} [parts] @param {t.Write} [write]
+     * @returns {Promise<t.Answer<t.Appended>>}
+     */
+    appendFifo(content: string, role?: t.Role, { cites, ...parts }?: t.MessageParts, write?: t.Write): Promise<t.Answer<t.Appended>>;
+    /** Moves the oldest messages into recall storage until the window holds at most so many tokens; half of it unless given. @param {t.Eviction} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Evicted>>} */
+    evictFifo(how?: t.Eviction, write?: t.Write): Promise<t.Answer<t.Evicted>>;
+    /** Finds earlier messages; with `rehydrate` (the default) what fits comes back into the window. @param {string} query @param {t.RecallSearch} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Found>>} */
+    searchRecall(query: string, how?: t.RecallSearch, write?: t.Write): Promise<t.Answer<t.Found>>;
+    /** Writes entries straight into recall storage. @param {(string | t.Entry)[]} entries @param {t.Write} [write] @returns {Promise<t.Answer<t.Written>>} */
+    writeRecall(entries: (string | t.Entry)[], write?: t.Write): Promise<t.Answer<t.Written>>;
+    /** Finds passages of archived documents. @param {string | t.ArchiveSearch} asked @param {t.ArchiveSearch} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Found>>} */
+    searchArchival(asked: string | t.ArchiveSearch, how?: t.ArchiveSearch, write?: t.Write): Promise<t.Answer<t.Found>>;
+    /** Takes a document into the archive. One that this handle has not seen must be new; `{rev: ANY}` replaces whatever is there. @param {string} docId @param {string | t.Ingest} what its text, or more @param {t.Write} [write] @returns {Promise<t.Answer<t.Ingested>>} */
+    ingestArchival(docId: string, what: string | t.Ingest, write?: t.Write): Promise<t.Answer<t.Ingested>>;
+    /** Takes a document out of the archive. @param {string} docId @param {t.Write} [write] @returns {Promise<t.Answer<t.Ingested>>} */
+    deleteDocument(docId: string, write?: t.Write): Promise<t.Answer<t.Ingested>>;
+    /** Asks for the next turn at once, or gives control back. @param {"continue" | "yield"} state @param {{note?: string}} [more] @param {t.Write} [write] @returns {Promise<t.Answer<t.Beat>>} */
+    recordHeartbeat(state: "continue" | "yield", { note }?: {
+        note?: string;
+    }, write?: t.Write): Promise<t.Answer<t.Beat>>;
+    /** What something in memory is joined to, page by page; `from` is an id, a seq as text, or `agent`. @param {string} from @param {t.Trace & {page_token?: string}} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Found>>} */
+    traceMemory(from: string, how?: t.Trace & {
+        page_token?: string;
+    }, write?: t.Write): Promise<t.Answer<t.Found>>;
+    /** Puts an event into the queue; `content` is a text, or JSON that becomes one. Without a revision it builds on any. @param {t.EventClass} eventClass @param {unknown} content @param {{name?: string}} [more] @param {t.Write} [write] @returns {Promise<t.Answer<t.Appended>>} */
+    postEvent(eventClass: t.EventClass, content: unknown, more?: {
+        name?: string;
+    }, write?: t.Write): Promise<t.Answer<t.Appended>>;
+    /** The rendered window as chat messages, with its receipt. @returns {Promise<t.Context>} */
+    context(): Promise<t.Context>;
+    /** What something in memory is joined to, as one list. @param {string} from @param {t.Trace} [how] @returns {Promise<t.Json>} */
+    trace(from: string, { follow, ...how }?: t.Trace): Promise<t.Json>;
+    /** How well the memory carries: the score with every count it comes from. @param {"session" | "life"} [of] @returns {Promise<t.Json>} */
+    conveyance(of?: "session" | "life"): Promise<t.Json>;
+    /** A page of everything ever appended. @param {number} [fromSeq] @param {number} [limit] @returns {Promise<{messages: t.Message[], next_seq: number | null}>} */
+    messages(fromSeq?: number, limit?: number): Promise<{
+        messages: t.Message[];
+        next_seq: number | null;
+    }>;
+    /** A page of what happened to the memory: figures and ids, never text. @param {string} [fromTs] @param {number} [limit] @returns {Promise<{events: t.Event[], next_ts: string | null}>} */
+    events(fromTs?: string, limit?: number): Promise<{
+        events: t.Event[];
+        next_ts: string | null;
+    }>;
+    /** A page of copies of system text, blocks and summary. @param {number} [fromVersion] @param {number} [limit] @returns {Promise<{versions: t.Json[], next_version: number | null}>} */
+    history(fromVersion?: number, limit?: number): Promise<{
+        versions: t.Json[];
+        next_version: number | null;
+    }>;
+    /** Everything ever appended, page after page. @returns {AsyncGenerator<t.Message, void>} */
+    allMessages(fromSeq?: number): AsyncGenerator<t.Message, void>;
+    /** Everything that happened, page after page. @returns {AsyncGenerator<t.Event, void>} */
+    allEvents(fromTs?: string): AsyncGenerator<t.Event, void>;
+    /** Every copy of the texts, page after page. @returns {AsyncGenerator<t.Json, void>} */
+    allVersions(fromVersion?: number): AsyncGenerator<t.Json, void>;
+}

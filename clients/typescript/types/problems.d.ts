@@ -1,0 +1,211 @@
+/** What can go wrong with a call: one class for each error code of the server, and three for calls that were not answered. */
+/**
+ * A failed call. `code` is the server's error code or one of `UNREACHABLE`, `UNANSWERED`, `GARBLED`; `fields` are the problem details
+ * as they were sent (RFC 9457), with the code's own fields. `key` is the idempotency key that the call was made with, if it had one: the
+ * same call with the same key happens once.
+ */
+export declare class Problem extends Error {
+    /** The server's code. */
+    code: string;
+    /** What was wrong, in a sentence. */
+    detail: string;
+    /** Status of the answer, if one came. */
+    status: number | undefined;
+    /** The problem details as they were sent. @type {Record<string, unknown>} */
+    fields: Record<string, unknown>;
+    /** Seconds to wait, where the server said so. */
+    retryAfterS: number | undefined;
+    /** The call's idempotency key. @type {string | undefined} */
+    key: string | undefined;
+    static CODE: string;
+    static PASSING: boolean;
+    /**
+     * @param {string} detail
+     * @param {{code?: string, status?: number, fields?: Record<string, unknown>, retryAfterS?: number, cause?: unknown}} [more]
+     */
+    constructor(detail: string, more?: {
+        code?: string;
+        status?: number;
+        fields?: Record<string, unknown>;
+        retryAfterS?: number;
+        cause?: unknown;
+    });
+    /** Whether the same call with the same key can succeed later: nothing was wrong with the call itself. */
+    get passing(): boolean;
+    /** What a model is told of it. */
+    get systemMessage(): string;
+}
+/** No connection could be made: the server has seen nothing. Is it running? `vctx serve` starts it. */
+export declare class Unreachable extends Problem {
+    static CODE: string;
+    static PASSING: boolean;
+}
+/** The call was sent, or part of it, and no whole answer came: it may have had its effect. Repeat it with the same key. */
+export declare class Unanswered extends Problem {
+    static CODE: string;
+    static PASSING: boolean;
+}
+/** The answer is none that this client understands: does another program listen on this socket? */
+export declare class Garbled extends Problem {
+    static CODE: string;
+}
+/** The server answered with problem details. A code that this client does not know comes as this class. */
+export declare class Refused extends Problem {
+}
+/** An argument is wrong. */
+export declare class InvalidArgument extends Refused {
+    static CODE: string;
+    /** The argument. */
+    get field(): string | undefined;
+}
+/** The body is not the JSON expected here. */
+export declare class InvalidJson extends Refused {
+    static CODE: string;
+}
+/** A name has a character or length that is not allowed. */
+export declare class InvalidName extends Refused {
+    static CODE: string;
+}
+/** The page token is not one of this agent, tool and question. */
+export declare class PageTokenInvalid extends Refused {
+    static CODE: string;
+}
+/** This way of searching is not available. */
+export declare class ModeUnavailable extends Refused {
+    static CODE: string;
+}
+/** A writing call needs an idempotency key. */
+export declare class IdempotencyKeyRequired extends Refused {
+    static CODE: string;
+}
+/** This caller may not do this. */
+export declare class Forbidden extends Refused {
+    static CODE: string;
+}
+/** No such agent. */
+export declare class AgentNotFound extends Refused {
+    static CODE: string;
+}
+/** No such tool. */
+export declare class ToolNotFound extends Refused {
+    static CODE: string;
+}
+/** No such document in the archive. */
+export declare class DocumentNotFound extends Refused {
+    static CODE: string;
+}
+/** No such block. */
+export declare class BlockNotFound extends Refused {
+    static CODE: string;
+}
+/** No such path. */
+export declare class RouteNotFound extends Refused {
+    static CODE: string;
+}
+/** This path has no such method. */
+export declare class MethodNotAllowed extends Refused {
+    static CODE: string;
+}
+/** The agent exists with another configuration. */
+export declare class AgentExists extends Refused {
+    static CODE: string;
+}
+/** The idempotency key belongs to another call. */
+export declare class IdempotencyKeyReused extends Refused {
+    static CODE: string;
+}
+/** Other writers were faster each time. */
+export declare class Conflict extends Refused {
+    static CODE: string;
+    static PASSING: boolean;
+}
+/** The database holds vectors of another kind. */
+export declare class VectorSettingMismatch extends Refused {
+    static CODE: string;
+}
+/** The result list of this page token is no longer kept. */
+export declare class PageExpired extends Refused {
+    static CODE: string;
+}
+/** The memory changed since the given revision: read again what changed, then decide anew. */
+export declare class RevisionStale extends Refused {
+    static CODE: string;
+    /** The newest revision. */
+    get rev(): string | undefined;
+    /** What changed: `block:NAME`, `queue`, `summary`, `agent`, or `unknown`. @returns {string[]} */
+    get changed(): string[];
+}
+/** The body is larger than allowed. */
+export declare class BodyTooLarge extends Refused {
+    static CODE: string;
+}
+/** The window has no room for this. */
+export declare class TokenBudgetExceeded extends Refused {
+    static CODE: string;
+    /** Tokens that are missing. */
+    get requiredHeadroom(): number | undefined;
+}
+/** Chunks must be embedded in the light of their document. */
+export declare class LateChunkingRequired extends Refused {
+    static CODE: string;
+}
+/** Pinned blocks may take a quarter of the window. */
+export declare class PinLimitExceeded extends Refused {
+    static CODE: string;
+}
+/** The window is smaller than what must stand in it. */
+export declare class WindowTooSmall extends Refused {
+    static CODE: string;
+}
+/** A writing call needs the revision it builds on. */
+export declare class PreconditionRequired extends Refused {
+    static CODE: string;
+}
+/** Too many heartbeats in a second. */
+export declare class HeartbeatRateLimited extends Refused {
+    static CODE: string;
+    /** When a beat will be granted. */
+    get retryAfterMs(): number | undefined;
+}
+/** The last chain of heartbeats reached a cap a moment ago. */
+export declare class HeartbeatCooldown extends Refused {
+    static CODE: string;
+    /** When a beat will be granted. */
+    get retryAfterMs(): number | undefined;
+}
+/** Too many calls at once. */
+export declare class Overloaded extends Refused {
+    static CODE: string;
+}
+/** The database does not answer. */
+export declare class StoreUnavailable extends Refused {
+    static CODE: string;
+}
+/** The server is not ready. */
+export declare class NotReady extends Refused {
+    static CODE: string;
+}
+/** The embedder makes no vectors at the moment. */
+export declare class EmbedderUnavailable extends Refused {
+    static CODE: string;
+}
+/** The call took longer than the server allows. */
+export declare class Timeout extends Refused {
+    static CODE: string;
+}
+/** The database refused the request. */
+export declare class StoreRefused extends Refused {
+    static CODE: string;
+}
+/** The server made a mistake. */
+export declare class Internal extends Refused {
+    static CODE: string;
+}
+/** The class of each code. @type {Record<string, typeof Refused>} */
+export declare const CODES: Record<string, typeof Refused>;
+/**
+ * The problem of an answer that is none of success; one without problem details keeps its status as the code.
+ *
+ * @param {number} status @param {unknown} body @param {number} [retryAfterS]
+ */
+export declare function refused(status: number, body: unknown, retryAfterS?: number): Refused;

@@ -1,0 +1,56 @@
+/** Requests and answers without sockets: what is sent, what an answer means, and what may be sent again. */
+/** Longest request that is sent and longest answer that is taken, in bytes. */
+export declare const REQUEST_BYTES_MAX: number;
+export declare const ANSWER_BYTES_MAX: number;
+/** Attempts of one call, and the pause before the second; it doubles with each, and up to half of it is added by chance. */
+export declare const ATTEMPTS_MAX = 4;
+/** Time for one attempt: an explicit eviction may wait for a model. */
+export declare const TIMEOUT_MS = 30000;
+/** Connections of one client that wait for their next call, and all of them. */
+export declare const IDLE_MAX = 8;
+export declare const CONNECTIONS_MAX = 64;
+/** The caller's explicit "any revision". */
+export declare const ANY = "*";
+export type Sent = {
+    method: string;
+    path: string;
+    body: Buffer | undefined;
+    headers: Record<string, string>;
+};
+export type Answer = {
+    status: number;
+    headers: import("node:http").IncomingHttpHeaders;
+    body: Buffer;
+};
+/** @typedef {{method: string, path: string, body: Buffer | undefined, headers: Record<string, string>}} Sent */
+/** @typedef {{status: number, headers: import("node:http").IncomingHttpHeaders, body: Buffer}} Answer */
+/** A key that no other call has. */
+export declare function freshKey(): `${string}-${string}-${string}-${string}-${string}`;
+/** The path with what is not undefined behind it. @param {string} path @param {Record<string, unknown>} query */
+export declare function withQuery(path: string, query: Record<string, unknown>): string;
+/**
+ * A request with its headers; sent again it is the same, key and revision included.
+ *
+ * @param {string} method @param {string} path @param {unknown} body
+ * @param {{key?: string, rev?: string, label?: string}} [more] `rev`: a revision, `ANY`, or the empty text for what must be new
+ * @returns {Sent}
+ */
+export declare function request(method: string, path: string, body: unknown, { key, rev, label }?: {
+    key?: string;
+    rev?: string;
+    label?: string;
+}): Sent;
+/** The JSON of a good answer; otherwise throws what it says. @param {Answer} answer @returns {any} */
+export declare function understood(answer: Answer): any;
+/** Whether the client itself sends the same request again: nothing was answered, or the server said that it was busy. @param {unknown} problem */
+export declare function mayRepeat(problem: unknown): boolean;
+/** Milliseconds between an attempt (from 1) and the next one. @param {number} attempt @param {number} [askedS] */
+export declare function pauseMs(attempt: number, askedS?: number): number;
+/**
+ * Rows of a page and where the next one begins; a page that does not go on is refused, so that every walk ends.
+ *
+ * @template T
+ * @param {any} page @param {string} rows @param {string} next @param {T} since
+ * @returns {[any[], T | undefined]}
+ */
+export declare function advanced<T>(page: any, rows: string, next: string, since: T): [any[], T | undefined];

@@ -1,0 +1,168 @@
+//! Polite models: they really solve what is asked, by nothing but what stands in the prompt and the tools that are offered.
+
+use serde_json::{Map, Value, json};
+
+use super::said::{Call, Said};
+use super::seen::{Answered, Seen, text_of};
+
+/// Says again what the user said last.
+pub(super) fn echo(seen: &Seen) -> Said {
+    let user = seen.messages().iter().rev().find(|message| message["role"] == "user");
+    Said::text(format!("You said: {}", user.map_or("", text_of)))
+}
+
+/// Nested key-value retrieval (MemGPT, arXiv 2310.08560, §3.2.2): looks a key up, then its value, until a value is no key.
+pub(super) fn nested_kv(seen: &Seen) -> Said {
+    let results = seen.answered();
+    let Some(result) = results.last() else {
+        return match uuid_in(seen.last_text()) {
+            Some(key) => search(seen, &key, None),
+            None => Said::text("Which key?"),
+        };
+    };
+    let key = question_of(result).to_owned();
+    if failed(result) {
+        return search(seen, &key, None);
+    }
+    if let Some(value) = value_of(result.content, &key) {
+        return search(seen, &value, None);
+    }
+    match next_page(result) {
+        Some(page) => search(seen, &key, Some(page)),
+        None => Said::text(format!("The value is {key}.")),
+    }
+}
+
+/// Questions over a document of many pages: reads page after page, notes what it finds in working memory, and answers when there is no
+/// further page. The question names what is counted in quotes: `Collect every code of "harbour log".`
+pub(super) fn pages(seen: &Seen) -> Said {
+    let results = seen.answered();
+    let Some(result) = results.iter().rev().find(|result| is_search(result.name)) else {
+        return match quoted(seen.last_text()) {
+            Some(subject) => search(seen, subject, None),
+            None => Said::text("Which document?"),
+        };
+    };
+    let question = question_of(result);
+    if failed(result) {
+        return search(seen, question, None);
+    }
+    let found = codes(result.content);
+    match next_page(result) {
+        Some(page) => {
+            let mut turned = search(seen, question, Some(page));
+            if !found.is_empty() {
+                turned.calls.insert(0, note(seen, &found.join(" ")));
+            }
+            turned
+        }
+        None => {
+            let mut all = codes(seen.block(NOTES).unwrap_or_default());
+            all.extend(found);
+            all.sort();
+            all.dedup();
+            Said::text(format!("{} codes: {}", all.len(), all.join(" ")))
+        }
+    }
+}
+
+/// Block in which notes stand.
+const NOTES: &str = "notes";
+
+/// Codes in a text: the word after `code`, digits alone; in notes every number of that length.
+fn codes(text: &str) -> Vec<String> {
+    const DIGITS: usize = 5;
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    let is_code = |word: &&str| word.len() == DIGITS && word.bytes().all(|b| b.is_ascii_digit());
+    words.filter(is_code).map(str::to_owned).collect()
+}
+
+fn quoted(text: &str) -> Option<&str> {
+    text.split('"').nth(1).filter(|subject| !subject.is_empty())
+}
+
+/// The first UUID of a text.
+fn uuid_in(text: &str) -> Option<String> {
+    const BYTES: usize = 36;
+    let words = text.split(|c: char| !(c.is_ascii_hexdigit() || c == '-'));
+    words.into_iter().find(|word| word.len() == BYTES).map(str::to_owned)
+}
+
+/// The value, where a text holds the pair of this key.
+fn value_of(text: &str, key: &str) -> Option<String> {
+    let rest = text.split_once(&format!("key = {key}, value = "))?.1;
+    let value: String = rest.chars().take_while(|c| c.is_ascii_hexdigit() || *c == '-').collect();
+    Some(value).filter(|value| !value.is_empty())
+}
+
+fn failed(result: &Answered<'_>) -> bool {
+    parsed(result).get("error").is_some()
+}
+
+fn parsed(result: &Answered<'_>) -> Map<String, Value> {
+    match serde_json::from_str(result.content) {
+        Ok(Value::Object(map)) => map,
+        _ => Map::new(),
+    }
+}
+
+/// How the list goes on: a token, or the number of the next page.
+fn next_page(result: &Answered<'_>) -> Option<Value> {
+    let told = parsed(result);
+    let named = ["next_page_token", "next_page"].iter().find_map(|name| told.get(*name));
+    named.filter(|page| !page.is_null()).cloned()
+}
+
+/// Names under which the archive is searched.
+const SEARCHES: [&str; 2] = ["search_archival", "archival_memory_search"];
+
+fn is_search(name: &str) -> bool {
+    SEARCHES.contains(&name)
+}
+
+fn question_of<'a>(result: &'a Answered<'_>) -> &'a str {
+    let named = ["query_text", "query"].iter().find_map(|name| result.arguments[*name].as_str());
+    named.unwrap_or_default()
+}
+
+/// A search of the archive, by whichever tool is offered, with a beat.
+fn search(seen: &Seen, question: &str, page: Option<Value>) -> Said {
+    if seen.has("archival_memory_search") {
+        let mut arguments = json!({"query": question, "request_heartbeat": true});
+        if let Some(page) = page {
+            arguments["page"] = page;
+        }
+        return Said::call("archival_memory_search", &arguments);
+    }
+    let mut arguments =
+        json!({"query_text": question, "mode": "text", "limit": 40, "heartbeat": true});
+    if let Some(page) = page {
+        arguments["page_token"] = page;
+    }
+    Said::call("search_archival", &arguments)
+}
+
+/// A line in the block of notes, by whichever tool is offered.
+fn note(seen: &Seen, line: &str) -> Call {
+    if seen.has("core_memory_append") {
+        return Call::new("core_memory_append", &json!({"label": NOTES, "content": line}));
+    }
+    Call::new("store_core", &json!({"block_id": NOTES, "content": line, "mode": "append"}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_codes_and_questions_are_read_from_what_stands_there() {
+        let key = "0b5e9bd2-4b4f-4a6f-9d7c-2f6d1f0a7a11";
+        let value = "1c5e9bd2-4b4f-4a6f-9d7c-2f6d1f0a7a22";
+        let text = format!("{{\"text\":\"Key-value pair: key = {key}, value = {value}\"}}");
+        assert_eq!(value_of(&text, key).as_deref(), Some(value));
+        assert_eq!(value_of(&text, value), None);
+        assert_eq!(uuid_in(&format!("What is the value of the key {key}?")).as_deref(), Some(key));
+        assert_eq!(codes("entry 7: code 12345, of 999999 and 54321."), ["12345", "54321"]);
+        assert_eq!(quoted("Every code of \"harbour log\"."), Some("harbour log"));
+    }
+}

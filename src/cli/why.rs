@@ -1,0 +1,306 @@
+//! `vctx why`: the life of a fact, or the reasons of a prompt.
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::cli::exit::Failure;
+use crate::cli::output;
+use crate::cli::target::Target;
+
+const EXAMPLES: &str = "\
+Examples:
+  vctx why ada \"the berth costs 14 crowns\"   who said it, when it left, where it lived, which prompts held it, how it comes back
+  vctx why ada --turn 17                     what stood in a prompt, what did not, and why";
+
+/// Tell why the model knew something, or did not
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Why {
+    /// The agent
+    #[arg(value_name = "AGENT")]
+    agent: String,
+
+    /// A fact, in words
+    #[arg(value_name = "TEXT", required_unless_present = "turn", conflicts_with = "turn")]
+    text: Option<String>,
+
+    /// A prompt by its number
+    #[arg(long, value_name = "N")]
+    turn: Option<u64>,
+
+    /// First prompt that is looked at
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "turn")]
+    from_turn: u64,
+
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// Runs the command.
+pub(crate) async fn run(asked: Why) -> Result<(), Failure> {
+    let client = asked.target.client();
+    let query: Vec<(&str, String)> = match (asked.turn, asked.text) {
+        (Some(turn), _) => vec![("turn", turn.to_string())],
+        (None, Some(text)) => vec![("text", text), ("from_turn", asked.from_turn.to_string())],
+        (None, None) => return Err(Failure::usage("say a fact, or --turn")),
+    };
+    let answer = client.why(&asked.agent, &query).await?;
+    match (asked.target.json, asked.turn) {
+        (true, _) => output::value(&answer),
+        (false, Some(_)) => output::line(&prompt(&answer)),
+        (false, None) => output::line(&fact(&answer)),
+    }
+}
+
+fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn texts(value: &Value) -> String {
+    let words: Vec<&str> =
+        value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    words.join(", ")
+}
+
+/// The life of a fact in tables.
+fn fact(answer: &Value) -> String {
+    let mut parts = vec![format!("words that tell: {}", texts(&answer["words"]))];
+    let said: Vec<Vec<String>> = list(answer, "/said").iter().map(said).collect();
+    parts.push(section("said by", &["seq", "when", "who", "how", "now", "text"], &[0], &said));
+    let spans: Vec<Vec<String>> = list(answer, "/texts").iter().map(span).collect();
+    parts.push(section(
+        "lived in",
+        &["where", "from", "until", "since", "over", "all", "words"],
+        &[1, 2],
+        &spans,
+    ));
+    let held: Vec<Vec<String>> = list(answer, "/prompts/held").iter().map(held).collect();
+    parts.push(section("held by prompts", &["turns", "as"], &[], &held));
+    if let Some(next) = answer["prompts"]["next_turn"].as_u64() {
+        parts.push(format!("more prompts: --from-turn {next}"));
+    }
+    if answer["texts_whole"] == false {
+        parts.push("there are more copies of texts than were looked at".to_owned());
+    }
+    parts.push(back(&answer["back"]));
+    parts.join("\n\n")
+}
+
+fn section(title: &str, heads: &[&str], right: &[usize], rows: &[Vec<String>]) -> String {
+    match rows {
+        [] => format!("{title}: nothing"),
+        rows => format!("{title}:\n{}", output::table(heads, right, rows)),
+    }
+}
+
+fn said(row: &Value) -> Vec<String> {
+    let field = |name: &str| output::field(row, name);
+    let now = match (row["in_window"] == true, row["left"].is_null(), row["expired_at"].as_str()) {
+        (_, _, Some(at)) => format!("expired {at}"),
+        (true, _, _) => "in the window".to_owned(),
+        (false, true, _) => "outside".to_owned(),
+        (false, false, _) if row["left"]["directly"] == true => "recall storage".to_owned(),
+        (false, false, _) => format!(
+            "left {} in batch {}, summary {}",
+            field("/left/at"),
+            output::cell(&field("/left/batch"), BATCH_CHARS_MAX),
+            field("/left/summary_rev")
+        ),
+    };
+    let who =
+        if row["kind"] == "copy" { format!("{} (copy)", field("/role")) } else { field("/role") };
+    let text = output::cell(&field("/text"), output::CELL_CHARS_MAX);
+    vec![field("/seq"), field("/created_at"), who, field("/says").replace('_', " "), now, text]
+}
+
+/// Characters of an eviction's id in the table.
+const BATCH_CHARS_MAX: usize = 13;
+
+fn span(row: &Value) -> Vec<String> {
+    let field = |name: &str| output::field(row, name);
+    let place = |version: &str, revision: &str| match field(revision) {
+        empty if empty.is_empty() => format!("v{}", field(version)),
+        revision => format!("v{} (summary {revision})", field(version)),
+    };
+    let until = if row["until_version"].is_null() {
+        "now".to_owned()
+    } else {
+        place("/until_version", "/until_revision")
+    };
+    let whole = if row["says"].is_null() { "some words" } else { "all of it" };
+    vec![
+        output::cell(&field("/of"), NAME_CHARS_MAX),
+        place("/from_version", "/from_revision"),
+        until,
+        field("/since"),
+        field("/until"),
+        whole.to_owned(),
+        output::cell(&texts(&row["words"]), output::CELL_CHARS_MAX),
+    ]
+}
+
+/// Characters of a place's name in the table.
+const NAME_CHARS_MAX: usize = 40;
+
+fn held(row: &Value) -> Vec<String> {
+    let (first, last) = (output::number(row, "/turns/0"), output::number(row, "/turns/1"));
+    let turns = if first == last { first.to_string() } else { format!("{first}–{last}") };
+    vec![turns, output::cell(&texts(&row["as"]), output::CELL_CHARS_MAX)]
+}
+
+fn back(row: &Value) -> String {
+    if row["in_window"] == true {
+        return match row["block_id"].as_str() {
+            Some(block) => {
+                format!("it stands in the window: block {}", output::cell(block, NAME_CHARS_MAX))
+            }
+            None => format!("it stands in the window: message {}", row["seq"]),
+        };
+    }
+    let why = output::field(row, "/why");
+    match row["command"].as_str() {
+        None => format!("nothing brings it back: {why}"),
+        Some(command) if why.is_empty() => {
+            format!(
+                "brings it back (place {} of its list):\n  {}",
+                row["rank"],
+                output::printable(command)
+            )
+        }
+        Some(command) => format!("{why}:\n  {}", output::printable(command)),
+    }
+}
+
+/// The reasons of a prompt in tables.
+fn prompt(answer: &Value) -> String {
+    let mut rows = Vec::new();
+    for section in list(answer, "/sections") {
+        let name = output::field(section, "/section");
+        rows.push(vec![name, String::new(), output::field(section, "/tokens"), String::new()]);
+        for item in list(section, "/items") {
+            let who = match item["seq"].as_u64() {
+                Some(seq) => format!("  message {seq} {}", output::field(item, "/role")),
+                None => format!("  {}", output::cell(&output::field(item, "/id"), NAME_CHARS_MAX)),
+            };
+            rows.push(vec![
+                who,
+                output::field(item, "/tokens"),
+                String::new(),
+                output::field(item, "/why"),
+            ]);
+        }
+    }
+    let mut parts = vec![format!(
+        "turn {} · model {} · {} tokens by our count, {} by the provider's · flush at {}, window {}",
+        answer["turn"],
+        output::field(answer, "/model"),
+        answer["token_estimate"],
+        or_none(&output::field(answer, "/usage/prompt")),
+        output::field(answer, "/policy/flush"),
+        output::field(answer, "/policy/max"),
+    )];
+    parts.push(output::table(&["in the prompt", "tokens", "together", "why"], &[1, 2], &rows));
+    let evicted = &answer["outside"]["evicted"];
+    if !evicted.is_null() {
+        parts.push(format!(
+            "not in it: everything up to message {}, evicted last at {} (from {} tokens down to {}), summary {}: {}",
+            evicted["through_seq"],
+            output::field(evicted, "/at"),
+            or_none(&output::field(evicted, "/occupancy_before")),
+            or_none(&output::field(evicted, "/target")),
+            output::field(evicted, "/summary_rev"),
+            output::field(evicted, "/why"),
+        ));
+    }
+    let entries: Vec<Vec<String>> = list(answer, "/outside/entries")
+        .iter()
+        .map(|e| ["/seq", "/kind", "/tokens", "/why"].map(|name| output::field(e, name)).to_vec())
+        .collect();
+    if !entries.is_empty() {
+        parts.push(section(
+            "not in it either",
+            &["seq", "kind", "tokens", "why"],
+            &[0, 2],
+            &entries,
+        ));
+    }
+    if let Some(since) = answer.get("since").filter(|since| !since.is_null()) {
+        let range = |name: &str| {
+            let (first, end) = (
+                output::number(since, &format!("/{name}/0")),
+                output::number(since, &format!("/{name}/1")),
+            );
+            if first >= end {
+                "nothing".to_owned()
+            } else {
+                format!("messages {first}–{}", end - 1)
+            }
+        };
+        parts.push(format!(
+            "since turn {}: {} came, {} left",
+            since["turn"],
+            range("came_in"),
+            range("left")
+        ));
+    }
+    if answer["exact"] == false {
+        parts.push("not exact any more: see vctx replay".to_owned());
+    }
+    parts.join("\n\n")
+}
+
+fn or_none(text: &str) -> &str {
+    if text.is_empty() { "none" } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_life_is_told_in_tables_that_end_with_a_command() {
+        let answer = json!({"words": ["berth", "14"], "texts_whole": true,
+            "said": [{"seq": 3, "created_at": "t", "role": "user", "kind": "turn", "says": "by_words", "in_window": false,
+                "left": {"batch": "b", "at": "u", "summary_rev": 2, "directly": false}, "text": "14 for a berth"}],
+            "texts": [{"of": "summary", "from_version": 4, "until_version": 9, "from_revision": 2, "until_revision": 5, "since": "u",
+                "until": "v", "says": "exactly", "words": ["berth", "14"]}],
+            "prompts": {"held": [{"turns": [1, 4], "as": ["message 3"]}, {"turns": [5, 5], "as": ["summary"]}], "next_turn": null},
+            "back": {"in_window": false, "command": "vctx tool …", "rank": 1}});
+        let text = fact(&answer);
+        for part in [
+            "left u in batch b, summary 2",
+            "v4 (summary 2)",
+            "1–4",
+            "place 1 of its list",
+            "vctx tool …",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!(
+            back(&json!({"in_window": true, "seq": 4})),
+            "it stands in the window: message 4"
+        );
+        assert_eq!(
+            back(&json!({"why": "no message says it"})),
+            "nothing brings it back: no message says it"
+        );
+    }
+
+    #[test]
+    fn a_prompt_is_told_section_by_section() {
+        let answer = json!({"turn": 5, "model": "m", "token_estimate": 40, "usage": {"prompt": 44}, "policy": {"flush": 90, "max": 100},
+            "sections": [{"section": "fifo", "tokens": 30, "items": [{"id": "x", "seq": 9, "role": "user", "tokens": 30, "why": "because"}]}],
+            "outside": {"evicted": {"through_seq": 8, "at": "t", "summary_rev": 1, "why": "full"}, "entries": []},
+            "since": {"turn": 4, "came_in": [9, 10], "left": [3, 3]}, "exact": true});
+        let text = prompt(&answer);
+        for part in [
+            "40 tokens by our count, 44",
+            "message 9 user",
+            "up to message 8",
+            "messages 9–9 came, nothing left",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}

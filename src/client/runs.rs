@@ -1,0 +1,73 @@
+//! Runs as they happen: one connection, events until the end; the same key again goes on where a broken one stopped.
+
+use bytes::Bytes;
+use http::{Method, Request, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http1::handshake;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use super::api::{Client, agent_path, understood};
+use super::connection::whole_body;
+use super::problem::Problem;
+use crate::models::chat::Events;
+
+impl Client {
+    /// Runs an agent and tells each event; gives the end. Waits no longer than the deadline between two pieces.
+    pub async fn run(
+        &self,
+        agent: &str,
+        body: &Value,
+        key: &str,
+        on_event: &mut (dyn FnMut(&Value) + Send),
+    ) -> Result<Value, Problem> {
+        let settings = self.settings();
+        let late = |_| Problem::unanswered(format!("no answer within {:?}", settings.deadline));
+        let lost = |e: hyper::Error| Problem::unanswered(format!("the connection broke: {e}"));
+        let stream = UnixStream::connect(&settings.socket).await.map_err(|e| {
+            Problem::unreachable(format!("cannot connect to {}: {e}", settings.socket.display()))
+        })?;
+        let (mut sender, driver) = handshake(TokioIo::new(stream)).await.map_err(lost)?;
+        // It ends with the connection; what broke it is told to the exchange below.
+        tokio::spawn(async move { drop(driver.await) });
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(format!("{}/runs", agent_path(agent)))
+            .header(header::HOST, "vctx")
+            .header(header::ACCEPT, "text/event-stream")
+            .header(header::CONTENT_TYPE, "application/json")
+            .header("idempotency-key", key)
+            .body(Full::new(Bytes::from(body.to_string())))
+            .map_err(|e| Problem::garbled(format!("the request cannot be made: {e}")))?;
+        let answer = timeout(settings.deadline, sender.send_request(request)).await;
+        let (head, mut body) = answer.map_err(late)?.map_err(lost)?.into_parts();
+        if !head.status.is_success() {
+            let body = whole_body(body, settings.answer_bytes_max).await?;
+            return understood(&http::Response::from_parts(head, body));
+        }
+        let mut events = Events::default();
+        loop {
+            let frame = timeout(settings.deadline, body.frame()).await.map_err(late)?;
+            let Some(frame) = frame else {
+                return Err(Problem::unanswered("the run ended without its end".into()));
+            };
+            let Ok(bytes) = frame.map_err(lost)?.into_data() else { continue };
+            for data in events.push(&bytes) {
+                let event: Value = serde_json::from_str(&data)
+                    .map_err(|e| Problem::garbled(format!("an event is not JSON: {e}")))?;
+                match event["type"].as_str() {
+                    Some("end") => return Ok(event["end"].clone()),
+                    Some("error") => {
+                        let problem = &event["problem"];
+                        let status = problem["status"].as_u64().unwrap_or(500);
+                        let status = u16::try_from(status).unwrap_or(500);
+                        return Err(Problem::refused(status, problem, None));
+                    }
+                    _ => on_event(&event),
+                }
+            }
+        }
+    }
+}

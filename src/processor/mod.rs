@@ -1,0 +1,15 @@
+//! Drives a model: from an event to its yield, each step recorded before the next, so that any server may go on where one stopped.
+
+mod asking;
+mod calls;
+mod processor;
+mod records;
+mod reply;
+mod request;
+mod ticks;
+mod toolbox;
+mod walk;
+
+pub use crate::policy::turn::Beat;
+pub use processor::{Processor, ProcessorSettings};
+pub use request::{NewMessage, RunEnd, RunEvent, RunRequest};
