@@ -103,16 +103,10 @@ impl<'a> PageOf<'a> {
                 }
                 None => break,
             };
-<<<<<<< HEAD
             let mut one = Shown { message, item, excerpt, state, cut: None };
-            if self.asked.tokens_max.is_some() {
+            if counted {
                 let count = |text: &str| self.around.counter.count(text);
                 let tokens = count(&self.result_of(&one, None).to_string());
-=======
-            let one = Shown { message, item, excerpt, state };
-            if counted {
-                let tokens = self.around.counter.count(&self.result_of(&one, None).to_string());
->>>>>>> main
                 if tokens > left && !page.is_empty() {
                     break;
                 }

@@ -188,8 +188,8 @@ impl SearchRecall {
             }
         };
         let mut draft = Draft::new(around, core);
-<<<<<<< HEAD
-        let paused = self.rehydrate && self.tokens_max.is_some_and(|page| draft.room() < page);
+        let paused =
+            self.rehydrates(&around) && self.tokens_max.is_some_and(|page| draft.room() < page);
         let page = PageOf {
             asked: self,
             around,
@@ -198,12 +198,6 @@ impl SearchRecall {
             entries,
             head_seq,
         };
-=======
-        let paused =
-            self.rehydrates(&around) && self.tokens_max.is_some_and(|page| draft.room() < page);
-        let page =
-            PageOf { asked: self, around, items: &list.items, position: list.position, entries };
->>>>>>> main
         let (shown, next) = if paused { (Vec::new(), list.position) } else { page.shown(&draft)? };
         let shown = self.order.arrange(shown);
         let (results, wrote) = page.take_in(&mut draft, &shown);
