@@ -427,3 +427,45 @@ async fn a_run_that_nobody_goes_on_with_is_ended_and_its_agent_is_free() {
     home.assert_verified("second.sock", "ada");
     drop((second, engine));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_knows_the_tools_by_memgpts_names_follows_nested_keys_too() {
+    let more = [("VCTX_CHAT__DIALECT", "memgpt")];
+    let stage = Stage::new("nested-kv", &["archival_memory_search"], WINDOW, &more).await;
+    let mut chance = Chance::new(23);
+    let keys: Vec<String> = (0..4).map(|_| uuid(&mut chance)).collect();
+    let chunks: Vec<String> = keys
+        .windows(2)
+        .map(|pair| format!("Key-value pair: key = {}, value = {}", pair[0], pair[1]))
+        .collect();
+    stage.ada.done("ingest_archival", &json!({"doc_id": "kv", "chunks": chunks})).await;
+    let question = format!("What is the value of the key {}?", keys[0]);
+    let end = stage.run(&json!({"input": question})).await;
+    assert_eq!(end["text"], format!("The value is {}.", keys[3]), "{end:#}");
+    let calls = calls_of(&stage.ada.messages().await, "archival_memory_search");
+    assert_eq!(calls, chunks.len() + 1);
+    stage.assert_fits(WINDOW);
+    stage.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_leaves_ends_its_run_and_nothing_is_half_said() {
+    let stage = Stage::new("slow", &["store_core"], WINDOW, &[]).await;
+    let away = stage.ada.again();
+    let asked = tokio::spawn(async move { run(&away, &json!({"input": "Hello"}), "gone").await });
+    while stage.model.requests().is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    asked.abort();
+    let mut ends = Vec::new();
+    for _ in 0..600 {
+        ends = stage.events("run_end").await;
+        if !ends.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!((ends.len(), &ends[0]["reason"]), (1, &json!("cancelled")));
+    assert_eq!(said(&stage.ada.messages().await), [("user".to_owned(), "Hello".to_owned())]);
+    stage.assert_clean().await;
+}
