@@ -54,7 +54,7 @@ impl RecallDates {
             let mut one = one.clone();
             let longer = one["chars"].as_u64().is_some_and(|chars| chars > TRACE_CHARS_MAX);
             if let Some(map) = one.as_object_mut() {
-                map.retain(|name, value| !(name == "chars" && !longer) && !value.is_null());
+                map.retain(|name, value| (name != "chars" || longer) && !value.is_null());
                 if longer {
                     map.insert("truncated".into(), true.into());
                 }
