@@ -177,6 +177,12 @@ async fn what_the_agent_changed_since_is_kept_unless_it_is_to_be_replaced() {
     );
 
     let ada = Agent::at(home.wire("vctx.sock"), "ada");
+    let asked = json!({"command": "view", "path": "/memories/trips/elba.md"});
+    let shown = ada.done("memory", &asked).await;
+    assert!(
+        shown.to_string().contains("By boat."),
+        "the memory tool has it by its path: {shown:#}"
+    );
     ada.done("store_core", &json!({"block_id": "prefs.md", "content": "Likes coffee."})).await;
     file(&home, "memories/long.md", "Line of another log.\n".repeat(1_000));
     let second = told(&home, "anthropic-memory", &root, "ada", &[]);

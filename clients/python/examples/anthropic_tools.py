@@ -84,10 +84,7 @@ def main() -> None:
     given = options.parse_args()
     with vctx.Client(given.socket) as client:
         agent = client.create_agent(given.agent, 16_384, system="You keep notes in your memory.")
-        tools = [
-            {"name": schema["name"], "description": schema["description"], "input_schema": schema["parameters"]}
-            for schema in client.tools()["tools"]
-        ]
+        tools = client.tools("anthropic")["tools"]
         print(turn(agent, model_client(given.model_socket), given.model, tools, given.said))
 
 

@@ -74,8 +74,7 @@ def main() -> None:
     given = options.parse_args()
     with vctx.Client(given.socket) as client:
         agent = client.create_agent(given.agent, 16_384, system="You keep notes in your memory.")
-        schemas = client.tools()["tools"]
-        tools = [{"type": "function", "function": schema} for schema in schemas]
+        tools = client.tools("openai-chat")["tools"]
         print(turn(agent, tools, given.model_socket, given.said))
 
 

@@ -72,8 +72,8 @@ def main() -> None:
     given = options.parse_args()
     with vctx.Client(given.socket) as client:
         agent = client.create_agent(given.agent, 16_384, system="You keep notes in your memory.")
-        schemas = [{"type": "function", "function": schema} for schema in client.tools()["tools"]]
-        model = chat_model(given.model, given.model_socket).bind_tools(schemas)
+        tools = client.tools("openai-chat")["tools"]
+        model = chat_model(given.model, given.model_socket).bind_tools(tools)
         agent.append_fifo(given.said, "user")
         done = graph(agent, model).invoke({"answer": AIMessage("")}, {"recursion_limit": STEPS_MAX})
         print(done["answer"].content)

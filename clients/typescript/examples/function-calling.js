@@ -55,6 +55,6 @@ const { values, positionals } = parseArgs({
 });
 const client = new Client(values.socket);
 const agent = await client.createAgent(values.agent, { context_window: 16_384, system: "You keep notes in your memory." });
-const tools = (await client.tools()).tools.map((schema) => ({ type: "function", function: schema }));
+const { tools } = await client.tools({ format: "openai-chat" });
 console.log(await turn(agent, tools, values["model-socket"], positionals[0]));
 client.close();

@@ -69,6 +69,6 @@ const { values, positionals } = parseArgs({
 });
 const client = new Client(values.socket);
 const agent = await client.createAgent(values.agent, { context_window: 16_384, system: "You keep notes in your memory." });
-const tools = (await client.tools()).tools.map((schema) => ({ type: "function", function: schema }));
+const { tools } = await client.tools({ format: "openai-chat" });
 console.log(await turn(agent, modelClient(values["model-socket"]), values.model, tools, positionals[0]));
 client.close();

@@ -2,15 +2,12 @@
 
 import { defaultSocket } from "./paths.js";
 import { Problem, Unanswered } from "./problems.js";
-import { Seen } from "./seen.js";
+import { BUILDS_ON_NOTHING, Seen } from "./seen.js";
 import { Transport } from "./transport.js";
 import { ATTEMPTS_MAX, Events, RUN_TIMEOUT_MS, TIMEOUT_MS, advanced, freshKey, mayRepeat, pauseMs } from "./wire.js";
 import { request, told, understood, withQuery } from "./wire.js";
 
 /** @import * as t from "./types.js" */
-
-/** What these do cannot overwrite what their caller has not seen, so they name no revision. */
-const BUILDS_ON_NOTHING = new Set(["fetch_core", "search_recall", "search_archival", "record_heartbeat", "trace_memory"]);
 
 /** @param {number} ms */
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

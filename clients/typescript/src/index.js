@@ -7,6 +7,7 @@ export {
   CODES,
   AgentExists,
   AgentNotFound,
+  BlockExists,
   BlockNotFound,
   BodyTooLarge,
   Conflict,

@@ -154,6 +154,11 @@ export class AgentExists extends Refused {
   static CODE = "AGENT_EXISTS";
 }
 
+/** A block of that name is there already. */
+export class BlockExists extends Refused {
+  static CODE = "BLOCK_EXISTS";
+}
+
 /** The idempotency key belongs to another call. */
 export class IdempotencyKeyReused extends Refused {
   static CODE = "IDEMPOTENCY_KEY_REUSED";
@@ -315,6 +320,7 @@ export const CODES = Object.fromEntries(
     RouteNotFound,
     MethodNotAllowed,
     AgentExists,
+    BlockExists,
     IdempotencyKeyReused,
     Conflict,
     RunBusy,

@@ -1,7 +1,38 @@
 /** Which revision a call builds on: that of the last answer seen about what it writes. */
 
-/** Documents whose revision is remembered; beyond, all are forgotten, and a call on one is refused and told the present revision. */
-const DOCUMENTS_MAX = 4_096;
+/** Blocks and documents whose revision is remembered; beyond, all are forgotten, and a call on one is refused and told the present one. */
+const REMEMBERED_MAX = 4_096;
+
+/** What these do cannot overwrite what their caller has not seen, so they name no revision. */
+export const BUILDS_ON_NOTHING = new Set([
+  "fetch_core",
+  "search_recall",
+  "search_archival",
+  "record_heartbeat",
+  "trace_memory",
+  "conversation_search",
+  "conversation_search_date",
+  "archival_memory_insert",
+  "archival_memory_search",
+]);
+
+/** The argument by which a tool names its block. */
+const BLOCK_NAMED_BY = new Map([
+  ["store_core", "block_id"],
+  ["fetch_core", "block_id"],
+  ["core_memory_append", "label"],
+  ["core_memory_replace", "label"],
+  ["memory_insert", "label"],
+  ["memory_replace", "label"],
+  ["memory_rethink", "label"],
+  ["memory", "path"],
+]);
+
+/** The block that a call is about, if it is about one. @param {string} tool @param {Record<string, unknown>} given */
+function blockOf(tool, given) {
+  const named = BLOCK_NAMED_BY.get(tool);
+  return named === undefined ? undefined : String(given[named] ?? given.old_path);
+}
 
 /**
  * The revisions that one handle saw last. What a block holds is known as of the answer that showed it (`storeCore`, `fetchCore`, a state),
@@ -25,8 +56,8 @@ export class Seen {
   builtOn(tool, given) {
     // A document that nothing is known of must be new: it is no silent overwrite then.
     if (tool === "ingest_archival") return this.#documents.get(String(given.doc_id)) ?? "";
-    if (tool === "store_core") return this.#blocks.get(String(given.block_id)) ?? this.#core;
-    return this.memory;
+    const block = blockOf(tool, given);
+    return block === undefined ? this.memory : (this.#blocks.get(block) ?? this.#core);
   }
 
   /** Takes note of a state, which shows everything but documents. @param {any} answer */
@@ -38,15 +69,16 @@ export class Seen {
 
   /** Takes note of a tool's answer. @param {string} tool @param {Record<string, unknown>} given @param {any} answer */
   tool(tool, given, answer) {
-    let revision = answer._rev;
-    if (tool === "ingest_archival") {
-      this.#document(String(given.doc_id), answer.result?._rev);
-      revision = answer.agent_rev;
-    }
+    if (tool === "ingest_archival") this.#document(String(given.doc_id), answer.result?._rev);
+    // The `_rev` of an answer about a document is the document's.
+    const revision = answer.agent_rev ?? answer._rev;
     if (typeof revision !== "string" || revision === "") return;
     this.memory = revision;
     this.#core ??= revision;
-    if (tool === "store_core" || tool === "fetch_core") this.#blocks.set(String(given.block_id), revision);
+    const block = blockOf(tool, given);
+    if (block === undefined) return;
+    if (this.#blocks.size >= REMEMBERED_MAX) this.#blocks.clear();
+    this.#blocks.set(block, revision);
   }
 
   /** @param {string} id @param {unknown} revision one without is forgotten */
@@ -55,7 +87,7 @@ export class Seen {
       this.#documents.delete(id);
       return;
     }
-    if (this.#documents.size >= DOCUMENTS_MAX) this.#documents.clear();
+    if (this.#documents.size >= REMEMBERED_MAX) this.#documents.clear();
     this.#documents.set(id, revision);
   }
 }

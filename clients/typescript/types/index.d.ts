@@ -2,7 +2,7 @@
 export { ANY, freshKey } from "./wire.js";
 export { Agent, Client } from "./client.js";
 export { defaultSocket } from "./paths.js";
-export { CODES, AgentExists, AgentNotFound, BlockNotFound, BodyTooLarge, Conflict, DocumentNotFound, EmbedderUnavailable, Forbidden, Garbled, HeartbeatCooldown, HeartbeatRateLimited, IdempotencyKeyRequired, IdempotencyKeyReused, Internal, InvalidArgument, InvalidJson, InvalidName, LateChunkingRequired, MethodNotAllowed, ModeUnavailable, ModelUnavailable, NotReady, Overloaded, PageExpired, PageTokenInvalid, PinLimitExceeded, PreconditionRequired, Problem, PromptNotFound, Refused, RevisionStale, RouteNotFound, RunBusy, RunLost, ScheduleNotFound, StoreRefused, StoreUnavailable, Timeout, TokenBudgetExceeded, ToolNotFound, Unanswered, Unreachable, VectorSettingMismatch, WindowTooSmall, } from "./problems.js";
+export { CODES, AgentExists, AgentNotFound, BlockExists, BlockNotFound, BodyTooLarge, Conflict, DocumentNotFound, EmbedderUnavailable, Forbidden, Garbled, HeartbeatCooldown, HeartbeatRateLimited, IdempotencyKeyRequired, IdempotencyKeyReused, Internal, InvalidArgument, InvalidJson, InvalidName, LateChunkingRequired, MethodNotAllowed, ModeUnavailable, ModelUnavailable, NotReady, Overloaded, PageExpired, PageTokenInvalid, PinLimitExceeded, PreconditionRequired, Problem, PromptNotFound, Refused, RevisionStale, RouteNotFound, RunBusy, RunLost, ScheduleNotFound, StoreRefused, StoreUnavailable, Timeout, TokenBudgetExceeded, ToolNotFound, Unanswered, Unreachable, VectorSettingMismatch, WindowTooSmall, } from "./problems.js";
 export type State = import("./types.js").State;
 export type Context = import("./types.js").Context;
 export type Message = import("./types.js").Message;

@@ -118,6 +118,10 @@ export declare class MethodNotAllowed extends Refused {
 export declare class AgentExists extends Refused {
     static CODE: string;
 }
+/** A block of that name is there already. */
+export declare class BlockExists extends Refused {
+    static CODE: string;
+}
 /** The idempotency key belongs to another call. */
 export declare class IdempotencyKeyReused extends Refused {
     static CODE: string;

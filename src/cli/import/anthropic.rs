@@ -7,6 +7,7 @@ use super::plan::Plan;
 use super::read::{Choice, text_of, too_many};
 use crate::cli::exit::Failure;
 use crate::limits::{IMPORT_DEPTH_MAX, IMPORT_FILES_MAX};
+use crate::memory::block_path::{Place, ROOT, place_of};
 
 const FILES: &str = "memory files";
 
@@ -32,10 +33,18 @@ pub(super) fn read(path: &Path, choice: &Choice, plan: &mut Plan) -> Result<(), 
         let document = format!("memories/{name}");
         match content.trim().is_empty() {
             true => plan.left(FILES, 1, "there is no text in it"),
-            false => plan.block(FILES, &name, &document, content, None),
+            false => plan.block(FILES, &block_name(&name), &document, content, None),
         }
     }
     Ok(())
+}
+
+/// The block that the `memory` tool has under this path; a path that it refuses stays a name that is changed as others are.
+fn block_name(path: &str) -> String {
+    match place_of(&format!("{ROOT}/{path}")) {
+        Ok(Place::Named(name)) => name,
+        Ok(Place::Root) | Err(_) => path.to_owned(),
+    }
 }
 
 fn leave(name: &str) -> String {
@@ -124,7 +133,7 @@ mod tests {
         ];
         let plan = planned(&files, &Choice::default()).unwrap();
         let blocks: Vec<&str> = plan.blocks.iter().map(|block| block.id.as_str()).collect();
-        assert!(blocks[0].starts_with("a-plan.md-") && blocks[1] == "prefs.md", "{blocks:?}");
+        assert_eq!(blocks, ["a..plan.md", "prefs.md"]);
         assert_eq!(plan.documents[0].id, "memories/long.md");
         assert_eq!(plan.left[0].what, "`.hidden`");
     }

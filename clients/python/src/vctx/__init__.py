@@ -7,6 +7,7 @@ from ._paths import default_socket
 from ._problems import (
     AgentExists,
     AgentNotFound,
+    BlockExists,
     BlockNotFound,
     BodyTooLarge,
     CODES,
@@ -60,6 +61,7 @@ __all__ = [
     "AgentNotFound",
     "AsyncAgent",
     "AsyncClient",
+    "BlockExists",
     "BlockNotFound",
     "BodyTooLarge",
     "CODES",

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, cast
 from . import types as t
 from ._paths import default_socket
 from ._problems import Problem, Unanswered
-from ._seen import Seen
+from ._seen import BUILDS_ON_NOTHING, Seen
 from ._transport import AsyncTransport
 from ._wire import ATTEMPTS_MAX, RUN_TIMEOUT_S, TIMEOUT_S, Events, Request, advanced, fresh_key, given, may_repeat
 from ._wire import pause_s, request, segment, told, understood, with_query
@@ -200,8 +200,7 @@ class AsyncAgent:
         `capture` appends the result to the queue in the transaction of its effect: `True` with the call that it answers, as a pair; the id
         of a call that stands there already, for that one.
         """
-        builds = tool not in _BUILDS_ON_NOTHING
-        if rev is None and builds:
+        if rev is None and tool not in BUILDS_ON_NOTHING:
             rev = self._seen.built_on(tool, arguments)
             rev = rev if rev is not None else await self._newest()
         path = f"{self._path}/tools/{segment(tool)}"
@@ -587,7 +586,3 @@ class AsyncAgent:
     def _shown(self, state: t.Json) -> t.State:
         self._seen.state(state)
         return cast(t.State, state)
-
-
-# What these do cannot overwrite what their caller has not seen, so they name no revision.
-_BUILDS_ON_NOTHING = frozenset({"fetch_core", "search_recall", "search_archival", "record_heartbeat", "trace_memory"})

@@ -169,6 +169,12 @@ class AgentExists(Refused):
     CODE = "AGENT_EXISTS"
 
 
+class BlockExists(Refused):
+    """A block of that name is there already."""
+
+    CODE = "BLOCK_EXISTS"
+
+
 class IdempotencyKeyReused(Refused):
     """The idempotency key belongs to another call."""
 

@@ -3,8 +3,35 @@
 from collections.abc import Mapping
 from typing import Any
 
-# Documents whose revision is remembered; beyond, all are forgotten, and a call on one is refused and told the present revision.
-DOCUMENTS_MAX = 4_096
+# Blocks and documents whose revision is remembered; beyond, all are forgotten, and a call on one is refused and told the present revision.
+REMEMBERED_MAX = 4_096
+
+# What these do cannot overwrite what their caller has not seen, so they name no revision.
+BUILDS_ON_NOTHING = frozenset(
+    {
+        "fetch_core",
+        "search_recall",
+        "search_archival",
+        "record_heartbeat",
+        "trace_memory",
+        "conversation_search",
+        "conversation_search_date",
+        "archival_memory_insert",
+        "archival_memory_search",
+    }
+)
+
+# The argument by which a tool names its block.
+BLOCK_NAMED_BY = {
+    "store_core": "block_id",
+    "fetch_core": "block_id",
+    "core_memory_append": "label",
+    "core_memory_replace": "label",
+    "memory_insert": "label",
+    "memory_replace": "label",
+    "memory_rethink": "label",
+    "memory": "path",
+}
 
 
 class Seen:
@@ -25,8 +52,8 @@ class Seen:
         if tool == "ingest_archival":
             # A document that nothing is known of must be new: it is no silent overwrite then.
             return self._documents.get(str(arguments.get("doc_id")), "")
-        if tool == "store_core":
-            return self._blocks.get(str(arguments.get("block_id")), self._core)
+        if tool in BLOCK_NAMED_BY:
+            return self._blocks.get(_block(tool, arguments), self._core)
         return self.memory
 
     def state(self, answer: Mapping[str, Any]) -> None:
@@ -38,24 +65,31 @@ class Seen:
 
     def tool(self, tool: str, arguments: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
         """Takes note of a tool's answer."""
-        revision = answer.get("_rev")
         if tool == "ingest_archival":
             result = answer.get("result")
             self.document(str(arguments.get("doc_id")), result.get("_rev") if isinstance(result, dict) else None)
-            revision = answer.get("agent_rev")
+        # The `_rev` of an answer about a document is the document's.
+        revision = answer.get("agent_rev", answer.get("_rev"))
         if not isinstance(revision, str) or not revision:
             return
         self.memory = revision
         if self._core is None:
             self._core = revision
-        if tool in ("store_core", "fetch_core"):
-            self._blocks[str(arguments.get("block_id"))] = revision
+        if tool in BLOCK_NAMED_BY:
+            if len(self._blocks) >= REMEMBERED_MAX:
+                self._blocks.clear()
+            self._blocks[_block(tool, arguments)] = revision
 
     def document(self, doc_id: str, revision: object) -> None:
         """Takes note of a document's revision; one without is forgotten."""
         if not isinstance(revision, str) or not revision:
             self._documents.pop(doc_id, None)
             return
-        if len(self._documents) >= DOCUMENTS_MAX:
+        if len(self._documents) >= REMEMBERED_MAX:
             self._documents.clear()
         self._documents[doc_id] = revision
+
+
+def _block(tool: str, arguments: Mapping[str, Any]) -> str:
+    named = arguments.get(BLOCK_NAMED_BY[tool], arguments.get("old_path"))
+    return str(named)
