@@ -96,16 +96,28 @@ pub struct Visible {
 /// Between what the model said in two turns of one run.
 pub(crate) const BETWEEN_TURNS: &str = "\n\n";
 
+/// What a client sees of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// The call: it is one of the client's own tools.
+    Call,
+    /// A text: the call says something to the user.
+    Text(String),
+    /// Nothing: it concerns the memory.
+    Nothing,
+}
+
 /// The answer that stands in messages after a client's own: texts of all turns of a run, since they were told as they came, and the calls of the last one
-/// that are the client's. `ours` knows the names of the memory's tools. None where no answer stands there.
-pub fn visible(messages: &[Message], ours: &dyn Fn(&str) -> bool) -> Option<Visible> {
+/// that are the client's. `sight` knows what is seen of a call. None where no answer stands there.
+pub fn visible(messages: &[Message], sight: &dyn Fn(&SeenCall) -> Sight) -> Option<Visible> {
     let said = |m: &&Message| m.role == Role::Assistant && m.kind == Kind::Turn;
     let turns: Vec<&Message> = messages.iter().filter(said).collect();
     let last = turns.last()?;
-    let texts = turns.iter().map(|m| m.content.as_str()).filter(|text| !text.is_empty());
+    let texts = turns.iter().map(|m| spoken(m, sight)).filter(|text| !text.is_empty());
     let text = texts.collect::<Vec<_>>().join(BETWEEN_TURNS);
-    let (inner, calls): (Vec<SeenCall>, Vec<SeenCall>) =
-        calls_of(last).into_iter().partition(|call| ours(&call.name));
+    let is_client = |call: &SeenCall| sight(call) == Sight::Call;
+    let (calls, inner): (Vec<SeenCall>, Vec<SeenCall>) =
+        calls_of(last).into_iter().partition(is_client);
     let answered = |call: &SeenCall| {
         messages.iter().any(|m| m.seq > last.seq && m.tool_call_id() == Some(call.id.as_str()))
     };
@@ -113,6 +125,17 @@ pub fn visible(messages: &[Message], ours: &dyn Fn(&str) -> bool) -> Option<Visi
     let whole = inner.iter().all(answered);
     let seen = Seen { calls, ..Seen::text(Role::Assistant, text) };
     Some(Visible { seen, seq: last.seq, whole })
+}
+
+/// What a message of the model says: its text, then what its calls say to the user, as a run tells it.
+fn spoken(message: &Message, sight: &dyn Fn(&SeenCall) -> Sight) -> String {
+    let mut parts = vec![message.content.clone()];
+    parts.extend(calls_of(message).iter().filter_map(|call| match sight(call) {
+        Sight::Text(text) => Some(text),
+        Sight::Call | Sight::Nothing => None,
+    }));
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
 }
 
 fn calls_of(message: &Message) -> Vec<SeenCall> {
@@ -143,7 +166,12 @@ mod tests {
     }
 
     fn seen(messages: &[Message]) -> Option<(String, Vec<String>, u64, bool)> {
-        let found = visible(messages, &|name| name == "ours")?;
+        let sight = |call: &SeenCall| match call.name.as_str() {
+            "ours" => Sight::Nothing,
+            "say" => Sight::Text("Hello.".into()),
+            _ => Sight::Call,
+        };
+        let found = visible(messages, &sight)?;
         let names = found.seen.calls.iter().map(|call| call.name.clone()).collect();
         Some((found.seen.text, names, found.seq, found.whole))
     }
@@ -161,5 +189,7 @@ mod tests {
         assert_eq!(seen(&messages), Some((text.clone(), vec!["theirs".to_owned()], 7, true)));
         assert_eq!(seen(&messages[..4]), Some((text, vec!["theirs".to_owned()], 7, false)));
         assert_eq!(seen(&messages[1..3]), None);
+        let says = [message(4, "assistant", "I greet.", calls(&["say"]))];
+        assert_eq!(seen(&says), Some(("I greet.\nHello.".to_owned(), vec![], 4, false)));
     }
 }

@@ -55,6 +55,11 @@ impl Named {
 }
 
 impl Conversation {
+    /// Whether the client has a tool of that name.
+    pub fn has_tool(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| tool["function"]["name"] == name)
+    }
+
     /// Takes the first system text out of what was said, leaves out what says nothing, and checks the rest; `list` names the messages in faults.
     pub(super) fn settled(mut self, list: &str) -> Result<Self> {
         if self.model.len() > NAME_BYTES_MAX * 2 {

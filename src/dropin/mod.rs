@@ -11,7 +11,7 @@ mod responses_stream;
 mod settings;
 
 pub(crate) use answer::BETWEEN_TURNS;
-pub use answer::{Answer, Ending, Head, Visible, visible};
+pub use answer::{Answer, Ending, Head, Sight, Visible, visible};
 pub use chat::{chat_answer, fault, parse_chat};
 pub use chat_stream::ChatStream;
 pub use conversation::{Conversation, Named};

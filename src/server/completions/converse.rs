@@ -5,21 +5,38 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::clock;
+use crate::dialect::understood;
 use crate::dropin::{
-    Conversation, Decision, Found, Named, Next, Visible, branch_name, decide, fresh_name, visible,
+    Conversation, Decision, Found, Named, Next, Sight, Visible, branch_name, decide, fresh_name,
+    visible,
 };
 use crate::error::{Code, Error, Result};
 use crate::executor::{CallRequest, Executor, Guard, Placed};
 use crate::limits::{RUN_WAIT_MS, THREAD_ANSWER_ROWS, THREAD_TRIES_MAX};
 use crate::memory::Encoding;
 use crate::memory::message::{Message, Role};
-use crate::memory::thread::{Place, after, beginning, places};
+use crate::memory::thread::{Place, SeenCall, after, beginning, places};
 use crate::policy::Principal;
 use crate::tools::{AppendFifo, Call, NewAgent, PatchAgent, Tool, decode_as};
 
-/// Whether a name is that of a tool of the memory, which no client sees.
+/// Whether a name is that of a tool of the memory, which no client may use for one of its own.
 pub(super) fn ours(name: &str) -> bool {
     Tool::named(name).is_ok()
+}
+
+/// What the client of a conversation sees of a call: of its own tools the call, of the memory's what it says to the user.
+pub(super) fn sight(conversation: &Conversation) -> impl Fn(&SeenCall) -> Sight {
+    |call| {
+        if conversation.has_tool(&call.name) {
+            return Sight::Call;
+        }
+        let Ok(Value::Object(arguments)) = serde_json::from_str(&call.arguments) else {
+            return Sight::Nothing;
+        };
+        let meant = understood(&call.name, arguments).ok();
+        let shown = meant.as_ref().and_then(|meant| meant.shown());
+        shown.map_or(Sight::Nothing, |text| Sight::Text(text.to_owned()))
+    }
 }
 
 /// One request on its way to its place.
@@ -127,7 +144,7 @@ impl Converse<'_> {
             Decision::Known { found, answer } => {
                 let said =
                     said_after(self.executor, self.principal, &found.agent, found.seq).await?;
-                match answer_up_to(&said, answer) {
+                match answer_up_to(&said, answer, conversation) {
                     Some(known) => Ok(Looked::Known(self.known(found, all, known))),
                     // Its text went by the policy of retention.
                     None => self.part(placed(&found), all, base).await.map(Looked::Goal),
@@ -162,7 +179,9 @@ impl Converse<'_> {
         if let Some(next) = said.get(from).filter(|next| next.role == Role::Assistant) {
             let rows = said_after(self.executor, self.principal, &found.agent, found.seq).await?;
             let end = rows.iter().position(|m| m.thread.is_some()).unwrap_or(rows.len());
-            if let Some(stands) = visible(&rows[..end], &ours).filter(|stands| stands.whole) {
+            if let Some(stands) =
+                visible(&rows[..end], &sight(self.conversation)).filter(|stands| stands.whole)
+            {
                 let whole = stands.seen.canonical() == next.canonical();
                 let begun = next.calls.is_empty() && stands.seen.text.starts_with(&next.text);
                 if whole || begun {
@@ -347,7 +366,7 @@ pub(super) async fn take_place(
 }
 
 /// The answer that ends at a seq, of messages after the client's own; what another conversation said in between ends nothing of it. None where its text is gone.
-fn answer_up_to(said: &[Message], end: u64) -> Option<Visible> {
+fn answer_up_to(said: &[Message], end: u64, conversation: &Conversation) -> Option<Visible> {
     let upto = said.iter().position(|m| m.seq > end).unwrap_or(said.len());
     let foreign = |m: &Message| m.thread.is_some() && m.seq != end;
     let begin = said[..upto].iter().rposition(foreign).map_or(0, |at| at + 1);
@@ -356,7 +375,7 @@ fn answer_up_to(said: &[Message], end: u64) -> Option<Visible> {
     let upto = upto + behind.count();
     let part = &said[begin..upto];
     let gone = part.iter().any(|m| m.role == Role::Assistant && m.expired_at.is_some());
-    visible(part, &ours).filter(|found| !gone && found.seq == end)
+    visible(part, &sight(conversation)).filter(|found| !gone && found.seq == end)
 }
 
 fn found(placed: &Placed) -> Found {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::converse::{Settled, ours, said_after, take_place};
+use super::converse::{Settled, said_after, sight, take_place};
 use crate::clock::seconds_of;
 use crate::dropin::{Answer, Conversation, Ending, Head, Visible, visible};
 use crate::error::{Code, Error, Result};
@@ -57,17 +57,18 @@ pub(super) async fn standing(
     executor: &Executor,
     principal: &Principal,
     settled: &Settled,
+    conversation: &Conversation,
 ) -> Result<Option<Visible>> {
     let said = said_after(executor, principal, &settled.agent, settled.seq).await?;
     let end = said.iter().position(|m| m.thread.is_some()).unwrap_or(said.len());
-    Ok(visible(&said[..end], &ours))
+    Ok(visible(&said[..end], &sight(conversation)))
 }
 
 /// The answer of a run that ended; `told` is what its client saw of it already. It takes its place in the thread as the client saw it.
 pub(super) async fn answer_of(
     executor: &Executor,
     principal: &Principal,
-    settled: &Settled,
+    (settled, conversation): (&Settled, &Conversation),
     head: Head,
     end: &RunEnd,
     told: Option<&str>,
@@ -75,7 +76,7 @@ pub(super) async fn answer_of(
     let said = said_after(executor, principal, &settled.agent, settled.seq).await?;
     let upto = said.iter().take_while(|m| m.thread.is_none() || m.seq == end.last_seq);
     let upto = upto.count();
-    let mut stands = visible(&said[..upto], &ours).filter(|_| end.last_seq > 0);
+    let mut stands = visible(&said[..upto], &sight(conversation)).filter(|_| end.last_seq > 0);
     let text = stands.as_ref().map_or("", |stands| stands.seen.text.as_str());
     if text.trim().is_empty() && told.is_none_or(str::is_empty) {
         fault_of(end)?;

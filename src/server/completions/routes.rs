@@ -194,7 +194,7 @@ async fn answer(
     let mut response = if conversation.stream {
         let usage = conversation.usage;
         let pieces = |head| form.pieces(head, usage);
-        streamed(Arc::clone(&front), principal, settled, &conversation, pieces).await?
+        streamed(Arc::clone(&front), principal, settled, Arc::clone(&conversation), pieces).await?
     } else {
         let head = head_of(&settled, &conversation);
         let whole = match settled.known.clone() {
@@ -204,7 +204,10 @@ async fn answer(
                 let (mut events, work) = begun(&front, run).ok_or_else(crowded)?;
                 while events.recv().await.is_some() {}
                 let end = ended(work.await)?;
-                answer_of(&front.executor, &principal, &settled, head, &end, None).await?
+                {
+                    let of = (&settled, &*conversation);
+                    answer_of(&front.executor, &principal, of, head, &end, None).await?
+                }
             }
         };
         json_answer(StatusCode::OK, &form.whole(&whole))

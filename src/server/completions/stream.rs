@@ -74,6 +74,7 @@ struct Telling {
     front: Arc<Front>,
     principal: Principal,
     settled: Settled,
+    conversation: Arc<Conversation>,
     head: Head,
     pieces: Pieces,
     /// What the client was told so far.
@@ -87,20 +88,21 @@ pub(super) async fn streamed(
     front: Arc<Front>,
     principal: Principal,
     settled: Settled,
-    conversation: &Conversation,
+    conversation: Arc<Conversation>,
     form: impl FnOnce(Head) -> Pieces,
 ) -> Result<Response> {
-    let head = head_of(&settled, conversation);
+    let head = head_of(&settled, &conversation);
     let mut pieces = form(head.clone());
     if let Some(known) = settled.known.clone() {
         let answer = again(head, known);
         return Ok(at_once(whole(&mut pieces, "", &answer)));
     }
-    let stands = standing(&front.executor, &principal, &settled).await?;
+    let stands = standing(&front.executor, &principal, &settled, &conversation).await?;
     let told = stands.map(|stands| stands.seen.text).unwrap_or_default();
-    let run = run_of(&principal, &settled, conversation);
+    let run = run_of(&principal, &settled, &conversation);
     let (mut events, work) = begun(&front, run).ok_or_else(crowded)?;
-    let mut telling = Telling { front, principal, settled, head, pieces, told, next_turn: false };
+    let mut telling =
+        Telling { front, principal, settled, conversation, head, pieces, told, next_turn: false };
     let earlier = telling.told.clone();
     let Some(first) = telling.next(&mut events).await else {
         let answer = telling.answer(&ended(work.await)?).await?;
@@ -143,16 +145,32 @@ impl Telling {
                     self.told.push_str(&text);
                     return Some(text);
                 }
-                RunEvent::Turn { .. } => self.next_turn = true,
+                RunEvent::Turn { .. } => {
+                    self.next_turn = true;
+                    if let Some(text) = self.said_meanwhile().await {
+                        self.told.push_str(&text);
+                        return Some(text);
+                    }
+                }
                 RunEvent::Called { .. } | RunEvent::Returned { .. } | RunEvent::Waiting { .. } => {}
             }
         }
     }
 
+    /// What calls of the turns before said to the user, which no piece of text told.
+    async fn said_meanwhile(&self) -> Option<String> {
+        let (executor, conversation) = (&self.front.executor, &*self.conversation);
+        let stands = standing(executor, &self.principal, &self.settled, conversation).await;
+        // What cannot be read now is told with the end.
+        let text = stands.ok().flatten()?.seen.text;
+        text.strip_prefix(&self.told).filter(|rest| !rest.is_empty()).map(str::to_owned)
+    }
+
     async fn answer(&self, end: &RunEnd) -> Result<Answer> {
         let (executor, head) = (&self.front.executor, self.head.clone());
         let told = Some(self.told.as_str());
-        answer_of(executor, &self.principal, &self.settled, head, end, told).await
+        let of = (&self.settled, &*self.conversation);
+        answer_of(executor, &self.principal, of, head, end, told).await
     }
 
     /// The last pieces: what was not told yet, and the end.
