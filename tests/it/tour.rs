@@ -11,6 +11,7 @@ use crate::archival::{circle, eager, index_becomes, ingest, offer, search};
 use crate::count;
 use crate::home::{Home, Process};
 use crate::proxy::{Fault, Proxy, shapes_file};
+use crate::scripted::Scripted;
 use crate::setup::setup;
 use crate::shape::lines_of;
 use crate::talk::{Agent, key};
