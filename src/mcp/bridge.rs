@@ -212,8 +212,9 @@ impl Bridge {
                 Ok(answer)
             }
             Err(problem) if problem.code == "REVISION_STALE" => {
+                let changed = current::changed_blocks(&problem);
                 let trouble = self.stale(problem, &mut seen, document.as_deref()).await;
-                for id in blocks.iter().filter(|_| trouble.current.is_some()) {
+                for id in blocks.iter().chain(&changed).filter(|_| trouble.current.is_some()) {
                     let shown = seen.memory.clone();
                     seen.note_block(id, shown);
                 }
@@ -276,7 +277,7 @@ impl Bridge {
             other => other?,
         };
         let Some(mut traced) = traced else { return Ok(None) };
-        let first = traced.get_mut("results").and_then(|all| all.get_mut(0)).map(Value::take);
+        let first = traced.get_mut("entries").and_then(|all| all.get_mut(0)).map(Value::take);
         match first {
             Some(passage) => Ok(Some(passage)),
             None => Err(Problem::garbled("a trace does not tell where it began".into())),

@@ -20,6 +20,11 @@ fn changed(problem: &Problem) -> impl Iterator<Item = &str> {
     list.into_iter().flatten().filter_map(Value::as_str)
 }
 
+/// The blocks that changed: what is shown of them is known from then on.
+pub(super) fn changed_blocks(problem: &Problem) -> Vec<String> {
+    changed(problem).filter_map(|name| name.strip_prefix(BLOCK)).map(str::to_owned).collect()
+}
+
 /// Whether the newest messages belong to what changed.
 pub(super) fn wants_messages(problem: &Problem) -> bool {
     changed(problem).any(|name| name == "queue" || name == UNKNOWN)
