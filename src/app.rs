@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use crate::client::paths;
 use crate::clock::SystemClock;
 use crate::config::{Config, Faults, Remote, WriteChoice, password_of, secret_or_new};
+use crate::dialect::Dialect;
 use crate::dispatch;
 use crate::executor::Executor;
 use crate::ids::{Ids as _, SystemIds};
@@ -225,6 +226,9 @@ fn processor_settings(config: &Config) -> ProcessorSettings {
         max_tokens: config.chat.max_tokens,
         max_tokens_field: config.chat.max_tokens_field.clone(),
         tools: config.chat.tools.clone(),
+        // A name that is none was refused when the configuration was read.
+        dialect: Dialect::named(&config.chat.dialect).unwrap_or_default(),
+        strict: config.chat.strict,
     }
 }
 

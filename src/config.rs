@@ -8,6 +8,7 @@ use figment::Figment;
 use figment::providers::{Env, Format as _, Serialized, Toml};
 use serde::{Deserialize, Serialize};
 
+use crate::dialect::Dialect;
 use crate::dropin::DropinSettings;
 use crate::executor::ArchiveSettings;
 use crate::limits::TENANT_BYTES_MAX;
@@ -226,6 +227,16 @@ impl Config {
         faults.extend(self.conveyance.faults());
         faults.extend(self.embedder.faults());
         faults.extend(self.chat.faults());
+        match Dialect::named(&self.chat.dialect) {
+            Ok(dialect) => {
+                let names = dialect.names();
+                let odd = self.chat.tools.iter().find(|name| !names.contains(&name.as_str()));
+                faults.extend(
+                    odd.map(|name| format!("chat.tools: {name} is no tool of {}", dialect.text())),
+                );
+            }
+            Err(fault) => faults.push(format!("chat.{}", fault.message)),
+        }
         faults.extend(self.dropin.faults());
         if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
     }

@@ -229,6 +229,8 @@ pub const RUN_EVENTS_WAITING: usize = 256;
 pub const RUN_READER_MS_MAX: u64 = 4_000;
 /// Times a run makes room in the window for one inference.
 pub const RUN_ROOM_TRIES_MAX: u32 = 3;
+/// Tokens below the flush threshold that a run with tools of the memory sees to before it asks: a page of results, its call and its frame.
+pub const RUN_PAGE_TOKENS: u64 = PAGE_TOKENS_MAX + 256;
 /// Fewest tokens of an answer for which a model is asked; a window with less is made room in first.
 pub const RUN_ANSWER_TOKENS_MIN: u64 = 256;
 /// Messages of a run that are looked at for results when it is gone on with.

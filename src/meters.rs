@@ -88,7 +88,7 @@ meters! {
         "Time from the record of a prompt to its answer, in seconds";
     // Calls and the database.
     STORE_REQUESTS = Counter "vctx_store_requests_total", "", "requests", ["path"], &[],
-        "Database requests by way (typed through arangors, raw past it)";
+        "Database requests by way (typed through arangors, query and raw past it)";
     STORE_UNANSWERED = Counter "vctx_store_unanswered_total", "", "requests", ["why"], &[],
         "Database requests without a useful answer, by why (unreachable, lost, garbage, failed)";
     STORE_TRIPS = Counter "vctx_store_trips_total", "", "queries", ["socket"], &[],

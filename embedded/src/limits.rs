@@ -124,6 +124,10 @@ pub const VIEW_DOCUMENT_TERMS_MAX: usize = 1_000_000;
 pub const VIEW_STEMS_MAX: usize = 32_768;
 /// Longest of these words, in bytes.
 pub const VIEW_STEM_BYTES_MAX: usize = 32;
+/// Bytes of texts and token lists that one analyzer remembers of what `TOKENS()` was asked for lately.
+pub const TOKENS_REMEMBERED_BYTES: usize = 4 << 20;
+/// Longest of these texts, in bytes.
+pub const TOKENS_REMEMBERED_TEXT_BYTES_MAX: usize = 16 << 10;
 /// Bytes of the terms that a view holds of one document; each of them has its path in front.
 pub const VIEW_DOCUMENT_TERM_BYTES_MAX: usize = 64 << 20;
 /// Terms of a range, prefix or pattern that add to scores, the most frequent ones; the others match alone (ArangoDB: 128).

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::offer::{Offered, worded};
-use super::translate::{Translated, told};
+use super::translate::{Translated, renamed, told};
 use crate::error::{Code, Error, Result};
 use crate::limits::{NAME_BYTES_MAX, VIEW_LINES_MAX};
 use crate::memory::block_path::{PathFault, Place, ROOT, path_of, place_of};
@@ -164,7 +164,9 @@ fn call(memory: &Memory) -> Result<Call> {
             to: file("new_path", memory.new_path.as_deref())?,
         },
     };
-    edit.checked().map(Call::EditCore)
+    let names =
+        [("content", "file_text"), ("text", "insert_text"), ("new", "new_str"), ("to", "new_path")];
+    edit.checked().map(Call::EditCore).map_err(|error| renamed(error, &names))
 }
 
 fn missing(field: &str) -> Error {

@@ -180,7 +180,12 @@ pub(super) fn output_of(result: &[Output]) -> Value {
             "heartbeat": {"type": "object", "description": "whether there is room to go on"},
             "replayed": {"type": "boolean", "description": "true: an earlier call with the same key did it"},
             "retry_safe": {"type": "boolean", "description": "false: the same call again would be a new one"},
+            "error": {"type": "string", "description": "code of a refusal"},
+            "detail": {"type": "string", "description": "what was wrong"},
+            "next": {"type": "string", "description": "what to do about it"},
         },
-        "required": ["result", "retry_safe"],
+        "required": ["retry_safe"],
+        // There are clients that hold refusals against the schema too.
+        "anyOf": [{"required": ["result"]}, {"required": ["error", "detail"]}],
     })
 }

@@ -69,10 +69,35 @@ fn written(schema: &Value, whom: For) -> Value {
     if may_be(&schema, "object") {
         object(&schema, whom, &mut strict);
     }
+    if whom == For::Anthropic {
+        drop_null(&mut strict);
+    }
     if !said.is_empty() {
         strict.insert("description".into(), said.join(" ").into());
     }
     Value::Object(strict)
+}
+
+/// A value that is never null: Anthropic's models leave out what may be left out.
+fn drop_null(schema: &mut Map<String, Value>) {
+    if let Some(values) = schema.get_mut("enum").and_then(Value::as_array_mut) {
+        values.retain(|value| !value.is_null());
+    }
+    if let Some(kinds) = schema.get_mut("type").and_then(Value::as_array_mut) {
+        kinds.retain(|kind| kind != "null");
+        if let [one] = &kinds[..] {
+            let one = one.clone();
+            schema.insert("type".into(), one);
+        }
+    }
+    if let Some(choices) = schema.get_mut("anyOf").and_then(Value::as_array_mut) {
+        choices.retain(|choice| choice["type"] != "null");
+        if let [Value::Object(one)] = &choices[..] {
+            let one = one.clone();
+            schema.remove("anyOf");
+            schema.extend(one);
+        }
+    }
 }
 
 /// Closes an object. OpenAI wants every property; what may be left out may be null, which the server takes for left out.
@@ -276,6 +301,10 @@ mod tests {
             for (name, _) in BOUNDS {
                 assert!(!schema.contains_key(name), "{at} has {name}");
             }
+            assert!(
+                !may_be(schema, "null") && !schema.get("type").is_some_and(Value::is_array),
+                "{at}"
+            );
             for name in ["oneOf", "default", "format", "title"] {
                 assert!(!schema.contains_key(name), "{at} has {name}");
             }

@@ -25,7 +25,9 @@ impl Executor {
         let list = move || listed(&query, sources, now_ms);
         let found = tokio::task::spawn_blocking(list).await.map_err(stopped)?;
         let degraded = near.missing.filter(|why| *why != NO_MODEL);
-        Ok(Found { near: near.plan, degraded, ..found }.at_most(self.recall.max_memories))
+        let incomplete = near.plan.is_some() && !near.complete;
+        Ok(Found { near: near.plan, incomplete, degraded, ..found }
+            .at_most(self.recall.max_memories))
     }
 
     /// What is near to the question, with what was said beside it.

@@ -97,8 +97,7 @@ impl Executor {
     /// How far an agent's vectors are made; the mark of another embedder says nothing of ours.
     async fn recall_mark(&self, scope: &Scope) -> Result<RecallMark> {
         let fingerprint = self.embedders.fingerprint().digest();
-        let (known, _) =
-            self.patiently(|| store::recall_mark(&self.ro, scope, &fingerprint)).await?;
+        let known = self.patiently(|| store::recall_mark(&self.ro, scope)).await?;
         let known = known.filter(|mark| mark.fingerprint == fingerprint);
         let mut mark = known.unwrap_or(RecallMark { fingerprint, ..RecallMark::default() });
         mark.try_again(self.clock.unix_ms(), RECALL_REFUSED_MS);

@@ -1,13 +1,13 @@
 //! One client's conversation with a server: keys, revisions, repeated attempts, and an agent that is made by its first write.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::{Mutex, Semaphore};
 
-use super::current;
+use super::current::{self, BLOCK};
 use super::needs::{Needs, blocks_of, needs};
 use crate::client::{self, Client, Fault, NewAgent, Problem, Start, Write};
 use crate::clock;
@@ -163,10 +163,13 @@ impl Bridge {
         }
         .map(str::to_owned);
         let blocks = understood.as_ref().map(|call| blocks_of(&call.call)).unwrap_or_default();
+        let mut known = seen.known(&blocks);
         outcome.built_on = match (needs, &document) {
             (Needs::MemoryRevision, _) => {
                 let newest = self.memory_revision(&mut seen).await?;
-                Some(seen.of_blocks(&blocks).unwrap_or(newest))
+                let core = seen.core.clone().filter(|_| !blocks.is_empty());
+                let oldest = known.front().map(|known| known.revision.clone());
+                Some(oldest.or(core).unwrap_or(newest))
             }
             // A document that this conversation knows nothing of must be new: it is no silent overwrite then.
             (Needs::DocumentRevision, Some(id)) => {
@@ -181,7 +184,7 @@ impl Bridge {
             arguments.insert(CAPTURE.into(), capture);
         }
         let arguments = Value::Object(arguments);
-        let write = Write {
+        let mut write = Write {
             key: outcome.key.clone().unwrap_or_else(|| SystemIds.key()),
             revision: outcome.built_on.clone(),
         };
@@ -191,6 +194,12 @@ impl Bridge {
                 return current::of_nobody(understood.as_ref()).map_err(Trouble::from);
             }
             self.make_agent().await?;
+            answer = self.tool(name, &arguments, &write).await;
+        }
+        // What was shown since, and has not changed since that, is no news to this conversation: it builds on the next thing that it knows.
+        while let Some(next) = seen.next_base(&answer, &mut known) {
+            outcome.built_on = Some(next.clone());
+            write.revision = Some(next);
             answer = self.tool(name, &arguments, &write).await;
         }
         match answer {
@@ -266,7 +275,12 @@ impl Bridge {
             Err(problem) if problem.fields.get("field").is_some_and(|f| f == "from") => None,
             other => other?,
         };
-        Ok(traced.map(|mut traced| traced["result"]["results"][0].take()))
+        let Some(mut traced) = traced else { return Ok(None) };
+        let first = traced.get_mut("results").and_then(|all| all.get_mut(0)).map(Value::take);
+        match first {
+            Some(passage) => Ok(Some(passage)),
+            None => Err(Problem::garbled("a trace does not tell where it began".into())),
+        }
     }
 
     /// Makes the agent and answers its state; one that another client made a moment ago, in whatever size, is as good.
@@ -367,17 +381,34 @@ impl Seen {
         }
     }
 
-    /// The revision as of which some blocks are known, and those that lie in them: that of the one that was shown longest ago.
-    fn of_blocks(&self, ids: &[String]) -> Option<String> {
-        if ids.is_empty() {
-            return None;
-        }
+    /// What is known of some blocks, and of those that lie in them, in the order in which they were shown.
+    fn known(&self, ids: &[String]) -> VecDeque<Known> {
         let meant = |name: &str| {
             ids.iter().any(|id| id == name || lies_in(name, &Place::Named(id.clone())))
         };
-        let known = self.blocks.iter().filter(|(name, _)| meant(name)).map(|(_, known)| known);
-        let oldest = known.min_by_key(|known| known.order).map(|known| known.revision.clone());
-        oldest.or(self.core.clone())
+        let known = self.blocks.iter().filter(|(name, _)| meant(name));
+        let mut known: Vec<Known> = known.map(|(_, known)| known.clone()).collect();
+        known.sort_by_key(|known| known.order);
+        known.into()
+    }
+
+    /// The next revision to build on, where a call was refused on the first of those that are known only for what was shown behind it; none
+    /// where somebody else changed something.
+    fn next_base(
+        &self,
+        answer: &Result<Value, Problem>,
+        known: &mut VecDeque<Known>,
+    ) -> Option<String> {
+        let problem = answer.as_ref().err().filter(|problem| problem.code == "REVISION_STALE")?;
+        let base = known.pop_front()?;
+        let changed = problem.fields.get("changed").and_then(Value::as_array)?;
+        let shown_since = |name: &Value| {
+            let block = name.as_str().and_then(|name| name.strip_prefix(BLOCK));
+            let shown = block.and_then(|block| self.blocks.get(block));
+            shown.is_some_and(|shown| shown.order > base.order)
+        };
+        let own = !changed.is_empty() && changed.iter().all(shown_since);
+        known.front().filter(|_| own).map(|next| next.revision.clone())
     }
 
     fn note_block(&mut self, id: &str, revision: Option<String>) {
@@ -443,6 +474,37 @@ mod tests {
         assert_eq!(seen.memory.as_deref(), Some("_a"));
         seen.note(&json!({"_rev": "_b"}), None);
         assert_eq!(seen.memory.as_deref(), Some("_b"));
+    }
+
+    #[test]
+    fn what_a_conversation_was_shown_since_is_no_news_to_it() {
+        let mut seen = Seen::default();
+        for (id, revision) in [("a..x", "_1"), ("b", "_2"), ("a..y", "_3"), ("a..z", "_4")] {
+            seen.note_block(id, Some(revision.into()));
+        }
+        let stale = |changed: &[&str]| -> Result<Value, Problem> {
+            let body = json!({"error": "REVISION_STALE", "detail": "d", "changed": changed});
+            Err(Problem::refused(412, &body, None))
+        };
+        let ids = ["a".to_owned()];
+        let known: Vec<String> = seen.known(&ids).iter().map(|k| k.revision.clone()).collect();
+        assert_eq!(known, ["_1", "_3", "_4"]);
+        let mut known = seen.known(&ids);
+        let next = seen.next_base(&stale(&["block:a..y", "block:a..z"]), &mut known);
+        assert_eq!(next.as_deref(), Some("_3"));
+        assert_eq!(seen.next_base(&stale(&["block:a..z"]), &mut known).as_deref(), Some("_4"));
+        assert_eq!(seen.next_base(&stale(&["block:a..z"]), &mut known), None);
+        // A block that was shown before, or never, was changed by somebody else.
+        for changed in [
+            &["block:a..x"][..],
+            &["block:a..new"],
+            &["block:a..y", "block:a..x"],
+            &["unknown"],
+            &[],
+        ] {
+            assert_eq!(seen.next_base(&stale(changed), &mut seen.known(&ids)), None, "{changed:?}");
+        }
+        assert_eq!(seen.next_base(&Ok(json!({})), &mut seen.known(&ids)), None);
     }
 
     #[test]

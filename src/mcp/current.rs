@@ -11,7 +11,7 @@ use crate::policy::TEXT;
 use crate::tools::Call;
 
 /// Prefix of a block in the list `changed`.
-const BLOCK: &str = "block:";
+pub(super) const BLOCK: &str = "block:";
 /// Said in `changed` when nobody remembers the revision: everything may be different.
 const UNKNOWN: &str = "unknown";
 

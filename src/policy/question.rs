@@ -282,10 +282,13 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Those that do not depend on the revision of the core that they were asked for: what a search of the archive or a trace found stays its
-    /// result even if it is thought again on a newer core.
+    /// Those that do not depend on the revision of the core that they were asked for: what a search or a trace found stays its result even
+    /// if it is thought again on a newer core. Entries of recall storage are so as long as none comes back into the window, and a search
+    /// that may bring them back is none that reads first.
     pub fn lasting(self) -> Self {
         Self {
+            recall: self.recall,
+            entries: self.entries,
             vectors: self.vectors,
             nearest: self.nearest,
             worded: self.worded,

@@ -144,6 +144,8 @@ pub struct Found {
     pub tail_capped: bool,
     /// Whether vectors counted: how they were looked for.
     pub near: Option<&'static str>,
+    /// Whether vectors counted, and what was logged last has none yet: by meaning it is not found.
+    pub incomplete: bool,
     /// Why they did not, though they should have.
     pub degraded: Option<&'static str>,
     /// In a search by meaning alone: how like a result had to be, in thousandths, and how many were left out by that.
@@ -318,7 +320,7 @@ pub struct Sources {
     pub rows: Vec<Spoken>,
     /// How far the agent's vectors are made.
     pub mark: Option<RecallMark>,
-    /// Whether the entry that was logged last has vectors of the kind that was asked about.
+    /// Whether the entry that was logged last has vectors of the kind that was asked about, or gets none: it is blank, or the model refused it.
     pub complete: bool,
 }
 
@@ -366,7 +368,7 @@ pub fn listed(query: &RecallQuery, sources: Sources, now_ms: u64) -> Found {
     let capped = hits.len() > RECALL_HITS_MAX;
     hits.truncate(RECALL_HITS_MAX);
     let tail_capped = oldest_ms.is_some_and(|oldest_ms| oldest_ms + RECALL_LAG_MS > now_ms);
-    Found { hits, capped, tail_capped, near: None, degraded: None, similarity_min }
+    Found { hits, capped, tail_capped, similarity_min, ..Found::default() }
 }
 
 /// Puts what was not weighed behind all that was, in its order.

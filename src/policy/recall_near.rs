@@ -45,7 +45,7 @@ pub struct RecallNear {
     pub rows: Vec<Spoken>,
     /// How it was looked for; none where it could not.
     pub plan: Option<&'static str>,
-    /// Whether every entry had its vectors; what is logged gets them a moment later.
+    /// Whether what was logged last had its vectors; it gets them a moment later.
     pub complete: bool,
     /// Why there is nothing: `no_model`, or `embedder` while it fails.
     pub missing: Option<&'static str>,

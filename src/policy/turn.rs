@@ -86,6 +86,8 @@ pub struct Outcome {
     pub malformed: bool,
     /// Whether the model asked to be called again, in whatever way.
     pub asked_beat: bool,
+    /// Whether the user was told something by it.
+    pub spoke: bool,
     /// What became of the beat that the call itself was.
     pub beat: Option<Beaten>,
 }
@@ -165,9 +167,10 @@ pub fn next(beat: Beat, outcomes: &[Outcome], client_calls: usize, repairs: u32)
     if let Some(reason) = ended {
         return Next::End(reason);
     }
+    let asked = outcomes.iter().any(|one| one.failed || one.asked_beat);
     let wanted = match beat {
-        Beat::Always => !outcomes.is_empty(),
-        Beat::Asked => outcomes.iter().any(|one| one.failed || one.asked_beat),
+        Beat::Always => asked || (!outcomes.is_empty() && !outcomes.iter().any(|one| one.spoke)),
+        Beat::Asked => asked,
     };
     match beaten.last() {
         _ if !wanted => Next::End(RunReason::Yield),
@@ -297,6 +300,7 @@ mod tests {
         let fine = Outcome::default();
         let failed = Outcome { failed: true, ..Outcome::default() };
         let with = |beat| Outcome { asked_beat: true, beat: Some(beat), ..Outcome::default() };
+        let spoke = Outcome { spoke: true, ..Outcome::default() };
         let request = Outcome { asked_beat: true, ..Outcome::default() };
         let ended = |reason| Next::End(reason);
         for (beat, outcomes, expected) in [
@@ -305,6 +309,7 @@ mod tests {
             (Beat::Asked, vec![fine.clone()], ended(RunReason::Yield)),
             (Beat::Always, vec![fine.clone()], Next::Beat(0)),
             (Beat::Asked, vec![failed], Next::Beat(0)),
+            (Beat::Always, vec![spoke], ended(RunReason::Yield)),
             (Beat::Asked, vec![request], Next::Beat(0)),
             (Beat::Asked, vec![with(Beaten::Granted), fine], Next::Ask),
             (Beat::Always, vec![with(Beaten::Wait(9))], Next::Beat(9)),

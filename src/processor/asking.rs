@@ -15,14 +15,16 @@ use super::walk::Walk;
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::executor::Ask;
-use crate::limits::{RUN_ANSWER_TOKENS_MIN, RUN_LEASE_MS, RUN_RENEW_MS, RUN_ROOM_TRIES_MAX};
+use crate::limits::{
+    RUN_ANSWER_TOKENS_MIN, RUN_LEASE_MS, RUN_PAGE_TOKENS, RUN_RENEW_MS, RUN_ROOM_TRIES_MAX,
+};
 use crate::memory::TokenCounter;
 use crate::memory::core::Core;
 use crate::memory::run::{RunReason, ToolCall, Usage};
 use crate::memory::tokens::message_cost;
 use crate::models::chat::{ChatClass, ChatFault, ChatRequest, Completion, Delta, Finish};
 use crate::policy::turn::{Cut, settled};
-use crate::policy::{factor_permille, safe_estimate, tokens};
+use crate::policy::{factor_permille, safe_estimate, summary_tokens_max, tokens};
 use crate::tools::{RecordAnswer, Tool, decode};
 
 /// What an inference came to.
@@ -49,6 +51,16 @@ struct Ready {
     sent: u64,
 }
 
+/// What the window has room for.
+struct Room {
+    /// Tokens that an answer may take.
+    free: u64,
+    /// Whether they are enough for one.
+    holds_answer: bool,
+    /// Whether a page of results would reach the flush threshold.
+    wants_page: bool,
+}
+
 /// What came back.
 enum Came {
     /// An answer, whole or cut at its most tokens; the text is what was told.
@@ -65,7 +77,11 @@ impl Walk<'_> {
         let mut smaller = 0;
         loop {
             let Some(ready) = self.ready(n, toolbox, smaller).await? else {
-                return Ok(Inference::End(RunReason::Tokens));
+                if smaller == 0 {
+                    return Ok(Inference::End(RunReason::Tokens));
+                }
+                self.fault = Some(ChatClass::Overflow.text().to_owned());
+                return Ok(Inference::End(RunReason::ModelFailed));
             };
             match self.exchange(&ready).await? {
                 Came::Cancelled => {
@@ -86,32 +102,49 @@ impl Walk<'_> {
         }
     }
 
-    /// The prompt of the window as it is, with room made where an answer would have none. `smaller`: how often the model found it too
-    /// long; each time half of what is there goes. None if there is no room to be had.
+    /// The prompt of the window as it is, with room made where an answer or the page of a search would have none. `smaller`: how often the
+    /// model found it too long; each time half of the queue goes. None if there is no room to be had.
     async fn ready(&mut self, n: u64, toolbox: &Toolbox, smaller: u32) -> Result<Option<Ready>> {
         let mut wants_less = smaller > 0;
         for attempt in 0..=RUN_ROOM_TRIES_MAX {
             let (who, agent) = (&self.request.principal, &self.request.agent);
             let (core, _) = self.processor.executor.peek(who, agent, "").await?;
-            let now = tokens(&core);
-            let sent = now.occupancy - now.tools + toolbox.tokens;
-            let factor = factor_permille(&core.learned, self.model.model());
-            let free = core.context_window.saturating_sub(safe_estimate(sent, factor));
-            let least = RUN_ANSWER_TOKENS_MIN.min(core.context_window / 8);
-            if free >= least && !wants_less {
-                return self.prompted(n, toolbox, smaller, &core, free).await.map(Some);
+            let room = self.room(&core, toolbox);
+            let wants_page = room.wants_page && attempt == 0;
+            if room.holds_answer && !wants_less && !wants_page {
+                return self.prompted(n, toolbox, smaller, &core, room.free).await.map(Some);
             }
-            if attempt == RUN_ROOM_TRIES_MAX {
-                break;
+            let made = match attempt < RUN_ROOM_TRIES_MAX {
+                true => {
+                    let what = format!("room/{n}/{smaller}/{attempt}");
+                    self.make_room(&core, wants_less, &what).await?
+                }
+                false => false,
+            };
+            if !made && room.holds_answer && !wants_less {
+                return self.prompted(n, toolbox, smaller, &core, room.free).await.map(Some);
             }
-            let what = format!("room/{n}/{smaller}/{attempt}");
-            let had_room = self.make_room(&core, wants_less, &what).await?;
-            if !had_room {
+            if !made {
                 break;
             }
             wants_less = false;
         }
         Ok(None)
+    }
+
+    fn room(&self, core: &Core, toolbox: &Toolbox) -> Room {
+        let now = tokens(core);
+        let sent = now.occupancy - now.tools + toolbox.tokens;
+        let factor = factor_permille(&core.learned, self.model.model());
+        let free = core.context_window.saturating_sub(safe_estimate(sent, factor));
+        let least = RUN_ANSWER_TOKENS_MIN.min(core.context_window / 8);
+        let page = RUN_PAGE_TOKENS.min(core.context_window / 4);
+        let before_flush = core.token_budget.flush.saturating_sub(sent);
+        Room {
+            free,
+            holds_answer: free >= least,
+            wants_page: toolbox.has_own() && before_flush < page,
+        }
     }
 
     /// Puts the prompt on record.
@@ -142,16 +175,40 @@ impl Walk<'_> {
         })
     }
 
-    /// Evicts down to the target, or to half of what is there; false if nothing can go.
-    async fn make_room(&self, core: &Core, wants_less: bool, what: &str) -> Result<bool> {
-        let half = tokens(core).occupancy / 2;
-        let target = if wants_less { half } else { core.token_budget.target.min(half) };
-        let arguments = Map::from_iter([("target_tokens".to_owned(), Value::from(target.max(1)))]);
+    /// Evicts as far as is needed; false if nothing that is worth it can go.
+    async fn make_room(&mut self, core: &Core, wants_less: bool, what: &str) -> Result<bool> {
+        let Some(target) = target_of(core, wants_less) else { return Ok(false) };
+        let arguments = Map::from_iter([("target_tokens".to_owned(), Value::from(target))]);
         let call = decode(Tool::EvictFifo, arguments.clone())?;
         // A key of its own for each try: how much is to go depends on what is there.
         let key = self.request.key_of(&format!("{what}/{}", core.version));
-        let body = self.processor.call(self.request, call, arguments, Some(key)).await?;
+        let (processor, request) = (self.processor, self.request);
+        let evicted = processor.call(request, call, arguments, Some(key));
+        let body = self.held(evicted).await?;
         Ok(body["result"]["evicted_count"].as_u64().unwrap_or(0) > 0)
+    }
+
+    /// Waits for something that may take long, with the lease renewed meanwhile; both go on side by side, since a write may wait for the
+    /// agent's turn that the other has.
+    pub(super) async fn held<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::pin!(work);
+        let mut renewal = tokio::time::interval(Duration::from_millis(RUN_RENEW_MS));
+        renewal.tick().await;
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut work => return outcome,
+                _ = renewal.tick() => {}
+            }
+            let renewed = self.processor.hold(self.request, self.owner);
+            tokio::pin!(renewed);
+            tokio::select! {
+                biased;
+                outcome = &mut work => return outcome,
+                renewed = &mut renewed => renewed?,
+            }
+            self.held = clock::now();
+        }
     }
 
     /// Most tokens of the answer: what is free, no more than configured or asked for.
@@ -356,6 +413,21 @@ impl Walk<'_> {
         self.held = clock::now();
         Ok(())
     }
+}
+
+/// Occupancy to evict down to: so that a page of results fits below the flush threshold, or to half of the queue. What was said last stays
+/// in view, since it is what the model is asked about: none if nothing else could go.
+fn target_of(core: &Core, wants_less: bool) -> Option<u64> {
+    let (now, window) = (tokens(core), core.context_window);
+    let page = RUN_PAGE_TOKENS.min(window / 4);
+    // An eviction sets the largest summary aside.
+    let stays = now.occupancy - now.fifo - now.summary + summary_tokens_max(window);
+    let wanted = match wants_less {
+        true => now.occupancy - now.fifo / 2,
+        false => core.token_budget.flush.saturating_sub(page),
+    };
+    let least = if wants_less { window / 16 } else { page };
+    Some(wanted.max(stays + least)).filter(|target| *target < now.occupancy)
 }
 
 /// Fields of a request that the run itself fills.

@@ -10,10 +10,12 @@ use super::request::RunEvent;
 use super::toolbox::{Meant, Toolbox};
 use super::walk::Walk;
 use crate::clock;
+use crate::dialect::Translated;
 use crate::error::{Code, Error, Result};
 use crate::limits::{RUN_BEAT_MS_MAX, RUN_SAID_MAX};
 use crate::memory::capture::Capture;
 use crate::memory::run::ToolCall;
+use crate::policy::TEXT;
 use crate::policy::turn::{Beaten, Outcome};
 use crate::tools::Call;
 
@@ -38,9 +40,14 @@ impl Walk<'_> {
                     self.tell(RunEvent::Called { id: call.id.clone(), name: call.name.clone() })
                         .await;
                     let is_answered = answered.contains(&call.id);
+                    if let Some(text) = ours.shown().filter(|_| !self.resuming) {
+                        self.tell(RunEvent::Text { text: text.to_owned() }).await;
+                    }
+                    let spoke = ours.shown().is_some();
                     let made = self.make(&key, &call.id, *ours, arguments, is_answered).await?;
                     self.returned(call, !made.failed).await;
-                    outcomes.push(Outcome { asked_beat: asked_beat || made.asked_beat, ..made });
+                    let asked_beat = asked_beat || made.asked_beat;
+                    outcomes.push(Outcome { asked_beat, spoke: spoke && !made.failed, ..made });
                 }
                 Err(error) => {
                     if !answered.contains(&call.id) {
@@ -72,7 +79,7 @@ impl Walk<'_> {
         &mut self,
         key: &str,
         id: &str,
-        call: Call,
+        call: Translated,
         arguments: Map<String, Value>,
         is_answered: bool,
     ) -> Result<Outcome> {
@@ -83,13 +90,13 @@ impl Walk<'_> {
         self.renew().await?;
         let until = clock::now() + Duration::from_millis(RUN_BEAT_MS_MAX);
         let own_key = self.request.key_of(key);
-        let is_beat = matches!(call, Call::RecordHeartbeat(_));
+        let is_beat = matches!(call.call, Call::RecordHeartbeat(_));
         loop {
             let (key_of_call, capture) = (Some(own_key.clone()), Some(Capture::answering(id)));
-            let made = self
-                .processor
-                .captured(self.request, call.clone(), arguments.clone(), key_of_call, capture)
-                .await;
+            let (processor, request) = (self.processor, self.request);
+            let work =
+                processor.captured(request, call.clone(), arguments.clone(), key_of_call, capture);
+            let made = self.held(work).await;
             let error = match made {
                 Ok(body) => {
                     let beat = Beaten::of(&body["heartbeat"]);
@@ -126,7 +133,10 @@ impl Walk<'_> {
         for (name, value) in &error.fields {
             told.insert(name.clone(), value.clone());
         }
-        let content = Value::Object(told).to_string();
+        let content = match error.fields.get(TEXT).and_then(Value::as_str) {
+            Some(text) => text.to_owned(),
+            None => Value::Object(told).to_string(),
+        };
         let key = self.request.key_of(&format!("{key}/result"));
         self.processor.append_result(self.request, key, id, &content).await
     }

@@ -10,6 +10,7 @@ use super::reply;
 use super::request::{RunEnd, RunEvent, RunRequest};
 use super::walk::Walk;
 use crate::clock;
+use crate::dialect::{Dialect, Translated};
 use crate::error::{Code, Error, Result};
 use crate::executor::{CallRequest, Executor, Guard};
 use crate::limits::{RUN_LEASE_MS, RUN_WAIT_MS};
@@ -27,6 +28,10 @@ pub struct ProcessorSettings {
     pub max_tokens_field: String,
     /// Tools that are offered, by name; empty: all.
     pub tools: Vec<String>,
+    /// Names under which they are offered.
+    pub dialect: Dialect,
+    /// Whether their schemas are strict.
+    pub strict: bool,
 }
 
 /// The lease of a run.
@@ -176,14 +181,14 @@ impl Processor {
         arguments: Map<String, Value>,
         key: Option<String>,
     ) -> Result<Value> {
-        self.captured(request, call, arguments, key, None).await
+        self.captured(request, call.into(), arguments, key, None).await
     }
 
-    /// The same, with the result appended as a tool's message in the transaction of its effect.
+    /// The same for a call in other words, with the result appended as a tool's message in the transaction of its effect.
     pub(super) async fn captured(
         &self,
         request: &RunRequest,
-        call: Call,
+        asked: Translated,
         arguments: Map<String, Value>,
         key: Option<String>,
         capture: Option<Capture>,
@@ -191,12 +196,12 @@ impl Processor {
         let request = CallRequest {
             principal: request.principal.clone(),
             agent: request.agent.clone(),
-            call,
+            call: asked.call,
             arguments,
             key,
             guard: Some(Guard::Any),
+            wording: asked.wording,
             capture,
-            wording: None,
         };
         self.executor.call(&request).await.map(|reply| reply.body)
     }

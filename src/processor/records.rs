@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::processor::Processor;
 use super::request::{NewMessage, RunRequest};
+use crate::dialect::understood;
 use crate::error::{Code, Error, Result};
 use crate::executor::{Ask, Executor, Prompted};
 use crate::limits::PREVIEW_TOKENS_MIN;
@@ -140,6 +141,20 @@ fn parts(content: &str, meta: &Map<String, Value>) -> Value {
         }
     }
     Value::Object(message)
+}
+
+/// What an answer says: its text, and what its calls tell the user.
+pub(super) fn spoken(said: &Said) -> String {
+    let mut parts = vec![said.content.clone()];
+    for call in &said.calls {
+        if let Ok(Value::Object(arguments)) = serde_json::from_str(&call.arguments)
+            && let Ok(meant) = understood(&call.name, arguments)
+        {
+            parts.extend(meant.shown().map(str::to_owned));
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
 }
 
 /// The answer at a seq; none where no answer stands there.

@@ -34,7 +34,7 @@ pub(super) async fn again(
     let last_seq = kept["last_seq"].as_u64().unwrap_or(0);
     let (mut text, mut client_calls): (String, Vec<ToolCall>) = (String::new(), Vec::new());
     if let Some(said) = records::answer_at(executor, request, last_seq).await? {
-        text = said.content;
+        text = records::spoken(&said);
         let ids = kept["client_calls"].as_array().cloned().unwrap_or_default();
         client_calls
             .extend(said.calls.into_iter().filter(|call| ids.contains(&call.id.as_str().into())));

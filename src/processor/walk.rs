@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::asking::Inference;
 use super::processor::Processor;
-use super::records::Said;
+use super::records::{Said, spoken};
 use super::request::{RunEnd, RunEvent, RunRequest};
 use super::toolbox::Toolbox;
 use crate::clock;
@@ -114,7 +114,7 @@ impl<'a> Walk<'a> {
     /// What the run came to.
     pub(super) fn end(&self, reason: RunReason) -> RunEnd {
         let (text, last_seq) = match &self.last {
-            Some(said) => (said.content.clone(), said.seq),
+            Some(said) => (spoken(said), said.seq),
             None => (String::new(), 0),
         };
         let client_calls = match reason {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use arangors::client::ClientExt as _;
 use arangors::{AqlQuery, Database, GenericConnection};
 use http::{Method, Request};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -83,7 +84,8 @@ impl Link {
         Ok(Self { database: handle, name: database.to_owned() })
     }
 
-    /// All rows of a query; further batches are fetched with POST, since arangors uses PUT, which 4.x has dropped.
+    /// All rows of a query. arangors would read the answer into a map first and into rows then, which for a long one costs more than all the
+    /// rest of the way; further batches are fetched with POST, since it uses PUT, which 4.x has dropped.
     pub(super) async fn rows<R: DeserializeOwned>(
         &self,
         query: Query,
@@ -91,22 +93,48 @@ impl Link {
     ) -> Result<Vec<R>, Fault> {
         let request =
             AqlQuery::builder().query(query.text).bind_vars(binds.0).batch_size(BATCH_ROWS).build();
-        let first = self.database.aql_query_batch::<R>(request).await?;
-        let mut rows = first.result;
-        let mut next = if first.more { first.id } else { None };
+        let request = serde_json::to_string(&request)
+            .map_err(|e| Fault::new(FaultKind::Garbage, e.to_string()))?;
+        let first: Batch<R> = self.batch("_api/cursor", request).await?;
+        let (mut rows, mut next) = (first.result, first.id.filter(|_| first.has_more));
         for _ in 0..BATCHES_MAX {
             let Some(id) = next.take() else { return Ok(rows) };
-            let (_, answer) = self.call(Method::POST, &format!("_api/cursor/{id}"), None).await?;
-            let batch: Vec<R> = serde_json::from_value(answer["result"].clone()).map_err(|e| {
-                Fault::new(FaultKind::Garbage, format!("batch not understood: {e}"))
-            })?;
-            rows.extend(batch);
-            next = (answer["hasMore"] == true).then(|| id.clone());
+            let batch = self.batch(&format!("_api/cursor/{id}"), String::new()).await?;
+            rows.extend(batch.result);
+            next = Some(id).filter(|_| batch.has_more);
         }
         Err(Fault::new(
             FaultKind::Garbage,
             format!("more than {BATCHES_MAX} batches from {}", query.name),
         ))
+    }
+
+    async fn batch<R: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: String,
+    ) -> Result<Batch<R>, Fault> {
+        let request = self.request(Method::POST, path, body)?;
+        let response = self.database.session().query(request).await?;
+        let status = response.status().as_u16();
+        let text = response.into_body();
+        if status >= 400 {
+            // The database's own words may hold values of the query, and a fault is logged.
+            let num = num_of(&answer_of(status, &text)?);
+            let message = format!("database error {num}");
+            return Err(Fault::new(FaultKind::Arango { status, num }, message));
+        }
+        serde_json::from_str(&text).map_err(|e| {
+            let why = format!("answer not understood at column {}", e.column());
+            Fault::new(FaultKind::Garbage, why)
+        })
+    }
+
+    fn request(&self, method: Method, path: &str, body: String) -> Result<Request<String>, Fault> {
+        let garbage = |why: String| Fault::new(FaultKind::Garbage, why);
+        let url = self.database.url().join(path).map_err(|e| garbage(e.to_string()))?;
+        let request = Request::builder().method(method).uri(url.as_str()).body(body);
+        request.map_err(|e| garbage(e.to_string()))
     }
 
     /// A raw request: status and JSON of the answer; an error envelope is a fault.
@@ -132,31 +160,42 @@ impl Link {
         path: &str,
         body: Option<&Value>,
     ) -> Result<(u16, Value), Fault> {
-        let url = self
-            .database
-            .url()
-            .join(path)
-            .map_err(|e| Fault::new(FaultKind::Garbage, e.to_string()))?;
-        let body = body.map(Value::to_string).unwrap_or_default();
-        let request = Request::builder().method(method).uri(url.as_str()).body(body);
-        let request = request.map_err(|e| Fault::new(FaultKind::Garbage, e.to_string()))?;
+        let request = self.request(method, path, body.map(Value::to_string).unwrap_or_default())?;
         let response = session.raw(request).await?;
         let status = response.status().as_u16();
-        let text = response.into_body();
-        let answer: Value = if text.is_empty() {
-            Value::Null
-        } else {
-            serde_json::from_str(&text).map_err(|_| {
-                Fault::new(FaultKind::Garbage, format!("status {status} without JSON"))
-            })?
-        };
+        let answer = answer_of(status, response.body())?;
         if status >= 400 {
-            let num = answer["errorNum"].as_u64().and_then(|n| u16::try_from(n).ok()).unwrap_or(0);
-            let message = answer["errorMessage"].as_str().unwrap_or("no message").to_owned();
-            return Err(Fault::new(FaultKind::Arango { status, num }, message));
+            return Err(refused(status, &answer));
         }
         Ok((status, answer))
     }
+}
+
+/// Rows of a cursor, and where its next ones are.
+#[derive(Deserialize)]
+struct Batch<R> {
+    result: Vec<R>,
+    #[serde(default, rename = "hasMore")]
+    has_more: bool,
+    id: Option<String>,
+}
+
+fn answer_of(status: u16, text: &str) -> Result<Value, Fault> {
+    if text.is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_json::from_str(text)
+        .map_err(|_| Fault::new(FaultKind::Garbage, format!("status {status} without JSON")))
+}
+
+/// The fault in an error envelope.
+fn refused(status: u16, answer: &Value) -> Fault {
+    let message = answer["errorMessage"].as_str().unwrap_or("no message").to_owned();
+    Fault::new(FaultKind::Arango { status, num: num_of(answer) }, message)
+}
+
+fn num_of(answer: &Value) -> u16 {
+    answer["errorNum"].as_u64().and_then(|n| u16::try_from(n).ok()).unwrap_or(0)
 }
 
 /// Bind variables of a query.

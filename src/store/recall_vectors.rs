@@ -68,20 +68,10 @@ pub async fn agents(ro: &Ro, after: &str, limit: u64) -> Result<Vec<AgentVersion
     ro.rows(AGENTS, binds).await
 }
 
-/// How far the vectors of an agent are made, and whether every entry has vectors of that kind.
-pub async fn recall_mark(
-    ro: &Ro,
-    scope: &Scope,
-    fingerprint: &str,
-) -> Result<(Option<RecallMark>, bool), Fault> {
-    #[derive(Deserialize)]
-    struct Row {
-        mark: Option<RecallMark>,
-        complete: bool,
-    }
-    let binds = Binds::of(scope, [("fingerprint", fingerprint.into())]);
-    let rows: Vec<Row> = ro.rows(MARK_LOAD, binds).await?;
-    Ok(rows.into_iter().next().map_or((None, false), |row| (row.mark, row.complete)))
+/// How far the vectors of an agent are made.
+pub async fn recall_mark(ro: &Ro, scope: &Scope) -> Result<Option<RecallMark>, Fault> {
+    let rows: Vec<RecallMark> = ro.rows(MARK_LOAD, Binds::of(scope, [])).await?;
+    Ok(rows.into_iter().next())
 }
 
 /// Notes how far they are.

@@ -42,6 +42,14 @@ impl UdsClient {
         self.send(request, "raw").await
     }
 
+    /// A query, whose answer is read where its rows are wanted; counted apart as well.
+    pub(super) async fn query(
+        &self,
+        request: Request<String>,
+    ) -> Result<Response<String>, ClientError> {
+        self.send(request, "query").await
+    }
+
     async fn send(
         &self,
         request: Request<String>,

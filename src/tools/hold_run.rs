@@ -113,13 +113,16 @@ impl EndRun {
         let Some(run) = meant else {
             return Ok(Step::Read(Map::from_iter([("ended".to_owned(), false.into())])));
         };
-        let Some(queue) = &answers.queue else {
-            return Ok(Step::Ask(Question::Queue { head_seq: core.queue.head_seq }));
+        // Calls have their results, and those of the client's own tools wait for it, unless the run was cut off.
+        let queue = match (&answers.queue, self.reason == RunReason::Cancelled) {
+            (_, false) => &[][..],
+            (Some(queue), true) => queue.as_slice(),
+            (None, true) => {
+                return Ok(Step::Ask(Question::Queue { head_seq: core.queue.head_seq }));
+            }
         };
         let mut draft = Draft::new(around, core);
-        // The client's own calls wait for its results; all others have theirs, unless the run was cut off.
-        let waits = if self.reason == RunReason::ClientCalls { &[][..] } else { queue.as_slice() };
-        close(&mut draft, run, self.reason, &self.told, waits);
+        close(&mut draft, run, self.reason, &self.told, queue);
         let mut result = self.told.clone();
         result.insert("ended".into(), true.into());
         result.insert("reason".into(), json!(self.reason));

@@ -23,6 +23,8 @@ pub(super) struct PageOf<'a> {
     /// Where the page begins.
     pub(super) position: usize,
     pub(super) entries: &'a Entries,
+    /// Where the queue begins; a copy before that has left it since.
+    pub(super) head_seq: u64,
 }
 
 /// One result.
@@ -32,6 +34,23 @@ pub(super) struct Shown<'a> {
     /// The passage that matters of a longer message.
     excerpt: Option<Range<usize>>,
     pub(super) state: State,
+    /// The beginning of what is shown, where all of it would be more than the page may hold.
+    cut: Option<String>,
+}
+
+impl Shown<'_> {
+    /// What is shown of it.
+    fn text(&self) -> &str {
+        match &self.state {
+            State::Beginning(text) => text,
+            State::There(_) | State::Fits => part_of(self.message, self.excerpt.as_ref()),
+        }
+    }
+
+    /// Whether it shows less than it should.
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut.is_some() || matches!(self.state, State::Beginning(_))
+    }
 }
 
 /// What became of it.
@@ -62,7 +81,8 @@ impl<'a> PageOf<'a> {
                 continue;
             };
             let excerpt = if self.asked.whole { None } else { parts.excerpt(message, item) };
-            let mut copies = self.entries.copies.iter().filter(|c| c.of == item.id);
+            let mut copies =
+                self.entries.copies.iter().filter(|c| c.of == item.id && c.seq >= self.head_seq);
             let copy = copies.find(|copy| copy.holds(excerpt.as_ref()));
             let cost = draft.copy_cost(message, excerpt.as_ref());
             let mut rest = room;
@@ -83,11 +103,19 @@ impl<'a> PageOf<'a> {
                 }
                 None => break,
             };
-            let one = Shown { message, item, excerpt, state };
+            let mut one = Shown { message, item, excerpt, state, cut: None };
             if counted {
-                let tokens = self.around.counter.count(&self.result_of(&one, None).to_string());
+                let count = |text: &str| self.around.counter.count(text);
+                let tokens = count(&self.result_of(&one, None).to_string());
                 if tokens > left && !page.is_empty() {
                     break;
+                }
+                if tokens > left {
+                    let text = one.text();
+                    let around = tokens.saturating_sub(count(text));
+                    let most = left.saturating_sub(around).max(PREVIEW_TOKENS_MIN);
+                    one.cut = Some(preview(self.around.counter, text, most))
+                        .filter(|cut| cut.len() < text.len());
                 }
                 left = left.saturating_sub(tokens);
             }
@@ -129,7 +157,7 @@ impl<'a> PageOf<'a> {
 
     fn result_of(&self, one: &Shown<'a>, copied: Option<u64>) -> Value {
         let message = one.message;
-        let text = part_of(message, one.excerpt.as_ref());
+        let text = one.cut.as_deref().unwrap_or_else(|| one.text());
         let mut value = json!({
             "id": message.key, "seq": message.seq, "kind": message.kind, "role": message.role, "content": text,
             "created_at": message.created_at, "score": plain(one.item.score),
@@ -151,10 +179,10 @@ impl<'a> PageOf<'a> {
                     value["copy_seq"] = seq.into();
                 }
             }
-            State::Beginning(text) => {
-                value["content"] = text.as_str().into();
-                value["truncated"] = true.into();
-            }
+            State::Beginning(_) => {}
+        }
+        if one.is_cut() {
+            value["truncated"] = true.into();
         }
         let pair = self.entries.pairs.iter().find(|pair| pair.of == message.key);
         if self.asked.memories {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::append_fifo::own_flush;
 use super::ingest_checks::moment;
-use super::recalled::{PageOf, State};
+use super::recalled::{PageOf, Shown};
 use super::spec::Step;
 use crate::error::{Error, Result};
 use crate::limits::{NAME_BYTES_MAX, RECALL_LIMIT, RECALL_PAGE_TOKENS};
@@ -178,11 +178,11 @@ impl SearchRecall {
             Err(question) => return Ok(Step::Ask(question)),
         };
         let ids: Vec<String> = list.upcoming(self.limit).map(|item| item.id.clone()).collect();
+        let head_seq = core.queue.head_seq;
         let entries = match &answers.entries {
             _ if ids.is_empty() => &Entries::default(),
             Some(entries) => entries,
             None => {
-                let head_seq = core.queue.head_seq;
                 let pairs = self.pairs || self.memories;
                 return Ok(Step::Ask(Question::Entries { ids, head_seq, pairs }));
             }
@@ -190,8 +190,14 @@ impl SearchRecall {
         let mut draft = Draft::new(around, core);
         let paused =
             self.rehydrates(&around) && self.tokens_max.is_some_and(|page| draft.room() < page);
-        let page =
-            PageOf { asked: self, around, items: &list.items, position: list.position, entries };
+        let page = PageOf {
+            asked: self,
+            around,
+            items: &list.items,
+            position: list.position,
+            entries,
+            head_seq,
+        };
         let (shown, next) = if paused { (Vec::new(), list.position) } else { page.shown(&draft)? };
         let shown = self.order.arrange(shown);
         let (results, wrote) = page.take_in(&mut draft, &shown);
@@ -214,7 +220,7 @@ impl SearchRecall {
         result.insert("total".into(), list.items.len().into());
         for (name, holds) in [
             ("paused", paused && next < list.items.len()),
-            ("truncated", shown.iter().any(|one| matches!(one.state, State::Beginning(_)))),
+            ("truncated", shown.iter().any(Shown::is_cut)),
             ("total_capped", list.capped),
             ("tail_capped", list.tail_capped),
         ] {
@@ -225,6 +231,9 @@ impl SearchRecall {
         if let Some(found) = answers.recall.as_ref().filter(|_| list.page.is_none()) {
             for (name, told) in [("vectors", found.near), ("degraded", found.degraded)] {
                 result.extend(told.map(|told| (name.to_owned(), told.into())));
+            }
+            if found.incomplete {
+                result.insert("complete".into(), false.into());
             }
             if let Some((least, below)) = found.similarity_min {
                 result.insert("similarity_min".into(), plain(f64::from(least) / 1000.0));

@@ -119,9 +119,10 @@ def openai_responses(listed, strict):
 
 
 def bare(schema):
-    """A schema without what only people read."""
+    """A schema without what only people read, and without the type of what is listed value by value."""
     if isinstance(schema, dict):
-        return {name: bare(inner) for name, inner in schema.items() if name not in ("description", "title") or isinstance(inner, dict)}
+        needless = {"description", "title"} | ({"type"} if "enum" in schema else set())
+        return {name: bare(inner) for name, inner in schema.items() if name not in needless or isinstance(inner, dict)}
     return [bare(inner) for inner in schema] if isinstance(schema, list) else schema
 
 

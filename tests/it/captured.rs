@@ -181,7 +181,7 @@ async fn a_circle_of_captured_reads_ends_its_chain_in_answer_event_and_metric_al
     for name in ["chain", "chain_depth", "duration_ms", "closed_by"] {
         assert_eq!(ends[0][name], told[name], "{name}");
     }
-    let metrics = home.wire("vctx-metrics.sock").get("/metrics").await.text;
+    let metrics = home.wire("metrics.sock").get("/metrics").await.text;
     let line = "vctx_hb_terminated_total{reason=\"loop_detected\"} 1";
     assert!(metrics.contains(line), "no {line}");
 }
@@ -192,7 +192,8 @@ const NOISE: usize = 300;
 #[tokio::test(flavor = "multi_thread")]
 async fn one_noisy_agent_does_not_starve_the_others() {
     let home = Home::new();
-    let _server = home.serve().await;
+    let server = home.serve().await;
+    server.expect("more than 256 calls wait for this agent");
     let noisy = Agent::create(home.wire("vctx.sock"), "noisy", 4096, "").await;
     let quiet = Agent::create(home.wire("vctx.sock"), "quiet", 4096, "").await;
     let (over, shed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));

@@ -263,7 +263,7 @@ async fn the_memory_tool_answers_in_the_words_of_its_documentation() {
         (
             call("view", json!({"path": "/memories"})),
             200,
-            format!("{listing}\n52B\t/memories\n24B\t/memories/a/\n24B\t/memories/a/many.txt\n28B\t/memories/notes.txt"),
+            format!("{listing}\n51B\t/memories\n24B\t/memories/a/\n24B\t/memories/a/many.txt\n27B\t/memories/notes.txt"),
         ),
         (
             call("rename", json!({"old_path": "/memories/a", "new_path": "/memories/b/c"})),

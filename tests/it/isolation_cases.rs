@@ -201,6 +201,10 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
                 Asked { own: None, ..write("POST", &path, &body, &key(), &names.revision) },
             ]
         }
+        ("post", "/v1/agents/{agent}/runs") => {
+            let body = json!({"input": names.word});
+            vec![Asked { own: None, ..write("POST", &path, &body, &key(), "*") }]
+        }
         // Without a model behind the server nothing is begun, whoever is named; with one: tests/it/dropin.rs.
         (
             "post",

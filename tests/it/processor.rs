@@ -255,7 +255,7 @@ async fn every_rude_model_ends_within_its_budget_and_leaves_nothing_open() {
         ("circle", &["loop_detected"], 4),
         ("endless", &["depth"], 9),
         ("giant", &["yield", "depth", "repairs", "loop_detected"], 9),
-        ("wrong-ids", &["yield", "loop_detected"], 4),
+        ("wrong-ids", &["yield", "depth"], 4),
         ("slow", &["model_failed", "yield"], 2),
         ("cut", &["model_failed"], 1),
         ("hang-up", &["model_failed"], 1),
@@ -340,7 +340,7 @@ const SLOW_MS: u64 = 400;
 async fn a_run_whose_server_was_killed_goes_on_where_it_stood() {
     let search = |word: &str| {
         json!({"pause_ms": SLOW_MS / 8, "calls": [{"name": "store_core",
-            "arguments": {"block_id": "notes", "content": word, "mode": "append", "request_heartbeat": true}}]})
+            "arguments": {"block_id": "notes", "content": word, "policy": {"mode": "append"}, "request_heartbeat": true}}]})
     };
     let mut steps: Vec<Value> = (0..4).map(|n| search(&format!("note {n}"))).collect();
     steps.push(json!({"text": "All noted.", "repeat": true}));

@@ -1,10 +1,11 @@
 //! Proof: a prompt is on record before it is sent, and is put together again byte by byte whatever became of the memory since.
 
 use serde_json::{Value, json};
-use vctx::memory::receipt::sha256;
+use vctx::memory::receipt::{canonical_json, sha256};
 
 use crate::count;
 use crate::home::Home;
+use crate::scripted::Scripted;
 use crate::talk::{Agent, key};
 
 /// Prompts of the long test.
@@ -149,10 +150,7 @@ async fn a_thousand_prompts_are_put_together_again_after_a_restart() {
         assert_eq!(again["request"].as_str(), Some(sent.as_str()), "prompt {turn}");
         assert_eq!(again["exact"], true, "prompt {turn}: {} {}", again["gone"], again["differs"]);
         assert_eq!(again["prompt"]["request_digest"], sha256(sent), "prompt {turn}");
-        assert_eq!(
-            again["prompt"]["context_digest"],
-            sha256(&vctx::memory::receipt::canonical_json(&again["manifest"]))
-        );
+        assert_eq!(again["prompt"]["context_digest"], sha256(&canonical_json(&again["manifest"])));
         for item in again["manifest"]["items"].as_array().expect("items") {
             sections.insert(item["section"].as_str().expect("a name").to_owned());
         }
@@ -552,4 +550,67 @@ async fn a_prompt_whose_server_was_killed_is_on_record_and_its_run_is_taken_over
         "nobody answered"
     );
     home.assert_verified("vctx.sock", "ada");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_model_of_a_run_received_is_what_is_on_record() {
+    let home = Home::new();
+    let store = json!({"block_id": "human", "content": "likes tea", "request_heartbeat": true});
+    let steps = [
+        json!({"calls": [{"name": "store_core", "arguments": store}]}),
+        json!({"text": "Noted."}),
+        json!({"text": "You like tea."}),
+    ];
+    let file = home.path("steps.jsonl");
+    let lines: Vec<String> = steps.iter().map(Value::to_string).collect();
+    std::fs::write(&file, lines.join("\n")).expect("a script");
+    let script = file.to_str().expect("a plain path");
+    let model = Scripted::start(&home, script, &["--usage-permille", "1100"]).await;
+    let _server = home.serve_with("vctx.sock", &model.tuning(&["store_core"])).await;
+    let runtime = runtime(&home, 8192).await;
+    for text in ["I like tea.", "What do I like?"] {
+        let key = key();
+        let headers = [("idempotency-key", key.as_str())];
+        let path = format!("{}/runs", runtime.agent.path());
+        let end = runtime
+            .agent
+            .wire
+            .call("POST", &path, &headers, json!({"input": text}).to_string())
+            .await
+            .ok();
+        assert_eq!(end["reason"], "yield", "{end}");
+    }
+    let received = model.requests();
+    assert_eq!(received.len(), 3);
+    for (turn, one) in (1..).zip(&received) {
+        let again = runtime.replay(turn).await;
+        let request = again["request"].as_str().expect("bytes");
+        assert_eq!(request, canonical_json(&one["request"]), "prompt {turn}");
+        assert_eq!(
+            (&again["exact"], &again["prompt"]["waits"]),
+            (&json!(true), &json!(false)),
+            "{again:#}"
+        );
+        let counted = one["prompt_tokens"].as_u64().expect("a number") * 1100 / 1000;
+        assert_eq!(again["prompt"]["usage"]["prompt"], counted, "prompt {turn}");
+        assert_eq!(again["prompt"]["variance_flag"], true, "prompt {turn}: {}", again["prompt"]);
+    }
+    let listed = runtime.agent.wire.get(&runtime.path("")).await.ok();
+    let answers: Vec<&Value> =
+        listed["prompts"].as_array().expect("rows").iter().map(|p| &p["answer_seq"]).collect();
+    let said = runtime.agent.messages().await;
+    let by_model = said.iter().filter(|m| m["role"] == "assistant").map(|m| &m["seq"]);
+    assert_eq!(answers, by_model.collect::<Vec<_>>());
+    assert_eq!(
+        (&listed["run"], &listed["learned"][0]["samples"]),
+        (&Value::Null, &json!(3)),
+        "{listed:#}"
+    );
+    let life = runtime
+        .agent
+        .wire
+        .get(&format!("{}/why?text=I%20like%20tea", runtime.agent.path()))
+        .await
+        .ok();
+    assert_eq!(life["prompts"]["held"][0]["turns"], json!([1, 3]), "{:#}", life["prompts"]);
 }

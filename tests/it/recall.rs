@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::count;
 use crate::database::Database;
 use crate::home::{Home, Tuning};
 use crate::talk::{Agent, key};
@@ -510,6 +511,15 @@ async fn a_page_keeps_to_its_tokens_and_waits_for_a_window_that_has_room_for_it(
     assert!(token.is_string(), "{paused}");
     let goes_on = json!({"query": "sails", "tokens_max": 512, "page_token": token});
     assert!(!texts(&search(&ada, &goes_on).await).is_empty());
+    // One that is longer than its page shows its beginning.
+    let long = format!("The regatta {}", "runs past the mole ".repeat(150));
+    store(&ada, &[&long]).await;
+    let asked = json!({"query": "regatta", "whole": true, "tokens_max": 320, "rehydrate": false});
+    let found = search(&ada, &asked).await;
+    let (shown, one) = (texts(&found)[0], &found["results"][0]);
+    assert_eq!((&found["truncated"], &one["truncated"]), (&json!(true), &json!(true)), "{found}");
+    assert!(long.starts_with(shown.trim_end_matches('…')) && shown.len() > 100, "{found}");
+    assert!(count::text(&one.to_string()) <= 320, "{found}");
 }
 
 #[tokio::test]

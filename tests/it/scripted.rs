@@ -9,7 +9,7 @@ use crate::home::{Home, Process, Tuning, command};
 
 /// A scripted model of a test.
 pub(crate) struct Scripted {
-    pub(crate) process: Process,
+    _process: Process,
     socket: PathBuf,
     log: PathBuf,
 }
@@ -23,7 +23,7 @@ impl Scripted {
         command.arg("--log").arg(&log).args(arguments);
         let process = Process::start(home, "model", command);
         process.ready(std::slice::from_ref(&socket), None).await;
-        Scripted { process, socket, log }
+        Scripted { _process: process, socket, log }
     }
 
     /// A model that takes these steps.

@@ -443,6 +443,7 @@ async fn everything_that_is_asked_of_the_database_is_known_by_something() {
     lines.extend(toured_by_l2().await);
     lines.extend(toured_by_words().await);
     lines.extend(toured_by_change().await);
+    lines.extend(toured_by_conversation().await);
     if let Some(path) = shapes_file() {
         // What other tests of this run or of an earlier one have sent.
         let seen = fs::read_to_string(path).unwrap_or_default();

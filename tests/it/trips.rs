@@ -109,6 +109,10 @@ async fn a_call_takes_as_many_trips_as_the_golden_file_says() {
     line("search_recall that brings a message back");
     ada.done("search_recall", &json!({"query": "guarded", "rehydrate": false})).await;
     line("search_recall that only reads");
+    let many = json!({"query": "guarded cold stale elsewhere", "limit": 1, "rehydrate": false});
+    let found = ada.done("search_recall", &many).await;
+    assert!(found["result"]["next_page_token"].is_string(), "{found}");
+    line("search_recall that keeps its next pages");
     loop {
         let body = ada.append("user", count::words(150)).await;
         if body["flush"].is_object() {

@@ -256,6 +256,35 @@ async fn every_passage_of_what_is_logged_gets_a_vector_of_its_own_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_answer_says_so_while_what_was_logged_last_has_no_vectors() {
+    static HELD: AtomicBool = AtomicBool::new(true);
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let held = |_, texts: &[&str]| {
+        (HELD.load(Ordering::SeqCst) && texts != ["lantern"]).then_some("503 Busy")
+    };
+    let _model = Model::moody(&home.path("model.sock"), Duration::ZERO, DIMENSION, held);
+    let server = server(&home, "1").await;
+    server.expect("a job failed");
+    server.expect("the embedder");
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "Be kind.").await;
+    let texts = ["The lantern hangs in the porch.".to_owned()];
+    log(&ada, &texts).await;
+    let asked = json!({"query": "lantern", "rehydrate": false});
+    let found = ada.done("search_recall", &asked).await["result"].clone();
+    assert_eq!((&found["vectors"], &found["complete"]), (&json!("exact"), &json!(false)));
+    assert_eq!(found["total"], 1, "{found}");
+    HELD.store(false, Ordering::SeqCst);
+    all_made(&home, "ada", &texts).await;
+    let found = ada.done("search_recall", &asked).await["result"].clone();
+    assert_eq!((&found["vectors"], &found["complete"]), (&json!("exact"), &Value::Null));
+    // By words alone there is nothing to wait for.
+    let words = json!({"query": "lantern", "mode": "text", "rehydrate": false});
+    let found = ada.done("search_recall", &words).await["result"].clone();
+    assert!(found["vectors"].is_null() && found["complete"].is_null(), "{found}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_passages_get_an_index_of_their_own_which_another_length_replaces() {
     let home = Home::new();
     let _engine = home.engine().await;

@@ -231,7 +231,7 @@ fn tools_that_cannot_fit_are_refused_and_change_nothing() {
     let mut world = World::new(2000, "");
     world.call("store_core", json!({"block_id": "b", "content": "x".repeat(4_000)})).unwrap();
     let before = world.core.clone();
-    for (tools, code) in [(1_790, Code::WindowTooSmall), (1_200, Code::TokenBudgetExceeded)] {
+    for (tools, code) in [(1_800, Code::WindowTooSmall), (1_200, Code::TokenBudgetExceeded)] {
         assert_eq!(world.patch(offered(tools)).unwrap_err().code, code, "{tools}");
         assert_eq!(world.core, before);
     }

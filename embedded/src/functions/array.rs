@@ -6,7 +6,7 @@ use super::Call;
 use super::string::count;
 use super::table::{Function, MANY, pure};
 use crate::error::{Code, Error, Result};
-use crate::value::{Ordered, Value, compare};
+use crate::value::{Ordered, Value, compare, equal};
 
 /// The functions of this file.
 pub(super) const TABLE: &[Function] = &[
@@ -58,6 +58,8 @@ pub(super) const TABLE: &[Function] = &[
 
 /// Longest list that RANGE or `..` may make.
 pub(super) const RANGE_ITEMS_MAX: f64 = 10_000_000.0;
+/// Items up to which looking through a list beats an ordered set.
+const FEW: usize = 16;
 /// Position up to which REPLACE_NTH may fill a list.
 const FILL_ITEMS_MAX: usize = 1_000_000;
 
@@ -235,7 +237,19 @@ fn in_a_row(before: usize, list: usize) -> usize {
 }
 
 fn intersection(lists: &[&[Value]]) -> Vec<Value> {
-    occurring(lists, in_a_row, lists.len())
+    let (first, others) = lists.split_at(1);
+    if others.iter().any(|list| list.len() > FEW) {
+        return occurring(lists, in_a_row, lists.len());
+    }
+    let mut kept: Vec<Value> = Vec::new();
+    for value in first.iter().copied().flatten() {
+        let holds = |list: &[Value]| list.iter().any(|own| equal(own, value));
+        if others.iter().all(|list| holds(list)) && !holds(&kept) {
+            kept.push(value.clone());
+        }
+    }
+    kept.reverse();
+    kept
 }
 
 fn minus(lists: &[&[Value]]) -> Vec<Value> {

@@ -128,7 +128,12 @@ fn substring_bytes(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
 
 fn left(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let n = usize::try_from(a[1].to_i64()).unwrap_or(0);
-    Ok(a[0].to_text().chars().take(n).collect::<String>().into())
+    let text = a[0].to_text();
+    let end = if text.len() <= n { None } else { text.char_indices().nth(n).map(|(at, _)| at) };
+    Ok(match (end, &a[0]) {
+        (None, Value::String(_)) => a[0].clone(),
+        (end, _) => text[..end.unwrap_or(text.len())].into(),
+    })
 }
 
 fn right(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {

@@ -9,6 +9,7 @@ use super::aql::{Program, Returns};
 use super::collation::Collation;
 use super::geo::Shapes;
 use super::properties::{hex_bytes, number, texts};
+use super::remembered::Remembered;
 use super::tokens::{Case, Edge, Kind, Ngram, Norm, Token, Tokens, Words, is_unreadable, stemmer};
 use crate::error::{Code, Error, Result};
 use crate::schema::{Analyzer, Database};
@@ -34,6 +35,8 @@ pub(crate) struct Analysis {
     /// What the tokens are.
     pub(crate) returns: Returns,
     kind: Arc<Kind>,
+    /// What `TOKENS()` answered lately.
+    remembered: Remembered,
 }
 
 /// The analyzers that every database has.
@@ -138,6 +141,7 @@ impl Analysis {
             offset: has("offset"),
             returns: kind.returns(),
             kind,
+            remembered: Remembered::default(),
         }
     }
 
@@ -192,6 +196,9 @@ impl Analysis {
         if let Kind::Aql(program) = &*self.kind {
             return Ok(Value::array(program.values(text)));
         }
+        if let Some(known) = self.remembered.get(text) {
+            return Ok(known);
+        }
         let tokens = self.analyze(text);
         if tokens.cut {
             return Err(Error::new(Code::ResourceLimit, "TOKENS() of a text with too many tokens"));
@@ -199,7 +206,9 @@ impl Analysis {
         if tokens.list.iter().any(|token| is_unreadable(&token.text)) {
             return Err(Error::new(Code::Internal, "Invalid UTF-8 sequence"));
         }
-        Ok(Value::array(tokens.list.into_iter().map(|token| token.text.into()).collect()))
+        let shown = Value::array(tokens.list.into_iter().map(|token| token.text.into()).collect());
+        self.remembered.put(text, &shown);
+        Ok(shown)
     }
 }
 

@@ -18,6 +18,7 @@ mod phrase;
 mod properties;
 mod query;
 mod reader;
+mod remembered;
 mod score;
 mod segments;
 mod terms;

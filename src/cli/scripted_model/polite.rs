@@ -147,7 +147,10 @@ fn note(seen: &Seen, line: &str) -> Call {
     if seen.has("core_memory_append") {
         return Call::new("core_memory_append", &json!({"label": NOTES, "content": line}));
     }
-    Call::new("store_core", &json!({"block_id": NOTES, "content": line, "mode": "append"}))
+    Call::new(
+        "store_core",
+        &json!({"block_id": NOTES, "content": line, "policy": {"mode": "append"}}),
+    )
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub(super) fn giant(seen: &Seen) -> Said {
     let text = "All work and no play makes a long answer. ";
     match seen.before % 3 {
         0 => {
-            let manners = Manners { times: 20_000, ..Manners::default() };
+            let manners = Manners { times: 2_000, ..Manners::default() };
             Said { text: text.into(), manners, ..Said::default() }
         }
         1 => Said::call(
@@ -60,14 +60,20 @@ pub(super) fn giant(seen: &Seen) -> Said {
 
 /// Calls without an id, with the same id, with one that is far too long; then it yields.
 pub(super) fn wrong_ids(seen: &Seen) -> Said {
-    let call = |id: &str| Call {
+    let call = |query: &str, id: &str| Call {
         id: Some(id.to_owned()),
-        ..Call::new("search_recall", &json!({"query": "ids", "heartbeat": true}))
+        ..Call::new("search_recall", &json!({"query": query, "heartbeat": true}))
     };
     if seen.before >= 2 {
         return Said::text("That was all.");
     }
-    let calls = vec![call(""), call("same"), call("same"), call(&"x".repeat(300)), call("")];
+    let calls = vec![
+        call("one", ""),
+        call("two", "same"),
+        call("three", "same"),
+        call("four", &"x".repeat(300)),
+        call("five", ""),
+    ];
     Said { calls, ..Said::default() }
 }
 
