@@ -1,10 +1,11 @@
-//! The clients for other languages, by their own tests on a real server: `clients/python` and `clients/typescript`.
+//! The clients for other languages, by their own tests, which start servers and prove every memory at the end: `clients/python` and
+//! `clients/typescript`.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::home::{Home, PROGRAM};
+use crate::home::{Home, PROGRAM, unconfigured};
 
 fn clients(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(name)
@@ -31,29 +32,27 @@ fn assert_passed(what: &str, output: &Output) {
     assert!(output.status.success(), "{what}:\n{said}\n{fault}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_python_client_drives_every_path() {
+#[test]
+fn the_python_client_drives_every_path() {
     let python = python();
     if !there(&python, &["-c", "import sys; sys.exit(sys.version_info < (3, 11))"]) {
         println!("skipped: no Python 3.11 or later");
         return;
     }
     let home = Home::new();
-    let _server = home.serve().await;
     let mut tests = Command::new(&python);
+    unconfigured(&mut tests);
     tests
         .args(["-W", "error::ResourceWarning", "-m", "unittest", "-q"])
         .current_dir(clients("python"));
     tests.env("PYTHONPATH", clients("python").join("src")).env("PYTHONDONTWRITEBYTECODE", "1");
-    tests.env("VCTX_SOCKET", home.path("vctx.sock")).env("VCTX_PROGRAM", PROGRAM);
+    tests.env("VCTX_PROGRAM", PROGRAM);
+    home.add_outside(&mut tests);
     assert_passed("python3 -m unittest", &tests.output().expect("python3"));
-    for agent in ["py-ada", "aio-ada", "aio-bob", "ex-function_calling"] {
-        home.assert_verified("vctx.sock", agent);
-    }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_typescript_client_drives_every_path() {
+#[test]
+fn the_typescript_client_drives_every_path() {
     if !there(
         "node",
         &["-e", "process.exit(Number(process.versions.node.split('.')[0]) < 20 ? 1 : 0)"],
@@ -62,8 +61,8 @@ async fn the_typescript_client_drives_every_path() {
         return;
     }
     let home = Home::new();
-    let _server = home.serve().await;
     let mut tests = Command::new("node");
+    unconfigured(&mut tests);
     tests.args([
         "--test",
         "tests/contract.test.js",
@@ -71,9 +70,7 @@ async fn the_typescript_client_drives_every_path() {
         "tests/wire.test.js",
     ]);
     tests.current_dir(clients("typescript"));
-    tests.env("VCTX_SOCKET", home.path("vctx.sock")).env("VCTX_PROGRAM", PROGRAM);
+    tests.env("VCTX_PROGRAM", PROGRAM);
+    home.add_outside(&mut tests);
     assert_passed("node --test", &tests.output().expect("node"));
-    for agent in ["ts-ada", "ts-fay", "ex-function-calling"] {
-        home.assert_verified("vctx.sock", agent);
-    }
 }
