@@ -343,7 +343,10 @@ fn tool_requests(tool: &str, path: &str, names: &Names) -> Vec<Asked> {
                 json!({"start_date": "2000-01-01", "end_date": "2999-12-31", "limit": 20, "request_heartbeat": true}),
             ),
         ],
-        "archival_memory_insert" => vec![any(json!({"content": "The lighthouse keeper of all."}))],
+        // The text decides the name of the document, so each says something else.
+        "archival_memory_insert" => {
+            vec![loose(any(json!({"content": format!("A lighthouse of all, {}.", key())})))]
+        }
         "archival_memory_search" => vec![
             near(json!({"query": format!("{word} keeper of the lighthouse")})),
             loose(any(

@@ -13,7 +13,17 @@ use crate::talk::{Agent, key};
 /// Shortest text of a row that is looked for in answers, in bytes; shorter ones are words like "user".
 const SECRET_BYTES_MIN: usize = 12;
 /// Words of the server that stand in the rows of some.
-const VOCABULARY: [&str; 1] = ["loop_detected"];
+const VOCABULARY: [&str; 2] = ["loop_detected", "recall_dates"];
+/// How the server words what it did under other names: whoever asks for a block of the same name is told the same. What somebody said stands
+/// in none of them but with [`SAID`].
+const SENTENCES: [&str; 4] = [
+    "The core memory block with label `",
+    "File created successfully at: ",
+    "Successfully ",
+    "The file /memories/",
+];
+/// Words in everything that a keeper says.
+const SAID: &str = "keeper of the lighthouse";
 /// Chunks of each agent, so that all together are enough for a vector index.
 const CHUNKS: usize = 30;
 /// Collections in which everybody has something after planting; the others hold what belongs to nobody.
@@ -210,7 +220,10 @@ pub(crate) fn secrets(rows: &BTreeMap<String, Vec<Value>>) -> BTreeSet<String> {
         match value {
             Value::String(text) => {
                 let time = text.len() <= 24 && text.starts_with("20") && text.contains('T');
-                if text.len() >= SECRET_BYTES_MIN && !time && !VOCABULARY.contains(&text.as_str()) {
+                let told = !text.contains(SAID)
+                    && SENTENCES.iter().any(|beginning| text.starts_with(beginning));
+                let known = VOCABULARY.contains(&text.as_str());
+                if text.len() >= SECRET_BYTES_MIN && !time && !told && !known {
                     found.insert(text.clone());
                 }
             }
