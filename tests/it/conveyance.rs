@@ -300,6 +300,17 @@ async fn a_session_that_uses_everything_has_a_score_and_every_metric_of_the_requ
     let gauge = metric(&home, "metrics.sock", "vctx_conveyance").await.expect("a gauge");
     assert!((gauge - c).abs() < 1e-9 * c, "{gauge} and {c}");
 
+    // A prompt of which the provider counts far more than we do.
+    let record = async |rest: &str, body: Value| {
+        let (path, key) = (format!("{}/prompts{rest}", ada.path()), key());
+        let headers = [("idempotency-key", key.as_str())];
+        ada.wire.call("POST", &path, &headers, body.to_string()).await.ok()
+    };
+    let asked = record("", json!({"run": "r", "model": "m"})).await;
+    let answer = json!({"run": "r", "finish": "stop", "content": "At seven.", "end_run": "yield",
+        "usage": {"prompt": 4_000, "completion": 3}});
+    record(&format!("/{}/answer", asked["turn"]), answer).await;
+
     // Everything that the requirement names is there to be scraped after that.
     let scraped = home.wire("metrics.sock").get("/metrics").await.text;
     for meter in meters::ALL.iter().filter(|meter| !meter.seed.is_empty()) {
