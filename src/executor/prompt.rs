@@ -33,6 +33,8 @@ pub struct Prompted {
     pub turn: u64,
     /// The bytes to send.
     pub request: String,
+    /// Revision of the core that was rendered.
+    pub core_rev: String,
     /// What it costs by our count, tools included.
     pub token_estimate: u64,
     /// What the model counts for each thousand of our tokens, as far as it is known.
@@ -85,6 +87,7 @@ impl Executor {
         let counter = self.counters.of(core.encoding);
         let offered = tools.as_ref().map_or(0, |tools| counter.count(&canonical_json(tools)));
         let request = request_text(&ask.model, &window.messages, tools, &ask.options);
+        let core_rev = core.rev.clone();
         let rendered = Rendered {
             version: core.version,
             core_rev: core.rev.clone(),
@@ -126,6 +129,7 @@ impl Executor {
         Ok(Prompted {
             turn: number("turn"),
             request,
+            core_rev,
             token_estimate: estimate,
             factor_permille: factor,
             safe_estimate: safe_estimate(estimate, factor),
@@ -149,6 +153,7 @@ impl Executor {
         Ok(Prompted {
             turn,
             request: replayed.request,
+            core_rev: prompt.window.core_rev,
             token_estimate: estimate,
             factor_permille: factor,
             safe_estimate: safe_estimate(estimate, factor),

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use super::processor::lease;
 use super::records::Said;
 use super::request::RunEvent;
+use super::seen::Seen;
 use super::toolbox::Toolbox;
 use super::walk::Walk;
 use crate::clock;
@@ -166,6 +167,7 @@ impl Walk<'_> {
         let what = format!("ask/{n}/{smaller}");
         let prompt = self.processor.record_prompt(self.request, self.owner, &what, ask).await?;
         self.held = clock::now();
+        self.seen = Seen::window(prompt.core_rev);
         Ok(Ready {
             request: ChatRequest { body: prompt.request },
             turn: prompt.turn,

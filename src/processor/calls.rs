@@ -94,11 +94,13 @@ impl Walk<'_> {
         loop {
             let (key_of_call, capture) = (Some(own_key.clone()), Some(Capture::answering(id)));
             let (processor, request) = (self.processor, self.request);
+            let (asked, guard) = (call.clone(), self.seen.guard(&call));
             let work =
-                processor.captured(request, call.clone(), arguments.clone(), key_of_call, capture);
+                processor.captured(request, asked, arguments.clone(), key_of_call, capture, guard);
             let made = self.held(work).await;
             let error = match made {
                 Ok(body) => {
+                    self.seen.wrote(&call.call, &body);
                     let beat = Beaten::of(&body["heartbeat"]);
                     // A chain that some other write found dead is no answer to this call.
                     let asked_beat = is_beat && beat == Some(Beaten::Granted);

@@ -6,6 +6,7 @@ mod processor;
 mod records;
 mod reply;
 mod request;
+mod seen;
 mod ticks;
 mod toolbox;
 mod walk;

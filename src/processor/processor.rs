@@ -181,10 +181,10 @@ impl Processor {
         arguments: Map<String, Value>,
         key: Option<String>,
     ) -> Result<Value> {
-        self.captured(request, call.into(), arguments, key, None).await
+        self.captured(request, call.into(), arguments, key, None, Guard::Any).await
     }
 
-    /// The same for a call in other words, with the result appended as a tool's message in the transaction of its effect.
+    /// The same for a call in other words that builds on something, with the result appended as a tool's message in the transaction of its effect.
     pub(super) async fn captured(
         &self,
         request: &RunRequest,
@@ -192,6 +192,7 @@ impl Processor {
         arguments: Map<String, Value>,
         key: Option<String>,
         capture: Option<Capture>,
+        guard: Guard,
     ) -> Result<Value> {
         let request = CallRequest {
             principal: request.principal.clone(),
@@ -199,7 +200,7 @@ impl Processor {
             call: asked.call,
             arguments,
             key,
-            guard: Some(Guard::Any),
+            guard: Some(guard),
             wording: asked.wording,
             capture,
         };

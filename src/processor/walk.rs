@@ -9,6 +9,7 @@ use super::asking::Inference;
 use super::processor::Processor;
 use super::records::{Said, spoken};
 use super::request::{RunEnd, RunEvent, RunRequest};
+use super::seen::Seen;
 use super::toolbox::Toolbox;
 use crate::clock;
 use crate::error::{Code, Result};
@@ -35,6 +36,8 @@ pub(super) struct Walk<'a> {
     pub(super) repairs: u32,
     pub(super) usage: Usage,
     pub(super) turns: u64,
+    /// What the model knows of core memory.
+    pub(super) seen: Seen,
     /// When the lease was last renewed.
     pub(super) held: Instant,
     pub(super) fault: Option<String>,
@@ -63,6 +66,7 @@ impl<'a> Walk<'a> {
             repairs: 0,
             usage: Usage::default(),
             turns: 0,
+            seen: Seen::default(),
             held: now,
             fault: None,
             last: None,

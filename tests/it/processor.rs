@@ -469,3 +469,44 @@ async fn a_client_that_leaves_ends_its_run_and_nothing_is_half_said() {
     assert_eq!(said(&stage.ada.messages().await), [("user".to_owned(), "Hello".to_owned())]);
     stage.assert_clean().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_else_wrote_while_the_model_was_thinking_is_not_overwritten() {
+    let store = |block: &str, content: &str, mode: &str| {
+        json!({"name": "store_core",
+            "arguments": {"block_id": block, "content": content, "policy": {"mode": mode}}})
+    };
+    let calls = [
+        store("human", "Mine.", "replace"),
+        store("plans", "Sail.", "replace"),
+        store("plans", " At dawn.", "append"),
+    ];
+    let steps = [
+        json!({"when": "go", "calls": calls, "pause_ms": 60}),
+        json!({"text": "Noted.", "repeat": true}),
+    ];
+    let stage = Stage::steps(&steps, &["store_core"]).await;
+    stage.ada.done("store_core", &json!({"block_id": "human", "content": "As it was."})).await;
+    let runner = stage.ada.again();
+    let running = tokio::spawn(async move { run(&runner, &json!({"input": "go"}), &key()).await });
+    while stage.model.requests().is_empty() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    stage.ada.done("store_core", &json!({"block_id": "human", "content": "Theirs."})).await;
+    let end = running.await.expect("a run").ok();
+    assert_eq!((&end["reason"], &end["text"]), (&json!("yield"), &json!("Noted.")), "{end:#}");
+    let context = stage.ada.context().await["messages"].to_string();
+    assert!(context.contains("Theirs.") && !context.contains("As it was."), "{context}");
+    let messages = stage.ada.messages().await;
+    let results: Vec<&str> = messages
+        .iter()
+        .filter(|message| message["role"] == "tool")
+        .map(|message| message["content"].as_str().expect("a text"))
+        .collect();
+    assert!(results[0].contains("REVISION_STALE"), "{results:?}");
+    assert!(!results[1].contains("error") && !results[2].contains("error"), "{results:?}");
+    let core = stage.ada.state().await["blocks"].to_string();
+    assert!(core.contains("Theirs.") && !core.contains("Mine."), "{core}");
+    assert!(core.contains("Sail.") && core.contains("At dawn."), "one's own is no news: {core}");
+    stage.assert_clean().await;
+}
