@@ -19,6 +19,7 @@ mod outside;
 mod proxy;
 mod scripted;
 mod shape;
+mod storm;
 mod strace;
 mod talk;
 #[path = "../house/tree.rs"]
