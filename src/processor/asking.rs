@@ -194,8 +194,9 @@ impl Walk<'_> {
     /// agent's turn that the other has.
     pub(super) async fn held<T>(&mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::pin!(work);
-        let mut renewal = tokio::time::interval(Duration::from_millis(RUN_RENEW_MS));
-        renewal.tick().await;
+        // The first tick of a plain interval comes with the timer's next millisecond: each call would wait for it.
+        let period = Duration::from_millis(RUN_RENEW_MS);
+        let mut renewal = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
         loop {
             tokio::select! {
                 biased;
