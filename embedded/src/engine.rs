@@ -109,7 +109,7 @@ pub struct Engine {
 
 /// What the housekeeper is told.
 #[derive(Default)]
-struct House {
+pub(crate) struct House {
     orders: Mutex<Orders>,
     changed: Condvar,
 }
@@ -371,7 +371,7 @@ fn write_format(store: &dyn Store) -> Result<()> {
 }
 
 /// Brings a store of an older format up to this one; refuses a newer one and what is no store of this engine.
-fn check_format(store: &dyn Store, path: &Path) -> Result<()> {
+pub(crate) fn check_format(store: &dyn Store, path: &Path) -> Result<()> {
     let found = store.snapshot().get(Space::Meta, &Key::Format.bytes())?;
     let found = found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let version = found.as_ref().and_then(|text| text.strip_prefix(FORMAT)?.trim().parse().ok());
@@ -392,7 +392,7 @@ fn check_format(store: &dyn Store, path: &Path) -> Result<()> {
 }
 
 /// Clears the ranges that dropped collections and indexes left over; stops early when the engine does.
-fn clear_leftovers(store: &dyn Store, house: &House) -> Result<()> {
+pub(crate) fn clear_leftovers(store: &dyn Store, house: &House) -> Result<()> {
     let lower = Key::Leftovers.bytes();
     let upper = successor(lower.clone()).expect("a key begins with a small kind byte");
     let snapshot = store.snapshot();

@@ -57,6 +57,7 @@ pub mod limits;
 mod mutator;
 pub mod plan;
 pub mod query;
+mod rewrite;
 pub mod schema;
 mod storage;
 pub mod syntax;
@@ -68,3 +69,4 @@ mod vector;
 
 pub use catalog::Training;
 pub use engine::{Engine, Options, vector_cache_bytes};
+pub use rewrite::{Rewritten, rewrite};

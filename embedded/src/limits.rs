@@ -16,6 +16,8 @@ pub const CACHE_BYTES: u64 = 64 << 20;
 pub const MEMTABLE_BYTES: u64 = 16 << 20;
 /// Bytes of all journals: what a reopening replays at most.
 pub const JOURNAL_BYTES_MAX: u64 = 128 << 20;
+/// Bytes of a batch of a rewrite; so many are in memory at a time, beside one more value.
+pub const REWRITE_BATCH_BYTES: usize = 4 << 20;
 /// Open files of the store.
 pub const OPEN_FILES_MAX: usize = 400;
 /// Background threads of the store (flush and compaction). Of several the first one hands each compaction back to the queue (fjall 3.1,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arango_embedded::compat::{Release, Role};
 use arango_embedded::http::{Auth, AuthSettings, Mode, serve};
-use arango_embedded::{Engine, Options, vector_cache_bytes};
+use arango_embedded::{Engine, Options, rewrite, vector_cache_bytes};
 use clap::{Args, Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -47,6 +47,7 @@ struct Cli {
 const EXAMPLES: &str = "Examples:
   ARANGO_ROOT_PASSWORD=secret arango-embedded serve --socket /run/me/db.sock --data-dir ~/data
   curl --unix-socket /run/me/db.sock -u root:secret http://localhost/_api/version?details=true
+  arango-embedded rewrite --data-dir ~/data        finish the erasure of what was removed
 
 Exit codes: 64 usage, 65 unreadable data, 69 socket in use, 71 and 74 system and I/O errors,
 73 a socket or directory that cannot be made, 78 a file or value that is not what it should be.";
@@ -55,6 +56,30 @@ Exit codes: 64 usage, 65 unreadable data, 69 socket in use, 71 and 74 system and
 enum Command {
     /// Serve ArangoDB's HTTP API until SIGTERM or SIGINT.
     Serve(Serve),
+    /// Write everything that lives into new files, so that nothing of what was removed is left on disk.
+    Rewrite(Rewrite),
+}
+
+const REWRITE_HELP: &str = "Removed documents leave their bytes in journals, trees and segments until these are written again, which may take long. This command
+finishes an erasure: it copies the live data into a new store, puts that in the place of the old one, and removes the old files with the
+segments of views, which are built again at the next start.
+
+It wants the engine stopped, and as much free room as the live data takes. Killed at any moment it leaves the directory as it was before
+or as it is after; run it again then. What a disk keeps of files that are removed is beyond it: see `fstrim`, or encrypt the disk.
+
+Example:
+  arango-embedded rewrite --data-dir ~/data";
+
+#[derive(Args)]
+#[command(after_help = REWRITE_HELP)]
+struct Rewrite {
+    /// Directory of the data; no engine may have it open
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+
+    /// Print one JSON object instead of sentences
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -131,8 +156,11 @@ fn main() -> ExitCode {
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(io::stderr)
         .init();
-    let Command::Serve(settings) = cli.command;
-    match run(&settings) {
+    let done = match cli.command {
+        Command::Serve(settings) => run(&settings),
+        Command::Rewrite(settings) => run_rewrite(&settings),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure(code, sentence)) => {
             eprintln!("arango-embedded: {sentence}");
@@ -176,6 +204,29 @@ fn run(settings: &Serve) -> Result<(), Failure> {
     runtime
         .block_on(serve_all(&engine, &auth, &sockets))
         .map_err(|error| Failure(EX_IOERR, format!("serve: {error}")))
+}
+
+/// Pairs between two lines of progress.
+const PROGRESS_PAIRS: u64 = 1_000_000;
+
+fn run_rewrite(settings: &Rewrite) -> Result<(), Failure> {
+    let mut told = 0;
+    let mut progress = |pairs: u64| {
+        if pairs / PROGRESS_PAIRS > told {
+            told = pairs / PROGRESS_PAIRS;
+            eprintln!("{pairs} pairs copied");
+        }
+    };
+    let done = rewrite(&settings.data_dir, &mut progress).map_err(|error| {
+        Failure(EX_DATAERR, format!("rewrite {}: {}", settings.data_dir.display(), error.message))
+    })?;
+    let (before, after, pairs) = (done.before_bytes, done.after_bytes, done.pairs);
+    if settings.json {
+        println!(r#"{{"before_bytes":{before},"after_bytes":{after},"pairs":{pairs}}}"#);
+    } else {
+        println!("{before} bytes before, {after} bytes after: {pairs} pairs live");
+    }
+    Ok(())
 }
 
 /// The password for a first start, empty if none is given.

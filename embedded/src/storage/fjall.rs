@@ -105,6 +105,18 @@ impl FjallStore {
         let syncer = sync.then(|| spawn_syncer(shared.clone())).transpose()?;
         Ok(Self { shared, syncer, seal })
     }
+
+    /// Number of the newest group of commits.
+    pub(crate) fn newest(&self) -> u64 {
+        self.shared.written.load(Ordering::Acquire)
+    }
+
+    /// Has a new, empty store number its groups on from those of another one, so that what a seal and the views say of that one holds for
+    /// this one too. To be called before the first commit.
+    pub(crate) fn number_on(&self, newest: u64) {
+        self.shared.written.store(newest, Ordering::Release);
+        self.shared.synced.store(newest, Ordering::Release);
+    }
 }
 
 impl Drop for FjallStore {

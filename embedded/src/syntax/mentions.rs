@@ -1,4 +1,4 @@
-//! What a text mentions: collections and bind parameters, without a schema.
+//! What a text mentions: collections, bind parameters, functions, and whether it modifies; without a schema.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +11,10 @@ pub struct Mentions {
     pub collections: BTreeSet<String>,
     /// Bind parameters as keys of `bindVars`, in the order of the text.
     pub binds: Vec<String>,
+    /// Whether something in it modifies, at any depth.
+    pub modifies: bool,
+    /// Functions that are called, in capitals; those of users with their group (`GROUP::NAME`).
+    pub calls: BTreeSet<String>,
     scope: Vec<Name>,
 }
 
@@ -119,17 +123,20 @@ impl Mentions {
             }
             Statement::Insert { document: value, into, options }
             | Statement::Remove { key: value, from: into, options } => {
+                self.modifies = true;
                 self.expr(value);
                 self.source(into);
                 self.some(options);
             }
             Statement::Change { key, with, into, options, .. } => {
+                self.modifies = true;
                 self.expr(key);
                 self.some(with);
                 self.source(into);
                 self.some(options);
             }
             Statement::Upsert(u) => {
+                self.modifies = true;
                 [&u.search, &u.insert, &u.update].into_iter().for_each(|value| self.expr(value));
                 self.source(&u.into);
                 self.some(&u.options);
@@ -171,8 +178,12 @@ impl Mentions {
                 self.expr(a);
                 self.expr(b);
             }
-            Expr::Array(items) | Expr::Call(_, items) => {
-                items.iter().for_each(|item| self.expr(item))
+            Expr::Array(items) => items.iter().for_each(|item| self.expr(item)),
+            Expr::Call(name, items) => {
+                if !self.calls.contains(&**name) {
+                    self.calls.insert(name.to_string());
+                }
+                items.iter().for_each(|item| self.expr(item));
             }
             Expr::Object(entries) => {
                 for (key, value) in entries {

@@ -24,6 +24,10 @@ pub(crate) enum Loss {
     Kept,
 }
 
+fn disk_entry(nodes: &[Node], directory: usize, name: &str) -> Option<usize> {
+    nodes[directory].entries.get(name).copied()
+}
+
 enum Change {
     Write { offset: u64, data: Vec<u8> },
     SetLength(u64),
@@ -96,7 +100,15 @@ impl Disk {
         match call.name.as_str() {
             "openat" => {
                 open.remove(&call.result);
-                if let Some(path) = path(1) {
+                let name = String::from_utf8(trace::bytes(argument(1))).expect("paths are text");
+                if !name.starts_with('/') {
+                    // A directory that is removed with what is in it is gone through from its descriptor.
+                    let base = open.get(&trace::number(argument(0)));
+                    let node = base.and_then(|base| disk_entry(&self.nodes, base.node, &name));
+                    if let Some(node) = node {
+                        open.insert(call.result, Open { node, offset: 0, append: false });
+                    }
+                } else if let Some(path) = path(1) {
                     self.open(open, call, &path, argument(2));
                 }
             }
@@ -260,12 +272,19 @@ impl Disk {
         self.record(parent, call, Change::Remove { name });
     }
 
-    /// Lines where files with an ending were made.
+    /// The line where the child answered something first.
+    pub(crate) fn said(&self, text: &str) -> Option<usize> {
+        let mut answers = self.answers.iter().zip(&self.texts);
+        answers.find(|(_, said)| said.trim_end() == text).map(|(line, _)| *line)
+    }
+
+    /// Lines where files with an ending were made or got their name.
     pub(crate) fn made(&self, ending: &str) -> Vec<usize> {
         let changes = self.nodes.iter().flat_map(|node| &node.changes);
-        let made = changes.filter(
-            |dated| matches!(&dated.change, Change::Add { name, .. } if name.ends_with(ending)),
-        );
+        let made = changes.filter(|dated| match &dated.change {
+            Change::Add { name, .. } | Change::Rename { to: name, .. } => name.ends_with(ending),
+            _ => false,
+        });
         let mut lines: Vec<_> = made.map(|dated| dated.begin).collect();
         lines.sort_unstable();
         lines

@@ -49,6 +49,7 @@ fn main() {
     }
     synced_commits_survive_power_losses(Load::SMALL, moments);
     synced_commits_survive_power_losses(Load::LARGE, |disk, _| journal_moments(disk));
+    synced_commits_survive_power_losses(Load::REWRITTEN, rewrite_moments);
     without_syncs_losses_are_seen();
 }
 
@@ -131,6 +132,18 @@ fn journal_moments(disk: &Disk) -> Vec<usize> {
     let made = disk.made(".jnl");
     assert!(made.len() > 1, "the load fills a journal");
     made[1..].iter().flat_map(|line| (*line - 4..*line + 14).step_by(4)).collect()
+}
+
+/// Moments while everything is written into new files: anywhere, and around each change of a name.
+fn rewrite_moments(disk: &Disk, random: &mut Random) -> Vec<usize> {
+    let line = |text| disk.said(text).expect("the child rewrites");
+    let (first, last) = (line("rewriting"), line("rewritten"));
+    let named = ["store.old", "store"].iter().flat_map(|name| disk.made(name));
+    let swap = named.filter(|at| (first..last).contains(at)).flat_map(|at| at - 2..at + 4);
+    let anywhere = (0..cuts()).map(|_| first + random.below((last - first) as u64) as usize);
+    let moments: Vec<usize> = anywhere.chain(swap).collect();
+    assert!(moments.len() > cuts(), "the swap is seen");
+    moments
 }
 
 /// Fails the power at each moment in one way; answers the texts of what was wrong.

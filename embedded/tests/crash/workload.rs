@@ -25,20 +25,32 @@ pub(crate) struct Load {
     pub(crate) round: i64,
     /// Bytes of the largest document.
     pub(crate) pad: i64,
+    /// Whether all of it is written into new files before the engine is opened again.
+    pub(crate) rewrites: bool,
 }
 
 impl Load {
     /// Many small commits: flushes, compactions, torn batches.
-    pub(crate) const SMALL: Self = Self { round: 60, pad: 9_000 };
+    pub(crate) const SMALL: Self = Self { round: 60, pad: 9_000, rewrites: false };
     /// Few large ones: the journal grows beyond the 64 MB at which the store begins another.
-    pub(crate) const LARGE: Self = Self { round: 16, pad: 3_000_000 };
+    pub(crate) const LARGE: Self = Self { round: 16, pad: 3_000_000, rewrites: false };
+    /// Small ones with a rewrite in the middle.
+    pub(crate) const REWRITTEN: Self = Self { rewrites: true, ..Self::SMALL };
 
     pub(crate) fn name(self) -> &'static str {
-        if self.round == Self::SMALL.round { "small" } else { "large" }
+        match (self.rewrites, self.round == Self::SMALL.round) {
+            (true, _) => "rewritten",
+            (false, true) => "small",
+            (false, false) => "large",
+        }
     }
 
     pub(crate) fn named(name: &str) -> Self {
-        if name == "large" { Self::LARGE } else { Self::SMALL }
+        match name {
+            "large" => Self::LARGE,
+            "rewritten" => Self::REWRITTEN,
+            _ => Self::SMALL,
+        }
     }
 
     /// Synced commits of a whole run, at least.
@@ -106,7 +118,12 @@ fn is_synced(writer: i64, commit: i64) -> bool {
 
 /// The child: goes on where its directory stands.
 pub(crate) fn run(directory: &Path, load: Load, sync: bool) {
-    for _ in 0..2 {
+    for round in 0..2 {
+        if round > 0 && load.rewrites {
+            say("rewriting\n");
+            arango_embedded::rewrite(directory, &mut |_| ()).unwrap();
+            say("rewritten\n");
+        }
         let engine = Engine::open(directory, options(sync)).unwrap();
         define(&engine);
         say("ready\n");
