@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::client::paths;
 use crate::clock::SystemClock;
@@ -21,14 +22,19 @@ use crate::config::{Config, Faults, Remote, WriteChoice, password_of, secret_or_
 use crate::dialect::Dialect;
 use crate::dispatch;
 use crate::executor::Executor;
+use crate::fleet::{Fleet, Moves, Place, Places};
+use crate::host;
 use crate::ids::{Ids as _, SystemIds};
-use crate::jobs::{DeadChains, DeadRuns, Expiry, RecallVectors, Reindex, Runner, Ticks};
+use crate::jobs::{
+    DeadChains, DeadRuns, Expiry, Forgettings, RecallVectors, Reindex, Runner, Ticks,
+};
 use crate::limits::START_MS_MAX;
 use crate::memory::Encoding;
 use crate::models::chat::ChatModel;
 use crate::models::{Embedders, Gateway};
 use crate::policy::Actor;
 use crate::processor::{Processor, ProcessorSettings};
+use crate::proxy;
 use crate::pulse::{self, Guards};
 use crate::server::{self, Gate, Listening};
 use crate::startup::{self, Finding, Profile};
@@ -70,6 +76,21 @@ pub struct EngineOptions {
     pub data_dir: PathBuf,
 }
 
+/// What `vctx proxy` was told; passwords come from the environment.
+#[derive(Clone, Debug)]
+pub struct ProxyOptions {
+    /// What passes.
+    pub mode: proxy::Mode,
+    /// Socket to listen on.
+    pub listen: PathBuf,
+    /// Socket of the database, in any spelling.
+    pub upstream: String,
+    /// Socket for metrics; absent: none.
+    pub metrics: Option<PathBuf>,
+    /// Configuration file.
+    pub config: Option<PathBuf>,
+}
+
 /// Why a start failed, by exit code (sysexits).
 enum Stop {
     /// 78: the configuration is wrong.
@@ -99,13 +120,22 @@ impl From<Fault> for Stop {
     }
 }
 
+impl Stop {
+    /// Its exit code and why.
+    fn told(self) -> (u8, String) {
+        match self {
+            Self::Configuration(text) => (78, text),
+            Self::Unavailable(text) => (69, text),
+            Self::CannotCreate(text) => (73, text),
+            Self::Refused(text) => (77, text),
+        }
+    }
+}
+
 fn ended(outcome: Result<(), Stop>) -> ExitCode {
     let (code, text) = match outcome {
         Ok(()) => return ExitCode::SUCCESS,
-        Err(Stop::Configuration(text)) => (78, text),
-        Err(Stop::Unavailable(text)) => (69, text),
-        Err(Stop::CannotCreate(text)) => (73, text),
-        Err(Stop::Refused(text)) => (77, text),
+        Err(stop) => stop.told(),
     };
     eprintln!("vctx: {text}");
     ExitCode::from(code)
@@ -126,15 +156,31 @@ pub fn serve(options: &ServeOptions) -> ExitCode {
 }
 
 fn run_server(options: &ServeOptions) -> Result<(), Stop> {
+    // Before any thread is there: it changes the environment.
+    let mut given = host::given().map_err(Stop::Configuration)?;
     let config = Config::load(options.config.as_deref())?;
     telemetry::start_logs(&config.log).map_err(Stop::Configuration)?;
+    host::no_core_dumps();
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
     let handle = telemetry::start_metrics().map_err(Stop::CannotCreate)?;
-    let socket = chosen(options.socket.as_ref(), &config.server.socket, paths::default_socket);
     let data_dir =
         chosen(options.data_dir.as_ref(), &config.server.data_dir, paths::default_data_dir);
+    let api = handed_over(&mut given, host::API)?;
+    if let (Some(told), Some(api)) = (&options.socket, &api)
+        && told != api.path()
+    {
+        return Err(Stop::Configuration(format!(
+            "the service manager handed over {}: leave out --socket",
+            api.path().display()
+        )));
+    }
+    let socket = match &api {
+        Some(api) => api.path().to_owned(),
+        None => chosen(options.socket.as_ref(), &config.server.socket, paths::default_socket),
+    };
+    let metrics = handed_over(&mut given, host::METRICS)?;
     let metrics_socket =
         chosen(None, &config.server.metrics_socket, || paths::metrics_socket(&socket));
     let (stop, stopping) = watch::channel(false);
@@ -155,9 +201,11 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
     };
     let runtime = io_loop()?;
     let outcome = runtime.block_on(async {
-        let api = server::bind(&socket).map_err(cannot("listen"))?;
-        let metrics = server::bind(&metrics_socket).map_err(cannot("listen for metrics"))?;
+        let api = api.map_or_else(|| server::bind(&socket), Ok).map_err(cannot("listen"))?;
+        let metrics = metrics.map_or_else(|| server::bind(&metrics_socket), Ok);
+        let metrics = metrics.map_err(cannot("listen for metrics"))?;
         on_signal(stop.clone())?;
+        on_stop(stopping.clone());
         if let Some(time) = options.idle_exit {
             on_idle(time, &api, stop.clone());
         }
@@ -172,26 +220,34 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
         let models = Models { embedders, chat };
         let ready = get_ready(&config, &models, remote, &data_dir, &socket, &gate, stopping).await;
         match ready {
-            Ok(Some((executor, processor, guards))) => {
-                // Without a model nobody runs.
-                let runner = processor.model_name().is_some();
-                let runner = runner.then_some(processor as Arc<dyn dispatch::Runner>);
-                let mut jobs = Runner::new(jobs_stopping);
-                jobs.start(DeadChains::new(Arc::clone(&executor), actor.clone()));
-                jobs.start(DeadRuns::new(Arc::clone(&executor), actor.clone()));
-                if !executor.retains_for_ever() {
-                    jobs.start(Expiry::new(Arc::clone(&executor), actor.clone()));
-                }
-                jobs.start(Ticks::new(Arc::clone(&executor), actor.clone(), runner));
-                jobs.start(Reindex::new(Arc::clone(&executor), actor.clone()));
-                if executor.embeds_recall() {
-                    jobs.start(RecallVectors::new(Arc::clone(&executor), actor));
+            Ok(Some(Ready { executor, processor, guards, fleet })) => {
+                let mut jobs = begin_jobs(&executor, processor, &actor, jobs_stopping.clone());
+                let mut further = JoinSet::new();
+                if let Some((fleet, waiting)) = fleet {
+                    for place in waiting {
+                        let keep = Keep {
+                            config: config.clone(),
+                            models: models.clone(),
+                            socket: socket.clone(),
+                            data_dir: data_dir.clone(),
+                            home: Arc::clone(&executor),
+                            actor: actor.clone(),
+                        };
+                        further.spawn(keep_place(keep, place, jobs_stopping.clone()));
+                    }
+                    jobs.start(Moves::new(fleet));
                 }
                 let settings = config.conveyance.clone();
-                let watched = pulse::watch(Arc::clone(&executor), guards, settings, watching);
+                let beat = host::beat();
+                let dog =
+                    host::watchdog(beat.subscribe(), pulse::beat_max(&settings), watching.clone());
+                tokio::spawn(dog);
+                let watched = pulse::watch(Arc::clone(&executor), guards, settings, beat, watching);
                 let watched = tokio::spawn(watched);
                 tell(&socket, engine.is_some(), &data_dir);
+                host::ready(&format!("serves {}", socket.display()));
                 serving.await.ok();
+                further.join_all().await;
                 jobs.ended().await;
                 // It only looks; what it looks at may be gone already.
                 watched.abort();
@@ -215,7 +271,113 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
     outcome
 }
 
+/// The socket of that name, if the service manager handed it over.
+fn handed_over(given: &mut host::Given, name: &str) -> Result<Option<Listening>, Stop> {
+    given.remove(name).map(server::adopt).transpose().map_err(cannot("take over a socket"))
+}
+
+/// Tells the service manager when the end begins.
+fn on_stop(mut stopping: watch::Receiver<bool>) {
+    tokio::spawn(async move {
+        // A dropped sender means that the program ends.
+        if stopping.wait_for(|stop| *stop).await.is_ok() {
+            host::stopping();
+        }
+    });
+}
+
+/// What a server does by itself in one place, begun.
+fn begin_jobs(
+    executor: &Arc<Executor>,
+    processor: Arc<Processor>,
+    actor: &Actor,
+    stopping: watch::Receiver<bool>,
+) -> Runner {
+    // Without a model nobody runs.
+    let runner = processor.model_name().is_some();
+    let runner = runner.then_some(processor as Arc<dyn dispatch::Runner>);
+    let mut jobs = Runner::new(stopping);
+    jobs.start(DeadChains::new(Arc::clone(executor), actor.clone()));
+    jobs.start(DeadRuns::new(Arc::clone(executor), actor.clone()));
+    jobs.start(Forgettings::new(Arc::clone(executor), actor.clone()));
+    if !executor.retains_for_ever() {
+        jobs.start(Expiry::new(Arc::clone(executor), actor.clone()));
+    }
+    jobs.start(Ticks::new(Arc::clone(executor), actor.clone(), runner));
+    jobs.start(Reindex::new(Arc::clone(executor), actor.clone()));
+    if executor.embeds_recall() {
+        jobs.start(RecallVectors::new(Arc::clone(executor), actor.clone()));
+    }
+    jobs
+}
+
+/// What a further place is kept with.
+struct Keep {
+    config: Config,
+    models: Models,
+    socket: PathBuf,
+    data_dir: PathBuf,
+    home: Arc<Executor>,
+    actor: Actor,
+}
+
+/// Looks for a further place until it is ready, and then works there until the server stops. One that is away keeps nobody from the others.
+async fn keep_place(keep: Keep, place: Arc<Place>, mut stopping: watch::Receiver<bool>) {
+    let named = keep.config.store.places.iter().find(|settings| settings.name == place.name());
+    let Some(settings) = named else { return };
+    let mut told = String::new();
+    let executor = loop {
+        let attempt = async {
+            let (config, remote) = keep.config.in_place(settings)?;
+            let (executor, _) = connect_remote(&config, &remote, &keep.socket).await?;
+            Ok::<_, Stop>(executor)
+        };
+        match attempt.await {
+            Ok(executor) => break executor,
+            Err(stop) => {
+                let (_, why) = stop.told();
+                if why != told {
+                    tracing::warn!(place = place.name(), "a place is not ready: {why}");
+                    place.because(why.clone());
+                    told = why;
+                }
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(PLACE_PAUSE) => {}
+            () = told_to_stop(&mut stopping) => return,
+        }
+    };
+    let executor = executor.at_place(place.name(), Some(keep.home), true);
+    let (executor, processor) = answering(&keep.config, &keep.models, executor, &keep.data_dir);
+    let (tenant, dropin) = (keep.config.server.tenant.clone(), keep.config.dropin);
+    let router = server::router(Arc::clone(&executor), Arc::clone(&processor), tenant, dropin);
+    place.open(Arc::clone(&executor), router);
+    tracing::info!(place = place.name(), "a place is ready");
+    let jobs = begin_jobs(&executor, processor, &keep.actor, stopping.clone());
+    let pause = Duration::from_millis(keep.config.conveyance.probe_ms.max(READY_MS_MIN));
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => executor.close_idle_sessions().await,
+            () = told_to_stop(&mut stopping) => break,
+        }
+    }
+    jobs.ended().await;
+    executor.close_sessions().await;
+}
+
+/// Waits until the server is told to stop; a dropped sender means that the program ends.
+async fn told_to_stop(stopping: &mut watch::Receiver<bool>) {
+    drop(stopping.wait_for(|stop| *stop).await);
+}
+
+/// Pause between two looks at a further place that is not ready.
+const PLACE_PAUSE: Duration = Duration::from_secs(1);
+/// Shortest pause between two looks for sessions that are over, in milliseconds.
+const READY_MS_MIN: u64 = 1_000;
+
 /// What answers.
+#[derive(Clone)]
 struct Models {
     embedders: Embedders,
     chat: Option<Arc<dyn ChatModel>>,
@@ -277,6 +439,15 @@ const ENGINE_RO_SOCKET: &str = "arangod-ro.sock";
 const ENGINE_DIRECTORY: &str = "engine";
 
 type EngineThread = thread::JoinHandle<Result<(), Stop>>;
+
+/// Writes the data of the embedded engine below a directory into new files; why not, in a sentence.
+pub fn rewrite(
+    data_dir: &Path,
+    progress: &mut dyn FnMut(u64),
+) -> Result<arango_embedded::Rewritten, String> {
+    arango_embedded::rewrite(&data_dir.join(ENGINE_DIRECTORY), progress)
+        .map_err(|error| error.message.clone())
+}
 
 /// Starts the engine on two sockets in its data directory, on a thread with an IO loop of its own.
 fn start_engine(data_dir: &Path, stopping: watch::Receiver<bool>) -> Result<EngineThread, Stop> {
@@ -371,6 +542,7 @@ pub fn engine(options: &EngineOptions) -> ExitCode {
         let logs =
             telemetry::Settings { filter: "info".into(), format: telemetry::LogFormat::Text };
         telemetry::start_logs(&logs).map_err(Stop::Configuration)?;
+        host::no_core_dumps();
         make_private(&options.data_dir)?;
         let password = password_of("ARANGO_ROOT_PASSWORD")?.unwrap_or_default();
         let prepared = prepare_engine(options, password)?;
@@ -379,10 +551,107 @@ pub fn engine(options: &EngineOptions) -> ExitCode {
         io_loop()?.block_on(async move {
             on_signal(stop)?;
             eprintln!("engine listens on {}", options.socket.display());
+            on_stop(stopping.clone());
+            host::ready("serves the database");
             run_engine(prepared, stopping).await
         })
     };
     ended(run())
+}
+
+/// Runs a proxy in front of a database until it is told to stop.
+pub fn proxy(options: &ProxyOptions) -> ExitCode {
+    ended(run_proxy(options))
+}
+
+fn run_proxy(options: &ProxyOptions) -> Result<(), Stop> {
+    let config = Config::load(options.config.as_deref())?;
+    telemetry::start_logs(&config.log).map_err(Stop::Configuration)?;
+    host::no_core_dumps();
+    let handle = telemetry::start_metrics().map_err(Stop::CannotCreate)?;
+    let behind =
+        Endpoint::parse(&options.upstream).map_err(|e| Stop::Configuration(e.to_string()))?;
+    if behind.path() == options.listen {
+        return Err(Stop::Configuration("--listen and --upstream are one socket".into()));
+    }
+    let who = Credentials {
+        user: config.store.user.clone(),
+        password: password_of("ARANGO_PASSWORD")?.unwrap_or_default(),
+    };
+    let upstream = proxy::Upstream::new(&behind, &who).map_err(Stop::Configuration)?;
+    let mode = options.mode;
+    let passing = Arc::new(proxy::Proxy::new(mode, config.proxy, upstream));
+    check_directory(&options.listen)?;
+    let (stop, stopping) = watch::channel(false);
+    io_loop()?.block_on(async move {
+        let listening = server::bind(&options.listen).map_err(cannot("listen"))?;
+        let metrics = options.metrics.as_deref().map(server::bind).transpose();
+        let metrics = metrics.map_err(cannot("listen for metrics"))?;
+        on_signal(stop)?;
+        on_stop(stopping.clone());
+        let metrics = metrics.map(|listening| {
+            let router = telemetry::metrics_router(handle);
+            tokio::spawn(server::serve(listening, router, stopping.clone()))
+        });
+        let (at, to) = (options.listen.display(), behind.path().display());
+        eprintln!("vctx proxy ({}) listens on {at} and passes on to {to}", mode.text());
+        host::ready(&format!("passes on to {to}"));
+        let served =
+            server::serve_within(listening, proxy::router(passing), stopping, proxy::bounds());
+        served.await.map_err(cannot("serve the proxy's socket"))?;
+        if let Some(metrics) = metrics {
+            metrics.await.ok();
+        }
+        Ok(())
+    })
+}
+
+/// A socket that others could replace by theirs would give them what was meant for the database.
+fn check_directory(socket: &Path) -> Result<(), Stop> {
+    let directory = socket.parent().unwrap_or(Path::new("/"));
+    // One that is not there is made, for its owner alone.
+    let Ok(found) = fs::metadata(directory) else { return Ok(()) };
+    let mode = found.mode() & 0o1777;
+    if mode & 0o022 != 0 && mode & 0o1000 == 0 {
+        let text = format!(
+            "{} has mode {mode:o}: others could put a socket of theirs in place of the proxy's; chmod 700 it (750 for a group)",
+            directory.display()
+        );
+        return Err(Stop::Refused(text));
+    }
+    if mode & 0o007 != 0 {
+        tracing::warn!(
+            directory = %directory.display(),
+            mode = format!("{mode:o}"),
+            "others may look into the directory of the socket: 0700, or 0750 for a group, keeps it private"
+        );
+    }
+    Ok(())
+}
+
+/// A server that answers.
+struct Ready {
+    executor: Arc<Executor>,
+    processor: Arc<Processor>,
+    guards: Guards,
+    /// Where there are further places: all of them, and those that are not reached yet.
+    fleet: Option<(Arc<Fleet>, Vec<Arc<Place>>)>,
+}
+
+/// What answers in one place.
+fn answering(
+    config: &Config,
+    models: &Models,
+    executor: Executor,
+    data_dir: &Path,
+) -> (Arc<Executor>, Arc<Processor>) {
+    let executor = executor.with_embedders(models.embedders.clone());
+    let executor = executor.with_spool(data_dir.to_owned());
+    executor.warm(Encoding::default());
+    let executor = Arc::new(executor);
+    let settings = processor_settings(config);
+    let processor = Processor::new(Arc::clone(&executor), models.chat.clone(), settings);
+    (executor, Arc::new(processor))
 }
 
 /// Pause between two looks at a database that is not ready.
@@ -398,7 +667,7 @@ async fn get_ready(
     socket: &Path,
     gate: &Gate,
     mut stopping: watch::Receiver<bool>,
-) -> Result<Option<(Arc<Executor>, Arc<Processor>, Guards)>, Stop> {
+) -> Result<Option<Ready>, Stop> {
     let embedded = remote.is_none();
     let begun = crate::clock::now();
     loop {
@@ -408,19 +677,28 @@ async fn get_ready(
         };
         let reason = match attempt {
             Ok((executor, guards)) => {
-                let executor = executor.with_embedders(models.embedders.clone());
-                executor.warm(Encoding::default());
-                let executor = Arc::new(executor);
-                let processor = Arc::new(Processor::new(
-                    Arc::clone(&executor),
-                    models.chat.clone(),
-                    processor_settings(config),
-                ));
+                let several = !config.store.places.is_empty();
+                let executor = executor.at_place(&config.store.place, None, several);
+                let (executor, processor) = answering(config, models, executor, data_dir);
                 let tenant = config.server.tenant.clone();
                 let (executor_too, processor_too) = (Arc::clone(&executor), Arc::clone(&processor));
-                let router = server::router(executor_too, processor_too, tenant, config.dropin);
-                gate.open(router);
-                return Ok(Some((executor, processor, guards)));
+                let router =
+                    server::router(executor_too, processor_too, tenant.clone(), config.dropin);
+                let fleet = several.then(|| {
+                    let home = Place::waiting(&config.store.place, config.store.takes_new);
+                    home.open(Arc::clone(&executor), router.clone());
+                    let settings = config.store.places.iter();
+                    let further: Vec<Arc<Place>> = settings
+                        .map(|place| Arc::new(Place::waiting(&place.name, place.takes_new)))
+                        .collect();
+                    let places = Places::new(Arc::new(home), further.clone());
+                    (Arc::new(Fleet::new(places, tenant)), further)
+                });
+                match &fleet {
+                    Some((fleet, _)) => gate.open(fleet.router()),
+                    None => gate.open(router),
+                }
+                return Ok(Some(Ready { executor, processor, guards, fleet }));
             }
             Err(Stop::Unavailable(reason)) => reason,
             Err(other) => return Err(other),
@@ -428,6 +706,7 @@ async fn get_ready(
         if embedded && begun.elapsed() > Duration::from_millis(START_MS_MAX) {
             return Err(Stop::Unavailable(reason));
         }
+        host::waiting(&format!("not ready: {reason}"));
         gate.because(format!("not ready: {reason}"));
         tokio::select! {
             () = tokio::time::sleep(READY_PAUSE) => {}
@@ -576,6 +855,7 @@ async fn executor(
         .with_sessions(config.conveyance.session_idle_ms)
         .with_recall(config.recall)
         .with_retention(config.retention)
+        .with_taint(config.taint.mode)
         .with_archive(admin, config.archive))
 }
 
@@ -618,7 +898,8 @@ fn run_setup(options: &SetupOptions) -> Result<(), Stop> {
         }
     }
     let given = |user: &str| passwords.get(user).cloned().unwrap_or_default();
-    let users: Option<&dyn Fn(&str) -> String> = if options.users { Some(&given) } else { None };
+    let users: Option<&(dyn Fn(&str) -> String + Sync)> =
+        if options.users { Some(&given) } else { None };
     let reports = io_loop()?.block_on(store::set_up(
         &remote.rw,
         &remote.rw_credentials,

@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use crate::dialect::Dialect;
 use crate::dropin::DropinSettings;
 use crate::executor::ArchiveSettings;
-use crate::limits::TENANT_BYTES_MAX;
+use crate::limits::{PLACE_NAME_BYTES_MAX, PLACES_MAX, TENANT_BYTES_MAX};
 use crate::memory::heartbeat::HeartbeatLimits;
 use crate::models::chat::ChatSettings;
 use crate::models::{EmbedderSettings, GatewaySettings};
-use crate::policy::{RecallSettings, Retention, check_limits, check_name};
+use crate::policy::{RecallSettings, Retention, TaintSettings, check_limits, check_name};
+use crate::proxy;
 use crate::pulse;
 use crate::store::{Credentials, Endpoint, RecallSharding};
 use crate::telemetry;
@@ -41,6 +42,8 @@ pub struct Config {
     pub log: telemetry::Settings,
     /// How long what left the window stays.
     pub retention: Retention,
+    /// What is done about text from outside that looks like an order to the model.
+    pub taint: TaintSettings,
     /// What the server watches of itself.
     pub conveyance: pulse::Settings,
     /// What makes vectors of texts.
@@ -49,6 +52,8 @@ pub struct Config {
     pub chat: ChatSettings,
     /// What clients of OpenAI get.
     pub dropin: DropinSettings,
+    /// How much `vctx proxy` takes at once, and how long it waits.
+    pub proxy: proxy::Settings,
     /// A model for summaries.
     #[serde(default)]
     pub model: Option<GatewaySettings>,
@@ -94,6 +99,63 @@ pub struct StoreSettings {
     pub recall_shard_keys: Vec<String>,
     /// Copies of each shard; 0: as the cluster has it.
     pub recall_replication_factor: u32,
+    /// Name of this place, the home place.
+    pub place: String,
+    /// Whether new agents go to it.
+    pub takes_new: bool,
+    /// Further places that agents are in.
+    pub places: Vec<PlaceSettings>,
+}
+
+/// The way to a further database.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlaceSettings {
+    /// Its name, once for ever: the directory holds it.
+    pub name: String,
+    /// Socket for reads; empty: as for writes.
+    #[serde(default)]
+    pub ro_uds: String,
+    /// Socket for writes.
+    pub rw_uds: String,
+    /// User for writes.
+    pub user: String,
+    /// User for reads; empty: the same.
+    #[serde(default)]
+    pub ro_user: String,
+    /// Database.
+    pub database: String,
+    /// Whether new agents go there.
+    #[serde(default = "yes")]
+    pub takes_new: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl PlaceSettings {
+    fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        for (key, text) in [("ro_uds", &self.ro_uds), ("rw_uds", &self.rw_uds)] {
+            if let Err(fault) = Endpoint::parse(text)
+                && (key == "rw_uds" || !text.is_empty())
+            {
+                faults.push(format!("store.places: {key} of {}: {fault}", self.name));
+            }
+        }
+        for (key, text) in [("user", &self.user), ("database", &self.database)] {
+            if text.is_empty() {
+                faults.push(format!("store.places: {key} of {} is empty", self.name));
+            }
+        }
+        faults
+    }
+
+    /// The end of the name of a variable that holds its password: `east-1` is `EAST_1`.
+    fn variable(&self) -> String {
+        self.name.to_uppercase().replace(['-', '.'], "_")
+    }
 }
 
 impl StoreSettings {
@@ -104,6 +166,30 @@ impl StoreSettings {
             shard_keys: self.recall_shard_keys.clone(),
             replication_factor: self.recall_replication_factor,
         }
+    }
+
+    fn place_faults(&self) -> Vec<String> {
+        let mut faults: Vec<String> = self.places.iter().flat_map(PlaceSettings::faults).collect();
+        if self.places.len() > PLACES_MAX {
+            faults.push(format!("store.places: at most {PLACES_MAX}"));
+        }
+        let mut names: Vec<&str> = self.places.iter().map(|place| place.name.as_str()).collect();
+        names.push(&self.place);
+        for name in &names {
+            if let Err(fault) = check_name("store.places: name", name) {
+                faults.push(fault.message);
+            } else if name.len() > PLACE_NAME_BYTES_MAX {
+                faults.push(format!("store.places: {name}: at most {PLACE_NAME_BYTES_MAX} bytes"));
+            }
+        }
+        names.sort_unstable();
+        for pair in names.windows(2).filter(|pair| pair[0] == pair[1]) {
+            faults.push(format!("store.places: two places are named {}", pair[0]));
+        }
+        if !self.takes_new && self.places.iter().all(|place| !place.takes_new) {
+            faults.push("store.takes_new: no place takes new agents".into());
+        }
+        faults
     }
 
     fn sharding_fault(&self) -> Option<String> {
@@ -224,6 +310,7 @@ impl Config {
         faults.extend(self.recall.faults());
         faults.extend(self.retention.fault());
         faults.extend(self.store.sharding_fault());
+        faults.extend(self.store.place_faults());
         faults.extend(self.conveyance.faults());
         faults.extend(self.embedder.faults());
         faults.extend(self.chat.faults());
@@ -238,11 +325,30 @@ impl Config {
             Err(fault) => faults.push(format!("chat.{}", fault.message)),
         }
         faults.extend(self.dropin.faults());
+        faults.extend(self.proxy.faults());
         if faults.is_empty() { Ok(()) } else { Err(Faults(faults)) }
     }
 
     /// The configured database, with its passwords; none when the embedded engine is to be started.
     pub fn remote(&self) -> Result<Option<Remote>, Faults> {
+        self.remote_of("")
+    }
+
+    /// A further place: the configuration as it holds there, and its database.
+    pub fn in_place(&self, place: &PlaceSettings) -> Result<(Self, Remote), Faults> {
+        let mut config = self.clone();
+        let store = &mut config.store;
+        (store.ro_uds, store.rw_uds) = (place.ro_uds.clone(), place.rw_uds.clone());
+        (store.user, store.ro_user) = (place.user.clone(), place.ro_user.clone());
+        (store.database, store.places) = (place.database.clone(), Vec::new());
+        store.place.clone_from(&place.name);
+        let none = || Faults(vec![format!("store.places: rw_uds of {} is empty", place.name)]);
+        let remote = config.remote_of(&format!("_{}", place.variable()))?.ok_or_else(none)?;
+        Ok((config, remote))
+    }
+
+    /// `suffix` is what the variables of the passwords end with; where there is none of that name, those of the home place hold.
+    fn remote_of(&self, suffix: &str) -> Result<Option<Remote>, Faults> {
         if self.store.rw_uds.is_empty() {
             return Ok(None);
         }
@@ -250,8 +356,13 @@ impl Config {
         let rw = endpoint(&self.store.rw_uds)?;
         let ro =
             if self.store.ro_uds.is_empty() { rw.clone() } else { endpoint(&self.store.ro_uds)? };
-        let password = password_of("ARANGO_PASSWORD")?.unwrap_or_default();
-        let ro_password = password_of("ARANGO_RO_PASSWORD")?.unwrap_or_else(|| password.clone());
+        let given = |name: &str| -> Result<Option<String>, Faults> {
+            let own =
+                if suffix.is_empty() { None } else { password_of(&format!("{name}{suffix}"))? };
+            own.map_or_else(|| password_of(name), |own| Ok(Some(own)))
+        };
+        let password = given("ARANGO_PASSWORD")?.unwrap_or_default();
+        let ro_password = given("ARANGO_RO_PASSWORD")?.unwrap_or_else(|| password.clone());
         let ro_user =
             if self.store.ro_user.is_empty() { &self.store.user } else { &self.store.ro_user };
         Ok(Some(Remote {
@@ -269,22 +380,42 @@ pub fn variable_of(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// A password from `NAME`, or from the file that `NAME_FILE` names.
+/// A password from `NAME`, else from the file that `NAME_FILE` names, else from the service manager's directory of credentials
+/// (`$CREDENTIALS_DIRECTORY`, systemd.exec(5)), where `ARANGO_RO_PASSWORD` is `arango-ro-password`.
 pub fn password_of(name: &str) -> Result<Option<String>, Faults> {
     if let Some(password) = variable_of(name) {
         return Ok(Some(password));
     }
-    match variable_of(&format!("{name}_FILE")) {
-        Some(path) => secret_file(Path::new(&path)).map(Some),
+    if let Some(path) = variable_of(&format!("{name}_FILE")) {
+        return secret_file(Path::new(&path)).map(Some);
+    }
+    match variable_of("CREDENTIALS_DIRECTORY") {
+        Some(directory) => credential(Path::new(&directory), name),
         None => Ok(None),
+    }
+}
+
+/// A credential of the service manager; one that it was not told to pass is none.
+fn credential(directory: &Path, name: &str) -> Result<Option<String>, Faults> {
+    let path = directory.join(name.to_lowercase().replace('_', "-"));
+    // The manager lets this user in by an access list, whose mask stands where a group's bits would.
+    match path.try_exists() {
+        Ok(true) => secret_within(&path, 0o007).map(Some),
+        Ok(false) => Ok(None),
+        Err(error) => Err(Faults(vec![format!("{}: {error}", path.display())])),
     }
 }
 
 /// Reads a secret whose file nobody else may read.
 pub fn secret_file(path: &Path) -> Result<String, Faults> {
+    secret_within(path, 0o077)
+}
+
+/// Reads a secret whose file has none of the `open` bits in its mode.
+fn secret_within(path: &Path, open: u32) -> Result<String, Faults> {
     let fault = |text: String| Faults(vec![format!("{}: {text}", path.display())]);
     let mode = fs::metadata(path).map_err(|e| fault(e.to_string()))?.permissions().mode();
-    if mode & 0o077 != 0 {
+    if mode & open != 0 {
         return Err(fault(format!(
             "mode {:o} lets others read a password: chmod 600 it",
             mode & 0o777
@@ -350,5 +481,19 @@ mod tests {
         fs::write(&path, "").unwrap();
         assert!(secret_or_new(&path, || "two".into()).is_err());
         fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_credential_is_read_by_its_name_and_not_from_a_file_that_all_may_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("arango-ro-password");
+        let read = || credential(directory.path(), "ARANGO_RO_PASSWORD");
+        assert_eq!(read().unwrap(), None);
+        fs::write(&path, "quiet\n").unwrap();
+        for (mode, given) in [(0o400, true), (0o440, true), (0o444, false), (0o604, false)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(read().ok().flatten().as_deref(), given.then_some("quiet"), "{mode:o}");
+        }
+        assert_eq!(credential(directory.path(), "ARANGO_PASSWORD").unwrap(), None);
     }
 }

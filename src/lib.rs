@@ -53,9 +53,11 @@
 //! - [`startup`]: what `guards/` check from outside, checked from inside before serving.
 //! - [`jobs`]: what a server does by itself, now and then.
 //! - [`pulse`]: what the server looks at every few seconds: tiers, guards, sessions.
+//! - [`doctor`]: tries on a database everything the server relies on, and looks at a running deployment.
 //! - [`processor`]: drives a model from an event to its yield.
 //! - [`server`]: sockets, routes, bytes, problem details.
 //! - [`telemetry`]: where logs and metrics go.
+//! - [`host`]: the service manager: sockets that it hands over, what it is told.
 //! - [`client`]: this server's API from outside, for commands, demo and load test.
 //! - [`mcp`]: the tools for MCP clients, on stdin and stdout, over the client.
 //! - [`config`]: defaults, file, environment; read once.
@@ -72,9 +74,12 @@ pub mod context;
 pub mod conveyance;
 pub mod dialect;
 pub mod dispatch;
+pub mod doctor;
 pub mod dropin;
 pub mod error;
 pub mod executor;
+pub mod fleet;
+pub mod host;
 pub mod ids;
 pub mod jobs;
 pub mod limits;
@@ -84,6 +89,7 @@ pub mod meters;
 pub mod models;
 pub mod policy;
 pub mod processor;
+pub mod proxy;
 pub mod pulse;
 pub mod server;
 pub mod startup;

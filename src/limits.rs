@@ -88,6 +88,8 @@ pub const LEFTOVER_CONFLICTS: u32 = 6;
 /// Age of a call, in milliseconds, from which one conflict is enough for that look: a writer waits for a key that somebody holds
 /// (ArangoDB: `--rocksdb.transaction-lock-timeout` 1000), so that conflicts come a second apart then.
 pub const LEFTOVER_CALL_MS: u64 = 500;
+/// Pause between two looks for them while a call waits, in milliseconds.
+pub const LEFTOVER_LOOK_MS: u64 = 250;
 /// First and longest pause before a database request is repeated, in milliseconds.
 pub const BACKOFF_MS: (u64, u64) = (5, 1_000);
 /// Longest answer of the database, in bytes.
@@ -116,6 +118,19 @@ pub const MESSAGES_PAGE: (u64, u64) = (100, 1_000);
 pub const EVENTS_PAGE: (u64, u64, u64) = (200, 64, 1_000);
 /// `limit` of `/history`: default and largest. One copy holds all texts of a core, which a window bounds.
 pub const HISTORY_PAGE: (u64, u64) = (10, 20);
+/// Bytes of a text that the rules of tainted text look at: one message or block whole ([`TEXT_BYTES_MAX`]).
+pub const TAINT_BYTES_MAX: usize = TEXT_BYTES_MAX;
+/// Words in a row that a text for the core may share with tainted text in view, less one: shorter runs are phrases of the language (copied text
+/// is told from chance by runs of about this length; Broder 1997, On the resemblance and containment of documents).
+pub const TAINT_RUN_WORDS: usize = 8;
+/// Different words that such a run has at least: one word over and over was copied from nowhere.
+pub const TAINT_RUN_DIFFERENT: usize = 4;
+/// Longest justification of tainted text in the core, in bytes: a sentence.
+pub const JUSTIFICATION_BYTES_MAX: usize = 400;
+/// Tainted items of one agent that may be released at the same time; each takes a digest of its name in the core.
+pub const RELEASED_MAX: usize = 256;
+/// `limit` of `/quarantine`: default and largest.
+pub const QUARANTINE_PAGE: (u64, u64) = (50, 200);
 /// Agents listed at once.
 pub const AGENTS_PAGE_MAX: u64 = 10_000;
 /// `limit` of `search_recall`: default and largest.
@@ -466,6 +481,38 @@ pub const EXPIRE_ROWS: u64 = 256;
 pub const EXPIRE_SCAN_ROWS: u64 = 2_048;
 /// Writes for one agent in one look; what is left waits for the next.
 pub const EXPIRE_BATCHES_MAX: usize = 16;
+/// Messages of one forgetting: its row names each of them.
+pub const FORGET_MESSAGES_MAX: usize = 4_096;
+/// Bytes of a text that is looked for to be forgotten, least and most: a shorter one would stand in anything.
+pub const FORGET_MATCH_BYTES: (usize, usize) = (4, 4_096);
+/// Characters of a run of a message that is looked for elsewhere; a shorter message is not.
+pub const FORGET_RUN_CHARS: u64 = 32;
+/// Runs that are looked for at a time.
+pub const FORGET_RUNS: usize = 128;
+/// Runs of one forgetting; what is beyond is told as not looked for.
+pub const FORGET_RUNS_MAX: usize = 1_024;
+/// Rows of a page that is looked through.
+pub const FORGET_SCAN_ROWS: u64 = 1_024;
+/// Quotes of each kind that are found at most.
+pub const FORGET_QUOTES_MAX: u64 = 1_000;
+/// Messages, or copies of texts, of one step.
+pub const FORGET_ROWS: u64 = 64;
+/// Rows of each collection that go at a time with a whole agent.
+pub const FORGET_AGENT_ROWS: u64 = 500;
+/// Manifests of one answer.
+pub const FORGET_LISTED: u64 = 200;
+/// Time that a call goes on with a forgetting before it answers that it is under way, in milliseconds.
+pub const FORGET_CALL_MS: u64 = 20_000;
+/// Places before and behind a call of a tool where its result is looked for.
+pub const FORGET_PAIR_SEQS: u64 = 64;
+/// Steps of one look: more than any forgetting has but that of a whole agent, which the next look goes on with.
+pub const FORGET_STEPS_MAX: u32 = 100_000;
+/// Time after which a forgetting that nobody goes on with is taken up, in milliseconds.
+pub const FORGET_IDLE_MS: u64 = 10_000;
+/// Pause between two looks for such, in milliseconds.
+pub const FORGET_PAUSE_MS: u64 = 5_000;
+/// Forgettings of one look.
+pub const FORGET_DUE_MAX: u64 = 16;
 /// Pause between two looks for a change of all vectors, in milliseconds.
 pub const REINDEX_PAUSE_MS: u64 = 1_000;
 /// Time of one look after which it begins no further document, in milliseconds; well below a job's end.
@@ -542,6 +589,10 @@ pub const PROBE_MS_MAX: u64 = 2_000;
 pub const PROBES_KEPT: usize = 720;
 /// Pause between two runs of the inside eye, in milliseconds.
 pub const GUARDS_MS: u64 = 60_000;
+/// Longest wait for one run of the inside eye, in milliseconds; what takes longer counts as a database that does not answer.
+pub const GUARDS_MS_MAX: u64 = 10_000;
+/// Longest text that the service manager is told as status, in characters.
+pub const STATUS_CHARS_MAX: usize = 200;
 /// Sessions of agents measured at the same time; the one that was quiet longest is closed for a new one.
 pub const SESSIONS_MAX: usize = 1_024;
 /// Quiet time after which an agent's session is over, unless configured, in milliseconds: fifteen minutes.
@@ -603,3 +654,113 @@ pub const WHY_TEXTS: (u64, u64) = (200, 50);
 pub const WHY_PROMPTS_MAX: u64 = 20_000;
 /// Ranges of turns that one answer tells of.
 pub const WHY_RANGES_MAX: usize = 200;
+
+/// Rows of one agent in an export: a million messages with all that belongs to them.
+pub const EXPORT_ROWS_MAX: u64 = 8_000_000;
+/// Bytes of an export, and of what is sent to be imported.
+pub const EXPORT_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
+/// Bytes of one line of an export: a core of 64 blocks, or an answer, of the longest texts that there are.
+pub const EXPORT_LINE_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// Bytes that a page of rows is to have on the way out and a batch on the way in; one row may be longer.
+pub const EXPORT_PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// Rows of a page or batch: first of all, and at most.
+pub const EXPORT_PAGE_ROWS: (u64, u64) = (16, 512);
+/// Rows that say little (names of documents, keys of records) read at once.
+pub const EXPORT_LIST_ROWS: u64 = 5_000;
+/// Events of one moment that can be told apart.
+pub const EXPORT_MOMENT_ROWS_MAX: u64 = 65_536;
+/// Pages of one part of an export.
+pub const EXPORT_PAGES_MAX: usize = 10_000_000;
+/// Times that an export is begun anew when its view of the database was lost.
+pub const EXPORT_TRIES_MAX: u32 = 5;
+/// Exports and imports of one server at once: each holds a file, and an import the ids of its messages.
+pub const EXPORTS_AT_ONCE: usize = 2;
+/// Pieces of an export that wait for its reader, 64 KiB each.
+pub const EXPORT_PIECES_WAITING: usize = 8;
+/// Bytes of such a piece.
+pub const EXPORT_PIECE_BYTES: usize = 64 * 1024;
+/// Longest wait for the next bytes of a file that is sent to be imported.
+pub const IMPORT_PIECE_MS_MAX: u64 = 30_000;
+/// How long an import has the place of an agent after its last sign of life.
+pub const IMPORT_LEASE_MS: u64 = 15_000;
+/// Rows of each kind that go at once when an import is taken back.
+pub const IMPORT_TRIM_ROWS: u64 = 256;
+/// Longest wait of a client for the end of an export or import.
+pub const EXPORT_CLIENT_MS_MAX: u64 = 6 * 3_600_000;
+/// Bytes that a packed export may always unpack to.
+pub const EXPORT_GZIP_FREE_BYTES: u64 = 64 * 1024 * 1024;
+/// How many times longer than itself it may be beyond that.
+pub const EXPORT_GZIP_RATIO_MAX: u64 = 200;
+
+// Agents in several databases (`docs/scale.md`).
+
+/// Name of the home place unless it is given another one.
+pub const HOME_PLACE: &str = "home";
+/// Places beside the home place.
+pub const PLACES_MAX: usize = 64;
+/// Longest name of a place, in bytes.
+pub const PLACE_NAME_BYTES_MAX: usize = 64;
+/// Agents whose place a server remembers; when there are more, all are forgotten and asked for again.
+pub const PLACES_KNOWN_MAX: usize = 100_000;
+/// How long a mover is believed to live that has not been heard of, in milliseconds.
+pub const MOVE_LEASE_MS: u64 = 10_000;
+/// Pause between two looks for moves that stand still, in milliseconds.
+pub const MOVES_PAUSE_MS: u64 = 1_000;
+/// Moves that are taken up in one look.
+pub const MOVES_DUE_MAX: u64 = 16;
+/// Moves of one server at once: each holds a file.
+pub const MOVES_AT_ONCE: usize = 4;
+/// How long a move waits for a run of its agent, or for what it is forgetting, in milliseconds.
+pub const MOVE_BUSY_MS_MAX: u64 = 10_000;
+/// How long writes that began before an agent was about to leave have to end, in milliseconds.
+pub const MOVE_SETTLE_MS: u64 = 20;
+/// Times an agent is copied again because something was still written beside its core.
+pub const MOVE_TRIES_MAX: u32 = 5;
+/// Manifests of what an agent forgot that go with it.
+pub const MOVE_MANIFESTS_MAX: u64 = 10_000;
+/// How long a call waits for an agent that is being moved, in milliseconds.
+pub const MOVE_WAIT_MS_MAX: u64 = 20_000;
+/// First and longest pause of such a wait, in milliseconds.
+pub const MOVE_WAIT_PAUSE_MS: (u64, u64) = (5, 100);
+/// Places that one call is sent to before it is given up.
+pub const HOPS_MAX: u32 = 8;
+
+// What stands between servers and their database (`vctx proxy`).
+
+/// Least and most of `proxy.in_flight_max`: the engine has 128 threads for requests, arangod as many as it is told.
+pub const PROXY_IN_FLIGHT: (u64, u64) = (1, 4_096);
+/// Least and most of `proxy.waiting_max`.
+pub const PROXY_WAITING: (u64, u64) = (0, 65_536);
+/// Least and most of the waits of a proxy, in milliseconds.
+pub const PROXY_MS: (u64, u64) = (10, 600_000);
+/// Least and most of `proxy.query_bytes_max`.
+pub const PROXY_QUERY_BYTES: (u64, u64) = (1_024, 128 * 1024 * 1024);
+/// Connections of one proxy.
+pub const PROXY_CONNECTIONS_MAX: usize = 1_024;
+/// Longest idle time of a connection and wait for a request's head, in milliseconds; above [`POOL_IDLE_S`], so that no server writes into a
+/// connection that ends just then.
+pub const PROXY_HEAD_MS_MAX: u64 = 60_000;
+/// Longest head of a request, in bytes.
+pub const PROXY_HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Longest target of a request, in bytes: names of ours are shorter by far.
+pub const PROXY_TARGET_BYTES_MAX: usize = 2_048;
+/// Longest body of a request that passes without being looked into, in bytes; arangod takes 1 GiB, the engine 128 MiB.
+pub const PROXY_BODY_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// Longest body that is held, so that it can be sent once the database listens again, in bytes; a longer one passes as it comes.
+pub const PROXY_HELD_BYTES_MAX: usize = 1024 * 1024;
+/// Longest wait for a body that is held, and for each further piece of one that passes, in milliseconds.
+pub const PROXY_BODY_MS_MAX: u64 = 15_000;
+/// Longest answer that passes, in bytes.
+pub const PROXY_ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+/// Longest wait for each further piece of an answer, in milliseconds.
+pub const PROXY_ANSWER_PIECE_MS_MAX: u64 = 60_000;
+/// Times a request that changes nothing is sent again after its answer was lost.
+pub const PROXY_RESENDS_MAX: u32 = 3;
+/// First and longest pause before the database is tried again, in milliseconds.
+pub const PROXY_PAUSE_MS: (u64, u64) = (2, 200);
+/// Texts of queries that are remembered to read; when there are more, all are forgotten.
+pub const PROXY_TEXTS_KEPT: usize = 512;
+/// Longest of them, in bytes.
+pub const PROXY_TEXT_KEPT_BYTES_MAX: usize = 32 * 1024;
+/// Time that requests under way have when a proxy stops, in milliseconds; as long as a server gives its calls.
+pub const PROXY_DRAIN_MS_MAX: u64 = DRAIN_MS_MAX;

@@ -44,6 +44,11 @@ const SECONDS: &[f64] = &[
     0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0,
     10.0, 30.0,
 ];
+/// Durations that a proxy adds, in seconds, from ten microseconds on.
+const ADDED_SECONDS: &[f64] = &[
+    0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025,
+    0.1, 1.0, 5.0,
+];
 /// Depths of chains (8 is the usual end) and of pages.
 const DEPTHS: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 16.0, 32.0];
 /// Ages of chains in milliseconds (60 000 is the usual end).
@@ -86,6 +91,9 @@ meters! {
         "Prompts whose two counts differ by more than the bound";
     PROMPT_SECONDS = Histogram "vctx_prompt_seconds", "", "seconds", [], SECONDS,
         "Time from the record of a prompt to its answer, in seconds";
+    // Forgetting.
+    FORGET_STEPS = Counter "vctx_forget_steps_total", "", "steps", [], &[],
+        "Steps of forgettings, each a whole transaction";
     // Calls and the database.
     STORE_REQUESTS = Counter "vctx_store_requests_total", "", "requests", ["path"], &[],
         "Database requests by way (typed through arangors, query and raw past it)";
@@ -161,6 +169,8 @@ meters! {
         "Recall searches that found something, over all since the start (0 to 1)";
     SPOOLED = Counter "vctx_spooled_total", "", "results", ["tool"], &[],
         "Results kept in recall storage because the window had no room, by tool";
+    TAINTED = Counter "vctx_tainted_total", "", "texts", ["rule"], &[],
+        "Messages and chunks that were marked as tainted, by rule; one that meets two counts in both";
     // Archival storage.
     ARCHIVAL_SECONDS = Histogram "vctx_archival_seconds", "", "seconds", [], SECONDS,
         "Duration of archival searches in seconds";
@@ -237,6 +247,25 @@ meters! {
         "Sessions of agents that are open on this server";
     SESSIONS_CLOSED = Counter "vctx_sessions_closed_total", "", "sessions", ["why"], &[],
         "Sessions closed by why (idle, drain, crowded, untold: without a line)";
+    // Proxies between servers and the database.
+    PROXY_REQUESTS = Counter "vctx_proxy_requests_total", "", "requests", ["outcome"], &[],
+        "Requests to a proxy by outcome (passed, refused, busy, unreachable, lost, late, cut)";
+    PROXY_REFUSED = Counter "vctx_proxy_refused_total", "", "requests", ["reason"], &[],
+        "Requests that a proxy refused by reason (path, header, body, aql, function, writes, administration)";
+    PROXY_RESENT = Counter "vctx_proxy_resent_total", "", "requests", [], &[],
+        "Reads that a proxy sent again because their answer was lost";
+    PROXY_SECONDS = Histogram "vctx_proxy_seconds", "", "seconds", [], SECONDS,
+        "Time from a request to the beginning of its answer through a proxy, in seconds";
+    PROXY_ADDED_SECONDS = Histogram "vctx_proxy_added_seconds", "", "seconds", [], ADDED_SECONDS,
+        "What of that time was not the database's, in seconds";
+    PROXY_IN_FLIGHT = Gauge "vctx_proxy_in_flight", "", "requests", [], &[],
+        "Requests that a proxy has at the database";
+    PROXY_WAITING = Gauge "vctx_proxy_waiting", "", "requests", [], &[],
+        "Requests that wait for their turn in a proxy";
+    PROXY_CONNECTIONS = Gauge "vctx_proxy_connections", "", "connections", [], &[],
+        "Open connections of a proxy";
+    PROXY_UPSTREAM_UP = Gauge "vctx_proxy_upstream_up", "", "flag", [], &[],
+        "1 while the database answers on the socket behind a proxy, by the last request that asked";
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::clock;
 use crate::executor::Executor;
-use crate::limits::GUARDS_MS;
+use crate::limits::{GUARDS_MS, GUARDS_MS_MAX, PROBE_MS_MAX};
 use crate::startup::{self, Finding, Profile};
 use crate::store::Admin;
 
@@ -65,11 +65,18 @@ impl Guards {
     }
 }
 
-/// Looks until the server stops. Sessions that are over are scored beside the probes, so that many of them delay none.
+/// Longest time between two beats of [`watch()`] while it is alive, whatever the database does; `None`: it never looks.
+pub fn beat_max(settings: &Settings) -> Option<Duration> {
+    let once = settings.probe_ms + PROBE_MS_MAX + GUARDS_MS_MAX;
+    (settings.probe_ms != 0).then(|| Duration::from_millis(2 * once))
+}
+
+/// Looks until the server stops, and notes in `beat` when it last did. Sessions that are over are scored beside the probes, so that many of them delay none.
 pub async fn watch(
     executor: Arc<Executor>,
     guards: Guards,
     settings: Settings,
+    beat: watch::Sender<Instant>,
     stopping: watch::Receiver<bool>,
 ) {
     if settings.probe_ms == 0 {
@@ -77,7 +84,7 @@ pub async fn watch(
     }
     let pause = Duration::from_millis(settings.probe_ms);
     tokio::join!(
-        look(&executor, &guards, pause, stopping.clone()),
+        look(&executor, &guards, pause, beat, stopping.clone()),
         close_sessions(&executor, pause, stopping),
     );
 }
@@ -86,16 +93,23 @@ async fn look(
     executor: &Executor,
     guards: &Guards,
     pause: Duration,
+    beat: watch::Sender<Instant>,
     mut stopping: watch::Receiver<bool>,
 ) {
     let mut looked: Option<Instant> = None;
     while !*stopping.borrow() {
         executor.probe().await;
         if looked.is_none_or(|at| at.elapsed() >= Duration::from_millis(GUARDS_MS)) {
-            take(executor, &guards.look().await);
-            executor.show_vector_index().await;
+            let all = async {
+                take(executor, &guards.look().await);
+                executor.show_vector_index().await;
+            };
+            if tokio::time::timeout(Duration::from_millis(GUARDS_MS_MAX), all).await.is_err() {
+                tracing::debug!(limit_ms = GUARDS_MS_MAX, "the database was not checked in time");
+            }
             looked = Some(clock::now());
         }
+        beat.send_replace(clock::now());
         rest(pause, &mut stopping).await;
     }
 }

@@ -78,6 +78,16 @@ const STARTED: &[(&str, &str, &[&str])] = &[
     (meters::CHUNKS, "outcome", &["compliant", "refused"]),
     (meters::DRIFT_ALARMS, "why", &["similarity", "information"]),
     (meters::NPROBE_OVERRIDES, "by", &["caller", "retry"]),
+    (
+        meters::PROXY_REQUESTS,
+        "outcome",
+        &["passed", "refused", "busy", "unreachable", "lost", "late", "cut"],
+    ),
+    (
+        meters::PROXY_REFUSED,
+        "reason",
+        &["path", "header", "body", "aql", "function", "writes", "administration"],
+    ),
 ];
 
 /// Lets counters begin at nought: a rate does not see the step from nothing to one.

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempDir;
@@ -34,7 +34,7 @@ impl Host {
         let bound = UnixListener::bind(&socket).expect("a socket in a new directory");
         let host = Self { root, socket, _bound: bound, _alone: alone };
         fs::create_dir(host.bin()).expect("a new directory");
-        for tool in ["awk", "ls"] {
+        for tool in ["awk", "ls", "stat"] {
             std::os::unix::fs::symlink(find(tool), host.bin().join(tool)).expect("a link");
         }
         host
@@ -69,14 +69,19 @@ impl Host {
 
     /// Runs a guard and says what came of it: nothing for green, else the first line on stderr.
     fn run(&self, guard: &str, arguments: &[&str]) -> Result<(), String> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("guards").join(guard);
-        let output = Command::new("/bin/sh")
-            .arg(path)
-            .args(arguments)
-            .env_clear()
-            .env("PATH", self.bin())
-            .output();
-        let output = output.expect("/bin/sh starts");
+        self.run_as(&guards().join(guard), guard, arguments)
+    }
+
+    /// The same by a path, from anywhere, or by its bare name, from the directory that it lies in.
+    fn run_as(&self, called: &Path, guard: &str, arguments: &[&str]) -> Result<(), String> {
+        let mut shell = Command::new("/bin/sh");
+        shell.arg(called).args(arguments).env_clear().env("PATH", self.bin());
+        // What the caller's environment happens to hold changes nothing.
+        for name in SET {
+            shell.env(name, "1");
+        }
+        let at = if called.is_absolute() { PathBuf::from("/") } else { guards() };
+        let output = ended(shell.current_dir(at));
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         match output.status.code() {
             Some(0) => {
@@ -86,10 +91,53 @@ impl Host {
                 );
                 Ok(())
             }
-            Some(1) => Err(errors.lines().next().unwrap_or_default().to_owned()),
+            Some(1) => {
+                let (sentence, seen) = errors.split_once('\n').unwrap_or_default();
+                let shown = seen.strip_prefix("seen: ").is_some_and(|s| !s.trim().is_empty());
+                // An empty configuration has nothing to show; what was not understood always has.
+                let may_be_bare = seen.is_empty()
+                    && ![said::ARGUMENTS, said::TOOL_MISSING].iter().any(|s| s.text == sentence);
+                assert!(shown || may_be_bare, "{guard} {arguments:?} shows nothing: {errors}");
+                Err(sentence.to_owned())
+            }
             other => panic!("{guard} {arguments:?} ended with {other:?}: {errors}"),
         }
     }
+}
+
+/// Where the guards lie: a changed copy, or the real ones.
+fn guards() -> PathBuf {
+    std::env::var_os(CHANGED)
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("guards"), PathBuf::from)
+}
+
+/// Variables of the guards, set in their environment.
+const SET: [&str; 11] = [
+    "allow", "checked", "given", "group", "names", "needed", "options", "owner", "profile",
+    "socket", "sockets",
+];
+
+/// Set where a changed copy of the guards is under test.
+const CHANGED: &str = "VCTX_GUARDS_CHANGED";
+
+/// Longest run of a guard, in looks of [`LOOK`]: one that never ends is not green.
+const LOOKS_MAX: u32 = 2_000;
+/// Pause between two looks at a guard that runs.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(5);
+
+/// Runs a guard to its end.
+fn ended(shell: &mut Command) -> Output {
+    let mut child =
+        shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("/bin/sh starts");
+    for _ in 0..LOOKS_MAX {
+        if child.try_wait().expect("own child").is_some() {
+            return child.wait_with_output().expect("own child");
+        }
+        std::thread::sleep(LOOK);
+    }
+    child.kill().expect("own child");
+    child.wait().expect("own child");
+    panic!("{shell:?} does not end");
 }
 
 /// The tool as this machine has it.
@@ -105,6 +153,9 @@ fn check(case: &str, came: Result<(), String>, expected: Result<(), Sentence>) {
 }
 
 const GOOD: Result<(), Sentence> = Ok(());
+
+/// Every guard.
+const GUARDS: &[&str] = &["uds.sh", "vector-flag.sh", "auth.sh", "restore.sh", "sockets.sh"];
 
 #[test]
 fn uds_knows_good_hosts_from_bad_ones() {
@@ -126,6 +177,7 @@ fn uds_knows_good_hosts_from_bad_ones() {
     let two = "[server]\nendpoint = unix://SOCKET\nendpoint = tcp://10.0.0.1:8530\n";
     #[rustfmt::skip]
     let table: Vec<(&str, &[&str], String, &str, &str, Result<(), Sentence>)> = vec![
+        ("embedded with a configuration of comments", in_process, quiet.clone(), vctx, "# nothing\n\n; nothing\n", GOOD),
         ("no listener at all", single, HEADER.to_owned(), arangod, config, GOOD),
         ("listeners of others", single, quiet.clone(), arangod, config, GOOD),
         ("vctx holds the socket", in_process, quiet.clone(), vctx, "", GOOD),
@@ -188,9 +240,14 @@ fn a_listener_without_owner_is_passed_over_only_beside_an_engine_we_may_look_int
     let beside_engine = host.run("uds.sh", &embedded);
     host.fake("lsof", &format!("vctx {} db 15u unix 0x0 0t0 99 {socket}\n", std::process::id()), 0);
     let beside_another = host.run("uds.sh", &embedded);
+    host.fake("lsof", &format!("vctx {} db 15u unix 0x0 0t0 99 {socket}\n", engine.id()), 0);
+    fs::remove_file(host.bin().join("ls")).expect("the link");
+    host.fake("ls", "", 1);
+    let shut = host.run("uds.sh", &embedded);
     engine.kill().expect("own child");
     engine.wait().expect("own child");
     check("the engine's process is open to us", beside_engine, GOOD);
+    check("we may not look into it", shut, Err(said::OWNER_UNSEEN));
     check("the process has another name", beside_another, Err(said::OWNER_UNSEEN));
 }
 
@@ -224,9 +281,13 @@ fn uds_fails_closed() {
         &["--profile", "single"],
         &["--socket"],
         &["x", "y"],
+        &["--profile", "embedded", "--socket", &socket, "--colour", "red"],
     ] {
         check(&format!("{arguments:?}"), host.run("uds.sh", arguments), Err(said::ARGUMENTS));
     }
+    let conf = host.file("own.conf", "[server]\nendpoint = unix://SOCKET\n");
+    let with_conf = [&embedded[..], &["--config", &conf]].concat();
+    check("called without a path", host.run_as(Path::new("uds.sh"), "uds.sh", &with_conf), GOOD);
     let allow = [&embedded[..], &["--allow", "127.0.0.1:8529"]].concat();
     check("--allow outside a cluster", host.run("uds.sh", &allow), Err(said::ARGUMENTS));
     host.fake("ss", HEADER, 2);
@@ -283,11 +344,22 @@ fn the_vector_flag_is_found_in_every_form_and_missed_when_absent() {
         host.run("vector-flag.sh", &["--profile", "single"]),
         Err(said::ARGUMENTS),
     );
-    check(
-        "no profile",
-        host.run("vector-flag.sh", &["--command", "arangod --vector-index"]),
-        Err(said::ARGUMENTS),
-    );
+    let good = host.file("good.conf", "vector-index = true\n");
+    for arguments in [
+        &["--command", "arangod --vector-index"][..],
+        &["--profile", "none", "--config", &good],
+        &["--profile", "single", "--config"],
+        &["--profile", "single", "--config", &good, "--colour", "red"],
+    ] {
+        let come = host.run("vector-flag.sh", arguments);
+        check(&format!("{arguments:?}"), come, Err(said::ARGUMENTS));
+    }
+    let plain = ["--profile", "single", "--command", "vector-index=true"];
+    check("a word that is no option", host.run("vector-flag.sh", &plain), off);
+    let called = Path::new("vector-flag.sh");
+    let by_name =
+        host.run_as(called, "vector-flag.sh", &["--profile", "single", "--config", &good]);
+    check("called without a path", by_name, GOOD);
     fs::remove_file(host.bin().join("awk")).expect("the link");
     check(
         "no awk",
@@ -343,6 +415,17 @@ fn authentication_has_to_be_switched_on_by_name_and_in_fact() {
     }
     let good = host
         .file("good.conf", "[server]\nauthentication = true\nauthentication-unix-sockets = true\n");
+    for arguments in [
+        &["--profile", "single", "--config"][..],
+        &["--profile", "none", "--config", &good],
+        &["--config", &good],
+        &["--profile", "single", "--config", &good, "--colour", "red"],
+    ] {
+        check(&format!("{arguments:?}"), host.run("auth.sh", arguments), Err(said::ARGUMENTS));
+    }
+    let called = Path::new("auth.sh");
+    let by_name = host.run_as(called, "auth.sh", &["--profile", "single", "--config", &good]);
+    check("called without a path", by_name, GOOD);
     host.fake("curl", "200\n", 0);
     let both = ["--profile", "single", "--config", &good, "--socket", &socket];
     check("configured but open", host.run("auth.sh", &both), Err(said::AUTHENTICATION_OPEN));
@@ -405,6 +488,16 @@ fn dumps_and_restores_need_the_flag() {
         host.run("restore.sh", &["--profile", "single", "--script", "/nowhere"]),
         Err(said::UNREADABLE),
     );
+    let directory = host.root.path().display().to_string();
+    let of_directory = host.run("restore.sh", &["--profile", "single", "--script", &directory]);
+    check("a directory", of_directory, Err(said::UNREADABLE));
+    for arguments in [
+        &["--profile", "none", "--script", &good][..],
+        &["--profile", "single", "--script"],
+        &["--profile", "single", "--script", &good, "--colour", "red"],
+    ] {
+        check(&format!("{arguments:?}"), host.run("restore.sh", arguments), Err(said::ARGUMENTS));
+    }
     check("no script", host.run("restore.sh", &["--profile", "single"]), Err(said::ARGUMENTS));
     check("no profile", host.run("restore.sh", &["--script", &good]), Err(said::ARGUMENTS));
     fs::remove_file(host.bin().join("awk")).expect("the link");
@@ -415,13 +508,109 @@ fn dumps_and_restores_need_the_flag() {
     );
 }
 
+/// Name of this process's group, as `stat` says it.
+fn own_group() -> String {
+    let output = Command::new("id").arg("-gn").output().expect("id runs");
+    String::from_utf8(output.stdout).expect("text").trim().to_owned()
+}
+
+#[test]
+fn a_socket_lets_in_its_owner_and_a_group_only_where_it_is_named() {
+    let host = Host::new();
+    let directory = host.root.path().join("private");
+    fs::create_dir(&directory).expect("a directory");
+    let socket = directory.join("s.sock");
+    let bound = UnixListener::bind(&socket).expect("a socket");
+    let at = socket.display().to_string();
+    let user = String::from_utf8(Command::new("id").arg("-un").output().expect("id runs").stdout);
+    let (user, group) = (user.expect("text").trim().to_owned(), own_group());
+    let (owner, named) = (["--owner", &user], ["--group", &group]);
+    let both = [owner, named].concat();
+    let open = Err(said::MODES);
+    #[rustfmt::skip]
+    let table: &[(&str, u32, u32, &[&str], Result<(), Sentence>)] = &[
+        ("private", 0o700, 0o660, &[], GOOD),
+        ("private, of its owner", 0o700, 0o600, &owner, GOOD),
+        ("private although a group is named", 0o700, 0o660, &named, GOOD),
+        ("private, of another owner", 0o700, 0o660, &["--owner", "nobody-here"], open),
+        ("private, of another group", 0o700, 0o660, &["--group", "nobody-here"], open),
+        ("a named group may enter", 0o750, 0o660, &both, GOOD),
+        ("a named group may pass", 0o710, 0o770, &named, GOOD),
+        ("a group that is not named", 0o750, 0o660, &owner, open),
+        ("a group that is not named may read", 0o740, 0o660, &[], open),
+        ("another group is named", 0o750, 0o660, &["--group", "nobody-here"], open),
+        ("a named group may write", 0o770, 0o660, &both, open),
+        ("a named group may only write", 0o720, 0o660, &both, open),
+        ("a named group may write and pass", 0o730, 0o660, &both, open),
+        ("a named group may read and write", 0o760, 0o660, &both, open),
+        ("a named group may only read", 0o740, 0o660, &both, open),
+        ("others may enter", 0o755, 0o660, &both, open),
+        ("others may pass", 0o701, 0o660, &[], open),
+        ("others may connect where they cannot come", 0o700, 0o666, &[], open),
+        ("others may read it", 0o750, 0o664, &both, open),
+        ("sticky and open", 0o1777, 0o660, &[], open),
+        ("of its group for ever", 0o2750, 0o660, &named, GOOD),
+    ];
+    for &(case, outside, inside, arguments, expected) in table {
+        fs::set_permissions(&socket, fs::Permissions::from_mode(inside)).expect("own file");
+        fs::set_permissions(&directory, fs::Permissions::from_mode(outside)).expect("own file");
+        let arguments = [&["--socket", &at][..], arguments].concat();
+        check(case, host.run("sockets.sh", &arguments), expected);
+    }
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).expect("own file");
+    for arguments in [
+        &["--owner", &user][..],
+        &[],
+        &["--socket"],
+        &["x", "y"],
+        &["--socket", &at, "--colour", "red"],
+        &["--socket", "s"],
+    ] {
+        check(&format!("{arguments:?}"), host.run("sockets.sh", arguments), Err(said::ARGUMENTS));
+    }
+    let plain = host.file("private/plain", "");
+    for none in [plain, format!("{at}.gone")] {
+        let come = host.run("sockets.sh", &["--socket", &none]);
+        check(&none, come, Err(said::SOCKET_NOT_HELD));
+    }
+    drop(bound);
+    fs::remove_file(host.bin().join("stat")).expect("the link");
+    for (output, status) in [("700 a a\n660 a a\n", 1), ("", 0)] {
+        host.fake("stat", output, status);
+        let come = host.run("sockets.sh", &["--socket", &at]);
+        check("stat is silent or fails", come, Err(said::TOOL_SILENT));
+    }
+    for output in ["700 a a\n", "700 a a\n660 a a\n660 a a\n"] {
+        host.fake("stat", output, 0);
+        let come = host.run("sockets.sh", &["--socket", &at]);
+        check("stat says too little or too much", come, open);
+    }
+    // A mode of fewer digits has no bits where the others would be.
+    host.fake("stat", "0 a a\n60 a a\n", 0);
+    check("few digits", host.run("sockets.sh", &["--socket", &at]), GOOD);
+    host.fake("stat", "70 a a\n60 a a\n", 0);
+    // Only the socket has to belong to the named group; a private directory may belong to any.
+    let of_g = ["--socket", &at, "--group", "g"];
+    for (output, expected) in
+        [("750 a g\n660 a h\n", open), ("700 a h\n660 a g\n", GOOD), ("750 a g\n660 a g\n", GOOD)]
+    {
+        host.fake("stat", output, 0);
+        check(output, host.run("sockets.sh", &of_g), expected);
+    }
+    host.fake("stat", "70 a a\n60 a a\n", 0);
+    check("few digits, a group", host.run("sockets.sh", &["--socket", &at]), open);
+    for tool in ["stat", "awk"] {
+        fs::remove_file(host.bin().join(tool)).expect("the tool");
+        let come = host.run("sockets.sh", &["--socket", &at]);
+        check(tool, come, Err(said::TOOL_MISSING));
+    }
+}
+
 #[test]
 fn guards_and_startup_say_the_same_sentences() {
     let mut in_guards = BTreeSet::new();
-    for guard in ["uds.sh", "vector-flag.sh", "auth.sh", "restore.sh"] {
-        let text =
-            fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("guards").join(guard))
-                .expect("a guard");
+    for guard in GUARDS {
+        let text = fs::read_to_string(guards().join(guard)).expect("a guard");
         assert!(
             text.lines().count() <= 40 && text.starts_with("#!/bin/sh\n# Protects: "),
             "{guard}"
@@ -441,18 +630,23 @@ fn each_guard_explains_itself() {
     let host = Host::new();
     host.fake("ss", HEADER, 0);
     host.fake("lsof", "", 0);
-    for guard in ["uds.sh", "vector-flag.sh", "auth.sh", "restore.sh"] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("guards").join(guard);
-        let output = Command::new("/bin/sh")
-            .arg(&path)
-            .arg("--help")
-            .env_clear()
-            .env("PATH", host.bin())
-            .output();
-        let output = output.expect("/bin/sh starts");
+    for guard in GUARDS {
+        let path = guards().join(guard);
+        let mut shell = Command::new("/bin/sh");
+        shell.arg(&path).arg("--help").env_clear().env("PATH", host.bin());
+        let output = ended(&mut shell);
         let help = String::from_utf8(output.stdout).expect("text");
         assert!(output.status.success() && help.starts_with("Protects: "), "{guard}: {help}");
-        for word in [guard, "--profile", "single", "cluster", "embedded", "Exit 0"] {
+        let script = fs::read_to_string(&path).expect("a guard");
+        // Every line of its head but the first, and no line of its code.
+        let head = script.lines().skip(1).take_while(|line| line.starts_with("# "));
+        let head: Vec<&str> = head.map(|line| &line[2..]).collect();
+        assert_eq!(help.lines().collect::<Vec<_>>(), head, "{guard}");
+        let told: &[&str] = match *guard {
+            "sockets.sh" => &["--socket", "--owner", "--group"],
+            _ => &["--profile"],
+        };
+        for word in told.iter().chain(&[*guard, "single", "cluster", "embedded", "Exit 0"]) {
             assert!(help.contains(word), "{guard} does not explain {word}: {help}");
         }
     }
@@ -486,7 +680,7 @@ fn the_guards_are_green_on_what_vctx_serve_starts() {
     serve
         .args(["serve", "--socket", &at("r/v.sock"), "--data-dir", &at("d")])
         .env_remove("ARANGO_RW_UDS");
-    let _server = Running(serve.stderr(std::process::Stdio::null()).spawn().expect("vctx starts"));
+    let _server = Running(serve.stderr(Stdio::null()).spawn().expect("vctx starts"));
     let ready = || {
         let answer = Command::new("curl")
             .args(["-sf", "--unix-socket", &at("r/v.sock"), "http://x/readyz"])
@@ -512,5 +706,229 @@ fn the_guards_are_green_on_what_vctx_serve_starts() {
         let run = run.expect("sh runs");
         let said = String::from_utf8_lossy(&run.stderr).into_owned();
         assert!(run.status.success(), "{guard}: {said}");
+    }
+}
+
+#[test]
+fn what_is_packed_and_what_the_runbooks_do_passes_the_guards() {
+    let host = Host::new();
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let conf = here.join("deploy/arangod.conf").display().to_string();
+    let single = ["--profile", "single", "--config", &conf];
+    check("the flag", host.run("vector-flag.sh", &single), GOOD);
+    let newest = [&single[..], &["--version", "3.12.10"]].concat();
+    check("the flag by its name of now", host.run("vector-flag.sh", &newest), GOOD);
+    check("authentication", host.run("auth.sh", &single), GOOD);
+    let socket = "unix:///run/arangodb-vctx/arangod.sock";
+    let text = fs::read_to_string(&conf).expect("a configuration");
+    let endpoints = text.lines().filter_map(|line| line.strip_prefix("endpoint = "));
+    assert_eq!(endpoints.collect::<Vec<_>>(), [socket]);
+
+    let runbook = fs::read_to_string(here.join("deploy/runbooks/backup-restore.md"));
+    let runbook = runbook.expect("a runbook");
+    let blocks = runbook.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut seen = 0;
+    for block in blocks.filter(|b| b.contains("arangodump ") || b.contains("arangorestore ")) {
+        seen += 1;
+        let script = host.file("script", block);
+        let arguments = ["--profile", "single", "--script", &script];
+        check(block, host.run("restore.sh", &arguments), GOOD);
+        let bare: Vec<&str> = block.lines().filter(|l| !l.contains("vector-flag.sh")).collect();
+        host.file("script", &bare.join("\n"));
+        let without = host.run("restore.sh", &arguments);
+        check(block, without, Err(said::RESTORE_WITHOUT_VECTOR));
+    }
+    assert_eq!(seen, 2, "one block dumps and one restores");
+}
+
+/// A guard with one change.
+struct Mutant {
+    guard: &'static str,
+    line: usize,
+    /// The line as it is, without its indentation.
+    code: String,
+    what: String,
+    text: String,
+}
+
+/// What turns a condition around, in the shell and in awk: each place where the first stands is tried with the second.
+const TURNS: &[(&str, &str)] = &[
+    ("&&", "||"),
+    ("||", "&&"),
+    ("[ -n ", "[ -z "),
+    ("[ -z ", "[ -n "),
+    ("[ -f ", "[ ! -f "),
+    ("[ -r ", "[ ! -r "),
+    ("[ -S ", "[ ! -S "),
+    (" -gt ", " -le "),
+    ("\" = ", "\" != "),
+    (" == ", " != "),
+    (" != ", " == "),
+    (" ~ ", " !~ "),
+    (" !~ ", " ~ "),
+    ("!index(", "index("),
+    (" index(", " !index("),
+    ("(index(", "(!index("),
+    ("(!found", "(found"),
+    ("exit bad", "exit !bad"),
+    ("exit 1", "exit 0"),
+    ("|| !", "|| "),
+    ("&& !", "&& "),
+    ("(!on", "(on"),
+    ("= on &&", "= !on &&"),
+    ("'/", "'!/"),
+    ("  /^", "  !/^"),
+    ("; /^", "; !/^"),
+    (" > 1", " <= 1"),
+    (" <= ", " > "),
+    (" < ", " >= "),
+    ("in held", "in none"),
+    ("start {", "!start {"),
+    ("*) fail", "nothing) fail"),
+];
+
+fn mutants(guard: &'static str, script: &str) -> Vec<Mutant> {
+    let lines: Vec<&str> = script.lines().collect();
+    let mut all = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let code = line.trim();
+        if code.is_empty() || code.starts_with('#') {
+            continue;
+        }
+        let mut add = |what: String, changed: Option<String>| {
+            let mut text: Vec<&str> = lines.clone();
+            match &changed {
+                Some(changed) => text[at] = changed,
+                None => drop(text.remove(at)),
+            }
+            let text = text.join("\n") + "\n";
+            all.push(Mutant { guard, line: at + 1, code: code.to_owned(), what, text });
+        };
+        add("removed".into(), None);
+        for (from, to) in TURNS {
+            for (place, _) in line.match_indices(from) {
+                let changed = format!("{}{to}{}", &line[..place], &line[place + from.len()..]);
+                add(format!("`{from}` at {place} is `{to}`"), Some(changed));
+            }
+        }
+        // Each branch of a `case` becomes one that nothing matches.
+        if line.contains(";;") || line.contains("case ") {
+            let starts = line.match_indices(" in ").map(|(at, _)| at + 4);
+            let starts = starts.chain(line.match_indices(";; ").map(|(at, _)| at + 3));
+            let first = line.len() - line.trim_start().len();
+            let own = (!code.starts_with("case ") && !code.starts_with('[')).then_some(first);
+            for start in starts.chain(own) {
+                let Some(length) = line[start..].find(')') else { continue };
+                let pattern = &line[start..start + length];
+                if pattern.contains(['$', ';', '(']) || pattern.starts_with("esac") {
+                    continue;
+                }
+                let rest = &line[start + length..];
+                let changed = format!("{}nothing-of-this{rest}", &line[..start]);
+                add(format!("the branch `{pattern})` is never taken"), Some(changed));
+            }
+        }
+    }
+    all
+}
+
+/// `(guard, part of the line, part of the change, why no case can tell)`.
+const EQUIVALENT: &[(&str, &str, &str, &str)] = &[];
+
+/// Which tests know a guard.
+fn judges(guard: &str) -> &'static [&'static str] {
+    match guard {
+        "uds.sh" => &[
+            "uds_knows_good_hosts_from_bad_ones",
+            "uds_fails_closed",
+            "a_listener_without_owner_is_passed_over_only_beside_an_engine_we_may_look_into",
+            "each_guard_explains_itself",
+        ],
+        "vector-flag.sh" => &[
+            "the_vector_flag_is_found_in_every_form_and_missed_when_absent",
+            "each_guard_explains_itself",
+        ],
+        "auth.sh" => &[
+            "authentication_has_to_be_switched_on_by_name_and_in_fact",
+            "each_guard_explains_itself",
+        ],
+        "restore.sh" => &["dumps_and_restores_need_the_flag", "each_guard_explains_itself"],
+        "sockets.sh" => &[
+            "a_socket_lets_in_its_owner_and_a_group_only_where_it_is_named",
+            "each_guard_explains_itself",
+        ],
+        _ => &[
+            "the_vector_flag_is_found_in_every_form_and_missed_when_absent",
+            "uds_knows_good_hosts_from_bad_ones",
+            "authentication_has_to_be_switched_on_by_name_and_in_fact",
+        ],
+    }
+}
+
+/// Whether the tests of a guard pass on the guards in a directory.
+fn passes(guard: &str, directory: &Path) -> bool {
+    let mut inner = Command::new(std::env::current_exe().expect("this program"));
+    inner.arg("--exact").args(judges(guard)).env(CHANGED, directory);
+    inner.output().expect("this program runs").status.success()
+}
+
+/// A copy of all guards in which one has another text.
+fn changed(directory: &Path, guard: &str, text: &str) {
+    for name in GUARDS.iter().chain(&["options.awk"]) {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("guards").join(name);
+        fs::copy(from, directory.join(name)).expect("a copy");
+    }
+    fs::write(directory.join(guard), text).expect("a file");
+}
+
+#[test]
+fn without_any_line_or_with_any_condition_turned_a_guard_fails_a_case() {
+    if std::env::var_os(CHANGED).is_some() {
+        return;
+    }
+    let mut all = Vec::new();
+    for guard in GUARDS.iter().chain(&["options.awk"]) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("guards").join(guard);
+        let script = fs::read_to_string(path).expect("a guard");
+        let directory = tempfile::tempdir().expect("a directory");
+        changed(directory.path(), guard, &script);
+        assert!(passes(guard, directory.path()), "{guard}: its tests fail on an unchanged copy");
+        all.extend(mutants(guard, &script));
+    }
+    assert!(all.len() > 300, "{} changes are few", all.len());
+    let (left, unnoticed) = (Mutex::new(all.iter()), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(mutant) = { left.lock().expect("a list").next() } {
+            let directory = tempfile::tempdir().expect("a directory");
+            changed(directory.path(), mutant.guard, &mutant.text);
+            if passes(mutant.guard, directory.path()) {
+                unnoticed.lock().expect("a list").push(mutant);
+            }
+        }
+    };
+    // They wait for children most of the time.
+    let threads = 4 * std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    let unnoticed = unnoticed.into_inner().expect("a list");
+    let matches = |m: &Mutant, e: &(&str, &str, &str, &str)| {
+        m.guard == e.0 && m.code.contains(e.1) && m.what.contains(e.2)
+    };
+    let mut unexplained: Vec<String> = unnoticed
+        .iter()
+        .filter(|m| !EQUIVALENT.iter().any(|e| matches(m, e)))
+        .map(|m| format!("{}:{} {}\n    {}", m.guard, m.line, m.what, m.code))
+        .collect();
+    unexplained.sort();
+    let told = unexplained.len();
+    assert!(unexplained.is_empty(), "{told} of {} changes:\n{}", all.len(), unexplained.join("\n"));
+    for e in EQUIVALENT {
+        assert!(
+            unnoticed.iter().any(|m| matches(m, e)),
+            "explained, but noticed or not there: {e:?}"
+        );
     }
 }

@@ -22,13 +22,16 @@ use vctx::memory::{Encoding, TokenCounter};
 use vctx::models::{Tiktoken, lexical, local};
 use vctx::policy::{
     Actor, Answers, CopyOf, Depends, Draft, Entries, Finish, Flush, Intent, Looked, NearPlan,
-    Nearest, Principal, Question, Scope, Sources, SummaryAnswer, Surroundings, VectorsAnswer,
-    ViewHit, admit, changed_since, listed, pinned_tokens_max, summary_tokens_max, tokens,
+    Nearest, Principal, Question, Scope, Sources, SummaryAnswer, Surroundings, TaintMode,
+    VectorsAnswer, ViewHit, admit, changed_since, listed, pinned_tokens_max, summary_tokens_max,
+    tokens,
 };
 use vctx::tools::{Call, NewAgent, PatchAgent, PostEvent, Step, Tool, decode, decode_as, new_core};
 
 #[path = "policy/captured.rs"]
 mod captured;
+#[path = "policy/tainted.rs"]
+mod tainted;
 
 /// One token for each started group of four bytes: fast, and as little additive over joins as a real tokenizer.
 struct FourBytes;
@@ -59,6 +62,8 @@ struct World {
     checks: bool,
     /// How results are to stand in the queue.
     capture: Option<Capture>,
+    /// What is done about tainted text.
+    taint: TaintMode,
 }
 
 impl World {
@@ -87,6 +92,7 @@ impl World {
             unix_ms: 2_000,
             checks: true,
             capture: None,
+            taint: TaintMode::default(),
         }
     }
 
@@ -119,6 +125,7 @@ impl World {
                 wording: None,
                 asked: &asked,
                 capture: self.capture.as_ref(),
+                taint: self.taint,
             };
             match call.step(around, &self.core, &answers)? {
                 Step::Read(result) => return Ok(result),
@@ -617,6 +624,7 @@ fn beats_with(world: &mut World, cost: u64) -> Value {
             wording: None,
             asked: "",
             capture: None,
+            taint: TaintMode::default(),
         };
         let mut draft = Draft::new(around, &world.core);
         let text = "x".repeat(usize::try_from((cost - 4) * 4).unwrap());
@@ -747,6 +755,7 @@ fn drafted(world: &mut World, change: impl Fn(&mut Draft<'_>)) {
         wording: None,
         asked: "",
         capture: None,
+        taint: TaintMode::default(),
     };
     let mut draft = Draft::new(around, &world.core);
     change(&mut draft);
@@ -1078,6 +1087,7 @@ fn a_page_that_is_spooled_never_pushes_anything_out() {
             wording: None,
             asked: "",
             capture: None,
+            taint: TaintMode::default(),
         };
         match call.step(around, &world.core, &answers).unwrap() {
             Step::Write(change) => {

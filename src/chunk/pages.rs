@@ -198,6 +198,12 @@ fn meta(counter: &dyn TokenCounter, view: &View<'_>) -> Map<String, Value> {
         Some(score) => value.insert("score".into(), scored(score)),
         None => value.insert("similarity".into(), rounded(passage.similarity.unwrap_or(0.0))),
     };
+    if !passage.tainted.is_empty() {
+        value.insert("tainted".into(), json!(passage.tainted));
+    }
+    if passage.quarantined {
+        value.insert("quarantined".into(), true.into());
+    }
     let mut whole = value.clone();
     match view.parts {
         Told::Short => tell_short(passage, &mut value, &mut whole),

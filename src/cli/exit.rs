@@ -26,6 +26,8 @@ pub(crate) enum Exit {
     TryAgain = 75,
     /// Not allowed.
     Permission = 77,
+    /// The configuration is wrong.
+    Configuration = 78,
 }
 
 /// Why a command failed.

@@ -97,6 +97,14 @@ fn shown(answer: &Value) -> Result<String, Failure> {
         output::field(answer, "/prompt/request_digest"),
     ));
     for gone in answer["gone"].as_array().into_iter().flatten() {
+        if gone["forgotten_at"].is_string() {
+            lines.push(format!(
+                "cannot be reproduced: {} was forgotten at {}",
+                named(gone),
+                output::field(gone, "/forgotten_at")
+            ));
+            continue;
+        }
         lines.push(match gone["expired_at"].as_str() {
             Some(at) => format!("gone by retention at {at}: {}", named(gone)),
             None => format!("not there any more: {}", named(gone)),

@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::{
-    agent, chat, context, conveyance, demo, engine, eval, history, import, mcp, messages, reindex,
-    replay, report, scripted_model, serve, setup, state, tool, tools, trace, verify, why,
+    agent, chat, completions, context, conveyance, demo, doctor, engine, eval, export, forget,
+    history, import, man, mcp, messages, places, proxy, quarantine, reindex, replay, report,
+    rewrite, scripted_model, serve, setup, state, tool, tools, trace, verify, why,
 };
 
 /// A memory server for language models: what outgrows the window is evicted in one transaction, and nothing is lost.
@@ -30,10 +31,14 @@ First steps:
   vctx state --agent ada                     how full the window is
   vctx chat ada                              talk with it, where a chat model is configured
   vctx verify --agent ada                    prove that nothing was lost or changed
+  vctx forget --agent ada --seq 17           take a message away, with everything that was made of it
   vctx replay ada --turn 17                  what was sent to the model, byte by byte
   vctx why ada \"a fact\"                     why the model knew it, or did not
   vctx report ada.html --agent ada           one page of figures for a reviewer
+  vctx doctor                                everything the server relies on, tried on your database
+  vctx export --agent ada --out ada.jsonl.gz everything that the agent is, in one file; `vctx import` takes it
   vctx reindex start --watch                 change the archive to another embedder while it serves
+  vctx move --agent ada --to east            take an agent to another database while it answers
   vctx eval --data ./data                    measure recall and archive on benchmarks that need no model
 
 Exit codes: 0 done, 64 usage, 65 wrong data or failed proof, 66 no input, 69 server not there, 70 internal,
@@ -44,6 +49,7 @@ enum Command {
     Serve(serve::Serve),
     Setup(setup::Setup),
     Demo(demo::Demo),
+    Doctor(doctor::Doctor),
     Agent(agent::Agent),
     Chat(chat::Chat),
     Tool(tool::Tool),
@@ -54,17 +60,31 @@ enum Command {
     Trace(trace::Trace),
     Replay(replay::Replay),
     Why(why::Why),
+    Quarantine(quarantine::Quarantine),
     Conveyance(conveyance::Conveyance),
     Tools(tools::Tools),
     Verify(verify::Verify),
+    Forget(forget::Forget),
     Report(report::Report),
+    Rewrite(rewrite::Rewrite),
     Reindex(reindex::Reindex),
+    Places(places::Places),
+    Move(places::Move),
     Eval(eval::Eval),
     Mcp(mcp::Mcp),
+    Export(export::Export),
     Import(import::Import),
     ScriptedModel(scripted_model::ScriptedModel),
+    Completions(completions::Completions),
+    Man(man::Man),
+    Proxy(proxy::Proxy),
     #[command(hide = true)]
     Engine(engine::Engine),
+}
+
+/// The whole command line, for what is printed from it.
+pub(super) fn tree() -> clap::Command {
+    Arguments::command()
 }
 
 /// Runs the command line and says how it ended. Starts its own runtime, so call it from a plain `main`.
@@ -87,8 +107,13 @@ fn perform(command: Command) -> ExitCode {
         Command::Serve(serve) => serve::run(serve),
         Command::Setup(setup) => setup::run(setup),
         Command::Engine(engine) => engine::run(engine),
+        Command::Proxy(asked) if asked.rules => finish(asked.json, proxy::rules(asked)),
+        Command::Proxy(asked) => proxy::run(asked),
         Command::Demo(demo) => finish(demo.json, demo::run(demo)),
+        Command::Doctor(asked) => finish(asked.json, doctor::run(asked)),
         Command::Chat(asked) => finish(asked.target.json, chat::run(asked)),
+        Command::Completions(asked) => finish(false, async { completions::run(&asked) }),
+        Command::Man(asked) => finish(false, async { man::run(&asked) }),
         Command::ScriptedModel(asked) => finish(false, scripted_model::run(asked)),
         Command::Agent(agent) => finish(agent.target().json, agent::run(agent)),
         Command::Tool(tool) => finish(tool.target.json, tool::run(tool)),
@@ -99,12 +124,18 @@ fn perform(command: Command) -> ExitCode {
         Command::Trace(asked) => finish(asked.target.json, trace::run(asked)),
         Command::Replay(asked) => finish(asked.target.json, replay::run(asked)),
         Command::Why(asked) => finish(asked.target.json, why::run(asked)),
+        Command::Quarantine(asked) => finish(asked.target().json, quarantine::run(asked)),
         Command::Conveyance(asked) => finish(asked.target.json, conveyance::run(asked)),
         Command::Tools(tools) => finish(tools.target.json, tools::run(tools)),
         Command::Eval(asked) => finish(asked.json, eval::run(asked)),
+        Command::Export(asked) => finish(asked.target.json, export::run(asked)),
         Command::Import(asked) => finish(asked.target.json, import::run(asked)),
         Command::Mcp(mcp) => finish(false, mcp::run(mcp)),
+        Command::Forget(asked) => finish(asked.target.json, forget::run(asked)),
         Command::Verify(verify) => finish(verify.target.json, verify::run(verify)),
+        Command::Rewrite(asked) => finish(asked.json, rewrite::run(asked)),
+        Command::Places(asked) => finish(asked.target.json, places::show(asked)),
+        Command::Move(asked) => finish(asked.target.json, places::run(asked)),
         Command::Reindex(asked) => finish(asked.target().json, reindex::run(asked)),
         Command::Report(report) => finish(report.target.json, report::run(report)),
     }
@@ -129,7 +160,6 @@ fn finish(as_json: bool, work: impl Future<Output = Result<(), Failure>>) -> Exi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     fn code(line: &str) -> String {
         format!("{:?}", run(line.split(' ').map(OsString::from)))

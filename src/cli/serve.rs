@@ -18,7 +18,11 @@ Examples:
   ARANGO_RO_UDS=/run/arangod/ro.sock ARANGO_RW_UDS=/run/arangod/rw.sock ARANGO_USER=vctx ARANGO_PASSWORD_FILE=./password vctx serve
 
 Environment: ARANGO_RO_UDS, ARANGO_RW_UDS, ARANGO_USER, ARANGO_PASSWORD or ARANGO_PASSWORD_FILE, ARANGO_RO_USER, ARANGO_RO_PASSWORD,
-ARANGO_DB (default vctx). When ARANGO_RW_UDS is set, no database is started.";
+ARANGO_DB (default vctx). When ARANGO_RW_UDS is set, no database is started. A password that is in neither variable is looked for in
+$CREDENTIALS_DIRECTORY: arango-password, arango-ro-password.
+
+Under a service manager (systemd): sockets called `api` and `metrics` (FileDescriptorName=) are taken over, Type=notify and WatchdogSec= are
+answered; units are in deploy/systemd.";
 
 /// Start the server
 #[derive(Debug, Args)]

@@ -26,10 +26,12 @@ pub(crate) struct Target {
 impl Target {
     /// A client of that server.
     pub(crate) fn client(&self) -> Client {
+        self.client_within(Duration::from_secs(self.deadline_s))
+    }
+
+    /// The same with another patience.
+    pub(crate) fn client_within(&self, deadline: Duration) -> Client {
         let socket = self.socket.clone().unwrap_or_else(paths::default_socket);
-        Client::new(Settings {
-            deadline: Duration::from_secs(self.deadline_s),
-            ..Settings::new(socket)
-        })
+        Client::new(Settings { deadline, ..Settings::new(socket) })
     }
 }

@@ -241,6 +241,46 @@ impl Client {
         }
     }
 
+    /// A page of what is tainted in an agent's memory, behind the `next` of the page before.
+    pub async fn quarantine(&self, agent: &str, after: &str) -> Result<Value, Problem> {
+        let path = format!("{}/quarantine?after={}", agent_path(agent), escaped(after));
+        self.get(&path).await
+    }
+
+    /// One tainted item with its text.
+    pub async fn quarantined(&self, agent: &str, id: &str) -> Result<Value, Problem> {
+        self.get(&format!("{}/quarantine?id={}", agent_path(agent), escaped(id))).await
+    }
+
+    /// Releases a tainted item, or holds it back again.
+    pub async fn release(
+        &self,
+        agent: &str,
+        id: &str,
+        hold: bool,
+        write: &Write,
+    ) -> Result<Value, Problem> {
+        let body = serde_json::json!({"id": id, "hold": hold});
+        let path = format!("{}/quarantine", agent_path(agent));
+        self.json(Method::POST, &path, Some(&body), Some(write)).await
+    }
+
+    /// Forgets what `asked` names, or tells what would go; answers the manifest, of what is under way too: ask again with the same key.
+    pub async fn forget(
+        &self,
+        agent: &str,
+        asked: &Value,
+        write: &Write,
+    ) -> Result<Value, Problem> {
+        let path = format!("{}/forget", agent_path(agent));
+        self.json(Method::POST, &path, Some(asked), Some(write)).await
+    }
+
+    /// The manifests of what was forgotten of an agent.
+    pub async fn forgettings(&self, agent: &str) -> Result<Value, Problem> {
+        self.get(&format!("{}/forget", agent_path(agent))).await
+    }
+
     /// All schedules of an agent.
     pub async fn schedules(&self, agent: &str) -> Result<Vec<Value>, Problem> {
         let mut answer = self.get(&format!("{}/schedules", agent_path(agent))).await?;
@@ -278,6 +318,17 @@ impl Client {
     /// Begins, stops or gives up a change of all vectors (`action`); doing it twice changes nothing. Answers how it stands then.
     pub async fn reindex(&self, asked: &Value) -> Result<Value, Problem> {
         self.json(Method::POST, "/v1/reindex", Some(asked), None).await
+    }
+
+    /// The databases that agents can be in.
+    pub async fn places(&self) -> Result<Value, Problem> {
+        self.get("/v1/places").await
+    }
+
+    /// Moves an agent to another of them; one that is there stays.
+    pub async fn move_agent(&self, agent: &str, to: &str) -> Result<Value, Problem> {
+        let path = format!("{}/move", agent_path(agent));
+        self.json(Method::POST, &path, Some(&json!({"to": to})), None).await
     }
 
     /// The tools of a dialect in a format the server knows (`json-schema`, …).

@@ -2,6 +2,7 @@
 
 mod api;
 mod connection;
+mod exports;
 pub mod paths;
 mod problem;
 mod runs;

@@ -36,8 +36,11 @@ pub struct Gone {
     pub seq: Option<u64>,
     /// Its id.
     pub id: String,
-    /// When the policy of retention took it; none: nobody knows why it is not there.
+    /// When it went; none: nobody knows why it is not there.
     pub expired_at: Option<String>,
+    /// That it went since it was to be forgotten; none: the policy of retention took it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forgotten_at: Option<String>,
 }
 
 /// Something that is not as it was when the prompt was sent.
@@ -77,9 +80,12 @@ impl Replayed {
 pub fn replay(stored: Stored<'_>) -> Replayed {
     let prompt = stored.prompt;
     let mut gone = Vec::new();
-    let mut differs = messages_that_differ(prompt, stored.queue);
-    let core = core_of(&stored, &mut gone);
-    let queue: Vec<Message> = stored.queue.iter().map(|m| counted(&stored, m)).collect();
+    let mut differs = messages_that_differ(prompt, stored.core.sealed_as(), stored.queue);
+    // What was forgotten before the prompt was made did not stand in it.
+    let stood = |m: &&Message| m.forgotten_version.is_none_or(|v| v > prompt.window.version);
+    let queue: Vec<Message> =
+        stored.queue.iter().filter(stood).map(|m| counted(&stored, m)).collect();
+    let core = core_of(&stored, &queue, &mut gone);
     gone.extend(expired(&queue));
     let window = assemble(&core, &queue);
     let tools = tools_of(&stored, &mut gone, &mut differs);
@@ -118,7 +124,7 @@ fn differing(what: &str, seq: Option<u64>, expected: &str, found: &str) -> Diffe
 }
 
 /// The core as it was, as far as a window shows it.
-fn core_of(stored: &Stored<'_>, gone: &mut Vec<Gone>) -> Core {
+fn core_of(stored: &Stored<'_>, queue: &[Message], gone: &mut Vec<Gone>) -> Core {
     let window = &stored.prompt.window;
     let mut core = stored.core.clone();
     core.version = window.version;
@@ -131,19 +137,29 @@ fn core_of(stored: &Stored<'_>, gone: &mut Vec<Gone>) -> Core {
     core.encoding = window.encoding;
     core.token_budget = window.policy;
     core.context_window = window.policy.max;
-    core.queue.tokens = stored.queue.iter().map(|m| counted(stored, m).token_estimate).sum();
-    core.queue.count = stored.queue.len() as u64;
+    core.queue.tokens = queue.iter().map(|m| m.token_estimate).sum();
+    core.queue.count = queue.len() as u64;
     let Some(texts) = stored.texts else {
         gone.push(Gone {
             section: "texts",
             seq: None,
             id: "core_versions".into(),
             expired_at: None,
+            forgotten_at: None,
         });
         return core;
     };
     core.system = texts.system.clone();
     core.working_blocks.clone_from(&texts.working_blocks);
+    if texts.forgotten_at.is_some() {
+        gone.push(Gone {
+            section: "texts",
+            seq: None,
+            id: texts.key.clone(),
+            expired_at: texts.expired_at.clone(),
+            forgotten_at: texts.forgotten_at.clone(),
+        });
+    }
     let mut summary = texts.queue_head_summary.clone();
     if summary["content"].is_null() {
         summary["content"] = "".into();
@@ -152,6 +168,7 @@ fn core_of(stored: &Stored<'_>, gone: &mut Vec<Gone>) -> Core {
             seq: None,
             id: format!("summary:{}", summary["revision"]),
             expired_at: texts.expired_at.clone(),
+            forgotten_at: summary["forgotten_at"].as_str().map(str::to_owned),
         });
     }
     core.queue_head_summary = serde_json::from_value::<Summary>(summary).unwrap_or_default();
@@ -171,17 +188,17 @@ fn expired(queue: &[Message]) -> impl Iterator<Item = Gone> {
         seq: Some(m.seq),
         id: m.key.clone(),
         expired_at: m.expired_at.clone(),
+        forgotten_at: m.forgotten_at.clone(),
     })
 }
 
 /// Messages whose text is not what their digest says, or whose digest is not what the chain says.
-fn messages_that_differ(prompt: &Prompt, queue: &[Message]) -> Vec<Differs> {
+fn messages_that_differ(prompt: &Prompt, name: &str, queue: &[Message]) -> Vec<Differs> {
     let mut found = Vec::new();
     let mut before: Option<&Message> = None;
     for message in queue {
         if message.expired_at.is_none() {
-            let canonical =
-                receipt::canonical_message(&message.agent_id, &Value::Object(message.public()));
+            let canonical = receipt::canonical_message(name, &Value::Object(message.public()));
             let digest = receipt::digest(&message.salt, &canonical);
             if digest != message.digest {
                 let what = "the message is not the one that was appended";
@@ -213,7 +230,13 @@ fn tools_of(
 ) -> Option<Value> {
     let digest = stored.prompt.sent.tools.as_ref()?;
     let Some(set) = stored.tools else {
-        gone.push(Gone { section: "tools", seq: None, id: digest.clone(), expired_at: None });
+        gone.push(Gone {
+            section: "tools",
+            seq: None,
+            id: digest.clone(),
+            expired_at: None,
+            forgotten_at: None,
+        });
         return None;
     };
     if !set.holds() || set.digest != *digest {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::memory::core::Core;
-use crate::memory::message::{Message, Role};
+use crate::memory::message::{Message, Role, tainted};
 use crate::memory::{receipt, render};
 use crate::policy::{Tokens, tokens};
 
@@ -30,6 +30,8 @@ struct Item {
     message: Value,
     digest: String,
     why: &'static str,
+    /// The rules that its text meets.
+    tainted: Vec<String>,
 }
 
 /// Assembles the window of a core and the messages of its queue (oldest first).
@@ -45,7 +47,9 @@ pub fn assemble(core: &Core, queue: &[Message]) -> Window {
     for b in &core.working_blocks {
         let rendered = render::block(&b.id, &b.role, &b.content, b.pinned);
         let why = if b.pinned { "pinned" } else { "working block" };
-        items.push(part("working", &b.id, b.token_estimate, rendered, why));
+        let mut item = part("working", &b.id, b.token_estimate, rendered, why);
+        item.tainted = b.taint.iter().flat_map(|taint| taint.rules.clone()).collect();
+        items.push(item);
     }
     let summary = &core.queue_head_summary;
     if !summary.content.is_empty() {
@@ -68,6 +72,7 @@ pub fn assemble(core: &Core, queue: &[Message]) -> Window {
             message: m.rendered(),
             digest: m.digest.clone(),
             why: "seq is at or after head_seq",
+            tainted: tainted(&m.meta).into_iter().map(str::to_owned).collect(),
         });
     }
     for n in &core.notices {
@@ -110,22 +115,27 @@ fn with_results(queue: Vec<&Message>) -> Vec<&Message> {
 
 fn part(section: &'static str, id: &str, tokens: u64, message: Value, why: &'static str) -> Item {
     let digest = receipt::sha256(&receipt::canonical_json(&message));
-    Item { section, id: id.to_owned(), seq: None, tokens, message, digest, why }
+    let tainted = Vec::new();
+    Item { section, id: id.to_owned(), seq: None, tokens, message, digest, why, tainted }
 }
 
 fn close(core: &Core, items: Vec<Item>) -> Window {
     let listed: Vec<Value> = items
         .iter()
         .map(|i| {
-            json!({"section": i.section, "id": i.id, "seq": i.seq, "role": i.message["role"], "tokens": i.tokens,
-                "digest": i.digest, "why": i.why})
+            let mut listed = json!({"section": i.section, "id": i.id, "seq": i.seq, "role": i.message["role"], "tokens": i.tokens,
+                "digest": i.digest, "why": i.why});
+            if !i.tainted.is_empty() {
+                listed["tainted"] = json!(i.tainted);
+            }
+            listed
         })
         .collect();
     let messages: Vec<Value> = items.into_iter().map(|i| i.message).collect();
     let messages_digest =
         receipt::sha256(&receipt::canonical_json(&Value::Array(messages.clone())));
     let mut manifest = Map::new();
-    manifest.insert("agent".into(), core.agent_id.as_str().into());
+    manifest.insert("agent".into(), core.sealed_as().into());
     manifest.insert("version".into(), core.version.into());
     manifest.insert("_rev".into(), core.rev.as_str().into());
     manifest.insert("encoding".into(), json!(core.encoding));

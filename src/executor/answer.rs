@@ -64,6 +64,8 @@ pub(super) async fn answer(
         | Question::EmbedNext { .. }
         | Question::Trace(_)
         | Question::Due { .. }
+        | Question::Forget(_)
+        | Question::ForgetStep { .. }
         | Question::Schedule { .. }
         | Question::Traced { .. } => {
             return Err(Error::new(Code::Internal, "the executor itself answers this"));

@@ -1,7 +1,10 @@
 //! What all calls share: the sockets, the counters, the caches; how a core is loaded, and what a step may lean on.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use tokio::sync::{Mutex, Semaphore};
 
 use super::archive_index::{ARCHIVE_SETTINGS, ArchiveIndex, ArchiveSettings};
 use super::cache::Cores;
@@ -13,13 +16,15 @@ use super::turns::Turns;
 use crate::clock::{self, Clock};
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
-use crate::limits::{ATTEMPTS_MAX, BACKOFF_MS, CALL_MS_MAX, SESSION_IDLE_MS};
+use crate::limits::{
+    ATTEMPTS_MAX, BACKOFF_MS, CALL_MS_MAX, EXPORTS_AT_ONCE, HOME_PLACE, SESSION_IDLE_MS,
+};
 use crate::memory::core::Core;
 use crate::memory::heartbeat::HeartbeatLimits;
 use crate::memory::{Encoding, TokenCounter};
 use crate::models::{Embedders, Gateway, Tiktoken};
-use crate::policy::{RecallSettings, Retention, Scope, Surroundings};
-use crate::store::{Admin, Fault, Replay, Ro, Rw, WriteMode, load};
+use crate::policy::{RecallSettings, Retention, Scope, Surroundings, TaintMode};
+use crate::store::{Admin, Fault, Leftovers, Replay, Ro, Rw, WriteMode, load};
 use crate::tools::Call;
 
 /// Everything a call needs; shared by all connections.
@@ -39,6 +44,8 @@ pub struct Executor {
     pub(super) archive: Arc<ArchiveIndex>,
     pub(super) recall: RecallSettings,
     pub(super) refusals: Refusals,
+    /// Transactions that somebody may have left behind.
+    pub(super) leftovers: Mutex<Leftovers>,
     /// This server among others on one database.
     pub(super) instance: String,
     pub(super) measures: Measures,
@@ -47,6 +54,28 @@ pub struct Executor {
     pub(super) session_idle_ms: u64,
     /// How long what left the window stays.
     pub(super) retention: Retention,
+    /// What is done about tainted text.
+    pub(super) taint: TaintMode,
+    /// Places of exports and imports.
+    pub(super) exports: Arc<Semaphore>,
+    /// Where their files lie, which have no names; none: where the system wants them.
+    pub(super) spool: Option<PathBuf>,
+    /// Name of the place that its database is.
+    pub(super) place: String,
+    /// Who knows where agents are; nobody where there is one place alone.
+    pub(super) directory: Directory,
+}
+
+/// Who knows where agents are.
+#[derive(Clone, Default)]
+pub(super) enum Directory {
+    /// There is one place alone.
+    #[default]
+    None,
+    /// Its own database.
+    Own,
+    /// That of the home place.
+    Of(Arc<Executor>),
 }
 
 /// One counter for each encoding.
@@ -94,11 +123,17 @@ impl Executor {
             archive: ArchiveIndex::new(None, ARCHIVE_SETTINGS),
             recall: RecallSettings::default(),
             refusals: Refusals::default(),
+            leftovers: Mutex::default(),
             instance,
             measures: Measures::default(),
             reindex: ReindexNotes::default(),
             session_idle_ms: SESSION_IDLE_MS,
             retention: Retention::default(),
+            taint: TaintMode::default(),
+            exports: Arc::new(Semaphore::new(EXPORTS_AT_ONCE)),
+            spool: None,
+            place: HOME_PLACE.to_owned(),
+            directory: Directory::None,
         }
     }
 
@@ -125,6 +160,35 @@ impl Executor {
     pub fn with_sessions(mut self, idle_ms: u64) -> Self {
         self.session_idle_ms = idle_ms;
         self
+    }
+
+    /// The same, with another way of dealing with tainted text.
+    #[must_use]
+    pub fn with_taint(mut self, taint: TaintMode) -> Self {
+        self.taint = taint;
+        self
+    }
+
+    /// The same, with a directory for the files of exports and imports.
+    #[must_use]
+    pub fn with_spool(self, directory: PathBuf) -> Self {
+        Self { spool: Some(directory), ..self }
+    }
+
+    /// The same, as the place of that name; with several places the directory lies in `home`, or here where none is given.
+    #[must_use]
+    pub fn at_place(self, place: &str, home: Option<Arc<Self>>, several: bool) -> Self {
+        let directory = match home {
+            Some(home) => Directory::Of(home),
+            None if several => Directory::Own,
+            None => Directory::None,
+        };
+        Self { place: place.to_owned(), directory, ..self }
+    }
+
+    /// Name of the place that its database is.
+    pub fn place(&self) -> &str {
+        &self.place
     }
 
     /// The same, with limits of heartbeats for the agents it will make.
@@ -203,6 +267,7 @@ impl Executor {
             wording: request.wording.as_deref(),
             asked,
             capture: request.capture.as_ref(),
+            taint: self.taint,
         }
     }
 }
@@ -210,6 +275,12 @@ impl Executor {
 /// The end of a call that begins now and asks no model.
 pub(super) fn patience() -> Instant {
     clock::now() + Duration::from_millis(CALL_MS_MAX)
+}
+
+/// The refusal of a write to an agent that is leaving.
+pub(super) fn leaving() -> Error {
+    let text = "the agent is being moved to another place: retry with the same key";
+    Error::new(Code::AgentMoving, text).with("retry_after_ms", 100)
 }
 
 pub(super) fn no_agent() -> Error {

@@ -11,6 +11,7 @@ use crate::conveyance::{Path, Ratio};
 use crate::error::{Code, Result};
 use crate::memory::change::Change;
 use crate::memory::event::{Event, EventType};
+use crate::memory::message::tainted;
 use crate::meters;
 use crate::policy::tokens;
 use crate::store::Trips;
@@ -75,6 +76,12 @@ pub(super) fn report_search(n_probe_given: bool, body: &Value) {
 /// Figures of a change that was written.
 pub(super) fn report(change: &Change, tool: &'static str) {
     metrics::counter!(meters::SPOOLED, "tool" => tool).increment(u64::from(change.spooled()));
+    let said = change.messages.iter().filter(|message| message.tainted_seq.is_some());
+    let kept = change.ingest.iter().flat_map(|ingest| &ingest.passages);
+    let rules = said.flat_map(|message| tainted(&message.meta));
+    for rule in rules.chain(kept.flat_map(|passage| passage.taint.iter().copied())) {
+        metrics::counter!(meters::TAINTED, "rule" => rule.to_owned()).increment(1);
+    }
     let now = tokens(&change.after);
     for (name, value) in [
         (meters::TOKEN_SYSTEM, now.system),

@@ -8,11 +8,16 @@ mod cutting;
 mod embedding;
 mod envelope;
 mod executor;
+mod export;
 mod figures;
+mod forget;
 mod heartbeat;
+mod import;
 mod measures;
+mod moving;
 mod parts;
 mod prompt;
+mod quarantine;
 mod read;
 mod recall;
 mod recall_vectors;
@@ -33,12 +38,17 @@ mod why;
 
 pub use archive_index::ArchiveSettings;
 pub use executor::Executor;
+pub use export::Exported;
 pub use heartbeat::DeadChain;
+pub use import::Incoming;
+pub use moving::Carried;
 pub use prompt::{Ask, ExpiredRun, Prompted};
 pub use recall_vectors::Embedded;
 pub use reindex_work::Reindexed;
 pub use request::{CallRequest, Guard, Reply};
 pub use score::Span;
 
-pub use crate::store::{CutRun, DueTick};
+pub use crate::store::{
+    CutRun, DueMove, DueTick, Found, Located, Move, MoveBegun, MoveLook, MovePhase,
+};
 pub use threads::Placed;

@@ -243,6 +243,17 @@ impl Executor {
         Ok((prompt, replayed))
     }
 
+    /// Revision of the core that a prompt showed.
+    pub async fn shown_revision(
+        &self,
+        principal: &Principal,
+        agent: &str,
+        turn: u64,
+    ) -> Result<String> {
+        let (prompt, _) = self.replayed(&admit(principal, agent)?, turn).await?;
+        Ok(prompt.window.core_rev)
+    }
+
     /// A past prompt as it was sent, with what is gone of it and what is not as it was.
     pub async fn replay_prompt(
         &self,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::executor::{Executor, patience};
+use super::moving::elsewhere;
 use super::refusals::Refused;
 use crate::clock::{self, iso8601};
 use crate::context::assemble;
@@ -16,7 +17,7 @@ use crate::limits::{
 use crate::memory::core::Core;
 use crate::memory::event::{Event, EventType};
 use crate::policy::{Principal, Scope, admit, tokens};
-use crate::store::{self, Fault};
+use crate::store::{self, Created, Fault};
 use crate::tools::{NewAgent, new_core};
 
 impl Executor {
@@ -33,17 +34,28 @@ impl Executor {
         let mut core = new_core(&scope, &body, &**counter, self.clock.unix_ms())?;
         core.heartbeat.limits = self.heartbeat;
         let event = creation(&core, principal);
+        self.register(&scope).await?;
         let mut faults = 0;
         let deadline = patience();
         loop {
-            match store::create(&self.rw, &scope, &core, &event).await {
-                Ok(Some(rev)) => {
+            match store::create(&self.rw, &scope, &core, &event, &self.place).await {
+                Ok(Created::Made(rev)) => {
                     let mut core = core;
                     core.rev = rev;
                     return Ok((true, self.state_of(&scope, &core)));
                 }
-                Ok(None) => {
-                    let (found, _) = self.fresh(&scope, "", patience()).await?;
+                Ok(Created::Forgotten) => return Err(forgotten()),
+                Ok(Created::Elsewhere) => return Err(elsewhere()),
+                Ok(Created::Taken) => {
+                    let found = match self.fresh(&scope, "", patience()).await {
+                        Ok((found, _)) => found,
+                        // Something has the place that is no agent: an import.
+                        Err(error) if error.code == Code::AgentNotFound => {
+                            self.wait_for_place(&scope, &mut faults).await?;
+                            continue;
+                        }
+                        Err(error) => return Err(error),
+                    };
                     return if body.describes(&found) {
                         Ok((false, self.state_of(&scope, &found)))
                     } else {
@@ -58,6 +70,16 @@ impl Executor {
                 Err(fault) => self.pause(fault, &mut faults, deadline).await?,
             }
         }
+    }
+
+    /// Frees the place of an agent that an import was cut off in.
+    async fn wait_for_place(&self, scope: &Scope, tries: &mut u32) -> Result<()> {
+        *tries += 1;
+        if *tries <= ATTEMPTS_MAX && self.freed(scope).await? {
+            return Ok(());
+        }
+        let text = "an agent of that name is being imported: try again when that is done";
+        Err(Error::new(Code::Conflict, text))
     }
 
     /// An agent's state.
@@ -147,7 +169,8 @@ impl Executor {
                 // A message of this page may be newer than the core, or evicted since; its edge tells.
                 let queued = row.message.kind.queued()
                     && row.message.seq >= core.queue.head_seq
-                    && !row.logged;
+                    && !row.logged
+                    && row.message.forgotten_at.is_none();
                 map.insert("in_queue".into(), queued.into());
                 map.insert("logged".into(), row.logged.into());
                 map.insert("evicted_batch_id".into(), json!(row.evicted_batch_id));
@@ -283,6 +306,12 @@ fn cut_between_moments(rows: &mut Vec<Value>, limit: u64) -> Result<Option<Strin
     }
 }
 
+pub(super) fn forgotten() -> Error {
+    let text =
+        "the agent of this name was forgotten, and the name is not used again: choose another one";
+    Error::new(Code::AgentForgotten, text)
+}
+
 fn exists(found: &Arc<Core>) -> Error {
     Error::new(
         Code::AgentExists,
@@ -310,11 +339,11 @@ pub(super) fn creation(core: &Core, principal: &Principal) -> Event {
 
 fn state(scope: &Scope, core: &Core) -> Value {
     json!({
-        "agent": scope.agent(), "agent_id": core.agent_id, "_rev": core.rev, "version": core.version, "context_window": core.context_window,
+        "agent": scope.agent(), "agent_id": core.sealed_as(), "_rev": core.rev, "version": core.version, "context_window": core.context_window,
         "encoding": core.encoding, "system": core.system.content, "token_budget": core.token_budget,
         "working_blocks": core.working_blocks, "blocks": core.working_blocks, "queue": core.queue,
         "summary": core.queue_head_summary, "budget": core.token_budget, "notices": core.notices, "tools": core.tools, "chain": core.chain,
-        "counters": core.counters, "heartbeat": core.heartbeat, "archived": core.archived, "expired": core.expired, "turns": core.turns, "run": core.run, "asked": core.asked, "learned": core.learned, "tokens": tokens(core), "created_at": core.created_at, "updated_at": core.updated_at,
+        "counters": core.counters, "heartbeat": core.heartbeat, "archived": core.archived, "expired": core.expired, "forgotten": core.forgotten, "turns": core.turns, "run": core.run, "asked": core.asked, "learned": core.learned, "tokens": tokens(core), "created_at": core.created_at, "updated_at": core.updated_at,
     })
 }
 

@@ -89,6 +89,11 @@ pub(super) fn key_hash(request: &CallRequest) -> Option<String> {
     Some(hash)
 }
 
+/// Hash of what a request asks that is not captured.
+pub(super) fn request_hash_of(request: &CallRequest) -> String {
+    asked_hash(request.named(), &request.arguments)
+}
+
 /// Hash of the request, of what it asks and how it is captured: one that is captured is another request than the same one that is not.
 pub(super) fn request_hash(request: &CallRequest, asked: &str) -> String {
     match &request.capture {

@@ -1,5 +1,6 @@
 //! The life of a call: admit, take the agent's turn, load or trust the cache, think, ask, apply, reply.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use serde_json::{Map, Value, json};
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
-use super::executor::{Executor, no_agent, patience};
+use super::executor::{Executor, leaving, no_agent, patience};
 use super::figures::{occupancy, report, report_search, sample};
 use super::heartbeat;
 use super::request::{
@@ -20,7 +21,7 @@ use crate::clock::{self, iso8601};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
     CALL_MS_MAX, CONFLICT_RETRIES_MAX, EVICT_PARTS_MAX, LEFTOVER_CALL_MS, LEFTOVER_CONFLICTS,
-    MODEL_MS_MAX, PARTS_MS_MAX, QUESTIONS_MAX, REPLAY_S,
+    LEFTOVER_LOOK_MS, MODEL_MS_MAX, PARTS_MS_MAX, QUESTIONS_MAX, REPLAY_S,
 };
 use crate::memory::archive::VectorSetting;
 use crate::memory::change::Change;
@@ -29,8 +30,7 @@ use crate::memory::receipt;
 use crate::meters;
 use crate::policy::{Answers, Depends, Question, Scope, TEXT, VectorsAnswer, admit, changed_since};
 use crate::store::{
-    self, Applied, Fault, Leftovers, Record, Replay, Trips, apply, counted, open_archive,
-    vector_setting,
+    self, Applied, Fault, Record, Replay, Trips, apply, counted, open_archive, vector_setting,
 };
 use crate::tools::{Call, Step};
 
@@ -41,6 +41,8 @@ struct Run<'a> {
     scope: Scope,
     /// The key that was made for this call, since its caller named none.
     minted_key: Option<String>,
+    /// The caller's key, or the minted one.
+    key: String,
     replay_key: String,
     /// Hash of tool and arguments.
     asked: String,
@@ -58,7 +60,6 @@ struct Run<'a> {
     looked: bool,
     /// The revision on which this call was refused by what was read behind it.
     refused_on: Option<String>,
-    leftovers: Leftovers,
 }
 
 /// A core to think on.
@@ -101,7 +102,7 @@ impl Executor {
         let (outcome, trips) = counted(work).await;
         let took = begun.elapsed();
         if let Err(error) = &outcome {
-            self.note_naive(request, error).await;
+            self.note_refused(request, error).await;
         }
         if let (Call::SearchArchival(search), Ok(body)) = (&request.call, &outcome) {
             report_search(search.n_probe.is_some(), body);
@@ -194,7 +195,8 @@ impl Executor {
             executor: self,
             request,
             replay_key: replay_key(&scope, &key),
-            minted_key: minted.then_some(key),
+            minted_key: minted.then(|| key.clone()),
+            key,
             request_hash: request_hash(request, &asked),
             asked,
             scope,
@@ -207,13 +209,18 @@ impl Executor {
             own_rev: None,
             looked: false,
             refused_on: None,
-            leftovers: Leftovers::default(),
         };
-        run.write(found).await
+        Box::pin(run.write(found)).await
     }
 
-    /// Logs chunks that were refused as naive: nothing of them is stored, but that they were offered counts.
-    async fn note_naive(&self, request: &CallRequest, error: &Error) {
+    /// Logs what was refused though it is well formed: chunks that are naive, of which nothing is stored but that they were offered, and
+    /// tainted text on its way into the core.
+    async fn note_refused(&self, request: &CallRequest, error: &Error) {
+        if error.code == Code::TaintedContent
+            && let Err(fault) = self.note_refusal(&request.principal, &request.agent, error).await
+        {
+            tracing::error!(error = fault.chain(), "a refused promotion could not be noted");
+        }
         if error.code != Code::LateChunkingRequired {
             return;
         }
@@ -297,6 +304,14 @@ impl Executor {
             Question::Schedule { name } => {
                 let seen = self.patiently(|| store::looked_at(&self.ro, scope, &name)).await?;
                 answers.schedule = Some(seen);
+                return Ok(());
+            }
+            Question::Forget(asked) => {
+                answers.forget = Some(self.forget_found(scope, core, &asked).await?);
+                return Ok(());
+            }
+            Question::ForgetStep { key } => {
+                answers.forget_step = Some(self.forget_look(scope, &key).await?);
                 return Ok(());
             }
             Question::Due { before } => {
@@ -407,6 +422,8 @@ impl Run<'_> {
                     answers.cited = None;
                     answers.due = None;
                     answers.schedule = None;
+                    answers.forget = None;
+                    answers.forget_step = None;
                     self.in_time()?;
                     continue;
                 }
@@ -610,7 +627,10 @@ impl Run<'_> {
         }
         let record = self.record(&change, part);
         let executor = self.executor;
-        let applied = apply(&executor.rw, &self.scope, &change, &record, executor.mode).await;
+        let applied = tokio::select! {
+            applied = apply(&executor.rw, &self.scope, &change, &record, executor.mode) => applied,
+            never = self.clear_leftovers() => match never {},
+        };
         let key = self.scope.key();
         match applied {
             Ok(Applied::Written(rev)) => {
@@ -638,13 +658,16 @@ impl Run<'_> {
                 executor.cores.drop(key);
                 Err(no_agent())
             }
+            Ok(Applied::Leaving) => {
+                executor.cores.drop(key);
+                Err(leaving())
+            }
             Ok(Applied::Stale) => {
                 executor.cores.drop(key);
                 self.recompute().await.map(|()| None)
             }
             Ok(Applied::Raced) => {
                 executor.cores.drop(key);
-                self.clear_leftovers().await;
                 self.recompute().await.map(|()| None)
             }
             Ok(Applied::Unknown) => {
@@ -689,14 +712,20 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// After some conflicts in a row, a transaction that a dead server left behind may hold the locks.
-    async fn clear_leftovers(&mut self) {
+    /// After some conflicts in a row, a transaction that a dead server left behind may hold the locks: it is looked for while this call
+    /// waits for them. One look at a time for all calls of this server, which remember together since when each has been there.
+    async fn clear_leftovers(&self) -> Infallible {
         let waited = self.begun.elapsed() > Duration::from_millis(LEFTOVER_CALL_MS);
         if self.conflicts == 0 || (self.conflicts < LEFTOVER_CONFLICTS && !waited) {
-            return;
+            return std::future::pending().await;
         }
-        if let Err(fault) = self.leftovers.look(&self.executor.rw).await {
-            tracing::debug!(%fault, "no look at the running transactions");
+        loop {
+            if let Ok(mut leftovers) = self.executor.leftovers.try_lock()
+                && let Err(fault) = leftovers.look(&self.executor.rw).await
+            {
+                tracing::debug!(%fault, "no look at the running transactions");
+            }
+            tokio::time::sleep(Duration::from_millis(LEFTOVER_LOOK_MS)).await;
         }
     }
 
@@ -720,7 +749,8 @@ impl Run<'_> {
     }
 
     fn replay(&self, replay: Replay) -> Result<Value> {
-        if replay.request_hash != self.request_hash {
+        // Of what was forgotten there is no hash either: nobody can hold a guess against it.
+        if !replay.request_hash.is_empty() && replay.request_hash != self.request_hash {
             return Err(Error::new(
                 Code::IdempotencyKeyReused,
                 "this idempotency key was used for another call: send a fresh one for each new call",
@@ -745,6 +775,8 @@ impl Run<'_> {
         let texts_since = oldest_text(self.request.call.name(), &response);
         Record {
             replay_key,
+            key: self.key.clone(),
+            part: part.then_some(self.parts),
             texts_since,
             request_hash: self.request_hash.clone(),
             tool: self.request.call.name(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::executor::{Executor, no_agent};
+use super::executor::{Executor, leaving, no_agent, patience};
 use super::request::CallRequest;
 use crate::error::{Code, Error, Result};
 use crate::limits::{SCHEDULE_RACES_MAX, SCHEDULES_PER_AGENT_MAX, TICK_RUN_LEASE_MS, TICK_WAIT_MS};
@@ -27,6 +27,9 @@ impl Executor {
         let given = self.unraced(|| store::put_schedule(&self.rw, &scope, &schedule)).await?;
         if !given.agent {
             return Err(no_agent());
+        }
+        if given.moving {
+            return Err(leaving());
         }
         let Some(schedule) = given.schedule else {
             let text = format!(
@@ -73,9 +76,10 @@ impl Executor {
         if gone {
             return Ok(json!({"name": name, "removed": true}));
         }
-        // Whether it is the agent that is missing.
+        // Whether it is the agent that is missing, or about to be.
         self.schedule(principal, agent, name).await?;
-        Err(no_schedule())
+        let (core, _) = self.fresh(&scope, "", patience()).await?;
+        Err(if core.moving.is_some() { leaving() } else { no_schedule() })
     }
 
     /// What waits for a server, the longest waiting first.
@@ -142,7 +146,7 @@ impl Executor {
     }
 
     /// The same small write again while others write to the same document.
-    async fn unraced<T, F: Future<Output = std::result::Result<T, Fault>>>(
+    pub(super) async fn unraced<T, F: Future<Output = std::result::Result<T, Fault>>>(
         &self,
         write: impl Fn() -> F,
     ) -> Result<T> {

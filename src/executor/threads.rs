@@ -1,13 +1,14 @@
 //! Threads of clients that send their whole history: where they are known, the answers they were given, and branches of an agent.
 
 use super::executor::{Executor, patience};
-use super::read::creation;
+use super::moving::elsewhere;
+use super::read::{creation, forgotten};
 use crate::error::Result;
 use crate::limits::{ATTEMPTS_MAX, THREAD_LOOK, THREAD_LOOK_GROWTH};
 use crate::memory::core::{Branch, Core};
 use crate::memory::thread::Place;
 use crate::policy::{Principal, Scope, admit};
-use crate::store::{self, ThreadRow};
+use crate::store::{self, Created, ThreadRow};
 use crate::tools::branch_core;
 
 /// A message at one of the places of a conversation.
@@ -100,10 +101,13 @@ impl Executor {
 
     async fn make(&self, scope: &Scope, core: &Core, principal: &Principal) -> Result<()> {
         let event = creation(core, principal);
+        self.register(scope).await?;
         let (mut faults, deadline) = (0, patience());
         loop {
-            match store::create(&self.rw, scope, core, &event).await {
-                Ok(_) => return Ok(()),
+            match store::create(&self.rw, scope, core, &event, &self.place).await {
+                Ok(Created::Forgotten) => return Err(forgotten()),
+                Ok(Created::Elsewhere) => return Err(elsewhere()),
+                Ok(Created::Made(_) | Created::Taken) => return Ok(()),
                 // Another creation of the same agent is on its way: its end decides.
                 Err(fault) if fault.raced() && faults < ATTEMPTS_MAX => {
                     faults += 1;

@@ -110,8 +110,12 @@ impl Executor {
         if traced.reached.is_empty() {
             return Err(nothing_to_trace());
         }
-        let entries: Vec<Value> =
-            traced.reached.iter().enumerate().map(|(n, one)| whole(n as u64, one)).collect();
+        let told = |one: &Reached| Reached {
+            vertex: self.taint.vertex(&core, &one.vertex),
+            ..one.clone()
+        };
+        let entries = traced.reached.iter().enumerate();
+        let entries: Vec<Value> = entries.map(|(n, one)| whole(n as u64, &told(one))).collect();
         Ok(
             json!({"agent": scope.agent(), "_rev": core.rev, "entries": entries, "more": traced.more}),
         )

@@ -45,7 +45,11 @@ impl Job for DeadChains {
             match self.executor.bury(&dead, &self.actor).await {
                 Ok(_) => {}
                 // The agent is busy with other writes, and the first of those has closed the chain.
-                Err(error) if matches!(error.code, Code::Conflict | Code::Overloaded) => {}
+                Err(error)
+                    if matches!(
+                        error.code,
+                        Code::Conflict | Code::Overloaded | Code::AgentMoving
+                    ) => {}
                 Err(error) => first_fault = first_fault.and(Err(error)),
             }
         }

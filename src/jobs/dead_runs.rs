@@ -45,7 +45,11 @@ impl Job for DeadRuns {
             match self.executor.end_expired(&dead, &self.actor).await {
                 Ok(_) => {}
                 // The agent is busy with other writes: somebody goes on with it.
-                Err(error) if matches!(error.code, Code::Conflict | Code::Overloaded) => {}
+                Err(error)
+                    if matches!(
+                        error.code,
+                        Code::Conflict | Code::Overloaded | Code::AgentMoving
+                    ) => {}
                 Err(error) => first_fault = first_fault.and(Err(error)),
             }
         }

@@ -2,6 +2,7 @@
 
 mod dead_chains;
 mod dead_runs;
+mod forgettings;
 mod recall_vectors;
 mod reindex;
 mod retention;
@@ -10,6 +11,7 @@ mod ticks;
 
 pub use dead_chains::DeadChains;
 pub use dead_runs::DeadRuns;
+pub use forgettings::Forgettings;
 pub use recall_vectors::RecallVectors;
 pub use reindex::Reindex;
 pub use retention::Expiry;

@@ -54,7 +54,14 @@ impl Job for Expiry {
                     Ok(true) => {}
                     Ok(false) => break,
                     // The agent is busy with other writes: its turn comes again.
-                    Err(error) if matches!(error.code, Code::Conflict | Code::Overloaded) => break,
+                    Err(error)
+                        if matches!(
+                            error.code,
+                            Code::Conflict | Code::Overloaded | Code::AgentMoving
+                        ) =>
+                    {
+                        break;
+                    }
                     Err(error) => {
                         first_fault = first_fault.and(Err(error));
                         break;

@@ -105,7 +105,9 @@ async fn fire_one(executor: &Executor, actor: &Actor, tick: &DueTick) -> Result<
             count("failed");
             executor.postpone(tick, actor).await?;
             // A full window or a busy agent is that agent's affair; a database that is away is the job's.
-            if error.code.status() < 500 || error.code == Code::Overloaded {
+            if error.code.status() < 500
+                || matches!(error.code, Code::Overloaded | Code::AgentMoving)
+            {
                 tracing::debug!(code = error.code.text(), "a tick waits");
                 return Ok(());
             }

@@ -261,6 +261,12 @@ pub struct Passage {
     pub token_estimate: u64,
     /// The manifest's revision under which it was written.
     pub revision: String,
+    /// The rules of tainted text that its text meets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub taint: Vec<&'static str>,
+    /// Its key once more, if it is tainted: what the list of such chunks goes by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tainted_key: Option<String>,
 }
 
 /// A chunk as a search finds it: without its vector.
@@ -295,6 +301,12 @@ pub struct FoundPassage {
     /// What it is ranked by where words count; none where nearness alone does.
     #[serde(default)]
     pub score: Option<f64>,
+    /// The rules of tainted text that its text meets, as whoever shows it finds them; never read.
+    #[serde(skip)]
+    pub tainted: Vec<String>,
+    /// Whether something else is told in the place of its text.
+    #[serde(skip)]
+    pub quarantined: bool,
 }
 
 /// An edge of `derived_from`: a chunk was made from a message.
@@ -452,6 +464,8 @@ mod tests {
             ingested_ms: 0,
             token_estimate: 1,
             revision: "r".into(),
+            taint: Vec::new(),
+            tainted_key: None,
         };
         let value = serde_json::to_value(&passage).unwrap();
         assert!(value.get("embedding").is_none());

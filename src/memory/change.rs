@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::archive::Ingest;
 use super::core::Core;
 use super::event::Event;
+use super::forget::Forgetting;
 use super::joined::{Cite, Folded};
 use super::message::Message;
 use super::page::Page;
@@ -27,6 +28,8 @@ pub struct Change {
     pub evict: Option<Evict>,
     /// Texts that go by their age.
     pub expire: Option<Expire>,
+    /// A step of a forgetting.
+    pub forget: Option<Box<Forget>>,
     /// New token counts of messages, when the encoding changes.
     pub recount: Vec<Recount>,
     /// Edges to the chunks that a new message cites.
@@ -95,6 +98,27 @@ pub struct Expire {
     pub answers: Vec<String>,
     /// When, in ISO form.
     pub expired_at: String,
+    /// Version of the core as of which they are forgotten by request; none: they go by their age.
+    pub forgotten_version: Option<u64>,
+}
+
+/// A step of a forgetting: how it stands with it, and what goes beside messages and stored answers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Forget {
+    /// The row as it is after the step.
+    pub row: Forgetting,
+    /// The step that it must be at; none: it begins.
+    pub at: Option<u64>,
+    /// Keys of messages whose digests of threads go.
+    pub threads: Vec<String>,
+    /// Keys of copies of texts that lose all of them.
+    pub versions: Vec<String>,
+    /// Schedules that go, by name.
+    pub schedules: Vec<String>,
+    /// Keys of sets of tools that go.
+    pub tool_sets: Vec<String>,
+    /// Whether result lists and unfinished documents go.
+    pub beside: bool,
 }
 
 /// An edge of `recall_log`.

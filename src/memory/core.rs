@@ -66,6 +66,9 @@ pub struct Core {
     /// What went by its age.
     #[serde(default)]
     pub expired: Expired,
+    /// What was forgotten by request.
+    #[serde(default)]
+    pub forgotten: Forgotten,
     /// The run that is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<OpenRun>,
@@ -87,6 +90,24 @@ pub struct Core {
     /// Where it parted from another agent; none where it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<Branch>,
+    /// Tainted items that were released from quarantine, by their names' digests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub released: Vec<String>,
+    /// The name under the digests of its messages, where an import gave the agent another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed_as: Option<String>,
+    /// Where it is about to go, and who moves it: until then nobody writes to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moving: Option<Leaving>,
+}
+
+/// Where an agent is about to go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leaving {
+    /// Who moves it.
+    pub by: String,
+    /// The place.
+    pub to: String,
 }
 
 /// Where a branch begins.
@@ -119,6 +140,13 @@ pub struct Expired {
     pub through_at: String,
     /// Last version up to which the summaries in copies are gone.
     pub through_version: u64,
+}
+
+/// What was forgotten by request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forgotten {
+    /// Messages whose text went.
+    pub messages: u64,
 }
 
 /// 70/90/50 of the window, rounded down.
@@ -160,6 +188,20 @@ pub struct Block {
     pub pinned: bool,
     /// Version of the core in which it last changed.
     pub changed_at_version: u64,
+    /// Why tainted text stands in it; none of a block that holds none. Never rendered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taint: Option<BlockTaint>,
+}
+
+/// Why tainted text stands in a block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockTaint {
+    /// The rules that it meets.
+    pub rules: Vec<String>,
+    /// Whether it shares a run of words with tainted text that was in view.
+    pub shared: bool,
+    /// What its writer said.
+    pub justification: String,
 }
 
 /// A block that is gone: a writer who still saw it builds on something that changed.
@@ -200,6 +242,13 @@ pub struct Queue {
     pub tokens: u64,
     /// Version of the core in which it last changed.
     pub changed_at_version: u64,
+    /// Seq of the newest tainted message that came into it; 0: none did.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tainted_seq: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A standing notice in the window.
@@ -275,6 +324,11 @@ impl RecentRevisions {
 }
 
 impl Core {
+    /// The name under the digests of its messages: what it was called when it was made.
+    pub fn sealed_as(&self) -> &str {
+        self.sealed_as.as_deref().unwrap_or(&self.agent_id)
+    }
+
     /// Attributes of `self` that differ from `before`, as a patch for the document (sub-objects whole).
     pub fn patch_since(&self, before: &Self) -> Map<String, Value> {
         let mut patch = Map::new();
@@ -287,7 +341,7 @@ impl Core {
             )*};
         }
         changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary queue notices
-            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired run turns asked learned tool_sets tools);
+            chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired forgotten run turns asked learned released tool_sets tools);
         patch
     }
 

@@ -201,6 +201,9 @@ pub struct Texts {
     /// When the summary went; none while it is there.
     #[serde(default)]
     pub expired_at: Option<String>,
+    /// When all its texts were forgotten by request; none while they are there.
+    #[serde(default)]
+    pub forgotten_at: Option<String>,
 }
 
 /// What of a prompt tells which texts it held.

@@ -134,6 +134,8 @@ struct Core {
     chain_length: u64,
     /// Messages that the core counts as expired.
     expired: u64,
+    /// Messages that the core counts as forgotten; none where the state does not count them.
+    forgotten: Option<u64>,
     /// The moment before which entries go by the policy of retention; empty: none does.
     before: String,
 }
@@ -165,6 +167,7 @@ impl Core {
             chain_length: number("/chain/length")?,
             // States from before there was a policy of retention have neither.
             expired: number("/expired/messages").unwrap_or(0),
+            forgotten: number("/forgotten/messages").ok(),
             before: text("/retention/before").unwrap_or_default(),
         })
     }
@@ -299,7 +302,9 @@ impl Verifier {
         let stored_digest = text_of(message, "digest");
         let stored_chain = text_of(message, "chain");
         match forgotten(message) {
-            Some(true) if expired(message) => self.expired += 1,
+            Some(true) if expired(message) && message["forgotten_at"].is_null() => {
+                self.expired += 1;
+            }
             Some(true) => self.forgotten += 1,
             Some(false) => {
                 let canonical = receipt::canonical_message(&self.core.agent_id, message);
@@ -555,6 +560,7 @@ impl Verifier {
         );
         if after.version == core.version {
             let (count, tokens, expired) = (self.queue_count, self.queue_tokens, self.expired);
+            let forgotten = self.forgotten;
             let mut check = |what: &str, expected: u64, found: u64| {
                 if expected != found {
                     self.fault(
@@ -574,6 +580,8 @@ impl Verifier {
                 core.tokens,
             );
             check("the core counts other expired messages than there are", expired, core.expired);
+            let told = core.forgotten.unwrap_or(forgotten);
+            check("the core counts other forgotten messages than there are", forgotten, told);
         }
         if let Some(chain) = self.chain.clone().filter(|chain| *chain != core.chain_head) {
             let what = "the core's chain head is not the chain value of the last message";

@@ -3,6 +3,8 @@
 mod capture;
 mod chain;
 mod flush;
+mod forget;
+mod promote;
 mod prompt;
 
 use std::ops::Range;
@@ -10,6 +12,7 @@ use std::ops::Range;
 use serde_json::{Map, Value, json};
 
 use self::flush::Flushed;
+pub use self::promote::{Promoted, Promotion};
 pub use self::prompt::Outcome as PromptOutcome;
 use super::admit::{Actor, Scope};
 use super::budget::{Tokens, budget_for, tokens};
@@ -19,6 +22,7 @@ use super::page::new_page;
 use super::pins::check_pins;
 use super::question::{Answers, Question};
 use super::retention::Due;
+use super::taint::{TaintMode, from_outside, rules_of};
 use super::wording::{TEXT, Wording};
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
@@ -27,12 +31,14 @@ use crate::limits::REVISIONS_KEPT;
 use crate::memory::Fingerprint;
 use crate::memory::archive::{Fate, FoundPassage, Ingest, Manifest};
 use crate::memory::capture::Capture;
-use crate::memory::change::{Change, Evict, Expire, RecallEdge, Recount};
+use crate::memory::change::{Change, Evict, Expire, Forget, RecallEdge, Recount};
 use crate::memory::core::{Core, RemovedBlock};
 use crate::memory::event::{Event, EventType};
 use crate::memory::heartbeat::ClosedBy;
 use crate::memory::joined::{Cite, Folded, cited_digest, joined_key};
-use crate::memory::message::{Kind, Message, Role, copied_meta, rendered};
+use crate::memory::message::{
+    Kind, Message, Role, TAINT, copied_meta, rendered, taint_mark, tainted,
+};
 use crate::memory::page::{Page, PageItem};
 use crate::memory::prompt::ToolSet;
 use crate::memory::render;
@@ -67,6 +73,8 @@ pub struct Surroundings<'a> {
     pub asked: &'a str,
     /// How the result is to stand in the queue, of a call that is captured.
     pub capture: Option<&'a Capture>,
+    /// What is done about tainted text.
+    pub taint: TaintMode,
 }
 
 /// An excerpt of a message, or all of it; all of it too where the range does not fit its text.
@@ -109,6 +117,7 @@ pub struct Draft<'a> {
     recount: Vec<Recount>,
     evict: Option<Evict>,
     expire: Option<Expire>,
+    forget: Option<Box<Forget>>,
     cites: Vec<Cite>,
     folded: Vec<Folded>,
     ingest: Option<Box<Ingest>>,
@@ -117,6 +126,8 @@ pub struct Draft<'a> {
     pages: Vec<Page>,
     prompts: Vec<Value>,
     tool_sets: Vec<ToolSet>,
+    /// What the audit tells of tainted text that came into the core with a justification, or out of quarantine.
+    let_in: Option<(&'static str, Value)>,
     /// Whether a spool notice was set here: it then outlives this very change.
     pub(super) spooled: bool,
     envelope: Map<String, Value>,
@@ -143,6 +154,7 @@ impl<'a> Draft<'a> {
             recount: Vec::new(),
             evict: None,
             expire: None,
+            forget: None,
             cites: Vec::new(),
             folded: Vec::new(),
             ingest: None,
@@ -151,6 +163,7 @@ impl<'a> Draft<'a> {
             pages: Vec::new(),
             prompts: Vec::new(),
             tool_sets: Vec::new(),
+            let_in: None,
             spooled: false,
             envelope: Map::new(),
             intent: None,
@@ -177,7 +190,7 @@ impl<'a> Draft<'a> {
     /// Puts a copy of a message back at the end of the queue, marked as one; it is counted there, and never logged again when
     /// it leaves. Returns its seq and cost. Of an excerpt only those bytes are copied.
     pub fn copy(&mut self, original: &Message, excerpt: Option<&Range<usize>>) -> (u64, u64) {
-        let meta = copied_meta(original, excerpt);
+        let meta = self.copy_meta(original, excerpt);
         let content = part_of(original, excerpt).to_owned();
         let copy_of = Some(original.key.clone());
         let (_, cost) = self.place(Kind::Copy, original.role, content, meta, copy_of);
@@ -186,9 +199,38 @@ impl<'a> Draft<'a> {
 
     /// What a copy of a message would cost.
     pub fn copy_cost(&self, original: &Message, excerpt: Option<&Range<usize>>) -> u64 {
-        let meta = copied_meta(original, excerpt);
+        let meta = self.copy_meta(original, excerpt);
         let rendered = rendered(original.role, part_of(original, excerpt), &meta);
         message_cost(self.around.counter, &rendered)
+    }
+
+    /// What a copy keeps of a message, with the mark of what is tainted: the message's own, or, of one that was appended before there were
+    /// marks, one like it.
+    fn copy_meta(&self, original: &Message, excerpt: Option<&Range<usize>>) -> Map<String, Value> {
+        let mut meta = copied_meta(original, excerpt);
+        let rules = self.around.taint.rules_of(original);
+        if !rules.is_empty() && !meta.contains_key(TAINT) {
+            meta.insert(TAINT.into(), taint_mark(&rules, &original.key));
+        }
+        meta
+    }
+
+    /// Marks what comes from outside and meets a rule.
+    fn mark(
+        &self,
+        kind: Kind,
+        role: Role,
+        content: &str,
+        key: &str,
+        meta: &mut Map<String, Value>,
+    ) {
+        if self.around.taint == TaintMode::Off || kind == Kind::Copy || !from_outside(kind, role) {
+            return;
+        }
+        let rules = rules_of(content);
+        if !rules.is_empty() {
+            meta.insert(TAINT.into(), taint_mark(&rules, key));
+        }
     }
 
     fn place(
@@ -196,13 +238,16 @@ impl<'a> Draft<'a> {
         kind: Kind,
         role: Role,
         content: String,
-        meta: Map<String, Value>,
+        mut meta: Map<String, Value>,
         copy_of: Option<String>,
     ) -> (String, u64) {
         let created_ms = self.around.unix_ms.max(self.after.last_message_ms + 1);
+        let key = self.around.ids.key();
+        self.mark(kind, role, &content, &key, &mut meta);
+        let is_tainted = !tainted(&meta).is_empty();
         let token_estimate = message_cost(self.around.counter, &rendered(role, &content, &meta));
         let mut message = Message {
-            key: self.around.ids.key(),
+            key,
             agent_id: self.after.agent_id.clone(),
             seq: self.after.queue.next_seq,
             kind,
@@ -218,8 +263,11 @@ impl<'a> Draft<'a> {
             expired_at: None,
             thread: None,
             follows: None,
+            tainted_seq: (is_tainted && kind != Kind::Copy).then_some(self.after.queue.next_seq),
+            forgotten_at: None,
+            forgotten_version: None,
         };
-        message.seal(&self.after.chain.head);
+        message.seal(self.after.sealed_as(), &self.after.chain.head);
         self.after.last_message_ms = created_ms;
         self.after.chain.head.clone_from(&message.chain);
         self.after.chain.length += 1;
@@ -228,6 +276,9 @@ impl<'a> Draft<'a> {
         if kind.queued() {
             self.after.queue.count += 1;
             self.after.queue.tokens += token_estimate;
+        }
+        if kind.queued() && is_tainted {
+            self.after.queue.tainted_seq = message.seq;
         }
         self.envelope.insert(
             "receipt".into(),
@@ -289,6 +340,7 @@ impl<'a> Draft<'a> {
             versions: due.versions.iter().map(|one| one.key.clone()).collect(),
             answers: due.answers.clone(),
             expired_at: self.after.updated_at.clone(),
+            forgotten_version: None,
         });
         count
     }
@@ -350,6 +402,11 @@ impl<'a> Draft<'a> {
     pub fn keep_page(&mut self, query_hash: &str, items: Vec<PageItem>) -> &Page {
         self.pages.push(new_page(&self.around, query_hash, items));
         self.pages.last().expect("just pushed")
+    }
+
+    /// Tells the audit under a name of tainted text that is let in.
+    pub fn let_in(&mut self, name: &'static str, told: Value) {
+        self.let_in = Some((name, told));
     }
 
     /// Takes a block away. That it went is remembered as long as a revision is that may have seen it.
@@ -460,6 +517,7 @@ impl<'a> Draft<'a> {
             recall: self.recall,
             evict: self.evict,
             expire: self.expire,
+            forget: self.forget,
             cites: self.cites,
             folded: self.folded,
             ingest: self.ingest,
@@ -557,7 +615,14 @@ impl<'a> Draft<'a> {
         if let Some(found) = found {
             details["found"] = found.into();
         }
-        if let Some(expire) = &self.expire {
+        if let Some((name, told)) = &self.let_in {
+            details[*name] = told.clone();
+        }
+        if let Some(forget) = &self.forget {
+            let row = &forget.row;
+            details["forget"] = json!({"id": row.key, "what": row.what, "phase": row.phase, "step": row.step, "messages": row.items.len(),
+                "documents": row.documents.len(), "ended_at": row.ended_at});
+        } else if let Some(expire) = &self.expire {
             details["expired"] = json!({"messages": expire.keys.len(), "versions": expire.versions.len(),
                 "answers": expire.answers.len(), "through_seq": self.after.expired.through_seq});
         }

@@ -6,6 +6,7 @@ mod cells;
 mod draft;
 mod edges;
 mod evict;
+mod forget;
 mod fusion;
 mod heartbeat;
 mod nearest;
@@ -22,6 +23,7 @@ mod reconcile;
 mod retention;
 mod spool;
 mod staleness;
+mod taint;
 mod trace;
 pub mod turn;
 mod worded;
@@ -32,9 +34,10 @@ pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tok
 pub use cells::{
     Measured, RECALL_WANTED, is_due, is_outgrown, ladder, lists_for, questions, recall,
 };
-pub use draft::{Draft, Finish, Flush, PromptOutcome, Surroundings, part_of};
+pub use draft::{Draft, Finish, Flush, Promoted, Promotion, PromptOutcome, Surroundings, part_of};
 pub use edges::Order;
 pub use evict::{Item, Plan, plan};
+pub use forget::{ForgetAsked, ForgetFound, ForgetLook, FoundMessage, StandingMessage};
 pub use fusion::{Fusion, Parts, Ranked, WordRow, Worded, ranked};
 pub use heartbeat::{
     Intent, Outcome, beat, bury, check_limits, interrupt, repeated, report, retune,
@@ -60,6 +63,10 @@ pub use reconcile::{PAR_PERMILLE, factor_permille, safe_estimate};
 pub use retention::{Due, DueMessage, DueVersion, OldPlace, Retention};
 pub use spool::preview;
 pub use staleness::{Depends, changed_since};
+pub use taint::{
+    RULES, Rule, Scanned, TaintMode, TaintSettings, Untrusted, chunk_place, from_outside,
+    released_name, rules_of, scan,
+};
 pub use trace::{Follow, Place, Reached, TraceQuery, Traced, Vertex, nothing_to_trace};
 pub use worded::{Words, words_of_question};
 pub use wording::{TEXT, Wording};

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::ids::SeededIds;
     use crate::memory::{Encoding, Fingerprint, TokenCounter};
-    use crate::policy::{Actor, Principal, Scope, admit};
+    use crate::policy::{Actor, Principal, Scope, TaintMode, admit};
 
     struct Uncounted;
 
@@ -175,6 +175,7 @@ mod tests {
                 wording: None,
                 asked: "",
                 capture: None,
+                taint: TaintMode::default(),
             }
         }
 

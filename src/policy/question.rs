@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::forget::{ForgetAsked, ForgetFound, ForgetLook};
 use super::fusion::Worded;
 use super::nearest::{Near, Nearest};
 use super::recall::{Entries, Found, RecallQuery};
@@ -100,6 +101,13 @@ pub enum Question {
     Due {
         /// The moment before which its time is over.
         before: String,
+    },
+    /// What there is of what is to be forgotten.
+    Forget(Box<ForgetAsked>),
+    /// How it stands with a forgetting.
+    ForgetStep {
+        /// Its key.
+        key: String,
     },
     /// What is joined to an entry of the memory.
     Trace(Box<TraceQuery>),
@@ -261,6 +269,10 @@ pub struct Answers {
     pub dated: Option<DatedFound>,
     /// What is due to go by its age.
     pub due: Option<Due>,
+    /// What there is of what is to be forgotten.
+    pub forget: Option<ForgetFound>,
+    /// How it stands with a forgetting.
+    pub forget_step: Option<ForgetLook>,
     /// The schedule that was asked for.
     pub schedule: Option<ScheduleSeen>,
     /// What is joined to an entry of the memory.

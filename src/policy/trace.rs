@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::admit::Scope;
+use super::taint::{chunk_place, from_outside};
 use crate::error::{Error, Result};
 use crate::limits::{TRACE_AROUND, TRACE_DEPTH, TRACE_FROM_BYTES_MAX, TRACE_LIMIT};
 use crate::memory::archive::{Parent, Span};
@@ -237,6 +238,34 @@ pub struct Vertex {
     /// Seq of the agent's next message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_seq: Option<u64>,
+    /// The rules of tainted text that a message or chunk was marked with; as it is shown, those that its text meets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taint: Option<Vec<String>>,
+    /// Whether something else is told in the place of its text.
+    #[serde(skip)]
+    pub quarantined: bool,
+}
+
+impl Vertex {
+    /// Whether it may hold what somebody else wrote than the user, the model or who runs it.
+    pub fn is_from_outside(&self) -> bool {
+        let told = |text: &Option<String>| Value::from(text.as_deref().unwrap_or_default());
+        match (serde_json::from_value(told(&self.said)), serde_json::from_value(told(&self.role))) {
+            (Ok(kind), Ok(role)) => from_outside(kind, role),
+            _ => self.kind == "chunk",
+        }
+    }
+
+    /// Place and revision under which it is released from quarantine.
+    pub fn released_as(&self) -> (String, &str) {
+        match self.kind.as_str() {
+            "chunk" => {
+                let doc_id = self.doc_id.as_deref().unwrap_or_default();
+                (chunk_place(&self.key, doc_id, self.parent), &self.revision)
+            }
+            _ => (self.copy_of.as_ref().unwrap_or(&self.key).clone(), ""),
+        }
+    }
 }
 
 /// An entry and how the trace came to it.
@@ -283,6 +312,8 @@ impl Reached {
             ("summary_rev", json!(vertex.summary_rev)),
             ("head_seq", json!(vertex.head_seq)),
             ("next_seq", json!(vertex.next_seq)),
+            ("tainted", json!(vertex.taint)),
+            ("quarantined", json!(vertex.quarantined.then_some(true))),
         ];
         told.extend(
             known.into_iter().filter(|(_, v)| !v.is_null()).map(|(n, v)| (n.to_owned(), v)),

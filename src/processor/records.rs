@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::processor::Processor;
 use super::request::{NewMessage, RunRequest};
+use super::seen::Seen;
 use crate::dialect::understood;
 use crate::error::{Code, Error, Result};
 use crate::executor::{Ask, Executor, Prompted};
@@ -63,19 +64,22 @@ impl Processor {
         Ok(seq.map(|seq| Said { seq, content, calls }))
     }
 
-    /// The answer of a turn, if it is on record.
+    /// The answer of a turn, if it is on record, with what its model had seen.
     pub(super) async fn recorded_answer(
         &self,
         request: &RunRequest,
         n: u64,
-    ) -> Result<Option<Said>> {
-        match self.kept(request, &format!("answer/{n}")).await? {
-            Some(body) => {
-                let seq = body["result"]["seq"].as_u64().unwrap_or(0);
-                answer_at(&self.executor, request, seq).await
-            }
-            None => Ok(None),
-        }
+    ) -> Result<Option<(Said, Seen)>> {
+        let Some(body) = self.kept(request, &format!("answer/{n}")).await? else {
+            return Ok(None);
+        };
+        let number = |name: &str| body["result"][name].as_u64().unwrap_or(0);
+        let Some(said) = answer_at(&self.executor, request, number("seq")).await? else {
+            return Ok(None);
+        };
+        let (who, agent) = (&request.principal, &request.agent);
+        let revision = self.executor.shown_revision(who, agent, number("turn")).await?;
+        Ok(Some((said, Seen::window(revision))))
     }
 
     /// What a write of this run was answered, if it happened.

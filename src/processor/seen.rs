@@ -10,7 +10,7 @@ use crate::tools::Call;
 /// What the model knows of core memory in this turn.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Revision of the window that was sent; none where another server sent it.
+    /// Revision of the window that was sent; none before anything was.
     window: Option<String>,
     /// Blocks that its calls have written since, with the revision of the answer; the newest last.
     own: Vec<(String, String)>,

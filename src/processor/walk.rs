@@ -178,7 +178,8 @@ impl<'a> Walk<'a> {
         if !self.resuming {
             return Ok(OnRecord::Nothing);
         }
-        if let Some(said) = self.processor.recorded_answer(self.request, n).await? {
+        if let Some((said, seen)) = self.processor.recorded_answer(self.request, n).await? {
+            self.seen = seen;
             return Ok(OnRecord::Answer(said));
         }
         if self.processor.kept(self.request, &format!("fault/{n}")).await?.is_some() {

@@ -20,7 +20,6 @@ use tower_http::catch_panic::CatchPanicLayer;
 use url::form_urlencoded;
 
 use super::completions;
-use super::json::Plain;
 use super::schema::{openapi, tool_schemas};
 use super::socket::PeerActor;
 use crate::dialect::{Dialect, Format, Translated, check_tool, understood};
@@ -33,10 +32,13 @@ use crate::limits::{
 };
 use crate::memory::archive::Metric;
 use crate::memory::capture::Capture;
+use crate::memory::plain::Plain;
 use crate::meters;
 use crate::policy::{Actor, Follow, Principal, TraceQuery};
 use crate::processor::Processor;
-use crate::tools::{Call, NewAgent, PatchAgent, PostEvent, PutSchedule, Tool, decode_as};
+use crate::tools::{
+    Call, NewAgent, PatchAgent, PostEvent, PutSchedule, ReleaseTainted, Tool, decode_as,
+};
 
 /// What the routes share.
 pub(super) struct Front {
@@ -92,19 +94,24 @@ pub fn router(
             put(put_schedule).get(schedule).delete(remove_schedule),
         )
         .route("/v1/agents/{agent}/events", post(event).get(events))
+        .route("/v1/agents/{agent}/forget", post(super::forget::forget).get(super::forget::list))
         .route("/v1/agents/{agent}/context", get(context))
         .route("/v1/agents/{agent}/runs", post(super::runs::run))
         .route("/v1/agents/{agent}/messages", get(messages))
         .route("/v1/agents/{agent}/history", get(history))
+        .route("/v1/agents/{agent}/quarantine", get(quarantine).post(release))
         .route("/v1/agents/{agent}/trace", get(trace))
         .route("/v1/agents/{agent}/conveyance", get(conveyance))
         .merge(super::prompts::routes())
+        .merge(super::exports::routes())
         .route("/v1/agents/{agent}/chat/completions", post(completions::agent_chat))
         .route("/v1/agents/{agent}/responses", post(completions::agent_responses))
         .route("/v1/chat/completions", post(completions::chat))
         .route("/v1/responses", post(completions::responses))
         .route("/v1/models", get(completions::models))
         .route("/v1/reindex", get(reindex_status).post(reindex))
+        .route("/v1/places", get(places))
+        .route("/v1/agents/{agent}/move", post(move_agent))
         .route_layer(from_fn_with_state(Arc::clone(&front), shed));
     Router::new()
         .merge(v1)
@@ -143,7 +150,8 @@ pub(super) fn crowded() -> Response {
     Error::new(Code::Overloaded, text).into_response()
 }
 
-pub(super) fn json_answer(status: StatusCode, body: &Value) -> Response {
+/// JSON as an answer.
+pub fn json_answer(status: StatusCode, body: &Value) -> Response {
     let mut response = (status, body.to_string()).into_response();
     response
         .headers_mut()
@@ -217,6 +225,14 @@ async fn limited(mut body: Body, bytes_max: usize) -> Result<Vec<u8>> {
         .with("bytes_max", bytes_max))
 }
 
+/// Reads a body within its limits of length and time.
+pub async fn bytes_within(body: Body, bytes_max: usize) -> Result<Vec<u8>> {
+    let read = tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), limited(body, bytes_max));
+    let late =
+        |_| Error::new(Code::Timeout, format!("the body did not come within {BODY_MS_MAX} ms"));
+    read.await.map_err(late)?
+}
+
 /// Reads a body as the object it must be.
 pub(super) async fn object(body: Body) -> Result<Map<String, Value>> {
     object_within(body, BODY_BYTES_MAX).await
@@ -224,14 +240,15 @@ pub(super) async fn object(body: Body) -> Result<Map<String, Value>> {
 
 /// The same for one of another length.
 pub(super) async fn object_within(body: Body, bytes_max: usize) -> Result<Map<String, Value>> {
-    let read = tokio::time::timeout(Duration::from_millis(BODY_MS_MAX), limited(body, bytes_max));
-    let late =
-        |_| Error::new(Code::Timeout, format!("the body did not come within {BODY_MS_MAX} ms"));
-    let bytes = read.await.map_err(late)??;
+    object_of(&bytes_within(body, bytes_max).await?)
+}
+
+/// Bytes as the object that they must be.
+pub fn object_of(bytes: &[u8]) -> Result<Map<String, Value>> {
     if bytes.is_empty() {
         return Ok(Map::new());
     }
-    let text = std::str::from_utf8(&bytes).map_err(|e| {
+    let text = std::str::from_utf8(bytes).map_err(|e| {
         Error::new(
             Code::InvalidJson,
             format!("the body is not UTF-8 at byte {}: send JSON in UTF-8", e.valid_up_to()),
@@ -390,6 +407,51 @@ async fn event(
     .await
 }
 
+async fn quarantine(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Named(agent): Named<String>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    let read = async {
+        let (mut id, mut after, mut limit) = (None, String::new(), None);
+        for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            match &*name {
+                "id" => id = Some(value.into_owned()),
+                "after" => after = value.into_owned(),
+                "limit" => limit = Some(number(&name, &value)?),
+                other => {
+                    return Err(Error::argument(other, "unknown: use id, or after and limit"));
+                }
+            }
+        }
+        match id {
+            Some(id) => front.executor.quarantined(&principal, &agent, &id).await,
+            None => front.executor.quarantine(&principal, &agent, &after, limit).await,
+        }
+    };
+    answer(read.await)
+}
+
+async fn release(
+    State(front): Shared,
+    Extension(peer): Extension<PeerActor>,
+    Named(agent): Named<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let principal = front.principal(peer, &headers);
+    own_task(&Arc::clone(&front), async move {
+        let arguments = object(body).await?;
+        let decoded = |map| Ok(Call::ReleaseTainted(decode_as::<ReleaseTainted>(map)?).into());
+        let body = call(&front, principal, agent, &headers, arguments, decoded).await?;
+        Ok(with_etag(StatusCode::OK, &body))
+    })
+    .await
+}
+
 async fn put_schedule(
     State(front): Shared,
     Extension(peer): Extension<PeerActor>,
@@ -524,14 +586,7 @@ async fn messages(
 ) -> Response {
     let principal = front.principal(peer, &headers);
     let read = async {
-        let (mut from_seq, mut limit) = (1, None);
-        for (name, value) in pairs(query.as_deref().unwrap_or_default()) {
-            match name {
-                "from_seq" => from_seq = number(name, value)?,
-                "limit" => limit = Some(number(name, value)?),
-                other => return Err(Error::argument(other, "unknown: use from_seq and limit")),
-            }
-        }
+        let (from_seq, limit) = part_of(query.as_deref(), "from_seq")?;
         front.executor.messages(&principal, &agent, from_seq, limit).await
     };
     answer(read.await)
@@ -546,14 +601,7 @@ async fn history(
 ) -> Response {
     let principal = front.principal(peer, &headers);
     let read = async {
-        let (mut from_version, mut limit) = (1, None);
-        for (name, value) in pairs(query.as_deref().unwrap_or_default()) {
-            match name {
-                "from_version" => from_version = number(name, value)?,
-                "limit" => limit = Some(number(name, value)?),
-                other => return Err(Error::argument(other, "unknown: use from_version and limit")),
-            }
-        }
+        let (from_version, limit) = part_of(query.as_deref(), "from_version")?;
         front.executor.history(&principal, &agent, from_version, limit).await
     };
     answer(read.await)
@@ -593,6 +641,19 @@ async fn trace(
         front.executor.traced(&principal, &agent, &from, asked).await
     };
     answer(read.await)
+}
+
+/// Where a list is to begin, 1 unless told, and how much of it is asked for at most.
+pub(super) fn part_of(query: Option<&str>, from: &str) -> Result<(u64, Option<u64>)> {
+    let (mut begin, mut limit) = (1, None);
+    for (name, value) in pairs(query.unwrap_or_default()) {
+        match name {
+            "limit" => limit = Some(number(name, value)?),
+            name if name == from => begin = number(name, value)?,
+            other => return Err(Error::argument(other, format!("unknown: use {from} and limit"))),
+        }
+    }
+    Ok((begin, limit))
 }
 
 pub(super) fn number(name: &str, value: &str) -> Result<u64> {
@@ -704,8 +765,28 @@ async fn reindex(
     .await
 }
 
+/// The places of this server: where it has several, `fleet` answers before this one does.
+async fn places(State(front): Shared, Extension(peer): Extension<PeerActor>) -> Response {
+    let told = || {
+        check_operator(peer)?;
+        let place = json!({"name": front.executor.place(), "home": true, "state": "open"});
+        Ok(json!({"places": [place]}))
+    };
+    answer(told())
+}
+
+async fn move_agent(Extension(peer): Extension<PeerActor>, Named(_): Named<String>) -> Response {
+    let alone = || {
+        check_operator(peer)?;
+        let text =
+            "there is one place alone: name further ones in the configuration (docs/scale.md)";
+        Err(Error::argument("to", text))
+    };
+    answer(alone())
+}
+
 /// What concerns all agents is for the server's own user and root alone.
-fn check_operator(peer: PeerActor) -> Result<()> {
+pub fn check_operator(peer: PeerActor) -> Result<()> {
     if peer.uid == 0 || own_user().is_some_and(|own| own == peer.uid) {
         return Ok(());
     }

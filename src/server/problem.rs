@@ -11,6 +11,7 @@ impl IntoResponse for Error {
         let status =
             StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, body(&self).to_string()).into_response();
+        response.extensions_mut().insert(self.code);
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some(seconds) = retry_after_s(&self) {
@@ -27,6 +28,8 @@ pub(super) fn retry_after_s(error: &Error) -> Option<u64> {
         | Code::StoreUnavailable
         | Code::NotReady
         | Code::Conflict
+        | Code::AgentMoving
+        | Code::MoveBusy
         | Code::ModelUnavailable => Some(1),
         Code::HeartbeatRateLimited | Code::HeartbeatCooldown | Code::RunBusy => {
             let ms = error.fields.get("retry_after_ms").and_then(Value::as_u64).unwrap_or(0);

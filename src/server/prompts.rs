@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
 use super::http::{
-    Front, Named, Shared, answer, envelope, json_answer, number, object, own_task, pairs,
+    Front, Named, Shared, answer, envelope, json_answer, number, object, own_task, part_of,
 };
 use super::socket::PeerActor;
 use crate::error::{Code, Error, Result};
@@ -162,14 +162,7 @@ async fn list(
 ) -> Response {
     let principal = front.principal(peer, &headers);
     let read = async {
-        let (mut from_turn, mut limit) = (1, None);
-        for (name, value) in pairs(query.as_deref().unwrap_or_default()) {
-            match name {
-                "from_turn" => from_turn = number(name, value)?,
-                "limit" => limit = Some(number(name, value)?),
-                other => return Err(Error::argument(other, "unknown: use from_turn and limit")),
-            }
-        }
+        let (from_turn, limit) = part_of(query.as_deref(), "from_turn")?;
         front.executor.prompts(&principal, &agent, from_turn, limit).await
     };
     answer(read.await)

@@ -172,7 +172,7 @@ pub(super) fn begun(
     let (give, take) = mpsc::channel(RUN_EVENTS_WAITING);
     let work = tokio::spawn(async move {
         let _place = place;
-        processor.run(request, give).await
+        Box::pin(processor.run(request, give)).await
     });
     Some((take, work))
 }

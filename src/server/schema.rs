@@ -6,10 +6,11 @@ use super::runs::NewRun;
 use crate::dialect::{Dialect, Format, offered};
 use crate::error::Code;
 use crate::limits::{
-    HISTORY_PAGE, LEASE_MS_BOUNDS, PROMPTS_PAGE, TRACE_AROUND, TRACE_DEPTH, TRACE_LIMIT,
+    HISTORY_PAGE, LEASE_MS_BOUNDS, PROMPTS_PAGE, QUARANTINE_PAGE, TRACE_AROUND, TRACE_DEPTH,
+    TRACE_LIMIT,
 };
 use crate::policy::Follow;
-use crate::tools::{PutSchedule, Tool, schema_of};
+use crate::tools::{Forget, PutSchedule, ReleaseTainted, Tool, schema_of};
 
 /// The tools as `GET /v1/tools?dialect=…&format=…&strict=…` answers them.
 pub fn tool_schemas(dialect: Dialect, format: Format, strict: bool) -> Value {
@@ -137,6 +138,12 @@ pub fn openapi() -> Value {
             "get": operation("What happened to the memory, oldest first: figures and ids, never text", None, one())}),
     );
     paths.insert(
+        "/v1/agents/{agent}/forget".into(),
+        json!({"post": operation("Forget messages, a document, whatever holds a text, or the whole agent; with `dry_run` only tell what would go",
+                Some(json!(schema_of::<Forget>())), writing()),
+            "get": operation("The manifests of what was forgotten: places and digests, never text", None, one())}),
+    );
+    paths.insert(
         "/v1/agents/{agent}/context".into(),
         json!({"get": operation("The rendered window with its receipt", None, one())}),
     );
@@ -184,6 +191,15 @@ pub fn openapi() -> Value {
         })}),
     );
     paths.insert(
+        "/v1/agents/{agent}/quarantine".into(),
+        json!({"get": operation("What was marked as tainted, by place, rules and length; with `id` one item with its text", None, {
+            let text = |name: &str, what: &str| json!({"name": name, "in": "query", "schema": {"type": "string"}, "description": what});
+            let limit = json!({"name": "limit", "in": "query",
+                "schema": {"type": "integer", "minimum": 1, "maximum": QUARANTINE_PAGE.1, "default": QUARANTINE_PAGE.0}});
+            vec![agent.clone(), text("id", "one item instead of the list"), text("after", "`next` of the page before"), limit]
+        }), "post": operation("Release a tainted item from quarantine, or hold it back again", Some(schema_of::<ReleaseTainted>()), writing())}),
+    );
+    paths.insert(
         "/v1/agents/{agent}/trace".into(),
         json!({"get": operation("What an entry of the memory is joined to, as a tree in a list", None, {
             let from = json!({"name": "from", "in": "query", "required": true, "schema": {"type": "string"},
@@ -199,6 +215,14 @@ pub fn openapi() -> Value {
         })}),
     );
     paths.insert(
+        "/v1/agents/{agent}/export".into(),
+        json!({"get": operation("Everything that an agent is, of one moment, as lines of JSON (docs/export.md)", None, one())}),
+    );
+    paths.insert(
+        "/v1/agents/{agent}/import".into(),
+        json!({"post": operation("Make an agent of an export, checked whole before anything is written; the same file again changes nothing", any(), one())}),
+    );
+    paths.insert(
         "/v1/agents/{agent}/conveyance".into(),
         json!({"get": operation("The score of an agent's session (or life), with every count it comes from", None, {
             let of = json!({"name": "of", "in": "query", "schema": {"enum": ["session", "life"], "default": "session"}});
@@ -211,6 +235,15 @@ pub fn openapi() -> Value {
         "/v1/reindex".into(),
         json!({"get": operation("How a change of all vectors of the archive stands", None, vec![]),
             "post": operation("Begin a change of all vectors to the embedder configured for it (or go on), stop it, give it up; or train the index of the present vectors anew", Some(change), vec![])}),
+    );
+    paths.insert(
+        "/v1/places".into(),
+        json!({"get": operation("The databases that agents can be in, and whether they are reached", None, vec![])}),
+    );
+    let place = json!({"type": "object", "required": ["to"], "additionalProperties": false, "properties": {"to": {"type": "string"}}});
+    paths.insert(
+        "/v1/agents/{agent}/move".into(),
+        json!({"post": operation("Move an agent to another database; it answers meanwhile (docs/scale.md)", Some(place), one())}),
     );
     paths.insert(
         "/v1/tools".into(),

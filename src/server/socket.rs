@@ -1,4 +1,4 @@
-//! Listening sockets: modes, stale files, peer credentials, connection cap, header timeout, drain.
+//! Listening sockets, bound or handed over: modes, stale files, peer credentials, connection cap, header timeout, drain.
 
 use std::fs;
 use std::io;
@@ -28,10 +28,12 @@ const SOCKET_MODE: u32 = 0o660;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// A bound socket; its file goes with it.
+/// A bound socket; its file goes with it, unless the service manager made it.
 pub struct Listening {
     listener: UnixListener,
     path: PathBuf,
+    /// Whether the file is ours to remove.
+    own: bool,
     /// How many connections are open.
     open: watch::Sender<usize>,
 }
@@ -94,7 +96,20 @@ pub fn bind(path: &Path) -> io::Result<Listening> {
     fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))?;
     socket.listen(BACKLOG)?;
     let listener = UnixListener::from(socket);
-    Ok(Listening { listener, path: path.to_owned(), open: watch::Sender::new(0) })
+    Ok(Listening { listener, path: path.to_owned(), own: true, open: watch::Sender::new(0) })
+}
+
+/// Takes over a socket that listens already, as a service manager hands it over. Mode, owner and file stay the manager's, and who
+/// connects while no server runs waits for the next one.
+pub fn adopt(listener: UnixListener) -> io::Result<Listening> {
+    let address = listener.local_addr()?;
+    let Some(path) = address.as_pathname().map(Path::to_owned) else {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a socket without a path has neither mode nor owner: use ListenStream=/PATH",
+        ));
+    };
+    Ok(Listening { listener, path, own: false, open: watch::Sender::new(0) })
 }
 
 impl Listening {
@@ -116,21 +131,57 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // The next start replaces the file if this fails.
-        let _ = fs::remove_file(&self.path);
+        if self.own {
+            // The next start replaces the file if this fails.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
+
+/// What a listener bounds, and where its connections are counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Open connections.
+    pub connections: usize,
+    /// Longest wait for the head of a request, idle time before it included, in milliseconds.
+    pub head_ms: u64,
+    /// Longest head of a request, in bytes; none: hyper's own bound.
+    pub head_bytes: Option<usize>,
+    /// Time that running calls have when it stops, in milliseconds.
+    pub drain_ms: u64,
+    /// The gauge of open connections.
+    pub gauge: &'static str,
+}
+
+/// The bounds of the API.
+const API: Bounds = Bounds {
+    connections: CONNECTIONS_MAX,
+    head_ms: HEAD_MS_MAX,
+    head_bytes: None,
+    drain_ms: DRAIN_MS_MAX,
+    gauge: meters::CONNECTIONS,
+};
 
 /// Serves until `stop` turns true, then lets running calls end within the drain limit.
 pub async fn serve(
     listening: Listening,
     router: Router,
+    stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    serve_within(listening, router, stop, API).await
+}
+
+/// The same within other bounds.
+pub async fn serve_within(
+    listening: Listening,
+    router: Router,
     mut stop: watch::Receiver<bool>,
+    bounds: Bounds,
 ) -> io::Result<()> {
     let listener = listening.handle()?;
     listener.set_nonblocking(true)?;
     let listener = tokio::net::UnixListener::from_std(listener)?;
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let permits = Arc::new(Semaphore::new(bounds.connections));
     loop {
         let permit = tokio::select! {
             permit = Arc::clone(&permits).acquire_owned() => permit,
@@ -147,7 +198,7 @@ pub async fn serve(
                 let counted = Counted::new(&listening.open);
                 tokio::spawn(async move {
                     let (_permit, _counted) = (permit, counted);
-                    connection(stream, router, stop).await;
+                    connection(stream, router, stop, bounds).await;
                 });
             }
             Err(error) => {
@@ -159,11 +210,15 @@ pub async fn serve(
     // Who comes now is refused at once and does not wait in a queue that nobody serves.
     drop(listener);
     drop(listening);
-    let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
+    let all = u32::try_from(bounds.connections).unwrap_or(u32::MAX);
     let drained =
-        tokio::time::timeout(Duration::from_millis(DRAIN_MS_MAX), permits.acquire_many(all)).await;
+        tokio::time::timeout(Duration::from_millis(bounds.drain_ms), permits.acquire_many(all))
+            .await;
     if drained.is_err() {
-        tracing::warn!(drain_ms = DRAIN_MS_MAX, "calls still ran when the drain limit was reached");
+        tracing::warn!(
+            drain_ms = bounds.drain_ms,
+            "calls still ran when the drain limit was reached"
+        );
     }
     Ok(())
 }
@@ -187,15 +242,23 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|s| *s).await;
 }
 
-async fn connection(stream: UnixStream, router: Router, mut stop: watch::Receiver<bool>) {
+async fn connection(
+    stream: UnixStream,
+    router: Router,
+    mut stop: watch::Receiver<bool>,
+    bounds: Bounds,
+) {
     let Ok(peer) = stream.peer_cred() else { return };
     let actor = PeerActor { uid: peer.uid(), pid: peer.pid().unwrap_or(0) };
     let service = TowerToHyperService::new(router.layer(axum::Extension(actor)));
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(Duration::from_millis(HEAD_MS_MAX));
+    builder.timer(TokioTimer::new()).header_read_timeout(Duration::from_millis(bounds.head_ms));
+    if let Some(bytes) = bounds.head_bytes {
+        builder.max_header_size(bytes);
+    }
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
-    metrics::gauge!(meters::CONNECTIONS).increment(1.0);
+    metrics::gauge!(bounds.gauge).increment(1.0);
     let ended = tokio::select! {
         ended = &mut connection => ended,
         () = stopped(&mut stop) => {
@@ -203,7 +266,7 @@ async fn connection(stream: UnixStream, router: Router, mut stop: watch::Receive
             connection.await
         }
     };
-    metrics::gauge!(meters::CONNECTIONS).decrement(1.0);
+    metrics::gauge!(bounds.gauge).decrement(1.0);
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -38,7 +39,7 @@ fn finding(check: &'static str, passed: bool, sentence: impl Into<String>) -> Fi
 }
 
 /// Oldest version with a vector index (release notes of 3.12.4).
-const VERSION_MIN: (u64, u64, u64) = (3, 12, 4);
+pub const VERSION_MIN: (u64, u64, u64) = (3, 12, 4);
 
 /// Asks the database what it is. `vector_recorded`: what setup saw, for users that may not probe.
 pub async fn check_database(
@@ -48,7 +49,7 @@ pub async fn check_database(
     let (_, version) = db.call(Method::GET, "_api/version?details=true", None).await?;
     let text = version["version"].as_str().unwrap_or_default().to_owned();
     let embedded = version["details"]["embedded"].is_string();
-    let recent = parsed(&text).is_some_and(|v| v >= VERSION_MIN);
+    let recent = release(&text).is_some_and(|v| v >= VERSION_MIN);
     let mut findings = vec![finding(
         "version",
         recent,
@@ -71,7 +72,7 @@ pub async fn check_database(
         findings.push(check_one_shard(db).await?);
     }
     findings.push(check_auth(db).await?);
-    findings.push(check_vector(db, vector_recorded).await?);
+    findings.push(check_vector(db, "archival_docs", vector_recorded).await?);
     Ok((profile, findings))
 }
 
@@ -79,7 +80,7 @@ pub async fn check_database(
 const SPREAD: &str = "the database is spread over DB-Servers, so no transaction is atomic: make it OneShard (options.sharding single) and restore into it";
 
 /// In a cluster a stream transaction is atomic on one DB-Server only, so all collections must lie on one (manual, OneShard).
-async fn check_one_shard(db: &Admin) -> Result<Finding, Fault> {
+pub async fn check_one_shard(db: &Admin) -> Result<Finding, Fault> {
     let (_, current) = db.call(Method::GET, "_api/database/current", None).await?;
     Ok(match current["result"]["sharding"].as_str() {
         Some("single") => finding("one-shard", true, "the database is OneShard"),
@@ -87,13 +88,14 @@ async fn check_one_shard(db: &Admin) -> Result<Finding, Fault> {
     })
 }
 
-fn parsed(version: &str) -> Option<(u64, u64, u64)> {
+/// The numbers of a release.
+pub fn release(version: &str) -> Option<(u64, u64, u64)> {
     let mut parts = version.split(['.', '-']).map(|p| p.parse::<u64>().ok());
     Some((parts.next()??, parts.next()??, parts.next()??))
 }
 
 /// A request that names nobody must be refused. Silence proves nothing either way, so it is given back.
-async fn check_auth(db: &Admin) -> Result<Finding, Fault> {
+pub async fn check_auth(db: &Admin) -> Result<Finding, Fault> {
     match db.call_unnamed("_api/version").await {
         Err(Fault { kind: FaultKind::Arango { status: 401, .. }, .. }) => {
             Ok(finding("auth", true, "authentication is on for the Unix socket"))
@@ -104,12 +106,13 @@ async fn check_auth(db: &Admin) -> Result<Finding, Fault> {
 }
 
 /// Posts a vector index that no server accepts; the order of the refusals tells whether the feature is on (server source: the feature check comes before the definition check).
-async fn check_vector(db: &Admin, recorded: bool) -> Result<Finding, Fault> {
+pub async fn check_vector(db: &Admin, collection: &str, recorded: bool) -> Result<Finding, Fault> {
     let on = || finding("vector-flag", true, "the vector index feature is on");
     let off = || finding("vector-flag", false, VECTOR_OFF.text);
     let body = json!({"type": "vector", "name": "vctx_probe", "fields": ["embedding"],
         "params": {"metric": "cosine", "dimension": 0, "nLists": 1}});
-    Ok(match db.call(Method::POST, "_api/index?collection=archival_docs", Some(&body)).await {
+    let path = format!("_api/index?collection={collection}");
+    Ok(match db.call(Method::POST, &path, Some(&body)).await {
         Err(Fault { kind: FaultKind::Arango { num: 11, .. }, .. }) if recorded => on(),
         Err(Fault { kind: FaultKind::Arango { num: 11, .. }, .. }) => finding(
             "vector-flag",
@@ -149,11 +152,17 @@ pub fn check_sockets(socket: &Path, profile: Profile) -> Vec<Finding> {
 }
 
 /// Others must neither reach the socket nor be able to put another one in its place. A directory that we made has mode 0700; one that
-/// was there may be looser as long as nobody else can write to it (or only with the sticky bit, as in /tmp).
+/// was there may be looser as long as nobody else can write to it (or only with the sticky bit, as in /tmp). One that lets its owner
+/// alone in and us not, since the service manager made it for one caller, says all there is to say.
 fn modes(socket: &Path) -> Finding {
     let mode = |p: &Path| fs::metadata(p).map(|m| m.permissions().mode() & 0o1777);
     let directory = socket.parent().unwrap_or(Path::new("/"));
     match (mode(directory), mode(socket)) {
+        (Ok(d), Err(e)) if e.kind() == ErrorKind::PermissionDenied && d & 0o077 == 0 => finding(
+            "modes",
+            true,
+            format!("a socket in a directory of mode {d:o} of its one caller"),
+        ),
         (Ok(d), Ok(s)) if s & 0o007 == 0 && (d & 0o022 == 0 || d & 0o1000 != 0) => {
             let private = if d & 0o077 == 0 { "" } else { "; 0700 would be private" };
             finding(
@@ -179,7 +188,7 @@ fn modes(socket: &Path) -> Finding {
 /// Port and inode of each listening TCP socket.
 fn tcp_listeners() -> Vec<(u16, String)> {
     let mut found = Vec::new();
-    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+    for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
         for line in fs::read_to_string(table).unwrap_or_default().lines().skip(1) {
             let columns: Vec<&str> = line.split_whitespace().collect();
             let port = columns

@@ -3,4 +3,7 @@
 mod checks;
 pub mod sentences;
 
-pub use checks::{Finding, Profile, check_database, check_sockets};
+pub use checks::{
+    Finding, Profile, VERSION_MIN, check_auth, check_database, check_one_shard, check_sockets,
+    check_vector, release,
+};

@@ -32,5 +32,6 @@ sentences! {
     AUTHENTICATION_OFF = "authentication_off", "authentication is not switched on, set server.authentication and server.authentication-unix-sockets to true";
     AUTHENTICATION_OPEN = "authentication_open", "the engine answers without credentials, switch its authentication on";
     SOCKET_SILENT = "socket_silent", "the engine does not answer on its socket, start it or correct the path";
+    MODES = "modes", "others than its owner and the named group reach the socket, correct modes and owners of it and its directory";
     RESTORE_WITHOUT_VECTOR = "restore_without_vector", "a dump or restore runs without the vector index, start its engine with vector-index true or call vector-flag.sh first";
 }

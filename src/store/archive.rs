@@ -343,6 +343,15 @@ pub async fn vector_setting(ro: &Ro) -> Result<Option<VectorSetting>, Fault> {
     Ok(ro.rows(SETTING_LOAD, Binds::unscoped([])).await?.into_iter().next())
 }
 
+/// Writes what the vectors of this database have in common, if nothing says so yet.
+pub async fn write_setting(rw: &Rw, setting: &VectorSetting) -> Result<(), Fault> {
+    let binds = Binds::unscoped([("setting", json!(setting)), ("sync", rw.sync.into())]);
+    match rw.rows::<Value>(SETTING, binds).await {
+        Err(fault) if !fault.taken() => Err(fault),
+        _ => Ok(()),
+    }
+}
+
 /// Errors of a search through an index that cannot serve it: no index fits (1554), or it is not trained (1555).
 const INDEX_UNUSABLE: [u16; 2] = [1554, 1555];
 

@@ -7,6 +7,7 @@ use super::archive;
 use super::core::Replay;
 use super::db::{Binds, Rw};
 use super::fault::Fault;
+use super::forget;
 use super::query::{Query, query};
 use super::retention;
 use super::schedule;
@@ -42,6 +43,10 @@ pub enum WriteMode {
 pub struct Record {
     /// Hash of scope and key: the record's document key.
     pub replay_key: String,
+    /// The caller's key: what an export makes the record's key from again.
+    pub key: String,
+    /// Which part of a call that is done in several; none of the whole.
+    pub part: Option<u32>,
     /// Hash of what is asked.
     pub request_hash: String,
     /// Tool.
@@ -67,6 +72,8 @@ pub enum Applied {
     Stale,
     /// There is no such agent; nothing was written.
     NoAgent,
+    /// The agent is leaving for another place; nothing was written.
+    Leaving,
     /// Another writer was faster; nothing was written.
     Raced,
     /// Nobody knows: load by key and decide.
@@ -99,10 +106,15 @@ pub async fn apply(
     record: &Record,
     mode: WriteMode,
 ) -> Result<Applied, Fault> {
+    // The mark moved the revision: whoever loaded the core before it is stale.
+    if change.after.moving.is_some() {
+        return Ok(Applied::Leaving);
+    }
     let streamed = change.evict.is_some()
         || !change.recount.is_empty()
         || change.ingest.is_some()
         || change.expire.is_some()
+        || change.forget.is_some()
         || change.fired.is_some()
         || mode == WriteMode::Stream;
     let outcome = if streamed {
@@ -153,10 +165,12 @@ async fn stream(
     if change.ingest.is_some() {
         writes.extend(archive::WRITES);
     }
-    if change.expire.is_some() {
+    if change.expire.is_some() || change.forget.is_some() {
         writes.extend(retention::WRITES);
     }
-    if change.fired.is_some() {
+    if change.forget.is_some() {
+        writes.extend(forget::WRITES);
+    } else if change.fired.is_some() {
         writes.extend(schedule::WRITES);
     }
     if change.has_prompts() {
@@ -198,6 +212,11 @@ async fn body(
     }
     if let Some(expire) = &change.expire
         && !retention::expire(stream, rw, scope, expire).await?
+    {
+        return Ok(Applied::Raced);
+    }
+    if let Some(step) = &change.forget
+        && !forget::forget(stream, rw, scope, step).await?
     {
         return Ok(Applied::Raced);
     }
@@ -245,9 +264,12 @@ fn guarded(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> (Query, 
 
 fn binds(rw: &Rw, scope: &Scope, change: &Change, record: &Record) -> Binds {
     let mut replay = json!({
-        "_key": record.replay_key, "agent_id": scope.key(), "tool": record.tool, "request_hash": record.request_hash,
+        "_key": record.replay_key, "key": record.key, "agent_id": scope.key(), "tool": record.tool, "request_hash": record.request_hash,
         "created_at": record.created_at, "expires_at": record.expires_at,
     });
+    if let Some(part) = record.part {
+        replay["part"] = part.into();
+    }
     // Absent where there are none: the index over it is sparse.
     if let Some(since) = &record.texts_since {
         replay["texts_since"] = since.as_str().into();

@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 
 use super::change::kept_of;
 use super::db::{Binds, Ro, Rw};
-use super::fault::Fault;
+use super::fault::{Fault, FaultKind};
 use super::query::{Query, query};
 use crate::memory::core::Core;
 use crate::memory::event::Event;
+use crate::memory::forget::tombstone_key;
 use crate::memory::message::Message;
 use crate::policy::Scope;
 
@@ -66,25 +67,53 @@ pub async fn load(ro: &Ro, scope: &Scope, replay_key: &str) -> Result<Loaded, Fa
     Ok(rows.into_iter().next().unwrap_or(Loaded { core: None, replay: None }))
 }
 
-/// Makes an agent; the answer is its revision, or none if the key is taken.
+/// What became of an agent that was to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// It is there now, in this revision.
+    Made(String),
+    /// There is one of that name.
+    Taken,
+    /// There was one, which was forgotten whole.
+    Forgotten,
+    /// The directory, or a departure from here, knows it in another place.
+    Elsewhere,
+}
+
+/// Makes an agent, unless there is or was one of that name.
 pub async fn create(
     rw: &Rw,
     scope: &Scope,
     core: &Core,
     event: &Event,
-) -> Result<Option<String>, Fault> {
+    place: &str,
+) -> Result<Created, Fault> {
+    #[derive(Deserialize)]
+    struct Row {
+        #[serde(rename = "_rev")]
+        rev: Option<String>,
+        forgotten: bool,
+        elsewhere: bool,
+    }
     let binds = Binds::of(
         scope,
         [
             ("core", json!(core)),
             ("kept", kept_of(core)),
             ("event", json!(event)),
+            ("tombstone", tombstone_key(scope.key()).into()),
+            ("place", place.into()),
             ("sync", rw.sync.into()),
         ],
     );
-    match rw.rows::<Value>(CREATE, binds).await {
-        Ok(rows) => Ok(rows.first().and_then(|r| r["_rev"].as_str()).map(str::to_owned)),
-        Err(fault) if fault.taken() => Ok(None),
+    match rw.rows::<Row>(CREATE, binds).await {
+        Ok(rows) => match rows.into_iter().next() {
+            Some(Row { rev: Some(rev), .. }) => Ok(Created::Made(rev)),
+            Some(Row { forgotten: true, .. }) => Ok(Created::Forgotten),
+            Some(Row { elsewhere: true, .. }) => Ok(Created::Elsewhere),
+            _ => Err(Fault::new(FaultKind::Garbage, "core_create made nothing and says not why")),
+        },
+        Err(fault) if fault.taken() => Ok(Created::Taken),
         Err(fault) => Err(fault),
     }
 }

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use arangors::client::ClientExt as _;
 use arangors::{AqlQuery, Database, GenericConnection};
-use http::{Method, Request};
+use http::{HeaderValue, Method, Request};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::endpoint::Endpoint;
 use super::fault::{Fault, FaultKind};
@@ -71,6 +71,59 @@ pub struct Admin {
     link: Link,
 }
 
+/// A request of any kind.
+pub struct Sent<'a> {
+    /// Its method.
+    pub method: Method,
+    /// Relative to the database; from the root of the server with a slash in front.
+    pub path: &'a str,
+    /// Beside those of every request.
+    pub headers: &'a [(&'a str, &'a str)],
+    /// JSON.
+    pub body: Option<&'a Value>,
+}
+
+/// An answer, whatever its status.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// HTTP status.
+    pub status: u16,
+    /// The header `Server`.
+    pub server: Option<String>,
+    /// Seconds in the database's queue (`x-arango-queue-time-seconds`).
+    pub queue_s: Option<f64>,
+    /// The body; a text where it is no JSON.
+    pub body: Value,
+}
+
+impl Answer {
+    /// `errorNum`; 0 of a success.
+    pub fn num(&self) -> u16 {
+        num_of(&self.body)
+    }
+
+    /// Whether it is that refusal.
+    pub fn is(&self, status: u16, num: u16) -> bool {
+        (self.status, self.num()) == (status, num)
+    }
+
+    /// Whether it is a success.
+    pub fn is_ok(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// Status, and number and words of a refusal.
+    pub fn told(&self) -> String {
+        match self.num() {
+            0 => self.status.to_string(),
+            num => {
+                let words = self.body["errorMessage"].as_str().unwrap_or_default();
+                format!("{}/{num} {words}", self.status).trim_end().to_owned()
+            }
+        }
+    }
+}
+
 impl Link {
     async fn connect(
         endpoint: &Endpoint,
@@ -91,15 +144,26 @@ impl Link {
         query: Query,
         binds: Binds,
     ) -> Result<Vec<R>, Fault> {
+        self.rows_within(None, query, binds).await
+    }
+
+    /// The same inside a transaction that was begun here.
+    async fn rows_within<R: DeserializeOwned>(
+        &self,
+        transaction: Option<&str>,
+        query: Query,
+        binds: Binds,
+    ) -> Result<Vec<R>, Fault> {
         let request =
             AqlQuery::builder().query(query.text).bind_vars(binds.0).batch_size(BATCH_ROWS).build();
         let request = serde_json::to_string(&request)
             .map_err(|e| Fault::new(FaultKind::Garbage, e.to_string()))?;
-        let first: Batch<R> = self.batch("_api/cursor", request).await?;
+        let first: Batch<R> = self.batch("_api/cursor", request, transaction).await?;
         let (mut rows, mut next) = (first.result, first.id.filter(|_| first.has_more));
         for _ in 0..BATCHES_MAX {
             let Some(id) = next.take() else { return Ok(rows) };
-            let batch = self.batch(&format!("_api/cursor/{id}"), String::new()).await?;
+            let path = format!("_api/cursor/{id}");
+            let batch = self.batch(&path, String::new(), transaction).await?;
             rows.extend(batch.result);
             next = Some(id).filter(|_| batch.has_more);
         }
@@ -109,12 +173,43 @@ impl Link {
         ))
     }
 
+    /// Begins a transaction that only reads: everything in it sees one state. It ends by itself when it idles for a minute.
+    pub(super) async fn begin(&self, collections: &[&str]) -> Result<String, Fault> {
+        let body = json!({"collections": {"read": collections}, "allowImplicit": false});
+        let path = "_api/transaction/begin";
+        let (_, answer) = self.call(Method::POST, path, Some(&body)).await?;
+        let id = answer["result"]["id"].as_str().map(str::to_owned);
+        id.ok_or_else(|| Fault::new(FaultKind::Garbage, "a transaction without an id"))
+    }
+
+    /// All rows of a query inside such a transaction.
+    pub(super) async fn rows_inside<R: DeserializeOwned>(
+        &self,
+        transaction: &str,
+        query: Query,
+        binds: Binds,
+    ) -> Result<Vec<R>, Fault> {
+        self.rows_within(Some(transaction), query, binds).await
+    }
+
+    /// Ends it.
+    pub(super) async fn end(&self, transaction: &str) -> Result<(), Fault> {
+        let path = format!("_api/transaction/{transaction}");
+        self.call(Method::DELETE, &path, None).await.map(|_| ())
+    }
+
     async fn batch<R: DeserializeOwned>(
         &self,
         path: &str,
         body: String,
+        transaction: Option<&str>,
     ) -> Result<Batch<R>, Fault> {
-        let request = self.request(Method::POST, path, body)?;
+        let mut request = self.request(Method::POST, path, body)?;
+        if let Some(id) = transaction {
+            let id = HeaderValue::from_str(id)
+                .map_err(|e| Fault::new(FaultKind::Garbage, e.to_string()))?;
+            request.headers_mut().insert("x-arango-trx-id", id);
+        }
         let response = self.database.session().query(request).await?;
         let status = response.status().as_u16();
         let text = response.into_body();
@@ -122,7 +217,7 @@ impl Link {
             // The database's own words may hold values of the query, and a fault is logged.
             let num = num_of(&answer_of(status, &text)?);
             let message = format!("database error {num}");
-            return Err(Fault::new(FaultKind::Arango { status, num }, message));
+            return Err(Fault::answered(status, num, message));
         }
         serde_json::from_str(&text).map_err(|e| {
             let why = format!("answer not understood at column {}", e.column());
@@ -191,7 +286,7 @@ fn answer_of(status: u16, text: &str) -> Result<Value, Fault> {
 /// The fault in an error envelope.
 fn refused(status: u16, answer: &Value) -> Fault {
     let message = answer["errorMessage"].as_str().unwrap_or("no message").to_owned();
-    Fault::new(FaultKind::Arango { status, num: num_of(answer) }, message)
+    Fault::answered(status, num_of(answer), message)
 }
 
 fn num_of(answer: &Value) -> u16 {
@@ -239,6 +334,11 @@ impl Ro {
         self.link.rows(query, binds).await
     }
 
+    /// The way itself, for a transaction that only reads.
+    pub(super) fn link(&self) -> &Link {
+        &self.link
+    }
+
     /// What a path answers. Raw, because arangors has no type for vector indexes.
     pub(super) async fn call(&self, method: Method, path: &str) -> Result<Value, Fault> {
         self.link.call(method, path, None).await.map(|(_, answer)| answer)
@@ -283,6 +383,37 @@ impl Admin {
         body: Option<&Value>,
     ) -> Result<(u16, Value), Fault> {
         self.link.call(method, path, body).await
+    }
+
+    /// A request and its answer of whatever status; a fault is only what is no answer.
+    pub async fn exchange(&self, sent: Sent<'_>) -> Result<Answer, Fault> {
+        let body = sent.body.map(Value::to_string).unwrap_or_default();
+        let mut request = self.link.request(sent.method, sent.path, body)?;
+        for (name, value) in sent.headers {
+            let garbage = |e: &dyn std::error::Error| Fault::new(FaultKind::Garbage, e.to_string());
+            let name = http::HeaderName::from_bytes(name.as_bytes()).map_err(|e| garbage(&e))?;
+            let value = HeaderValue::from_str(value).map_err(|e| garbage(&e))?;
+            request.headers_mut().insert(name, value);
+        }
+        let response = self.link.database.session().raw(request).await?;
+        let header =
+            |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let server = header("server").map(str::to_owned);
+        let queue_s = header("x-arango-queue-time-seconds").and_then(|value| value.parse().ok());
+        let status = response.status().as_u16();
+        let text = response.into_body();
+        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        Ok(Answer { status, server, queue_s, body })
+    }
+
+    /// The same without further headers.
+    pub async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Answer, Fault> {
+        self.exchange(Sent { method, path, headers: &[], body }).await
     }
 
     /// The same without credentials, to see that they are asked for.

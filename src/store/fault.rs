@@ -39,6 +39,15 @@ impl Fault {
         Self { kind, message: message.into() }
     }
 
+    /// The kind of an answer that is an error. 502 and 504 are not the database's: what stands before it lost its answer, so the request may
+    /// have been done.
+    pub(super) fn answered(status: u16, num: u16, message: impl Into<String>) -> Self {
+        match status {
+            502 | 504 => Self::new(FaultKind::Lost, message),
+            _ => Self::new(FaultKind::Arango { status, num }, message),
+        }
+    }
+
     /// Another writer was faster: 1200 (write-write conflict or stale revision), 1210 (unique value taken), 18, 28, 29 (locks).
     pub fn raced(&self) -> bool {
         matches!(self.kind, FaultKind::Arango { num: 1200 | 1210 | 18 | 28 | 29, .. })
@@ -73,10 +82,10 @@ pub(super) const GARBAGE: &str = "garbage: ";
 impl From<ClientError> for Fault {
     fn from(error: ClientError) -> Self {
         match error {
-            ClientError::Arango(e) => Self::new(
-                FaultKind::Arango { status: e.code(), num: e.error_num() },
-                format!("database error {}", e.error_num()),
-            ),
+            ClientError::Arango(e) => {
+                let num = e.error_num();
+                Self::answered(e.code(), num, format!("database error {num}"))
+            }
             ClientError::HttpClient(text) => {
                 let kind = if text.starts_with(UNREACHABLE) {
                     FaultKind::Unreachable
@@ -119,6 +128,11 @@ impl From<Fault> for Error {
             FaultKind::Arango { status: 503, .. } => (
                 Code::StoreUnavailable,
                 "the database is overloaded or stopping: try again with the same key",
+            ),
+            FaultKind::Arango { num: 1004, .. } => (
+                Code::StoreUnavailable,
+                "the database takes no writes (its disk, its licence, or a write concern; the embedded engine until it is started anew): see \
+                 its log, then try again with the same key",
             ),
             FaultKind::Arango { status: 401 | 403, .. } => (
                 Code::StoreRefused,

@@ -4,11 +4,17 @@ mod archive;
 mod change;
 mod core;
 mod db;
+mod dump;
 mod endpoint;
 mod fault;
+mod forget;
 mod message;
+mod moving;
+mod owned;
 mod page;
+pub mod probe;
 mod prompt;
+mod quarantine;
 mod query;
 mod recall;
 mod recall_vectors;
@@ -16,6 +22,7 @@ mod reindex;
 mod retention;
 mod schedule;
 mod score;
+mod settle;
 mod setup;
 mod thread;
 mod trace;
@@ -25,22 +32,35 @@ mod uds;
 mod why;
 
 pub use self::core::{
-    DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context, note,
-    versions,
+    Created, DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context,
+    note, versions,
 };
 pub use archive::{
     ArchiveLoaded, ArchiveOpened, VectorIndexState, drop_vector_index, index_state, keep_part,
     load_archive, make_index_of, nearest, note_lists, note_measured, open_archive, part, parts,
     passages, sample, sample_near, sample_scanned, serving_index, setting_of, vector_index,
-    vector_rows, vector_setting, worded,
+    vector_rows, vector_setting, worded, write_setting,
 };
 pub use change::{Applied, Record, WriteMode, apply};
-pub use db::{Admin, Credentials, Ro, Rw, Settings};
+pub use db::{Admin, Answer, Credentials, Ro, Rw, Sent, Settings};
+pub use dump::{Batch, Broken, Dump, Opened, Row, Sink, kind_of};
 pub use endpoint::Endpoint;
 pub use fault::{Fault, FaultKind};
+pub use forget::{
+    AgentForgotten, CallPlace, DueForgetting, Paged, Quotes, StoredAnswer, calls_between, derived,
+    due_forgettings, forget_agent, forget_rows, forgetting, forgettings, matching, named,
+    note_rows, quotes, standing, stored_answers, summaries, threaded,
+};
 pub use message::{Listed, page, queue};
+pub use moving::{
+    Arrival, Arrived, DueMove, Found, Held, Located, Move, MoveBegun, MoveLook, MovePhase,
+    begin_move, claim_place, due_moves, end_move, flip_move, leave, located, look_at_move,
+    manifests, renew_move, stay,
+};
+pub use owned::{Names, OWNED, Owned};
 pub use page::result_page;
 pub use prompt::{ExpiredRun, LoadedPrompt, expired_runs, load_prompt, prompts};
+pub use quarantine::{TaintedItem, TaintedItems, tainted_items};
 pub use query::{QUERIES, Query};
 pub use recall::{entries, entries_dated, pairs, search_recall};
 pub use recall_vectors::{
@@ -61,6 +81,7 @@ pub use schedule::{
 pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
 };
+pub use settle::{Begun, Finished, Mark, Settle};
 pub use setup::{Layout, RecallSharding, SCHEMA, SetupReport, schema_version, set_up};
 pub use thread::{NextRow, Texts, ThreadRow, mark_thread, texts_before, threads};
 pub use trace::{Led, led, vertices};

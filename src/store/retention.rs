@@ -92,6 +92,8 @@ pub(super) async fn expire(
             ("versions", json!(expire.versions)),
             ("answers", json!(expire.answers)),
             ("expired_at", expire.expired_at.as_str().into()),
+            ("forgotten", expire.forgotten_version.is_some().into()),
+            ("forgotten_version", expire.forgotten_version.into()),
             ("sync", rw.sync.into()),
         ],
     );

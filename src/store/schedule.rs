@@ -40,6 +40,8 @@ pub(super) const WRITES: [&str; 1] = ["schedules"];
 pub struct Given {
     /// Whether there is such an agent.
     pub agent: bool,
+    /// Whether it is leaving for another place.
+    pub moving: bool,
     /// Its other schedules, counted up to the most that it may have.
     pub others: u64,
     /// Whether there was none of that name.
@@ -112,7 +114,7 @@ pub async fn put_schedule(rw: &Rw, scope: &Scope, schedule: &Schedule) -> Result
         ],
     );
     let rows: Vec<Given> = rw.rows(PUT, binds).await?;
-    let none = Given { agent: false, others: 0, made: false, schedule: None };
+    let none = Given { agent: false, moving: false, others: 0, made: false, schedule: None };
     Ok(rows.into_iter().next().unwrap_or(none))
 }
 

@@ -18,15 +18,15 @@ pub(super) const META_STORE: Query = query!("meta_store");
 pub(super) const RECALL_DATE: Query = query!("recall_date");
 
 /// Version of the database schema that this program needs.
-pub const SCHEMA: u64 = 5;
+pub const SCHEMA: u64 = 6;
 
 /// The first version whose entries of recall storage bear the moment at which they were said.
 const DATED: u64 = 4;
 
-const COLLECTIONS: &str = include_str!("../../arango-setup/collections.json");
-const INDEXES: &str = include_str!("../../arango-setup/indexes.json");
+pub(super) const COLLECTIONS: &str = include_str!("../../arango-setup/collections.json");
+pub(super) const INDEXES: &str = include_str!("../../arango-setup/indexes.json");
 const ANALYZERS: &str = include_str!("../../arango-setup/analyzers.json");
-const VIEWS: &str = include_str!("../../arango-setup/view.json");
+pub(super) const VIEWS: &str = include_str!("../../arango-setup/view.json");
 const GRAPHS: &str = include_str!("../../arango-setup/graph.json");
 const USERS: &str = include_str!("../../arango-setup/users.json");
 
@@ -122,7 +122,7 @@ pub async fn set_up(
     admin: &Credentials,
     database: &str,
     layout: &Layout,
-    passwords: Option<&dyn Fn(&str) -> String>,
+    passwords: Option<&(dyn Fn(&str) -> String + Sync)>,
 ) -> Result<Vec<SetupReport>, Fault> {
     let mut reports = Vec::new();
     let system = Admin::connect(endpoint, admin, "_system").await?;
@@ -301,7 +301,7 @@ fn holds(found: &Value, wanted: &Value) -> bool {
 async fn make_users(
     system: &Admin,
     database: &str,
-    passwords: &dyn Fn(&str) -> String,
+    passwords: &(dyn Fn(&str) -> String + Sync),
     reports: &mut Vec<SetupReport>,
 ) -> Result<(), Fault> {
     for entry in listed(USERS)? {
@@ -360,7 +360,7 @@ fn accept(answer: Result<(u16, Value), Fault>, there: &[u16]) -> Result<bool, Fa
     }
 }
 
-fn listed(text: &str) -> Result<Vec<Value>, Fault> {
+pub(super) fn listed(text: &str) -> Result<Vec<Value>, Fault> {
     serde_json::from_str(text)
         .map_err(|e| Fault::new(FaultKind::Garbage, format!("setup file: {e}")))
 }

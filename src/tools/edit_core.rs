@@ -10,7 +10,7 @@ use crate::limits::{BLOCKS_MAX, LINES_NAMED_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX,
 use crate::memory::block_path::{Place, lies_in, moved};
 use crate::memory::core::{Block, Core};
 use crate::memory::render;
-use crate::policy::{Answers, Depends, Draft, Surroundings};
+use crate::policy::{Answers, Depends, Draft, Promoted, Promotion, Surroundings};
 
 /// One edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +85,21 @@ impl EditCore {
         }
     }
 
+    /// The block that gets a text, the text, and the block as it will be; none where no text is written. Who edits in this way has no
+    /// place for a justification: `store_core` has.
+    fn written(&self, core: &Core) -> Result<Option<(&str, &str, String)>> {
+        Ok(match self {
+            Self::Create { id, content } => Some((id, content, content.clone())),
+            Self::Replace { id, old, new, .. } => {
+                Some((id, new, found(core, id)?.content.replace(old.as_str(), new)))
+            }
+            Self::Insert { id, line, text } => {
+                Some((id, text, inserted(&found(core, id)?.content, *line, text)?.0))
+            }
+            Self::Delete { .. } | Self::Rename { .. } => None,
+        })
+    }
+
     /// What a given revision must still hold for.
     pub(super) fn depends(&self) -> Depends {
         match self {
@@ -104,6 +119,14 @@ impl EditCore {
         answers: &Answers,
     ) -> Result<Step> {
         let mut draft = Draft::new(around, core);
+        if let Some((id, piece, after)) = self.written(core)? {
+            let before = core.block(id).map_or("", |block| &block.content);
+            let promotion =
+                Promotion { block_id: id, piece, before, after: &after, justification: None };
+            if let Promoted::Ask(question) = draft.promote(promotion, answers)? {
+                return Ok(Step::Ask(question));
+            }
+        }
         let result = match self {
             Self::Create { id, content } => create(&mut draft, around, core, id, content)?,
             Self::Replace { id, old, new, once, field } => {
@@ -189,6 +212,7 @@ fn create(
         token_estimate: 0,
         pinned: false,
         changed_at_version: draft.version(),
+        taint: None,
     };
     block.token_estimate = render::block_cost(around.counter, &block);
     let cost = block.token_estimate;

@@ -27,8 +27,11 @@ impl FetchCore {
     /// Reads the block from this core.
     pub(super) fn step(&self, core: &Core) -> Result<Step> {
         let block = find(core, &self.block_id)?;
-        let value = json!({"block_id": block.id, "content": block.content, "_rev": core.rev,
+        let mut value = json!({"block_id": block.id, "content": block.content, "_rev": core.rev,
             "token_estimate": block.token_estimate, "role": block.role, "pinned": block.pinned});
+        if let Some(taint) = &block.taint {
+            value["tainted"] = json!(taint.rules);
+        }
         Ok(Step::Read(value.as_object().cloned().unwrap_or_default()))
     }
 }

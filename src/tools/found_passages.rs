@@ -12,7 +12,8 @@ use crate::memory::archive::FoundPassage;
 use crate::memory::core::Core;
 use crate::memory::page::{Page, PageItem};
 use crate::policy::{
-    Answers, Draft, Intent, PageToken, Parts, Question, Surroundings, page_token, preview, tokens,
+    Answers, Draft, Intent, PageToken, Parts, Question, Surroundings, Untrusted, page_token,
+    preview, tokens,
 };
 
 /// One page of a search, as it will be answered.
@@ -40,8 +41,10 @@ impl SearchArchival {
         core: &Core,
         answers: &Answers,
         told: Map<String, Value>,
-        found: &[Listed],
+        mut found: Vec<Listed>,
     ) -> Result<Step> {
+        found.iter_mut().for_each(|one| one.passage = guarded(around, core, &one.passage));
+        let found = &found;
         let views: Vec<chunk::View<'_>> = found
             .iter()
             .map(|one| chunk::View { passage: &one.passage, parts: self.parts_of(one.parts) })
@@ -84,7 +87,7 @@ impl SearchArchival {
         let Some(page) = &answers.page else {
             return Ok(Step::Ask(Question::Page { handle: token.handle }));
         };
-        let position = token.open(page.as_ref(), &around, &self.query_hash(core))?;
+        let position = token.open(page.as_ref(), &around, &self.query_hash(around, core))?;
         let page = page.as_ref().expect("an opened list is there");
         let items: Vec<Item<'_>> =
             page.items.iter().map(Item::of).collect::<Option<_>>().ok_or_else(|| {
@@ -103,7 +106,7 @@ impl SearchArchival {
             .enumerate()
             .map(|(at, item)| {
                 let behind = items.get(position + at + 1).filter(|other| other.key == item.key);
-                item.shown(self, around, passages, behind.map(|other| other.start))
+                item.shown(self, around, core, passages, behind.map(|other| other.start))
             })
             .collect();
         let results = self.order.arrange(results);
@@ -135,7 +138,7 @@ impl SearchArchival {
             Some((page, _)) => page_token(page, next),
             None if next < items.len() => {
                 writes = true;
-                page_token(draft.keep_page(&self.query_hash(core), items.to_vec()), next)
+                page_token(draft.keep_page(&self.query_hash(around, core), items.to_vec()), next)
             }
             None => None,
         };
@@ -163,6 +166,19 @@ impl SearchArchival {
         }
         Ok(draft.finish(own_flush(core), answers, result)?.into())
     }
+}
+
+/// A passage with the rules that it meets, and with its text if that may be told.
+fn guarded(around: Surroundings<'_>, core: &Core, passage: &FoundPassage) -> FoundPassage {
+    let Untrusted { rules, held } = around.taint.untrusted_passage(core, passage);
+    let mut passage = passage.clone();
+    passage.tainted = rules;
+    passage.quarantined = held.is_some();
+    if let Some(told) = held {
+        passage.text = told;
+        passage.offset = None;
+    }
+    passage
 }
 
 /// A page with the list that it is a part of.
@@ -260,13 +276,14 @@ impl<'a> Item<'a> {
         &self,
         search: &SearchArchival,
         around: Surroundings<'_>,
+        core: &Core,
         passages: &[FoundPassage],
         end: Option<usize>,
     ) -> Value {
         let there = passages.iter().find(|passage| passage.key == self.key);
         match there {
             Some(passage) if passage.revision == self.revision => {
-                let mut passage = passage.clone();
+                let mut passage = guarded(around, core, passage);
                 let parts = match self.ranked {
                     Ranked::Near => {
                         passage.similarity = Some(self.value);

@@ -21,7 +21,7 @@ use crate::memory::archive::{
 };
 use crate::memory::core::Core;
 use crate::models::lexical;
-use crate::policy::{Answers, ArchiveAnswer, Draft, Question, Surroundings};
+use crate::policy::{Answers, ArchiveAnswer, Draft, Question, Surroundings, TaintMode, rules_of};
 
 /// Arguments of `ingest_archival`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -259,8 +259,12 @@ impl IngestArchival {
             false => self.staged.clone(),
         };
         let passages = self.passages(around, &manifest, pieces, &made)?;
+        let tainted = passages.iter().filter(|passage| !passage.taint.is_empty()).count();
         let mut result = json!({"inserted": passages.len(), "vector_index_used": archive.index_ready,
             "doc_id": self.doc_id, "_rev": manifest.revision, "replaced": old.map_or(0, |m| m.chunks)});
+        if tainted > 0 {
+            result["tainted"] = tainted.into();
+        }
         // Of a document that the server cut they are the numbers from 0000 on; of one that came in parts its caller has them.
         if !self.splits() && self.staged.is_none() {
             let ids: Vec<&str> = passages.iter().map(|p| p.chunk_id.as_str()).collect();
@@ -345,8 +349,15 @@ impl IngestArchival {
             };
             let provenance =
                 owned(&manifest.agent_id, self.provenance.as_ref(), piece.provenance.as_ref());
+            let key = passage_key(&manifest.agent_id, &self.doc_id, &ids[at]);
+            let taint = match around.taint {
+                TaintMode::Off => Vec::new(),
+                TaintMode::Mark | TaintMode::Quarantine => rules_of(&piece.text),
+            };
             passages.push(Passage {
-                key: passage_key(&manifest.agent_id, &self.doc_id, &ids[at]),
+                tainted_key: (!taint.is_empty()).then(|| key.clone()),
+                taint,
+                key,
                 agent_id: manifest.agent_id.clone(),
                 doc_id: self.doc_id.clone(),
                 chunk_id: ids[at].clone(),

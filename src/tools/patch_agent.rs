@@ -12,7 +12,7 @@ use crate::limits::{TEXT_BYTES_MAX, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
 use crate::memory::archive::Archived;
 use crate::memory::change::Recount;
 use crate::memory::core::{
-    Chain, Core, Counters, Expired, Offered, Queue, RecentRevisions, Summary, System,
+    Chain, Core, Counters, Expired, Forgotten, Offered, Queue, RecentRevisions, Summary, System,
 };
 use crate::memory::event::EventType;
 use crate::memory::heartbeat::{Heartbeat, HeartbeatLimits, HeartbeatPatch};
@@ -166,7 +166,14 @@ pub fn new_core(
         working_blocks: Vec::new(),
         removed_blocks: Vec::new(),
         queue_head_summary: Summary::default(),
-        queue: Queue { head_seq: 1, next_seq: 1, count: 0, tokens: 0, changed_at_version: 0 },
+        queue: Queue {
+            head_seq: 1,
+            next_seq: 1,
+            count: 0,
+            tokens: 0,
+            changed_at_version: 0,
+            tainted_seq: 0,
+        },
         notices: Vec::new(),
         chain: Chain { head: receipt::genesis(scope.key()), length: 0 },
         counters: Counters::default(),
@@ -178,6 +185,7 @@ pub fn new_core(
         last_message_ms: 0,
         archived: Archived::default(),
         expired: Expired::default(),
+        forgotten: Forgotten::default(),
         run: None,
         turns: 0,
         asked: None,
@@ -185,6 +193,9 @@ pub fn new_core(
         tool_sets: Vec::new(),
         tools: Offered::default(),
         branch: None,
+        released: Vec::new(),
+        sealed_as: None,
+        moving: None,
     };
     render::recount(counter, &mut core);
     check_room(&core)?;

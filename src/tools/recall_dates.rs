@@ -7,7 +7,8 @@ use super::spec::Step;
 use crate::error::{Error, Result};
 use crate::limits::{RECALL_DATED_OFFSET_MAX, RECALL_LIMIT, TRACE_CHARS_MAX};
 use crate::memory::core::Core;
-use crate::policy::{Answers, Dated, Draft, Question, Surroundings};
+use crate::memory::message::Role;
+use crate::policy::{Answers, Dated, Draft, Question, Surroundings, Untrusted};
 
 /// Which entries are wanted.
 #[derive(Clone, Debug)]
@@ -41,17 +42,24 @@ impl RecallDates {
         let Some(found) = &answers.dated else {
             return Ok(Step::Ask(Question::Dated(self.dated.clone())));
         };
-        let result = self.result(&found.results, found.total);
+        let result = self.result(around, core, &found.results, found.total);
         if !self.heartbeat {
             return Ok(Step::Read(result));
         }
         Ok(Draft::new(around, core).finish(own_flush(core), answers, result)?.into())
     }
 
-    fn result(&self, found: &[Value], total: u64) -> Map<String, Value> {
+    fn result(
+        &self,
+        around: Surroundings<'_>,
+        core: &Core,
+        found: &[Value],
+        total: u64,
+    ) -> Map<String, Value> {
         let next = self.dated.offset + found.len() as u64;
         let shown = found.iter().map(|one| {
             let mut one = one.clone();
+            guard(around, core, &mut one);
             let longer = one["chars"].as_u64().is_some_and(|chars| chars > TRACE_CHARS_MAX);
             if let Some(map) = one.as_object_mut() {
                 map.retain(|name, value| (name != "chars" || longer) && !value.is_null());
@@ -66,5 +74,29 @@ impl RecallDates {
         result.insert("total".into(), total.into());
         result.insert("next_offset".into(), json!((next < total).then_some(next)));
         result
+    }
+}
+
+/// Tells the rules that an entry meets, and its text only if that may be told.
+fn guard(around: Surroundings<'_>, core: &Core, one: &mut Value) {
+    let Some(entry) = one.as_object_mut() else { return };
+    let marked = entry.shift_remove("taint").unwrap_or_default();
+    let marked = marked.as_array().into_iter().flatten().filter_map(Value::as_str);
+    let text = |entry: &Map<String, Value>, name: &str| {
+        entry.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let (content, id) = (text(entry, "content"), text(entry, "id"));
+    let mut rules: Vec<String> = marked.map(str::to_owned).collect();
+    if rules.is_empty() && text(entry, "role") == Role::Tool.text() {
+        rules = around.taint.rules_in(&content);
+    }
+    let Untrusted { rules, held } = around.taint.guarded(core, rules, &id, "", &content);
+    if !rules.is_empty() {
+        entry.insert("tainted".into(), json!(rules));
+    }
+    if let Some(told) = held {
+        entry.insert("chars".into(), told.chars().count().into());
+        entry.insert("content".into(), told.into());
+        entry.insert("quarantined".into(), true.into());
     }
 }

@@ -7,11 +7,12 @@ use serde_json::{Map, Value, json};
 use super::search_recall::SearchRecall;
 use crate::error::Result;
 use crate::limits::{PREVIEW_TOKENS_MIN, RECALL_DEEP_BYTES_MAX, RECALL_TAIL_CHARS_MAX};
+use crate::memory::core::Core;
 use crate::memory::message::{Message, Role, is_summary};
 use crate::memory::page::{PageItem, plain};
 use crate::policy::{
-    Draft, Entries, Order, PairOf, RecallQuery, Surroundings, part_names, part_of, passages,
-    preview,
+    Draft, Entries, Order, PairOf, RecallQuery, Surroundings, Untrusted, part_names, part_of,
+    passages, preview,
 };
 
 /// What a page is made of.
@@ -25,6 +26,7 @@ pub(super) struct PageOf<'a> {
     pub(super) entries: &'a Entries,
     /// Where the queue begins; a copy before that has left it since.
     pub(super) head_seq: u64,
+    pub(super) core: &'a Core,
 }
 
 /// One result.
@@ -36,13 +38,15 @@ pub(super) struct Shown<'a> {
     pub(super) state: State,
     /// The beginning of what is shown, where all of it would be more than the page may hold.
     cut: Option<String>,
+    /// The rules that it meets.
+    pub(super) tainted: Vec<String>,
 }
 
 impl Shown<'_> {
     /// What is shown of it.
     fn text(&self) -> &str {
         match &self.state {
-            State::Beginning(text) => text,
+            State::Beginning(text) | State::Held(text) => text,
             State::There(_) | State::Fits => part_of(self.message, self.excerpt.as_ref()),
         }
     }
@@ -61,6 +65,8 @@ pub(super) enum State {
     Fits,
     /// Only its beginning fits.
     Beginning(String),
+    /// It is in quarantine: this is told in its place.
+    Held(String),
 }
 
 impl<'a> PageOf<'a> {
@@ -80,13 +86,20 @@ impl<'a> PageOf<'a> {
                 next += 1;
                 continue;
             };
-            let excerpt = if self.asked.whole { None } else { parts.excerpt(message, item) };
+            let Untrusted { rules: tainted, held } =
+                self.around.taint.untrusted(self.core, message);
+            let excerpt = match held {
+                Some(_) => None,
+                None if self.asked.whole => None,
+                None => parts.excerpt(message, item),
+            };
             let mut copies =
                 self.entries.copies.iter().filter(|c| c.of == item.id && c.seq >= self.head_seq);
             let copy = copies.find(|copy| copy.holds(excerpt.as_ref()));
             let cost = draft.copy_cost(message, excerpt.as_ref());
             let mut rest = room;
             let state = match copy {
+                _ if held.is_some() => State::Held(held.unwrap_or_default()),
                 Some(copy) => State::There(copy.seq),
                 None if cost <= room => {
                     rest = room - cost;
@@ -103,7 +116,7 @@ impl<'a> PageOf<'a> {
                 }
                 None => break,
             };
-            let mut one = Shown { message, item, excerpt, state, cut: None };
+            let mut one = Shown { message, item, excerpt, state, cut: None, tainted };
             if counted {
                 let count = |text: &str| self.around.counter.count(text);
                 let tokens = count(&self.result_of(&one, None).to_string());
@@ -168,6 +181,12 @@ impl<'a> PageOf<'a> {
                 value[name] = told.clone();
             }
         }
+        if !one.tainted.is_empty() {
+            value["tainted"] = json!(one.tainted);
+        }
+        if matches!(one.state, State::Held(_)) {
+            value["quarantined"] = true.into();
+        }
         if let Some(part) = &one.excerpt {
             value["excerpt"] =
                 json!({"start": part.start, "end": part.end, "bytes": message.content.len()});
@@ -179,7 +198,7 @@ impl<'a> PageOf<'a> {
                     value["copy_seq"] = seq.into();
                 }
             }
-            State::Beginning(_) => {}
+            State::Beginning(_) | State::Held(_) => {}
         }
         if one.is_cut() {
             value["truncated"] = true.into();

@@ -170,10 +170,14 @@ impl SearchArchival {
     }
 
     /// Which result list answers this question. Pages are counted in the agent's encoding, so a list holds for one.
-    pub(super) fn query_hash(&self, core: &Core) -> String {
-        let asked = json!({"query_vector": self.query_vector, "query_text": self.query_text, "limit": self.limit,
+    pub(super) fn query_hash(&self, around: Surroundings<'_>, core: &Core) -> String {
+        let mut asked = json!({"query_vector": self.query_vector, "query_text": self.query_text, "limit": self.limit,
             "nProbe": self.n_probe, "filter": self.filter, "encoding": core.encoding, "mode": self.mode,
             "fusion": self.fusion, "explain": self.explain});
+        let releases = around.taint.releases(core);
+        if !releases.is_empty() {
+            asked["releases"] = releases.into();
+        }
         receipt::sha256(&receipt::canonical_json(&asked))
     }
 
@@ -240,7 +244,7 @@ impl SearchArchival {
         let listed: Vec<Listed> = wanted.into_iter().filter_map(|one| one.read(read)).collect();
         let mut told = self.told(mode, setting, answers, looked);
         told.insert("k_actual".into(), listed.len().into());
-        self.show(around, core, answers, told, &listed)
+        self.show(around, core, answers, told, listed)
     }
 
     /// Whether places that words leave free are filled with what is near by the lexical embedder: so many passages are wanted, and no mode was

@@ -197,11 +197,13 @@ impl SearchRecall {
             position: list.position,
             entries,
             head_seq,
+            core,
         };
         let (shown, next) = if paused { (Vec::new(), list.position) } else { page.shown(&draft)? };
         let shown = self.order.arrange(shown);
         let (results, wrote) = page.take_in(&mut draft, &shown);
-        let proposed = proposals(core, shown.iter().map(|one| one.message));
+        let trusted = shown.iter().filter(|one| one.tainted.is_empty());
+        let proposed = proposals(core, trusted.map(|one| one.message));
         let mut result = Map::new();
         result.insert("results".into(), Value::Array(results));
         result.insert("tokens_added".into(), 0.into());

@@ -11,6 +11,7 @@ use super::evict_fifo::EvictFifo;
 use super::expire_recall::ExpireRecall;
 use super::fetch_core::FetchCore;
 use super::fire_tick::FireTick;
+use super::forget::{Forget, ForgetStep};
 use super::hold_run::{EndRun, HoldRun};
 use super::ingest_archival::IngestArchival;
 use super::nulls::without_nulls;
@@ -20,6 +21,7 @@ use super::recall_dates::RecallDates;
 use super::record_answer::RecordAnswer;
 use super::record_heartbeat::RecordHeartbeat;
 use super::record_prompt::RecordPrompt;
+use super::release_tainted::ReleaseTainted;
 use super::say::Say;
 use super::search_archival::SearchArchival;
 use super::search_recall::SearchRecall;
@@ -84,7 +86,10 @@ pub enum Call {
     PatchAgent(PatchAgent),
     BuryChain(BuryChain),
     ExpireRecall(ExpireRecall),
+    ReleaseTainted(ReleaseTainted),
     FireTick(FireTick),
+    Forget(Box<Forget>),
+    ForgetStep(ForgetStep),
     EditCore(EditCore),
     ViewCore(ViewCore),
     Say(Say),
@@ -297,7 +302,10 @@ impl Call {
             Self::PatchAgent(_) => "patch_agent",
             Self::BuryChain(_) => "bury_chain",
             Self::ExpireRecall(_) => "expire_recall",
+            Self::ReleaseTainted(_) => "release_tainted",
             Self::FireTick(_) => "fire_tick",
+            Self::Forget(_) => "forget",
+            Self::ForgetStep(_) => "forget_step",
             Self::EditCore(_) => "edit_core",
             Self::ViewCore(_) => "view_core",
             Self::Say(_) => "say",
@@ -314,6 +322,7 @@ impl Call {
     pub fn writes(&self) -> bool {
         match self {
             Self::FetchCore(_) | Self::ViewCore(_) | Self::TraceMemory(_) => false,
+            Self::Forget(forget) => !forget.dry_run,
             Self::SearchRecall(search) => search.rehydrate || search.heartbeat,
             Self::SearchArchival(search) => search.heartbeat,
             Self::RecallDates(search) => search.heartbeat,
@@ -327,7 +336,9 @@ impl Call {
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
+            | Self::ReleaseTainted(_)
             | Self::FireTick(_)
+            | Self::ForgetStep(_)
             | Self::HoldRun(_)
             | Self::EndRun(_)
             | Self::RecordPrompt(_)
@@ -358,7 +369,10 @@ impl Call {
             | Self::PatchAgent(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
-            | Self::FireTick(_) => false,
+            | Self::ReleaseTainted(_)
+            | Self::FireTick(_)
+            | Self::Forget(_)
+            | Self::ForgetStep(_) => false,
             Self::HoldRun(_) | Self::EndRun(_) | Self::RecordPrompt(_) | Self::RecordAnswer(_) => {
                 false
             }
@@ -376,6 +390,8 @@ impl Call {
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
+            | Self::ReleaseTainted(_)
+            | Self::ForgetStep(_)
             | Self::FireTick(_) => true,
             Self::HoldRun(_) | Self::EndRun(_) | Self::RecordPrompt(_) | Self::RecordAnswer(_) => {
                 true
@@ -389,6 +405,7 @@ impl Call {
             | Self::WriteRecall(_)
             | Self::IngestArchival(_)
             | Self::PatchAgent(_)
+            | Self::Forget(_)
             | Self::Say(_) => false,
         }
     }
@@ -403,6 +420,7 @@ impl Call {
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
+            | Self::ForgetStep(_)
             | Self::HoldRun(_)
             | Self::EndRun(_) => true,
             Self::FetchCore(_)
@@ -414,8 +432,10 @@ impl Call {
             | Self::WriteRecall(_)
             | Self::IngestArchival(_)
             | Self::PostEvent(_)
+            | Self::ReleaseTainted(_)
             | Self::PatchAgent(_)
             | Self::FireTick(_)
+            | Self::Forget(_)
             | Self::Say(_)
             | Self::RecordPrompt(_)
             | Self::RecordAnswer(_) => false,
@@ -428,7 +448,7 @@ impl Call {
             Self::StoreCore(input) => Depends::Block(input.block_id.clone()),
             Self::EditCore(edit) => edit.depends(),
             Self::EvictFifo(_) => Depends::Eviction,
-            Self::PatchAgent(_) => Depends::All,
+            Self::PatchAgent(_) | Self::Forget(_) => Depends::All,
             Self::IngestArchival(_) => Depends::Manifest,
             Self::AppendFifo(_)
             | Self::SearchRecall(_)
@@ -438,7 +458,9 @@ impl Call {
             | Self::RecordHeartbeat(_)
             | Self::BuryChain(_)
             | Self::ExpireRecall(_)
+            | Self::ReleaseTainted(_)
             | Self::FireTick(_)
+            | Self::ForgetStep(_)
             | Self::HoldRun(_)
             | Self::EndRun(_)
             | Self::RecordPrompt(_)
@@ -481,7 +503,10 @@ impl Call {
             Self::PatchAgent(input) => input.step(around, core, answers),
             Self::BuryChain(input) => input.step(around, core, answers),
             Self::ExpireRecall(input) => input.step(around, core, answers),
+            Self::ReleaseTainted(input) => input.step(around, core, answers),
             Self::FireTick(input) => input.step(around, core, answers),
+            Self::Forget(input) => input.step(around, core, answers),
+            Self::ForgetStep(input) => input.step(around, core, answers),
             Self::EditCore(input) => input.step(around, core, answers),
             Self::ViewCore(input) => input.step(core),
             Self::Say(input) => input.step(around, core, answers),

@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 use super::append_fifo::own_flush;
 use super::spec::Step;
 use crate::error::{Error, Result};
-use crate::limits::{BLOCKS_MAX, TEXT_BYTES_MAX};
+use crate::limits::{BLOCKS_MAX, JUSTIFICATION_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::memory::core::{Block, Core};
 use crate::memory::render;
-use crate::policy::{Answers, Draft, Surroundings, check_name};
+use crate::policy::{Answers, Draft, Promoted, Promotion, Question, Surroundings, check_name};
 
 /// Arguments of `store_core`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -38,7 +38,7 @@ pub struct Policy {
     /// What the block is for; absent: as it is.
     #[serde(default)]
     pub role: Option<String>,
-    /// Why this belongs into working memory; kept in the audit row's place, never shown to the model.
+    /// Why this belongs into working memory, in one sentence: needed for text from outside that looks like an order. Never shown to the model.
     #[serde(default)]
     pub justification: Option<String>,
 }
@@ -72,6 +72,7 @@ impl StoreCore {
         if let Some(role) = &self.policy.role {
             check_name("policy.role", role)?;
         }
+        self.policy.justification.as_deref().map_or(Ok(()), check_justification)?;
         if self.policy.mode == Mode::Delete && !self.content.is_empty() {
             return Err(Error::argument("content", "must be empty when policy.mode is delete"));
         }
@@ -92,13 +93,23 @@ impl StoreCore {
                 draft.remove_block(&self.block_id);
                 0
             }
-            Mode::Replace | Mode::Append => self.write(&mut draft, around, core)?,
+            Mode::Replace | Mode::Append => match self.write(&mut draft, around, core, answers)? {
+                Ok(token_estimate) => token_estimate,
+                Err(question) => return Ok(Step::Ask(question)),
+            },
         };
         let result = result(&self.block_id, token_estimate);
         Ok(draft.finish(own_flush(core), answers, result)?.into())
     }
 
-    fn write(&self, draft: &mut Draft<'_>, around: Surroundings<'_>, core: &Core) -> Result<u64> {
+    /// Writes the block; gives its cost, or what must be known first.
+    fn write(
+        &self,
+        draft: &mut Draft<'_>,
+        around: Surroundings<'_>,
+        core: &Core,
+        answers: &Answers,
+    ) -> Result<std::result::Result<u64, Question>> {
         let old = core.block(&self.block_id);
         if old.is_none() && core.working_blocks.len() >= BLOCKS_MAX {
             return Err(Error::argument(
@@ -112,6 +123,19 @@ impl StoreCore {
             }
             _ => self.content.clone(),
         };
+        let promotion = Promotion {
+            block_id: &self.block_id,
+            piece: &self.content,
+            before: old.map_or("", |old| &old.content),
+            after: &content,
+            justification: self.policy.justification.as_deref(),
+        };
+        let kept = old.filter(|_| self.policy.mode == Mode::Append);
+        let taint = match draft.promote(promotion, answers)? {
+            Promoted::Ask(question) => return Ok(Err(question)),
+            Promoted::Clean => kept.and_then(|old| old.taint.clone()),
+            Promoted::Justified(taint) => Some(taint),
+        };
         let role = self.policy.role.clone().or(old.map(|b| b.role.clone()));
         let mut block = Block {
             id: self.block_id.clone(),
@@ -120,6 +144,7 @@ impl StoreCore {
             token_estimate: 0,
             pinned: self.policy.pinned.unwrap_or(old.is_some_and(|b| b.pinned)),
             changed_at_version: draft.version(),
+            taint,
         };
         block.token_estimate = render::block_cost(around.counter, &block);
         let cost = block.token_estimate;
@@ -127,8 +152,20 @@ impl StoreCore {
             Some(slot) => *slot = block,
             None => draft.after.working_blocks.push(block),
         }
-        Ok(cost)
+        Ok(Ok(cost))
     }
+}
+
+/// A justification is one line of so many bytes that says something.
+fn check_justification(text: &str) -> Result<()> {
+    let fault = |why: String| Err(Error::argument("policy.justification", why));
+    if text.trim().is_empty() || text.len() > JUSTIFICATION_BYTES_MAX {
+        return fault(format!("give one sentence of at most {JUSTIFICATION_BYTES_MAX} bytes"));
+    }
+    if text.chars().any(char::is_control) {
+        return fault("give one sentence, without line breaks and control characters".into());
+    }
+    Ok(())
 }
 
 fn result(block_id: &str, token_estimate: u64) -> Map<String, Value> {

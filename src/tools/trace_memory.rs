@@ -75,9 +75,13 @@ impl TraceMemory {
     }
 
     /// Which result list answers this question. Pages are counted in the agent's encoding, so a list holds for one.
-    fn query_hash(&self, core: &Core) -> String {
-        let asked = json!({"from": self.from, "follow": self.follow, "depth": self.depth, "around": self.around,
+    fn query_hash(&self, around: Surroundings<'_>, core: &Core) -> String {
+        let mut asked = json!({"from": self.from, "follow": self.follow, "depth": self.depth, "around": self.around,
             "limit": self.limit, "encoding": core.encoding});
+        let releases = around.taint.releases(core);
+        if !releases.is_empty() {
+            asked["releases"] = releases.into();
+        }
         receipt::sha256(&receipt::canonical_json(&asked))
     }
 
@@ -102,6 +106,7 @@ impl TraceMemory {
         if traced.reached.is_empty() {
             return Err(nothing_to_trace());
         }
+        let traced = &shown_of(around, core, traced);
         let leaves = leaves_of(traced);
         let pieces = chunk::pages(around.counter, &leaves, PAGE_TOKENS_MAX);
         let items: Vec<PageItem> =
@@ -126,7 +131,7 @@ impl TraceMemory {
         let Some(page) = &answers.page else {
             return Ok(Step::Ask(Question::Page { handle: token.handle }));
         };
-        let position = token.open(page.as_ref(), &around, &self.query_hash(core))?;
+        let position = token.open(page.as_ref(), &around, &self.query_hash(around, core))?;
         let page = page.as_ref().expect("an opened list is there");
         let items: Vec<Item> = page
             .items
@@ -149,7 +154,7 @@ impl TraceMemory {
         let results = (position..next)
             .map(|at| {
                 let behind = items.get(at + 1).filter(|other| other.kept.n == items[at].kept.n);
-                items[at].shown(around.counter, vertices, behind.map(|other| other.start))
+                items[at].shown(around, core, vertices, behind.map(|other| other.start))
             })
             .collect();
         let more = items[position].kept.more;
@@ -179,7 +184,7 @@ impl TraceMemory {
             Some((page, _)) => page_token(page, next),
             None if next < items.len() => {
                 writes = true;
-                page_token(draft.keep_page(&self.query_hash(core), items.to_vec()), next)
+                page_token(draft.keep_page(&self.query_hash(around, core), items.to_vec()), next)
             }
             None => None,
         };
@@ -244,6 +249,15 @@ impl Leaf for Entry<'_> {
     }
 }
 
+/// A trace with what may be told of its entries.
+fn shown_of(around: Surroundings<'_>, core: &Core, traced: &Traced) -> Traced {
+    let mut traced = traced.clone();
+    for one in &mut traced.reached {
+        one.vertex = around.taint.vertex(core, &one.vertex);
+    }
+    traced
+}
+
 fn leaves_of(traced: &Traced) -> Vec<Entry<'_>> {
     let entry = |(n, one)| -> Entry<'_> {
         let one: &Reached = one;
@@ -291,14 +305,21 @@ impl Item {
     }
 
     /// What is shown of it now; an entry that went or changed since is not shown in its place.
-    fn shown(&self, counter: &dyn TokenCounter, found: &[Vertex], end: Option<usize>) -> Value {
+    fn shown(
+        &self,
+        around: Surroundings<'_>,
+        core: &Core,
+        found: &[Vertex],
+        end: Option<usize>,
+    ) -> Value {
         let told = self.kept.told.clone();
-        match found.iter().find(|vertex| vertex.id == self.kept.id) {
+        let there = found.iter().find(|vertex| vertex.id == self.kept.id);
+        match there.map(|vertex| around.taint.vertex(core, vertex)) {
             Some(vertex)
                 if vertex.revision == self.kept.revision && self.start <= vertex.text.len() =>
             {
                 let end = end.unwrap_or(vertex.text.len());
-                Entry { told, vertex }.shown(counter, self.start, end)
+                Entry { told, vertex: &vertex }.shown(around.counter, self.start, end)
             }
             there => {
                 let mut value = told;

@@ -3,6 +3,7 @@
 mod bans;
 mod crates;
 mod deploy;
+mod doctor;
 mod floors;
 mod golden;
 mod layout;
@@ -11,3 +12,4 @@ mod shapes;
 mod sources;
 mod tree;
 mod twins;
+mod units;

@@ -23,7 +23,9 @@ fn twins() -> Vec<Twin> {
         let name = path.trim_start_matches("aql/").trim_end_matches(".aql").to_owned();
         Twin { name, text, tree: format!("{body:?}") }
     };
-    let twins: Vec<Twin> = files("aql", ".aql").into_iter().map(twin).collect();
+    // What `vctx doctor` tries on scratch has rules of its own: `doctor.rs`.
+    let own = files("aql", ".aql").into_iter().filter(|path| !path.starts_with("aql/doctor/"));
+    let twins: Vec<Twin> = own.map(twin).collect();
     assert!(!twins.is_empty(), "no queries");
     twins
 }

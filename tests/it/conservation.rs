@@ -55,8 +55,11 @@ fn conversation(seed: u64, turns: u64, window: u64) -> Vec<Step> {
                 let id = format!("block{}", chance.below(3));
                 let content = text(&mut chance, 2);
                 let pinned = chance.below(2) == 0;
+                // One of the pieces holds tokens of a chat template, which do not come into the core without a word.
+                let policy =
+                    json!({"pinned": pinned, "justification": "said in this conversation"});
                 steps.push(Step::Store(
-                    json!({"block_id": id, "content": content, "policy": {"pinned": pinned}}),
+                    json!({"block_id": id, "content": content, "policy": policy}),
                 ));
             }
             18 => steps.push(Step::Recall(

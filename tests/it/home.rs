@@ -284,7 +284,10 @@ pub(crate) fn command(tuning: &Tuning) -> Command {
 /// Takes away what the program would read from this environment as its configuration.
 pub(crate) fn unconfigured(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
-        if name.as_bytes().starts_with(b"ARANGO_") || name.as_bytes().starts_with(b"VCTX_") {
+        let ours = [&b"ARANGO_"[..], b"VCTX_", b"LISTEN_", b"WATCHDOG_"];
+        let told = [&b"NOTIFY_SOCKET"[..], b"CREDENTIALS_DIRECTORY"];
+        let bytes = name.as_bytes();
+        if ours.iter().any(|start| bytes.starts_with(start)) || told.contains(&bytes) {
             command.env_remove(name);
         }
     }
@@ -316,11 +319,23 @@ struct Inner {
 }
 
 impl Process {
-    pub(crate) fn start(home: &Home, name: &str, mut command: Command) -> Process {
+    pub(crate) fn start(home: &Home, name: &str, command: Command) -> Process {
+        Process::start_with(home, name, command, Stdio::null(), None)
+    }
+
+    /// The same with an input, and with an output beside the log of what it says on stderr.
+    pub(crate) fn start_with(
+        home: &Home,
+        name: &str,
+        mut command: Command,
+        input: Stdio,
+        output: Option<Stdio>,
+    ) -> Process {
         let log = home.path(&format!("{name}.log"));
         let file = File::options().create(true).append(true).open(&log).expect("a log");
         let also = file.try_clone().expect("a second handle");
-        let child = command.stdin(Stdio::null()).stdout(file).stderr(also).spawn();
+        command.stdin(input).stdout(output.unwrap_or_else(|| file.into())).stderr(also);
+        let child = command.spawn();
         let child = Mutex::new(child.expect("the program starts"));
         let (expected, watched) = (Mutex::default(), Mutex::default());
         Process { inner: Arc::new(Inner { name: name.into(), log, child, expected, watched }) }
@@ -367,6 +382,11 @@ impl Process {
     pub(crate) async fn stop(&self) -> ExitStatus {
         let id = self.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+        self.end().await
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) async fn end(&self) -> ExitStatus {
         let until = Instant::now() + READY_MAX;
         loop {
             if let Some(status) = self.ended() {

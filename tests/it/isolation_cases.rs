@@ -101,7 +101,12 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
     match (method, listed) {
         ("get", "/v1/agents" | "/v1/tools" | "/healthz" | "/readyz") => vec![read(path)],
         // It tells numbers of all agents, to the server's own user alone.
-        ("get", "/v1/reindex") => vec![read(path)],
+        ("get", "/v1/reindex" | "/v1/places") => vec![read(path)],
+        // There is one place alone: refused.
+        ("post", "/v1/agents/{agent}/move") => {
+            let body = json!({"to": "east"});
+            vec![Asked { own: None, ..write("POST", &path, &body, &key(), "*") }]
+        }
         // Nothing to change to is configured: refused.
         ("post", "/v1/reindex") => {
             let body = json!({"action": "start"});
@@ -127,7 +132,8 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
             vec![of("1"), Asked { own: None, ..of("999") }]
         }
         ("post", "/v1/agents/{agent}/prompts") => {
-            let body = json!({"run": "the-run-of-the-asker", "model": "parrot-1", "tools": [{"name": "look"}]});
+            // For longer than the test may take on a busy machine: a run that expires is ended by the server, which changes its agent.
+            let body = json!({"run": "the-run-of-the-asker", "lease_ms": 3_600_000, "model": "parrot-1", "tools": [{"name": "look"}]});
             vec![write("POST", &path, &body, &key(), "*")]
         }
         ("post", "/v1/agents/{agent}/prompts/{turn}/answer") => {
@@ -146,6 +152,23 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
         ]
         .map(|query| read(format!("{path}?{query}")))
         .into(),
+        ("get", "/v1/agents/{agent}/quarantine") => [
+            "".to_owned(),
+            "?after=p.&limit=1".to_owned(),
+            format!("?id={}", names.message_id),
+            format!("?id={}", names.chunk),
+            "?id=1".to_owned(),
+        ]
+        .map(|query| read(format!("{path}{query}")))
+        .into(),
+        ("post", "/v1/agents/{agent}/quarantine") => {
+            // What it names is not tainted: refused like what is not there.
+            let of = |id: &str| Asked {
+                own: None,
+                ..write("POST", &path, &json!({"id": id}), &key(), "*")
+            };
+            vec![of(&names.message_id), of(&names.chunk), of("1")]
+        }
         ("get", "/v1/agents/{agent}/trace") => [
             format!("from={}", names.message_id),
             format!("from=messages/{}&follow=derived,around&depth=3", names.message_id),
@@ -158,6 +181,11 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
         .into(),
         ("get", "/v1/agents/{agent}/conveyance") => {
             ["", "?of=life", "?of=session"].map(|query| read(format!("{path}{query}"))).into()
+        }
+        ("get", "/v1/agents/{agent}/export") => vec![read(path)],
+        ("post", "/v1/agents/{agent}/import") => {
+            // No export: refused before anybody is looked for. One of another agent: tests/it/exported.rs.
+            vec![Asked { own: None, ..write("POST", &path, &json!({}), &key(), "*") }]
         }
         ("put", "/v1/agents/{agent}") => {
             // It is there and described otherwise: refused, with nothing of anybody else.
@@ -178,6 +206,25 @@ pub(crate) fn requests(method: &str, listed: &str, agent: &str, names: &Names) -
             vec![
                 write("PATCH", &path, &body, &key(), "*"),
                 Asked { own: None, ..write("PATCH", &path, &body, &key(), &names.revision) },
+            ]
+        }
+        // One to whom nothing was forgotten is told so; nobody's agent is told as missing.
+        ("get", "/v1/agents/{agent}/forget") => vec![read(path)],
+        ("post", "/v1/agents/{agent}/forget") => {
+            // On a revision that nothing has, nothing goes: the owner keeps what others look for.
+            let stale = |body: Value| Asked {
+                own: None,
+                ..write("POST", &path, &body, &key(), "_nobody----")
+            };
+            let dry = |body: Value| Asked { own: None, ..write("POST", &path, &body, &key(), "*") };
+            vec![
+                stale(json!({"ids": [names.message_id]})),
+                stale(json!({"doc_id": names.doc_id})),
+                stale(json!({"all": true})),
+                dry(json!({"ids": [names.message_id], "dry_run": true})),
+                dry(json!({"doc_id": names.doc_id, "dry_run": true})),
+                // What the asker said of that word itself it may forget.
+                Asked { alike: false, ..dry(json!({"match": names.word, "dry_run": true})) },
             ]
         }
         ("get", "/v1/agents/{agent}/schedules") => vec![read(path)],

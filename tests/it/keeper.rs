@@ -27,7 +27,7 @@ const SAID: &str = "keeper of the lighthouse";
 /// Chunks of each agent, so that all together are enough for a vector index.
 const CHUNKS: usize = 30;
 /// Collections in which everybody has something after planting; the others hold what belongs to nobody.
-const OWNED: [&str; 13] = [
+pub(crate) const OWNED: [&str; 13] = [
     "archival_docs",
     "archival_manifests",
     "cites",
@@ -43,9 +43,18 @@ const OWNED: [&str; 13] = [
     "tool_sets",
 ];
 /// `derived_from` leads from chunks and summaries to messages and is looked at through both ends; `archival_parts` holds vectors of long
-/// documents only while they are taken in, `recall_vectors` those of a model, `recall_marks` how far these are made.
-const NOBODYS: [&str; 5] =
-    ["archival_parts", "derived_from", "recall_marks", "recall_vectors", "vctx_meta"];
+/// documents only while they are taken in, `recall_vectors` those of a model, `recall_marks` how far these are made;
+/// `forgets` holds manifests of what was forgotten; `directory` and `departures` tell where agents of several places are.
+pub(crate) const NOBODYS: [&str; 8] = [
+    "archival_parts",
+    "departures",
+    "derived_from",
+    "directory",
+    "forgets",
+    "recall_marks",
+    "recall_vectors",
+    "vctx_meta",
+];
 
 /// One who keeps secrets and looks for those of others.
 pub(crate) struct Keeper {

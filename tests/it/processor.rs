@@ -510,3 +510,46 @@ async fn what_somebody_else_wrote_while_the_model_was_thinking_is_not_overwritte
     assert!(core.contains("Sail.") && core.contains("At dawn."), "one's own is no news: {core}");
     stage.assert_clean().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nor_is_it_by_a_run_that_another_server_goes_on_with() {
+    let beat = json!({"name": "record_heartbeat", "arguments": {"state": "continue"}});
+    let store = json!({"name": "store_core",
+        "arguments": {"block_id": "human", "content": "Mine."}});
+    let steps = [
+        json!({"when": "go", "calls": [beat, beat, beat, store]}),
+        json!({"text": "Noted.", "repeat": true}),
+    ];
+    let tools = ["record_heartbeat", "store_core"];
+    let stage = Stage::steps(&steps, &tools).await;
+    stage.ada.done("store_core", &json!({"block_id": "human", "content": "As it was."})).await;
+    // One beat a second: the run waits between its calls, and is killed there.
+    patch(&stage.ada, &json!({"heartbeat": {"rps_limit": 1}})).await;
+    let runner = stage.ada.again();
+    let body = json!({"input": "go"});
+    let first = {
+        let (path, body) = (format!("{}/runs", runner.path()), body.to_string());
+        tokio::spawn(async move {
+            runner.wire.try_call("POST", &path, &[("idempotency-key", "go")], body).await
+        })
+    };
+    while !stage.ada.messages().await.iter().any(|message| message["role"] == "tool") {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    stage.server.kill();
+    assert!(first.await.expect("a task").is_err(), "it was over before it was killed");
+    let server = stage.home.serve_with(SOCKET, &stage.model.tuning(&tools)).await;
+    server.expect(crate::home::TORN_TAIL);
+    let ada = stage.ada.again();
+    ada.done("store_core", &json!({"block_id": "human", "content": "Theirs."})).await;
+    let end = run(&ada, &body, "go").await.ok();
+    assert_eq!((&end["reason"], &end["text"]), (&json!("yield"), &json!("Noted.")), "{end:#}");
+    let blocks = ada.state().await["blocks"].to_string();
+    assert!(blocks.contains("Theirs.") && !blocks.contains("Mine."), "{blocks}");
+    let messages = ada.messages().await;
+    let refused = messages.iter().filter(|message| message["role"] == "tool");
+    let refused = refused.filter(|m| m["content"].to_string().contains("REVISION_STALE"));
+    assert_eq!(refused.count(), 1);
+    let stage = Stage { server, ada, ..stage };
+    stage.assert_clean().await;
+}

@@ -400,7 +400,10 @@ impl Weather {
 }
 
 /// The next whole HTTP message with a stated length; none at the end of the stream.
-async fn message(from: &mut UnixStream, buffer: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+pub(crate) async fn message(
+    from: &mut UnixStream,
+    buffer: &mut Vec<u8>,
+) -> io::Result<Option<Vec<u8>>> {
     loop {
         if let Some(length) = whole(buffer)? {
             let rest = buffer.split_off(length);
@@ -441,7 +444,8 @@ fn parts(message: &[u8]) -> (String, Value) {
     (head, serde_json::from_slice(&message[end..]).unwrap_or(Value::Null))
 }
 
-fn exchange_of(request: &[u8]) -> Exchange {
+/// What a request says.
+pub(crate) fn exchange_of(request: &[u8]) -> Exchange {
     let (head, body) = parts(request);
     let mut line = head.lines().next().unwrap_or_default().split(' ');
     let method = line.next().unwrap_or_default().to_owned();
@@ -468,7 +472,8 @@ fn headers_of(head: &str) -> BTreeSet<String> {
         .collect()
 }
 
-fn reply_of(reply: &[u8]) -> (Option<u16>, Value) {
+/// Status and body of an answer.
+pub(crate) fn reply_of(reply: &[u8]) -> (Option<u16>, Value) {
     let (head, body) = parts(reply);
     (head.split(' ').nth(1).and_then(|status| status.parse().ok()), body)
 }

@@ -13,7 +13,12 @@ use crate::talk::Agent;
 
 /// Serves an engine of this process on the two sockets of a home, until the test is over.
 pub(crate) fn engine(home: &Home, options: Options) {
-    let options = Options { vector_index: true, sync: false, ..options };
+    engine_as_told(home, Options { vector_index: true, ..options });
+}
+
+/// The same with vector indexes only if the options say so.
+pub(crate) fn engine_as_told(home: &Home, options: Options) {
+    let options = Options { sync: false, ..options };
     let engine = Engine::open(&home.path("data"), options).expect("an engine");
     let settings = AuthSettings { root_password: PASSWORD.into(), jwt_secret: None };
     let auth = Auth::open(&engine, settings).expect("its users");

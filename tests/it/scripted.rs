@@ -47,6 +47,8 @@ impl Scripted {
     /// Every request that it saw: `status`, `prompt_tokens`, `max_tokens` and the `request` itself.
     pub(crate) fn requests(&self) -> Vec<Value> {
         let text = fs::read_to_string(&self.log).expect("the model's log");
-        text.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
+        // The last line may still be on its way.
+        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        whole.map(|line| serde_json::from_str(line).expect("a JSON line")).collect()
     }
 }

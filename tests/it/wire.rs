@@ -88,7 +88,9 @@ impl Wire {
             sender.ready().await.map_err(lost)?;
             let (head, body) = sender.send_request(request).await.map_err(lost)?.into_parts();
             let bytes = body.collect().await.map_err(lost)?.to_bytes();
-            *slot = Some(sender);
+            // Where the other side says that it ends the connection, the next request would race with that.
+            *slot = Some(sender)
+                .filter(|_| head.headers.get("connection").is_none_or(|v| v != "close"));
             let text = String::from_utf8_lossy(&bytes).into_owned();
             let body = serde_json::from_str(&text).unwrap_or(Value::Null);
             Ok(Answer { status: head.status.as_u16(), headers: head.headers, text, body })

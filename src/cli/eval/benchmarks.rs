@@ -9,7 +9,9 @@ use super::host::Host;
 use super::recall::{self, Setting};
 use super::renamed::renamed;
 use super::report::Report;
-use super::{beam, clusters, compare, kv, locomo, nq, pages, report, survival, tables, vectors};
+use super::{
+    beam, clusters, compare, kv, locomo, nq, pages, report, survival, tables, tainted, vectors,
+};
 use crate::cli::exit::Failure;
 
 /// Queries of the vector benchmarks unless told otherwise.
@@ -53,6 +55,16 @@ pub(super) async fn run(eval: &Eval, host: &Host, which: Benchmark) -> Result<Re
             Ok(talks) => pages::run(host, talks).await,
             Err(skipped) => Ok(skipped),
         },
+        Benchmark::Taint => {
+            let mut report = Report::default();
+            for name in ["locomo", "realtalk", "beam"] {
+                report.extend(match talks(eval, name)? {
+                    Ok(talks) => tainted::run(name, &talks),
+                    Err(skipped) => skipped,
+                });
+            }
+            Ok(report)
+        }
     }
 }
 

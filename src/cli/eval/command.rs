@@ -128,10 +128,12 @@ pub(super) enum Benchmark {
     Vectors,
     /// Losslessness, accounting, pages
     Pages,
+    /// False marks of the rules for tainted text
+    Taint,
 }
 
 /// Those that are run for `all`.
-const ALL: [Benchmark; 8] = [
+const ALL: [Benchmark; 9] = [
     Benchmark::Locomo,
     Benchmark::Realtalk,
     Benchmark::Beam,
@@ -140,6 +142,7 @@ const ALL: [Benchmark; 8] = [
     Benchmark::Survival,
     Benchmark::Vectors,
     Benchmark::Pages,
+    Benchmark::Taint,
 ];
 
 /// Runs the command.

@@ -28,6 +28,7 @@ mod seeded;
 mod stems;
 mod survival;
 mod tables;
+mod tainted;
 mod trained;
 mod vectors;
 

@@ -24,8 +24,6 @@ pub(super) struct Block {
     pub(super) what: &'static str,
     pub(super) id: String,
     pub(super) content: String,
-    /// What the other system said that the block is for.
-    pub(super) purpose: Option<String>,
 }
 
 /// An entry of recall storage to be.
@@ -101,7 +99,7 @@ impl Plan {
             return self.document(what, path, &content, provenance, None);
         }
         let id = self.block_id(name);
-        self.blocks.push(Block { what, id, content, purpose });
+        self.blocks.push(Block { what, id, content });
     }
 
     /// A text that is found when it is asked for; one without words is left, one too long becomes a document.

@@ -25,6 +25,8 @@ pub(super) struct Order<'a> {
     pub(super) window: u64,
     /// Whether texts that stand there are written over.
     pub(super) replace: bool,
+    /// Why tainted text belongs into the core: the word of who imports, never of the file.
+    pub(super) justification: Option<&'a str>,
     /// Whether nothing is written.
     pub(super) dry_run: bool,
 }
@@ -161,7 +163,8 @@ impl Writer<'_> {
         if self.order.dry_run {
             return Ok(());
         }
-        let arguments = json!({"block_id": block.id, "content": block.content, "policy": {"justification": block.purpose}});
+        let policy = json!({"justification": self.order.justification});
+        let arguments = json!({"block_id": block.id, "content": block.content, "policy": policy});
         let revision = state["_rev"].as_str().map(str::to_owned);
         // With the revision in its key, so that a block that is written over once more is no repetition of the first time.
         let key = self.key("block", &json!([&arguments, &revision]));

@@ -14,6 +14,10 @@ use crate::policy::budget::tokens;
 use crate::policy::spool::preview;
 use crate::policy::wording::TEXT;
 
+/// Stands for a key that is not known yet where the cost of a mark is counted.
+const FENCE_LIKE: &str = "00000000";
+/// Tokens that the two words of a fence may cost beyond that: no digit costs more than one.
+const FENCE_TOKENS_MAX: u64 = 16;
 /// Hex digits of a call's id that is made of its key.
 const CALL_ID_DIGITS: usize = 24;
 
@@ -64,7 +68,10 @@ impl Draft<'_> {
         let meta = Map::from_iter([("tool_call_id".to_owned(), Value::from(id))]);
         let free = tokens(&self.after).free.max(CAPTURED_TOKENS_MIN);
         let cost = |draft: &Self, text: &str| {
-            message_cost(draft.around.counter, &rendered(Role::Tool, text, &meta))
+            let mut marked = meta.clone();
+            draft.mark(Kind::Turn, Role::Tool, text, FENCE_LIKE, &mut marked);
+            let fence = if marked.len() > meta.len() { FENCE_TOKENS_MAX } else { 0 };
+            message_cost(draft.around.counter, &rendered(Role::Tool, text, &marked)) + fence
         };
         if text.len() <= TEXT_BYTES_MAX && cost(self, text) <= free {
             self.push(Kind::Turn, Role::Tool, text.to_owned(), meta);

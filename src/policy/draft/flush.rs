@@ -232,11 +232,16 @@ impl Draft<'_> {
         let frame = render::summary_cost(self.around.counter, "x");
         let lines = leaving
             .iter()
-            .filter(|m| m.kind.logged())
+            .filter(|m| m.kind.logged() && !self.is_held(m))
             .map(|m| Line { speaker: speaker(m), text: m.content.clone() })
             .collect();
         let previous = self.before.queue_head_summary.content.clone();
         Question::Summary { of, previous, lines, tokens_max: of.3.saturating_sub(frame), may_wait }
+    }
+
+    /// Whether a message is in quarantine: then the summary, which stays in view, does not take it up.
+    fn is_held(&self, message: &Message) -> bool {
+        self.around.taint.untrusted(&self.before, message).held.is_some()
     }
 
     /// Takes a summary over, cut at line ends until its rendered cost meets the cap whatever the summariser returned.

@@ -128,6 +128,19 @@ impl Converse<'_> {
         Ok((all, 1))
     }
 
+    /// How many messages of the conversation are known, counted from its beginning.
+    pub(super) async fn how_much(&self) -> Result<usize> {
+        let all = match self.places().await {
+            Ok((all, _)) => all,
+            // What it goes on from is not known here.
+            Err(error) if error.code == Code::InvalidArgument => return Ok(0),
+            Err(error) => return Err(error),
+        };
+        let system = self.conversation.system.as_deref().unwrap_or_default();
+        let rows = self.executor.threads(self.principal, &all, system, None).await?;
+        Ok(rows.iter().map(|placed| placed.row.at + 1).max().unwrap_or(0))
+    }
+
     async fn look(&self, all: &[Place], base: usize) -> Result<Looked> {
         let conversation = self.conversation;
         let system = conversation.system.as_deref().unwrap_or_default();

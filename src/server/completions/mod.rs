@@ -5,4 +5,5 @@ mod reply;
 mod routes;
 mod stream;
 
+pub use routes::{HowMuch, Known};
 pub(super) use routes::{agent_chat, agent_responses, chat, models, responses};

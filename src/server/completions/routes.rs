@@ -61,20 +61,65 @@ const AGENT: &str = "x-vctx-agent";
 pub(in crate::server) async fn chat(
     State(front): Shared,
     Extension(peer): Extension<PeerActor>,
+    asked: Option<Extension<HowMuch>>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    answered(front, peer, &headers, body, None, Form::Chat).await
+    match asked {
+        Some(_) => counted(&front, peer, &headers, body, Form::Chat).await,
+        None => answered(front, peer, &headers, body, None, Form::Chat).await,
+    }
 }
 
 /// Answers a request of the responses form.
 pub(in crate::server) async fn responses(
     State(front): Shared,
     Extension(peer): Extension<PeerActor>,
+    asked: Option<Extension<HowMuch>>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    answered(front, peer, &headers, body, None, Form::Responses).await
+    match asked {
+        Some(_) => counted(&front, peer, &headers, body, Form::Responses).await,
+        None => answered(front, peer, &headers, body, None, Form::Responses).await,
+    }
+}
+
+/// Beside a request: it is not to be answered, but how much of its conversation is known here.
+#[derive(Clone, Copy, Debug)]
+pub struct HowMuch;
+
+/// Beside the answer to that: messages of the conversation that are known, counted from its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Known(pub usize);
+
+async fn counted(
+    front: &Arc<Front>,
+    peer: PeerActor,
+    headers: &HeaderMap,
+    body: Body,
+    form: Form,
+) -> Response {
+    let count = async {
+        let principal = front.principal(peer, headers);
+        let conversation = form.parse(object_within(body, HISTORY_BYTES_MAX).await?)?;
+        let converse = Converse {
+            executor: &front.executor,
+            principal: &principal,
+            named: &Named::of(None, &conversation.model, None)?,
+            conversation: &conversation,
+            window: front.dropin.context_window,
+        };
+        converse.how_much().await
+    };
+    match count.await {
+        Ok(known) => {
+            let mut response = Response::new(Body::empty());
+            response.extensions_mut().insert(Known(known));
+            response
+        }
+        Err(error) => refused(&error),
+    }
 }
 
 /// Answers a request of the chat form for an agent.
@@ -225,6 +270,7 @@ fn refused(error: &Error) -> Response {
     let status =
         StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = json_answer(status, &fault(error));
+    response.extensions_mut().insert(error.code);
     if let Some(seconds) = problem::retry_after_s(error) {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

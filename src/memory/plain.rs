@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Vis
 use serde_json::{Map, Value};
 
 /// A value in which no object has two attributes of one name (RFC 8259 §4 leaves their meaning open).
-pub(super) struct Plain(pub(super) Value);
+pub struct Plain(pub Value);
 
 impl<'de> Deserialize<'de> for Plain {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

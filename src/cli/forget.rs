@@ -1,0 +1,342 @@
+//! `vctx forget`: what goes is shown, asked for once more at a terminal, and told by a manifest that holds no text.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+use clap::{ArgGroup, Args};
+use serde_json::{Value, json};
+
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::target::Target;
+use crate::cli::{args, output};
+use crate::client::Write;
+use crate::clock;
+use crate::limits::FORGET_MESSAGES_MAX;
+
+const EXAMPLES: &str = "\
+Examples:
+  vctx forget --agent ada --seq 17 --seq 20-25 --dry-run     what would go; nothing does
+  vctx forget --agent ada --seq 17                           the message, with everything that was made of it
+  vctx forget --agent ada --doc letter.md                    a document of the archive
+  vctx forget --agent ada --match 'Jane Roe' --blocks        whatever holds this text, blocks too
+  vctx forget --agent ada --all                              the whole agent; its name is not used again
+  vctx forget --agent ada --list                             the manifests of what was forgotten
+
+Place, digest and chain of a message stay, so `vctx verify` still proves the log; text, meta and salt go, and with them copies, entries and
+vectors, summaries that were made of it, documents derived from it, and stored answers. What a block, a schedule or another message quotes
+is told; `--match` takes that too. A message that calls a tool goes with its results.
+
+The database has let go of it when this ends. Its files may hold bytes of it until they are written again: see docs/forget.md
+(`arango-embedded rewrite`, or the compaction of arangod).";
+
+/// Time that a forgetting may take altogether; what is left then is gone on with by the server.
+const FORGET_S_MAX: u64 = 3_600;
+
+/// Forget messages, a document, whatever holds a text, or a whole agent
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+#[command(group(ArgGroup::new("what").required(true).args(["seq", "ids", "doc", "text", "all", "list"])))]
+pub(crate) struct Forget {
+    /// The agent whose memory it is
+    #[arg(long)]
+    agent: String,
+
+    /// Messages by place: 17, or 20-25; may come several times
+    #[arg(long, value_name = "N|N-M")]
+    seq: Vec<String>,
+
+    /// Messages by id, with commas between them
+    #[arg(long, value_name = "ID,..", value_delimiter = ',')]
+    ids: Vec<String>,
+
+    /// A document of the archive, by its doc_id
+    #[arg(long, value_name = "DOC")]
+    doc: Option<String>,
+
+    /// Whatever holds exactly this text; a text, @FILE, or - for stdin (arguments can be seen by other users: use @FILE for secrets)
+    #[arg(long = "match", value_name = "TEXT")]
+    text: Option<String>,
+
+    /// The whole agent
+    #[arg(long)]
+    all: bool,
+
+    /// Show the manifests of what was forgotten
+    #[arg(long)]
+    list: bool,
+
+    /// Take blocks away that quote it, instead of only telling them
+    #[arg(long)]
+    blocks: bool,
+
+    /// Only show what would go
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Do not ask, for scripts
+    #[arg(long)]
+    yes: bool,
+
+    /// Idempotency key: the same command with the same key goes on where it was cut off [default: a fresh one]
+    #[arg(long)]
+    key: Option<String>,
+
+    /// Revision that it builds on; '*' accepts any [default: the one that was shown]
+    #[arg(long, value_name = "REV")]
+    rev: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// Runs the command.
+pub(crate) async fn run(forget: Forget) -> Result<(), Failure> {
+    let (client, agent) = (forget.target.client(), forget.agent.as_str());
+    if forget.list {
+        let told = client.forgettings(agent).await?;
+        return match forget.target.json {
+            true => output::value(&told),
+            false => output::line(&manifests(&told)),
+        };
+    }
+    let mut asked = asked(&forget)?;
+    let mut revision = forget.rev.clone();
+    // A command that goes on with an earlier one finds less than that one, or nothing.
+    if forget.key.is_none() || forget.dry_run {
+        asked["dry_run"] = true.into();
+        let preview = client.forget(agent, &asked, &Write::new(None)).await?;
+        revision = revision.or_else(|| preview["_rev"].as_str().map(str::to_owned));
+        if forget.dry_run {
+            return match forget.target.json {
+                true => output::value(&preview),
+                false => output::line(&shown(&preview)),
+            };
+        }
+        confirm(&forget, &preview)?;
+    }
+    asked["dry_run"] = false.into();
+    let mut write = Write::new(Some(revision.unwrap_or_else(|| "*".into())));
+    if let Some(key) = &forget.key {
+        write.key.clone_from(key);
+    }
+    let begun = clock::now();
+    loop {
+        let told = client.forget(agent, &asked, &write).await.map_err(|problem| {
+            let passing = problem.is_passing();
+            let failure = Failure::from(problem);
+            match passing {
+                true => failure.next(format!("repeat the command with --key {}", write.key)),
+                false => failure,
+            }
+        })?;
+        if told["state"] != "under_way" {
+            return match forget.target.json {
+                true => output::value(&told),
+                false => output::line(&told_of(&told)),
+            };
+        }
+        wait(begun, &told, &write.key)?;
+    }
+}
+
+fn wait(begun: Instant, told: &Value, key: &str) -> Result<(), Failure> {
+    if begun.elapsed() > Duration::from_secs(FORGET_S_MAX) {
+        let failure = Failure::new(Exit::TryAgain, "UNDER_WAY", "it takes longer than an hour");
+        return Err(failure.next(format!("the server goes on; look with --list, or --key {key}")));
+    }
+    output::progress(&format!("under way: {}", output::field(told, "/phase")))
+}
+
+fn asked(forget: &Forget) -> Result<Value, Failure> {
+    let mut asked = json!({"blocks": forget.blocks});
+    if !forget.seq.is_empty() {
+        asked["seqs"] = json!(places(&forget.seq)?);
+    }
+    if !forget.ids.is_empty() {
+        asked["ids"] = json!(forget.ids);
+    }
+    if let Some(doc) = &forget.doc {
+        asked["doc_id"] = doc.as_str().into();
+    }
+    if let Some(text) = &forget.text {
+        asked["match"] = args::text(text)?.trim_end_matches('\n').into();
+    }
+    if forget.all {
+        asked["all"] = true.into();
+    }
+    Ok(asked)
+}
+
+/// `17` and `20-25` as numbers.
+fn places(given: &[String]) -> Result<Vec<u64>, Failure> {
+    let wrong = |text: &str| Failure::usage(format!("--seq {text}: use a number, or N-M"));
+    let mut places = Vec::new();
+    for text in given {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        let (Ok(first), Ok(last)) = (first.parse::<u64>(), last.parse::<u64>()) else {
+            return Err(wrong(text));
+        };
+        if first == 0 || last < first {
+            return Err(wrong(text));
+        }
+        if last - first >= FORGET_MESSAGES_MAX as u64 {
+            return Err(Failure::usage(format!(
+                "--seq {text}: at most {FORGET_MESSAGES_MAX} messages at a time"
+            )));
+        }
+        places.extend(first..=last);
+    }
+    Ok(places)
+}
+
+/// Asks at a terminal; elsewhere `--yes` is wanted.
+fn confirm(forget: &Forget, preview: &Value) -> Result<(), Failure> {
+    if forget.yes {
+        return Ok(());
+    }
+    if !io::stdin().is_terminal() {
+        let failure = Failure::usage("nobody can be asked here");
+        return Err(failure.next("look with --dry-run, then say --yes"));
+    }
+    let mut out = io::stderr().lock();
+    let asked = writeln!(out, "{}", shown(preview))
+        .and_then(|()| write!(out, "This cannot be undone. Type the agent's name to go on: "))
+        .and_then(|()| out.flush());
+    asked.map_err(|error| Failure::internal(format!("cannot ask: {error}")))?;
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line);
+    read.map_err(|error| Failure::internal(format!("cannot read the answer: {error}")))?;
+    match line.trim() == forget.agent {
+        true => Ok(()),
+        false => Err(Failure::usage("not confirmed: nothing went")),
+    }
+}
+
+/// What would go, one kind a line.
+fn shown(preview: &Value) -> String {
+    if preview["what"] == "agent" {
+        return format!(
+            "the whole agent goes: {} messages, {} documents, {} prompts, every block; its name is not used again",
+            preview["messages"], preview["documents"], preview["prompts"]
+        );
+    }
+    let mut rows =
+        vec![vec!["messages".into(), count(preview, "messages"), list(&preview["seqs"])]];
+    for (name, pointer) in
+        [("documents", "documents"), ("schedules", "schedules"), ("blocks", "blocks")]
+    {
+        let all = &preview[pointer];
+        rows.push(vec![name.into(), all.as_array().map_or(0, Vec::len).to_string(), list(all)]);
+    }
+    for (name, pointer) in [
+        ("copies of texts", "copies_of_texts"),
+        ("stored answers", "stored_answers"),
+        ("sets of tools", "tool_sets"),
+    ] {
+        rows.push(vec![name.into(), count(preview, pointer), String::new()]);
+    }
+    let mut text = output::table(&["goes", "", "which"], &[1], &rows);
+    text.push_str(&quotes(&preview["quoted"], &preview["blocks"]));
+    text
+}
+
+fn count(value: &Value, name: &str) -> String {
+    value[name].as_u64().unwrap_or(0).to_string()
+}
+
+fn list(all: &Value) -> String {
+    let shown = all.as_array().into_iter().flatten();
+    let shown: Vec<String> =
+        shown.map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned)).collect();
+    output::cell(&shown.join(", "), output::CELL_CHARS_MAX)
+}
+
+/// Where it is quoted by what stays.
+fn quotes(quoted: &Value, going: &Value) -> String {
+    let mut text = String::new();
+    for (name, advice) in [
+        ("blocks", "--blocks takes them"),
+        ("messages", "name them too, or use --match"),
+        ("documents", "forget them with --doc"),
+        ("schedules", "vctx agent schedule remove"),
+    ] {
+        let stays = quoted[name].as_array().is_some_and(|all| !all.is_empty());
+        if stays && !(name == "blocks" && going == &quoted[name]) {
+            text.push_str(&format!("\nquoted by {name} {}: {advice}", list(&quoted[name])));
+        }
+    }
+    if quoted["system"] == true {
+        text.push_str("\nquoted by the system text: change it with vctx agent set --system");
+    }
+    if quoted["unsearched"].as_u64().is_some_and(|few| few > 0) {
+        text.push_str(&format!(
+            "\nquotes of {} short or further messages were not looked for",
+            quoted["unsearched"]
+        ));
+    }
+    text
+}
+
+/// What went.
+fn told_of(told: &Value) -> String {
+    let counts = told["counts"].as_object().into_iter().flatten();
+    let rows: Vec<Vec<String>> =
+        counts.map(|(name, count)| vec![name.clone(), count.to_string()]).collect();
+    let mut text = format!("forgotten at {}", output::field(told, "/ended_at"));
+    if told["messages"].as_u64().is_some_and(|count| count > 0) {
+        text.push_str(&format!(": messages {}", list(&told["seqs"])));
+    }
+    text.push('\n');
+    text.push_str(&output::table(&["collection", "rows"], &[1], &rows));
+    text.push_str(&quotes(&told["quoted"], &Value::Null));
+    text.push_str(&format!(
+        "\nmanifest {}\nbytes in the database's files: docs/forget.md",
+        output::field(told, "/id")
+    ));
+    text
+}
+
+fn manifests(told: &Value) -> String {
+    let all = told["forgettings"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let rows: Vec<Vec<String>> = all
+        .iter()
+        .map(|one| {
+            vec![
+                output::field(one, "/begun_at"),
+                output::field(one, "/what"),
+                output::field(one, "/state"),
+                count(one, "messages"),
+                list(&one["seqs"]),
+                list(&one["documents"]),
+            ]
+        })
+        .collect();
+    output::table(&["begun", "what", "state", "messages", "seqs", "documents"], &[3], &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_numbers_and_spans() {
+        let given =
+            |text: &[&str]| places(&text.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>());
+        assert_eq!(given(&["17", "20-22"]).unwrap(), [17, 20, 21, 22]);
+        for wrong in ["", "0", "5-3", "x", "1-9999999"] {
+            assert_eq!(given(&[wrong]).unwrap_err().exit, Exit::Usage, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_stays_is_told_with_what_takes_it() {
+        let preview = json!({"messages": 2, "seqs": [3, 4], "documents": ["letter"], "blocks": [],
+            "quoted": {"blocks": ["human"], "messages": [9], "system": true, "unsearched": 1}});
+        let text = shown(&preview);
+        for part in ["3, 4", "letter", "human: --blocks", "messages 9", "system text", "1 short"] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+        let whole = shown(&json!({"what": "agent", "messages": 7, "documents": 0, "prompts": 2}));
+        assert!(whole.contains("7 messages"), "{whole}");
+    }
+}

@@ -1,0 +1,142 @@
+//! `vctx proxy`: the proxy between servers and their database, and the table of what it lets pass.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::app;
+use crate::cli::exit::Failure;
+use crate::cli::{args, output};
+use crate::proxy::{CALLS_REFUSED, FAMILIES, HEADERS_REFUSED, Mode, RULES};
+
+const EXAMPLES: &str = "\
+A proxy listens on a Unix socket of its own (mode 0660, in a directory of mode 0700 or 0750) and passes on what its rules name:
+  ro  reads: the paths that a server reads, and queries whose text only reads
+  rw  reads, queries, stream transactions, and the indexes that a running server makes
+Users, the schema (`vctx setup`), JavaScript and administration pass in neither: an administrator uses the database's own socket.
+
+It puts its own credentials in place of the client's: ARANGO_USER with ARANGO_PASSWORD or ARANGO_PASSWORD_FILE, or
+$CREDENTIALS_DIRECTORY/arango-password. On SIGTERM it takes no further connection and lets running requests end (10 s).
+
+Examples:
+  vctx proxy --mode ro --listen /run/vctx-proxy-ro/ro.sock --upstream /run/arangodb3/arangod.sock
+  vctx proxy --mode rw --listen ./rw.sock --upstream ./arangod.sock --metrics ./rw-metrics.sock
+  vctx proxy --rules            what passes, and what does not
+  ARANGO_RO_UDS=/run/vctx-proxy-ro/ro.sock ARANGO_RW_UDS=/run/vctx-proxy-rw/rw.sock vctx serve
+
+How much it takes at once and how long it waits: [proxy] in the configuration. Metrics: GET /metrics on --metrics. docs/proxy.md";
+
+/// Stand between servers and the database, and pass on only what servers need
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Proxy {
+    /// What passes: ro (reads) or rw (what a running server reads and writes)
+    #[arg(long, value_name = "ro|rw", value_parser = mode, required_unless_present = "rules")]
+    mode: Option<Mode>,
+
+    /// Socket to listen on
+    #[arg(long, value_name = "SOCKET", required_unless_present = "rules")]
+    listen: Option<PathBuf>,
+
+    /// Socket of the database
+    #[arg(long, value_name = "SOCKET", required_unless_present = "rules")]
+    upstream: Option<String>,
+
+    /// Socket for metrics (Prometheus text at /metrics) [default: none]
+    #[arg(long, value_name = "SOCKET")]
+    metrics: Option<PathBuf>,
+
+    /// Configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Print what passes and what is refused, and end
+    #[arg(long)]
+    pub(crate) rules: bool,
+
+    /// With --rules: print JSON
+    #[arg(long, requires = "rules")]
+    pub(crate) json: bool,
+}
+
+fn mode(text: &str) -> Result<Mode, String> {
+    Mode::named(text).ok_or_else(|| "use ro or rw".to_owned())
+}
+
+/// Runs the proxy.
+pub(crate) fn run(asked: Proxy) -> ExitCode {
+    let (Some(mode), Some(listen), Some(upstream)) = (asked.mode, asked.listen, asked.upstream)
+    else {
+        let missing = Failure::usage("--mode, --listen and --upstream are needed");
+        missing.tell(false);
+        return ExitCode::from(missing.exit as u8);
+    };
+    // A plain path may be said from the directory that this was started in; addresses with a scheme are absolute anyway.
+    let upstream = match upstream.contains("://") {
+        true => upstream,
+        false => args::absolute(upstream.into()).to_string_lossy().into_owned(),
+    };
+    app::proxy(&app::ProxyOptions {
+        mode,
+        listen: args::absolute(listen),
+        upstream,
+        metrics: asked.metrics.map(args::absolute),
+        config: asked.config,
+    })
+}
+
+/// Prints what passes and what does not.
+pub(crate) async fn rules(asked: Proxy) -> Result<(), Failure> {
+    match asked.json {
+        true => output::value(&as_json()),
+        false => output::line(&as_tables()),
+    }
+}
+
+fn as_json() -> Value {
+    let pass = RULES.iter().map(|rule| {
+        let modes: Vec<&str> =
+            [Mode::Ro, Mode::Rw].into_iter().filter(|m| rule.passes(*m)).map(Mode::text).collect();
+        json!({"method": rule.method, "path": rule.path, "modes": modes, "parameters": rule.parameters,
+            "carries": format!("{:?}", rule.carries).to_lowercase(), "sent_again": rule.repeats, "for": rule.why})
+    });
+    let named = |list: &[(&str, &str)], name: &str| -> Vec<Value> {
+        list.iter().map(|(what, why)| json!({name: what, "why": why})).collect()
+    };
+    json!({
+        "pass": pass.collect::<Vec<_>>(),
+        "refused": FAMILIES.iter().map(|f| json!({"paths": f.paths, "what": f.what})).collect::<Vec<_>>(),
+        "refused_headers": named(HEADERS_REFUSED, "begins_with"),
+        "refused_functions": named(CALLS_REFUSED, "function"),
+    })
+}
+
+fn as_tables() -> String {
+    let rows: Vec<Vec<String>> = RULES
+        .iter()
+        .map(|rule| {
+            let modes = if rule.reads { "ro rw" } else { "   rw" };
+            let parameters = rule.parameters.join("&");
+            let mark = if parameters.is_empty() { "" } else { "?" };
+            let path = format!("{}{mark}{parameters}", rule.path);
+            vec![modes.into(), rule.method.into(), path, rule.why.into()]
+        })
+        .collect();
+    let families: Vec<Vec<String>> =
+        FAMILIES.iter().map(|f| vec![f.what.into(), f.paths.join(" ")]).collect();
+    let pairs = |list: &[(&str, &str)]| -> Vec<Vec<String>> {
+        list.iter().map(|(what, why)| vec![(*what).into(), (*why).into()]).collect()
+    };
+    format!(
+        "What passes, alone or behind /_db/NAME ({{name}}: a name, {{id}}: a number):\n{}\n\n\
+         What does not, in neither mode; all else is refused too:\n{}\n\n\
+         Headers that refuse a request; all others but x-arango-trx-id (rw) end at the proxy:\n{}\n\n\
+         Functions that refuse a query in mode ro, beside every GROUP::NAME:\n{}",
+        output::table(&["mode", "method", "path", "what for"], &[], &rows),
+        output::table(&["what", "paths, but for those above"], &[], &families),
+        output::table(&["begins with", "what it stands for"], &[], &pairs(HEADERS_REFUSED)),
+        output::table(&["function", "what it does"], &[], &pairs(CALLS_REFUSED)),
+    )
+}

@@ -1,0 +1,119 @@
+//! Values for the binds of the server's queries, so that each can run once: as they were sent on a tour, or by the names of what is new.
+
+use serde_json::{Map, Value, json};
+
+use super::vectors::{DIMENSION, vector};
+use crate::store::{QUERIES, Query};
+
+/// `seeds`: documents by collection. `binds`: by the name of a query, in an order in which what is written comes before what reads it.
+const SENT: &str = include_str!("binds.json");
+/// Stands for a vector.
+const VECTOR: &str = "$vector";
+
+fn part(name: &str) -> Map<String, Value> {
+    let file: Value = serde_json::from_str(SENT).expect("a file of ours, which a test reads");
+    file[name].as_object().expect("an object, as a test sees").clone()
+}
+
+/// Documents of an agent named `doctor`, by collection, for the queries to find something.
+pub(super) fn seeds(seed: u64) -> Vec<(String, Value)> {
+    part("seeds").into_iter().map(|(name, documents)| (name, filled(documents, seed))).collect()
+}
+
+/// Queries in the order in which they run, with their values.
+pub(super) fn all(seed: u64) -> Vec<(Query, Value)> {
+    let sent = part("binds");
+    let known = sent.iter().filter_map(|(name, binds)| {
+        QUERIES.iter().find(|query| query.name == name).map(|query| (*query, binds.clone()))
+    });
+    let unknown = QUERIES.iter().filter(|query| !sent.contains_key(query.name));
+    known
+        .chain(unknown.map(|query| (*query, json!({}))))
+        .map(|(query, binds)| (query, completed(query, binds, seed)))
+        .collect()
+}
+
+/// The values that are declared, and no others: one that is missing is guessed, one that is too many goes.
+fn completed(query: Query, binds: Value, seed: u64) -> Value {
+    let value = |name: String| {
+        let value = binds.get(&name).cloned().unwrap_or_else(|| guessed(&name));
+        (name, filled(value, seed))
+    };
+    Value::Object(declared(query.text).into_iter().map(value).collect())
+}
+
+/// Names of the binds of a text, each once.
+fn declared(text: &str) -> Vec<String> {
+    let spoken = text.lines().filter(|line| !line.starts_with("//"));
+    let mut names: Vec<String> = spoken
+        .flat_map(|line| line.split('@').skip(1))
+        .map(|rest| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
+        .filter(|name: &String| !name.is_empty())
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Endings of names that stand for numbers.
+const NUMBERS: &[&str] = &[
+    "_ms", "_max", "_seq", "_s", "_probe", "_rows", "_version", "_turn", "limit", "fetch",
+    "number", "seq", "version", "turn", "part", "offset", "scan", "most", "around", "beside",
+    "fan", "reach",
+];
+
+/// A value that fits a name: switches, numbers and lists by how they are named, else a text.
+fn guessed(name: &str) -> Value {
+    match name {
+        "sync" => json!(false),
+        "vector" => json!("embedding"),
+        "query_vector" => json!(VECTOR),
+        _ if NUMBERS.iter().any(|ending| name.ends_with(ending)) => json!(1),
+        _ if name.ends_with('s') => json!([]),
+        _ => json!("doctor"),
+    }
+}
+
+fn filled(value: Value, seed: u64) -> Value {
+    match value {
+        Value::String(text) if text == VECTOR => json!(vector(seed, DIMENSION)),
+        Value::Array(items) => items.into_iter().map(|item| filled(item, seed)).collect(),
+        Value::Object(fields) => Value::Object(
+            fields.into_iter().map(|(name, value)| (name, filled(value, seed))).collect(),
+        ),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_query_gets_all_of_its_values_and_no_others() {
+        let all = all(1);
+        assert_eq!(all.len(), QUERIES.len());
+        for (query, binds) in &all {
+            let given: Vec<&String> = binds.as_object().expect("an object").keys().collect();
+            let declared = declared(query.text);
+            assert!(declared.iter().all(|name| given.contains(&name)), "{}", query.name);
+            assert_eq!(given.len(), declared.len(), "{}", query.name);
+            assert!(!binds.to_string().contains(VECTOR), "{}", query.name);
+        }
+    }
+
+    #[test]
+    fn names_of_binds_are_read_off_a_text() {
+        let text =
+            "// not @this\nFOR d IN @@docs FILTER d.@vector == @b OR d.c == @b RETURN @limit_ms";
+        assert_eq!(declared(text), ["b", "docs", "limit_ms", "vector"]);
+    }
+
+    #[test]
+    fn every_name_of_the_file_is_a_query() {
+        assert!(!seeds(1).is_empty());
+        for name in part("binds").keys() {
+            assert!(QUERIES.iter().any(|query| query.name == name), "{name} is no query");
+        }
+    }
+}

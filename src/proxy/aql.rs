@@ -1,0 +1,134 @@
+//! What the text of a query does, by the engine's own parser: it reads, or it is refused; what is not understood is refused too.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use arango_embedded::syntax::{Mentions, parse};
+
+use super::refusal::{Reason, Refusal};
+use super::rules::CALLS_REFUSED;
+use crate::limits::{PROXY_TEXT_KEPT_BYTES_MAX, PROXY_TEXTS_KEPT};
+
+/// Texts that are known to read. A server sends the same ones over and over.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    texts: Mutex<HashSet<Box<str>>>,
+}
+
+impl Known {
+    /// Passes a text that only reads.
+    pub(super) fn check(&self, text: &str) -> Result<(), Refusal> {
+        if self.texts.lock().unwrap_or_else(PoisonError::into_inner).contains(text) {
+            return Ok(());
+        }
+        only_reads(text)?;
+        if text.len() <= PROXY_TEXT_KEPT_BYTES_MAX {
+            let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+            if texts.len() >= PROXY_TEXTS_KEPT {
+                texts.clear();
+            }
+            texts.insert(text.into());
+        }
+        Ok(())
+    }
+}
+
+/// Passes a text that only reads.
+fn only_reads(text: &str) -> Result<(), Refusal> {
+    // Readers of comments and names could disagree about these, so that one sees a comment where the other sees a query.
+    let odd = |c: char| c.is_control() && !['\n', '\t', '\r'].contains(&c);
+    if text.contains(odd) || text.replace("\r\n", "").contains('\r') {
+        return Err(Refusal::of(Reason::Aql, "the query holds control characters"));
+    }
+    let body = parse(text).map_err(|_| {
+        Refusal::of(
+            Reason::Aql,
+            "the query is not understood, and what is not understood may write",
+        )
+    })?;
+    let mut mentions = Mentions::default();
+    mentions.read(&body);
+    if mentions.modifies {
+        return Err(Refusal::writes("the query modifies"));
+    }
+    for name in &mentions.calls {
+        if name.contains("::") {
+            return Err(Refusal::of(Reason::Function, "the query calls a function of a user"));
+        }
+        if let Some((name, why)) = CALLS_REFUSED.iter().find(|(refused, _)| refused == name) {
+            let text = format!("the query calls {name}, which {why}");
+            return Err(Refusal::of(Reason::Function, text));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(text: &str) -> Option<Reason> {
+        let known = Known::default();
+        let first = known.check(text).err().map(|refusal| refusal.reason);
+        assert_eq!(known.check(text).err().map(|refusal| refusal.reason), first, "{text}");
+        first
+    }
+
+    #[test]
+    fn texts_that_read_pass_and_all_others_do_not() {
+        assert_eq!(reason("FOR d IN c FILTER d.`update` == 'REMOVE d IN c' RETURN d"), None);
+        assert_eq!(reason("RETURN 1 // REMOVE d IN c"), None);
+        let modifies = Some(Reason::Writes);
+        for text in [
+            "INSERT {} INTO c",
+            "for d in c update d with {a: 1} in c",
+            "FOR d IN c RePlAcE d WITH {} IN c",
+            "FOR d IN c REMOVE d IN c OPTIONS {ignoreErrors: true}",
+            "UPSERT {a: 1} INSERT {} UPDATE {} IN c",
+            "LET a = (INSERT {} INTO c RETURN NEW) RETURN a",
+            "RETURN LENGTH((FOR d IN c REMOVE d IN c RETURN 1))",
+            "RETURN {a: [1, (INSERT {} INTO c RETURN 1)]}",
+            "FOR d IN c SORT (UPDATE 'a' WITH {} IN c RETURN 1) RETURN d",
+            "RETURN 1 ? 2 : (REMOVE 'a' IN c)",
+            "RETURN /* // */ (INSERT {} INTO c)",
+            "RETURN 1 //\n + LENGTH((INSERT {} INTO c))",
+            "INSERT {} INTO @@c",
+        ] {
+            assert_eq!(reason(text), modifies, "{text}");
+        }
+        let function = Some(Reason::Function);
+        for text in [
+            "RETURN MY::WRITE(1)",
+            "RETURN my::deep::write()",
+            "RETURN V8(1)",
+            "RETURN CALL('my::write')",
+            "RETURN apply('MY::WRITE', [])",
+            "FOR d IN c FILTER SLEEP(10) RETURN d",
+        ] {
+            assert_eq!(reason(text), function, "{text}");
+        }
+        let unread = Some(Reason::Aql);
+        for text in [
+            "",
+            "RETURN",
+            "nonsense",
+            "RETURN 1 /*",
+            "INSERT\u{a0}{} INTO c",
+            "RETURN 1 // a\r INSERT {} INTO c",
+            "RETURN 1 /* \0 */",
+            "RETURN\u{2028}1",
+        ] {
+            assert_eq!(reason(text), unread, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn no_more_texts_are_kept_than_may_be() {
+        let known = Known::default();
+        for number in 0..=PROXY_TEXTS_KEPT {
+            known.check(&format!("RETURN {number}")).unwrap();
+        }
+        known.check(&format!("RETURN '{}'", "x".repeat(PROXY_TEXT_KEPT_BYTES_MAX))).unwrap();
+        assert_eq!(known.texts.lock().unwrap().len(), 1);
+    }
+}

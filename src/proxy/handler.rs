@@ -1,0 +1,351 @@
+//! One request on its way through: judged, queued, sent, and its answer passed on piece by piece.
+
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use bytes::Bytes;
+use http::header::{CONNECTION, HeaderName};
+use http::request::Parts;
+use http::{HeaderMap, Version};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::{Frame, SizeHint};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep, sleep, timeout};
+
+use super::aql::Known;
+use super::head::Head;
+use super::query_body;
+use super::refusal::{Broken, Reason, Refusal};
+use super::rules::{Carries, Mode, Rule, rule_for};
+use super::settings::Settings;
+use super::target::Target;
+use super::upstream::{Onward, Sent, Upstream};
+use crate::clock;
+use crate::limits::{
+    PROXY_ANSWER_BYTES_MAX, PROXY_ANSWER_PIECE_MS_MAX, PROXY_BODY_BYTES_MAX, PROXY_BODY_MS_MAX,
+    PROXY_CONNECTIONS_MAX, PROXY_DRAIN_MS_MAX, PROXY_HEAD_BYTES_MAX, PROXY_HEAD_MS_MAX,
+    PROXY_HELD_BYTES_MAX,
+};
+use crate::meters;
+use crate::server::{Bounds, PeerActor};
+
+/// A proxy: its mode, its way to the database, and who waits.
+pub struct Proxy {
+    mode: Mode,
+    settings: Settings,
+    upstream: Upstream,
+    known: Known,
+    places: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    /// Classes of requests that were told of in the log.
+    told: Mutex<BTreeSet<&'static str>>,
+}
+
+/// What bounds the listener of a proxy.
+pub fn bounds() -> Bounds {
+    Bounds {
+        connections: PROXY_CONNECTIONS_MAX,
+        head_ms: PROXY_HEAD_MS_MAX,
+        head_bytes: Some(PROXY_HEAD_BYTES_MAX),
+        drain_ms: PROXY_DRAIN_MS_MAX,
+        gauge: meters::PROXY_CONNECTIONS,
+    }
+}
+
+/// Everything that comes to the listener of a proxy.
+pub fn router(proxy: Arc<Proxy>) -> Router {
+    Router::new().fallback(move |request: Request| {
+        let proxy = Arc::clone(&proxy);
+        async move { proxy.answer(request).await }
+    })
+}
+
+/// A request that may pass: its rule, and what its headers say.
+struct Judged {
+    rule: &'static Rule,
+    head: Head,
+}
+
+/// Why a request does not come to its answer.
+enum End {
+    Refused(Refusal),
+    Broken(Broken),
+}
+
+impl From<Refusal> for End {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<Broken> for End {
+    fn from(broken: Broken) -> Self {
+        Self::Broken(broken)
+    }
+}
+
+impl Proxy {
+    /// A proxy in front of a database.
+    pub fn new(mode: Mode, settings: Settings, upstream: Upstream) -> Self {
+        for reason in Reason::ALL {
+            metrics::counter!(meters::PROXY_REFUSED, "reason" => reason.text()).increment(0);
+        }
+        Self {
+            mode,
+            settings,
+            upstream,
+            known: Known::default(),
+            places: Arc::new(Semaphore::new(settings.in_flight_max)),
+            waiting: AtomicUsize::new(0),
+            told: Mutex::default(),
+        }
+    }
+
+    async fn answer(&self, request: Request) -> Response {
+        let begun = clock::now();
+        let (head, body) = request.into_parts();
+        let (outcome, response) = match self.pass(&head, body, begun).await {
+            Ok(response) => ("passed", response),
+            Err(End::Refused(refusal)) => {
+                self.note(&head, &refusal);
+                ("refused", refusal.into_response(self.mode, &head.method))
+            }
+            Err(End::Broken(broken)) => (broken.text(), broken.into_response()),
+        };
+        metrics::counter!(meters::PROXY_REQUESTS, "outcome" => outcome).increment(1);
+        response
+    }
+
+    async fn pass(
+        &self,
+        head: &Parts,
+        body: Body,
+        begun: std::time::Instant,
+    ) -> Result<Response, End> {
+        let judged = self.judge(head)?;
+        let place = InFlight::begin(self.place().await?);
+        let body = self.body(&judged, body).await?;
+        let sent = Sent {
+            method: &head.method,
+            target: &head.uri,
+            headers: judged.head.onward(self.upstream.authorization()),
+            repeats: self.repeats(judged.rule),
+        };
+        let asked = clock::now();
+        let answer = self.upstream.send(&sent, body, &self.settings).await?;
+        let worked = asked.elapsed();
+        let response = passed_on(answer, place);
+        let total = begun.elapsed();
+        metrics::histogram!(meters::PROXY_SECONDS).record(total.as_secs_f64());
+        metrics::histogram!(meters::PROXY_ADDED_SECONDS)
+            .record(total.saturating_sub(worked).as_secs_f64());
+        Ok(response)
+    }
+
+    /// Looks at everything but the body.
+    fn judge(&self, head: &Parts) -> Result<Judged, Refusal> {
+        if head.version != Version::HTTP_11 {
+            return Err(Refusal::of(Reason::Header, "not HTTP/1.1"));
+        }
+        let target = Target::read(&head.uri)?;
+        let read = Head::read(self.mode, &head.headers)?;
+        let rule = rule_for(self.mode, &head.method, &target)?;
+        let bytes_max = match rule.carries {
+            Carries::Nothing if read.body_bytes > 0 => {
+                return Err(Refusal::of(Reason::Body, "a body where none belongs"));
+            }
+            Carries::Query if self.mode == Mode::Ro => self.settings.query_bytes_max,
+            Carries::Nothing | Carries::Query | Carries::Json => PROXY_BODY_BYTES_MAX,
+        };
+        if read.body_bytes > bytes_max as u64 {
+            return Err(Refusal::too_long(bytes_max));
+        }
+        Ok(Judged { rule, head: read })
+    }
+
+    /// Whether a request may be sent again after its answer was lost. A query only where it is known to read.
+    fn repeats(&self, rule: &Rule) -> bool {
+        rule.repeats && (self.mode == Mode::Ro || rule.carries == Carries::Nothing)
+    }
+
+    /// A place among those whom the database works for; at most so many wait for one, and not for ever.
+    async fn place(&self) -> Result<OwnedSemaphorePermit, Broken> {
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            return Ok(place);
+        }
+        let waits = Waits::begin(&self.waiting, self.settings.waiting_max).ok_or(Broken::Busy)?;
+        let limit = Duration::from_millis(self.settings.wait_ms);
+        let place = timeout(limit, Arc::clone(&self.places).acquire_owned()).await;
+        drop(waits);
+        // The semaphore is never closed; a wait that was too long is as good as a full queue.
+        place.ok().and_then(Result::ok).ok_or(Broken::Busy)
+    }
+
+    /// Reads a body that is to be looked into or held; a longer one passes as it comes.
+    async fn body(&self, judged: &Judged, body: Body) -> Result<Onward, End> {
+        let looked_into = self.mode == Mode::Ro && judged.rule.carries == Carries::Query;
+        if !looked_into && judged.head.body_bytes > PROXY_HELD_BYTES_MAX as u64 {
+            let piece = Duration::from_millis(PROXY_BODY_MS_MAX);
+            let passing = Passing::new(body, PROXY_BODY_BYTES_MAX as u64, piece, ());
+            return Ok(Onward::Passing(Body::new(passing)));
+        }
+        let bytes_max = match looked_into {
+            true => self.settings.query_bytes_max,
+            false => PROXY_HELD_BYTES_MAX,
+        };
+        let limit = Duration::from_millis(PROXY_BODY_MS_MAX);
+        let bytes = match timeout(limit, Limited::new(body, bytes_max).collect()).await {
+            Ok(Ok(collected)) => collected.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                return Err(Refusal::too_long(bytes_max).into());
+            }
+            Ok(Err(_)) | Err(_) => return Err(Broken::BodyCut.into()),
+        };
+        if looked_into {
+            query_body::check(&bytes, &self.known)?;
+        }
+        Ok(Onward::Held(bytes))
+    }
+
+    /// Counts a refusal; the first of its class is told of, without a word of what it said.
+    fn note(&self, head: &Parts, refusal: &Refusal) {
+        let reason = refusal.reason.text();
+        metrics::counter!(meters::PROXY_REFUSED, "reason" => reason).increment(1);
+        if self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(reason) {
+            let uid = head.extensions.get::<PeerActor>().map(|peer| peer.uid);
+            tracing::info!(
+                mode = self.mode.text(),
+                reason,
+                uid,
+                "refused a request; further ones of this class are only counted"
+            );
+        }
+    }
+}
+
+/// One that waits, counted as long as it does.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl<'a> Waits<'a> {
+    fn begin(count: &'a AtomicUsize, most: usize) -> Option<Self> {
+        let waiting = Self(count);
+        metrics::gauge!(meters::PROXY_WAITING).increment(1.0);
+        // What is over the bound goes back with this value.
+        (count.fetch_add(1, Ordering::Relaxed) < most).then_some(waiting)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+        metrics::gauge!(meters::PROXY_WAITING).decrement(1.0);
+    }
+}
+
+/// One request under way, counted until the last piece of its answer, with its place.
+struct InFlight {
+    _place: OwnedSemaphorePermit,
+}
+
+impl InFlight {
+    fn begin(place: OwnedSemaphorePermit) -> Self {
+        metrics::gauge!(meters::PROXY_IN_FLIGHT).increment(1.0);
+        Self { _place: place }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        metrics::gauge!(meters::PROXY_IN_FLIGHT).decrement(1.0);
+    }
+}
+
+/// What belongs to one connection and not to the answer.
+const NOT_PASSED: [&str; 8] = [
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-connection",
+    "set-cookie",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// An answer as the client gets it; its body passes while it comes.
+fn passed_on(answer: http::Response<hyper::body::Incoming>, place: InFlight) -> Response {
+    let (mut head, body) = answer.into_parts();
+    let named: Vec<HeaderName> = named_by_connection(&head.headers);
+    for name in named.iter().map(HeaderName::as_str).chain(NOT_PASSED) {
+        head.headers.remove(name);
+    }
+    let piece = Duration::from_millis(PROXY_ANSWER_PIECE_MS_MAX);
+    let passing = Passing::new(Body::new(body), PROXY_ANSWER_BYTES_MAX, piece, place);
+    Response::from_parts(head, Body::new(passing))
+}
+
+/// Headers that belong to the connection because it says so.
+fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|text| text.split(',')).filter_map(|name| name.trim().parse().ok()).collect()
+}
+
+/// A body that passes piece by piece: bounded in bytes, and in the wait for each piece. Whatever is kept with it goes when it ends.
+struct Passing<K> {
+    body: Body,
+    left: u64,
+    piece: Duration,
+    late: Pin<Box<Sleep>>,
+    _kept: K,
+}
+
+impl<K> Passing<K> {
+    fn new(body: Body, bytes_max: u64, piece: Duration, kept: K) -> Self {
+        Self { body, left: bytes_max, piece, late: Box::pin(sleep(piece)), _kept: kept }
+    }
+}
+
+impl<K: Unpin> hyper::body::Body for Passing<K> {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, |data| data.len() as u64);
+                let Some(left) = self.left.checked_sub(bytes) else {
+                    return Poll::Ready(Some(Err("a body longer than any that passes".into())));
+                };
+                self.left = left;
+                let next = Instant::now() + self.piece;
+                self.late.as_mut().reset(next);
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error.into()))),
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => match self.late.as_mut().poll(context) {
+                Poll::Ready(()) => Poll::Ready(Some(Err("a piece of a body came too late".into()))),
+                Poll::Pending => Poll::Pending,
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

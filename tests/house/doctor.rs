@@ -1,0 +1,93 @@
+//! What the doctor tries stands in files of its own, and every guess of `docs/fidelity.md` names the check that settles it.
+
+use std::collections::BTreeSet;
+
+use arango_embedded::syntax::parse;
+use vctx::doctor::{CHECKS, INFERRED};
+use vctx::store::{QUERIES, probe::PROBES};
+
+use super::sources::{files, text, working};
+
+/// How a row of `docs/fidelity.md` names a check.
+const SETTLED: &str = "settled by `vctx doctor --only ";
+
+#[test]
+fn every_probe_is_a_file_and_every_file_is_listed_and_used() {
+    let listed: BTreeSet<String> =
+        PROBES.iter().map(|probe| format!("aql/{}.aql", probe.name)).collect();
+    let there: BTreeSet<String> = files("aql/doctor", ".aql").into_iter().collect();
+    assert_eq!(there, listed, "files of aql/doctor/ and store::probe::PROBES differ");
+    let store = working(&["src/store"]);
+    let owner = store.iter().find(|source| source.path == "src/store/probe.rs").expect("probes");
+    let doctor = working(&["src/doctor"]);
+    for probe in PROBES {
+        assert!(!QUERIES.iter().any(|query| query.name == probe.name), "{} is both", probe.name);
+        let line = format!("query!(\"{}\")", probe.name);
+        let named = owner.spoken.lines().find(|spoken| spoken.contains(&line)).expect(probe.name);
+        let constant = named.trim_start_matches("pub const ").split(':').next().expect("a name");
+        let used = format!("probe::{constant}");
+        let by = doctor.iter().any(|source| {
+            source.bare.match_indices(&used).any(|(at, _)| {
+                !source.bare[at + used.len()..]
+                    .starts_with(|c: char| c.is_alphanumeric() || c == '_')
+            })
+        });
+        assert!(by, "nobody in src/doctor uses {used}");
+    }
+}
+
+#[test]
+fn a_probe_that_writes_has_its_collection_bound() {
+    for probe in PROBES {
+        let body = parse(probe.text).unwrap_or_else(|e| panic!("{}: {e:?}", probe.name));
+        let tree = format!("{body:?}");
+        for word in ["into: Name(", "from: Name("] {
+            assert!(
+                !tree.contains(word),
+                "aql/{}.aql writes to a collection of the server",
+                probe.name
+            );
+        }
+        for word in ["Reads: ", "Writes: ", "Returns: "] {
+            let said = probe.text.lines().any(|line| line.starts_with("//") && line.contains(word));
+            assert!(said, "aql/{}.aql: its comment has no `{word}`", probe.name);
+        }
+        let writes =
+            ["into: CollectionBind(", "from: CollectionBind(", "into: Bind(", "from: Bind("]
+                .iter()
+                .any(|word| tree.contains(word));
+        assert_eq!(writes, probe.text.contains("Writes: @@"), "aql/{}.aql: Writes", probe.name);
+    }
+}
+
+#[test]
+fn every_inferred_row_of_fidelity_names_a_check_and_every_such_check_its_row() {
+    let fidelity = text("docs/fidelity.md");
+    let rows =
+        fidelity.lines().filter(|line| line.starts_with("| `") && line.contains("| *inferred* |"));
+    let named = |row: &str| {
+        let request = row.trim_start_matches("| `").split("` |").next().expect("a request");
+        let check = row.split_once(SETTLED).and_then(|(_, rest)| rest.split('`').next());
+        let check = check.unwrap_or_else(|| panic!("no check settles this guess: {row}"));
+        (request.to_owned(), check.to_owned())
+    };
+    let named: BTreeSet<(String, String)> = rows.map(named).collect();
+    let owned = |(request, check): &(&str, &str)| ((*request).to_owned(), (*check).to_owned());
+    let settled: BTreeSet<(String, String)> = INFERRED.iter().map(owned).collect();
+    assert_eq!(named, settled, "docs/fidelity.md and doctor::INFERRED differ");
+    for (_, id) in &named {
+        assert!(CHECKS.iter().any(|check| check.id == id), "{id} is no check");
+    }
+    assert!(!named.is_empty());
+}
+
+#[test]
+fn the_page_of_the_doctor_names_every_check() {
+    let page = text("docs/doctor.md");
+    let missing: Vec<&str> = CHECKS
+        .iter()
+        .map(|check| check.id)
+        .filter(|id| !page.contains(&format!("`{id}`")))
+        .collect();
+    assert!(missing.is_empty(), "docs/doctor.md does not name {missing:?}");
+}

@@ -1,0 +1,394 @@
+//! Everything at once, and what a machine does to a server: processes die and stand still, sockets are cut, the disk is full, descriptors
+//! run out, the clock steps. What was answered is there, once and in its order, and nobody needs help afterwards.
+
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::chance::{Chance, setting};
+use crate::count;
+use crate::home::{Home, Process, TORN_TAIL, Tuning};
+use crate::outside::needs_an_engine_of_its_own;
+use crate::setup::setup;
+use crate::standin::proxy;
+use crate::talk::{Agent, said};
+
+/// Longest time until a call is answered, whatever happens on the way.
+const CALL_MAX: Duration = Duration::from_secs(180);
+/// Pause before a call is sent again.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Who speaks at once.
+const AGENTS: [&str; 4] = ["ada", "bob", "cyd", "eve"];
+
+/// Appends with one key until it is taken, at one server after the other.
+async fn append(agents: &[Agent], number: u64) {
+    let call = json!({"message": format!("{number}"), "role": "user"});
+    let key = format!("said-{number}");
+    let until = Instant::now() + CALL_MAX;
+    for attempt in number.. {
+        let agent = &agents[attempt as usize % agents.len()];
+        match agent.attempt("append_fifo", &call, &key, "*").await {
+            Ok(answer) if answer.status == 200 => return,
+            Ok(answer) => {
+                let passing = answer.status >= 500 || answer.code() == "CONFLICT";
+                assert!(passing, "{}", answer.text);
+            }
+            Err(_) => {}
+        }
+        assert!(Instant::now() < until, "{key} of {} is not taken", agent.name);
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Speaks until told to stop; how much was said.
+async fn speaking(agents: Vec<Agent>, stop: Arc<AtomicBool>) -> (String, u64) {
+    let mut number = 0;
+    while !stop.load(Ordering::Relaxed) {
+        append(&agents, number).await;
+        number += 1;
+    }
+    append(&agents, number).await;
+    (agents[0].name.clone(), number + 1)
+}
+
+/// Just what was said, in its order, and proved.
+async fn check(home: &Home, socket: &str, name: &str, count: u64) {
+    let agent = Agent::at(home.wire(socket), name);
+    let texts: Vec<String> = said(&agent.messages().await)
+        .into_iter()
+        .filter(|(role, _)| role == "user")
+        .map(|(_, text)| text)
+        .collect();
+    let wanted: Vec<String> = (0..count).map(|n| n.to_string()).collect();
+    assert_eq!(texts, wanted, "{name}");
+    home.assert_verified(socket, name);
+}
+
+fn signal(process: &Process, name: &str) {
+    let sent = Command::new("kill").args([name, &process.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success(), "{name}");
+}
+
+/// What a run of chaos does: engine, both proxies, two servers.
+struct Stage {
+    home: Home,
+    engine: Process,
+    proxies: [Process; 2],
+    servers: [Process; 2],
+}
+
+const SOCKETS: [&str; 2] = ["a.sock", "b.sock"];
+
+impl Stage {
+    async fn new() -> Stage {
+        let home = Home::new();
+        let engine = home.engine().await;
+        let made = setup(&home, &home.path("engine.sock").display().to_string());
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let reads = Stage::proxied(&home, "ro", "ro.sock").await;
+        let writes = Stage::proxied(&home, "rw", "rw.sock").await;
+        let one = Stage::server(&home, SOCKETS[0]).await;
+        let two = Stage::server(&home, SOCKETS[1]).await;
+        Stage { home, engine, proxies: [reads, writes], servers: [one, two] }
+    }
+
+    async fn server(home: &Home, socket: &str) -> Process {
+        let server = home.server(socket, "rw.sock", "ro.sock", &Tuning::default()).await;
+        server.expect("failed");
+        server
+    }
+
+    async fn proxy(&self, at: usize) -> Process {
+        let (mode, listen) = [("ro", "ro.sock"), ("rw", "rw.sock")][at];
+        Stage::proxied(&self.home, mode, listen).await
+    }
+
+    async fn proxied(home: &Home, mode: &str, listen: &str) -> Process {
+        let proxy = proxy(home, mode, listen, "engine.sock", &Tuning::default()).await;
+        proxy.expect("the database does not answer");
+        proxy
+    }
+
+    /// One thing that goes wrong, and its end.
+    async fn blow(&mut self, chance: &mut Chance) -> &'static str {
+        let rest = Duration::from_millis(chance.below(150));
+        match chance.below(8) {
+            0 | 1 => {
+                self.engine.kill();
+                tokio::time::sleep(rest).await;
+                self.engine = self.home.engine().await;
+                self.engine.expect(TORN_TAIL);
+                "the engine was killed"
+            }
+            2 | 3 => {
+                let at = chance.below(2) as usize;
+                self.servers[at].kill();
+                tokio::time::sleep(rest).await;
+                self.servers[at] = Stage::server(&self.home, SOCKETS[at]).await;
+                "a server was killed"
+            }
+            4 => {
+                let at = chance.below(2) as usize;
+                self.proxies[at].kill();
+                tokio::time::sleep(rest).await;
+                self.proxies[at] = self.proxy(at).await;
+                "a proxy was killed"
+            }
+            5 => {
+                // Whoever stands still holds what it has: connections, transactions, the agent's turn.
+                let at = chance.below(2) as usize;
+                for name in ["-STOP", "-CONT"] {
+                    signal(&self.servers[at], name);
+                    tokio::time::sleep(rest * 4).await;
+                }
+                "a server stood still"
+            }
+            6 => {
+                for name in ["-STOP", "-CONT"] {
+                    signal(&self.engine, name);
+                    tokio::time::sleep(rest * 4).await;
+                }
+                "the engine stood still"
+            }
+            _ => {
+                self.engine.kill();
+                for at in 0..2 {
+                    self.proxies[at].kill();
+                    self.servers[at].kill();
+                }
+                self.engine = self.home.engine().await;
+                self.engine.expect(TORN_TAIL);
+                for at in 0..2 {
+                    self.proxies[at] = self.proxy(at).await;
+                }
+                for (at, socket) in SOCKETS.iter().enumerate() {
+                    self.servers[at] = Stage::server(&self.home, socket).await;
+                }
+                "everything was killed"
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whatever_dies_or_stands_still_under_load_nothing_is_lost_or_doubled() {
+    if needs_an_engine_of_its_own("kills it") {
+        return;
+    }
+    let (rounds, seed) = (setting("CHAOS_ROUNDS", 10), setting("CHAOS_SEED", 5));
+    println!("CHAOS_ROUNDS={rounds} CHAOS_SEED={seed}");
+    let mut stage = Stage::new().await;
+    for name in AGENTS {
+        // A window that overflows all the time, so that evictions are cut off too.
+        Agent::create(stage.home.wire(SOCKETS[0]), name, 2_048, "Count.").await;
+    }
+    let stop = Arc::<AtomicBool>::default();
+    let mut talks = JoinSet::new();
+    for name in AGENTS {
+        let agents = SOCKETS.map(|socket| Agent::at(stage.home.wire(socket), name)).into();
+        talks.spawn(speaking(agents, Arc::clone(&stop)));
+    }
+    let mut chance = Chance::new(seed);
+    for round in 0..rounds {
+        tokio::time::sleep(Duration::from_millis(chance.below(200))).await;
+        let what = stage.blow(&mut chance).await;
+        println!("round {round}: {what}");
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut all = 0;
+    for (name, count) in talks.join_all().await {
+        check(&stage.home, SOCKETS[0], &name, count).await;
+        all += count;
+    }
+    let database = stage.home.database();
+    let rows = database.rows(
+        "FOR m IN messages FILTER m.role == 'user' COLLECT WITH COUNT INTO n RETURN n",
+        json!({}),
+    );
+    assert_eq!(rows.await, [json!(all)]);
+    println!("{all} messages, none lost, none doubled");
+}
+
+/// A process that keeps a file system of its own for as long as it lives; `None`: not permitted here.
+fn small_disk(home: &Home, name: &str, megabytes: u64) -> Option<Process> {
+    std::fs::create_dir_all(home.path(name)).expect("a directory");
+    let permitted = Command::new("unshare").args(["-m", "true"]).stderr(Stdio::null()).status();
+    if !permitted.is_ok_and(|status| status.success()) {
+        return None;
+    }
+    let mut command = Command::new("unshare");
+    let script = "mount -t tmpfs -o size=$1m none \"$2\" && touch \"$3\" && exec sleep 86400";
+    command.args(["-m", "sh", "-c", script, "sh", &megabytes.to_string()]);
+    command.arg(home.path(name)).arg(home.path("mounted"));
+    Some(Process::start(home, "disk", command))
+}
+
+/// Runs a command where that file system is seen.
+fn there(disk: &Process, command: &[&str]) -> String {
+    let entered =
+        Command::new("nsenter").args(["-m", "-t", &disk.id().to_string()]).args(command).output();
+    let output = entered.expect("nsenter runs");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+async fn appears(path: PathBuf) {
+    let until = Instant::now() + CALL_MAX;
+    while !path.exists() {
+        assert!(Instant::now() < until, "{} does not appear", path.display());
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_is_told_loses_nothing_and_is_over_when_there_is_room() {
+    if needs_an_engine_of_its_own("fills its disk") {
+        return;
+    }
+    let home = Home::new();
+    let Some(disk) = small_disk(&home, "data", 96) else {
+        println!("skipped: `unshare -m` is not permitted here");
+        return;
+    };
+    appears(home.path("mounted")).await;
+    let under = ["nsenter", "-m", "-t", &disk.id().to_string()].map(str::to_owned);
+    let tuning = Tuning { under: under.into(), ..Tuning::default() };
+    let server = home.serve_with("vctx.sock", &tuning).await;
+    // A new start later writes the same log.
+    for text in ["failed", TORN_TAIL] {
+        server.expect(text);
+    }
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4_096, "Count.").await;
+    let mut number = 0;
+    for _ in 0..20 {
+        append(std::slice::from_ref(&ada), number).await;
+        number += 1;
+    }
+    // Everything that is left is taken by something else.
+    let ballast = home.path("data/ballast").display().to_string();
+    there(&disk, &["sh", "-c", &format!("cat /dev/zero > '{ballast}' 2>/dev/null; true")]);
+    let entry = count::words(2_000);
+    let mut refused = None;
+    for attempt in 0..400 {
+        let body = json!({"entries": [{"content": format!("{attempt} {entry}")}]});
+        let answer = ada.tool("write_recall", &body, &format!("fill-{attempt}"), "*").await;
+        if answer.status != 200 {
+            assert!(answer.status >= 500, "{}", answer.text);
+            refused = Some(answer.body);
+            break;
+        }
+    }
+    let refused = refused.expect("a full disk is noticed");
+    println!("refused with {}: {}", refused["error"], refused["detail"]);
+    // What was answered can still be read.
+    assert_eq!(said(&ada.messages().await).iter().filter(|(role, _)| role == "user").count(), 20);
+    there(&disk, &["rm", &ballast]);
+    let body = json!({"message": "is there room", "role": "system"});
+    // It says whose affair it is, and goes on with a new start.
+    ada.tool("append_fifo", &body, "room", "*").await.refused(503, "STORE_UNAVAILABLE");
+    server.kill();
+    let server = home.serve_with("vctx.sock", &tuning).await;
+    for text in ["failed", TORN_TAIL] {
+        server.expect(text);
+    }
+    let ada = Agent::at(home.wire("vctx.sock"), "ada");
+    for _ in 0..20 {
+        append(std::slice::from_ref(&ada), number).await;
+        number += 1;
+    }
+    check(&home, "vctx.sock", "ada", number).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_take_all_descriptors_keep_nobody_out_for_good() {
+    let home = Home::new();
+    let tuning = Tuning {
+        under: ["prlimit", "--nofile=128:128"].map(str::to_owned).into(),
+        ..Tuning::default()
+    };
+    let server = home.serve_with("vctx.sock", &tuning).await;
+    server.expect("open files");
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4_096, "Count.").await;
+    append(std::slice::from_ref(&ada), 0).await;
+    let mut idle = Vec::new();
+    for _ in 0..400 {
+        match UnixStream::connect(home.path("vctx.sock")) {
+            Ok(stream) => idle.push(stream),
+            Err(_) => break,
+        }
+    }
+    println!("{} connections that say nothing", idle.len());
+    assert!(idle.len() >= 200, "the test takes no descriptors");
+    // Whoever is connected is answered; what needs a descriptor may be refused, and is never half done.
+    let call = json!({"message": "1", "role": "user"});
+    let answer = ada.attempt("append_fifo", &call, "said-1", "*").await;
+    println!(
+        "meanwhile: {:?}",
+        answer.as_ref().map(|answer| answer.status).map_err(|lost| &lost.0)
+    );
+    drop(idle);
+    let fresh = Agent::at(home.wire("vctx.sock"), "ada");
+    for number in 1..20 {
+        append(std::slice::from_ref(&fresh), number).await;
+    }
+    check(&home, "vctx.sock", "ada", 20).await;
+    assert!(server.ended().is_none());
+    assert!(server.said().contains("open files"), "it never ran out of descriptors");
+}
+
+/// The library that lies about the clock (libfaketime), where it is installed.
+fn faketime() -> Option<PathBuf> {
+    ["x86_64-linux-gnu", "aarch64-linux-gnu", ""]
+        .iter()
+        .map(|part| PathBuf::from("/usr/lib").join(part).join("faketime/libfaketime.so.1"))
+        .find(|path| path.exists())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_steps_changes_no_order_and_loses_nothing() {
+    let Some(library) = faketime() else {
+        println!("skipped: libfaketime is not installed here");
+        return;
+    };
+    let home = Home::new();
+    let step = home.path("step");
+    std::fs::write(&step, "+0").expect("a file");
+    let mut tuning = Tuning::variable("LD_PRELOAD", library.to_str().expect("a plain path"));
+    for (name, value) in [
+        ("FAKETIME_TIMESTAMP_FILE", step.to_str().expect("a plain path")),
+        ("FAKETIME_NO_CACHE", "1"),
+        ("DONT_FAKE_MONOTONIC", "1"),
+    ] {
+        tuning.environment.push((name.into(), value.into()));
+    }
+    let _server = home.serve_with("vctx.sock", &tuning).await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 2_048, "Count.").await;
+    let mut number = 0;
+    for offset in ["+0", "-3600", "+86400", "-86400", "+40d", "+0"] {
+        std::fs::write(&step, offset).expect("a file");
+        for _ in 0..12 {
+            append(std::slice::from_ref(&ada), number).await;
+            number += 1;
+        }
+        // A tick of before is not asked for again, a key of before is known.
+        let call = json!({"message": format!("{}", number - 1), "role": "user"});
+        let key = format!("said-{}", number - 1);
+        let again = ada.tool("append_fifo", &call, &key, "*").await.ok();
+        assert_eq!(again["replayed"], true, "{offset}: {again}");
+        let found = ada.done("search_recall", &json!({"query": "3", "rehydrate": false})).await;
+        assert!(found["result"]["results"].is_array(), "{found}");
+    }
+    let times: Vec<Value> =
+        ada.messages().await.into_iter().map(|mut message| message["created_at"].take()).collect();
+    let texts: Vec<&str> = times.iter().map(|time| time.as_str().expect("a time")).collect();
+    assert!(texts.windows(2).all(|pair| pair[0] < pair[1]), "{texts:?}");
+    let days: std::collections::BTreeSet<&str> = texts.iter().map(|text| &text[..10]).collect();
+    assert!(days.len() > 1, "the clock did not step: {days:?}");
+    check(&home, "vctx.sock", "ada", number).await;
+}

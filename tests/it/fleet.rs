@@ -1,0 +1,542 @@
+//! Agents in several databases: every call finds its agent, an agent that moves is the same, and nothing is lost or in the wrong place.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use vctx::store::{Names, OWNED};
+
+use crate::chance::{Chance, setting};
+use crate::database::Database;
+use crate::home::{Home, PASSWORD, Process, Tuning};
+use crate::isolation_cases::said_once;
+use crate::keeper::plant;
+use crate::outside::needs_an_engine_of_its_own;
+use crate::scripted::Scripted;
+use crate::talk::{Agent, key, said};
+use crate::wire::Wire;
+
+const WHY: &str = "has two engines of its own";
+/// Longest wait for something that is to happen by itself.
+const PATIENCE: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Two engines, and the configuration of a server of both.
+struct World {
+    here: Home,
+    there: Home,
+    one: Process,
+    two: Process,
+}
+
+impl World {
+    async fn begun() -> World {
+        let (here, there) = (Home::new(), Home::new());
+        let (one, two) = (here.engine().await, there.engine().await);
+        let socket = |name: &str| there.path(name).display().to_string();
+        let (rw, ro) = (socket("engine.sock"), socket("engine-ro.sock"));
+        let text = format!(
+            "[[store.places]]\nname = \"east\"\nrw_uds = \"{rw}\"\nro_uds = \"{ro}\"\nuser = \"root\"\ndatabase = \"vctx\"\n"
+        );
+        fs::write(here.path("places.toml"), text).expect("a configuration");
+        World { here, there, one, two }
+    }
+
+    fn tuning(&self) -> Tuning {
+        // The further place's own password is asked for first.
+        let mut tuning = Tuning::variable("ARANGO_PASSWORD_EAST", PASSWORD);
+        tuning.config = Some(self.here.path("places.toml"));
+        tuning
+    }
+
+    async fn server(&self, socket: &str) -> Process {
+        self.server_with(socket, &self.tuning()).await
+    }
+
+    async fn server_with(&self, socket: &str, tuning: &Tuning) -> Process {
+        let server = self.here.server(socket, "engine.sock", "engine-ro.sock", tuning).await;
+        open(&self.here.wire(socket)).await;
+        server
+    }
+
+    fn databases(&self) -> BTreeMap<&'static str, Database> {
+        BTreeMap::from([("home", self.here.database()), ("east", self.there.database())])
+    }
+}
+
+/// Waits until every place is reached.
+async fn open(wire: &Wire) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let told = wire.get("/v1/places").await.ok();
+        let places = told["places"].as_array().expect("places").clone();
+        if places.iter().all(|place| place["state"] == "open") {
+            return;
+        }
+        assert!(Instant::now() < until, "{told:#}");
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// The places that agents are listed in.
+async fn listed(wire: &Wire) -> BTreeMap<String, String> {
+    let told = wire.get("/v1/agents").await.ok();
+    assert_eq!(told["places_away"], json!([]), "{told}");
+    let text = |row: &Value, name: &str| row[name].as_str().expect("a text").to_owned();
+    let agents = told["agents"].as_array().expect("agents").clone();
+    let all: BTreeMap<String, String> =
+        agents.iter().map(|row| (text(row, "agent"), text(row, "place"))).collect();
+    assert_eq!(all.len(), agents.len(), "an agent is listed twice: {told}");
+    all
+}
+
+/// Whose rows a database holds, by collection; the directory and departures only tell where somebody is.
+async fn owners(database: &Database) -> BTreeMap<String, BTreeSet<String>> {
+    let mut found = BTreeMap::new();
+    for owned in OWNED {
+        let query = match owned.names {
+            _ if ["directory", "departures"].contains(&owned.collection) => continue,
+            Names::AgentId => "FOR r IN @@c RETURN DISTINCT r.agent_id",
+            Names::Key => "FOR r IN @@c RETURN DISTINCT r._key",
+            Names::FromCore => "FOR r IN @@c RETURN DISTINCT PARSE_IDENTIFIER(r._from).key",
+            Names::From(_) => {
+                "FOR r IN @@c LET from = DOCUMENT(r._from) RETURN DISTINCT from == null ? r._from : from.agent_id"
+            }
+        };
+        let rows = database.rows(query, json!({"@c": owned.collection})).await;
+        let names = rows.iter().map(|row| row.as_str().expect("a name").to_owned());
+        found.insert(owned.collection.to_owned(), names.collect());
+    }
+    let marks = "FOR m IN vctx_meta FILTER m.agent_id != null RETURN m.agent_id";
+    let marks = database.rows(marks, json!({})).await;
+    assert_eq!(marks, Vec::<Value>::new(), "a mark was left behind");
+    found
+}
+
+/// Every row lies where its agent is, by the directory and by the list.
+async fn in_their_places(world: &World, wire: &Wire) {
+    let listed = listed(wire).await;
+    let databases = world.databases();
+    let known = "FOR d IN directory RETURN [d._key, d.place, d.moving]";
+    for row in databases["home"].rows(known, json!({})).await {
+        let name = row[0].as_str().expect("a name");
+        assert_eq!(row[2], Value::Null, "a move of {name} is under way");
+        assert_eq!(row[1].as_str(), listed.get(name).map(String::as_str), "{name}");
+    }
+    for (place, database) in &databases {
+        for (collection, names) in owners(database).await {
+            for name in names {
+                let at = listed.get(&name).map(String::as_str);
+                assert_eq!(at, Some(*place), "{collection} holds a row of {name}");
+            }
+        }
+        let moving = "FOR c IN core_memory FILTER c.moving != null RETURN c._key";
+        assert_eq!(database.rows(moving, json!({})).await, Vec::<Value>::new(), "{place}");
+    }
+}
+
+async fn moved(wire: &Wire, agent: &str, to: &str) -> Value {
+    let path = format!("/v1/agents/{agent}/move");
+    wire.call("POST", &path, &[], json!({"to": to}).to_string()).await.ok()
+}
+
+async fn exported(wire: &Wire, agent: &str) -> String {
+    let answer = wire.get(&format!("/v1/agents/{agent}/export")).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    answer.text
+}
+
+/// The rows of an export without the revisions that were known of the agent: where it left, one more is.
+fn unrevised(file: &str) -> String {
+    let mut lines: Vec<&str> = file.lines().collect();
+    lines.pop();
+    let mut core: Value = serde_json::from_str(lines[1]).expect("JSON");
+    let revisions = core["row"].as_object_mut().expect("a row").remove("recent_revisions");
+    assert!(revisions.is_some(), "{}", lines[1]);
+    let core = core.to_string();
+    lines[1] = &core;
+    lines.join("\n")
+}
+
+/// The hash of all that an export holds.
+fn state(file: &str) -> Value {
+    let trailer: Value = serde_json::from_str(file.lines().last().expect("lines")).expect("JSON");
+    trailer["state"].clone()
+}
+
+fn other(place: &str) -> &'static str {
+    if place == "home" { "east" } else { "home" }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_spread_and_every_call_finds_its_own() {
+    if needs_an_engine_of_its_own(WHY) {
+        return;
+    }
+    let world = World::begun().await;
+    // Some were there before there was a second place.
+    let plain = Tuning::default();
+    let before = world.here.server("old.sock", "engine.sock", "engine-ro.sock", &plain).await;
+    let old = Agent::create(world.here.wire("old.sock"), "old", 4096, "Serve.").await;
+    old.append("user", "It was there before.").await;
+    assert!(before.stop().await.success());
+
+    let _server = world.server("vctx.sock").await;
+    let wire = world.here.wire("vctx.sock");
+    for n in 0..24 {
+        let agent = Agent::create(wire.again(), &format!("a{n}"), 4096, "Serve.").await;
+        agent.append("user", format!("I am {n}.")).await;
+        // The same again changes nothing.
+        Agent::create(wire.again(), &format!("a{n}"), 4096, "Serve.").await;
+    }
+    let again = Agent::create(wire.again(), "old", 4096, "Serve.").await;
+    assert_eq!(said(&again.messages().await)[0].1, "It was there before.");
+    let places = listed(&wire).await;
+    assert_eq!((places.len(), places["old"].as_str()), (25, "home"));
+    let east = places.values().filter(|place| *place == "east").count();
+    assert!((4..=20).contains(&east), "{places:?}");
+    for n in 0..24 {
+        let agent = Agent::at(wire.again(), &format!("a{n}"));
+        assert_eq!(said(&agent.messages().await)[0].1, format!("I am {n}."));
+        world.here.assert_verified("vctx.sock", &agent.name);
+    }
+    in_their_places(&world, &wire).await;
+    wire.get("/v1/agents/nobody").await.refused(404, "AGENT_NOT_FOUND");
+    wire.get("/v1/agents/b%20d").await.refused(400, "INVALID_NAME");
+    // A name is read as it is meant, however it is written.
+    let odd = wire.get("/v1/agents/%611").await.ok();
+    assert_eq!(odd["agent"], "a1", "{odd}");
+    let ready = wire.get("/readyz").await.ok();
+    assert_eq!(ready["places"].as_array().map(Vec::len), Some(2), "{ready}");
+    let table = world.here.path("vctx.sock");
+    let shown = world.here.run(&["places", "--socket", table.to_str().expect("a path")]);
+    let shown = String::from_utf8(shown.stdout).expect("UTF-8");
+    assert!(shown.contains("east") && shown.contains("open"), "{shown}");
+    // An agent that was forgotten stays forgotten, wherever it was.
+    let gone = places.iter().find(|(_, place)| *place == "east").expect("one").0;
+    let all = json!({"all": true}).to_string();
+    let headers = [("idempotency-key", "gone"), ("if-match", "*")];
+    wire.call("POST", &format!("/v1/agents/{gone}/forget"), &headers, all).await.ok();
+    let body = json!({"context_window": 4096, "system": "Serve."});
+    wire.put(&format!("/v1/agents/{gone}"), &body).await.refused(410, "AGENT_FORGOTTEN");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_moves_is_the_same_and_its_callers_see_no_difference() {
+    if needs_an_engine_of_its_own(WHY) {
+        return;
+    }
+    let world = World::begun().await;
+    let (_one, _two) = (world.server("vctx.sock").await, world.server("b.sock").await);
+    let keeper = plant(&world.here, "vctx.sock", "ada", "ada").await;
+    let ada = &keeper.agent;
+    let spoken = ada.append("user", "The pass phrase is herring.").await;
+    let forget = json!({"seqs": [spoken["receipt"]["seq"]]}).to_string();
+    let headers = [("idempotency-key", "forget"), ("if-match", "*")];
+    ada.wire.call("POST", &format!("{}/forget", ada.path()), &headers, forget).await.ok();
+    let manifests = ada.wire.get(&format!("{}/forget", ada.path())).await.ok();
+    let stale = Agent::at(world.here.wire("b.sock"), "ada");
+    let revision = stale.revision().await;
+    let file = unrevised(&exported(&ada.wire, "ada").await);
+    let proof = world.here.verify("vctx.sock", "ada");
+    let from = listed(&ada.wire).await["ada"].clone();
+    let to = other(&from);
+
+    let socket = world.here.path("vctx.sock");
+    let socket = socket.to_str().expect("a plain path");
+    let command = ["move", "--agent", "ada", "--to", to, "--json", "--socket", socket];
+    let output = world.here.run(&command);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((told["moved"].clone(), told["from"].clone()), (json!(true), json!(from)), "{told}");
+    assert_eq!(told["records_left"], 0);
+    assert_eq!(listed(&ada.wire).await["ada"], to);
+    let there = exported(&ada.wire, "ada").await;
+    assert_eq!(told["state"], state(&there), "{told}");
+    assert_eq!(unrevised(&there), file, "it is another one there");
+    assert_eq!(world.here.verify("vctx.sock", "ada"), proof);
+    assert_eq!(ada.wire.get(&format!("{}/forget", ada.path())).await.ok(), manifests);
+    in_their_places(&world, &ada.wire).await;
+
+    // The other server still thinks that it is where it was; the revision that it knows still holds, and a key is known.
+    let replayed = stale.tool("append_fifo", &said_once(), &keeper.names.key, "*").await.ok();
+    assert_eq!(replayed["replayed"], true, "{replayed}");
+    let next = json!({"message": "It goes on.", "role": "user"});
+    stale.tool("append_fifo", &next, &key(), &revision).await.ok();
+    assert_eq!(moved(&ada.wire, "ada", to).await["moved"], false);
+    let nowhere = json!({"to": "west"}).to_string();
+    let path = format!("{}/move", ada.path());
+    ada.wire.call("POST", &path, &[], nowhere.clone()).await.refused(400, "INVALID_ARGUMENT");
+    ada.wire
+        .call("POST", "/v1/agents/nobody/move", &[], json!({"to": to}).to_string())
+        .await
+        .refused(404, "AGENT_NOT_FOUND");
+    let word = json!({"to": to, "by": "me"}).to_string();
+    ada.wire.call("POST", &path, &[], word).await.refused(400, "INVALID_ARGUMENT");
+
+    // And back: it is what it became, with nothing left where it was.
+    let file = unrevised(&exported(&stale.wire, "ada").await);
+    let told = moved(&stale.wire, "ada", &from).await;
+    let back = exported(&ada.wire, "ada").await;
+    assert_eq!((told["moved"].clone(), told["state"].clone()), (json!(true), state(&back)));
+    assert_eq!(unrevised(&back), file);
+    ada.append("assistant", "Home again.").await;
+    assert_eq!(world.here.verify("vctx.sock", "ada").0, proof.0);
+    in_their_places(&world, &ada.wire).await;
+}
+
+/// Appends numbered messages until told to stop; gives how many were taken, in order.
+async fn talking(agent: Agent, mut stop: tokio::sync::watch::Receiver<bool>) -> u64 {
+    let mut number = 0;
+    while !*stop.borrow_and_update() {
+        let body = json!({"message": format!("{number}"), "role": "user"});
+        let key = format!("said-{number}");
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match agent.attempt("append_fifo", &body, &key, "*").await {
+                Ok(answer) if answer.status == 200 => break,
+                // A server that was killed, or an agent that is moved by one that was.
+                Ok(answer)
+                    if ["CONFLICT", "AGENT_MOVING", "NOT_READY"].contains(&answer.code()) => {}
+                Ok(answer) => panic!("{} {number}: {}", agent.name, answer.text),
+                Err(_) => {}
+            }
+            assert!(Instant::now() < until, "{} does not get {number} through", agent.name);
+            tokio::time::sleep(LOOK).await;
+        }
+        number += 1;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    number
+}
+
+fn numbers(messages: &[Value]) -> Vec<String> {
+    said(messages).into_iter().filter(|(role, _)| role == "user").map(|(_, text)| text).collect()
+}
+
+/// Nothing was lost, nothing doubled: just the numbers in their order.
+async fn whole(wire: &Wire, name: &str, count: u64) {
+    let agent = Agent::at(wire.again(), name);
+    let wanted: Vec<String> = (0..count).map(|n| n.to_string()).collect();
+    assert_eq!(numbers(&agent.messages().await), wanted, "{name}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn half_of_many_move_under_load_and_nothing_is_lost_or_elsewhere() {
+    if needs_an_engine_of_its_own(WHY) {
+        return;
+    }
+    let (agents, writers) = (setting("FLEET_AGENTS", 40), setting("FLEET_WRITERS", 12));
+    let world = World::begun().await;
+    let (_one, _two) = (world.server("a.sock").await, world.server("b.sock").await);
+    let wires = [world.here.wire("a.sock"), world.here.wire("b.sock")];
+    let name = |n: u64| format!("agent-{n}");
+    let mut making = JoinSet::new();
+    for n in 0..agents {
+        let (wire, name) = (wires[n as usize % 2].again(), name(n));
+        making.spawn(async move { Agent::create(wire, &name, 2048, "Count.").await });
+        if making.len() >= 8 {
+            making.join_next().await;
+        }
+    }
+    while making.join_next().await.is_some() {}
+    let before = listed(&wires[0]).await;
+    assert_eq!(before.len() as u64, agents);
+    // Each writer has a handful of agents, of which every other one moves.
+    let (stop, stopping) = tokio::sync::watch::channel(false);
+    let mut talks = JoinSet::new();
+    for n in 0..agents.min(writers) {
+        let agent = Agent::at(wires[(n as usize + 1) % 2].again(), &name(n));
+        let stopping = stopping.clone();
+        talks.spawn(async move { (agent.name.clone(), talking(agent, stopping).await) });
+    }
+    let chosen: Vec<String> = (0..agents).step_by(2).map(name).collect();
+    let queue = Arc::new(std::sync::Mutex::new(chosen.clone()));
+    let mut movers = JoinSet::new();
+    for n in 0..3 {
+        let (wire, queue, before) = (wires[n % 2].again(), Arc::clone(&queue), before.clone());
+        movers.spawn(async move {
+            let mut done = 0;
+            loop {
+                let next = queue.lock().expect("a list").pop();
+                let Some(agent) = next else { return done };
+                let told = moved(&wire, &agent, other(&before[&agent])).await;
+                assert_eq!(told["moved"], true, "{told}");
+                done += 1;
+            }
+        });
+    }
+    let done: usize = movers.join_all().await.into_iter().sum();
+    assert_eq!(done, chosen.len());
+    stop.send_replace(true);
+    let mut written = 0;
+    while let Some(talk) = talks.join_next().await {
+        let (name, count) = talk.expect("a writer");
+        whole(&wires[0], &name, count).await;
+        world.here.assert_verified("a.sock", &name);
+        written += count;
+    }
+    let after = listed(&wires[1]).await;
+    for (name, place) in &after {
+        let goes = chosen.contains(name);
+        assert_eq!(*place == before[name], !goes, "{name} is in {place}");
+    }
+    in_their_places(&world, &wires[0]).await;
+    println!("{agents} agents, {done} moved while {written} messages were written");
+    assert!(written > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_mover_that_is_killed_anywhere_leaves_a_move_that_ends() {
+    if needs_an_engine_of_its_own(WHY) {
+        return;
+    }
+    let world = World::begun().await;
+    let mut chance = Chance::new(setting("FLEET_SEED", 7));
+    let _other = world.server("b.sock").await;
+    let wire = world.here.wire("b.sock");
+    let ada = Agent::create(wire.again(), "ada", 4096, "Count.").await;
+    ada.done(
+        "ingest_archival",
+        &json!({"doc_id": "log", "document": "The harbour log. ".repeat(200)}),
+    )
+    .await;
+    let (stop, stopping) = tokio::sync::watch::channel(false);
+    let talk = tokio::spawn(talking(ada.again(), stopping));
+    let mut cut = 0;
+    for _ in 0..setting("FLEET_KILLS", 6) {
+        let mover = world.server("mover.sock").await;
+        let to = other(&listed_place(&wire, "ada").await);
+        let asked = world.here.wire("mover.sock");
+        let asking = tokio::spawn(async move {
+            let body = json!({"to": to}).to_string();
+            asked.try_call("POST", "/v1/agents/ada/move", &[], body).await.is_ok()
+        });
+        tokio::time::sleep(Duration::from_millis(chance.below(260))).await;
+        mover.kill();
+        cut += usize::from(!asking.await.expect("a call"));
+        settled(&world).await;
+    }
+    stop.send_replace(true);
+    let count = talk.await.expect("a writer");
+    whole(&wire, "ada", count).await;
+    world.here.assert_verified("b.sock", "ada");
+    in_their_places(&world, &wire).await;
+    println!("{cut} moves were cut off; {count} messages");
+    assert!(cut > 0, "no kill met a move");
+}
+
+async fn listed_place(wire: &Wire, agent: &str) -> String {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        // Between two places it is in neither for a moment.
+        if let Some(place) = listed(wire).await.get(agent) {
+            return place.clone();
+        }
+        assert!(Instant::now() < until, "{agent} is nowhere");
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Waits until no move is under way.
+async fn settled(world: &World) {
+    let until = Instant::now() + PATIENCE;
+    let query = "FOR d IN directory FILTER d.moving != null RETURN d";
+    loop {
+        let open = world.here.database().rows(query, json!({})).await;
+        if open.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < until, "a move does not end: {open:?}");
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_that_is_away_keeps_nobody_from_the_others() {
+    if needs_an_engine_of_its_own(WHY) {
+        return;
+    }
+    let world = World::begun().await;
+    let server = world.server("vctx.sock").await;
+    let wire = world.here.wire("vctx.sock");
+    let mut at: BTreeMap<String, Agent> = BTreeMap::new();
+    for n in 0..40 {
+        let agent = Agent::create(wire.again(), &format!("a{n}"), 4096, "Serve.").await;
+        at.insert(listed(&wire).await[&agent.name].clone(), agent);
+        if at.len() == 2 {
+            break;
+        }
+    }
+    let (near, far) = (&at["home"], &at["east"]);
+    near.append("user", "Here.").await;
+    far.append("user", "There.").await;
+    for text in ["failed", "not checked", "given up", "stands still", "unreachable", "no answer"] {
+        server.expect(text);
+    }
+    world.two.kill();
+    near.append("user", "Still here.").await;
+    let asked = json!({"message": "Anybody?", "role": "user"});
+    far.tool("append_fifo", &asked, "anybody", "*").await.refused(503, "STORE_UNAVAILABLE");
+    let told = wire.get("/v1/agents").await.ok();
+    assert_eq!(told["places_away"], json!(["east"]), "{told}");
+    // A move that cannot be done leaves the agent as it is, and free.
+    let path = format!("{}/move", near.path());
+    let body = json!({"to": "east"}).to_string();
+    let refused = wire.call("POST", &path, &[], body).await;
+    assert_eq!(refused.status, 503, "{}", refused.text);
+    near.append("user", "Still writable.").await;
+    // A new server opens with the place that is there.
+    let late =
+        world.here.server("late.sock", "engine.sock", "engine-ro.sock", &world.tuning()).await;
+    late.expect("a place is not ready");
+    let late = Agent::at(world.here.wire("late.sock"), &near.name);
+    late.append("user", "Here as well.").await;
+    let far_late = Agent::at(world.here.wire("late.sock"), &far.name);
+    far_late.wire.get(&far_late.path()).await.refused(503, "NOT_READY");
+
+    let _again = world.there.engine().await;
+    open(&late.wire).await;
+    far.tool("append_fifo", &asked, "anybody", "*").await.ok();
+    assert_eq!(said(&far_late.messages().await).len(), 2);
+    settled(&world).await;
+    assert_eq!(moved(&wire, &near.name, "east").await["moved"], true);
+    assert_eq!(said(&late.messages().await).len(), 4);
+    in_their_places(&world, &wire).await;
+    drop(world.one);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_that_names_nobody_goes_on_where_its_agent_went() {
+    if needs_an_engine_of_its_own(WHY) {
+        return;
+    }
+    let world = World::begun().await;
+    let answers = ["One.", "Two.", "Three."].map(|text| json!({"text": text}));
+    let model = Scripted::steps(&world.here, &answers).await;
+    let mut tuning = world.tuning();
+    tuning.environment.extend(model.tuning(&[]).environment);
+    let _server = world.server_with("vctx.sock", &tuning).await;
+    let wire = world.here.wire("vctx.sock");
+    let mut history = Vec::new();
+    let mut agent = None;
+    for question in ["First?", "Second?", "Third?"] {
+        history.push(json!({"role": "user", "content": question}));
+        let body = json!({"model": "scripted", "messages": history}).to_string();
+        let told = wire.call("POST", "/v1/chat/completions", &[], body).await.ok();
+        history.push(told["choices"][0]["message"].clone());
+        let places = listed(&wire).await;
+        assert_eq!(places.len(), 1, "it began anew: {places:?}");
+        let (name, place) = places.into_iter().next().expect("one");
+        assert_eq!(*agent.get_or_insert(name.clone()), name);
+        moved(&wire, &name, other(&place)).await;
+    }
+    let agent = Agent::at(wire.again(), &agent.expect("an agent"));
+    let texts: Vec<String> =
+        said(&agent.messages().await).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(texts, ["First?", "One.", "Second?", "Two.", "Third?", "Three."]);
+    in_their_places(&world, &wire).await;
+}
