@@ -74,6 +74,36 @@ export class Client {
     return this.json("POST", "/v1/reindex", { action, ...more });
   }
 
+  /** The databases that agents can be in, and whether they are reached. @returns {Promise<t.Json>} */
+  places() {
+    return this.json("GET", "/v1/places");
+  }
+
+  /** Moves an agent to another of them; one that is there stays. @param {string} name @param {string} to @returns {Promise<t.Json>} */
+  moveAgent(name, to) {
+    return this.json("POST", `/v1/agents/${encodeURIComponent(name)}/move`, { to });
+  }
+
+  /**
+   * Everything that an agent is, as the pieces of one file; `timeoutMs` bounds the time to the first one and between two.
+   *
+   * @param {string} name @param {{signal?: AbortSignal, timeoutMs?: number}} [more] @returns {AsyncGenerator<Uint8Array, void>}
+   */
+  async *exportAgent(name, { signal, timeoutMs } = {}) {
+    const path = `/v1/agents/${encodeURIComponent(name)}/export`;
+    const sent = request("GET", path, undefined, { label: this.#label, accept: "application/x-ndjson" });
+    yield* this.transport.stream(sent, signal, timeoutMs);
+  }
+
+  /**
+   * Makes an agent of an exported file of up to 64 MiB (`vctx import` takes larger ones); the same file again changes nothing.
+   *
+   * @param {string} name @param {Uint8Array} file @param {{signal?: AbortSignal, timeoutMs?: number}} [more] @returns {Promise<t.Json>}
+   */
+  importAgent(name, file, more = {}) {
+    return this.json("POST", `/v1/agents/${encodeURIComponent(name)}/import`, file, more);
+  }
+
   /** The server's description of its paths. @returns {Promise<t.Json>} */
   openapi() {
     return this.json("GET", "/v1/openapi.json");
@@ -315,6 +345,19 @@ export class Agent {
     return this.#get("why", asked);
   }
 
+  /** Forgets messages, a document, whatever holds a text, or the whole agent; answers the manifest. What is `under_way` is gone on with by the same call with the same key. @param {t.Forget} what @param {t.Write} [write] @returns {Promise<t.Json>} */
+  async forget(what, write = {}) {
+    const guard = { ...write, key: write.key ?? freshKey(), rev: write.rev ?? "*" };
+    const manifest = await this.#client.json("POST", `${this.#path}/forget`, what, guard);
+    if (!what.dry_run) this.#seen.forgotten();
+    return manifest;
+  }
+
+  /** The manifests of what was forgotten: places and digests, never text. @returns {Promise<t.Json>} */
+  forgettings() {
+    return this.#get("forget", {});
+  }
+
   /** What happens to the agent by itself, and when. @returns {Promise<t.Json>} */
   schedules() {
     return this.#get("schedules", {});
@@ -338,6 +381,24 @@ export class Agent {
   /** The rendered window as chat messages, with its receipt. @returns {Promise<t.Context>} */
   context() {
     return this.#client.json("GET", `${this.#path}/context`);
+  }
+
+  /** What is tainted in the memory: places, rules and lengths; `after` is the `next` of the page before. @param {{after?: string, limit?: number}} [page] @returns {Promise<t.Json>} */
+  quarantine(page = {}) {
+    return this.#get("quarantine", page);
+  }
+
+  /** One tainted item with its text. @param {string} id @returns {Promise<t.Json>} */
+  quarantined(id) {
+    return this.#get("quarantine", { id });
+  }
+
+  /** Releases a tainted item from quarantine, or holds it back again. Without a revision it builds on any. @param {string} id @param {boolean} [hold] @param {t.Write} [write] @returns {Promise<t.Answer<t.Json>>} */
+  async release(id, hold = false, write = {}) {
+    const body = { id, hold };
+    const answer = await this.#client.json("POST", `${this.#path}/quarantine`, body, { ...write, key: write.key ?? freshKey() });
+    this.#seen.tool("release_tainted", body, answer);
+    return answer;
   }
 
   /** What something in memory is joined to, as one list. @param {string} from @param {t.Trace} [how] @returns {Promise<t.Json>} */

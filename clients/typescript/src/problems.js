@@ -149,9 +149,30 @@ export class MethodNotAllowed extends Refused {
   static CODE = "METHOD_NOT_ALLOWED";
 }
 
+/** The agent was forgotten whole, and its name is not used again. */
+export class AgentForgotten extends Refused {
+  static CODE = "AGENT_FORGOTTEN";
+}
+
 /** The agent exists with another configuration. */
 export class AgentExists extends Refused {
   static CODE = "AGENT_EXISTS";
+}
+
+/** The agent is in another place. */
+export class AgentElsewhere extends Refused {
+  static CODE = "AGENT_ELSEWHERE";
+}
+
+/** The agent is being moved to another place. */
+export class AgentMoving extends Refused {
+  static CODE = "AGENT_MOVING";
+  static PASSING = true;
+}
+
+/** The agent cannot be moved at the moment. */
+export class MoveBusy extends Refused {
+  static CODE = "MOVE_BUSY";
 }
 
 /** A block of that name is there already. */
@@ -218,6 +239,17 @@ export class TokenBudgetExceeded extends Refused {
   /** Tokens that are missing. */
   get requiredHeadroom() {
     return number(this.fields.required_headroom);
+  }
+}
+
+/** Tainted text needs a justification to enter the core. */
+export class TaintedContent extends Refused {
+  static CODE = "TAINTED_CONTENT";
+
+  /** The rules that the text meets. */
+  get rules() {
+    const list = this.fields.rules;
+    return Array.isArray(list) ? list.filter((rule) => typeof rule === "string") : [];
   }
 }
 
@@ -320,15 +352,20 @@ export const CODES = Object.fromEntries(
     RouteNotFound,
     MethodNotAllowed,
     AgentExists,
+    AgentElsewhere,
+    AgentForgotten,
+    AgentMoving,
     BlockExists,
     IdempotencyKeyReused,
     Conflict,
+    MoveBusy,
     RunBusy,
     RunLost,
     VectorSettingMismatch,
     PageExpired,
     RevisionStale,
     BodyTooLarge,
+    TaintedContent,
     TokenBudgetExceeded,
     LateChunkingRequired,
     PinLimitExceeded,

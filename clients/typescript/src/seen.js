@@ -67,6 +67,13 @@ export class Seen {
     this.#blocks.clear();
   }
 
+  /** Something was forgotten in several steps: what was seen of the memory before says nothing any more. */
+  forgotten() {
+    this.memory = this.#core = undefined;
+    this.#blocks.clear();
+    this.#documents.clear();
+  }
+
   /** Takes note of a tool's answer. @param {string} tool @param {Record<string, unknown>} given @param {any} answer */
   tool(tool, given, answer) {
     if (tool === "ingest_archival") this.#document(String(given.doc_id), answer.result?._rev);

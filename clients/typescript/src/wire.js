@@ -51,8 +51,9 @@ export function withQuery(path, query) {
 export function request(method, path, body, { key, rev, label, accept = "application/json" } = {}) {
   /** @type {Record<string, string>} */
   const headers = { Host: "vctx", Accept: accept };
-  const data = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
-  if (data !== undefined) headers["Content-Type"] = "application/json";
+  const file = body instanceof Uint8Array;
+  const data = body === undefined ? undefined : file ? Buffer.from(body) : Buffer.from(JSON.stringify(body));
+  if (data !== undefined) headers["Content-Type"] = file ? "application/x-ndjson" : "application/json";
   if ((data?.length ?? 0) > REQUEST_BYTES_MAX) {
     throw refused(413, { error: "BODY_TOO_LARGE", detail: "the call is longer than 64 MiB" });
   }

@@ -38,6 +38,28 @@ export declare class Client {
     reindex(action: "start" | "stop" | "cancel" | "index", more?: {
         metric?: "cosine" | "l2";
     }): Promise<t.Json>;
+    /** The databases that agents can be in, and whether they are reached. @returns {Promise<t.Json>} */
+    places(): Promise<t.Json>;
+    /** Moves an agent to another of them; one that is there stays. @param {string} name @param {string} to @returns {Promise<t.Json>} */
+    moveAgent(name: string, to: string): Promise<t.Json>;
+    /**
+     * Everything that an agent is, as the pieces of one file; `timeoutMs` bounds the time to the first one and between two.
+     *
+     * @param {string} name @param {{signal?: AbortSignal, timeoutMs?: number}} [more] @returns {AsyncGenerator<Uint8Array, void>}
+     */
+    exportAgent(name: string, { signal, timeoutMs }?: {
+        signal?: AbortSignal;
+        timeoutMs?: number;
+    }): AsyncGenerator<Uint8Array, void>;
+    /**
+     * Makes an agent of an exported file of up to 64 MiB (`vctx import` takes larger ones); the same file again changes nothing.
+     *
+     * @param {string} name @param {Uint8Array} file @param {{signal?: AbortSignal, timeoutMs?: number}} [more] @returns {Promise<t.Json>}
+     */
+    importAgent(name: string, file: Uint8Array, more?: {
+        signal?: AbortSignal;
+        timeoutMs?: number;
+    }): Promise<t.Json>;
     /** The server's description of its paths. @returns {Promise<t.Json>} */
     openapi(): Promise<t.Json>;
     /** Whether the server lives: one attempt. @returns {Promise<t.Json>} */
@@ -134,6 +156,10 @@ export declare class Agent {
         turn?: number;
         from_turn?: number;
     }): Promise<t.Json>;
+    /** Forgets messages, a document, whatever holds a text, or the whole agent; answers the manifest. What is `under_way` is gone on with by the same call with the same key. @param {t.Forget} what @param {t.Write} [write] @returns {Promise<t.Json>} */
+    forget(what: t.Forget, write?: t.Write): Promise<t.Json>;
+    /** The manifests of what was forgotten: places and digests, never text. @returns {Promise<t.Json>} */
+    forgettings(): Promise<t.Json>;
     /** What happens to the agent by itself, and when. @returns {Promise<t.Json>} */
     schedules(): Promise<t.Json>;
     /** One schedule: its next moment and what came of it. @param {string} name @returns {Promise<t.Json>} */
@@ -144,6 +170,15 @@ export declare class Agent {
     deleteSchedule(name: string): Promise<t.Json>;
     /** The rendered window as chat messages, with its receipt. @returns {Promise<t.Context>} */
     context(): Promise<t.Context>;
+    /** What is tainted in the memory: places, rules and lengths; `after` is the `next` of the page before. @param {{after?: string, limit?: number}} [page] @returns {Promise<t.Json>} */
+    quarantine(page?: {
+        after?: string;
+        limit?: number;
+    }): Promise<t.Json>;
+    /** One tainted item with its text. @param {string} id @returns {Promise<t.Json>} */
+    quarantined(id: string): Promise<t.Json>;
+    /** Releases a tainted item from quarantine, or holds it back again. Without a revision it builds on any. @param {string} id @param {boolean} [hold] @param {t.Write} [write] @returns {Promise<t.Answer<t.Json>>} */
+    release(id: string, hold?: boolean, write?: t.Write): Promise<t.Answer<t.Json>>;
     /** What something in memory is joined to, as one list. @param {string} from @param {t.Trace} [how] @returns {Promise<t.Json>} */
     trace(from: string, { follow, ...how }?: t.Trace): Promise<t.Json>;
     /** How well the memory carries: the score with every count it comes from. @param {"session" | "life"} [of] @returns {Promise<t.Json>} */

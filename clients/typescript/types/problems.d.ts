@@ -114,8 +114,25 @@ export declare class RouteNotFound extends Refused {
 export declare class MethodNotAllowed extends Refused {
     static CODE: string;
 }
+/** The agent was forgotten whole, and its name is not used again. */
+export declare class AgentForgotten extends Refused {
+    static CODE: string;
+}
 /** The agent exists with another configuration. */
 export declare class AgentExists extends Refused {
+    static CODE: string;
+}
+/** The agent is in another place. */
+export declare class AgentElsewhere extends Refused {
+    static CODE: string;
+}
+/** The agent is being moved to another place. */
+export declare class AgentMoving extends Refused {
+    static CODE: string;
+    static PASSING: boolean;
+}
+/** The agent cannot be moved at the moment. */
+export declare class MoveBusy extends Refused {
     static CODE: string;
 }
 /** A block of that name is there already. */
@@ -164,6 +181,12 @@ export declare class TokenBudgetExceeded extends Refused {
     static CODE: string;
     /** Tokens that are missing. */
     get requiredHeadroom(): number | undefined;
+}
+/** Tainted text needs a justification to enter the core. */
+export declare class TaintedContent extends Refused {
+    static CODE: string;
+    /** The rules that the text meets. */
+    get rules(): string[];
 }
 /** Chunks must be embedded in the light of their document. */
 export declare class LateChunkingRequired extends Refused {

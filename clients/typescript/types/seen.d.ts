@@ -17,6 +17,8 @@ export declare class Seen {
     builtOn(tool: string, given: Record<string, unknown>): string | undefined;
     /** Takes note of a state, which shows everything but documents. @param {any} answer */
     state(answer: any): void;
+    /** Something was forgotten in several steps: what was seen of the memory before says nothing any more. */
+    forgotten(): void;
     /** Takes note of a tool's answer. @param {string} tool @param {Record<string, unknown>} given @param {any} answer */
     tool(tool: string, given: Record<string, unknown>, answer: any): void;
 }

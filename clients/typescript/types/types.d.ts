@@ -78,6 +78,18 @@ export interface Schedule {
   run?: boolean;
 }
 
+/** What is to be forgotten: name it in one way. */
+export interface Forget {
+  seqs?: number[];
+  ids?: string[];
+  doc_id?: string;
+  match?: string;
+  all?: boolean;
+  /** Blocks that quote it go too; else they are only told. */
+  blocks?: boolean;
+  dry_run?: boolean;
+}
+
 export interface Options {
   /** Milliseconds for one attempt; 30 000. */
   timeoutMs?: number;

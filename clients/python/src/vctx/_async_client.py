@@ -81,6 +81,25 @@ class AsyncClient:
         """Begins, stops or gives up a change of all vectors, or trains the present index anew; twice is once."""
         return await self._json("POST", "/v1/reindex", given(action=action, metric=metric))
 
+    async def places(self) -> t.Json:
+        """The databases that agents can be in, and whether they are reached."""
+        return await self._json("GET", "/v1/places")
+
+    async def move_agent(self, name: str, to: str) -> t.Json:
+        """Moves an agent to another of them; one that is there stays."""
+        return await self._json("POST", f"/v1/agents/{segment(name)}/move", given(to=to))
+
+    async def export_agent(self, name: str, *, timeout_s: float | None = None) -> AsyncGenerator[bytes, None]:
+        """Everything that an agent is, as the pieces of one file; `timeout_s` bounds the time to the first one and between two."""
+        sent = request("GET", f"/v1/agents/{segment(name)}/export", label=self._label, accept="application/x-ndjson")
+        async with aclosing(self._transport.stream(sent, timeout_s)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def import_agent(self, name: str, file: bytes, *, timeout_s: float | None = None) -> t.Json:
+        """Makes an agent of an exported file of up to 64 MiB (`vctx import` takes larger ones); the same file again changes nothing."""
+        return await self._json("POST", f"/v1/agents/{segment(name)}/import", file, timeout_s=timeout_s)
+
     async def openapi(self) -> t.Json:
         """The server's description of its paths."""
         return await self._json("GET", "/v1/openapi.json")
@@ -484,6 +503,31 @@ class AsyncAgent:
         query = {"text": text, "turn": turn, "from_turn": from_turn}
         return await self._client._json("GET", with_query(f"{self._path}/why", query))
 
+    async def forget(
+        self,
+        *,
+        seqs: Sequence[int] | None = None,
+        ids: Sequence[str] | None = None,
+        doc_id: str | None = None,
+        match: str | None = None,
+        all: bool | None = None,
+        blocks: bool | None = None,
+        dry_run: bool | None = None,
+        key: str | None = None,
+        rev: str = "*",
+    ) -> t.Json:
+        """Forgets messages, a document, whatever holds a text, or the whole agent; answers the manifest. What is `under_way` is gone on with by
+        the same call with the same key."""
+        body = given(seqs=seqs, ids=ids, doc_id=doc_id, match=match, all=all, blocks=blocks, dry_run=dry_run)
+        manifest = await self._client._json("POST", f"{self._path}/forget", body, key=key or fresh_key(), rev=rev)
+        if not dry_run:
+            self._seen.forgotten()
+        return manifest
+
+    async def forgettings(self) -> t.Json:
+        """The manifests of what was forgotten: places and digests, never text."""
+        return await self._client._json("GET", f"{self._path}/forget")
+
     async def schedules(self) -> t.Json:
         """What happens to the agent by itself, and when."""
         return await self._client._json("GET", f"{self._path}/schedules")
@@ -512,6 +556,23 @@ class AsyncAgent:
     async def context(self) -> t.Context:
         """The rendered window as chat messages, with its receipt."""
         return cast(t.Context, await self._client._json("GET", f"{self._path}/context"))
+
+    async def quarantine(self, *, after: str | None = None, limit: int | None = None) -> t.Json:
+        """What is tainted in the memory: places, rules and lengths; `after` is the `next` of the page before."""
+        return await self._client._json("GET", with_query(f"{self._path}/quarantine", {"after": after, "limit": limit}))
+
+    async def quarantined(self, item: str) -> t.Json:
+        """One tainted item with its text."""
+        return await self._client._json("GET", with_query(f"{self._path}/quarantine", {"id": item}))
+
+    async def release(
+        self, item: str, *, hold: bool = False, key: str | None = None, rev: str | None = None
+    ) -> t.Answer[t.Json]:
+        """Releases a tainted item from quarantine, or holds it back again. Without a revision it builds on any."""
+        body = {"id": item, "hold": hold}
+        answer = await self._client._json("POST", f"{self._path}/quarantine", body, key=key or fresh_key(), rev=rev)
+        self._seen.tool("release_tainted", body, answer)
+        return cast(t.Answer[t.Json], answer)
 
     async def trace(
         self,

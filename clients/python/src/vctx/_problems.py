@@ -163,10 +163,35 @@ class MethodNotAllowed(Refused):
     CODE = "METHOD_NOT_ALLOWED"
 
 
+class AgentForgotten(Refused):
+    """The agent was forgotten whole, and its name is not used again."""
+
+    CODE = "AGENT_FORGOTTEN"
+
+
 class AgentExists(Refused):
     """The agent exists with another configuration."""
 
     CODE = "AGENT_EXISTS"
+
+
+class AgentElsewhere(Refused):
+    """The agent is in another place."""
+
+    CODE = "AGENT_ELSEWHERE"
+
+
+class AgentMoving(Refused):
+    """The agent is being moved to another place."""
+
+    CODE = "AGENT_MOVING"
+    PASSING = True
+
+
+class MoveBusy(Refused):
+    """The agent cannot be moved at the moment."""
+
+    CODE = "MOVE_BUSY"
 
 
 class BlockExists(Refused):
@@ -243,6 +268,17 @@ class TokenBudgetExceeded(Refused):
     def required_headroom(self) -> int | None:
         """Tokens that are missing."""
         return _number(self.fields.get("required_headroom"))
+
+
+class TaintedContent(Refused):
+    """Tainted text needs a justification to enter the core."""
+
+    CODE = "TAINTED_CONTENT"
+
+    @property
+    def rules(self) -> list[str]:
+        """The rules that the text meets."""
+        return [rule for rule in self.fields.get("rules") or [] if isinstance(rule, str)]
 
 
 class LateChunkingRequired(Refused):

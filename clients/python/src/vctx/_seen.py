@@ -63,6 +63,12 @@ class Seen:
             self.memory = self._core = revision
             self._blocks.clear()
 
+    def forgotten(self) -> None:
+        """Something was forgotten in several steps: what was seen of the memory before says nothing any more."""
+        self.memory = self._core = None
+        self._blocks.clear()
+        self._documents.clear()
+
     def tool(self, tool: str, arguments: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
         """Takes note of a tool's answer."""
         if tool == "ingest_archival":

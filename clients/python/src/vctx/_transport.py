@@ -223,11 +223,14 @@ class AsyncTransport:
                 if not 200 <= status < 300:
                     understood(Answer(status, headers, await _body(streams[0], headers)))
                     return
-            while True:
+            chunked = headers.get("transfer-encoding", "").lower() == "chunked"
+            left = 0 if chunked else _length(headers)
+            while chunked or left > 0:
                 async with asyncio.timeout(timeout_s):
-                    piece = await _chunk(streams[0], 0)
+                    piece = await (_chunk(streams[0], 0) if chunked else _some(streams[0], left))
                 if not piece:
                     return
+                left -= len(piece)
                 yield piece
         except TimeoutError as error:
             raise _late(timeout_s) from error
@@ -317,12 +320,25 @@ async def _head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
 async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
     if headers.get("transfer-encoding", "").lower() == "chunked":
         return await _chunks(reader)
+    length = _length(headers)
+    if length > ANSWER_BYTES_MAX:
+        raise _too_long()
+    return await reader.readexactly(length)
+
+
+def _length(headers: dict[str, str]) -> int:
     length = headers.get("content-length", "0")
     if not length.isdigit():
         raise Garbled("the answer's length is no number")
-    if int(length) > ANSWER_BYTES_MAX:
-        raise _too_long()
-    return await reader.readexactly(int(length))
+    return int(length)
+
+
+async def _some(reader: asyncio.StreamReader, left: int) -> bytes:
+    """What is there of so many bytes; an answer that ends before is a broken one."""
+    piece = await reader.read(min(left, PIECE_BYTES))
+    if not piece:
+        raise asyncio.IncompleteReadError(piece, left)
+    return piece
 
 
 async def _chunks(reader: asyncio.StreamReader) -> bytes:

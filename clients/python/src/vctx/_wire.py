@@ -88,7 +88,10 @@ def request(
     """A request with its headers. `rev`: a revision, `ANY`, or the empty text for what must be new."""
     headers = {"Host": "vctx", "Accept": accept}
     data = b""
-    if body is not None:
+    if isinstance(body, bytes):
+        data = body
+        headers["Content-Type"] = "application/x-ndjson"
+    elif body is not None:
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         headers["Content-Type"] = "application/json"
     if len(data) > REQUEST_BYTES_MAX:
