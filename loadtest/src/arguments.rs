@@ -11,7 +11,9 @@ Usage: vctx-loadtest bench [--seconds N] [--vctx PROGRAM] [--dir DIR] [--commit 
                          [--vectors FILE] [--query-vectors FILE] [--vctx PROGRAM] [--dir DIR] [--commit ID] [--out FILE.md]
        vctx-loadtest engine [--only a,b,...] [--scale F] [--seconds N] [--corpus FILE] [--queries FILE] [--vectors FILE]
                          [--query-vectors FILE] [--python PROGRAM] [--engine PROGRAM] [--dir DIR] [--commit ID] [--out FILE.md] [--json]
+       vctx-loadtest proxy [--seconds N] [--vctx PROGRAM] [--dir DIR] [--commit ID] [--out FILE.md]
        vctx-loadtest echo --socket PATH
+       vctx-loadtest relay --socket PATH --upstream PATH
 
 bench   measures vctx and the floors of this machine side by side, and prints a report in Markdown
   --seconds N     time of each measure over all rounds [default: 6]
@@ -39,6 +41,8 @@ engine  measures the database engine side by side with what it is held against; 
   --vectors FILE, --query-vectors FILE
                   .fvecs, .npy or JSON lines of arrays; given together
   --json          prints JSON instead of Markdown
+proxy   measures what `vctx proxy` adds to reads and writes of the engine, beside a relay that copies bytes; options as for bench
+relay   copies bytes between a socket and another one: the floor of a proxy
 echo    answers each POST with its own JSON, parsed and written anew: the floor of a request";
 
 /// Longest and default time of one measure, in seconds.
@@ -49,6 +53,8 @@ const SECONDS: (u64, u64) = (600, 6);
 pub(crate) enum Command {
     Help,
     Echo { socket: PathBuf },
+    Relay { socket: PathBuf, upstream: PathBuf },
+    Proxy(Options),
     Bench(Options),
     Run(Options),
     Slo(Box<SloOptions>),
@@ -150,6 +156,15 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Command, 
     match words.next().as_deref() {
         Some("bench") => bench(words).map(Command::Bench),
         Some("run") => bench(words).map(Command::Run),
+        Some("proxy") => bench(words).map(Command::Proxy),
+        Some("relay") => match [(); 5].map(|()| words.next()) {
+            [Some(a), Some(socket), Some(b), Some(upstream), None]
+                if a == "--socket" && b == "--upstream" =>
+            {
+                Ok(Command::Relay { socket: socket.into(), upstream: upstream.into() })
+            }
+            _ => Err("relay takes --socket PATH --upstream PATH".into()),
+        },
         Some("slo") => slo(words).map(|options| Command::Slo(Box::new(options))),
         Some("engine") => engine(words).map(|options| Command::Engine(Box::new(options))),
         Some("echo") => match (words.next().as_deref(), words.next(), words.next()) {
@@ -292,6 +307,8 @@ mod tests {
             ("engine --only a,g", "--only: `g` is none of a to f"),
             ("engine --vectors x", "--vectors and --query-vectors are given together"),
             ("echo", "echo takes --socket PATH"),
+            ("relay --socket a", "relay takes --socket PATH --upstream PATH"),
+            ("proxy --rate 1", "unknown option `--rate`"),
         ] {
             assert_eq!(read(line), Err(fault.to_owned()), "{line}");
         }

@@ -10,6 +10,7 @@ mod engine;
 mod load;
 mod machine;
 mod meters;
+mod proxy;
 mod report;
 mod slo;
 mod tools;
@@ -33,6 +34,8 @@ fn main() -> ExitCode {
             Ok(())
         }
         Ok(Command::Echo { socket }) => echo::serve(&socket),
+        Ok(Command::Relay { socket, upstream }) => proxy::relay(&socket, &upstream),
+        Ok(Command::Proxy(options)) => proxy::run(&options),
         Ok(Command::Bench(options)) => bench::run(&options),
         Ok(Command::Run(options)) => turns::run(&options),
         Ok(Command::Slo(options)) => slo::run(&options),

@@ -86,6 +86,7 @@ pub(crate) fn markdown(origin: &Origin, findings: &[Finding]) -> String {
 fn head(text: &mut String, origin: &Origin) {
     line!(text, "- Machine: {}; {}", machine::hardware(), machine::kernel());
     line!(text, "- Data on {}; commit {}", origin.disk, origin.commit);
+    line!(text, "- Production hardware (c6id.8xlarge with local NVMe): unmeasured");
     let assertions = if cfg!(debug_assertions) { "with" } else { "without" };
     line!(text, "- Build: {assertions} debug assertions; scheduling: {}", machine::scheduling());
     line!(text, "- Load average: {} before, {} after", origin.load_before, machine::load_average());
