@@ -69,6 +69,8 @@ pub const DATABASES_MAX: usize = 4096;
 /// Milliseconds that a change of definitions waits for writers of its collection (arangod: 900 s): longer than a forgotten stream
 /// transaction lives.
 pub const DEFINITION_LOCK_WAIT_MS: u64 = 75_000;
+/// Milliseconds after which a database that is dropped looks again for transactions to abort.
+pub const DROP_LOCK_TURN_MS: u64 = 50;
 /// Edges on one path of a traversal.
 pub const TRAVERSAL_DEPTH_MAX: u64 = 10_000;
 /// Edges that one traversal may look at.

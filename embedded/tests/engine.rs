@@ -567,6 +567,31 @@ fn definitions_survive_a_restart_and_dropped_data_is_gone() {
 }
 
 #[test]
+fn a_dropped_database_takes_those_along_that_waited_for_its_transactions() {
+    let directory = tempfile::tempdir().unwrap();
+    // Longer than a drop waits: nobody is helped by idling out.
+    let options = Options { stream_idle_ms: 600_000, ..Options::default() };
+    let engine = Engine::open(directory.path(), options).unwrap();
+    engine.create_database("gone", Value::Null).unwrap();
+    engine.create_collection("gone", collection("c", CollectionKind::Document)).unwrap();
+    let declared = Declared { exclusive: vec!["c".into()], ..Declared::default() };
+    let begin =
+        || engine.streams().begin(&engine, "gone", "root", &declared, StreamSettings::default());
+    begin().unwrap();
+    std::thread::scope(|scope| {
+        let waiting = [scope.spawn(begin), scope.spawn(begin)];
+        // Those that have not come so far find no database: that is right too.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        engine.drop_database("gone").unwrap();
+        for begun in waiting {
+            drop(begun.join().unwrap());
+        }
+    });
+    assert!(engine.streams().list("gone", "root").is_empty());
+    assert_eq!(begin().unwrap_err().code, Code::DatabaseNotFound);
+}
+
+#[test]
 fn an_array_index_has_an_entry_per_element() {
     let house = house();
     let tagged = |key: &str, tags: &[&str]| {

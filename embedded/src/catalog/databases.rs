@@ -1,15 +1,17 @@
 //! Making and dropping databases.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::{names, record};
 use crate::encode::{Key, encode_value};
 use crate::engine::Engine;
 use crate::error::{Code, Error, Result};
 use crate::index::{primary_index, users_index};
-use crate::limits::DATABASES_MAX;
+use crate::limits::{DATABASES_MAX, DEFINITION_LOCK_WAIT_MS, DROP_LOCK_TURN_MS};
 use crate::schema::{Collection, CollectionKind, Database};
 use crate::storage::Batch;
+use crate::txn::Held;
 use crate::value::Value;
 
 /// System collections of each database, and those of `_system` alone.
@@ -85,10 +87,7 @@ impl Engine {
             return Err(Error::new(Code::Forbidden, "the _system database cannot be dropped"));
         }
         let before = self.database(name)?;
-        // Nobody could commit them any more.
-        self.streams().abort_all_in(name);
-        let _alone =
-            self.writers_out(before.collections.values().map(|collection| collection.id))?;
+        let _alone = self.nobody_in(name, &before)?;
         let _changing = self.catalog.change();
         let database = self.database(name)?;
         let mut batch = Batch::default();
@@ -107,6 +106,24 @@ impl Engine {
         self.resources.views.define(&*self.resources.store, database.id, Vec::new)?;
         self.clear_leftovers_soon();
         Ok(())
+    }
+}
+
+impl Engine {
+    /// Has no writer in a database and lets none in. Its stream transactions are aborted, since nobody could commit them any more; one that
+    /// waited for the locks of another begins when that one is gone, so they are aborted again until none is left.
+    fn nobody_in(&self, name: &str, database: &Database) -> Result<Held> {
+        let until = Instant::now() + Duration::from_millis(DEFINITION_LOCK_WAIT_MS);
+        let wanted: Vec<(u64, bool)> =
+            database.collections.values().map(|collection| (collection.id, true)).collect();
+        loop {
+            self.streams().abort_all_in(name);
+            let turn = Duration::from_millis(DROP_LOCK_TURN_MS);
+            match self.resources.collection_locks.take(wanted.clone(), Some(turn)) {
+                Err(error) if error.code == Code::LockTimeout && Instant::now() < until => {}
+                taken => return taken,
+            }
+        }
     }
 }
 
