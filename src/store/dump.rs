@@ -359,7 +359,7 @@ impl<'a> Dump<'a> {
         Ok(())
     }
 
-    /// The agent's records, found among everybody's: no index knows whose they are, and one more would cost every call.
+    /// The agent's records.
     async fn records(&mut self) -> Read<Vec<Record>> {
         let mut found = Vec::new();
         let mut after = json!("");

@@ -288,29 +288,37 @@ async fn an_agent_that_moves_is_the_same_and_its_callers_see_no_difference() {
     in_their_places(&world, &ada.wire).await;
 }
 
-/// Appends numbered messages until told to stop; gives how many were taken, in order.
-async fn talking(agent: Agent, mut stop: tokio::sync::watch::Receiver<bool>) -> u64 {
-    let mut number = 0;
-    while !*stop.borrow_and_update() {
-        let body = json!({"message": format!("{number}"), "role": "user"});
-        let key = format!("said-{number}");
-        let until = Instant::now() + PATIENCE;
-        loop {
-            match agent.attempt("append_fifo", &body, &key, "*").await {
-                Ok(answer) if answer.status == 200 => break,
-                // A server that was killed, or an agent that is moved by one that was.
-                Ok(answer)
-                    if ["CONFLICT", "AGENT_MOVING", "NOT_READY"].contains(&answer.code()) => {}
-                Ok(answer) => panic!("{} {number}: {}", agent.name, answer.text),
-                Err(_) => {}
-            }
-            assert!(Instant::now() < until, "{} does not get {number} through", agent.name);
-            tokio::time::sleep(LOOK).await;
+/// Appends numbered messages to some agents in turn until told to stop; gives how many each took, in order.
+async fn talking(agents: Vec<Agent>, mut stop: tokio::sync::watch::Receiver<bool>) -> Vec<u64> {
+    let mut taken = vec![0; agents.len()];
+    for turn in 0.. {
+        if *stop.borrow_and_update() {
+            break;
         }
-        number += 1;
+        let at = turn % agents.len();
+        say(&agents[at], taken[at]).await;
+        taken[at] += 1;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    number
+    taken
+}
+
+/// Appends a number, however often that takes.
+async fn say(agent: &Agent, number: u64) {
+    let body = json!({"message": format!("{number}"), "role": "user"});
+    let key = format!("said-{number}");
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match agent.attempt("append_fifo", &body, &key, "*").await {
+            Ok(answer) if answer.status == 200 => return,
+            // A server that was killed, or an agent that is moved by one that was.
+            Ok(answer) if ["CONFLICT", "AGENT_MOVING", "NOT_READY"].contains(&answer.code()) => {}
+            Ok(answer) => panic!("{} {number}: {}", agent.name, answer.text),
+            Err(_) => {}
+        }
+        assert!(Instant::now() < until, "{} does not get {number} through", agent.name);
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 fn numbers(messages: &[Value]) -> Vec<String> {
@@ -345,13 +353,16 @@ async fn half_of_many_move_under_load_and_nothing_is_lost_or_elsewhere() {
     while making.join_next().await.is_some() {}
     let before = listed(&wires[0]).await;
     assert_eq!(before.len() as u64, agents);
-    // Each writer has a handful of agents, of which every other one moves.
+    // Each writer has some of the agents; every other agent moves.
     let (stop, stopping) = tokio::sync::watch::channel(false);
     let mut talks = JoinSet::new();
-    for n in 0..agents.min(writers) {
-        let agent = Agent::at(wires[(n as usize + 1) % 2].again(), &name(n));
-        let stopping = stopping.clone();
-        talks.spawn(async move { (agent.name.clone(), talking(agent, stopping).await) });
+    for first in 0..agents.min(writers) {
+        let own = (first..agents).step_by(writers as usize);
+        let own: Vec<Agent> =
+            own.map(|n| Agent::at(wires[(n as usize + 1) % 2].again(), &name(n))).collect();
+        let (names, stopping) = (own.iter().map(|agent| agent.name.clone()), stopping.clone());
+        let names: Vec<String> = names.collect();
+        talks.spawn(async move { names.into_iter().zip(talking(own, stopping).await) });
     }
     let chosen: Vec<String> = (0..agents).step_by(2).map(name).collect();
     let queue = Arc::new(std::sync::Mutex::new(chosen.clone()));
@@ -374,10 +385,11 @@ async fn half_of_many_move_under_load_and_nothing_is_lost_or_elsewhere() {
     stop.send_replace(true);
     let mut written = 0;
     while let Some(talk) = talks.join_next().await {
-        let (name, count) = talk.expect("a writer");
-        whole(&wires[0], &name, count).await;
-        world.here.assert_verified("a.sock", &name);
-        written += count;
+        for (name, count) in talk.expect("a writer") {
+            whole(&wires[0], &name, count).await;
+            world.here.assert_verified("a.sock", &name);
+            written += count;
+        }
     }
     let after = listed(&wires[1]).await;
     for (name, place) in &after {
@@ -405,7 +417,7 @@ async fn a_mover_that_is_killed_anywhere_leaves_a_move_that_ends() {
     )
     .await;
     let (stop, stopping) = tokio::sync::watch::channel(false);
-    let talk = tokio::spawn(talking(ada.again(), stopping));
+    let talk = tokio::spawn(talking(vec![ada.again()], stopping));
     let mut cut = 0;
     for _ in 0..setting("FLEET_KILLS", 6) {
         let mover = world.server("mover.sock").await;
@@ -421,7 +433,7 @@ async fn a_mover_that_is_killed_anywhere_leaves_a_move_that_ends() {
         settled(&world).await;
     }
     stop.send_replace(true);
-    let count = talk.await.expect("a writer");
+    let count = talk.await.expect("a writer")[0];
     whole(&wire, "ada", count).await;
     world.here.assert_verified("b.sock", "ada");
     in_their_places(&world, &wire).await;
