@@ -448,7 +448,7 @@ fn forms(text: &str) -> Vec<String> {
 /// What of the core itself holds one of some texts.
 fn look_into(core: &Core, texts: &[String], found: &mut ForgetFound) {
     let holds = |text: &str| texts.iter().any(|one| text.contains(one.as_str()));
-    let blocks = core.working_blocks.iter().filter(|block| holds(&block.content));
+    let blocks = core.working_blocks.iter().filter(|block| block.texts().any(&holds));
     found.quoted.blocks.extend(blocks.map(|block| block.id.clone()));
     found.quoted.system |= holds(&core.system.content);
     found.in_summary |= holds(&core.queue_head_summary.content);

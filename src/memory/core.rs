@@ -193,6 +193,14 @@ pub struct Block {
     pub taint: Option<BlockTaint>,
 }
 
+impl Block {
+    /// All that somebody wrote into it: its text, what it is for, and why tainted text stands in it.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let why = self.taint.as_ref().map(|taint| taint.justification.as_str());
+        [self.content.as_str(), self.role.as_str()].into_iter().chain(why)
+    }
+}
+
 /// Why tainted text stands in a block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockTaint {
