@@ -407,6 +407,9 @@ pub const PAGE_CUT_TRIES_MAX: usize = 8;
 pub const SEARCH_TEXT_BYTES_MAX: usize = 8 * 1024;
 /// Most cells that a search may look into: an eighth of those of a million chunks.
 pub const N_PROBE_MAX: u32 = 512;
+/// Most cells for which the service level of `search_archival` is promised (seed 002: p99 ≤ 750 ms at `nProbe` ≤ 32); a search that looks
+/// into more says so.
+pub const N_PROBE_SLO: u32 = 32;
 /// Vectors that a measurement of the index draws; three make a question.
 pub const SAMPLE_ROWS: u64 = 144;
 /// The nearest that a question of a measurement wants.

@@ -11,8 +11,8 @@ use super::ingest_checks::{check_vector, moment};
 use super::spec::Step;
 use crate::error::{Code, Error, Result};
 use crate::limits::{
-    ARCHIVAL_LIMIT, DIMENSION_MAX, DOC_ID_BYTES_MAX, HYBRID_NEAREST, N_PROBE_MAX, NEAR_FETCH,
-    NEAR_FETCH_MAX, NEAR_ROWS, PROVENANCE_BYTES_MAX, SEARCH_TEXT_BYTES_MAX,
+    ARCHIVAL_LIMIT, DIMENSION_MAX, DOC_ID_BYTES_MAX, HYBRID_NEAREST, N_PROBE_MAX, N_PROBE_SLO,
+    NEAR_FETCH, NEAR_FETCH_MAX, NEAR_ROWS, PROVENANCE_BYTES_MAX, SEARCH_TEXT_BYTES_MAX,
 };
 use crate::memory::Fingerprint;
 use crate::memory::archive::{FoundPassage, Metric, VectorSetting};
@@ -387,6 +387,9 @@ impl SearchArchival {
         {
             told.insert("nProbe".into(), n_probe.into());
             told.insert("nLists".into(), json!(setting.n_lists));
+            if n_probe > N_PROBE_SLO {
+                told.insert("beyond_slo".into(), json!({"nProbe": N_PROBE_SLO}));
+            }
         }
         if looked.fetched > 0 {
             let own = looked.fetched - (looked.dropped - looked.own_dropped).min(looked.fetched);

@@ -653,14 +653,19 @@ async fn the_index_is_asked_with_the_cells_of_the_call_or_the_stored_ones_and_it
     let spoiled =
         "FOR d IN archival_docs UPDATE d WITH { similarity: 99 } IN archival_docs RETURN 1";
     assert_eq!(database.rows(spoiled, json!({})).await.len(), 120);
+    let told = |cells: u32| (cells > 32).then(|| json!({"nProbe": 32}));
     for (arguments, cells) in [
         (json!({"query_vector": [1, 0], "limit": 1, "nProbe": 3}), json!(3)),
+        (json!({"query_vector": [1, 0], "limit": 1, "nProbe": 32}), json!(32)),
+        (json!({"query_vector": [1, 0], "limit": 1, "nProbe": 33}), json!(33)),
         (json!({"query_vector": [1, 0], "limit": 1}), stored.clone()),
     ] {
         stage.reads.clear();
         let body = search(&ada, arguments).await.ok();
         let result = &body["result"];
         assert_eq!((&result["plan"], &result["nProbe"]), (&json!("vector"), &cells), "{body}");
+        let beyond = told(cells.as_u64().expect("cells") as u32);
+        assert_eq!(result.get("beyond_slo"), beyond.as_ref(), "{body}");
         let similarity = result["results"][0]["similarity"].as_f64().expect("a score");
         assert!((similarity - 1.0).abs() < 1e-6, "{body}");
         assert!(result["results"][0].get("embedding").is_none());
