@@ -6,6 +6,9 @@ use std::time::Duration;
 use super::open_loop::Outcome;
 use crate::machine;
 
+/// Quantiles that are read from the server's own histograms.
+pub(crate) const QUANTILES: [f64; 3] = [0.5, 0.95, 0.99];
+
 /// Where the figures come from.
 pub(crate) struct Origin {
     pub(crate) commit: String,
@@ -27,6 +30,9 @@ pub(crate) struct Finding {
     pub(crate) resident_mib: Option<f64>,
     pub(crate) outcome: Outcome,
     pub(crate) writes: Option<Outcome>,
+    /// The server's own histogram of these calls, and its quantiles in milliseconds (upper ends of buckets).
+    pub(crate) histogram: &'static str,
+    pub(crate) told_ms: [Option<f64>; 3],
     /// Share of the exact answer that was found.
     pub(crate) recall: Option<f64>,
     /// Whether the level is promised for this run.
@@ -54,8 +60,8 @@ pub(crate) fn markdown(origin: &Origin, findings: &[Finding]) -> String {
     head(&mut text, origin);
     line!(
         text,
-        "\n| scenario | rows (of full scale) | p50 ms | p90 | p99 | p99.9 | max | level p99 | held | per second done / due | calls | failed | recall |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|---|"
+        "\n| scenario | rows (of full scale) | p50 ms | p90 | p95 | p99 | p99.9 | max | level p99 | held | per second done / due | calls | failed | recall |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|"
     );
     for finding in findings {
         row(&mut text, finding);
@@ -67,6 +73,17 @@ pub(crate) fn markdown(origin: &Origin, findings: &[Finding]) -> String {
     );
     for finding in findings {
         beside(&mut text, finding);
+    }
+    line!(text, "\n## The same calls in the server's own histograms\n");
+    line!(
+        text,
+        "Upper ends of the buckets that hold the quantile, of what came during the load; from the call's arrival to its answer. `_statisticsRaw` was not asked: ArangoDB 3.12 \
+         calls it deprecated, 4 has none, and the embedded engine keeps none. What a proxy adds is measured by `vctx-loadtest proxy` from its histograms.\n"
+    );
+    line!(text, "| scenario | histogram | p50 ms | p95 | p99 |\n|---|---|---|---|---|");
+    for finding in findings {
+        let [half, most, all] = finding.told_ms.map(end);
+        line!(text, "| {} | `{}` | {half} | {most} | {all} |", finding.title, finding.histogram);
     }
     for finding in findings {
         for fault in &finding.outcome.faults {
@@ -134,10 +151,11 @@ fn row(text: &mut String, finding: &Finding) {
     let recall = finding.recall.map_or("–".to_owned(), |r| format!("{r:.3}"));
     line!(
         text,
-        "| {} | {rows} | {} | {} | {} | {} | {} | {} | {held} | {:.1} / {:.1} | {} | {} | {recall} |",
+        "| {} | {rows} | {} | {} | {} | {} | {} | {} | {} | {held} | {:.1} / {:.1} | {} | {} | {recall} |",
         finding.title,
         ms(0.5),
         ms(0.9),
+        ms(0.95),
         ms(0.99),
         ms(0.999),
         ms(1.0),
@@ -147,6 +165,15 @@ fn row(text: &mut String, finding: &Finding) {
         outcome.answered(),
         outcome.failed
     );
+}
+
+/// The end of a bucket.
+fn end(milliseconds: Option<f64>) -> String {
+    match milliseconds {
+        None => "–".to_owned(),
+        Some(end) if end.is_infinite() => "beyond the last bucket".to_owned(),
+        Some(end) => format!("≤ {end}"),
+    }
 }
 
 fn beside(text: &mut String, finding: &Finding) {

@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 
 use super::corpus::Corpus;
 use super::open_loop::{self, Outcome, Sender};
-use super::report::{self, Finding, Origin};
+use super::report::{self, Finding, Origin, QUANTILES};
 use super::scenario::{Kind, Scenario};
 use super::server::{Agent, Server};
 use super::vectors::{Vectors, exact};
 use crate::Fault;
 use crate::arguments::SloOptions;
 use crate::machine;
+use crate::meters::Samples;
 
 /// The agent that is searched, and the one that writers write to in scenarios of core writes.
 const AGENT: &str = "slo";
@@ -304,12 +305,24 @@ impl<'a> Stage<'a> {
         let senders = (0..self.scenario.senders)
             .map(|at| self.sender(at, n_probe))
             .collect::<Result<Vec<Sender>, Fault>>()?;
+        // A running server may keep its metrics elsewhere.
+        let look = || {
+            let samples = Samples::scrape(&self.server.socket);
+            samples
+                .inspect_err(|fault| eprintln!("the server's histograms are not read: {fault}"))
+                .ok()
+        };
+        let before = look();
         let (outcome, writes) = thread::scope(|scope| {
             let writing = scope.spawn(|| self.writers());
             let outcome = open_loop::run(rate, self.options.time, senders);
             let writes = writing.join().map_err(|_| "a writer panicked")?;
             Ok::<_, Fault>((outcome?, writes?))
         })?;
+        let (before, after) = (before.as_ref(), look());
+        let histogram = self.scenario.kind.histogram();
+        let told =
+            QUANTILES.map(|quantile| after.as_ref()?.quantile_since(before?, histogram, quantile));
         let probe = n_probe.map(|n| format!(", nProbe {n}")).unwrap_or_default();
         Ok(Finding {
             title: format!("{name}{probe}"),
@@ -320,6 +333,8 @@ impl<'a> Stage<'a> {
             resident_mib: self.server.resident_mib(),
             outcome,
             writes,
+            histogram,
+            told_ms: told.map(|seconds| seconds.map(|seconds| seconds * 1e3)),
             recall: None,
             judged: true,
         })

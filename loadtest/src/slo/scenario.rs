@@ -27,6 +27,17 @@ pub(crate) enum Kind {
     CoreWrite,
 }
 
+impl Kind {
+    /// The server's own histogram of what is asked.
+    pub(crate) fn histogram(self) -> &'static str {
+        match self {
+            Self::Recall => "vctx_recall_seconds",
+            Self::Archival => "vctx_archival_seconds",
+            Self::CoreWrite => "vctx_core_write_seconds",
+        }
+    }
+}
+
 /// A scenario.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
