@@ -151,6 +151,11 @@ meters! {
         "Heartbeats refused by rate limit or cooldown (rate, cooldown)";
     HB_TERMINATED = Counter "vctx_hb_terminated_total", "hb.terminated_reason", "chains", ["reason"], &[],
         "Heartbeat chains ended by reason (depth, duration, tokens, explicit_yield, loop_detected)";
+    // Places.
+    MOVES = Counter "vctx_moves_total", "", "moves", ["outcome"], &[],
+        "Moves of agents that this server drove, by outcome (done, stayed: given up with the agent where it was, cut: left to whoever takes it up)";
+    MOVES_STANDING = Gauge "vctx_moves_standing", "", "moves", [], &[],
+        "Moves whose mover had not been heard of at the last look of this server, at most 16";
     // Schedules.
     TICKS = Counter "vctx_ticks_total", "", "ticks", ["outcome"], &[],
         "Moments of schedules by what came of them here (fired, failed, run_failed, unrun)";

@@ -171,6 +171,7 @@ checks! {
         H_RETENTION = "health.retention", "nothing is due by the policy of retention", "text that should be gone is still there";
         H_SCHEDULES = "health.schedules", "nothing is due for longer than 1 min", "no server fires, or all of them fail";
         H_RUNS = "health.runs", "no run or chain is past its lease for longer than 1 min", "an agent waits for a server that died";
+        H_MOVES = "health.moves", "no move of an agent stands still for longer than 1 min", "an agent that is about to leave takes no writes";
         H_TRANSACTIONS = "health.transactions", "no stream transaction of ours stays open", "it keeps locks until it idles out";
         H_RW = "health.writer", "the writing user: database ro, collections rw, no _system", "a server that is taken over cannot drop anything";
         H_RO = "health.reader", "the reading user: database ro, collections ro", "a search cannot change a memory";

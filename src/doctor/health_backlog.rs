@@ -1,4 +1,4 @@
-//! What waits in a running deployment: vectors that are to be made, changes under way, texts whose time is over, schedules and runs.
+//! What waits in a running deployment: vectors that are to be made, changes under way, texts whose time is over, schedules, runs and moves.
 
 use std::time::Duration;
 
@@ -31,6 +31,7 @@ pub(super) async fn look(asked: &Asked, db: &Admin, ro: &Ro, rows: &mut Rows) {
     guard(rows, check::H_RETENTION, retention(asked, ro).await);
     guard(rows, check::H_SCHEDULES, schedules(ro).await);
     guard(rows, check::H_RUNS, runs(ro).await);
+    guard(rows, check::H_MOVES, moves(ro).await);
 }
 
 /// Entries without vectors, where vectors of recall storage are made.
@@ -125,4 +126,12 @@ async fn runs(ro: &Ro) -> Seen {
     let runs = store::expired_runs(ro, before, TICKS_LOOKED).await?.len();
     let chains = store::dead_chains(ro, before, TICKS_LOOKED).await?.len();
     Ok((runs == 0 && chains == 0, format!("{runs} runs, {chains} chains")))
+}
+
+/// Moves that no server goes on with. The directory of the home place knows them all; in another place there are none.
+async fn moves(ro: &Ro) -> Seen {
+    let due = store::due_moves(ro).await?;
+    let late = due.iter().map(|one| one.late_ms).fold(0.0, f64::max);
+    let seen = format!("{} wait for a server, the longest for {:.0} s", due.len(), late / 1e3);
+    Ok((late <= OVERDUE_MS_MAX as f64, seen))
 }

@@ -24,6 +24,7 @@ use crate::jobs::Job;
 use crate::limits::{
     BODY_BYTES_MAX, MOVE_BUSY_MS_MAX, MOVE_LEASE_MS, MOVE_TRIES_MAX, MOVES_PAUSE_MS,
 };
+use crate::meters;
 use crate::policy::Scope;
 use crate::server::{PeerActor, bytes_within, check_operator, json_answer, object_of};
 use crate::tools::decode_as;
@@ -141,11 +142,16 @@ impl Fleet {
             driven = self.steps(scope, this, &home) => driven,
             lost = renewed(&home, scope, &this.by) => Err(Stood::Still(lost)),
         };
-        match driven {
-            Ok(moved) => Ok(moved),
-            Err(Stood::Still(error)) => Err(error),
-            Err(Stood::Back(error)) => Err(self.given_up(scope, this, &home, error).await),
-        }
+        let (outcome, driven) = match driven {
+            Ok(moved) => ("done", Ok(moved)),
+            Err(Stood::Still(error)) => ("cut", Err(error)),
+            Err(Stood::Back(error)) => {
+                let stays = self.given_up(scope, this, &home, &error).await;
+                (if stays { "stayed" } else { "cut" }, Err(error))
+            }
+        };
+        metrics::counter!(meters::MOVES, "outcome" => outcome).increment(1);
+        driven
     }
 
     async fn steps(
@@ -210,9 +216,9 @@ impl Fleet {
         Err(Error::new(Code::MoveBusy, text))
     }
 
-    /// Lets an agent stay whose move failed before its core was gone; the error that it failed with. Where that cannot be done now, the
-    /// next one that takes the move up does it, or finishes it.
-    async fn given_up(&self, scope: &Scope, this: &Move, home: &Executor, error: Error) -> Error {
+    /// Lets an agent stay whose move failed before its core was gone; whether it does. Where that cannot be done now, the next one that
+    /// takes the move up does it, or finishes it.
+    async fn given_up(&self, scope: &Scope, this: &Move, home: &Executor, error: &Error) -> bool {
         let back = async {
             let source = self.places.named(&this.from)?.opened()?.executor;
             let there = source.move_look(scope).await?.core.is_some();
@@ -236,6 +242,7 @@ impl Fleet {
             Ok(stays) => {
                 let why = error.chain();
                 tracing::warn!(agent = scope.key(), stays, error = why, "a move was given up");
+                stays
             }
             Err(fault) => {
                 let why = fault.chain();
@@ -244,9 +251,9 @@ impl Fleet {
                     error = why,
                     "a move stands still: it is taken up again"
                 );
+                false
             }
         }
-        error
     }
 }
 
@@ -285,7 +292,9 @@ impl Job for Moves {
     async fn run(&self, stopping: &watch::Receiver<bool>) -> Result<()> {
         let home = self.fleet.home()?;
         let mut first_fault = Ok(());
-        for due in home.due_moves().await? {
+        let due = home.due_moves().await?;
+        metrics::gauge!(meters::MOVES_STANDING).set(due.len() as f64);
+        for due in due {
             if *stopping.borrow() {
                 break;
             }

@@ -108,6 +108,8 @@ pub struct DueMove {
     pub tenant: String,
     /// Where it goes.
     pub to: String,
+    /// How long its mover has not been heard of beyond its lease, in milliseconds.
+    pub late_ms: f64,
 }
 
 /// What one side knows of an agent that is moved.

@@ -387,7 +387,13 @@ const DEPLOYED: &[Fault] = &[
         },
     },
     Fault {
-        red: &["health.recall", "health.schedules", "health.runs", "health.retention"],
+        red: &[
+            "health.recall",
+            "health.schedules",
+            "health.runs",
+            "health.retention",
+            "health.moves",
+        ],
         lie: |x, told| {
             if is(x, "GET", "/_api/collection/recall_marks/count") {
                 told.body["count"] = json!(1);
@@ -407,6 +413,10 @@ const DEPLOYED: &[Fault] = &[
             }
             if asks(x, "retention_agents") {
                 rows_of(told, json!([{"key": "ada", "tenant": "", "due": true}]));
+            }
+            if asks(x, "directory_due") {
+                let row = json!({"agent_id": "ada", "tenant": "", "to": "east", "late_ms": 60_001});
+                rows_of(told, json!([row]));
             }
         },
     },
