@@ -28,7 +28,7 @@ use crate::ids::{Ids as _, SystemIds};
 use crate::jobs::{
     DeadChains, DeadRuns, Expiry, Forgettings, RecallVectors, Reindex, Runner, Ticks,
 };
-use crate::limits::START_MS_MAX;
+use crate::limits::{PROBE_MS_MAX, START_MS_MAX};
 use crate::memory::Encoding;
 use crate::models::chat::ChatModel;
 use crate::models::{Embedders, Gateway};
@@ -361,6 +361,12 @@ async fn keep_place(keep: Keep, place: Arc<Place>, mut stopping: watch::Receiver
             () = tokio::time::sleep(pause) => executor.close_idle_sessions().await,
             () = told_to_stop(&mut stopping) => break,
         }
+        let limit = Duration::from_millis(PROBE_MS_MAX);
+        place.heard(match tokio::time::timeout(limit, executor.ready()).await {
+            Ok(Ok(_)) => None,
+            Ok(Err(error)) => Some(error.message),
+            Err(_) => Some(format!("no answer within {PROBE_MS_MAX} ms")),
+        });
     }
     jobs.ended().await;
     executor.close_sessions().await;

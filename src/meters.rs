@@ -152,6 +152,8 @@ meters! {
     HB_TERMINATED = Counter "vctx_hb_terminated_total", "hb.terminated_reason", "chains", ["reason"], &[],
         "Heartbeat chains ended by reason (depth, duration, tokens, explicit_yield, loop_detected)";
     // Places.
+    PLACE_UP = Gauge "vctx_place_up", "", "flag", ["place"], &[],
+        "1 while a further place answered when it was last asked; those of tiers tell of the home place";
     MOVES = Counter "vctx_moves_total", "", "moves", ["outcome"], &[],
         "Moves of agents that this server drove, by outcome (done, stayed: given up with the agent where it was, cut: left to whoever takes it up)";
     MOVES_STANDING = Gauge "vctx_moves_standing", "", "moves", [], &[],

@@ -10,6 +10,7 @@ use tower::ServiceExt as _;
 
 use crate::error::{Code, Error, Result};
 use crate::executor::Executor;
+use crate::meters;
 use crate::server::{HowMuch, PeerActor};
 
 /// A database that agents are in.
@@ -22,7 +23,8 @@ pub struct Place {
 enum State {
     /// Not reached yet, and why.
     Waiting(String),
-    Open(Opened),
+    /// Reached; why it did not answer when it was last asked, if it did not.
+    Open(Opened, Option<String>),
 }
 
 /// What answers for a place.
@@ -46,18 +48,34 @@ impl Place {
 
     /// Says why it is not reached.
     pub fn because(&self, reason: String) {
+        self.shown(false);
         *self.state.write().expect("no holder panics") = State::Waiting(reason);
     }
 
     /// It is reached: these answer for it.
     pub fn open(&self, executor: Arc<Executor>, router: Router) {
-        *self.state.write().expect("no holder panics") = State::Open(Opened { executor, router });
+        self.shown(true);
+        let opened = Opened { executor, router };
+        *self.state.write().expect("no holder panics") = State::Open(opened, None);
+    }
+
+    /// Whether it answered when it was asked again, or why not. Calls are sent there all the same.
+    pub fn heard(&self, silent: Option<String>) {
+        self.shown(silent.is_none());
+        if let State::Open(_, known) = &mut *self.state.write().expect("no holder panics") {
+            *known = silent;
+        }
+    }
+
+    fn shown(&self, up: bool) {
+        let up = if up { 1.0 } else { 0.0 };
+        metrics::gauge!(meters::PLACE_UP, "place" => self.name.clone()).set(up);
     }
 
     /// What answers for it, or why nothing does.
     pub(super) fn opened(&self) -> Result<Opened> {
         match &*self.state.read().expect("no holder panics") {
-            State::Open(opened) => Ok(opened.clone()),
+            State::Open(opened, _) => Ok(opened.clone()),
             State::Waiting(reason) => {
                 let text = format!("the place {} is not ready: {reason}", self.name);
                 Err(Error::new(Code::NotReady, text).with("place", self.name.as_str()))
@@ -86,7 +104,11 @@ impl Place {
     fn told(&self, home: bool) -> Value {
         let mut told = json!({"name": self.name, "home": home, "takes_new": self.takes_new});
         match &*self.state.read().expect("no holder panics") {
-            State::Open(_) => told["state"] = "open".into(),
+            State::Open(_, None) => told["state"] = "open".into(),
+            State::Open(_, Some(reason)) => {
+                told["state"] = "silent".into();
+                told["reason"] = reason.as_str().into();
+            }
             State::Waiting(reason) => {
                 told["state"] = "waiting".into();
                 told["reason"] = reason.as_str().into();

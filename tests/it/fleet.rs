@@ -81,6 +81,20 @@ async fn open(wire: &Wire) {
     }
 }
 
+/// Waits until the further place is told to stand like this.
+async fn stands(wire: &Wire, state: &str) -> Value {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let told = wire.get("/v1/places").await.ok();
+        let east = told["places"][1].clone();
+        if east["state"] == state {
+            return east;
+        }
+        assert!(Instant::now() < until, "{told:#}");
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 /// The places that agents are listed in.
 async fn listed(wire: &Wire) -> BTreeMap<String, String> {
     let told = wire.get("/v1/agents").await.ok();
@@ -495,6 +509,10 @@ async fn a_place_that_is_away_keeps_nobody_from_the_others() {
     far.tool("append_fifo", &asked, "anybody", "*").await.refused(503, "STORE_UNAVAILABLE");
     let told = wire.get("/v1/agents").await.ok();
     assert_eq!(told["places_away"], json!(["east"]), "{told}");
+    let told = stands(&wire, "silent").await;
+    assert!(told["reason"].as_str().is_some_and(|why| !why.is_empty()), "{told}");
+    let metrics = world.here.wire("vctx-metrics.sock").get("/metrics").await.text;
+    assert!(metrics.contains("vctx_place_up{place=\"east\"} 0"), "{metrics}");
     // A move that cannot be done leaves the agent as it is, and free.
     let path = format!("{}/move", near.path());
     let body = json!({"to": "east"}).to_string();
@@ -512,6 +530,7 @@ async fn a_place_that_is_away_keeps_nobody_from_the_others() {
 
     let _again = world.there.engine().await;
     open(&late.wire).await;
+    stands(&wire, "open").await;
     far.tool("append_fifo", &asked, "anybody", "*").await.ok();
     assert_eq!(said(&far_late.messages().await).len(), 2);
     settled(&world).await;
