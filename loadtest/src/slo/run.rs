@@ -159,7 +159,9 @@ impl<'a> Stage<'a> {
 
     fn play(&self, name: &str) -> Result<Vec<Finding>, Fault> {
         let seeded = Instant::now();
-        self.server.agent(AGENT)?.create(WINDOW)?;
+        for number in 0..self.agents() {
+            self.server.agent(&agent_name(number))?.create(WINDOW)?;
+        }
         match self.scenario.kind {
             Kind::Recall => {
                 self.seed(ENTRIES, |agent, from, to| self.write_recall(agent, from, to))?
@@ -178,15 +180,29 @@ impl<'a> Stage<'a> {
                 let most = self.scenario.n_probes.len();
                 for (at, n_probe) in self.scenario.n_probes.iter().enumerate() {
                     let found = self.recall_of(*n_probe)?;
-                    let mut finding = self.load(name, Some(*n_probe), seeding)?;
+                    let title = format!("{name}, nProbe {n_probe}");
+                    let mut finding = self.load(title, Some(*n_probe), 1, seeding)?;
                     finding.recall = found;
                     finding.judged = at + 1 == most;
                     findings.push(finding);
                 }
             }
-            Kind::Recall | Kind::CoreWrite => findings.push(self.load(name, None, seeding)?),
+            Kind::Recall if !self.scenario.agents.is_empty() => {
+                for agents in &self.scenario.agents {
+                    let title = format!("{name}, {agents} agents");
+                    findings.push(self.load(title, None, *agents, seeding)?);
+                }
+            }
+            Kind::Recall | Kind::CoreWrite => {
+                findings.push(self.load(name.to_owned(), None, 1, seeding)?);
+            }
         }
         Ok(findings)
+    }
+
+    /// Agents that the rows are spread over.
+    fn agents(&self) -> u64 {
+        self.scenario.agents.iter().copied().max().unwrap_or(1)
     }
 
     /// Stores all rows in batches over the public API.
@@ -195,17 +211,20 @@ impl<'a> Stage<'a> {
         batch: u64,
         store: impl Fn(&mut Agent, u64, u64) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        let mut agent = self.server.agent(AGENT)?;
         let step = (self.rows / PROGRESS_LINES).max(1);
-        let (mut from, mut told) = (0, 0);
-        while from < self.rows {
-            let to = (from + batch).min(self.rows);
-            store(&mut agent, from, to)?;
-            if to / step > told {
-                told = to / step;
-                eprintln!("seeded {to} of {}", self.rows);
+        let (mut from, mut told, agents) = (0, 0, self.agents());
+        for number in 0..agents {
+            let mut agent = self.server.agent(&agent_name(number))?;
+            let end = self.rows * (number + 1) / agents;
+            while from < end {
+                let to = (from + batch).min(end);
+                store(&mut agent, from, to)?;
+                if to / step > told {
+                    told = to / step;
+                    eprintln!("seeded {to} of {}", self.rows);
+                }
+                from = to;
             }
-            from = to;
         }
         Ok(())
     }
@@ -300,10 +319,16 @@ impl<'a> Stage<'a> {
     }
 
     /// One timetable with writers beside it.
-    fn load(&self, name: &str, n_probe: Option<u32>, seeding: Duration) -> Result<Finding, Fault> {
+    fn load(
+        &self,
+        title: String,
+        n_probe: Option<u32>,
+        agents: u64,
+        seeding: Duration,
+    ) -> Result<Finding, Fault> {
         let rate = self.options.rate.unwrap_or(self.scenario.rate_per_s);
         let senders = (0..self.scenario.senders)
-            .map(|at| self.sender(at, n_probe))
+            .map(|at| self.sender(at, n_probe, agents))
             .collect::<Result<Vec<Sender>, Fault>>()?;
         // A running server may keep its metrics elsewhere.
         let look = || {
@@ -323,9 +348,8 @@ impl<'a> Stage<'a> {
         let histogram = self.scenario.kind.histogram();
         let told =
             QUANTILES.map(|quantile| after.as_ref()?.quantile_since(before?, histogram, quantile));
-        let probe = n_probe.map(|n| format!(", nProbe {n}")).unwrap_or_default();
         Ok(Finding {
-            title: format!("{name}{probe}"),
+            title,
             level_ms: self.scenario.slo_p99_ms,
             rows: self.rows,
             full_rows: self.scenario.rows,
@@ -340,11 +364,12 @@ impl<'a> Stage<'a> {
         })
     }
 
-    fn sender(&self, at: usize, n_probe: Option<u32>) -> Result<Sender, Fault> {
+    fn sender(&self, at: usize, n_probe: Option<u32>, agents: u64) -> Result<Sender, Fault> {
         let limit = self.scenario.limit;
         Ok(match self.scenario.kind {
             Kind::Recall => {
-                let (mut agent, queries) = (self.server.agent(AGENT)?, Arc::clone(&self.queries));
+                let name = agent_name(at as u64 % agents);
+                let (mut agent, queries) = (self.server.agent(&name)?, Arc::clone(&self.queries));
                 Box::new(move |number| {
                     let query =
                         json!({"query": queries.get(number), "limit": limit, "rehydrate": false});
@@ -402,6 +427,14 @@ impl<'a> Stage<'a> {
             }
         };
         open_loop::run(rate, self.options.time, vec![write]).map(Some)
+    }
+}
+
+/// The name of one of the agents that are searched.
+fn agent_name(number: u64) -> String {
+    match number {
+        0 => AGENT.to_owned(),
+        number => format!("{AGENT}-{number}"),
     }
 }
 

@@ -9,8 +9,9 @@ use serde::Deserialize;
 use crate::Fault;
 
 /// The scenarios that come with this program.
-const SHIPPED: [(&str, &str); 3] = [
+const SHIPPED: [(&str, &str); 4] = [
     ("recall", include_str!("../../scenarios/recall.toml")),
+    ("recall_agents", include_str!("../../scenarios/recall_agents.toml")),
     ("archival", include_str!("../../scenarios/archival.toml")),
     ("core_write", include_str!("../../scenarios/core_write.toml")),
 ];
@@ -64,6 +65,9 @@ pub(crate) struct Scenario {
     /// Cells searched, one run each; the last is judged.
     #[serde(default)]
     pub(crate) n_probes: Vec<u32>,
+    /// Agents whose recall storage is searched side by side, one run each; the rows are spread evenly over the most. None: one agent.
+    #[serde(default)]
+    pub(crate) agents: Vec<u64>,
 }
 
 impl Scenario {
@@ -89,10 +93,14 @@ impl Scenario {
 fn parse(text: &str) -> Result<Scenario, Fault> {
     let scenario: Scenario = Figment::from(Toml::string(text)).extract().map_err(Box::new)?;
     let sound = scenario.rate_per_s > 0.0 && scenario.senders > 0 && scenario.writers_per_s >= 0.0;
-    match sound {
-        true => Ok(scenario),
-        false => Err("rate_per_s and senders must be above 0, writers_per_s not below".into()),
+    if !sound {
+        return Err("rate_per_s and senders must be above 0, writers_per_s not below".into());
     }
+    if scenario.agents.contains(&0) || scenario.kind != Kind::Recall && !scenario.agents.is_empty()
+    {
+        return Err("agents must be above 0, and only recall has several".into());
+    }
+    Ok(scenario)
 }
 
 #[cfg(test)]
@@ -100,13 +108,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shipped_scenarios_are_the_three_service_levels() {
+    fn the_shipped_scenarios_are_the_service_levels() {
         let all = Scenario::named("all").unwrap();
         let levels: Vec<(Kind, f64, u64)> =
             all.iter().map(|(_, s)| (s.kind, s.slo_p99_ms, s.rows)).collect();
         assert_eq!(
             levels,
             [
+                (Kind::Recall, 250.0, 1_000_000),
                 (Kind::Recall, 250.0, 1_000_000),
                 (Kind::Archival, 750.0, 5_000_000),
                 (Kind::CoreWrite, 100.0, 0)
@@ -115,5 +124,9 @@ mod tests {
         let fault = Scenario::named("nothing").map(|_| ()).unwrap_err().to_string();
         assert!(fault.contains("use all, recall"), "{fault}");
         assert!(parse("kind = \"recall\"").is_err());
+        assert_eq!(all[1].1.agents, [1, 8, 64]);
+        let many = SHIPPED[1].1;
+        assert!(parse(&many.replace("[1, 8, 64]", "[0]")).is_err());
+        assert!(parse(&many.replace("\"recall\"", "\"archival\"")).is_err());
     }
 }
