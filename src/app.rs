@@ -361,6 +361,9 @@ async fn keep_place(keep: Keep, place: Arc<Place>, mut stopping: watch::Receiver
             () = tokio::time::sleep(pause) => executor.close_idle_sessions().await,
             () = told_to_stop(&mut stopping) => break,
         }
+        if keep.config.conveyance.probe_ms == 0 {
+            continue;
+        }
         let limit = Duration::from_millis(PROBE_MS_MAX);
         place.heard(match tokio::time::timeout(limit, executor.ready()).await {
             Ok(Ok(_)) => None,

@@ -267,6 +267,9 @@ async fn an_agent_that_moves_is_the_same_and_its_callers_see_no_difference() {
     let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((told["moved"].clone(), told["from"].clone()), (json!(true), json!(from)), "{told}");
     assert_eq!(told["records_left"], 0);
+    let metrics = world.here.wire("vctx-metrics.sock").get("/metrics").await.text;
+    assert!(metrics.contains("vctx_moves_total{outcome=\"done\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("vctx_moves_standing 0\n"), "{metrics}");
     assert_eq!(listed(&ada.wire).await["ada"], to);
     let there = exported(&ada.wire, "ada").await;
     assert_eq!(told["state"], state(&there), "{told}");
@@ -487,7 +490,9 @@ async fn a_place_that_is_away_keeps_nobody_from_the_others() {
         return;
     }
     let world = World::begun().await;
-    let server = world.server("vctx.sock").await;
+    let mut tuning = world.tuning();
+    tuning.environment.push(("VCTX_CONVEYANCE__PROBE_MS".into(), "500".into()));
+    let server = world.server_with("vctx.sock", &tuning).await;
     let wire = world.here.wire("vctx.sock");
     let mut at: BTreeMap<String, Agent> = BTreeMap::new();
     for n in 0..40 {
