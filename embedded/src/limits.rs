@@ -100,10 +100,13 @@ pub const VECTOR_TIERS_MAX: usize = 64;
 pub const VECTOR_SAMPLE_BYTES_MAX: u64 = 256 << 20;
 /// Rounds of k-means of one training.
 pub const VECTOR_TRAINING_ROUNDS_MAX: u32 = 1_000;
-/// Vectors that are moved into their lists in one step, while writers of the collection wait.
+/// Documents that are taken into a vector index, and vectors that are moved into their lists, in one step, while writers of the
+/// collection wait.
 pub const VECTOR_STEP: usize = 1_000;
 /// Milliseconds that a step of a vector index waits for the writers of its collection (new ones wait behind it).
 pub const VECTOR_LOCK_WAIT_MS: u64 = 250;
+/// Milliseconds that it leaves to those writers before it asks again.
+pub const VECTOR_LOCK_PAUSE_MS: u64 = 50;
 /// Milliseconds between two looks at vector indexes that are not ready.
 pub const VECTOR_INTERVAL_MS: u64 = 1_000;
 /// Milliseconds until a failed training is tried again (3.12.10: `--vector-index-build-retry-backoff` 60 s).
@@ -152,5 +155,7 @@ pub const VIEW_QUIET_DRAINS: u32 = 2;
 pub const VIEW_QUIET_MERGE_DOCUMENTS_MAX: u64 = 4_000_000;
 /// Ticks without work after which a view lets its writer go.
 pub const VIEW_WRITER_IDLE_DRAINS: u32 = 60;
+/// Milliseconds that closing waits for merges of segments that are under way; what is not through by then is left out.
+pub const VIEW_CLOSE_MS: u64 = 5_000;
 /// Computed values of one collection (ArangoDB: no bound).
 pub const COMPUTED_VALUES_MAX: usize = 256;

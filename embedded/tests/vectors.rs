@@ -114,6 +114,17 @@ fn nearest_of(
     query: &[f64],
     count: usize,
 ) -> Vec<(String, f64)> {
+    search(transaction, metric, filter, query, count).expect("an answer")
+}
+
+/// The same, or why it is not to be had.
+fn search(
+    transaction: &Transaction,
+    metric: Metric,
+    filter: &str,
+    query: &[f64],
+    count: usize,
+) -> Result<Vec<(String, f64)>> {
     let direction = if metric.is_descending() { "DESC" } else { "ASC" };
     let text = format!(
         "FOR d IN c {filter} LET s = {}(d.v, @q, {{nProbe: 100}}) SORT s {direction} LIMIT @k RETURN [d._key, s]",
@@ -125,12 +136,12 @@ fn nearest_of(
     let database = transaction.database();
     let query = Query { text, binds, options: QueryOptions::default() };
     let prepared = prepare(&database, &query).expect("a plan");
-    let answer = prepared.run(&database, transaction).expect("an answer");
+    let answer = prepared.run(&database, transaction)?;
     let row = |row: &Value| {
         let row = row.as_array().expect("a pair");
         (row[0].as_str().expect("a key").to_owned(), row[1].as_f64().expect("a number"))
     };
-    answer.rows.iter().map(row).collect()
+    Ok(answer.rows.iter().map(row).collect())
 }
 
 fn state(engine: &Engine) -> &'static str {
@@ -138,6 +149,14 @@ fn state(engine: &Engine) -> &'static str {
     let indexes = &database.collections["c"].indexes;
     let index = indexes.iter().find(|index| index.name == "near").expect("the index");
     engine.training(index).expect("a state").expect("a vector index").state
+}
+
+/// Why the index cannot be used.
+fn why(engine: &Engine) -> String {
+    let database = engine.database(DATABASE).expect("a database");
+    let index = database.collections["c"].indexes.last().expect("the index");
+    let training = engine.training(index).expect("a state").expect("a vector index");
+    training.error.expect("a reason").message
 }
 
 fn wait_until_ready(engine: &Engine) {
@@ -362,6 +381,116 @@ fn nothing_is_lost_while_writers_run_and_the_index_is_trained() {
     assert_all_found(&engine, 8, 2500 + written);
 }
 
+/// Documents that were there before the index are replaced, stripped of their vectors and removed while it takes them in.
+#[test]
+fn an_index_in_the_background_takes_in_what_is_there_beside_its_writers() {
+    const OLD: usize = 6000;
+    let home = tempfile::tempdir().unwrap();
+    let engine = open(home.path());
+    make_collection(&engine);
+    fill(&engine, 0..OLD, 8);
+    let is_there = || {
+        engine.database(DATABASE).unwrap().collections["c"].indexes.iter().any(|i| i.name == "near")
+    };
+    let filled = AtomicBool::new(false);
+    let mut beside = 0;
+    std::thread::scope(|scope| {
+        let (engine, filled, is_there) = (&engine, &filled, &is_there);
+        // From both ends, so that one is ahead of the filling and one behind it.
+        let writer = move |backwards: bool| {
+            let mut beside = 0;
+            for at in 0..OLD / 2 {
+                let seed = if backwards { OLD - 1 - at } else { at };
+                let before = is_there() && !filled.load(Ordering::SeqCst);
+                let transaction = begin(engine);
+                let key = format!("k{seed}");
+                match seed % 3 {
+                    0 => remove(&transaction, &key).expect("a removal"),
+                    1 => put(&transaction, &key, None).expect("a write"),
+                    _ => put(&transaction, &key, Some(&vector(seed + OLD, 8))).expect("a write"),
+                }
+                transaction.commit(false).expect("a commit");
+                beside += usize::from(before && !filled.load(Ordering::SeqCst));
+            }
+            beside
+        };
+        let writers = [false, true].map(|backwards| scope.spawn(move || writer(backwards)));
+        let (_, is_new) =
+            engine.create_index_in_background(DATABASE, "c", index(Metric::L2, 8, 16)).unwrap();
+        filled.store(true, Ordering::SeqCst);
+        assert!(is_new);
+        assert_whole(engine);
+        beside = writers.into_iter().map(|writer| writer.join().expect("a writer")).sum();
+    });
+    assert!(beside > 0, "nobody wrote while the index took in what was there");
+    wait_until_ready(&engine);
+    assert_whole(&engine);
+    assert_all_found(&engine, 8, OLD / 3);
+}
+
+/// A writer that holds its transaction holds the filling up: the creation says that the index is there, the background goes on
+/// once it is let in.
+#[test]
+fn a_filling_that_writers_hold_up_is_gone_on_with() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = open(home.path());
+    make_collection(&engine);
+    fill(&engine, 0..6000, 8);
+    std::thread::scope(|scope| {
+        let creation = scope
+            .spawn(|| engine.create_index_in_background(DATABASE, "c", index(Metric::L2, 8, 16)));
+        let known = || {
+            engine.database(DATABASE).unwrap().collections["c"]
+                .indexes
+                .iter()
+                .any(|i| i.name == "near")
+        };
+        let started = Instant::now();
+        while !known() {
+            assert!(started.elapsed() < PATIENCE, "the index is never known");
+        }
+        let long = begin(&engine);
+        put(&long, "late", Some(&vector(9, 8))).unwrap();
+        let (_, is_new) = creation.join().expect("no panic").expect("an index");
+        assert!(is_new);
+        assert_eq!(why(&engine), "not all documents are taken in yet");
+        assert_whole(&engine);
+        let found = begin(&engine);
+        let error = search(&found, Metric::L2, "", &vector(1, 8), 1).expect_err("it is not ready");
+        assert!(error.message.contains("not ready"), "{}", error.message);
+        drop(found);
+        long.commit(false).unwrap();
+    });
+    wait_until_ready(&engine);
+    assert_whole(&engine);
+    assert_all_found(&engine, 8, 6001);
+}
+
+#[test]
+fn an_index_that_refuses_a_document_is_not_made_in_the_background_either() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = open(home.path());
+    make_collection(&engine);
+    fill(&engine, 0..2000, 8);
+    let transaction = begin(&engine);
+    put(&transaction, "short", Some(&vector(1, 3))).unwrap();
+    transaction.commit(false).unwrap();
+    for _ in 0..2 {
+        let made = engine.create_index_in_background(DATABASE, "c", index(Metric::L2, 8, 16));
+        let error = made.expect_err("a vector of another length");
+        assert!(error.message.contains("index dimension: 8"), "{}", error.message);
+        let indexes = engine.database(DATABASE).unwrap().collections["c"].indexes.len();
+        assert_eq!(indexes, 1, "the primary index alone");
+    }
+    let transaction = begin(&engine);
+    remove(&transaction, "short").unwrap();
+    transaction.commit(false).unwrap();
+    engine.create_index_in_background(DATABASE, "c", index(Metric::L2, 8, 16)).unwrap();
+    wait_until_ready(&engine);
+    assert_whole(&engine);
+    assert_all_found(&engine, 8, 2000);
+}
+
 /// A commit takes one document away and brings another: whoever looks, in lists out of memory or out of the store, sees as many
 /// as ever, and an older snapshot sees what it saw.
 #[test]
@@ -485,23 +614,30 @@ impl Server {
     }
 }
 
-/// Body of an answer to `root` without password.
+/// An index that is made in the background.
+const NEAR: &str = r#"{"type":"vector","name":"near","fields":["v"],"sparse":true,"inBackground":true,"params":{"metric":"l2","dimension":16,"nLists":32}}"#;
+
+/// Answer to `root` without password.
 fn call(socket: &Path, method: &str, target: &str, body: &str) -> String {
+    let mut answer = String::new();
+    begin_call(socket, method, target, body).read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+/// The request, sent.
+fn begin_call(socket: &Path, method: &str, target: &str, body: &str) -> UnixStream {
     let mut stream = UnixStream::connect(socket).expect("connects");
     let head = "host: x\r\nauthorization: Basic cm9vdDo=\r\nconnection: close\r\ncontent-length: ";
     write!(stream, "{method} {target} HTTP/1.1\r\n{head}{}\r\n\r\n{body}", body.len())
         .expect("writes");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    answer
+    stream
 }
 
 /// Kills a server as soon as it says this state; the state in which the next one finds the index.
 fn killed_while(home: &Path, wanted: &str) -> &'static str {
     let (data, socket) = (home.join("data"), home.join("s"));
     let server = Server::start(&data, &socket);
-    let body = r#"{"type":"vector","name":"near","fields":["v"],"sparse":true,"inBackground":true,"params":{"metric":"l2","dimension":16,"nLists":32}}"#;
-    let made = call(&socket, "POST", "/_api/index?collection=c", body);
+    let made = call(&socket, "POST", "/_api/index?collection=c", NEAR);
     assert!(made.starts_with("HTTP/1.1 201"), "{made}");
     let begin = Instant::now();
     while begin.elapsed() < PATIENCE {
@@ -512,7 +648,28 @@ fn killed_while(home: &Path, wanted: &str) -> &'static str {
         }
     }
     server.kill();
-    let engine = open(&data);
+    goes_on(&data)
+}
+
+/// Kills a server as soon as it knows the index; whether the creation was answered.
+fn killed_while_filling(home: &Path) -> bool {
+    let (data, socket) = (home.join("data"), home.join("s"));
+    let server = Server::start(&data, &socket);
+    let mut creation = begin_call(&socket, "POST", "/_api/index?collection=c", NEAR);
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE
+        && !call(&socket, "GET", "/_api/index/c/near", "").starts_with("HTTP/1.1 200")
+    {}
+    server.kill();
+    let mut answer = String::new();
+    let answered = creation.read_to_string(&mut answer).is_ok() && !answer.is_empty();
+    goes_on(&data);
+    answered
+}
+
+/// What a killed server left of the index is gone on with; the state in which it is found. The index goes in the end.
+fn goes_on(data: &Path) -> &'static str {
+    let engine = open(data);
     let found = state(&engine);
     assert_whole(&engine);
     wait_until_ready(&engine);
@@ -531,6 +688,8 @@ fn a_kill_leaves_an_index_that_is_trained_anew_or_goes_on() {
     make_collection(&engine);
     fill(&engine, 0..6000, 16);
     drop(engine);
+    let unanswered = (0..5).filter(|_| !killed_while_filling(home.path())).count();
+    assert!(unanswered > 0, "each creation was through before the kill came");
     assert_eq!(killed_while(home.path(), "training"), "unusable");
     // It may be through before the kill comes; not each time.
     let found: Vec<_> = (0..5).map(|_| killed_while(home.path(), "ingesting")).collect();

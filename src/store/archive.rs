@@ -219,8 +219,26 @@ pub async fn make_index_of(
         // What conditions ask for lies in the index then (ArangoDB ≥ 3.12.7), so that it drops what does not pass without reading it.
         definition["storedValues"] = json!(FILTERED);
     }
-    admin.call(Method::POST, INDEXES, Some(&definition)).await?;
-    Ok(())
+    make_vector_index(admin, INDEXES, &definition).await
+}
+
+/// Has the database make a vector index. Over much of what is there that takes longer than an answer may take (ArangoDB's coordinator
+/// waits for 300 s): one that is known under its name by then is being made, and whoever asks how far it is goes on.
+pub(super) async fn make_vector_index(
+    admin: &Admin,
+    indexes: &str,
+    definition: &Value,
+) -> Result<(), Fault> {
+    let unanswered = match admin.call(Method::POST, indexes, Some(definition)).await {
+        Err(fault) if fault.kind == FaultKind::Lost => fault,
+        answered => return answered.map(|_| ()),
+    };
+    let (_, there) = admin.call(Method::GET, indexes, None).await?;
+    let there = there["indexes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if there.iter().any(|index| index["name"] == definition["name"]) {
+        return Ok(());
+    }
+    Err(unanswered)
 }
 
 /// Takes a vector index away; one that is gone already is no fault.

@@ -4,6 +4,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::archive::make_vector_index;
 use super::db::{Admin, Binds, Ro, Rw};
 use super::fault::{Fault, FaultKind};
 use super::query::{Query, query};
@@ -245,6 +246,6 @@ pub async fn make_recall_index(admin: &Admin, dimension: u32, n_lists: u64) -> R
         "type": "vector", "name": "recall_by_vector", "fields": ["embedding"], "inBackground": true,
         "params": {"metric": "cosine", "dimension": dimension, "nLists": n_lists, "defaultNProbe": N_PROBE_DEFAULT},
     });
-    admin.call(Method::POST, INDEXES, Some(&definition)).await?;
+    make_vector_index(admin, INDEXES, &definition).await?;
     Ok(true)
 }

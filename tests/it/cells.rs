@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use crate::archival::{circle, eager, index_becomes, ingest, search};
 use crate::database::Database;
 use crate::home::{Home, Tuning};
+use crate::one_transaction::Stage;
+use crate::proxy::Fault;
 use crate::talk::Agent;
 
 /// Chunks of one document, and how many documents the archive grows by.
@@ -103,4 +105,22 @@ async fn an_index_that_must_stay_stays_and_one_that_is_taken_away_comes_back_fin
     assert_eq!(found["result"]["k_actual"], 10, "without an index one by one: {found}");
     let told = index_becomes(&ada, "ready").await;
     assert!(told["nLists"].as_u64() > first["nLists"].as_u64(), "{told}");
+}
+
+/// Over a large archive the creation of an index takes longer than an answer may take: the index is made all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_whose_creation_was_not_answered_serves_and_is_noted() {
+    let stage = Stage::new(&eager()).await;
+    let ada = stage.agent("ada", 8192).await;
+    let creation = stage.home.database().line("POST", "/_api/index");
+    stage.writes.next(&creation, Fault::CutAfter);
+    ingest(&ada, &circle("d0", 0, CHUNKS, "cosine"), "*").await.ok();
+    let told = settled(&ada).await;
+    assert_eq!(stage.writes.calm().get("CutAfter"), Some(&1));
+    assert!(told["reason"].is_null(), "{told}");
+    let database = stage.home.database();
+    assert_eq!(vector_indexes(&database).await.len(), 1);
+    let setting =
+        database.row("FOR v IN vctx_meta FILTER v._key == 'vector' RETURN v", json!({})).await;
+    assert_eq!(setting["nLists"], told["nLists"], "{setting}");
 }

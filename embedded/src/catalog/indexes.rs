@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::others::realias;
 use super::state::collection as find;
-use crate::data::build_index;
+use crate::data::{begin_filling, build_index};
 use crate::encode::{Key, encode_ordered};
 use crate::engine::Engine;
 use crate::error::{Code, Error, Result};
@@ -13,6 +13,7 @@ use crate::limits::COLLECTION_INDEXES_MAX;
 use crate::schema::{Collection, Database, Index, IndexKind};
 use crate::storage::Batch;
 use crate::text::check_index;
+use crate::txn::InTraining;
 use crate::value::{Object, Value};
 
 /// Attributes of a definition that do not make it another one.
@@ -28,11 +29,7 @@ impl Engine {
         collection: &str,
         index: Index,
     ) -> Result<(Arc<Index>, bool)> {
-        let mut claimed = None;
-        let (index, is_new) = self.make_index(db, collection, index, &mut |owner, index| {
-            let training = self.resources.vectors.claim(index);
-            claimed = training.map(|training| (owner, training));
-        })?;
+        let (index, is_new, claimed) = self.make_index(db, collection, index, false)?;
         if let Some((owner, training)) = claimed {
             self.train_now(db, owner, &index, training);
         }
@@ -49,26 +46,33 @@ impl Engine {
         Ok(())
     }
 
-    /// The same, but a vector index is left to the trainer of the background.
+    /// The same, but a vector index takes in what is there beside its writers, and its training is left to the background. One that
+    /// refuses a document is taken away again (10 and 17), unless writers held it up so long that the background met that
+    /// document: then its state says so.
     pub fn create_index_in_background(
         &self,
         db: &str,
         collection: &str,
         index: Index,
     ) -> Result<(Arc<Index>, bool)> {
-        let (index, new) = self.make_index(db, collection, index, &mut |_, _| {})?;
-        self.fill_inverted(db, &index, new)?;
-        Ok((index, new))
+        let (index, is_new, claimed) = self.make_index(db, collection, index, true)?;
+        if let Some((owner, training)) = claimed {
+            self.fill_now(db, owner, &index, training)
+                .inspect_err(|error| self.give_up(db, owner, &index, error))?;
+        }
+        self.fill_inverted(db, &index, is_new)?;
+        Ok((index, is_new))
     }
 
-    /// `claim` is told the numbers of the collection and of a new vector index before anybody else can see it.
+    /// With the flag that says whether it is new; and the number of its collection with the right to train it, for a new vector
+    /// index: taken before anybody else can see it. `beside_writers` leaves it to the caller to fill such an index.
     fn make_index(
         &self,
         db: &str,
         collection: &str,
         mut index: Index,
-        claim: &mut dyn FnMut(u64, u64),
-    ) -> Result<(Arc<Index>, bool)> {
+        beside_writers: bool,
+    ) -> Result<(Arc<Index>, bool, Option<(u64, InTraining<'_>)>)> {
         check_definition(&index)?;
         let before = find(&*self.database(db)?, collection)?;
         if index.is_inverted() {
@@ -79,7 +83,7 @@ impl Engine {
         let mut database = Database::clone(&*self.database(db)?);
         let owner = Collection::clone(&*find(&database, collection)?);
         if let Some(same) = owner.indexes.iter().find(|known| is_same(known, &index)) {
-            return Ok((same.clone(), false));
+            return Ok((same.clone(), false, None));
         }
         check_place(&owner, &index)?;
         index.id = self.next_id();
@@ -89,8 +93,19 @@ impl Engine {
         let mut definition = index.definition.as_object().cloned().unwrap_or_else(Object::new);
         definition.insert("name", index.name.as_str().into());
         index.definition = Value::object(definition);
+        let mut claimed = None;
+        if matches!(index.kind, IndexKind::Vector(_)) {
+            claimed = self.resources.vectors.claim(index.id).map(|training| (owner.id, training));
+        }
+        if claimed.is_some() && beside_writers {
+            let mut batch = Batch::default();
+            begin_filling(&mut batch, &self.resources, index.id);
+            let index = self.finish_index(batch, &mut database, owner, index)?;
+            return Ok((index, true, claimed));
+        }
         let Some(range) = range_of(&index) else {
-            return self.finish_index(Batch::default(), &mut database, owner, index);
+            let index = self.finish_index(Batch::default(), &mut database, owner, index)?;
+            return Ok((index, true, None));
         };
         // Should the engine stop while it builds, the next start clears what is there.
         let mut note = Batch::default();
@@ -101,13 +116,11 @@ impl Engine {
         let finished = built.and_then(|()| {
             let (mut batch, key) = (Batch::default(), Key::Leftover(leftover));
             batch.delete(key.space(), key.bytes());
-            if matches!(index.kind, IndexKind::Vector(_)) {
-                claim(owner.id, index.id);
-            }
             self.finish_index(batch, &mut database, owner, index)
         });
         self.set_building(leftover, false);
-        finished.inspect_err(|_| self.clear_leftovers_soon())
+        let index = finished.inspect_err(|_| self.clear_leftovers_soon())?;
+        Ok((index, true, claimed))
     }
 
     fn finish_index(
@@ -116,11 +129,28 @@ impl Engine {
         database: &mut Database,
         mut owner: Collection,
         index: Index,
-    ) -> Result<(Arc<Index>, bool)> {
+    ) -> Result<Arc<Index>> {
         let index = Arc::new(index);
         owner.indexes.push(index.clone());
         self.put_collection_with(&mut batch, database, owner)?;
-        Ok((index, true))
+        Ok(index)
+    }
+
+    /// Takes an index away that refuses a document; after any other error the background goes on with it.
+    fn give_up(&self, db: &str, owner: u64, index: &Index, error: &Error) {
+        if !matches!(error.code, Code::BadParameter | Code::TypeError) {
+            return;
+        }
+        let dropped = self.database(db).and_then(|database| {
+            // It may have another name by now.
+            let mut all = database.collections.values();
+            let owner = all.find(|collection| collection.id == owner);
+            owner.map_or(Ok(()), |owner| self.drop_index(db, &owner.name, index.id))
+        });
+        if let Err(why) = dropped {
+            tracing::warn!(index = index.id, %why, "an index that refuses a document could not be taken away");
+            self.resources.vectors.set_failure(index.id, Some(error.clone()));
+        }
     }
 
     /// Drops an index; 1212 if it is not there, 11 for the primary and the edge index.

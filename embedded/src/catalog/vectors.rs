@@ -24,16 +24,35 @@ impl Engine {
     /// Trains a new index as far as it goes. The index is there whatever comes of it: its state tells, and the background
     /// goes on.
     pub(super) fn train_now(&self, db: &str, owner: u64, index: &Index, claimed: InTraining<'_>) {
-        let training = data::Training {
+        let training = self.training_of(db, owner, index);
+        let stopped = || self.is_stopping();
+        if let Err(error) = training.attempt(Some(claimed), VECTOR_LOCK_TRIES_MAX, &stopped) {
+            tracing::warn!(index = index.id, %error, "a vector index could not be trained");
+        }
+    }
+
+    /// Has a new index take in the documents that are there, beside their writers; the background goes on where these do not
+    /// let it. 10 and 17 if it refuses one of them.
+    pub(super) fn fill_now(
+        &self,
+        db: &str,
+        owner: u64,
+        index: &Index,
+        claimed: InTraining<'_>,
+    ) -> Result<()> {
+        let outcome =
+            self.training_of(db, owner, index).fill(VECTOR_LOCK_TRIES_MAX, &|| self.is_stopping());
+        drop(claimed);
+        outcome.map(|_| ())
+    }
+
+    fn training_of<'a>(&'a self, db: &'a str, owner: u64, index: &'a Index) -> data::Training<'a> {
+        data::Training {
             resources: &self.resources,
             catalog: &self.catalog,
             database: db,
             collection: owner,
             index,
-        };
-        let stopped = || self.is_stopping();
-        if let Err(error) = training.attempt(Some(claimed), VECTOR_LOCK_TRIES_MAX, &stopped) {
-            tracing::warn!(index = index.id, %error, "a vector index could not be trained");
         }
     }
 
@@ -48,15 +67,22 @@ impl Engine {
         Ok(Some(match standing.stage {
             Stage::Ready => Training { lists, ..of("ready") },
             Stage::Ingesting => Training { lists, ..of("ingesting") },
-            Stage::Untrained if in_training => of("training"),
-            Stage::Untrained => {
+            Stage::Filling(_) | Stage::Untrained if in_training => of("training"),
+            stage => {
                 let wanted = params.lists as usize;
                 let error = self.resources.vectors.failure(index.id);
                 let error = match error {
                     Some(error) => error,
-                    None if count_up_to(&*snapshot, index.id, wanted)? < wanted => too_few(),
+                    None if stage == Stage::Untrained
+                        && count_up_to(&*snapshot, index.id, wanted)? < wanted =>
+                    {
+                        too_few()
+                    }
                     None => {
-                        let text = "the training has not begun yet";
+                        let text = match stage {
+                            Stage::Filling(_) => "not all documents are taken in yet",
+                            _ => "the training has not begun yet",
+                        };
                         Error::new(Code::QueryVectorIndexNotReady, text)
                     }
                 };

@@ -1,6 +1,6 @@
 //! Brings vector indexes from their first vectors to answering queries, without losing what is written meanwhile.
 //!
-//! Vectors of an untrained index lie in list 0. K-means runs on a sample of them beside all writers. Whatever changes for
+//! Vectors of an untrained index lie in list 0 (how those that were there before come into it: `filling`). K-means runs on a sample of them beside all writers. Whatever changes for
 //! writers then (cells that are there, a vector that moved) changes while the collection is locked for one alone: each
 //! write transaction takes its collection lock before its snapshot, so none of them ever holds a view from before. Every
 //! step is one whole commit, so a kill leaves either an index without cells, or cells and the rest of list 0 to go on with.
@@ -13,8 +13,8 @@ use crate::catalog::Catalog;
 use crate::encode::{Key, Space, local_id_of_key};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
-    VECTOR_CENTROIDS_BYTES_MAX, VECTOR_LOCK_WAIT_MS, VECTOR_RETRY_MS, VECTOR_SAMPLE_BYTES_MAX,
-    VECTOR_STEP,
+    VECTOR_CENTROIDS_BYTES_MAX, VECTOR_LOCK_PAUSE_MS, VECTOR_LOCK_WAIT_MS, VECTOR_RETRY_MS,
+    VECTOR_SAMPLE_BYTES_MAX, VECTOR_STEP,
 };
 use crate::schema::{Collection, Database, Index, IndexKind, VectorParams};
 use crate::storage::{Batch, Bytes, Snapshot};
@@ -131,6 +131,10 @@ impl Training<'_> {
         tries: u32,
         stopped: &dyn Fn() -> bool,
     ) -> Result<Outcome> {
+        match self.fill(tries, stopped)? {
+            Outcome::Ready => {}
+            other => return Ok(other),
+        }
         let before = self.standing()?;
         if before.stage == Stage::Untrained {
             let lists = self.lists(params)?;
@@ -139,7 +143,8 @@ impl Training<'_> {
                 return Ok(Outcome::TooFew);
             }
             // A training whose index was emptied or dropped is for nothing.
-            let over = || stopped() || !self.is_there() || self.standing().ok() != Some(before);
+            let over =
+                || stopped() || self.owner().is_none() || self.standing().ok() != Some(before);
             let Some(centroids) = train(&sample, params, lists, self.index.id, &over) else {
                 return Ok(Outcome::Left);
             };
@@ -160,7 +165,7 @@ impl Training<'_> {
         }
     }
 
-    fn standing(&self) -> Result<Standing> {
+    pub(super) fn standing(&self) -> Result<Standing> {
         standing(&*self.resources.store.snapshot(), self.index.id)
     }
 
@@ -226,7 +231,7 @@ impl Training<'_> {
         tries: u32,
     ) -> Result<Outcome> {
         let Some(_alone) = self.alone(tries)? else { return Ok(Outcome::Busy) };
-        if !self.is_there() || self.standing()? != before {
+        if self.owner().is_none() || self.standing()? != before {
             return Ok(Outcome::Left);
         }
         let mut batch = Batch::default();
@@ -254,7 +259,7 @@ impl Training<'_> {
         let snapshot = self.resources.store.snapshot();
         let before = standing(&*snapshot, self.index.id)?;
         match before.stage {
-            Stage::Untrained => return Ok(Some(Outcome::Left)),
+            Stage::Filling(_) | Stage::Untrained => return Ok(Some(Outcome::Left)),
             Stage::Ready => return Ok(Some(Outcome::Ready)),
             Stage::Ingesting => {}
         }
@@ -272,7 +277,7 @@ impl Training<'_> {
         }
         let Some(_alone) = self.alone(tries)? else { return Ok(Some(Outcome::Busy)) };
         let now = self.resources.store.snapshot();
-        if !self.is_there() || standing(&*now, self.index.id)? != before {
+        if self.owner().is_none() || standing(&*now, self.index.id)? != before {
             return Ok(Some(Outcome::Left));
         }
         let mut batch = Batch::default();
@@ -308,12 +313,12 @@ impl Training<'_> {
         pairs.map(|pair| pair.map(|(key, value)| (key.to_vec(), value))).collect()
     }
 
-    fn put_standing(&self, batch: &mut Batch, standing: Standing) {
+    pub(super) fn put_standing(&self, batch: &mut Batch, standing: Standing) {
         let key = Key::VectorStanding(self.index.id);
         batch.put(Space::Indexes, key.bytes(), standing.write());
     }
 
-    fn commit(&self, mut batch: Batch, sync: bool) -> Result<()> {
+    pub(super) fn commit(&self, mut batch: Batch, sync: bool) -> Result<()> {
         if batch.is_empty() {
             return Ok(());
         }
@@ -324,8 +329,12 @@ impl Training<'_> {
     }
 
     /// The collection without any writer, or None if they do not let it in.
-    fn alone(&self, tries: u32) -> Result<Option<Held>> {
-        for _ in 0..tries {
+    pub(super) fn alone(&self, tries: u32) -> Result<Option<Held>> {
+        for tried in 0..tries {
+            if tried > 0 {
+                // Those who waited behind this one come first now.
+                std::thread::sleep(Duration::from_millis(VECTOR_LOCK_PAUSE_MS));
+            }
             let wait = Some(Duration::from_millis(VECTOR_LOCK_WAIT_MS));
             match self.resources.collection_locks.take(vec![(self.collection, true)], wait) {
                 Ok(held) => return Ok(Some(held)),
@@ -336,10 +345,11 @@ impl Training<'_> {
         Ok(None)
     }
 
-    /// Whether the index is still defined; asked under the lock that dropping it needs too.
-    fn is_there(&self) -> bool {
-        let Ok(database) = self.catalog.database(self.database) else { return false };
-        vector_indexes(&database).any(|(_, index)| index.id == self.index.id)
+    /// The collection of the index, if it is still defined; asked under the lock that dropping it needs too.
+    pub(super) fn owner(&self) -> Option<Arc<Collection>> {
+        let database = self.catalog.database(self.database).ok()?;
+        let mut all = vector_indexes(&database);
+        all.find(|(_, index)| index.id == self.index.id).map(|(owner, _)| owner.clone())
     }
 }
 

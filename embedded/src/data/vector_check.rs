@@ -22,7 +22,7 @@ pub(crate) fn vector_faults(
     let snapshot = resources.store.snapshot();
     let now = standing(&*snapshot, index.id)?;
     let model = match now.stage {
-        Stage::Untrained => None,
+        Stage::Filling(_) | Stage::Untrained => None,
         Stage::Ingesting | Stage::Ready => {
             Some(resources.vectors.model(&*snapshot, index.id, params, now)?)
         }
@@ -57,7 +57,9 @@ pub(crate) fn vector_faults(
             return Ok(faults);
         }
     }
-    faults.extend(wanted.keys().map(|local| format!("the vector of {local} is in no list")));
+    // Those that a filling has still to come to are none.
+    let missing = wanted.keys().filter(|local| !now.has_to_come_to(**local));
+    faults.extend(missing.map(|local| format!("the vector of {local} is in no list")));
     faults.extend(places.keys().map(|local| format!("the place of {local} names no vector")));
     faults.truncate(VECTOR_FAULTS_MAX);
     Ok(faults)

@@ -42,7 +42,10 @@ impl Transaction {
         };
         let place = state.get(Space::Indexes, &Key::VectorPlace(index.id, local).bytes())?;
         let is_change_without_vector = of.is_there && of.next.is_some() && place.is_none();
-        if is_change_without_vector && !self.database().release.sparse_vector_updates() {
+        if is_change_without_vector
+            && !self.database().release.sparse_vector_updates()
+            && !state.is_filled_later(index.id, local)?
+        {
             return Err(missing(key));
         }
         let from = place.map(|place| list_of_value(&place)).transpose()?;

@@ -209,6 +209,12 @@ impl View {
         Ok(())
     }
 
+    /// The writer, if there is one, for whoever waits for its merges; nothing is written any more.
+    pub(super) fn last_writer(&self) -> Option<IndexWriter> {
+        self.gone.store(true, Ordering::Release);
+        self.lock().ok()?.writer.take()
+    }
+
     fn lock(&self) -> Result<MutexGuard<'_, Writing>> {
         self.writing.lock().or_else(|panicked| {
             // What the writer held went with the one who panicked; the segments say what they hold.

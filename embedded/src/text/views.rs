@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread;
+use std::time::Duration;
 
 use super::definition::Definition;
 use super::query::Query;
@@ -12,6 +15,7 @@ use super::score::Scoring;
 use super::segments::{self, failed};
 use super::view::{View, Whole};
 use crate::error::Result;
+use crate::limits::VIEW_CLOSE_MS;
 use crate::storage::Store;
 
 /// The views of all databases.
@@ -122,9 +126,28 @@ impl Views {
         Reader::new(pieces, segments::fields()).search(query, scorings, collections)
     }
 
-    /// Closes all views.
+    /// Closes all views. Merges of segments that are under way end first, for a while: behind a closed engine nothing is written.
     pub(crate) fn close(&self) {
-        self.open.write().unwrap_or_else(PoisonError::into_inner).clear();
+        let open = std::mem::take(&mut *self.open.write().unwrap_or_else(PoisonError::into_inner));
+        let (ended, waiting) = mpsc::channel::<()>();
+        for writer in open.values().filter_map(|opened| opened.view.last_writer()) {
+            let ended = ended.clone();
+            let wait = move || {
+                if let Err(error) = writer.wait_merging_threads() {
+                    tracing::warn!(%error, "segments of a view could not be made few");
+                }
+                drop(ended);
+            };
+            if let Err(error) = thread::Builder::new().name("views".into()).spawn(wait) {
+                tracing::warn!(%error, "no thread to wait for the merges of a view");
+            }
+        }
+        drop(ended);
+        // Nothing is ever sent: the channel ends with the last of them.
+        let limit = Duration::from_millis(VIEW_CLOSE_MS);
+        if waiting.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!(after_ms = VIEW_CLOSE_MS, "merges of segments were left behind");
+        }
     }
 
     fn find(&self, number: u64) -> Option<Arc<View>> {

@@ -192,6 +192,12 @@ impl State {
         })
     }
 
+    /// Whether an index is being filled and has yet to come to a document.
+    pub(crate) fn is_filled_later(&self, index: u64, local: u64) -> Result<bool> {
+        let standing = standing(&*self.snapshot, index)?;
+        Ok(standing.has_to_come_to(local))
+    }
+
     /// The list for a new vector: 0 as long as there are no cells. Standing and cells change only while nobody writes
     /// the collection, so the snapshot of a writer is as good as the newest one.
     pub(crate) fn list_for(
@@ -203,7 +209,7 @@ impl State {
     ) -> Result<u32> {
         let standing = standing(&*self.snapshot, index)?;
         match standing.stage {
-            Stage::Untrained => Ok(0),
+            Stage::Filling(_) | Stage::Untrained => Ok(0),
             Stage::Ingesting | Stage::Ready => {
                 let model = resources.vectors.model(&*self.snapshot, index, params, standing)?;
                 Ok(model.list_of(vector))

@@ -3,6 +3,10 @@
 /// Stages of an index that outlive a restart; training leaves no trace before it is through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
+    /// Vectors of documents that were there before the index are on their way into list 0, in the order of their local
+    /// numbers; those up to this one are there. The generation is the moment the index was made: younger documents bring their
+    /// vectors themselves.
+    Filling(u64),
     /// There are no cells; all vectors lie in list 0.
     #[default]
     Untrained,
@@ -22,16 +26,26 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// Thirteen bytes.
-    pub(crate) fn write(self) -> [u8; 13] {
-        let mut bytes = [0; 13];
-        bytes[0] = match self.stage {
-            Stage::Untrained => 0,
-            Stage::Ingesting => 1,
-            Stage::Ready => 2,
+    /// Whether the filling of an index has yet to come to a document.
+    pub(crate) fn has_to_come_to(self, local: u64) -> bool {
+        match self.stage {
+            Stage::Filling(behind) => local > behind && local < self.generation,
+            Stage::Untrained | Stage::Ingesting | Stage::Ready => false,
+        }
+    }
+
+    /// Thirteen bytes, and eight more while it is filled.
+    pub(crate) fn write(self) -> Vec<u8> {
+        let (stage, behind) = match self.stage {
+            Stage::Untrained => (0, None),
+            Stage::Ingesting => (1, None),
+            Stage::Ready => (2, None),
+            Stage::Filling(behind) => (3, Some(behind)),
         };
-        bytes[1..9].copy_from_slice(&self.generation.to_be_bytes());
-        bytes[9..].copy_from_slice(&self.lists.to_be_bytes());
+        let mut bytes = vec![stage];
+        bytes.extend(self.generation.to_be_bytes());
+        bytes.extend(self.lists.to_be_bytes());
+        bytes.extend(behind.into_iter().flat_map(u64::to_be_bytes));
         bytes
     }
 
@@ -39,14 +53,19 @@ impl Standing {
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let (stage, rest) = bytes.split_first()?;
         let (generation, lists) = rest.split_first_chunk()?;
+        let (lists, filling) = match (stage, lists.split_last_chunk()) {
+            (3, Some((lists, behind))) => (lists, Some(u64::from_be_bytes(*behind))),
+            _ => (lists, None),
+        };
         let lists = match lists {
             [] => 0,
             lists => u32::from_be_bytes(lists.try_into().ok()?),
         };
-        let stage = match stage {
-            0 => Stage::Untrained,
-            1 => Stage::Ingesting,
-            2 => Stage::Ready,
+        let stage = match (stage, filling) {
+            (0, None) => Stage::Untrained,
+            (1, None) => Stage::Ingesting,
+            (2, None) => Stage::Ready,
+            (3, Some(behind)) => Stage::Filling(behind),
             _ => return None,
         };
         Some(Self { stage, generation: u64::from_be_bytes(*generation), lists })
@@ -64,6 +83,12 @@ mod tests {
         assert_eq!(Standing::read(&bytes), Some(standing));
         assert_eq!(Standing::read(&bytes[..9]), Some(Standing { lists: 0, ..standing }));
         for length in [0, 1, 8, 10, 12] {
+            assert_eq!(Standing::read(&bytes[..length]), None, "{length}");
+        }
+        let filling = Standing { stage: Stage::Filling(u64::MAX - 1), generation: 9, lists: 0 };
+        let bytes = filling.write();
+        assert_eq!(Standing::read(&bytes), Some(filling));
+        for length in [1, 9, 13, 16, 18, 20] {
             assert_eq!(Standing::read(&bytes[..length]), None, "{length}");
         }
     }

@@ -167,7 +167,8 @@ fn damage_is_refused_or_changes_no_answer() {
     let (mut wrong, mut seen) = (Vec::new(), BTreeMap::new());
     for file in all {
         let name = file.strip_prefix(&whole).expect("inside").to_owned();
-        let length = fs::metadata(&file).expect("a file").len();
+        let length =
+            fs::metadata(&file).unwrap_or_else(|e| panic!("{}: {e}", name.display())).len();
         if length == 0 {
             continue;
         }
