@@ -82,6 +82,7 @@ prepare() { # unit
 becoming() { # unit
   user=$(value "$1" User) group=$(value "$1" Group); group=${group:-$user}
   more=$(value "$1" SupplementaryGroups)
+  [ "$(value "$1" PrivateNetwork)" != yes ] || printf 'unshare\n--net\n'
   printf 'setpriv\n--reuid\n%s\n--regid\n%s\n--no-new-privs\n--bounding-set\n-all\n' "$user" "$group"
   if [ -n "$more" ]; then printf '%s\n' --groups "$more"; else echo --clear-groups; fi
   echo env
@@ -151,14 +152,15 @@ inside() {
   same /etc/vctx/credentials "$(state /etc/vctx/credentials)" '700 root root'
   same 'units that were started by installing' "$(pgrep -c vctx || true)" 0
 
-  for name in root rw ro; do (umask 077; head -c 24 /dev/urandom | base64 >"/etc/vctx/credentials/arango-$name-password"); done
+  for name in root rw ro index; do (umask 077; head -c 24 /dev/urandom | base64 >"/etc/vctx/credentials/arango-$name-password"); done
   sed -i 's/^#\([A-Z]\)/\1/' /etc/vctx/guards.env
   useradd --create-home alice; useradd --create-home bob
 
   service vctx-engine.service /run/arangodb-vctx/arangod.sock
   ARANGO_RW_UDS=/run/arangodb-vctx/arangod.sock ARANGO_USER=root ARANGO_PASSWORD_FILE=/etc/vctx/credentials/arango-root-password \
     ARANGO_RW_PASSWORD_FILE=/etc/vctx/credentials/arango-rw-password ARANGO_RO_PASSWORD_FILE=/etc/vctx/credentials/arango-ro-password \
-    vctx setup --users >/var/log/vctx-setup || die "setup: $(cat /var/log/vctx-setup)"
+    ARANGO_INDEX_PASSWORD_FILE=/etc/vctx/credentials/arango-index-password \
+    vctx setup --users --config /etc/vctx/vctx.toml >/var/log/vctx-setup || die "setup: $(cat /var/log/vctx-setup)"
   ok "setup: $(tail -n 1 /var/log/vctx-setup)"
   for mode in ro rw; do service "vctx-proxy-$mode.service" "/run/vctx-proxy-$mode/arangod.sock"; done
   guards || die 'a guard is red'

@@ -587,7 +587,10 @@ fn run_proxy(options: &ProxyOptions) -> Result<(), Stop> {
         user: config.store.user.clone(),
         password: password_of("ARANGO_PASSWORD")?.unwrap_or_default(),
     };
-    let upstream = proxy::Upstream::new(&behind, &who).map_err(Stop::Configuration)?;
+    let definer = password_of("ARANGO_INDEX_PASSWORD")?
+        .map(|password| Credentials { user: config.store.index_user.clone(), password });
+    let upstream =
+        proxy::Upstream::new(&behind, &who, definer.as_ref()).map_err(Stop::Configuration)?;
     let mode = options.mode;
     let passing = Arc::new(proxy::Proxy::new(mode, config.proxy, upstream));
     check_directory(&options.listen)?;
@@ -745,12 +748,16 @@ async fn connect_embedded(
         rw,
         ro_credentials: credentials("vctx_ro")?,
         rw_credentials: credentials("vctx_rw")?,
+        index_credentials: None,
     };
     let passwords = |name: &str| password(name).unwrap_or_default();
     store::set_up(&remote.rw, &root, &config.store.database, &layout(config), Some(&passwords))
         .await?;
-    let (_, guards, findings) = checked(&remote.rw, &root, config, socket).await?;
-    let executor = executor(config, remote, &root, WriteMode::SingleRequest).await?;
+    let database = &config.store.database;
+    let admin = async || Admin::connect(&remote.rw, &root, database).await;
+    let (_, guards, findings) = checked(admin().await?, socket).await?;
+    let admin = admin().await?;
+    let executor = executor(config, remote, admin, WriteMode::SingleRequest).await?;
     pulse::take(&executor, &findings);
     Ok((executor, guards))
 }
@@ -772,13 +779,15 @@ async fn connect_remote(
             _ => Stop::from(fault),
         })?;
     }
-    keep_ttl_index(&remote.rw, who, config).await?;
-    let (profile, guards, findings) = checked(&remote.rw, who, config, socket).await?;
+    keep_ttl_index(&remote.administered(database).await?, who, config).await?;
+    let admin = remote.administered(database).await?;
+    let (profile, guards, findings) = checked(admin, socket).await?;
     let mode = match (config.store.write_mode, profile) {
         (WriteChoice::Stream, _) | (WriteChoice::Auto, Profile::Cluster) => WriteMode::Stream,
         (WriteChoice::SingleRequest | WriteChoice::Auto, _) => WriteMode::SingleRequest,
     };
-    let executor = executor(config, remote.clone(), who, mode).await?;
+    let admin = remote.administered(database).await?;
+    let executor = executor(config, remote.clone(), admin, mode).await?;
     pulse::take(&executor, &findings);
     Ok((executor, guards))
 }
@@ -788,17 +797,13 @@ fn layout(config: &Config) -> store::Layout {
     store::Layout {
         recall: config.store.recall_sharding(),
         recall_ttl_s: config.retention.recall_ttl_s(),
+        ttl_may_go: true,
     }
 }
 
 /// Sees that the ttl index of recall storage is as the policy of retention wants it; a user who may not change it is told who may.
-async fn keep_ttl_index(
-    endpoint: &Endpoint,
-    who: &Credentials,
-    config: &Config,
-) -> Result<(), Stop> {
-    let db = Admin::connect(endpoint, who, &config.store.database).await?;
-    match store::keep_ttl_index(&db, config.retention.recall_ttl_s()).await {
+async fn keep_ttl_index(db: &Admin, who: &Credentials, config: &Config) -> Result<(), Stop> {
+    match store::keep_ttl_index(db, config.retention.recall_ttl_s()).await {
         Err(Fault { kind: FaultKind::Arango { num: 11, .. }, .. }) => {
             tracing::warn!(
                 user = who.user,
@@ -812,14 +817,8 @@ async fn keep_ttl_index(
 }
 
 /// Runs the inside eye; a failed check refuses to serve.
-async fn checked(
-    endpoint: &Endpoint,
-    who: &Credentials,
-    config: &Config,
-    socket: &Path,
-) -> Result<(Profile, Guards, Vec<Finding>), Stop> {
-    let db = Admin::connect(endpoint, who, &config.store.database).await?;
-    let recorded = store::schema_version(endpoint, who, &config.store.database).await?.is_some();
+async fn checked(db: Admin, socket: &Path) -> Result<(Profile, Guards, Vec<Finding>), Stop> {
+    let recorded = store::version_or_none(&db).await?.is_some();
     let (profile, mut findings) = startup::check_database(&db, recorded).await?;
     findings.extend(startup::check_sockets(socket, profile));
     let failed: Vec<&Finding> = findings.iter().filter(|f| !f.passed).collect();
@@ -844,10 +843,9 @@ async fn checked(
 async fn executor(
     config: &Config,
     remote: Remote,
-    admin: &Credentials,
+    admin: Admin,
     mode: WriteMode,
 ) -> Result<Executor, Stop> {
-    let admin = Admin::connect(&remote.rw, admin, &config.store.database).await?;
     let settings = store::Settings {
         ro: remote.ro,
         rw: remote.rw,
@@ -897,7 +895,7 @@ fn run_setup(options: &SetupOptions) -> Result<(), Stop> {
     };
     let mut passwords = std::collections::HashMap::new();
     if options.users {
-        for (user, name) in [("vctx_rw", "ARANGO_RW_PASSWORD"), ("vctx_ro", "ARANGO_RO_PASSWORD")] {
+        for (user, name) in store::USER_PASSWORDS {
             let Some(password) = password_of(name)? else {
                 return Err(Stop::Configuration(format!(
                     "{name} (or {name}_FILE) is not set: it becomes the password of {user}"
@@ -913,7 +911,7 @@ fn run_setup(options: &SetupOptions) -> Result<(), Stop> {
         &remote.rw,
         &remote.rw_credentials,
         &config.store.database,
-        &layout(&config),
+        &store::Layout { ttl_may_go: options.config.is_some(), ..layout(&config) },
         users,
     ))?;
     print_setup(&reports, options.json);

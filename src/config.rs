@@ -18,7 +18,7 @@ use crate::models::{EmbedderSettings, GatewaySettings};
 use crate::policy::{RecallSettings, Retention, TaintSettings, check_limits, check_name};
 use crate::proxy;
 use crate::pulse;
-use crate::store::{Credentials, Endpoint, RecallSharding};
+use crate::store::{Admin, Credentials, Endpoint, Fault, RecallSharding};
 use crate::telemetry;
 
 /// The visible table of defaults; it is what `deploy/config.example.toml` shows.
@@ -87,6 +87,8 @@ pub struct StoreSettings {
     pub user: String,
     /// User for reads; empty: the same.
     pub ro_user: String,
+    /// User who makes and drops indexes, if there is a password for one; else the user for writes does.
+    pub index_user: String,
     /// Database.
     pub database: String,
     /// Whether a write waits for the disk.
@@ -104,6 +106,7 @@ pub struct StoreSettings {
     /// Whether new agents go to it.
     pub takes_new: bool,
     /// Further places that agents are in.
+    #[serde(default)]
     pub places: Vec<PlaceSettings>,
 }
 
@@ -220,6 +223,19 @@ pub struct Remote {
     pub ro_credentials: Credentials,
     /// Who writes.
     pub rw_credentials: Credentials,
+    /// Who makes and drops indexes, if that is another.
+    pub index_credentials: Option<Credentials>,
+}
+
+impl Remote {
+    /// The way to a database as whoever writes there, who has indexes made by whom may.
+    pub async fn administered(&self, database: &str) -> Result<Admin, Fault> {
+        let admin = Admin::connect(&self.rw, &self.rw_credentials, database).await?;
+        match &self.index_credentials {
+            Some(who) => admin.defining_as(&self.rw, who, database).await,
+            None => Ok(admin),
+        }
+    }
 }
 
 /// All faults of a configuration.
@@ -245,6 +261,7 @@ impl Config {
             ("ARANGO_RW_UDS", "store.rw_uds"),
             ("ARANGO_USER", "store.user"),
             ("ARANGO_RO_USER", "store.ro_user"),
+            ("ARANGO_INDEX_USER", "store.index_user"),
             ("ARANGO_DB", "store.database"),
         ] {
             if let Some(value) = variable_of(variable) {
@@ -347,7 +364,8 @@ impl Config {
         Ok((config, remote))
     }
 
-    /// `suffix` is what the variables of the passwords end with; where there is none of that name, those of the home place hold.
+    /// `suffix` is what the variables of the passwords end with; where there is none of that name, those of the home place hold. A reader
+    /// without a name of its own is whoever writes, and has that password.
     fn remote_of(&self, suffix: &str) -> Result<Option<Remote>, Faults> {
         if self.store.rw_uds.is_empty() {
             return Ok(None);
@@ -356,20 +374,22 @@ impl Config {
         let rw = endpoint(&self.store.rw_uds)?;
         let ro =
             if self.store.ro_uds.is_empty() { rw.clone() } else { endpoint(&self.store.ro_uds)? };
-        let given = |name: &str| -> Result<Option<String>, Faults> {
-            let own =
-                if suffix.is_empty() { None } else { password_of(&format!("{name}{suffix}"))? };
-            own.map_or_else(|| password_of(name), |own| Ok(Some(own)))
-        };
+        let own = |name: &str| password_of(&format!("{name}{suffix}"));
+        let given = |name: &str| own(name)?.map_or_else(|| password_of(name), |own| Ok(Some(own)));
         let password = given("ARANGO_PASSWORD")?.unwrap_or_default();
-        let ro_password = given("ARANGO_RO_PASSWORD")?.unwrap_or_else(|| password.clone());
-        let ro_user =
-            if self.store.ro_user.is_empty() { &self.store.user } else { &self.store.ro_user };
+        let (ro_user, ro_password) = match self.store.ro_user.as_str() {
+            "" => (&self.store.user, own("ARANGO_RO_PASSWORD")?),
+            _ => (&self.store.ro_user, given("ARANGO_RO_PASSWORD")?),
+        };
+        let ro_password = ro_password.unwrap_or_else(|| password.clone());
+        let index_credentials = given("ARANGO_INDEX_PASSWORD")?
+            .map(|password| Credentials { user: self.store.index_user.clone(), password });
         Ok(Some(Remote {
             ro,
             rw,
             ro_credentials: Credentials { user: ro_user.clone(), password: ro_password },
             rw_credentials: Credentials { user: self.store.user.clone(), password },
+            index_credentials,
         }))
     }
 }

@@ -120,7 +120,7 @@ meters! {
     SHED = Counter "vctx_calls_shed_total", "", "calls", [], &[],
         "Calls refused because too many ran";
     CONNECTIONS = Gauge "vctx_connections", "", "connections", [], &[],
-        "Open connections of the API socket";
+        "Open connections of a server's sockets, API and metrics; of a proxy those of its metrics socket";
     BUILD = Gauge "vctx_build_info", "", "none", ["version"], &[],
         "1, labelled with the version";
     // Tokens of the window last written.
@@ -196,7 +196,7 @@ meters! {
     ARCHIVAL_DROP_RATE = Gauge "vctx_archival_post_filter_drop_rate", "archival.post_filter_drop_rate", "ratio", [], &[],
         "Rows dropped by filters over rows fetched, since the start (0 to 1)";
     ARCHIVAL_PLANS = Counter "vctx_archival_searches_total", "", "searches", ["plan"], &[],
-        "Archival searches by plan (vector, exact)";
+        "Archival searches by plan (vector, vector_filters_first, exact)";
     CHUNKS = Counter "vctx_chunks_total", "", "chunks", ["outcome"], &[],
         "Chunks offered for ingestion (compliant, refused)";
     EMBEDDING_SECONDS = Histogram "vctx_embedding_seconds", "", "seconds", [], SECONDS,

@@ -11,7 +11,7 @@ use crate::cli::output;
 use crate::client::paths;
 use crate::config::{Config, Remote, password_of, secret_file, variable_of};
 use crate::doctor::{self, Asked, CHECKS, Ended, LEFTOVER_S, Outcome, Report, Row};
-use crate::store::{Credentials, Endpoint, Layout, Settings};
+use crate::store::{Credentials, Endpoint, INDEX_USER, Layout, Settings, USER_PASSWORDS};
 
 const EXAMPLES: &str = "\
 Who asks decides how much can be tried: an administrator gets a scratch database, somebody who may make collections gets scratch collections, and
@@ -139,6 +139,7 @@ fn question(asked: &Doctor) -> Result<Asked, Failure> {
         layout: Layout {
             recall: config.store.recall_sharding(),
             recall_ttl_s: config.retention.recall_ttl_s(),
+            ttl_may_go: true,
         },
         retention: config.retention,
         index_rows_min: config.archive.index_rows_min,
@@ -152,7 +153,7 @@ fn question(asked: &Doctor) -> Result<Asked, Failure> {
 /// The users of `vctx setup --users` whose passwords are given as that command takes them.
 fn application() -> Result<Vec<Credentials>, Failure> {
     let mut known = Vec::new();
-    for (user, name) in [("vctx_rw", "ARANGO_RW_PASSWORD"), ("vctx_ro", "ARANGO_RO_PASSWORD")] {
+    for (user, name) in USER_PASSWORDS.into_iter().filter(|(user, _)| *user != INDEX_USER) {
         if let Some(password) = password_of(name).map_err(configuration)? {
             known.push(Credentials { user: user.into(), password });
         }
@@ -176,6 +177,7 @@ fn of_environment(config: &Config) -> Result<Remote, Failure> {
             password: ro_password.unwrap_or_else(|| password.clone()),
         },
         rw_credentials: Credentials { user, password },
+        index_credentials: None,
     })
 }
 
@@ -200,6 +202,7 @@ fn embedded(config: &Config) -> Result<Remote, Failure> {
         rw: endpoint("arangod.sock")?,
         ro_credentials: root.clone(),
         rw_credentials: root,
+        index_credentials: None,
     })
 }
 

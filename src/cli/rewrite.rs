@@ -19,13 +19,13 @@ On an ArangoDB of your own let its files be compacted instead: docs/forget.md.
 
 Examples:
   vctx rewrite                              the data of the usual directory
-  vctx rewrite --data-dir /var/lib/vctx";
+  vctx rewrite --data-dir /var/lib/vctx-engine";
 
 /// Write the embedded engine's data into new files, so that nothing of what was forgotten is left on disk
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Rewrite {
-    /// Directory that `vctx serve` keeps its data in [default: $XDG_DATA_HOME/vctx]
+    /// Directory that `vctx serve` keeps its data in [default: $XDG_STATE_HOME/vctx]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 

@@ -26,7 +26,8 @@ pub(crate) struct Setup {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Also make the users vctx_rw and vctx_ro, with the passwords of ARANGO_RW_PASSWORD and ARANGO_RO_PASSWORD (or …_FILE)
+    /// Also make the users vctx_rw, vctx_ro and vctx_index, with the passwords of ARANGO_RW_PASSWORD, ARANGO_RO_PASSWORD and
+    /// ARANGO_INDEX_PASSWORD (or …_FILE)
     #[arg(long)]
     users: bool,
 }

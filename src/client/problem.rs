@@ -86,7 +86,9 @@ impl Problem {
         match self.fault {
             Fault::Unreachable | Fault::Unanswered => true,
             Fault::Refused(429 | 502 | 503 | 504) => true,
-            Fault::Refused(409) => self.code == "CONFLICT",
+            Fault::Refused(409) => {
+                ["CONFLICT", "AGENT_MOVING", "MOVE_BUSY"].contains(&self.code.as_str())
+            }
             Fault::Refused(_) | Fault::Garbled => false,
         }
     }

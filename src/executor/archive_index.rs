@@ -235,7 +235,8 @@ impl ArchiveIndex {
     fn note(&self, outcome: Result<(), Fault>) {
         let obstacle = outcome.err().map(|fault| match fault.kind {
             FaultKind::Arango { num: 11, .. } => {
-                "the server's user may not make an index: run `vctx setup` as administrator"
+                "the user for writes may not make an index: give the server, or its proxy for writes, the password of vctx_index \
+                 (ARANGO_INDEX_PASSWORD; `vctx setup --users` makes that user)"
                     .to_owned()
             }
             _ => fault.to_string(),

@@ -136,7 +136,7 @@ impl Proxy {
         let sent = Sent {
             method: &head.method,
             target: &head.uri,
-            headers: judged.head.onward(self.upstream.authorization()),
+            headers: judged.head.onward(self.upstream.authorization(judged.rule.defines())),
             repeats: self.repeats(judged.rule),
         };
         let asked = clock::now();

@@ -59,6 +59,13 @@ pub struct Rule {
     pub why: &'static str,
 }
 
+impl Rule {
+    /// Whether it makes or drops an index, which takes other rights than a write.
+    pub fn defines(&self) -> bool {
+        !self.reads && self.path.starts_with("/_api/index")
+    }
+}
+
 const fn reading(
     path: &'static str,
     parameters: &'static [&'static str],

@@ -28,6 +28,8 @@ pub struct Upstream {
     client: Client<UnixConnector, Body>,
     authority: Authority,
     authorization: HeaderValue,
+    /// The same for making and dropping indexes.
+    definer: HeaderValue,
     /// Whether the last request that asked found it listening; changes are told of in the log.
     listens: AtomicBool,
 }
@@ -50,24 +52,27 @@ pub(super) struct Sent<'a> {
 }
 
 impl Upstream {
-    /// The way to a socket; nothing is sent yet. The error says why the credentials make no header.
-    pub fn new(endpoint: &Endpoint, who: &Credentials) -> Result<Self, String> {
+    /// The way to a socket; nothing is sent yet. `definer` makes and drops indexes, if that is another. The error says why the credentials
+    /// make no header.
+    pub fn new(
+        endpoint: &Endpoint,
+        who: &Credentials,
+        definer: Option<&Credentials>,
+    ) -> Result<Self, String> {
         let authority = authority_of(endpoint.path())?;
-        let basic = STANDARD.encode(format!("{}:{}", who.user, who.password));
-        let mut authorization = HeaderValue::try_from(format!("Basic {basic}"))
-            .map_err(|_| "the credentials make no header".to_owned())?;
-        authorization.set_sensitive(true);
+        let (authorization, definer) = (basic(who)?, basic(definer.unwrap_or(who))?);
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(Duration::from_secs(POOL_IDLE_S))
             .pool_max_idle_per_host(POOL_IDLE_MAX)
             .build(UnixConnector);
-        Ok(Self { client, authority, authorization, listens: AtomicBool::new(true) })
+        let listens = AtomicBool::new(true);
+        Ok(Self { client, authority, authorization, definer, listens })
     }
 
-    /// The proxy's own credentials.
-    pub(super) fn authorization(&self) -> &HeaderValue {
-        &self.authorization
+    /// The proxy's own credentials for a request that makes or drops an index, or any other.
+    pub(super) fn authorization(&self, defines: bool) -> &HeaderValue {
+        if defines { &self.definer } else { &self.authorization }
     }
 
     /// Sends a request until it is answered, or until it is known that it will not be.
@@ -155,6 +160,15 @@ impl Upstream {
         *request.headers_mut() = sent.headers.clone();
         request
     }
+}
+
+/// The header `Authorization` of somebody (RFC 7617).
+fn basic(who: &Credentials) -> Result<HeaderValue, String> {
+    let basic = STANDARD.encode(format!("{}:{}", who.user, who.password));
+    let mut header = HeaderValue::try_from(format!("Basic {basic}"))
+        .map_err(|_| "the credentials make no header".to_owned())?;
+    header.set_sensitive(true);
+    Ok(header)
 }
 
 /// The path of a socket in the form in which the connector reads it.

@@ -112,7 +112,7 @@ pub async fn check_vector(db: &Admin, collection: &str, recorded: bool) -> Resul
     let body = json!({"type": "vector", "name": "vctx_probe", "fields": ["embedding"],
         "params": {"metric": "cosine", "dimension": 0, "nLists": 1}});
     let path = format!("_api/index?collection={collection}");
-    Ok(match db.call(Method::POST, &path, Some(&body)).await {
+    Ok(match db.define(Method::POST, &path, Some(&body)).await {
         Err(Fault { kind: FaultKind::Arango { num: 11, .. }, .. }) if recorded => on(),
         Err(Fault { kind: FaultKind::Arango { num: 11, .. }, .. }) => finding(
             "vector-flag",

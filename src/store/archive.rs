@@ -229,7 +229,7 @@ pub(super) async fn make_vector_index(
     indexes: &str,
     definition: &Value,
 ) -> Result<(), Fault> {
-    let unanswered = match admin.call(Method::POST, indexes, Some(definition)).await {
+    let unanswered = match admin.define(Method::POST, indexes, Some(definition)).await {
         Err(fault) if fault.kind == FaultKind::Lost => fault,
         answered => return answered.map(|_| ()),
     };
@@ -243,7 +243,7 @@ pub(super) async fn make_vector_index(
 
 /// Takes a vector index away; one that is gone already is no fault.
 pub async fn drop_vector_index(admin: &Admin, id: &str) -> Result<(), Fault> {
-    match admin.call(Method::DELETE, &format!("_api/index/{id}"), None).await {
+    match admin.define(Method::DELETE, &format!("_api/index/{id}"), None).await {
         Err(Fault { kind: FaultKind::Arango { num: INDEX_NOT_FOUND, .. }, .. }) | Ok(_) => Ok(()),
         Err(fault) => Err(fault),
     }
@@ -370,8 +370,9 @@ pub async fn write_setting(rw: &Rw, setting: &VectorSetting) -> Result<(), Fault
     }
 }
 
-/// Errors of a search through an index that cannot serve it: no index fits (1554), or it is not trained (1555).
-const INDEX_UNUSABLE: [u16; 2] = [1554, 1555];
+/// Errors of a search through an index that cannot serve it: it is gone since the query was planned (1212), none fits (1554), or it is not
+/// trained (1555).
+pub(super) const INDEX_UNUSABLE: [u16; 3] = [INDEX_NOT_FOUND, 1554, 1555];
 
 /// The chunks nearest to a vector, looked for as the plan says.
 pub async fn nearest(ro: &Ro, scope: &Scope, near: &Near) -> Result<Nearest, Fault> {

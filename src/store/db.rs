@@ -69,6 +69,8 @@ pub struct Rw {
 /// Administration, used by setup and by the checks at the start.
 pub struct Admin {
     link: Link,
+    /// The way as the user who makes and drops indexes, where that is another.
+    definer: Option<Link>,
 }
 
 /// A request of any kind.
@@ -371,7 +373,28 @@ impl Admin {
         who: &Credentials,
         database: &str,
     ) -> Result<Self, Fault> {
-        Ok(Self { link: Link::connect(endpoint, who, database).await? })
+        Ok(Self { link: Link::connect(endpoint, who, database).await?, definer: None })
+    }
+
+    /// Has indexes made and dropped as another user.
+    pub async fn defining_as(
+        self,
+        endpoint: &Endpoint,
+        who: &Credentials,
+        database: &str,
+    ) -> Result<Self, Fault> {
+        let definer = Some(Link::connect(endpoint, who, database).await?);
+        Ok(Self { definer, ..self })
+    }
+
+    /// Makes or drops an index, as the user who may.
+    pub async fn define(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<(u16, Value), Fault> {
+        self.definer.as_ref().unwrap_or(&self.link).call(method, path, body).await
     }
 
     /// A request relative to this database. Raw, because setup data is sent as it is written in `arango-setup/`, and

@@ -82,7 +82,10 @@ pub use score::{
     EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
 };
 pub use settle::{Begun, Finished, Mark, Settle};
-pub use setup::{Layout, RecallSharding, SCHEMA, SetupReport, schema_version, set_up};
+pub use setup::{
+    INDEX_USER, Layout, RecallSharding, SCHEMA, SetupReport, USER_PASSWORDS, schema_version,
+    set_up, version_or_none,
+};
 pub use thread::{NextRow, Texts, ThreadRow, mark_thread, texts_before, threads};
 pub use trace::{Led, led, vertices};
 pub use transaction::Leftovers;

@@ -4,7 +4,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::archive::make_vector_index;
+use super::archive::{INDEX_UNUSABLE, make_vector_index};
 use super::db::{Admin, Binds, Ro, Rw};
 use super::fault::{Fault, FaultKind};
 use super::query::{Query, query};
@@ -203,7 +203,9 @@ pub async fn near_passages(
     };
     match ro.rows::<NearLook>(query, binds).await {
         Ok(rows) => Ok(Some(rows.into_iter().next().unwrap_or_default())),
-        Err(Fault { kind: FaultKind::Arango { num: 1554 | 1555, .. }, .. }) => Ok(None),
+        Err(Fault { kind: FaultKind::Arango { num, .. }, .. }) if INDEX_UNUSABLE.contains(&num) => {
+            Ok(None)
+        }
         Err(fault) => Err(fault),
     }
 }
@@ -224,7 +226,7 @@ async fn index_of(admin: &Admin) -> Result<Option<(String, Option<u64>)>, Fault>
 pub async fn drop_foreign_index(admin: &Admin, dimension: u32) -> Result<bool, Fault> {
     match index_of(admin).await? {
         Some((id, length)) if length != Some(u64::from(dimension)) => {
-            admin.call(Method::DELETE, &format!("_api/index/{id}"), None).await?;
+            admin.define(Method::DELETE, &format!("_api/index/{id}"), None).await?;
             Ok(true)
         }
         Some(_) | None => Ok(false),

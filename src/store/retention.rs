@@ -112,11 +112,11 @@ pub async fn keep_ttl_index(admin: &Admin, recall_ttl_s: Option<u64>) -> Result<
         return Ok(false);
     }
     if let Some(id) = found.and_then(|index| index["id"].as_str()) {
-        admin.call(Method::DELETE, &format!("_api/index/{id}"), None).await?;
+        admin.define(Method::DELETE, &format!("_api/index/{id}"), None).await?;
     }
     if let Some(ttl_s) = recall_ttl_s {
         let definition = json!({"type": "ttl", "name": "recall_expires", "fields": ["created_at"], "expireAfter": ttl_s});
-        admin.call(Method::POST, INDEXES, Some(&definition)).await?;
+        admin.define(Method::POST, INDEXES, Some(&definition)).await?;
     }
     Ok(true)
 }

@@ -30,6 +30,15 @@ pub(super) const VIEWS: &str = include_str!("../../arango-setup/view.json");
 const GRAPHS: &str = include_str!("../../arango-setup/graph.json");
 const USERS: &str = include_str!("../../arango-setup/users.json");
 
+/// Who makes and drops indexes.
+pub const INDEX_USER: &str = "vctx_index";
+/// The users of a setup, and the variables of their passwords.
+pub const USER_PASSWORDS: [(&str, &str); 3] = [
+    ("vctx_rw", "ARANGO_RW_PASSWORD"),
+    ("vctx_ro", "ARANGO_RO_PASSWORD"),
+    (INDEX_USER, "ARANGO_INDEX_PASSWORD"),
+];
+
 /// One line of a setup: what, and whether it was made now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetupReport {
@@ -113,6 +122,8 @@ pub struct Layout {
     pub recall: RecallSharding,
     /// Life of its entries in seconds; none: for ever.
     pub recall_ttl_s: Option<u64>,
+    /// Whether an index of ages that is there goes where none is wanted; not where no configuration was read that could have wanted one.
+    pub ttl_may_go: bool,
 }
 
 /// Makes the database, its collections, indexes, analyzers, view, graph and least-privilege users. `passwords` gives the
@@ -179,7 +190,8 @@ async fn make_all(
         let (status, _) = db.call(Method::POST, &path, Some(&entry["index"])).await?;
         note("index", &entry["index"]["name"], status == 201);
     }
-    if retention::keep_ttl_index(db, layout.recall_ttl_s).await? {
+    let wants_ttl = layout.recall_ttl_s.is_some() || layout.ttl_may_go;
+    if wants_ttl && retention::keep_ttl_index(db, layout.recall_ttl_s).await? {
         note("index", &retention::ttl_report(layout.recall_ttl_s), true);
     }
     for definition in listed(ANALYZERS)? {
@@ -319,6 +331,13 @@ async fn make_users(
         for (path, grant) in grants {
             system.call(Method::PUT, &path, Some(&json!({"grant": grant}))).await?;
         }
+        // To make and drop an index takes `rw` of the database and of the collection (arangod, RestIndexHandler).
+        for collection in
+            entry["indexes"].as_array().into_iter().flatten().filter_map(Value::as_str)
+        {
+            let path = format!("/_api/user/{name}/database/{database}/{collection}");
+            system.call(Method::PUT, &path, Some(&json!({"grant": "rw"}))).await?;
+        }
         let renewed = if made { "" } else { ", with the given password from now on" };
         reports.push(SetupReport { what: format!("user {name}{renewed}"), made });
     }
@@ -338,7 +357,8 @@ pub async fn schema_version(
     }
 }
 
-async fn version_or_none(db: &Admin) -> Result<Option<u64>, Fault> {
+/// The schema version of a database that is there; none if it was never set up.
+pub async fn version_or_none(db: &Admin) -> Result<Option<u64>, Fault> {
     match db.rows::<u64>(META_LOAD, Binds::unscoped([])).await {
         Ok(rows) => Ok(rows.first().copied()),
         Err(fault) if missing(&fault) => Ok(None),

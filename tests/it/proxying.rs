@@ -493,6 +493,7 @@ async fn what_goes_on_is_written_anew_with_the_proxys_own_credentials() {
         environment: vec![
             ("ARANGO_USER".into(), "proxy".into()),
             ("ARANGO_PASSWORD".into(), "own".into()),
+            ("ARANGO_INDEX_PASSWORD".into(), "defines".into()),
         ],
         ..Tuning::default()
     };
@@ -516,7 +517,17 @@ async fn what_goes_on_is_written_anew_with_the_proxys_own_credentials() {
         wire.call("GET", index, &[("authorization", "Bearer secret")], "").await.ok();
         wire.call("GET", "/_db/vctx/_api/version", &[], "").await.ok();
     }
-    let seen = stand_in.seen();
+    let mut seen = stand_in.seen();
+    // An index is made and dropped by another user than documents are written by.
+    let wire = home.wire("rw.sock");
+    let body_of_index = r#"{"type":"vector"}"#;
+    wire.call("POST", "/_db/vctx/_api/index?collection=c", &headers, body_of_index).await;
+    wire.call("DELETE", "/_db/vctx/_api/index/c/7", &headers[..1], "").await;
+    let defining = stand_in.seen().split_off(seen.len());
+    assert_eq!(defining.len(), 2, "{defining:?}");
+    // `vctx_index:defines`
+    let other = "authorization: Basic dmN0eF9pbmRleDpkZWZpbmVz\r\n";
+    assert!(defining.iter().all(|request| request.contains(other)), "{defining:?}");
     let basic = "authorization: Basic cHJveHk6b3du\r\n";
     for three in seen.chunks(3) {
         assert!(three[0].starts_with("POST /_db/vctx/_api/cursor HTTP/1.1\r\n"), "{}", three[0]);
@@ -525,6 +536,7 @@ async fn what_goes_on_is_written_anew_with_the_proxys_own_credentials() {
         assert!(three[1].contains(basic) && !three[2].contains("authorization"), "{three:?}");
     }
     assert_eq!(seen.len(), 6, "{seen:?}");
+    seen.extend(defining);
     for request in &seen {
         assert!(!request.contains("secret") && !request.contains("c2VjcmV0"), "{request}");
         let head = request.split("\r\n\r\n").next().expect("a head");

@@ -9,6 +9,7 @@ use crate::database::Database;
 use arango_embedded::Options;
 use arango_embedded::compat::Role;
 
+use crate::archival::{circle, eager, index_becomes, ingest};
 use crate::home::{Home, PROGRAM, Tuning};
 use crate::outside::needs_an_engine_of_its_own;
 use crate::proxy::Proxy;
@@ -33,7 +34,9 @@ fn setup_with(home: &Home, address: &str, variables: &[(&str, &str)]) -> Output 
     command.envs(variables.iter().copied());
     command.args(["setup", "--users", "--json"]).env("ARANGO_RW_UDS", address);
     home.add_database(&mut command);
-    command.env("ARANGO_RW_PASSWORD", USER_PASSWORD).env("ARANGO_RO_PASSWORD", USER_PASSWORD);
+    for name in ["ARANGO_RW_PASSWORD", "ARANGO_RO_PASSWORD", "ARANGO_INDEX_PASSWORD"] {
+        command.env(name, USER_PASSWORD);
+    }
     command.current_dir(home.path("")).output().expect("the program runs")
 }
 
@@ -80,8 +83,9 @@ async fn the_users_of_setup_do_their_work_and_no_more() {
     let home = Home::new();
     let _engine = home.engine().await;
     made(&setup(&home, &home.path("engine.sock").display().to_string()));
-    let mut tuning = Tuning::default();
+    let mut tuning = eager();
     for (name, value) in [
+        ("ARANGO_INDEX_PASSWORD", USER_PASSWORD),
         ("ARANGO_USER", "vctx_rw"),
         ("ARANGO_PASSWORD", USER_PASSWORD),
         ("ARANGO_RO_USER", "vctx_ro"),
@@ -97,15 +101,25 @@ async fn the_users_of_setup_do_their_work_and_no_more() {
     ada.append("user", "Hello").await;
     ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
     home.assert_verified("vctx.sock", "ada");
+    // Making an index takes more than writing does: a third user does that and nothing else.
+    ingest(&ada, &circle("d", 0, 120, "cosine"), "*").await.ok();
+    let told = index_becomes(&ada, "ready").await;
+    assert!(told["reason"].is_null(), "{told}");
+    let definer = home.database_as("vctx_index", USER_PASSWORD);
 
     let writer = home.database_as("vctx_rw", USER_PASSWORD);
     let reader = home.database_as("vctx_ro", USER_PASSWORD);
     let collection = json!({"name": "mine"});
+    let index = json!({"type": "persistent", "name": "mine", "fields": ["mine"]});
     for (who, method, path, body) in [
         (&writer, "POST", "/_api/collection", &collection),
         (&writer, "DELETE", "/_api/collection/messages", &Value::Null),
         (&reader, "POST", "/_api/document/vctx_meta", &collection),
         (&reader, "POST", "/_api/collection", &collection),
+        (&writer, "POST", "/_api/index?collection=archival_docs", &index),
+        (&definer, "POST", "/_api/index?collection=messages", &index),
+        (&definer, "POST", "/_api/document/messages", &collection),
+        (&definer, "DELETE", "/_api/collection/messages", &Value::Null),
     ] {
         let answer = who.call(method, path, body).await;
         assert_eq!(
