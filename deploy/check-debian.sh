@@ -154,6 +154,8 @@ inside() {
 
   for name in root rw ro index; do (umask 077; head -c 24 /dev/urandom | base64 >"/etc/vctx/credentials/arango-$name-password"); done
   sed -i 's/^#\([A-Z]\)/\1/' /etc/vctx/guards.env
+  # An index is made for few vectors already.
+  echo VCTX_ARCHIVE__INDEX_ROWS_MIN=80 >>/etc/vctx/vctx.env
   useradd --create-home alice; useradd --create-home bob
 
   service vctx-engine.service /run/arangodb-vctx/arangod.sock
@@ -189,6 +191,13 @@ inside() {
   ok 'all of it holds'
 }
 
+# So many chunks of a document, as JSON.
+chunks() { # how many
+  awk -v n="$1" 'BEGIN { for (i = 1; i <= n; i++) printf "%s\"Pier %d is free at tide %d. \"", (i > 1 ? "," : ""), i, n - i }'
+}
+
+indexed() { ready "$1" | tr -d ' \n' | sed 's/.*"vector_index"://' | grep -q '"state":"ready"'; }
+
 # A conversation of an unprivileged user through both proxies: evicted, found again, proved.
 conversation() {
   s=/run/vctx/alice/vctx.sock
@@ -207,6 +216,12 @@ conversation() {
   as alice vctx tool search_archival --agent ada --socket "$s" --args '{"query_text": "when does the ferry leave"}' | grep -q 'leaves at ebb' ||
     die 'the archive finds nothing'
   as alice vctx verify --agent ada --socket "$s" | tail -n 3 || die 'vctx verify refuses the memory'
+  # A user of the database who may do that and no more makes the vector index, through the proxy for writes.
+  as alice vctx tool ingest_archival --agent ada --rev '*' --socket "$s" \
+    --args "{\"doc_id\": \"piers.md\", \"chunks\": [$(chunks 100)], \"provenance\": {\"source\": \"harbour\"}}" >/dev/null ||
+    die 'the archive takes no hundred chunks in'
+  wait_for 'the vector index' indexed alice
+  ok 'the archive has its vector index'
   ok 'alice: 40 turns through a window of 1024 tokens and both proxies, evicted, found, proved'
   as alice sh -c 'cd && vctx demo --json >demo.json 2>/dev/null' || die 'the demo does not end well'
   ok "alice: vctx demo: $(tr ',{' '\n\n' <~alice/demo.json | grep -E '"(lost|doubled|out_of_order)"' | tr '\n' ' ')"
@@ -227,7 +242,7 @@ apart() {
 }
 
 secrets() {
-  for name in root rw ro; do
+  for name in root rw ro index; do
     # Searched for by its file: as an argument of grep it would stand in the process list itself.
     word=/etc/vctx/credentials/arango-$name-password
     if cat /proc/[0-9]*/cmdline | grep -aqFf "$word"; then die "the process list holds the password of $name"; fi
