@@ -12,6 +12,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use super::group::{Group, Poison};
 use super::journal::repair;
 use super::kv::{Batch, Bytes, Operation, Pairs, Snapshot, Store};
+use super::manifest;
 use crate::disk::Seal;
 use crate::encode::{Key, Mark, Space, local_id_of_value};
 use crate::error::{Code, Error, Result};
@@ -61,6 +62,7 @@ impl FjallStore {
         seal: Option<Seal>,
     ) -> Result<Self> {
         if directory.exists() {
+            manifest::check(directory)?;
             repair(directory, seal.as_ref().map_or(Ok(0), Seal::read)?)?;
         }
         let database = Database::builder(directory)

@@ -4,6 +4,7 @@ mod fjall;
 mod group;
 mod journal;
 mod kv;
+mod manifest;
 #[cfg(test)]
 mod memory;
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +18,7 @@ use super::pending::{Pending, position};
 use super::reader::{Known, Piece, Reader};
 use super::segments::{self, Entry, Fields, failed};
 use crate::encode::{Key, Record, Space, local_id_of_key, local_id_of_value, successor};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::limits::{
     VIEW_BATCH_BYTES, VIEW_DRAIN_BATCHES_MAX, VIEW_QUIET_DRAINS, VIEW_WRITER_IDLE_DRAINS,
 };
@@ -92,7 +93,12 @@ impl View {
         whole: Whole,
     ) -> Result<Self> {
         let (name, view) = (definition.name.clone(), definition.view);
-        let Opened { index, fields, reader, contents } = match Opened::open(directory) {
+        // A file that is cut short makes tantivy panic.
+        let opened = catch_unwind(AssertUnwindSafe(|| Opened::open(directory)));
+        let opened = opened.unwrap_or_else(|_| {
+            Err(Error::new(Code::Internal, "reading the segments ended in a panic"))
+        });
+        let Opened { index, fields, reader, contents } = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 tracing::warn!(view = name, %error, "the segments of a view are built again");
