@@ -726,7 +726,9 @@ proptest! {
                 Err(error) => {
                     let expected = [Code::TokenBudgetExceeded, Code::PinLimitExceeded,
                         Code::HeartbeatRateLimited, Code::HeartbeatCooldown];
-                    prop_assert!(expected.contains(&error.code), "{error}");
+                    // Any text may hold characters that nobody sees.
+                    let tainted = tool == "store_core" && error.code == Code::TaintedContent;
+                    prop_assert!(tainted || expected.contains(&error.code), "{error}");
                     // A first part of a flush may stand; the call itself left nothing.
                     prop_assert_eq!(before.chain, world.core.chain.clone());
                 }
