@@ -348,11 +348,19 @@ impl Config {
 
     /// The configured database, with its passwords; none when the embedded engine is to be started.
     pub fn remote(&self) -> Result<Option<Remote>, Faults> {
-        self.remote_of("")
+        self.remote_of("", &password_of)
     }
 
     /// A further place: the configuration as it holds there, and its database.
     pub fn in_place(&self, place: &PlaceSettings) -> Result<(Self, Remote), Faults> {
+        self.in_place_with(place, &password_of)
+    }
+
+    fn in_place_with(
+        &self,
+        place: &PlaceSettings,
+        password_of: &PasswordOf<'_>,
+    ) -> Result<(Self, Remote), Faults> {
         let mut config = self.clone();
         let store = &mut config.store;
         (store.ro_uds, store.rw_uds) = (place.ro_uds.clone(), place.rw_uds.clone());
@@ -360,13 +368,13 @@ impl Config {
         (store.database, store.places) = (place.database.clone(), Vec::new());
         store.place.clone_from(&place.name);
         let none = || Faults(vec![format!("store.places: rw_uds of {} is empty", place.name)]);
-        let remote = config.remote_of(&format!("_{}", place.variable()))?.ok_or_else(none)?;
-        Ok((config, remote))
+        let remote = config.remote_of(&format!("_{}", place.variable()), password_of)?;
+        Ok((config, remote.ok_or_else(none)?))
     }
 
     /// `suffix` is what the variables of the passwords end with; where there is none of that name, those of the home place hold. A reader
     /// without a name of its own is whoever writes, and has that password.
-    fn remote_of(&self, suffix: &str) -> Result<Option<Remote>, Faults> {
+    fn remote_of(&self, suffix: &str, password_of: &PasswordOf) -> Result<Option<Remote>, Faults> {
         if self.store.rw_uds.is_empty() {
             return Ok(None);
         }
@@ -393,6 +401,9 @@ impl Config {
         }))
     }
 }
+
+/// Gives the password that a variable's name stands for, if there is one; [`password_of`] where the program runs.
+type PasswordOf<'a> = dyn Fn(&str) -> Result<Option<String>, Faults> + 'a;
 
 /// A variable of the environment.
 pub fn variable_of(name: &str) -> Option<String> {
@@ -515,5 +526,39 @@ mod tests {
             assert_eq!(read().ok().flatten().as_deref(), given.then_some("quiet"), "{mode:o}");
         }
         assert_eq!(credential(directory.path(), "ARANGO_PASSWORD").unwrap(), None);
+    }
+
+    #[test]
+    fn a_place_has_its_own_passwords_else_those_of_home_and_a_reader_without_a_name_is_the_writer()
+    {
+        let place = |ro_user: &str| -> PlaceSettings {
+            serde_json::from_value(serde_json::json!({
+                "name": "north-1", "rw_uds": "unix:///run/n.sock", "user": "writer", "ro_user": ro_user, "database": "vctx",
+            }))
+            .unwrap()
+        };
+        let home_place: Config = Figment::from(Toml::string(DEFAULTS)).extract().unwrap();
+        let home = ["ARANGO_PASSWORD", "ARANGO_RO_PASSWORD", "ARANGO_INDEX_PASSWORD"];
+        let suffix = format!("_{}", place("").variable());
+        let own = home.map(|name| format!("{name}{suffix}"));
+        let read = |ro_user: &str, set: &[&str]| {
+            let given = |name: &str| Ok(set.contains(&name).then(|| name.to_owned()));
+            let (_, remote) = home_place.in_place_with(&place(ro_user), &given).unwrap();
+            let index = remote.index_credentials.map(|index| index.password);
+            (remote.rw_credentials.password, remote.ro_credentials.password, index)
+        };
+        let [rw, ro, index] = home;
+        // The reader of another name at home is none of this place's.
+        assert_eq!(read("", &home), (rw.into(), rw.into(), Some(index.into())));
+        assert_eq!(read("eyes", &home), (rw.into(), ro.into(), Some(index.into())));
+        assert_eq!(read("eyes", &[rw]), (rw.into(), rw.into(), None));
+        assert_eq!(read("", &[]), (String::new(), String::new(), None));
+        let both: Vec<&str> = home.into_iter().chain(own.iter().map(String::as_str)).collect();
+        let [own_rw, own_ro, own_index] = own.clone();
+        for ro_user in ["", "eyes"] {
+            let told = (own_rw.clone(), own_ro.clone(), Some(own_index.clone()));
+            assert_eq!(read(ro_user, &both), told, "{ro_user}");
+        }
+        assert_eq!(read("", &[rw, ro, &own_rw]), (own_rw.clone(), own_rw, None));
     }
 }

@@ -151,6 +151,8 @@ mod tests {
             (404, "AGENT_NOT_FOUND", 65),
             (409, "IDEMPOTENCY_KEY_REUSED", 65),
             (409, "CONFLICT", 75),
+            (409, "AGENT_MOVING", 75),
+            (409, "MOVE_BUSY", 75),
             (403, "FORBIDDEN", 77),
             (412, "REVISION_STALE", 65),
             (500, "INTERNAL", 70),

@@ -1,10 +1,14 @@
 //! The archive over the real socket: documents go in whole or not at all, are replaced whole, and belong to one agent.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
 use serde_json::{Value, json};
 
 use crate::count;
 use crate::database::Database;
 use crate::home::{Home, Tuning};
+use crate::liar::{Liar, Told};
 use crate::one_transaction::Stage;
 use crate::talk::{Agent, key};
 use crate::wire::Answer;
@@ -853,6 +857,39 @@ async fn the_index_is_made_when_there_is_enough_and_then_serves() {
     let found = walk(&ada, asked).await;
     assert_eq!(found.len(), 40);
     assert!(found.iter().all(|r| r["provenance"]["owner"] == "ada"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_that_is_gone_when_it_is_asked_is_done_without() {
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let gone = Arc::new(AtomicU16::new(0));
+    let told = Arc::clone(&gone);
+    // Each answer of ArangoDB to a search whose index went away behind its plan, or cannot serve.
+    let _liar = Liar::instead(&home.path("liar.sock"), &home.path("engine.sock"), move |asked| {
+        let num = told.load(Ordering::SeqCst);
+        let near = asked.request["query"].as_str().is_some_and(|q| q.contains("APPROX_NEAR"));
+        let (status, text) = if num == 1212 { (404, "index not found") } else { (500, "no index") };
+        let body = json!({"error": true, "code": status, "errorNum": num, "errorMessage": text});
+        (near && num != 0).then(|| Told::new(status, body))
+    });
+    let _server = home.server("vctx.sock", "engine.sock", "liar.sock", &eager()).await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
+    ingest(&ada, &circle("c", 0, 120, "cosine"), "*").await.ok();
+    index_becomes(&ada, "ready").await;
+    let query = json!([30_f64.to_radians().cos(), 30_f64.to_radians().sin()]);
+    let near = || search(&ada, json!({"query_vector": query, "limit": 3}));
+    let served = near().await.ok();
+    assert_eq!(served["result"]["plan"], "vector", "{served}");
+    for num in [1212, 1554, 1555] {
+        gone.store(num, Ordering::SeqCst);
+        let body = near().await.ok();
+        assert_eq!(body["result"]["plan"], "exact", "{num}: {body}");
+        assert_eq!(texts(&body["result"]), texts(&served["result"]), "{num}");
+        gone.store(0, Ordering::SeqCst);
+        index_becomes(&ada, "ready").await;
+        assert_eq!(near().await.ok()["result"]["plan"], "vector", "behind {num}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

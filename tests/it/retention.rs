@@ -38,7 +38,7 @@ async fn until_expired(database: &Database, count: u64) {
     panic!("{} of {count} messages expired", expired(database).await);
 }
 
-async fn ttl_index(database: &Database) -> Value {
+pub(crate) async fn ttl_index(database: &Database) -> Value {
     let listed = database.call("GET", "/_api/index?collection=recall_log", &Value::Null).await.ok();
     let all = listed["indexes"].as_array().expect("indexes");
     all.iter()

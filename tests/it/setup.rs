@@ -14,6 +14,7 @@ use crate::home::{Home, PROGRAM, Tuning};
 use crate::outside::needs_an_engine_of_its_own;
 use crate::proxy::Proxy;
 use crate::releases::engine;
+use crate::retention::ttl_index;
 use crate::talk::Agent;
 
 /// What `arango-setup/` held in schema version 1.
@@ -30,9 +31,13 @@ pub(crate) fn setup(home: &Home, address: &str) -> Output {
 }
 
 fn setup_with(home: &Home, address: &str, variables: &[(&str, &str)]) -> Output {
+    setup_as(home, address, variables, &[])
+}
+
+fn setup_as(home: &Home, address: &str, variables: &[(&str, &str)], more: &[&str]) -> Output {
     let mut command = Command::new(PROGRAM);
     command.envs(variables.iter().copied());
-    command.args(["setup", "--users", "--json"]).env("ARANGO_RW_UDS", address);
+    command.args(["setup", "--users", "--json"]).args(more).env("ARANGO_RW_UDS", address);
     home.add_database(&mut command);
     for name in ["ARANGO_RW_PASSWORD", "ARANGO_RO_PASSWORD", "ARANGO_INDEX_PASSWORD"] {
         command.env(name, USER_PASSWORD);
@@ -76,6 +81,29 @@ async fn a_second_setup_changes_nothing_and_a_rule_that_differs_is_renewed() {
     assert_eq!(made(&setup(&home, &socket)), Vec::<String>::new());
     let tcp = setup(&home, "tcp://127.0.0.1:8529");
     assert_eq!(tcp.status.code(), Some(78), "{}", String::from_utf8_lossy(&tcp.stderr));
+}
+
+#[tokio::test]
+async fn a_setup_without_a_configuration_leaves_the_index_of_ages_and_one_that_wants_none_takes_it()
+{
+    let home = Home::new();
+    let _engine = home.engine().await;
+    let socket = home.path("engine.sock").display().to_string();
+    let with = |text: &str| {
+        let path = home.path("vctx.toml");
+        std::fs::write(&path, text).expect("a file");
+        made(&setup_as(&home, &socket, &[], &["--config", &path.display().to_string()]))
+    };
+    let days = "[retention]\nrecall_ttl_days = 2\n";
+    assert!(with(days).iter().any(|what| what.contains("recall_expires")));
+    let there = json!(2 * 24 * 60 * 60);
+    assert_eq!(ttl_index(&home.database()).await, there);
+    assert_eq!(made(&setup(&home, &socket)), Vec::<String>::new());
+    assert_eq!(ttl_index(&home.database()).await, there, "nobody said that it may go");
+    assert_eq!(with(days), Vec::<String>::new());
+    let gone = with("[retention]\n");
+    assert!(gone.len() == 1 && gone[0].contains("recall_expires"), "{gone:?}");
+    assert_eq!(ttl_index(&home.database()).await, Value::Null);
 }
 
 #[tokio::test]
