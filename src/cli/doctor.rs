@@ -135,6 +135,8 @@ fn question(asked: &Doctor) -> Result<Asked, Failure> {
             database: config.store.database.clone(),
             sync: false,
         },
+        index_user: config.store.index_user.clone(),
+        index_password: remote.index_credentials.map(|index| index.password),
         application: application()?,
         layout: Layout {
             recall: config.store.recall_sharding(),
@@ -165,6 +167,9 @@ fn application() -> Result<Vec<Credentials>, Failure> {
 fn of_environment(config: &Config) -> Result<Remote, Failure> {
     let password = password_of("ARANGO_PASSWORD").map_err(configuration)?.unwrap_or_default();
     let ro_password = password_of("ARANGO_RO_PASSWORD").map_err(configuration)?;
+    let index_credentials = password_of("ARANGO_INDEX_PASSWORD")
+        .map_err(configuration)?
+        .map(|password| Credentials { user: config.store.index_user.clone(), password });
     let user = config.store.user.clone();
     let ro_user =
         if config.store.ro_user.is_empty() { user.clone() } else { config.store.ro_user.clone() };
@@ -177,7 +182,7 @@ fn of_environment(config: &Config) -> Result<Remote, Failure> {
             password: ro_password.unwrap_or_else(|| password.clone()),
         },
         rw_credentials: Credentials { user, password },
-        index_credentials: None,
+        index_credentials,
     })
 }
 

@@ -175,6 +175,7 @@ checks! {
         H_TRANSACTIONS = "health.transactions", "no stream transaction of ours stays open", "it keeps locks until it idles out";
         H_RW = "health.writer", "the writing user: database ro, collections rw, no _system", "a server that is taken over cannot drop anything";
         H_RO = "health.reader", "the reading user: database ro, collections ro", "a search cannot change a memory";
+        H_INDEX = "health.indexer", "the user for indexes: database rw, collections ro, rw where vectors are, no _system", "without it every search compares one by one";
         H_SCRATCH = "health.leftovers", "no scratch of a doctor that died", "it takes room, and its users could log in";
     }
     Removal {

@@ -15,7 +15,7 @@ use super::server::disk_use;
 use super::visit::Asked;
 use crate::clock::{self, Clock as _, SystemClock};
 use crate::limits::{LEFTOVER_MS, STORE_IN_FLIGHT_MAX};
-use crate::store::{self, Admin, Fault, Ro, SCHEMA, probe};
+use crate::store::{self, Admin, Credentials, Fault, Ro, SCHEMA, probe};
 
 /// Largest difference of the two clocks, in milliseconds. Leases are 6 s (`RUN_LEASE_MS`): a third of that leaves them their meaning.
 const CLOCK_MS_MAX: u64 = 2_000;
@@ -25,6 +25,8 @@ const SIZE_PERCENT_MAX: u64 = 80;
 const QUEUE_S_MAX: f64 = 1.0;
 /// Users that `vctx setup --users` makes.
 const USERS: [&str; 2] = ["vctx_rw", "vctx_ro"];
+/// A collection with a vector index.
+const INDEXED: &str = "archival_docs";
 
 /// Looks at it.
 pub(super) async fn look(asked: &Asked, rows: &mut Rows) -> Result<(), Fault> {
@@ -205,6 +207,48 @@ async fn users(asked: &Asked, db: &Admin, rows: &mut Rows) -> Result<(), Fault> 
             format!("{user}: database {access}, collections {documents}, _system {system}"),
         );
     }
+    indexer(asked, db, is_admin, rows)
+        .await
+        .unwrap_or_else(|fault| failed(rows, check::H_INDEX, &fault));
+    Ok(())
+}
+
+/// The user that makes indexes, asked about by an administrator, else by itself.
+async fn indexer(asked: &Asked, db: &Admin, is_admin: bool, rows: &mut Rows) -> Result<(), Fault> {
+    let (database, user) = (&asked.store.database, asked.index_user.as_str());
+    let own = match &asked.index_password {
+        Some(password) if !is_admin => {
+            let who = Credentials { user: user.to_owned(), password: password.clone() };
+            Some(Admin::connect(asked.endpoint(), &who, database).await?)
+        }
+        _ => None,
+    };
+    let asker = own.as_ref().unwrap_or(db);
+    let Some(access) = level(asker, user, database).await? else {
+        if is_admin {
+            let how = format!(
+                "there is no user {user}: `vctx setup --users` makes it; give the server its password"
+            );
+            rows.warn(check::H_INDEX, how);
+        } else {
+            let how = format!(
+                "the rights of {user} are not told: give its password (ARANGO_INDEX_PASSWORD), or ask as administrator"
+            );
+            rows.skip(check::H_INDEX, how);
+        }
+        return Ok(());
+    };
+    let of = async |place: String| -> Result<String, Fault> {
+        Ok(level(asker, user, &place).await?.unwrap_or_else(|| "none".to_owned()))
+    };
+    let system = of("_system".to_owned()).await?;
+    let documents = of(format!("{database}/messages")).await?;
+    let indexed = of(format!("{database}/{INDEXED}")).await?;
+    rows.see(
+        check::H_INDEX,
+        [&access, &documents, &indexed, &system] == ["rw", "ro", "rw", "none"],
+        format!("{user}: database {access}, collections {documents}, {INDEXED} {indexed}, _system {system}"),
+    );
     Ok(())
 }
 

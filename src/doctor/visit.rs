@@ -19,6 +19,10 @@ use crate::store::{Credentials, Endpoint, Fault, FaultKind, Layout, Settings};
 pub struct Asked {
     /// The two ways of the server, its users and its database.
     pub store: Settings,
+    /// The user that makes and drops indexes.
+    pub index_user: String,
+    /// Its password where it is known; else it is looked at by an administrator alone.
+    pub index_password: Option<String>,
     /// The users of the server that setup makes, those whose passwords are known.
     pub application: Vec<Credentials>,
     /// What a setup makes.

@@ -293,7 +293,20 @@ async fn who_may_make_collections_gets_scratch_collections_and_an_application_us
     assert_eq!(all_rows(&database).await, before, "nothing of the deployment is touched");
     assert_eq!(scratch(&database).await, Vec::<String>::new());
 
-    // Rights that are too many are seen.
+    // The user for indexes is asked about by itself, where its password is given.
+    let unasked = said(&home, &socket, &["--health"], &application);
+    assert_eq!(unasked.of("health.indexer").0, "skipped", "{:#}", unasked.report);
+    assert!(unasked.of("health.indexer").1.contains("ARANGO_INDEX_PASSWORD"));
+    let mut with_index = application.to_vec();
+    with_index.push(("ARANGO_INDEX_PASSWORD", "a password of its own"));
+    let seen = said(&home, &socket, &["--health"], &with_index);
+    assert_eq!(seen.of("health.indexer").0, "ok", "{:#}", seen.report);
+
+    // Rights that are too many are seen, and a user that is not there.
+    assert_eq!(database.system("DELETE", "/_api/user/vctx_index", &Value::Null).await.status, 202);
+    let seen = said(&home, &socket, &["--health"], &[]);
+    assert_eq!(seen.of("health.indexer").0, "warning", "{:#}", seen.report);
+    assert!(seen.of("health.indexer").1.contains("vctx setup --users"));
     let grant = json!({"grant": "rw"});
     let path = format!("/_api/user/vctx_ro/database/{}/*", database.name);
     assert_eq!(database.system("PUT", &path, &grant).await.status, 200);
@@ -505,6 +518,8 @@ async fn an_older_schema_a_missing_index_and_an_open_transaction_are_seen() {
     assert_eq!(database.system("POST", "/_api/database", &json!({"name": OLD})).await.status, 201);
     let path = format!("/_api/user/vctx_rw/database/{}", database.name);
     assert_eq!(database.system("PUT", &path, &json!({"grant": "rw"})).await.status, 200);
+    let path = format!("/_api/user/vctx_index/database/{}", database.name);
+    assert_eq!(database.system("PUT", &path, &json!({"grant": "ro"})).await.status, 200);
     let seen = said(&home, &socket, &["--health"], &[]);
     let red = [
         "health.schema",
@@ -512,6 +527,7 @@ async fn an_older_schema_a_missing_index_and_an_open_transaction_are_seen() {
         "health.transactions",
         "health.leftovers",
         "health.writer",
+        "health.indexer",
     ];
     let red: BTreeSet<String> = red.iter().map(|id| (*id).to_owned()).collect();
     assert_eq!((seen.code, seen.with("failed")), (65, red), "{:#}", seen.report);

@@ -455,6 +455,7 @@ const SHOWN_ELSEWHERE: &[(&str, &str)] = &[
     ("health.objects", "an_older_schema_a_missing_index_and_an_open_transaction_are_seen"),
     ("health.transactions", "an_older_schema_a_missing_index_and_an_open_transaction_are_seen"),
     ("health.leftovers", "an_older_schema_a_missing_index_and_an_open_transaction_are_seen"),
+    ("health.indexer", "an_older_schema_a_missing_index_and_an_open_transaction_are_seen"),
     ("health.writer", "an_older_schema_a_missing_index_and_an_open_transaction_are_seen"),
     (
         "health.reader",

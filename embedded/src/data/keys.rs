@@ -1,7 +1,6 @@
 //! Document keys: which are legal, and how missing ones are made.
 
 use std::fmt::Write;
-use std::io::Read;
 
 use crate::encode::{Key, Space, local_id_of_value};
 use crate::error::{Code, Error, Result};
@@ -137,9 +136,8 @@ fn last_key<'a>(
 
 fn random_uuid() -> Result<String> {
     let mut bytes = [0u8; 16];
-    let random =
-        std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    random.map_err(|error| Error::new(Code::SystemError, format!("read random bytes: {error}")))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Error::new(Code::SystemError, format!("no random bytes: {error}")))?;
     bytes[6] = bytes[6] & 0x0F | 0x40;
     bytes[8] = bytes[8] & 0x3F | 0x80;
     let hex = |range: std::ops::Range<usize>| {

@@ -1,8 +1,5 @@
 //! SHA-256 at work: passwords with salt and rounds, HMAC, comparison in constant time, random bytes.
 
-use std::fs::File;
-use std::io::Read;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
@@ -19,8 +16,7 @@ const BLOCK: usize = 64;
 /// Random bytes of the operating system.
 pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
-    File::open("/dev/urandom")
-        .and_then(|mut source| source.read_exact(&mut bytes))
+    getrandom::fill(&mut bytes)
         .map_err(|error| Error::new(Code::SystemError, format!("no random bytes: {error}")))?;
     Ok(bytes)
 }
