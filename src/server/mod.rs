@@ -10,6 +10,7 @@ mod prompts;
 mod runs;
 mod schema;
 mod socket;
+mod unread;
 
 pub use completions::{HowMuch, Known};
 pub use gate::Gate;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::middleware::from_fn;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -16,6 +17,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, watch};
 
+use super::unread::read_on;
 use crate::limits::{
     ACCEPT_PAUSE_MS, CONNECTIONS_MAX, DRAIN_MS_MAX, HEAD_MS_MAX, SOCKET_PATH_BYTES_MAX,
 };
@@ -182,6 +184,7 @@ pub async fn serve_within(
     listener.set_nonblocking(true)?;
     let listener = tokio::net::UnixListener::from_std(listener)?;
     let permits = Arc::new(Semaphore::new(bounds.connections));
+    let router = router.layer(from_fn(read_on));
     loop {
         let permit = tokio::select! {
             permit = Arc::clone(&permits).acquire_owned() => permit,

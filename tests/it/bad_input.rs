@@ -1,5 +1,10 @@
 //! Bad input: each kind has its own code and message, and changes nothing, neither in the answers nor in the database.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::count;
@@ -301,6 +306,62 @@ async fn a_window_that_cannot_hold_what_is_there_is_refused() {
         ada.wire.call("PATCH", &ada.path(), &headers, body).await.refused(422, code);
     }
     assert_eq!((ada.state().await, ada.messages().await), (state, messages));
+}
+
+/// A connection to write to and to read from; neither waits for ever.
+pub(crate) fn both_ways(socket: &Path) -> (UnixStream, BufReader<UnixStream>) {
+    let stream = UnixStream::connect(socket).expect("a connection");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a time");
+    stream.set_write_timeout(Some(Duration::from_secs(20))).expect("a time");
+    (stream.try_clone().expect("the same"), BufReader::new(stream))
+}
+
+/// The status of the next answer on a connection; none where it was closed.
+pub(crate) fn answered(from: &mut BufReader<UnixStream>) -> Option<u16> {
+    let (mut status, mut length) = (None, 0);
+    loop {
+        let mut line = String::new();
+        if from.read_line(&mut line).expect("a line within the time") == 0 {
+            return None;
+        }
+        match line.trim_end().split_once(' ') {
+            None => break,
+            Some(("content-length:", value)) => length = value.parse().expect("a length"),
+            Some(("HTTP/1.1", told)) => status = told[..3].parse().ok(),
+            Some(_) => {}
+        }
+    }
+    from.read_exact(&mut vec![0; length]).expect("the body");
+    status
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_sends_on_behind_an_answer_keeps_answer_and_connection() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    // More than the socket's buffers hold, so that somebody has to read it.
+    let body = json!({"to": "e".repeat(1 << 20)}).to_string();
+    let (mut to, mut from) = both_ways(&home.path("vctx.sock"));
+    for (method, path, status) in [
+        ("POST", "/v1/agents/ada/move", 400),
+        ("POST", "/v1/agents/ada/no/such/path", 404),
+        ("POST", "/healthz", 405),
+        ("PUT", "/v1/agents/%FF", 400),
+    ] {
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: vctx\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        to.write_all(head.as_bytes()).expect("the head");
+        assert_eq!(answered(&mut from), Some(status), "{path}");
+        to.write_all(body.as_bytes()).expect("the body behind its answer");
+        to.write_all(b"GET /healthz HTTP/1.1\r\nhost: vctx\r\n\r\n").expect("another request");
+        assert_eq!(answered(&mut from), Some(200), "behind {path}");
+    }
+    // Who asked whether to send it, and was told no, sends nothing: what comes next would be taken for the body.
+    let asks = "POST /v1/agents/ada/move HTTP/1.1\r\nhost: vctx\r\ncontent-length: 9\r\nexpect: 100-continue\r\n\r\n";
+    to.write_all(asks.as_bytes()).expect("the head");
+    assert_eq!((answered(&mut from), answered(&mut from)), (Some(400), None));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -122,6 +122,18 @@ async fn answers(agent: &Agent, keeper: &Keeper) -> BTreeMap<&'static str, Value
     told.into_iter().map(|(name, value)| (name, bare(value))).collect()
 }
 
+/// Waits until the views show everything: what they show in part is ranked in its own way.
+async fn shown(home: &Home) {
+    let database = home.database_inside();
+    for view in ["recall_view", "archival_view"] {
+        let query = format!(
+            "FOR d IN {view} OPTIONS {{waitForSync: true}} COLLECT WITH COUNT INTO shown RETURN shown"
+        );
+        let shown = database.rows(&query, json!({})).await;
+        assert!(shown[0].as_u64().is_some_and(|rows| rows > 0), "{view}: {shown:?}");
+    }
+}
+
 /// The same answers, once views show what was written.
 async fn answers_become(agent: &Agent, keeper: &Keeper, wanted: &BTreeMap<&'static str, Value>) {
     let until = Instant::now() + PATIENCE;
@@ -140,6 +152,7 @@ async fn an_agent_is_the_same_elsewhere_byte_by_byte_and_answer_by_answer() {
     let (_one, _two) = (here.serve().await, there.serve().await);
     let keeper = rich(&here).await;
     let ada = &keeper.agent;
+    shown(&here).await;
     let said = answers(ada, &keeper).await;
     let proof = here.verify("vctx.sock", "ada");
     let file = exported(&ada.wire, "ada").await;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 use vctx::store::QUERIES;
 
 use crate::archival::{circle, eager, index_becomes};
+use crate::bad_input::{answered, both_ways};
 use crate::chance::Chance;
 use crate::count;
 use crate::database::Database;
@@ -484,6 +486,21 @@ async fn no_bytes_slip_through_beside_a_request() {
             assert!(answer.matches("HTTP/1.1 ").count() <= 1, "{socket}: {shown}: {answer}");
         }
         assert_eq!(stand_in.seen(), Vec::<String>::new(), "{socket}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_reaches_who_still_sends_and_what_comes_then_is_no_request() {
+    let stage = Stage::new().await;
+    let body = "GET /_api/version HTTP/1.1\r\nhost: x\r\n\r\n".repeat(30_000);
+    for path in ["/_api/document/messages", "/_api/no/such/path"] {
+        let (mut to, mut from) = both_ways(&stage.home.path("ro.sock"));
+        let head =
+            format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+        to.write_all(head.as_bytes()).expect("the head");
+        assert_eq!(answered(&mut from), Some(403), "{path}");
+        to.write_all(body.as_bytes()).expect("the body behind its answer");
+        assert_eq!(answered(&mut from), None, "the connection ends with a refusal");
     }
 }
 

@@ -6,7 +6,7 @@ import select
 import socket
 import time
 from collections.abc import AsyncGenerator, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ._problems import Garbled, Unanswered, Unreachable
@@ -149,7 +149,9 @@ def _asked(connection: _Connection, request: Request, timeout_s: float) -> http.
     connection.putrequest(request.method, request.path, skip_host=True, skip_accept_encoding=True)
     for name, value in request.headers.items():
         connection.putheader(name, value)
-    connection.endheaders(request.body or None)
+    # Who refuses a request before all of it came may close upon it; the answer is there nevertheless.
+    with suppress(BrokenPipeError):
+        connection.endheaders(request.body or None)
     return connection.getresponse()
 
 
