@@ -31,6 +31,8 @@ struct Stream {
 
 struct Use {
     busy: bool,
+    /// Whether it is being aborted: it is told as aborted before its locks are free.
+    aborting: bool,
     /// When the last operation ended.
     idle_since: Instant,
 }
@@ -118,7 +120,7 @@ impl Registry {
         };
         let transaction = engine.begin_with(db, declared, beginning)?;
         let id = engine.next_id();
-        let use_ = Mutex::new(Use { busy: false, idle_since: Instant::now() });
+        let use_ = Mutex::new(Use { busy: false, aborting: false, idle_since: Instant::now() });
         let stream = Arc::new(Stream { transaction, use_, returned: Condvar::new() });
         let entry = Entry {
             database: db.to_owned(),
@@ -189,7 +191,7 @@ impl Registry {
                 let wait = Duration::from_millis(STREAM_FINISH_WAIT_MS);
                 let lent = self.lend_stream(id, db, user, stream, wait)?;
                 if expired {
-                    lent.abort();
+                    lent.give_up();
                     self.end(id, ABORTED);
                     return if self.settings.late_commit_lies { Ok(()) } else { Err(aborted(id)) };
                 }
@@ -213,7 +215,7 @@ impl Registry {
                     stream,
                     Duration::from_millis(STREAM_FINISH_WAIT_MS),
                 )?;
-                lent.abort();
+                lent.give_up();
                 self.end(id, ABORTED);
                 Ok(())
             }
@@ -223,7 +225,7 @@ impl Registry {
     /// `running`, `committed` or `aborted`, which an expired one is before anybody has aborted it; 1655.
     pub fn status(&self, id: u64, db: &str, user: &str) -> Result<&'static str> {
         let running = |stream: Arc<Stream>| {
-            if stream.is_expired(self.idle()) { ABORTED } else { "running" }
+            if stream.is_aborting() || stream.is_expired(self.idle()) { ABORTED } else { "running" }
         };
         Ok(self.find(id, db, user)?.map_or_else(|over| over, running))
     }
@@ -279,7 +281,7 @@ impl Registry {
         let numbers = chosen.iter().map(|(id, _)| *id).collect();
         for (id, stream) in chosen {
             let lent = Lent { stream };
-            lent.abort();
+            lent.give_up();
             self.end(id, ABORTED);
         }
         numbers
@@ -319,7 +321,19 @@ impl Registry {
     }
 }
 
+impl Lent {
+    /// Aborts it. Whoever meets its locks free is told that it is aborted, as by arangod, whose manager notes the end first (`Manager::updateTransaction`).
+    fn give_up(&self) {
+        self.stream.use_.lock().expect("only moves inside").aborting = true;
+        self.abort();
+    }
+}
+
 impl Stream {
+    fn is_aborting(&self) -> bool {
+        self.use_.lock().expect("only moves inside").aborting
+    }
+
     /// Whether nobody has used it for longer than it may be idle.
     fn is_expired(&self, idle: Duration) -> bool {
         let use_ = self.use_.lock().expect("only moves inside");
@@ -355,5 +369,30 @@ impl Drop for Lent {
 impl fmt::Debug for Lent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.stream.transaction.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+
+    #[test]
+    fn whose_locks_are_free_is_told_as_aborted_before_anybody_noted_its_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = Engine::open(directory.path(), Options::default()).unwrap();
+        let streams = engine.streams();
+        let begun = streams.begin(
+            &engine,
+            "_system",
+            "root",
+            &Declared::default(),
+            StreamSettings::default(),
+        );
+        let id = begun.unwrap();
+        let lent = streams.lend(id, "_system", "root").unwrap();
+        assert_eq!(streams.status(id, "_system", "root").unwrap(), "running");
+        lent.give_up();
+        assert_eq!(streams.status(id, "_system", "root").unwrap(), ABORTED);
     }
 }
