@@ -204,7 +204,7 @@ pub(super) async fn own_task(
 }
 
 /// Reads a body within its limits. The rest of one that is too long is read and thrown away, up to a bound: a connection
-/// that is closed upon a sender takes the answer with it.
+/// that is closed upon a sender takes the answer with it. Not left to `read_on`: who waited for `100 Continue` was told to send by the first read here.
 async fn limited(mut body: Body, bytes_max: usize) -> Result<Vec<u8>> {
     let (mut bytes, mut length) = (Vec::new(), 0);
     while let Some(frame) = body.frame().await {

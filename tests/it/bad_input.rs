@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use vctx::limits::BODY_BYTES_MAX;
 
 use crate::count;
 use crate::database::Database;
@@ -358,6 +359,17 @@ async fn who_sends_on_behind_an_answer_keeps_answer_and_connection() {
         to.write_all(b"GET /healthz HTTP/1.1\r\nhost: vctx\r\n\r\n").expect("another request");
         assert_eq!(answered(&mut from), Some(200), "behind {path}");
     }
+    // Who asked whether to send it, and was told to go on, has all of it read, however long it is.
+    let long = vec![b' '; 2 * BODY_BYTES_MAX];
+    let head = format!(
+        "PUT /v1/agents/ada HTTP/1.1\r\nhost: vctx\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\r\n",
+        long.len()
+    );
+    to.write_all(head.as_bytes()).expect("the head");
+    assert_eq!(answered(&mut from), Some(100));
+    to.write_all(&long).expect("the body that was asked for");
+    to.write_all(b"GET /healthz HTTP/1.1\r\nhost: vctx\r\n\r\n").expect("another request");
+    assert_eq!((answered(&mut from), answered(&mut from)), (Some(413), Some(200)));
     // Who asked whether to send it, and was told no, sends nothing: what comes next would be taken for the body.
     let asks = "POST /v1/agents/ada/move HTTP/1.1\r\nhost: vctx\r\ncontent-length: 9\r\nexpect: 100-continue\r\n\r\n";
     to.write_all(asks.as_bytes()).expect("the head");
