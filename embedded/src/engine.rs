@@ -395,9 +395,9 @@ pub(crate) fn check_format(store: &dyn Store, path: &Path) -> Result<()> {
 pub(crate) fn clear_leftovers(store: &dyn Store, house: &House) -> Result<()> {
     let lower = Key::Leftovers.bytes();
     let upper = successor(lower.clone()).expect("a key begins with a small kind byte");
-    let snapshot = store.snapshot();
+    // No snapshot is held while they are cleared: whatever is merged meanwhile would stay on the disk beside what it became.
     let leftovers =
-        snapshot.scan(Space::Meta, &lower, &upper, false).collect::<Result<Vec<_>>>()?;
+        store.snapshot().scan(Space::Meta, &lower, &upper, false).collect::<Result<Vec<_>>>()?;
     for (key, value) in leftovers {
         // An index that was being built is finished (and its leftover gone) before it is called so no longer.
         let building = house
@@ -420,4 +420,38 @@ pub(crate) fn clear_leftovers(store: &dyn Store, house: &House) -> Result<()> {
         store.commit(batch, false)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::Space;
+    use crate::storage::Watched;
+
+    #[test]
+    fn leftovers_are_cleared_without_a_snapshot_held_and_one_that_is_being_built_stays() {
+        let home = tempfile::tempdir().unwrap();
+        let store = FjallStore::open(&home.path().join("store"), 1 << 20, false, None).unwrap();
+        let store = Watched::new(store);
+        let mut batch = Batch::default();
+        for index in 1..=3 {
+            let prefix = Key::Sorted(index).bytes();
+            batch.put(Space::Indexes, [&prefix[..], b"entry"].concat(), []);
+            let range = [&[Space::Indexes as u8], &prefix[..]].concat();
+            batch.put(Space::Meta, Key::Leftover(index).bytes(), range);
+        }
+        store.commit(batch, false).unwrap();
+        store.held.lock().unwrap().clear();
+        let house = House::default();
+        house.orders.lock().unwrap().building.insert(2);
+        clear_leftovers(&store, &house).unwrap();
+        assert_eq!(*store.held.lock().unwrap(), [0; 4], "two ranges and two notes");
+        let there = |index| {
+            let entry = [&Key::Sorted(index).bytes()[..], b"entry"].concat();
+            let snapshot = store.snapshot();
+            let note = snapshot.get(Space::Meta, &Key::Leftover(index).bytes()).unwrap();
+            (snapshot.get(Space::Indexes, &entry).unwrap().is_some(), note.is_some())
+        };
+        assert_eq!([1, 2, 3].map(there), [(false, false), (true, true), (false, false)]);
+    }
 }

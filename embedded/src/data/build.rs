@@ -1,14 +1,12 @@
 //! Work over a whole collection in bounded steps: building an index, emptying a collection, clearing what was dropped.
 
-use std::ops::ControlFlow;
-
 use super::vectors::put_waiting;
 use crate::encode::{Key, Space, local_id_of_key, successor};
 use crate::error::{Code, Error, Result};
 use crate::index::entries;
 use crate::limits::{STEP_DOCUMENTS, STEP_KEYS};
 use crate::schema::{Collection, Index};
-use crate::storage::{Batch, Store};
+use crate::storage::{Batch, Operation, Store};
 use crate::txn::{Transaction, WriteOptions, whole};
 
 /// Writes the entries of all documents into a new index, step by step; the caller keeps writers out and makes the
@@ -43,7 +41,7 @@ fn write_step(store: &dyn Store, index: &Index, batch: Batch) -> Result<()> {
         let snapshot = store.snapshot();
         let mut keys = std::collections::HashSet::new();
         for operation in &batch.operations {
-            let crate::storage::Operation::Put(space, key, _) = operation else { continue };
+            let Operation::Put(space, key, _) = operation else { continue };
             if !keys.insert(key) || snapshot.get(*space, key)?.is_some() {
                 let name = &index.name;
                 let text =
@@ -60,9 +58,11 @@ pub(crate) fn empty_collection(
     begin: impl Fn() -> Result<Transaction>,
     collection: &Collection,
 ) -> Result<()> {
+    // Each step begins behind the one before, not among what was removed.
+    let mut place = None;
     loop {
         let transaction = begin()?;
-        let mut scan = transaction.scan(collection)?;
+        let mut scan = place.take().map_or_else(|| transaction.scan(collection), Ok)?;
         let documents = transaction.next(&mut scan, STEP_DOCUMENTS)?;
         for document in &documents {
             let key = document.text_of("_key").expect("each stored document has its key");
@@ -72,10 +72,12 @@ pub(crate) fn empty_collection(
         if documents.len() < STEP_DOCUMENTS {
             return Ok(());
         }
+        place = Some(scan);
     }
 }
 
-/// Removes all keys with a prefix, step by step; false if `stopped` came first.
+/// Removes all keys with a prefix, step by step; false if `stopped` came first. Each step begins behind the one before, not among what was
+/// removed, which the store passes over one by one until it is merged away; nobody writes into what was dropped.
 pub(crate) fn clear_range(
     store: &dyn Store,
     space: Space,
@@ -83,26 +85,55 @@ pub(crate) fn clear_range(
     stopped: &dyn Fn() -> bool,
 ) -> Result<bool> {
     let upper = successor(prefix.to_vec()).unwrap_or_else(|| vec![0xFF; 32]);
+    let mut lower = prefix.to_vec();
     while !stopped() {
         let mut batch = Batch::default();
         let snapshot = store.snapshot();
-        let mut visit = |key: &[u8]| {
-            batch.delete(space, key.to_vec());
-            if batch.operations.len() < STEP_KEYS {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
-            }
-        };
-        for pair in snapshot.scan(space, prefix, &upper, false) {
-            if visit(&pair?.0).is_break() {
-                break;
-            }
+        for pair in snapshot.scan(space, &lower, &upper, false).take(STEP_KEYS) {
+            batch.delete(space, pair?.0.to_vec());
         }
-        if batch.is_empty() {
-            return Ok(true);
-        }
+        // No snapshot is held while something is written.
+        drop(snapshot);
+        let Some(Operation::Delete(_, last)) = batch.operations.last() else { return Ok(true) };
+        lower = [last.as_ref(), &[0]].concat();
         store.commit(batch, false)?;
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::{FjallStore, Watched};
+
+    #[test]
+    fn what_was_dropped_is_cleared_in_steps_that_pass_over_nothing_twice_and_hold_no_snapshot() {
+        let home = tempfile::tempdir().unwrap();
+        let store = FjallStore::open(&home.path().join("store"), 1 << 20, false, None).unwrap();
+        let store = Watched::new(store);
+        let [before, dropped, behind] = [6, 7, 8].map(|index| Key::Sorted(index).bytes());
+        let key = |prefix: &[u8], number: usize| [prefix, &number.to_be_bytes()].concat();
+        let mut batch = Batch::default();
+        for number in 0..2 * STEP_KEYS + 10 {
+            batch.put(Space::Indexes, key(&dropped, number), []);
+        }
+        for kept in [&before, &behind] {
+            batch.put(Space::Indexes, key(kept, 1), []);
+        }
+        store.commit(batch, false).unwrap();
+        store.held.lock().unwrap().clear();
+        assert!(!clear_range(&store, Space::Indexes, &dropped, &|| true).unwrap());
+        assert!(clear_range(&store, Space::Indexes, &dropped, &|| false).unwrap());
+        let behind_step = |step: usize| [key(&dropped, step * STEP_KEYS - 1), vec![0]].concat();
+        let last = [key(&dropped, 2 * STEP_KEYS + 9), vec![0]].concat();
+        let scans = std::mem::take(&mut *store.scans.lock().unwrap());
+        assert_eq!(scans, [dropped.clone(), behind_step(1), behind_step(2), last]);
+        assert_eq!(*store.held.lock().unwrap(), [0, 0, 0]);
+        let left: Vec<_> = store
+            .snapshot()
+            .scan(Space::Indexes, &before, &successor(behind.clone()).unwrap(), false)
+            .map(|pair| pair.unwrap().0.to_vec())
+            .collect();
+        assert_eq!(left, [key(&before, 1), key(&behind, 1)]);
+    }
 }

@@ -7,8 +7,12 @@ mod kv;
 mod manifest;
 #[cfg(test)]
 mod memory;
+#[cfg(test)]
+mod watched;
 
 pub(crate) use self::fjall::FjallStore;
 pub(crate) use kv::{Batch, Bytes, Operation, Snapshot, Store};
 #[cfg(test)]
 pub(crate) use memory::MemoryStore;
+#[cfg(test)]
+pub(crate) use watched::Watched;

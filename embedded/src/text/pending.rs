@@ -50,50 +50,13 @@ pub(super) fn position(snapshot: &dyn Snapshot) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use super::super::definition::Definition;
     use super::super::view::{View, Whole};
     use super::*;
-    use crate::storage::{Batch, Bytes, FjallStore, Store};
+    use crate::storage::{Batch, FjallStore, Store, Watched};
     use crate::value::Value;
 
-    type Pairs<'a> = Box<dyn Iterator<Item = Result<(Bytes, Bytes)>> + 'a>;
-
     const VIEW: u64 = 7;
-
-    /// A store that notes where scans begin.
-    struct Watched {
-        store: FjallStore,
-        scans: Arc<Mutex<Vec<Vec<u8>>>>,
-    }
-
-    struct WatchedSnapshot(Arc<dyn Snapshot>, Arc<Mutex<Vec<Vec<u8>>>>);
-
-    impl Store for Watched {
-        fn snapshot(&self) -> Arc<dyn Snapshot> {
-            Arc::new(WatchedSnapshot(self.store.snapshot(), self.scans.clone()))
-        }
-
-        fn commit(&self, batch: Batch, sync: bool) -> Result<()> {
-            self.store.commit(batch, sync)
-        }
-    }
-
-    impl Snapshot for WatchedSnapshot {
-        fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
-            self.0.get(space, key)
-        }
-
-        fn scan(&self, space: Space, lower: &[u8], upper: &[u8], backwards: bool) -> Pairs<'_> {
-            self.1.lock().unwrap().push(lower.to_vec());
-            self.0.scan(space, lower, upper, backwards)
-        }
-
-        fn is_latest(&self) -> bool {
-            self.0.is_latest()
-        }
-    }
 
     fn rows(store: &dyn Store, numbers: std::ops::Range<u64>) {
         let mut batch = Batch::default();
@@ -108,8 +71,8 @@ mod tests {
     fn a_drain_passes_over_no_row_twice_and_looks_for_none_where_nothing_was_committed() {
         let home = tempfile::tempdir().unwrap();
         let store = FjallStore::open(&home.path().join("store"), 1 << 20, false, None).unwrap();
-        let scans = Arc::new(Mutex::new(Vec::new()));
-        let store = Watched { store, scans: scans.clone() };
+        let store = Watched::new(store);
+        let scans = store.scans.clone();
         let definition = Definition { view: VIEW, name: "v".into(), links: Vec::new() };
         let whole: Whole = |_, _| Ok(Value::Null);
         let directory = home.path().join("view");

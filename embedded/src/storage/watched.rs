@@ -1,0 +1,57 @@
+//! A store for tests that notes where scans begin, and how many snapshots are held while something is written.
+
+use std::sync::{Arc, Mutex, Weak};
+
+use super::kv::Pairs;
+use super::{Batch, Bytes, FjallStore, Snapshot, Store};
+use crate::encode::Space;
+use crate::error::Result;
+
+/// The store, watched.
+pub(crate) struct Watched {
+    store: FjallStore,
+    /// Where the scans began.
+    pub(crate) scans: Arc<Mutex<Vec<Vec<u8>>>>,
+    /// How many snapshots were held at each commit.
+    pub(crate) held: Mutex<Vec<usize>>,
+    snapshots: Mutex<Vec<Weak<WatchedSnapshot>>>,
+}
+
+struct WatchedSnapshot(Arc<dyn Snapshot>, Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Watched {
+    pub(crate) fn new(store: FjallStore) -> Self {
+        let (scans, held, snapshots) = Default::default();
+        Self { store, scans, held, snapshots }
+    }
+}
+
+impl Store for Watched {
+    fn snapshot(&self) -> Arc<dyn Snapshot> {
+        let snapshot = Arc::new(WatchedSnapshot(self.store.snapshot(), self.scans.clone()));
+        self.snapshots.lock().expect("only moves inside").push(Arc::downgrade(&snapshot));
+        snapshot
+    }
+
+    fn commit(&self, batch: Batch, sync: bool) -> Result<()> {
+        let mut snapshots = self.snapshots.lock().expect("only moves inside");
+        snapshots.retain(|snapshot| snapshot.strong_count() > 0);
+        self.held.lock().expect("only moves inside").push(snapshots.len());
+        self.store.commit(batch, sync)
+    }
+}
+
+impl Snapshot for WatchedSnapshot {
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
+        self.0.get(space, key)
+    }
+
+    fn scan(&self, space: Space, lower: &[u8], upper: &[u8], backwards: bool) -> Pairs<'_> {
+        self.1.lock().expect("only moves inside").push(lower.to_vec());
+        self.0.scan(space, lower, upper, backwards)
+    }
+
+    fn is_latest(&self) -> bool {
+        self.0.is_latest()
+    }
+}
