@@ -528,6 +528,7 @@ async fn a_place_that_is_away_keeps_nobody_from_the_others() {
     let late =
         world.here.server("late.sock", "engine.sock", "engine-ro.sock", &world.tuning()).await;
     late.expect("a place is not ready");
+    late.expect("a job failed");
     let late = Agent::at(world.here.wire("late.sock"), &near.name);
     late.append("user", "Here as well.").await;
     let far_late = Agent::at(world.here.wire("late.sock"), &far.name);

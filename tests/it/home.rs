@@ -35,7 +35,7 @@ const DATABASE: &str = "vctx";
 
 /// A directory with short paths, gone at the end; on a server that runs already with a database of its own, gone too.
 pub(crate) struct Home {
-    dir: TempDir,
+    dir: Arc<TempDir>,
     database: String,
 }
 
@@ -73,7 +73,7 @@ impl Home {
         let parent = if short { stated } else { PathBuf::from("/tmp") };
         let dir = tempfile::Builder::new().prefix("v.").tempdir_in(parent).expect("a directory");
         let database = outside().map_or_else(|| DATABASE.into(), |_| Outside::fresh_database());
-        Home { dir, database }
+        Home { dir: Arc::new(dir), database }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -310,6 +310,8 @@ pub(crate) struct Process {
 
 struct Inner {
     name: String,
+    /// Its home stays until it is gone, with the log of what it said.
+    _dir: Arc<TempDir>,
     log: PathBuf,
     child: Mutex<Child>,
     /// Parts of WARN and ERROR lines that this test provokes on purpose.
@@ -338,7 +340,8 @@ impl Process {
         let child = command.spawn();
         let child = Mutex::new(child.expect("the program starts"));
         let (expected, watched) = (Mutex::default(), Mutex::default());
-        Process { inner: Arc::new(Inner { name: name.into(), log, child, expected, watched }) }
+        let (name, _dir) = (name.into(), home.dir.clone());
+        Process { inner: Arc::new(Inner { name, _dir, log, child, expected, watched }) }
     }
 
     /// Waits until the sockets accept and the server says that it is ready.
@@ -404,7 +407,7 @@ impl Process {
 
     /// Everything it said.
     pub(crate) fn said(&self) -> String {
-        fs::read_to_string(&self.inner.log).unwrap_or_default()
+        fs::read_to_string(&self.inner.log).expect("its log")
     }
 
     fn tail(&self) -> String {
@@ -427,7 +430,7 @@ impl Drop for Inner {
             return;
         }
         let expected = self.expected.get_mut().expect("a list");
-        let said = fs::read_to_string(&self.log).unwrap_or_default();
+        let said = fs::read_to_string(&self.log).expect("its log");
         let loud = |line: &&str| {
             [" WARN ", " ERROR ", "panicked"].iter().any(|mark| line.contains(mark))
                 && !expected.iter().any(|text| line.contains(text.as_str()))
