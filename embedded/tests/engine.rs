@@ -563,7 +563,16 @@ fn definitions_survive_a_restart_and_dropped_data_is_gone() {
         .begin("vctx", &Declared { allow_implicit: true, ..Declared::default() }, false)
         .unwrap();
     assert_eq!(reader.get(&d, "x").unwrap().unwrap().text_of("_id"), Some("d/x"));
+    // More than two of its steps.
+    let declared =
+        Declared { allow_implicit: true, write: vec!["d".into()], ..Declared::default() };
+    let writer = engine.begin("vctx", &declared, false).unwrap();
+    for number in 0..2_500 {
+        writer.insert(&d, &doc(&format!("_key=n{number}")), &WriteOptions::default()).unwrap();
+    }
+    writer.commit(false).unwrap();
     engine.truncate("vctx", "d").unwrap();
+    assert_eq!(engine.begin("vctx", &declared, false).unwrap().count(&d).unwrap(), 0);
     engine.drop_collection("vctx", "d").unwrap();
     assert!(!engine.database("vctx").unwrap().collections.contains_key("d"));
     assert!(reader.get(&d, "x").unwrap().is_some(), "an older snapshot keeps what it saw");
