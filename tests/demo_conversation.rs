@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 use vctx::memory::TokenCounter;
-use vctx::models::Tiktoken;
+use vctx::text::Tiktoken;
 
-const CONVERSATION: &str = include_str!("../src/cli/demo/conversation.jsonl");
-const PLANTED: &str = include_str!("../src/cli/demo/planted.json");
+const CONVERSATION: &str = include_str!("../src/lab/demo/conversation.jsonl");
+const PLANTED: &str = include_str!("../src/lab/demo/planted.json");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -19,13 +19,13 @@ use vctx::memory::page::Page;
 use vctx::memory::receipt;
 use vctx::memory::tokens::message_cost;
 use vctx::memory::{Encoding, TokenCounter};
-use vctx::models::{Tiktoken, lexical, local};
 use vctx::policy::{
     Actor, Answers, CopyOf, Depends, Draft, Entries, Finish, Flush, Intent, Looked, NearPlan,
     Nearest, Principal, Question, Scope, Sources, SummaryAnswer, Surroundings, TaintMode,
     VectorsAnswer, ViewHit, admit, changed_since, listed, pinned_tokens_max, summary_tokens_max,
     tokens,
 };
+use vctx::text::{Tiktoken, lexical, local};
 use vctx::tools::{Call, NewAgent, PatchAgent, PostEvent, Step, Tool, decode, decode_as, new_core};
 
 #[path = "policy/captured.rs"]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use vctx::chunk::{By, Cut, Splitter, sentences, split, split_by_meaning};
 use vctx::memory::{Encoding, TokenCounter};
-use vctx::models::{Tiktoken, lexical};
+use vctx::text::{Tiktoken, lexical};
 
 /// The first article of the Universal Declaration of Human Rights says something like this in each of them.
 const LANGUAGES: [&str; 30] = [

@@ -3,10 +3,14 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::cli::exit::Failure;
-use crate::cli::target::Target;
-use crate::cli::{agent_run, args, output, schedule, state};
-use crate::client::{NewAgent, Write};
+use crate::agent_run;
+use crate::args;
+use crate::exit::Failure;
+use crate::output;
+use crate::schedule;
+use crate::state;
+use crate::target::Target;
+use vctx_client::{NewAgent, Write};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,7 +24,7 @@ Examples:
 /// Make, list, change and run agents, and schedule what happens to them
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Agent {
+pub struct Agent {
     #[command(subcommand)]
     action: Action,
 }
@@ -77,7 +81,7 @@ enum Action {
 
 impl Agent {
     /// The server that is meant.
-    pub(crate) fn target(&self) -> &Target {
+    pub fn target(&self) -> &Target {
         match &self.action {
             Action::Schedule(schedule) => schedule.target(),
             Action::Create { target, .. }
@@ -89,7 +93,7 @@ impl Agent {
 }
 
 /// Runs the command.
-pub(crate) async fn run(agent: Agent) -> Result<(), Failure> {
+pub async fn run(agent: Agent) -> Result<(), Failure> {
     match agent.action {
         Action::Create { name, window, system, encoding, target } => {
             let system = system.as_deref().map(args::text).transpose()?;

@@ -3,47 +3,48 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::cli::exit::Failure;
-use crate::cli::target::Target;
-use crate::cli::{args, output};
-use crate::ids::{Ids as _, SystemIds};
+use crate::args;
+use crate::exit::Failure;
+use crate::output;
+use crate::target::Target;
+use vctx_base::ids::{Ids as _, SystemIds};
 
 /// What a run is asked to do.
 #[derive(Debug, Args)]
-pub(crate) struct RunArguments {
+pub struct RunArguments {
     /// The agent
-    pub(crate) name: String,
+    pub name: String,
 
     /// What the user says: a text, @FILE, or - for stdin; without it the run begins with what is there
     #[arg(long, short, value_name = "TEXT")]
-    pub(crate) message: Option<String>,
+    pub message: Option<String>,
 
     #[command(flatten)]
-    pub(crate) how: How,
+    pub how: How,
 
     /// The run's key: the same one goes on with a run that was cut off [default: a fresh one]
     #[arg(long, value_name = "KEY")]
-    pub(crate) key: Option<String>,
+    pub key: Option<String>,
 
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub target: Target,
 }
 
 /// How a run goes.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct How {
+pub struct How {
     /// Whether the model asks for its next inference by a heartbeat, or the server goes on after every memory tool until there is text
     #[arg(long, value_name = "WHO", default_value = "always", value_parser = ["asked", "always"])]
-    pub(crate) beat: String,
+    pub beat: String,
 
     /// Tools that are offered, by name [default: those of the configuration]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub(crate) tools: Option<Vec<String>>,
+    pub tools: Option<Vec<String>>,
 }
 
 impl How {
     /// The body of a run with this input.
-    pub(crate) fn body(&self, input: Option<&str>) -> Value {
+    pub fn body(&self, input: Option<&str>) -> Value {
         let mut body = json!({"beat": self.beat});
         if let Some(text) = input {
             body["input"] = text.into();
@@ -56,7 +57,7 @@ impl How {
 }
 
 /// Runs the command.
-pub(crate) async fn run(asked: RunArguments) -> Result<(), Failure> {
+pub async fn run(asked: RunArguments) -> Result<(), Failure> {
     let text = asked.message.as_deref().map(args::text).transpose()?;
     let key = asked.key.unwrap_or_else(|| SystemIds.key());
     let (as_json, mut fault) = (asked.target.json, None);
@@ -81,7 +82,7 @@ pub(crate) async fn run(asked: RunArguments) -> Result<(), Failure> {
 
 /// What was shown of a run.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub struct Told {
     /// Whether the cursor stands behind text.
     in_text: bool,
     /// Whether any text came.
@@ -90,7 +91,7 @@ pub(crate) struct Told {
 
 impl Told {
     /// Shows an event: text as it comes, everything else on a line of its own.
-    pub(crate) fn tell(&mut self, event: &Value) -> Result<(), Failure> {
+    pub fn tell(&mut self, event: &Value) -> Result<(), Failure> {
         let text = |name: &str| output::cell(event[name].as_str().unwrap_or_default(), 64);
         match event["type"].as_str().unwrap_or_default() {
             "text" => {
@@ -115,7 +116,7 @@ impl Told {
     }
 
     /// The text of a run that was over before, whose events nobody told.
-    pub(crate) fn rest(&mut self, end: &Value) -> Result<(), Failure> {
+    pub fn rest(&mut self, end: &Value) -> Result<(), Failure> {
         self.end_text()?;
         match end["text"].as_str() {
             Some(text) if !self.any_text && !text.is_empty() => {
@@ -127,7 +128,7 @@ impl Told {
 }
 
 /// One line about an end.
-pub(crate) fn summed_up(end: &Value) -> String {
+pub fn summed_up(end: &Value) -> String {
     let calls = end["client_calls"].as_array().map_or(0, Vec::len);
     let fault = end["fault"].as_str().map(|fault| format!(" ({fault})")).unwrap_or_default();
     let calls = if calls > 0 { format!(", {calls} calls for you") } else { String::new() };

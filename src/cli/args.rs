@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::cli::exit::Failure;
-use crate::dialect::{Dialect, Format};
+use crate::exit::Failure;
+use vctx_core::dialect::{Dialect, Format};
 
 /// Longest argument read from a file or from stdin, in bytes.
 const ARGUMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// The text of an argument: itself, the content of `@FILE`, or stdin for `-`.
-pub(crate) fn text(argument: &str) -> Result<String, Failure> {
+pub fn text(argument: &str) -> Result<String, Failure> {
     match (argument, argument.strip_prefix('@')) {
         ("-", _) => whole("stdin", io::stdin().lock(), ARGUMENT_BYTES_MAX),
         (_, Some(path)) => file(Path::new(path), ARGUMENT_BYTES_MAX),
@@ -22,22 +22,22 @@ pub(crate) fn text(argument: &str) -> Result<String, Failure> {
 }
 
 /// A path as the whole program may use it, whatever directory it was said in; an empty one stays and is refused where it is used.
-pub(crate) fn absolute(path: PathBuf) -> PathBuf {
+pub fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
 
 /// A dialect by its name.
-pub(crate) fn dialect(name: &str) -> Result<Dialect, String> {
+pub fn dialect(name: &str) -> Result<Dialect, String> {
     Dialect::named(name).map_err(|error| error.message)
 }
 
 /// A form of tools by its name.
-pub(crate) fn format(name: &str) -> Result<Format, String> {
+pub fn format(name: &str) -> Result<Format, String> {
     Format::named(name).map_err(|error| error.message)
 }
 
 /// A JSON argument, wherever it comes from.
-pub(crate) fn json(option: &str, argument: &str) -> Result<Value, Failure> {
+pub fn json(option: &str, argument: &str) -> Result<Value, Failure> {
     let text = text(argument)?;
     serde_json::from_str(&text).map_err(|error| {
         Failure::usage(format!("{option} is not JSON: {error}"))
@@ -46,7 +46,7 @@ pub(crate) fn json(option: &str, argument: &str) -> Result<Value, Failure> {
 }
 
 /// A file of UTF-8 text, up to `bytes_max`.
-pub(crate) fn file(path: &Path, bytes_max: u64) -> Result<String, Failure> {
+pub fn file(path: &Path, bytes_max: u64) -> Result<String, Failure> {
     let opened = File::open(path).map_err(|error| Failure::reading(path.display(), &error))?;
     whole(path.display(), opened, bytes_max)
 }
@@ -71,7 +71,7 @@ fn whole(what: impl std::fmt::Display, from: impl Read, bytes_max: u64) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::exit::Exit;
+    use crate::exit::Exit;
 
     #[test]
     fn text_comes_as_it_is_or_from_a_file() {

@@ -6,11 +6,11 @@ use clap::Args;
 use serde_json::Value;
 
 use super::agent_run::{How, Told, summed_up};
-use crate::cli::exit::Failure;
-use crate::cli::output;
-use crate::cli::target::Target;
-use crate::client::Client;
-use crate::ids::{Ids as _, SystemIds};
+use crate::exit::Failure;
+use crate::output;
+use crate::target::Target;
+use vctx_base::ids::{Ids as _, SystemIds};
+use vctx_client::Client;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +23,7 @@ A line is a message; /window shows what the model sees, /quit (or the end of the
 /// Talk with an agent; its window is shown after each answer
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Chat {
+pub struct Chat {
     /// The agent
     name: String,
 
@@ -31,14 +31,14 @@ pub(crate) struct Chat {
     how: How,
 
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub target: Target,
 }
 
 /// Cells of the picture.
 const CELLS: usize = 60;
 
 /// Runs the command.
-pub(crate) async fn run(chat: Chat) -> Result<(), Failure> {
+pub async fn run(chat: Chat) -> Result<(), Failure> {
     let client = chat.target.client();
     // Says at once if there is no such agent.
     output::line(&picture(&client.state(&chat.name).await?))?;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::Value;
 
-use crate::cli::exit::Failure;
-use crate::cli::output;
-use crate::cli::target::Target;
+use crate::exit::Failure;
+use crate::output;
+use crate::target::Target;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,7 +18,7 @@ Examples:
 /// Print the rendered window
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Context {
+pub struct Context {
     /// The agent
     #[arg(long)]
     agent: String,
@@ -32,11 +32,11 @@ pub(crate) struct Context {
     save: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub target: Target,
 }
 
 /// Runs the command.
-pub(crate) async fn run(context: Context) -> Result<(), Failure> {
+pub async fn run(context: Context) -> Result<(), Failure> {
     let answer = context.target.client().context(&context.agent).await?;
     if let Some(path) = &context.save {
         std::fs::write(path, format!("{answer}\n"))
@@ -50,7 +50,7 @@ pub(crate) async fn run(context: Context) -> Result<(), Failure> {
 }
 
 /// The messages as text, and the digest that stands for them.
-pub(crate) fn rendered(answer: &Value) -> String {
+pub fn rendered(answer: &Value) -> String {
     let messages = answer.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let mut parts: Vec<String> = messages
         .iter()

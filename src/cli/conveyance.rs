@@ -3,9 +3,9 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::cli::exit::Failure;
-use crate::cli::output;
-use crate::cli::target::Target;
+use crate::exit::Failure;
+use crate::output;
+use crate::target::Target;
 
 const EXAMPLES: &str = "\
 C = (W·R·H / T) · Ctx^1.7, with Ctx the mean of L, I, A and G. A term without a denominator makes C unknown, a tier that is
@@ -20,7 +20,7 @@ Examples:
 /// Show how well an agent's memory carries: the score and its terms
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Conveyance {
+pub struct Conveyance {
     /// The agent [default: all, one line each]
     #[arg(long)]
     agent: Option<String>,
@@ -30,11 +30,11 @@ pub(crate) struct Conveyance {
     life: bool,
 
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub target: Target,
 }
 
 /// Runs the command.
-pub(crate) async fn run(asked: Conveyance) -> Result<(), Failure> {
+pub async fn run(asked: Conveyance) -> Result<(), Failure> {
     let client = asked.target.client();
     let of = if asked.life { "life" } else { "session" };
     if let Some(agent) = &asked.agent {
@@ -84,7 +84,7 @@ const TERMS: [(&str, &str); 8] = [
 ];
 
 /// The whole answer as text.
-pub(crate) fn picture(answer: &Value) -> String {
+pub fn picture(answer: &Value) -> String {
     let field = |pointer: &str| output::field(answer, pointer);
     let mut lines = vec![
         format!(

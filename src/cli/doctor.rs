@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::cli::exit::{Exit, Failure};
-use crate::cli::output;
-use crate::client::paths;
 use crate::config::{Config, Remote, password_of, secret_file, variable_of};
-use crate::doctor::{self, Asked, CHECKS, Ended, LEFTOVER_S, Outcome, Report, Row};
-use crate::store::{Credentials, Endpoint, INDEX_USER, Layout, Settings, USER_PASSWORDS};
+use crate::exit::{Exit, Failure};
+use crate::output;
+use vctx_client::paths;
+use vctx_server::doctor::{self, Asked, CHECKS, Ended, LEFTOVER_S, Outcome, Report, Row};
+use vctx_server::store::{Credentials, Endpoint, INDEX_USER, Layout, Settings, USER_PASSWORDS};
 
 const EXAMPLES: &str = "\
 Who asks decides how much can be tried: an administrator gets a scratch database, somebody who may make collections gets scratch collections, and
@@ -29,7 +29,7 @@ Exit codes: 0 nothing failed, 65 something did, 69 the database is not there, 75
 /// Try everything the server relies on, and remove all of it again
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Doctor {
+pub struct Doctor {
     /// Socket of the database, instead of ARANGO_RW_UDS and ARANGO_RO_UDS
     #[arg(long, value_name = "SOCKET")]
     endpoint: Option<String>,
@@ -56,7 +56,7 @@ pub(crate) struct Doctor {
 
     /// Answer in JSON: one object with counts and rows
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 
     /// A table that can be pasted into an issue
     #[arg(long, conflicts_with = "json")]
@@ -68,7 +68,7 @@ pub(crate) struct Doctor {
 }
 
 /// Runs the command.
-pub(crate) async fn run(asked: Doctor) -> Result<(), Failure> {
+pub async fn run(asked: Doctor) -> Result<(), Failure> {
     if asked.list {
         return list(asked.json);
     }

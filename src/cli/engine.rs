@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::app;
-use crate::cli::args;
+use crate::args;
 
 /// Run the database engine alone (root password from ARANGO_ROOT_PASSWORD)
 #[derive(Debug, Args)]
-pub(crate) struct Engine {
+pub struct Engine {
     /// Socket for reading and writing
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
@@ -25,7 +25,7 @@ pub(crate) struct Engine {
 }
 
 /// Runs the command.
-pub(crate) fn run(engine: Engine) -> ExitCode {
+pub fn run(engine: Engine) -> ExitCode {
     app::engine(&app::EngineOptions {
         socket: args::absolute(engine.socket),
         ro_socket: engine.ro_socket.map(args::absolute),

@@ -5,11 +5,11 @@ use std::io;
 
 use serde_json::{Map, Value, json};
 
-use crate::client::{Fault, Problem};
+use vctx_client::{Fault, Problem};
 
 /// Exit codes, as in sysexits(3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub enum Exit {
     /// The command line is wrong.
     Usage = 64,
     /// The data are wrong, or a proof failed.
@@ -32,21 +32,21 @@ pub(crate) enum Exit {
 
 /// Why a command failed.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) exit: Exit,
+pub struct Failure {
+    pub exit: Exit,
     /// Upper-case name for programs.
-    pub(crate) code: String,
+    pub code: String,
     /// What was wrong.
-    pub(crate) message: String,
+    pub message: String,
     /// What to do about it.
-    pub(crate) next: Option<String>,
+    pub next: Option<String>,
     /// The server's problem details, if it gave some: `required_headroom`, `_rev`, `changed` and the like stand there.
-    pub(crate) problem: Map<String, Value>,
+    pub problem: Map<String, Value>,
 }
 
 impl Failure {
     /// A failure without a next step.
-    pub(crate) fn new(exit: Exit, code: &str, message: impl Into<String>) -> Failure {
+    pub fn new(exit: Exit, code: &str, message: impl Into<String>) -> Failure {
         Failure {
             exit,
             code: code.into(),
@@ -57,22 +57,22 @@ impl Failure {
     }
 
     /// The command line is wrong.
-    pub(crate) fn usage(message: impl Into<String>) -> Failure {
+    pub fn usage(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Usage, "USAGE", message)
     }
 
     /// Something read is wrong, or a proof failed.
-    pub(crate) fn data(message: impl Into<String>) -> Failure {
+    pub fn data(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Data, "DATA", message)
     }
 
     /// A fault of this program.
-    pub(crate) fn internal(message: impl Into<String>) -> Failure {
+    pub fn internal(message: impl Into<String>) -> Failure {
         Failure::new(Exit::Internal, "INTERNAL", message)
     }
 
     /// An input that could not be read.
-    pub(crate) fn reading(what: impl fmt::Display, error: &io::Error) -> Failure {
+    pub fn reading(what: impl fmt::Display, error: &io::Error) -> Failure {
         Failure::new(
             of_io(error, Exit::NoInput),
             "NO_INPUT",
@@ -81,7 +81,7 @@ impl Failure {
     }
 
     /// An output that could not be written.
-    pub(crate) fn writing(what: impl fmt::Display, error: &io::Error) -> Failure {
+    pub fn writing(what: impl fmt::Display, error: &io::Error) -> Failure {
         Failure::new(
             of_io(error, Exit::CannotCreate),
             "CANNOT_CREATE",
@@ -90,13 +90,13 @@ impl Failure {
     }
 
     /// The same failure with what to do about it.
-    pub(crate) fn next(mut self, step: impl Into<String>) -> Failure {
+    pub fn next(mut self, step: impl Into<String>) -> Failure {
         self.next = Some(step.into());
         self
     }
 
     /// The error on stderr: two lines for people, one JSON object for programs.
-    pub(crate) fn tell(&self, as_json: bool) {
+    pub fn tell(&self, as_json: bool) {
         if as_json {
             let mut told = json!({"error": self.message, "code": self.code, "next": self.next, "exit": self.exit as u8});
             if !self.problem.is_empty() {

@@ -10,11 +10,11 @@ use flate2::write::GzEncoder;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-use crate::cli::exit::Failure;
-use crate::cli::output;
-use crate::cli::portable::Passing;
-use crate::cli::target::Target;
-use crate::memory::export::Checked;
+use crate::exit::Failure;
+use crate::output;
+use crate::portable::Passing;
+use crate::target::Target;
+use vctx_core::memory::export::Checked;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +30,7 @@ state are the same bytes. What goes into it and what stays: docs/export.md";
 /// Write everything that an agent is into one file
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Export {
+pub struct Export {
     /// The agent
     #[arg(long)]
     agent: String,
@@ -40,7 +40,7 @@ pub(crate) struct Export {
     out: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub target: Target,
 }
 
 /// Where the bytes go.
@@ -96,19 +96,19 @@ impl Progress {
         if self.told.elapsed() < Self::PAUSE || !io::stderr().is_terminal() {
             return;
         }
-        self.told = crate::clock::now();
+        self.told = vctx_base::clock::now();
         // Nobody is told if stderr is gone.
         let _ = write!(io::stderr(), "\r\x1b[2K{rows} rows, {} MiB", bytes >> 20);
     }
 }
 
 /// Runs the command.
-pub(crate) async fn run(asked: Export) -> Result<(), Failure> {
+pub async fn run(asked: Export) -> Result<(), Failure> {
     let client = asked.target.client();
     let out = asked.out.as_deref();
     let mut sink = Sink::of(out)?;
     let (mut passing, mut bytes, mut broken) = (Passing::new(), 0, None);
-    let mut progress = Progress { told: crate::clock::now() };
+    let mut progress = Progress { told: vctx_base::clock::now() };
     let mut take = |piece: &[u8]| {
         bytes += piece.len() as u64;
         let taken = passing.take(piece).map_err(came_broken).and_then(|()| {
@@ -154,7 +154,7 @@ fn told(checked: &Checked, name: Option<&str>, bytes: u64, as_json: bool) -> Res
 }
 
 /// What a file holds, as a table.
-pub(crate) fn table(checked: &Checked) -> Result<(), Failure> {
+pub fn table(checked: &Checked) -> Result<(), Failure> {
     let counts = checked.counts.as_object().into_iter().flatten();
     let rows: Vec<Vec<String>> = counts
         .filter(|(_, count)| count.as_u64() != Some(0))

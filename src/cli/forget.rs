@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use clap::{ArgGroup, Args};
 use serde_json::{Value, json};
 
-use crate::cli::exit::{Exit, Failure};
-use crate::cli::target::Target;
-use crate::cli::{args, output};
-use crate::client::Write;
-use crate::clock;
-use crate::limits::FORGET_MESSAGES_MAX;
+use crate::args;
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::target::Target;
+use vctx_base::clock;
+use vctx_client::Write;
+use vctx_core::limits::FORGET_MESSAGES_MAX;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +37,7 @@ const FORGET_S_MAX: u64 = 3_600;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group(ArgGroup::new("what").required(true).args(["seq", "ids", "doc", "text", "all", "list"])))]
-pub(crate) struct Forget {
+pub struct Forget {
     /// The agent whose memory it is
     #[arg(long)]
     agent: String,
@@ -86,11 +87,11 @@ pub(crate) struct Forget {
     rev: Option<String>,
 
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub target: Target,
 }
 
 /// Runs the command.
-pub(crate) async fn run(forget: Forget) -> Result<(), Failure> {
+pub async fn run(forget: Forget) -> Result<(), Failure> {
     let (client, agent) = (forget.target.client(), forget.agent.as_str());
     if forget.list {
         let told = client.forgettings(agent).await?;

@@ -3,10 +3,10 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::cli::exit::Failure;
-use crate::cli::output;
-use crate::cli::target::Target;
-use crate::limits::HISTORY_PAGE;
+use crate::exit::Failure;
+use crate::output;
+use crate::target::Target;
+use vctx_core::limits::HISTORY_PAGE;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,7 +17,7 @@ Examples:
 /// Show earlier states of the working memory: system text, blocks, summary
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct History {
+pub struct History {
     /// The agent
     #[arg(long)]
     agent: String,
@@ -31,11 +31,11 @@ pub(crate) struct History {
     limit: u64,
 
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub target: Target,
 }
 
 /// Runs the command.
-pub(crate) async fn run(asked: History) -> Result<(), Failure> {
+pub async fn run(asked: History) -> Result<(), Failure> {
     let client = asked.target.client();
     let (mut from, mut left) = (asked.from, asked.limit);
     let mut rows = Vec::new();

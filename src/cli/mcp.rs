@@ -6,16 +6,17 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::cli::exit::Failure;
-use crate::cli::{args, output};
-use crate::client::paths;
+use crate::args;
 use crate::config::variable_of;
-use crate::dialect::Dialect;
-use crate::limits::{IDLE_EXIT_S, MCP_WINDOW_TOKENS, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
-use crate::mcp::{Bridge, Settings, listen, serve};
-use crate::policy::check_name;
-use crate::server::bind;
-use crate::telemetry::{self, LogFormat};
+use crate::exit::Failure;
+use crate::output;
+use vctx_base::socket::bind;
+use vctx_base::telemetry::{self, LogFormat};
+use vctx_client::paths;
+use vctx_core::dialect::Dialect;
+use vctx_core::limits::{IDLE_EXIT_S, MCP_WINDOW_TOKENS, WINDOW_TOKENS_MAX, WINDOW_TOKENS_MIN};
+use vctx_core::policy::check_name;
+use vctx_mcp::{Bridge, Settings, listen, serve};
 
 const EXAMPLES: &str = "\
 In the configuration of an MCP client (Claude Desktop, Claude Code, Cursor, VS Code, Zed, …):
@@ -34,7 +35,7 @@ stdout carries the protocol only; logs go to stderr (VCTX_LOG__FILTER, default i
 /// Give an MCP client this memory, on stdin and stdout
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Mcp {
+pub struct Mcp {
     /// The agent whose memory it is; made by its first write
     #[arg(long, value_name = "NAME", default_value = "default")]
     agent: String,
@@ -65,7 +66,7 @@ pub(crate) struct Mcp {
 }
 
 /// Runs the command.
-pub(crate) async fn run(mcp: Mcp) -> Result<(), Failure> {
+pub async fn run(mcp: Mcp) -> Result<(), Failure> {
     // The protocol's own library tells whole messages at its lower levels; what is said in conversations is not for logs.
     let filter = variable_of("VCTX_LOG__FILTER").unwrap_or_else(|| "info".into());
     let logs =

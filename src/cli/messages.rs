@@ -3,10 +3,10 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::cli::exit::Failure;
-use crate::cli::output;
-use crate::cli::target::Target;
-use crate::client::MESSAGES_PER_PAGE_MAX;
+use crate::exit::Failure;
+use crate::output;
+use crate::target::Target;
+use vctx_client::MESSAGES_PER_PAGE_MAX;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,7 +17,7 @@ Examples:
 /// List messages, evicted ones too
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Messages {
+pub struct Messages {
     /// The agent
     #[arg(long)]
     agent: String,
@@ -31,11 +31,11 @@ pub(crate) struct Messages {
     limit: u64,
 
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub target: Target,
 }
 
 /// Runs the command.
-pub(crate) async fn run(messages: Messages) -> Result<(), Failure> {
+pub async fn run(messages: Messages) -> Result<(), Failure> {
     let client = messages.target.client();
     let (mut from, mut left) = (messages.from, messages.limit);
     let mut rows = Vec::new();

@@ -4,13 +4,13 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use serde_json::Value;
 
-use crate::cli::exit::Failure;
+use crate::exit::Failure;
 
 /// Columns of text shown when a cell would be longer.
-pub(crate) const CELL_CHARS_MAX: usize = 72;
+pub const CELL_CHARS_MAX: usize = 72;
 
 /// Writes a line to stdout; a reader that went away (`| head`) ends the output quietly.
-pub(crate) fn line(text: &str) -> Result<(), Failure> {
+pub fn line(text: &str) -> Result<(), Failure> {
     match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::writing("stdout", &error))
@@ -20,7 +20,7 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
 }
 
 /// Writes a text without ending its line; a reader that went away ends the output quietly.
-pub(crate) fn piece(text: &str) -> Result<(), Failure> {
+pub fn piece(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -31,7 +31,7 @@ pub(crate) fn piece(text: &str) -> Result<(), Failure> {
 }
 
 /// Writes a line over the one before at a terminal, or below it for a pipe.
-pub(crate) fn progress(text: &str) -> Result<(), Failure> {
+pub fn progress(text: &str) -> Result<(), Failure> {
     if !io::stdout().is_terminal() {
         return line(text);
     }
@@ -45,7 +45,7 @@ pub(crate) fn progress(text: &str) -> Result<(), Failure> {
 }
 
 /// Writes a JSON value: indented for a person at a terminal, one line for a pipe.
-pub(crate) fn value(value: &Value) -> Result<(), Failure> {
+pub fn value(value: &Value) -> Result<(), Failure> {
     match io::stdout().is_terminal() {
         true => line(&pretty(value)),
         false => line(&value.to_string()),
@@ -53,12 +53,12 @@ pub(crate) fn value(value: &Value) -> Result<(), Failure> {
 }
 
 /// A JSON value over several lines.
-pub(crate) fn pretty(value: &Value) -> String {
+pub fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).expect("a JSON value has only text as names")
 }
 
 /// Rows as aligned columns; columns named in `right` stand at the right edge, as numbers do.
-pub(crate) fn table(heads: &[&str], right: &[usize], rows: &[Vec<String>]) -> String {
+pub fn table(heads: &[&str], right: &[usize], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = heads.iter().map(|head| width(head)).collect();
     for row in rows {
         for (column, cell) in row.iter().enumerate().take(widths.len()) {
@@ -87,7 +87,7 @@ fn width(text: &str) -> usize {
 }
 
 /// A text as one cell: one line, cut with `…` where it is longer than `chars_max`; control characters do not reach a terminal.
-pub(crate) fn cell(text: &str, chars_max: usize) -> String {
+pub fn cell(text: &str, chars_max: usize) -> String {
     let clean = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
     let mut out: String = clean.clone().take(chars_max).collect();
     if clean.count() > chars_max {
@@ -98,7 +98,7 @@ pub(crate) fn cell(text: &str, chars_max: usize) -> String {
 }
 
 /// A text for a terminal: line ends stay, other control characters do not.
-pub(crate) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     text.chars()
         .map(|letter| {
             if letter.is_control() && letter != '\n' && letter != '\t' {
@@ -111,7 +111,7 @@ pub(crate) fn printable(text: &str) -> String {
 }
 
 /// A field as text: strings as they are, nothing for null.
-pub(crate) fn field(value: &Value, pointer: &str) -> String {
+pub fn field(value: &Value, pointer: &str) -> String {
     match value.pointer(pointer) {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
@@ -120,12 +120,12 @@ pub(crate) fn field(value: &Value, pointer: &str) -> String {
 }
 
 /// A field as a number, 0 when absent.
-pub(crate) fn number(value: &Value, pointer: &str) -> u64 {
+pub fn number(value: &Value, pointer: &str) -> u64 {
     value.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// `part` of `whole` as a bar of `cells` characters; more than nothing shows at least a sliver.
-pub(crate) fn bar(part: u64, whole: u64, cells: usize) -> String {
+pub fn bar(part: u64, whole: u64, cells: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths =
         (part.min(whole) as u128 * cells as u128 * 8).div_ceil(u128::from(whole.max(1))) as usize;
@@ -137,7 +137,7 @@ pub(crate) fn bar(part: u64, whole: u64, cells: usize) -> String {
 }
 
 /// The sections of the window, in the order they are drawn.
-pub(crate) const SECTIONS: [&str; 7] =
+pub const SECTIONS: [&str; 7] =
     ["system", "tools", "working", "summary", "notices", "fifo", "free"];
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::exit::Failure;
-use crate::cli::output;
-use crate::cli::target::Target;
+use crate::exit::Failure;
+use crate::output;
+use crate::target::Target;
 
 /// Show the databases that agents can be in, and whether they are reached
 #[derive(Debug, Args)]
@@ -16,9 +16,9 @@ Several databases behind one server: docs/scale.md.
 Examples:
   vctx places
   vctx places --json")]
-pub(crate) struct Places {
+pub struct Places {
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub target: Target,
 }
 
 /// Time that a move may take; what is left then is gone on with by the server.
@@ -34,7 +34,7 @@ taken up by the server, and by the same command. Both hashes are of what `vctx e
 Examples:
   vctx move --agent ada --to east
   vctx move --agent ada --to home --json")]
-pub(crate) struct Move {
+pub struct Move {
     /// The agent
     #[arg(long)]
     agent: String,
@@ -44,11 +44,11 @@ pub(crate) struct Move {
     to: String,
 
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub target: Target,
 }
 
 /// Shows the places.
-pub(crate) async fn show(asked: Places) -> Result<(), Failure> {
+pub async fn show(asked: Places) -> Result<(), Failure> {
     let told = asked.target.client().places().await?;
     if asked.target.json {
         return output::value(&told);
@@ -67,7 +67,7 @@ pub(crate) async fn show(asked: Places) -> Result<(), Failure> {
 }
 
 /// Moves an agent.
-pub(crate) async fn run(asked: Move) -> Result<(), Failure> {
+pub async fn run(asked: Move) -> Result<(), Failure> {
     let patience = Duration::from_secs(asked.target.deadline_s.max(MOVE_S_MAX));
     let told = asked.target.client_within(patience).move_agent(&asked.agent, &asked.to).await?;
     if asked.target.json {

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-use crate::cli::exit::Failure;
-use crate::limits::{
+use crate::exit::Failure;
+use vctx_core::limits::{
     EXPORT_BYTES_MAX, EXPORT_GZIP_FREE_BYTES, EXPORT_GZIP_RATIO_MAX, EXPORT_LINE_BYTES_MAX,
 };
-use crate::memory::export::{Checked, Checker, Header};
-use crate::store::SCHEMA;
+use vctx_core::memory::export::{Checked, Checker, Header};
+use vctx_server::store::SCHEMA;
 
 /// How a gzip file begins (RFC 1952 §2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -38,7 +38,7 @@ impl<R: Read> Read for Bounded<R> {
 }
 
 /// The bytes of a file, unpacked if it is packed.
-pub(crate) fn opened(path: &Path) -> Result<Box<dyn Read + Send>, Failure> {
+pub fn opened(path: &Path) -> Result<Box<dyn Read + Send>, Failure> {
     let failed = |error: &io::Error| Failure::reading(path.display(), error);
     let file = File::open(path).map_err(|error| failed(&error))?;
     let packed_bytes = file.metadata().map_err(|error| failed(&error))?.len();
@@ -54,7 +54,7 @@ pub(crate) fn opened(path: &Path) -> Result<Box<dyn Read + Send>, Failure> {
 }
 
 /// Whether a file says in its first line that it is an export of an agent.
-pub(crate) fn is_export(path: &Path) -> bool {
+pub fn is_export(path: &Path) -> bool {
     if !path.is_file() {
         return false;
     }
@@ -65,7 +65,7 @@ pub(crate) fn is_export(path: &Path) -> bool {
 }
 
 /// Checks a file whole.
-pub(crate) fn checked(path: &Path) -> Result<Checked, Failure> {
+pub fn checked(path: &Path) -> Result<Checked, Failure> {
     let mut file = BufReader::new(opened(path)?);
     let mut passing = Passing::new();
     loop {
@@ -90,23 +90,23 @@ fn refused(path: &Path, why: &str) -> Failure {
 }
 
 /// A file that passes in pieces of any length.
-pub(crate) struct Passing {
+pub struct Passing {
     checker: Checker,
     line: Vec<u8>,
 }
 
 impl Passing {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self { checker: Checker::new(SCHEMA), line: Vec::new() }
     }
 
     /// Rows so far.
-    pub(crate) fn rows(&self) -> u64 {
+    pub fn rows(&self) -> u64 {
         self.checker.rows()
     }
 
     /// The next piece.
-    pub(crate) fn take(&mut self, mut piece: &[u8]) -> Result<(), String> {
+    pub fn take(&mut self, mut piece: &[u8]) -> Result<(), String> {
         while let Some(end) = piece.iter().position(|byte| *byte == b'\n') {
             self.line.extend_from_slice(&piece[..end]);
             let line = std::mem::take(&mut self.line);
@@ -122,7 +122,7 @@ impl Passing {
     }
 
     /// What it was, if that was all of it.
-    pub(crate) fn finish(self) -> Result<Checked, String> {
+    pub fn finish(self) -> Result<Checked, String> {
         match self.line.is_empty() {
             true => self.checker.finish(),
             false => Err("the file was cut off within a line".into()),

@@ -7,9 +7,10 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::app;
-use crate::cli::exit::Failure;
-use crate::cli::{args, output};
-use crate::proxy::{CALLS_REFUSED, FAMILIES, HEADERS_REFUSED, Mode, RULES};
+use crate::args;
+use crate::exit::Failure;
+use crate::output;
+use vctx_proxy::{CALLS_REFUSED, FAMILIES, HEADERS_REFUSED, Mode, RULES};
 
 const EXAMPLES: &str = "\
 A proxy listens on a Unix socket of its own (mode 0660, in a directory of mode 0700 or 0750) and passes on what its rules name:
@@ -31,7 +32,7 @@ How much it takes at once and how long it waits: [proxy] in the configuration. M
 /// Stand between servers and the database, and pass on only what servers need
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Proxy {
+pub struct Proxy {
     /// What passes: ro (reads) or rw (what a running server reads and writes)
     #[arg(long, value_name = "ro|rw", value_parser = mode, required_unless_present = "rules")]
     mode: Option<Mode>,
@@ -54,11 +55,11 @@ pub(crate) struct Proxy {
 
     /// Print what passes and what is refused, and end
     #[arg(long)]
-    pub(crate) rules: bool,
+    pub rules: bool,
 
     /// With --rules: print JSON
     #[arg(long, requires = "rules")]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 fn mode(text: &str) -> Result<Mode, String> {
@@ -66,7 +67,7 @@ fn mode(text: &str) -> Result<Mode, String> {
 }
 
 /// Runs the proxy.
-pub(crate) fn run(asked: Proxy) -> ExitCode {
+pub fn run(asked: Proxy) -> ExitCode {
     let (Some(mode), Some(listen), Some(upstream)) = (asked.mode, asked.listen, asked.upstream)
     else {
         let missing = Failure::usage("--mode, --listen and --upstream are needed");
@@ -88,7 +89,7 @@ pub(crate) fn run(asked: Proxy) -> ExitCode {
 }
 
 /// Prints what passes and what does not.
-pub(crate) async fn rules(asked: Proxy) -> Result<(), Failure> {
+pub async fn rules(asked: Proxy) -> Result<(), Failure> {
     match asked.json {
         true => output::value(&as_json()),
         false => output::line(&as_tables()),

@@ -3,11 +3,11 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::cli::exit::Failure;
-use crate::cli::output;
-use crate::cli::target::Target;
-use crate::client::Write;
-use crate::ids::{Ids as _, SystemIds};
+use crate::exit::Failure;
+use crate::output;
+use crate::target::Target;
+use vctx_base::ids::{Ids as _, SystemIds};
+use vctx_client::Write;
 
 const EXAMPLES: &str = "\
 Text from tools, events, documents and other memories that looks like an order to the model is marked (docs/threat-model.md). With
@@ -25,7 +25,7 @@ const PAGES_MAX: usize = 1_000;
 /// See what is tainted in a memory, and release it
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Quarantine {
+pub struct Quarantine {
     #[command(subcommand)]
     action: Action,
 }
@@ -66,7 +66,7 @@ enum Action {
 
 impl Quarantine {
     /// The server that is meant.
-    pub(crate) fn target(&self) -> &Target {
+    pub fn target(&self) -> &Target {
         match &self.action {
             Action::List { target, .. }
             | Action::Show { target, .. }
@@ -77,7 +77,7 @@ impl Quarantine {
 }
 
 /// Runs the command.
-pub(crate) async fn run(asked: Quarantine) -> Result<(), Failure> {
+pub async fn run(asked: Quarantine) -> Result<(), Failure> {
     match asked.action {
         Action::List { agent, target } => {
             let (mode, items) = all(&target, &agent).await?;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-use crate::cli::exit::Failure;
-use crate::cli::output;
-use crate::cli::target::Target;
-use crate::client::Client;
+use crate::exit::Failure;
+use crate::output;
+use crate::target::Target;
+use vctx_client::Client;
 
 const EXAMPLES: &str = "\
 The embedder to change to is `[embedder.next]` of the server's configuration. Searches go on with the vectors of now until every document has
@@ -24,7 +24,7 @@ Examples:
 /// Change all vectors of the archive to another embedder while it serves
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Reindex {
+pub struct Reindex {
     #[command(subcommand)]
     action: Action,
 }
@@ -79,7 +79,7 @@ enum Metric {
 
 impl Reindex {
     /// Which server, and how it answers.
-    pub(crate) fn target(&self) -> &Target {
+    pub fn target(&self) -> &Target {
         match &self.action {
             Action::Start { look, .. } | Action::Status { look } | Action::Index { look } => {
                 &look.target
@@ -95,7 +95,7 @@ const WATCH_PAUSE: Duration = Duration::from_secs(1);
 const WATCHES_MAX: u32 = 24 * 3600;
 
 /// Runs the command.
-pub(crate) async fn run(asked: Reindex) -> Result<(), Failure> {
+pub async fn run(asked: Reindex) -> Result<(), Failure> {
     let (target, client) = (asked.target().clone(), asked.target().client());
     let (told, watch) = match asked.action {
         Action::Start { metric, look } => {

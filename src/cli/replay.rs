@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::Value;
 
-use crate::cli::exit::Failure;
-use crate::cli::target::Target;
-use crate::cli::{context, output};
+use crate::context;
+use crate::exit::Failure;
+use crate::output;
+use crate::target::Target;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,7 +22,7 @@ Exit code 65: something is not as it was sent, or its text is gone.";
 /// Put a past prompt together again, byte by byte
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Replay {
+pub struct Replay {
     /// The agent
     #[arg(value_name = "AGENT")]
     agent: String,
@@ -47,11 +48,11 @@ pub(crate) struct Replay {
     check: bool,
 
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub target: Target,
 }
 
 /// Runs the command.
-pub(crate) async fn run(asked: Replay) -> Result<(), Failure> {
+pub async fn run(asked: Replay) -> Result<(), Failure> {
     match asked.turn {
         Some(turn) => one(&asked, turn).await,
         None => list(&asked).await,
@@ -140,7 +141,7 @@ async fn list(asked: &Replay) -> Result<(), Failure> {
     let (mut rows, mut wrong) = (Vec::new(), 0_u64);
     while left > 0 {
         let (page, next) =
-            client.prompts(&asked.agent, from, left.min(crate::limits::PROMPTS_PAGE.1)).await?;
+            client.prompts(&asked.agent, from, left.min(vctx_core::limits::PROMPTS_PAGE.1)).await?;
         left = left.saturating_sub(page.len() as u64);
         for prompt in &page {
             let mut verdict = String::new();

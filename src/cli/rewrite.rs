@@ -6,9 +6,10 @@ use clap::Args;
 use serde_json::json;
 
 use crate::app;
-use crate::cli::exit::Failure;
-use crate::cli::{args, output};
-use crate::client::paths;
+use crate::args;
+use crate::exit::Failure;
+use crate::output;
+use vctx_client::paths;
 
 const HELP: &str = "\
 What was forgotten or removed leaves its bytes in the files of the embedded engine until they are written again. This command writes all
@@ -24,18 +25,18 @@ Examples:
 /// Write the embedded engine's data into new files, so that nothing of what was forgotten is left on disk
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
-pub(crate) struct Rewrite {
+pub struct Rewrite {
     /// Directory that `vctx serve` keeps its data in [default: $XDG_STATE_HOME/vctx]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
     /// Answer in JSON, errors too
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 /// Runs the command.
-pub(crate) async fn run(rewrite: Rewrite) -> Result<(), Failure> {
+pub async fn run(rewrite: Rewrite) -> Result<(), Failure> {
     let directory = args::absolute(rewrite.data_dir.unwrap_or_else(paths::default_data_dir));
     let mut progress = |pairs: u64| {
         // A line that cannot be shown is no reason to stop.

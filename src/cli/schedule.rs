@@ -3,9 +3,10 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use crate::cli::exit::Failure;
-use crate::cli::target::Target;
-use crate::cli::{args, output};
+use crate::args;
+use crate::exit::Failure;
+use crate::output;
+use crate::target::Target;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,7 +19,7 @@ Examples:
 /// What happens to an agent by itself, and when
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Schedule {
+pub struct Schedule {
     #[command(subcommand)]
     action: Action,
 }
@@ -69,7 +70,7 @@ enum Action {
 
 impl Schedule {
     /// The server that is meant.
-    pub(crate) fn target(&self) -> &Target {
+    pub fn target(&self) -> &Target {
         match &self.action {
             Action::Put { target, .. }
             | Action::List { target, .. }
@@ -80,7 +81,7 @@ impl Schedule {
 }
 
 /// Runs the command.
-pub(crate) async fn run(schedule: Schedule) -> Result<(), Failure> {
+pub async fn run(schedule: Schedule) -> Result<(), Failure> {
     match schedule.action {
         Action::Put { agent, name, every, at, content, run, target } => {
             let body =

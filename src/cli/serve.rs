@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::app;
-use crate::cli::args;
+use crate::args;
 
 const EXAMPLES: &str = "\
 With nothing given the server makes its own database in the data directory and listens where all other commands look.
@@ -27,7 +27,7 @@ answered; units are in deploy/systemd.";
 /// Start the server
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Serve {
+pub struct Serve {
     /// Socket to listen on [default: $XDG_RUNTIME_DIR/vctx/vctx.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -46,7 +46,7 @@ pub(crate) struct Serve {
 }
 
 /// Runs the command.
-pub(crate) fn run(serve: Serve) -> ExitCode {
+pub fn run(serve: Serve) -> ExitCode {
     app::serve(&app::ServeOptions {
         socket: serve.socket.map(args::absolute),
         data_dir: serve.data_dir.map(args::absolute),

@@ -17,7 +17,7 @@ Example:
 /// Prepare a database
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Setup {
+pub struct Setup {
     /// Answer in JSON
     #[arg(long)]
     json: bool,
@@ -33,6 +33,6 @@ pub(crate) struct Setup {
 }
 
 /// Runs the command.
-pub(crate) fn run(setup: Setup) -> ExitCode {
+pub fn run(setup: Setup) -> ExitCode {
     app::setup(&app::SetupOptions { json: setup.json, config: setup.config, users: setup.users })
 }

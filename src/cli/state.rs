@@ -3,9 +3,9 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::cli::exit::Failure;
-use crate::cli::output;
-use crate::cli::target::Target;
+use crate::exit::Failure;
+use crate::output;
+use crate::target::Target;
 
 /// Characters of a section's bar.
 const BAR_CHARS: usize = 40;
@@ -15,17 +15,17 @@ const BAR_CHARS: usize = 40;
 #[command(
     after_help = "Example:\n  vctx state --agent ada\n  vctx state --agent ada --json | jq .tokens"
 )]
-pub(crate) struct State {
+pub struct State {
     /// The agent
     #[arg(long)]
     agent: String,
 
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub target: Target,
 }
 
 /// Runs the command.
-pub(crate) async fn run(state: State) -> Result<(), Failure> {
+pub async fn run(state: State) -> Result<(), Failure> {
     let answer = state.target.client().state(&state.agent).await?;
     match state.target.json {
         true => output::value(&answer),
@@ -34,7 +34,7 @@ pub(crate) async fn run(state: State) -> Result<(), Failure> {
 }
 
 /// The state as text.
-pub(crate) fn picture(state: &Value) -> String {
+pub fn picture(state: &Value) -> String {
     let window = output::number(state, "/token_budget/max");
     let occupancy = output::number(state, "/tokens/occupancy");
     let share = occupancy as f64 * 100.0 / window.max(1) as f64;

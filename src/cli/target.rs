@@ -5,32 +5,32 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::client::{Client, Settings, paths};
+use vctx_client::{Client, Settings, paths};
 
 /// Options shared by every command that talks to a server.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Target {
+pub struct Target {
     /// Socket of the server [default: $XDG_RUNTIME_DIR/vctx/vctx.sock]
     #[arg(long, value_name = "PATH")]
-    pub(crate) socket: Option<PathBuf>,
+    pub socket: Option<PathBuf>,
 
     /// Seconds to wait for one answer
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub(crate) deadline_s: u64,
+    pub deadline_s: u64,
 
     /// Answer in JSON, errors too
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 impl Target {
     /// A client of that server.
-    pub(crate) fn client(&self) -> Client {
+    pub fn client(&self) -> Client {
         self.client_within(Duration::from_secs(self.deadline_s))
     }
 
     /// The same with another patience.
-    pub(crate) fn client_within(&self, deadline: Duration) -> Client {
+    pub fn client_within(&self, deadline: Duration) -> Client {
         let socket = self.socket.clone().unwrap_or_else(paths::default_socket);
         Client::new(Settings { deadline, ..Settings::new(socket) })
     }

@@ -3,10 +3,11 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::cli::exit::Failure;
-use crate::cli::target::Target;
-use crate::cli::{args, output};
-use crate::client::Write;
+use crate::args;
+use crate::exit::Failure;
+use crate::output;
+use crate::target::Target;
+use vctx_client::Write;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,7 +28,7 @@ Searches and record_heartbeat need no --rev. The schemas of all tools: vctx tool
 /// Call a tool
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Tool {
+pub struct Tool {
     /// Name of the tool, as `vctx tools` lists it
     name: String,
 
@@ -48,11 +49,11 @@ pub(crate) struct Tool {
     rev: Option<String>,
 
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub target: Target,
 }
 
 /// Runs the command.
-pub(crate) async fn run(tool: Tool) -> Result<(), Failure> {
+pub async fn run(tool: Tool) -> Result<(), Failure> {
     let arguments = args::json("--args", &tool.args)?;
     let mut write = Write::new(tool.rev.clone());
     // A key among the arguments is the call's key; the header must not say another.

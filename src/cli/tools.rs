@@ -3,10 +3,11 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::cli::exit::Failure;
-use crate::cli::target::Target;
-use crate::cli::{args, output};
-use crate::dialect::{Dialect, Format};
+use crate::args;
+use crate::exit::Failure;
+use crate::output;
+use crate::target::Target;
+use vctx_core::dialect::{Dialect, Format};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,7 +23,7 @@ server: vctx tool NAME";
 /// List the tools, or print their schemas
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Tools {
+pub struct Tools {
     /// Print the schemas in this format instead of a list
     #[arg(long, value_name = "FORMAT", value_parser = args::format)]
     format: Option<Format>,
@@ -36,14 +37,14 @@ pub(crate) struct Tools {
     strict: bool,
 
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub target: Target,
 }
 
 /// Characters of a first sentence; a longer one is cut.
 const FIRST_CHARS_MAX: usize = 150;
 
 /// Runs the command.
-pub(crate) async fn run(tools: Tools) -> Result<(), Failure> {
+pub async fn run(tools: Tools) -> Result<(), Failure> {
     let format = tools.format.unwrap_or(Format::JsonSchema);
     let client = tools.target.client();
     let answer = client.tools(tools.dialect.text(), format.text(), tools.strict).await?;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde_json::Value;
 
-use crate::cli::exit::Failure;
-use crate::cli::output;
-use crate::cli::target::Target;
+use crate::exit::Failure;
+use crate::output;
+use crate::target::Target;
 
 const EXAMPLES: &str = "\
 FROM is the id of a message, passage or summary, the sequence number of a message, or `agent`. Relations: around, cites, cited_by,
@@ -22,7 +22,7 @@ Examples:
 /// Show what an entry of the memory is joined to
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Trace {
+pub struct Trace {
     /// Where to begin
     #[arg(value_name = "FROM")]
     from: String,
@@ -48,11 +48,11 @@ pub(crate) struct Trace {
     limit: Option<u64>,
 
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub target: Target,
 }
 
 /// Runs the command.
-pub(crate) async fn run(trace: Trace) -> Result<(), Failure> {
+pub async fn run(trace: Trace) -> Result<(), Failure> {
     let number = |value: Option<u64>| value.map(|value| value.to_string());
     let asked: Vec<(&str, String)> = [
         ("follow", trace.follow.clone()),
@@ -71,7 +71,7 @@ pub(crate) async fn run(trace: Trace) -> Result<(), Failure> {
 }
 
 /// The entries as a tree, each under the one that led to it.
-pub(crate) fn tree(answer: &Value) -> String {
+pub fn tree(answer: &Value) -> String {
     let entries = answer["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
     let mut below: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
     for entry in entries {

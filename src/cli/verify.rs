@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::cli::exit::{Exit, Failure};
-use crate::cli::target::Target;
-use crate::cli::{args, output};
-use crate::client::{Client, MESSAGES_PER_PAGE_MAX};
-use crate::memory::receipt_check::{Proof, ReceiptCheck};
-use crate::memory::verify::{Report, Verifier};
+use crate::args;
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::target::Target;
+use vctx_client::{Client, MESSAGES_PER_PAGE_MAX};
+use vctx_core::memory::receipt_check::{Proof, ReceiptCheck};
+use vctx_core::memory::verify::{Report, Verifier};
 
 const EXAMPLES: &str = "\
 Checked: the digest of each message, the chain from the first to the last and its head in the core, every sequence number once,
@@ -39,7 +40,7 @@ const EXPORT_VERSION: u64 = 1;
 /// Prove that nothing was lost, doubled or changed
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Verify {
+pub struct Verify {
     /// One agent [default: all]
     #[arg(long)]
     agent: Option<String>,
@@ -61,25 +62,25 @@ pub(crate) struct Verify {
     item: Option<u64>,
 
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub target: Target,
 }
 
 /// What was found out: one report per agent, and the receipt's proof if one was asked for.
 #[derive(Debug)]
-pub(crate) struct Verdict {
-    pub(crate) reports: Vec<Report>,
-    pub(crate) proof: Option<Proof>,
+pub struct Verdict {
+    pub reports: Vec<Report>,
+    pub proof: Option<Proof>,
 }
 
 impl Verdict {
     /// Whether nothing is wrong.
-    pub(crate) fn holds(&self) -> bool {
+    pub fn holds(&self) -> bool {
         self.reports.iter().all(Report::holds) && self.proof.as_ref().is_none_or(Proof::holds)
     }
 }
 
 /// Runs the command.
-pub(crate) async fn run(verify: Verify) -> Result<(), Failure> {
+pub async fn run(verify: Verify) -> Result<(), Failure> {
     let mut check = verify.receipt.as_deref().map(receipt).transpose()?;
     let mut reports = Vec::new();
     match &verify.export {
@@ -106,7 +107,7 @@ pub(crate) async fn run(verify: Verify) -> Result<(), Failure> {
 }
 
 /// Verifies one agent of a running server.
-pub(crate) async fn live(
+pub async fn live(
     client: &Client,
     agent: &str,
     mut check: Option<&mut ReceiptCheck>,
@@ -243,7 +244,7 @@ impl Export {
 }
 
 /// The verdict for programs.
-pub(crate) fn as_json(verdict: &Verdict, item: Option<u64>) -> Value {
+pub fn as_json(verdict: &Verdict, item: Option<u64>) -> Value {
     let agents: Vec<Value> = verdict.reports.iter().map(report_json).collect();
     let proof = verdict.proof.as_ref().map(|proof| {
         let mismatches: Vec<Value> = proof
@@ -260,7 +261,7 @@ pub(crate) fn as_json(verdict: &Verdict, item: Option<u64>) -> Value {
 }
 
 /// One report for programs.
-pub(crate) fn report_json(report: &Report) -> Value {
+pub fn report_json(report: &Report) -> Value {
     let faults: Vec<Value> = report
         .faults
         .iter()
@@ -276,7 +277,7 @@ pub(crate) fn report_json(report: &Report) -> Value {
 }
 
 /// The verdict for people.
-pub(crate) fn told(verdict: &Verdict, item: Option<u64>) -> String {
+pub fn told(verdict: &Verdict, item: Option<u64>) -> String {
     let mut lines: Vec<String> = verdict.reports.iter().flat_map(report_lines).collect();
     if verdict.reports.is_empty() {
         lines.push("no agents: nothing to verify".into());
@@ -358,7 +359,7 @@ fn proof_lines(proof: &Proof, item: Option<u64>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::receipt;
+    use vctx_core::memory::receipt;
 
     fn sound() -> (Value, Vec<Value>) {
         let mut chain = receipt::genesis("ada");

@@ -3,9 +3,9 @@
 use clap::Args;
 use serde_json::Value;
 
-use crate::cli::exit::Failure;
-use crate::cli::output;
-use crate::cli::target::Target;
+use crate::exit::Failure;
+use crate::output;
+use crate::target::Target;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,7 +15,7 @@ Examples:
 /// Tell why the model knew something, or did not
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Why {
+pub struct Why {
     /// The agent
     #[arg(value_name = "AGENT")]
     agent: String,
@@ -33,11 +33,11 @@ pub(crate) struct Why {
     from_turn: u64,
 
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub target: Target,
 }
 
 /// Runs the command.
-pub(crate) async fn run(asked: Why) -> Result<(), Failure> {
+pub async fn run(asked: Why) -> Result<(), Failure> {
     let client = asked.target.client();
     let query: Vec<(&str, String)> = match (asked.turn, asked.text) {
         (Some(turn), _) => vec![("turn", turn.to_string())],

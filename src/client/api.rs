@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::connection::{Answer, Connection, Settings};
 use super::problem::{Fault, Problem};
-use crate::ids::{Ids as _, SystemIds};
+use vctx_base::ids::{Ids as _, SystemIds};
 
 /// Messages asked for at once; the server may answer fewer and says where to go on.
 pub const MESSAGES_PER_PAGE_MAX: u64 = 200;

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::api::{Client, agent_path, understood};
 use super::connection::whole_body;
 use super::problem::Problem;
-use crate::limits::{EXPORT_CLIENT_MS_MAX, EXPORT_PIECE_BYTES, EXPORT_PIECES_WAITING};
+use vctx_core::limits::{EXPORT_CLIENT_MS_MAX, EXPORT_PIECE_BYTES, EXPORT_PIECES_WAITING};
 
 impl Client {
     /// An agent's export, piece by piece. The server reads all of it before the first byte leaves, so the wait may be long. `take` says false

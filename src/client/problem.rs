@@ -48,7 +48,7 @@ impl Problem {
     }
 
     /// [`Fault::Garbled`].
-    pub(crate) fn garbled(detail: String) -> Problem {
+    pub fn garbled(detail: String) -> Problem {
         Problem::plain(
             Fault::Garbled,
             "GARBLED",
@@ -69,7 +69,7 @@ impl Problem {
     }
 
     /// Reads problem details (RFC 9457); an answer without them keeps its status as the code.
-    pub(crate) fn refused(status: u16, body: &Value, retry_after_s: Option<u64>) -> Problem {
+    pub fn refused(status: u16, body: &Value, retry_after_s: Option<u64>) -> Problem {
         let text = |name: &str| body.get(name).and_then(Value::as_str);
         let code = text("error").map_or_else(|| format!("HTTP_{status}"), str::to_string);
         let detail = text("detail")

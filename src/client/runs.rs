@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::api::{Client, agent_path, understood};
 use super::connection::whole_body;
 use super::problem::Problem;
-use crate::models::chat::Events;
+use vctx_base::sse::Events;
 
 impl Client {
     /// Runs an agent and tells each event; gives the end. Waits no longer than the deadline between two pieces.

@@ -16,8 +16,8 @@ use super::api::Client;
 use super::connection::Settings;
 use super::paths;
 use super::problem::{Fault, Problem};
-use crate::clock;
-use crate::limits::{
+use vctx_base::clock;
+use vctx_core::limits::{
     SERVER_LOG_BYTES_MAX, START_ANSWER_MS_MAX, START_LOOK_MS, START_WAIT_MS_MAX, STARTS_MAX,
     STARTS_PAUSE_MS,
 };

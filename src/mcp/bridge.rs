@@ -9,15 +9,15 @@ use tokio::sync::{Mutex, Semaphore};
 
 use super::current::{self, BLOCK};
 use super::needs::{Needs, blocks_of, needs};
-use crate::client::{self, Client, Fault, NewAgent, Problem, Start, Write};
-use crate::clock;
-use crate::dialect::{Dialect, Translated, translate};
-use crate::ids::{Ids as _, SystemIds};
-use crate::limits::{
+use vctx_base::clock;
+use vctx_base::ids::{Ids as _, SystemIds};
+use vctx_client::{self, Client, Fault, NewAgent, Problem, Start, Write};
+use vctx_core::dialect::{Dialect, Translated, translate};
+use vctx_core::limits::{
     MCP_ANSWER_MS_MAX, MCP_ATTEMPTS_MAX, MCP_ATTEMPTS_MS_MAX, MCP_BLOCKS_MAX, MCP_CALLS_MAX,
     MCP_DOCUMENTS_MAX, MCP_PAUSE_MS,
 };
-use crate::memory::block_path::{Place, lies_in};
+use vctx_core::memory::block_path::{Place, lies_in};
 
 /// Whose memory, and where.
 #[derive(Clone, Debug)]
@@ -107,10 +107,10 @@ impl From<Problem> for Trouble {
 impl Bridge {
     /// A bridge that looks for its server with the first call.
     pub fn new(settings: Settings) -> Bridge {
-        let client = Client::new(client::Settings {
+        let client = Client::new(vctx_client::Settings {
             deadline: Duration::from_millis(MCP_ANSWER_MS_MAX),
             attempts_max: 1,
-            ..client::Settings::new(&settings.socket)
+            ..vctx_client::Settings::new(&settings.socket)
         });
         let start = Start {
             socket: settings.socket.clone(),
@@ -320,7 +320,7 @@ impl Bridge {
         seen.memory = text(&state, "_rev").or(seen.memory.take());
         let from = current::first_message(&state);
         let agent = &self.settings.agent;
-        let limit = crate::limits::MCP_CURRENT_MESSAGES;
+        let limit = vctx_core::limits::MCP_CURRENT_MESSAGES;
         let messages = match current::wants_messages(&problem) {
             true => self.patiently(|| self.client.messages(agent, from, limit)).await,
             false => Ok((Vec::new(), None)),

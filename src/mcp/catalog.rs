@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rmcp::model::{JsonObject, Tool as Listed, ToolAnnotations};
 use serde_json::{Map, Value};
 
-use crate::dialect::{Dialect, Offered};
+use vctx_core::dialect::{Dialect, Offered};
 
 /// The tools as `tools/list` answers them.
 pub fn listed(dialect: Dialect) -> Vec<Listed> {

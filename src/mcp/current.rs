@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::client::Problem;
-use crate::dialect::Translated;
-use crate::error::{Code, Error};
-use crate::limits::{MCP_CURRENT_BYTES_MAX, MCP_CURRENT_MESSAGES};
-use crate::memory::block_path::Place;
-use crate::policy::TEXT;
-use crate::tools::Call;
+use vctx_client::Problem;
+use vctx_core::dialect::Translated;
+use vctx_core::error::{Code, Error};
+use vctx_core::limits::{MCP_CURRENT_BYTES_MAX, MCP_CURRENT_MESSAGES};
+use vctx_core::memory::block_path::Place;
+use vctx_core::policy::TEXT;
+use vctx_core::tools::Call;
 
 /// Prefix of a block in the list `changed`.
 pub(super) const BLOCK: &str = "block:";

@@ -9,8 +9,8 @@ use tokio::sync::{Semaphore, watch};
 
 use super::bridge::{Bridge, Settings};
 use super::serve::over;
-use crate::limits::{ACCEPT_PAUSE_MS, DRAIN_MS_MAX, MCP_CLIENTS_MAX};
-use crate::server::Listening;
+use vctx_base::socket::Listening;
+use vctx_core::limits::{ACCEPT_PAUSE_MS, DRAIN_MS_MAX, MCP_CLIENTS_MAX};
 
 /// Code of the error by which a client is turned away (JSON-RPC 2.0 §5.1: implementation-defined server errors).
 const CROWDED: i64 = -32_000;

@@ -1,8 +1,8 @@
 //! What a call needs beside its arguments, told by what it does.
 
-use crate::dialect::Translated;
-use crate::policy::Depends;
-use crate::tools::Call;
+use vctx_core::dialect::Translated;
+use vctx_core::policy::Depends;
+use vctx_core::tools::Call;
 
 /// What a call of a tool needs beside its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::dialect::{Dialect, translate};
+    use vctx_core::dialect::{Dialect, translate};
 
     #[test]
     fn what_only_reads_needs_nothing() {

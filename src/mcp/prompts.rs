@@ -3,8 +3,8 @@
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::Value;
 
-use crate::dialect::Dialect;
-use crate::limits::MCP_PROMPT_BYTES_MAX;
+use vctx_core::dialect::Dialect;
+use vctx_core::limits::MCP_PROMPT_BYTES_MAX;
 
 /// What is said of our own tools.
 const VCTX: &str = "\

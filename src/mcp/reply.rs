@@ -4,8 +4,8 @@ use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde_json::{Map, Value, json};
 
 use super::bridge::{Outcome, Trouble};
-use crate::client::{Fault, Problem};
-use crate::policy::TEXT;
+use vctx_client::{Fault, Problem};
+use vctx_core::policy::TEXT;
 
 /// Metadata of a call and of its result: the idempotency key.
 pub(super) const KEY: &str = "vctx/idempotency-key";

@@ -5,7 +5,7 @@ use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTempla
 use serde_json::{Value, json};
 
 use super::bridge::Bridge;
-use crate::client::Problem;
+use vctx_client::Problem;
 
 /// Form of all of them.
 const JSON: &str = "application/json";

@@ -7,7 +7,7 @@ use arango_embedded::syntax::{Mentions, parse};
 
 use super::refusal::{Reason, Refusal};
 use super::rules::CALLS_REFUSED;
-use crate::limits::{PROXY_TEXT_KEPT_BYTES_MAX, PROXY_TEXTS_KEPT};
+use vctx_core::limits::{PROXY_TEXT_KEPT_BYTES_MAX, PROXY_TEXTS_KEPT};
 
 /// Texts that are known to read. A server sends the same ones over and over.
 #[derive(Debug, Default)]

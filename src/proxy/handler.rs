@@ -28,14 +28,14 @@ use super::rules::{Carries, Mode, Rule, rule_for};
 use super::settings::Settings;
 use super::target::Target;
 use super::upstream::{Onward, Sent, Upstream};
-use crate::clock;
-use crate::limits::{
+use vctx_base::clock;
+use vctx_base::metric;
+use vctx_base::socket::{Bounds, PeerActor};
+use vctx_core::limits::{
     PROXY_ANSWER_BYTES_MAX, PROXY_ANSWER_PIECE_MS_MAX, PROXY_BODY_BYTES_MAX, PROXY_BODY_MS_MAX,
     PROXY_CONNECTIONS_MAX, PROXY_DRAIN_MS_MAX, PROXY_HEAD_BYTES_MAX, PROXY_HEAD_MS_MAX,
     PROXY_HELD_BYTES_MAX,
 };
-use crate::meters;
-use crate::server::{Bounds, PeerActor};
 
 /// A proxy: its mode, its way to the database, and who waits.
 pub struct Proxy {
@@ -56,7 +56,7 @@ pub fn bounds() -> Bounds {
         head_ms: PROXY_HEAD_MS_MAX,
         head_bytes: Some(PROXY_HEAD_BYTES_MAX),
         drain_ms: PROXY_DRAIN_MS_MAX,
-        gauge: meters::PROXY_CONNECTIONS,
+        gauge: metric::PROXY_CONNECTIONS,
     }
 }
 
@@ -96,7 +96,7 @@ impl Proxy {
     /// A proxy in front of a database.
     pub fn new(mode: Mode, settings: Settings, upstream: Upstream) -> Self {
         for reason in Reason::ALL {
-            metrics::counter!(meters::PROXY_REFUSED, "reason" => reason.text()).increment(0);
+            metrics::counter!(metric::PROXY_REFUSED, "reason" => reason.text()).increment(0);
         }
         Self {
             mode,
@@ -120,7 +120,7 @@ impl Proxy {
             }
             Err(End::Broken(broken)) => (broken.text(), broken.into_response()),
         };
-        metrics::counter!(meters::PROXY_REQUESTS, "outcome" => outcome).increment(1);
+        metrics::counter!(metric::PROXY_REQUESTS, "outcome" => outcome).increment(1);
         response
     }
 
@@ -144,8 +144,8 @@ impl Proxy {
         let worked = asked.elapsed();
         let response = passed_on(answer, place);
         let total = begun.elapsed();
-        metrics::histogram!(meters::PROXY_SECONDS).record(total.as_secs_f64());
-        metrics::histogram!(meters::PROXY_ADDED_SECONDS)
+        metrics::histogram!(metric::PROXY_SECONDS).record(total.as_secs_f64());
+        metrics::histogram!(metric::PROXY_ADDED_SECONDS)
             .record(total.saturating_sub(worked).as_secs_f64());
         Ok(response)
     }
@@ -218,7 +218,7 @@ impl Proxy {
     /// Counts a refusal; the first of its class is told of, without a word of what it said.
     fn note(&self, head: &Parts, refusal: &Refusal) {
         let reason = refusal.reason.text();
-        metrics::counter!(meters::PROXY_REFUSED, "reason" => reason).increment(1);
+        metrics::counter!(metric::PROXY_REFUSED, "reason" => reason).increment(1);
         if self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(reason) {
             let uid = head.extensions.get::<PeerActor>().map(|peer| peer.uid);
             tracing::info!(
@@ -237,7 +237,7 @@ struct Waits<'a>(&'a AtomicUsize);
 impl<'a> Waits<'a> {
     fn begin(count: &'a AtomicUsize, most: usize) -> Option<Self> {
         let waiting = Self(count);
-        metrics::gauge!(meters::PROXY_WAITING).increment(1.0);
+        metrics::gauge!(metric::PROXY_WAITING).increment(1.0);
         // What is over the bound goes back with this value.
         (count.fetch_add(1, Ordering::Relaxed) < most).then_some(waiting)
     }
@@ -246,7 +246,7 @@ impl<'a> Waits<'a> {
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
-        metrics::gauge!(meters::PROXY_WAITING).decrement(1.0);
+        metrics::gauge!(metric::PROXY_WAITING).decrement(1.0);
     }
 }
 
@@ -257,14 +257,14 @@ struct InFlight {
 
 impl InFlight {
     fn begin(place: OwnedSemaphorePermit) -> Self {
-        metrics::gauge!(meters::PROXY_IN_FLIGHT).increment(1.0);
+        metrics::gauge!(metric::PROXY_IN_FLIGHT).increment(1.0);
         Self { _place: place }
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        metrics::gauge!(meters::PROXY_IN_FLIGHT).decrement(1.0);
+        metrics::gauge!(metric::PROXY_IN_FLIGHT).decrement(1.0);
     }
 }
 

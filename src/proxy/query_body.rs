@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::aql::Known;
 use super::refusal::{Reason, Refusal};
-use crate::memory::plain::Plain;
+use vctx_core::memory::plain::Plain;
 
 /// Attributes of a query beside its text.
 const ATTRIBUTES: &[&str] =

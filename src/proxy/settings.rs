@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{PROXY_IN_FLIGHT, PROXY_MS, PROXY_WAITING};
+use vctx_core::limits::{PROXY_IN_FLIGHT, PROXY_MS, PROXY_WAITING};
 
 /// How much a proxy takes at once and how long it waits.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -40,7 +40,11 @@ impl Settings {
         ] {
             within(name, value, PROXY_MS);
         }
-        within("query_bytes_max", self.query_bytes_max as u64, crate::limits::PROXY_QUERY_BYTES);
+        within(
+            "query_bytes_max",
+            self.query_bytes_max as u64,
+            vctx_core::limits::PROXY_QUERY_BYTES,
+        );
         faults
     }
 }

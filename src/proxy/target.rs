@@ -3,7 +3,7 @@
 use http::Uri;
 
 use super::refusal::{Reason, Refusal};
-use crate::limits::PROXY_TARGET_BYTES_MAX;
+use vctx_core::limits::PROXY_TARGET_BYTES_MAX;
 
 /// Database, segments and parameters; nothing in them is encoded, so all readers agree.
 #[derive(Debug, PartialEq, Eq)]

@@ -18,10 +18,10 @@ use hyperlocal::UnixConnector;
 
 use super::refusal::Broken;
 use super::settings::Settings;
-use crate::clock;
-use crate::limits::{POOL_IDLE_MAX, POOL_IDLE_S, PROXY_PAUSE_MS, PROXY_RESENDS_MAX};
-use crate::meters;
-use crate::store::{Credentials, Endpoint};
+use vctx_base::clock;
+use vctx_base::endpoint::{Credentials, Endpoint};
+use vctx_base::metric;
+use vctx_core::limits::{POOL_IDLE_MAX, POOL_IDLE_S, PROXY_PAUSE_MS, PROXY_RESENDS_MAX};
 
 /// The database's socket, and who the proxy is there.
 pub struct Upstream {
@@ -105,7 +105,7 @@ impl Upstream {
             }
             if broken == Broken::Lost {
                 resent += 1;
-                metrics::counter!(meters::PROXY_RESENT).increment(1);
+                metrics::counter!(metric::PROXY_RESENT).increment(1);
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_millis(longest));
@@ -140,7 +140,7 @@ impl Upstream {
     }
 
     fn note(&self, listens: bool) {
-        metrics::gauge!(meters::PROXY_UPSTREAM_UP).set(if listens { 1.0 } else { 0.0 });
+        metrics::gauge!(metric::PROXY_UPSTREAM_UP).set(if listens { 1.0 } else { 0.0 });
         match (self.listens.swap(listens, Ordering::Relaxed), listens) {
             (true, false) => tracing::warn!("the database does not answer on its socket"),
             (false, true) => tracing::info!("the database answers again"),

@@ -4,21 +4,31 @@ use super::sources::{Source, files, root, rust, text, working};
 
 /// `(words, where they may stand, why nowhere else)`; a place ends in a slash or is a file.
 const BANS: &[(&[&str], &[&str], &str)] = &[
-    (&["arangors"], &["src/store/"], "the store is the only room that speaks to the database"),
+    (
+        &["arangors"],
+        &["src/server/store/"],
+        "the store is the only room that speaks to the database",
+    ),
     (
         &["hyperlocal"],
-        &["src/store/", "src/models/wire.rs", "src/client/", "src/proxy/upstream.rs"],
-        "only these four go out through a socket",
+        &[
+            "src/server/store/",
+            "src/server/models/wire.rs",
+            "src/base/endpoint.rs",
+            "src/client/",
+            "src/proxy/upstream.rs",
+        ],
+        "only these go out through a socket",
     ),
-    (&["figment"], &["src/config.rs"], "settings are read in one place"),
+    (&["figment"], &["src/cli/config.rs"], "settings are read in one place"),
     (
         &["std::env", "env::var", "env::var_os"],
-        &["src/config.rs", "src/cli/", "src/client/paths.rs", "src/main.rs"],
+        &["src/cli/", "src/client/paths.rs", "src/lab/", "src/vctx/main.rs"],
         "the environment is read at the roof",
     ),
     (
         &["arango_embedded"],
-        &["src/app.rs", "src/proxy/aql.rs"],
+        &["src/cli/app.rs", "src/proxy/aql.rs"],
         "only the composition may start the engine; a proxy borrows its parser",
     ),
     (&["todo!", "unimplemented!", "dbg!"], &[], "nothing stands half done"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use vctx::meters::{ALL, Kind, Meter};
+use vctx::metric::{ALL, Kind, Meter};
 
 use super::sources::{files, root, text};
 
@@ -124,15 +124,15 @@ fn what_the_seed_wants_an_alert_for_has_one() {
     let asked: BTreeSet<&str> =
         rules().iter().flat_map(|rule| check(&rule.alert, &rule.expression)).collect();
     for name in [
-        vctx::meters::HB_DEPTH,
-        vctx::meters::HB_DURATION_MS,
-        vctx::meters::ZERO_PROPAGATION,
-        vctx::meters::DRIFT_ALARMS,
-        vctx::meters::WINDOW_SHARE,
-        vctx::meters::STORE_UNANSWERED,
-        vctx::meters::RECALL_SECONDS,
-        vctx::meters::ARCHIVAL_SECONDS,
-        vctx::meters::CORE_WRITE_SECONDS,
+        vctx::metric::HB_DEPTH,
+        vctx::metric::HB_DURATION_MS,
+        vctx::metric::ZERO_PROPAGATION,
+        vctx::metric::DRIFT_ALARMS,
+        vctx::metric::WINDOW_SHARE,
+        vctx::metric::STORE_UNANSWERED,
+        vctx::metric::RECALL_SECONDS,
+        vctx::metric::ARCHIVAL_SECONDS,
+        vctx::metric::CORE_WRITE_SECONDS,
     ] {
         assert!(asked.contains(name), "no alert watches {name}");
     }

@@ -17,9 +17,10 @@ fn every_probe_is_a_file_and_every_file_is_listed_and_used() {
         PROBES.iter().map(|probe| format!("aql/{}.aql", probe.name)).collect();
     let there: BTreeSet<String> = files("aql/doctor", ".aql").into_iter().collect();
     assert_eq!(there, listed, "files of aql/doctor/ and store::probe::PROBES differ");
-    let store = working(&["src/store"]);
-    let owner = store.iter().find(|source| source.path == "src/store/probe.rs").expect("probes");
-    let doctor = working(&["src/doctor"]);
+    let store = working(&["src/server/store"]);
+    let owner =
+        store.iter().find(|source| source.path == "src/server/store/probe.rs").expect("probes");
+    let doctor = working(&["src/server/doctor"]);
     for probe in PROBES {
         assert!(!QUERIES.iter().any(|query| query.name == probe.name), "{} is both", probe.name);
         let line = format!("query!(\"{}\")", probe.name);
@@ -32,7 +33,7 @@ fn every_probe_is_a_file_and_every_file_is_listed_and_used() {
                     .starts_with(|c: char| c.is_alphanumeric() || c == '_')
             })
         });
-        assert!(by, "nobody in src/doctor uses {used}");
+        assert!(by, "nobody in src/server/doctor uses {used}");
     }
 }
 

@@ -1,36 +1,52 @@
 //! Nobody reaches up or sideways, and rooms that think do not act.
 
-use super::sources::{Source, files, holds, working};
+use super::sources::{Source, files, holds, text, working};
 
-/// The floors of the server, the single truth: a room may lean on rooms of lower floors only.
-const FLOORS: &[(&[&str], &str)] = &[
-    (&["error", "clock", "ids", "limits", "meters"], "the ground"),
+/// The floors of the thinking crate: a room may lean on rooms of lower floors only.
+const CORE_FLOORS: &[(&[&str], &str)] = &[
+    (&["error", "clock", "ids", "limits"], "the ground"),
     (&["memory"], "values"),
     (&["policy"], "decisions"),
-    (
-        &["context", "conveyance", "chunk", "models", "store"],
-        "the window, the score, chunks, what answers, what keeps",
-    ),
+    (&["context", "conveyance", "chunk", "text"], "the window, the score, chunks, texts"),
     (&["tools"], "what a call does"),
-    (
-        &["executor", "dialect", "dropin", "dispatch"],
-        "the bridge; other names and forms of the same calls; what clients of OpenAI send and read; who is called for a tick",
-    ),
-    (
-        &["startup", "jobs", "processor"],
-        "the inside eye, what a server does by itself, what drives a model",
-    ),
-    (
-        &["server", "pulse", "doctor"],
-        "sockets and bytes; what is looked at every few seconds; what is tried on a database",
-    ),
-    (
-        &["telemetry", "client", "host", "proxy", "fleet"],
-        "logs and metrics; our own API from outside; the service manager; what stands before the database",
-    ),
-    (&["config", "mcp"], "settings; the tools for MCP clients"),
-    (&["app"], "composition"),
-    (&["cli"], "commands"),
+    (&["dialect", "openai"], "other names and forms of the same calls"),
+];
+
+/// The floors of the acting crate.
+const SERVER_FLOORS: &[(&[&str], &str)] = &[
+    (&["models", "store"], "models and the database, one socket each"),
+    (&["executor", "dispatch"], "runs calls"),
+    (&["startup", "jobs", "agent_loop"], "self-checks, background work, the agent loop"),
+    (&["http", "pulse", "doctor"], "routes, periodic checks, trials of a database"),
+    (&["databases"], "several databases at one socket"),
+];
+
+/// What each crate may lean on, besides crates of others.
+const CRATES: &[(&str, &[&str])] = &[
+    ("core", &[]),
+    ("base", &["core"]),
+    ("client", &["base", "core"]),
+    ("embed-bert", &["base", "core"]),
+    ("mcp", &["base", "client", "core"]),
+    ("proxy", &["base", "core"]),
+    ("server", &["base", "core", "embed-bert"]),
+    ("cli", &["base", "client", "core", "mcp", "proxy", "server"]),
+    ("importers", &["cli", "client", "core"]),
+    ("lab", &["base", "cli", "client", "core", "server"]),
+];
+
+/// Crates that the thinking one may use: values and texts, nothing that acts.
+const CORE_DEPENDENCIES: &[&str] = &[
+    "base64",
+    "frostem",
+    "schemars",
+    "serde",
+    "serde_json",
+    "serde_path_to_error",
+    "sha2",
+    "thiserror",
+    "tiktoken-rs",
+    "unicode-segmentation",
 ];
 
 /// The floors of the engine.
@@ -70,14 +86,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
 
 /// Rooms that decide: all they need is in their arguments.
 const THINKING: &[&str] = &[
-    "src/memory",
-    "src/policy",
-    "src/context",
-    "src/conveyance",
-    "src/chunk",
-    "src/tools",
-    "src/dialect",
-    "src/dropin",
+    "src/core",
     "embedded/src/value",
     "embedded/src/syntax",
     "embedded/src/functions",
@@ -178,8 +187,34 @@ fn check(folder: &str, floors: &[(&[&str], &str)]) {
 }
 
 #[test]
-fn nobody_in_the_server_reaches_up_or_sideways() {
-    check("src", FLOORS);
+fn rooms_of_the_thinking_crate_lean_on_lower_floors_only() {
+    check("src/core", CORE_FLOORS);
+}
+
+#[test]
+fn rooms_of_the_server_lean_on_lower_floors_only() {
+    check("src/server", SERVER_FLOORS);
+}
+
+/// Names of the dependencies of a crate, without those for tests.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let text = text(manifest);
+    let (_, rest) = text.split_once("[dependencies]\n").expect("dependencies");
+    let lines = rest.lines().take_while(|line| !line.starts_with('['));
+    lines
+        .filter_map(|line| Some(line.split(['.', ' ']).next()?.to_owned()))
+        .filter(|name| !name.is_empty() && !name.starts_with('#'))
+        .collect()
+}
+
+#[test]
+fn each_crate_leans_on_the_crates_that_its_row_names() {
+    for (name, allowed) in CRATES {
+        let found = dependencies(&format!("src/{name}/Cargo.toml"));
+        let own = found.iter().filter_map(|d| d.strip_prefix("vctx-"));
+        assert_eq!(own.collect::<Vec<_>>(), *allowed, "src/{name}/Cargo.toml");
+    }
+    assert_eq!(dependencies("src/core/Cargo.toml"), CORE_DEPENDENCIES, "src/core/Cargo.toml");
 }
 
 #[test]

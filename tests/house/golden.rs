@@ -39,7 +39,7 @@ fn first_difference<'a>(actual: &'a str, expected: &'a str) -> Option<(usize, (&
 
 #[test]
 fn the_schemas_of_the_tools() {
-    let schemas = vctx::server::tool_schemas(Dialect::Vctx, Format::JsonSchema, false);
+    let schemas = vctx::http::tool_schemas(Dialect::Vctx, Format::JsonSchema, false);
     golden("tools.json", &(serde_json::to_string_pretty(&schemas).expect("JSON") + "\n"));
 }
 
@@ -75,7 +75,7 @@ fn the_tools_as_mcp_clients_see_them() {
 #[test]
 fn the_metrics_and_their_help() {
     let mut text = String::new();
-    for meter in vctx::meters::ALL {
+    for meter in vctx::metric::ALL {
         let kind = format!("{:?}", meter.kind).to_lowercase();
         writeln!(text, "{} {kind} {}", meter.exported(), meter.help).expect("a text takes all");
     }
@@ -86,12 +86,12 @@ fn the_metrics_and_their_help() {
 #[test]
 fn the_page_of_the_metrics() {
     let mut text = String::from(
-        "# Metrics\n\nPrinted from `src/meters.rs` (`cargo bless`). Served as Prometheus text on the metrics socket (`GET /metrics`). \
+        "# Metrics\n\nPrinted from `src/base/metric.rs` (`cargo bless`). Served as Prometheus text on the metrics socket (`GET /metrics`). \
          Where the requirement gives a name, it stands\nbeside the exported one, since Prometheus knows no dots. Counters begin \
          at 0 where an alert\nwatches their first step; everything else appears once it was recorded. What it means for the score is told in `docs/conveyance.md`.\n\n\
          | Exported | In the requirement | Kind | Unit | Labels | Tells |\n|---|---|---|---|---|---|\n",
     );
-    for meter in vctx::meters::ALL {
+    for meter in vctx::metric::ALL {
         let kind = format!("{:?}", meter.kind).to_lowercase();
         let seed =
             if meter.seed.contains('.') { format!("`{}`", meter.seed) } else { meter.seed.into() };
@@ -101,7 +101,7 @@ fn the_page_of_the_metrics() {
             .expect("a text takes all");
     }
     text.push_str("\n## Buckets\n\n| Histogram | Upper ends |\n|---|---|\n");
-    for meter in vctx::meters::ALL.iter().filter(|meter| !meter.buckets.is_empty()) {
+    for meter in vctx::metric::ALL.iter().filter(|meter| !meter.buckets.is_empty()) {
         let ends: Vec<String> = meter.buckets.iter().map(f64::to_string).collect();
         writeln!(text, "| `{}` | {} |", meter.exported(), ends.join(", "))
             .expect("a text takes all");

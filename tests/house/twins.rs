@@ -103,7 +103,7 @@ fn every_query_is_a_file_and_every_file_is_listed() {
 
 #[test]
 fn the_store_file_that_names_a_query_binds_all_of_it() {
-    let store = working(&["src/store"]);
+    let store = working(&["src/server/store"]);
     for twin in twins() {
         let owner = twin.owners(&store)[0];
         for bind in twin.binds() {

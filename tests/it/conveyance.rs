@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use vctx::conveyance::{Considered, Inputs, Path, PathTime, Places, Ratio, Times, report};
-use vctx::meters;
+use vctx::metric;
 
 use crate::chance::Chance;
 use crate::count;
@@ -313,7 +313,7 @@ async fn a_session_that_uses_everything_has_a_score_and_every_metric_of_the_requ
 
     // Everything that the requirement names is there to be scraped after that.
     let scraped = home.wire("metrics.sock").get("/metrics").await.text;
-    for meter in meters::ALL.iter().filter(|meter| !meter.seed.is_empty()) {
+    for meter in metric::ALL.iter().filter(|meter| !meter.seed.is_empty()) {
         let series = |line: &str| line.starts_with(&meter.exported()) && !line.starts_with('#');
         assert!(
             scraped.lines().any(series),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use vctx::memory::TokenCounter as _;
-use vctx::models::Tiktoken;
+use vctx::text::Tiktoken;
 
 /// Tokens of a text in the default encoding.
 pub(crate) fn text(text: &str) -> u64 {

@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
-use vctx::models::lexical;
 use vctx::policy::passages;
 use vctx::store::QUERIES;
+use vctx::text::lexical;
 
 use crate::home::{Home, Process, TORN_TAIL, Tuning};
 use crate::outside::outside;

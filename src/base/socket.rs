@@ -1,0 +1,296 @@
+//! Listening sockets, bound or handed over: modes, stale files, peer credentials, connection cap, header timeout, drain.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::middleware::from_fn;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use socket2::{Domain, SockAddr, Socket, Type};
+use tokio::net::UnixStream;
+use tokio::sync::{Semaphore, watch};
+
+use super::unread::read_on;
+use crate::metric;
+use vctx_core::limits::{
+    ACCEPT_PAUSE_MS, CONNECTIONS_MAX, DRAIN_MS_MAX, HEAD_MS_MAX, SOCKET_PATH_BYTES_MAX,
+};
+
+/// Mode of the directory that a socket lies in: its owner alone may reach it.
+const DIRECTORY_MODE: u32 = 0o700;
+/// Mode of a socket.
+const SOCKET_MODE: u32 = 0o660;
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// A bound socket; its file goes with it, unless the service manager made it.
+pub struct Listening {
+    listener: UnixListener,
+    path: PathBuf,
+    /// Whether the file is ours to remove.
+    own: bool,
+    /// How many connections are open.
+    open: watch::Sender<usize>,
+}
+
+/// One open connection, counted as long as it lives.
+struct Counted(watch::Sender<usize>);
+
+impl Counted {
+    fn new(open: &watch::Sender<usize>) -> Self {
+        open.send_modify(|count| *count += 1);
+        Self(open.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+/// Who is at the other end of a connection, by the kernel's word at its connect.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerActor {
+    /// User id.
+    pub uid: u32,
+    /// Process id; 0 when the kernel does not tell.
+    pub pid: i32,
+}
+
+/// Binds a socket: makes its directory (0700), refuses a path that another server answers on, replaces a dead file, and
+/// sets the mode before anybody can connect.
+pub fn bind(path: &Path) -> io::Result<Listening> {
+    let fault = |kind, text: String| Err(io::Error::new(kind, text));
+    if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+        return fault(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "the socket path has more than {SOCKET_PATH_BYTES_MAX} bytes: choose a shorter one with --socket"
+            ),
+        );
+    }
+    let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !directory.is_dir() {
+        fs::DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory)?;
+    }
+    if path.exists() && std::os::unix::net::UnixStream::connect(path).is_ok() {
+        return fault(
+            io::ErrorKind::AddrInUse,
+            format!("another server answers on {}: stop it or use --socket", path.display()),
+        );
+    }
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    // Between bind and listen nobody can connect, so the mode is right before the first caller comes; the name is the final
+    // one, since `lsof` shows a listener under the name that it was bound to.
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))?;
+    socket.listen(BACKLOG)?;
+    let listener = UnixListener::from(socket);
+    Ok(Listening { listener, path: path.to_owned(), own: true, open: watch::Sender::new(0) })
+}
+
+/// Takes over a socket that listens already, as a service manager hands it over. Mode, owner and file stay the manager's, and who
+/// connects while no server runs waits for the next one.
+pub fn adopt(listener: UnixListener) -> io::Result<Listening> {
+    let address = listener.local_addr()?;
+    let Some(path) = address.as_pathname().map(Path::to_owned) else {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a socket without a path has neither mode nor owner: use ListenStream=/PATH",
+        ));
+    };
+    Ok(Listening { listener, path, own: false, open: watch::Sender::new(0) })
+}
+
+impl Listening {
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The number of open connections, as it changes.
+    pub fn open_connections(&self) -> watch::Receiver<usize> {
+        self.open.subscribe()
+    }
+
+    /// Another handle of the same listener, for a server that brings its own loop; the file stays ours.
+    pub fn handle(&self) -> io::Result<UnixListener> {
+        self.listener.try_clone()
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if self.own {
+            // The next start replaces the file if this fails.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// What a listener bounds, and where its connections are counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Open connections.
+    pub connections: usize,
+    /// Longest wait for the head of a request, idle time before it included, in milliseconds.
+    pub head_ms: u64,
+    /// Longest head of a request, in bytes; none: hyper's own bound.
+    pub head_bytes: Option<usize>,
+    /// Time that running calls have when it stops, in milliseconds.
+    pub drain_ms: u64,
+    /// The gauge of open connections.
+    pub gauge: &'static str,
+}
+
+/// The bounds of the API.
+const API: Bounds = Bounds {
+    connections: CONNECTIONS_MAX,
+    head_ms: HEAD_MS_MAX,
+    head_bytes: None,
+    drain_ms: DRAIN_MS_MAX,
+    gauge: metric::CONNECTIONS,
+};
+
+/// Serves until `stop` turns true, then lets running calls end within the drain limit.
+pub async fn serve(
+    listening: Listening,
+    router: Router,
+    stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    serve_within(listening, router, stop, API).await
+}
+
+/// The same within other bounds.
+pub async fn serve_within(
+    listening: Listening,
+    router: Router,
+    mut stop: watch::Receiver<bool>,
+    bounds: Bounds,
+) -> io::Result<()> {
+    let listener = listening.handle()?;
+    listener.set_nonblocking(true)?;
+    let listener = tokio::net::UnixListener::from_std(listener)?;
+    let permits = Arc::new(Semaphore::new(bounds.connections));
+    let router = router.layer(from_fn(read_on));
+    loop {
+        let permit = tokio::select! {
+            permit = Arc::clone(&permits).acquire_owned() => permit,
+            () = stopped(&mut stop) => break,
+        };
+        let Ok(permit) = permit else { break };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stopped(&mut stop) => break,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let (router, stop) = (router.clone(), stop.clone());
+                let counted = Counted::new(&listening.open);
+                tokio::spawn(async move {
+                    let (_permit, _counted) = (permit, counted);
+                    connection(stream, router, stop, bounds).await;
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "accept failed");
+                tokio::time::sleep(Duration::from_millis(ACCEPT_PAUSE_MS)).await;
+            }
+        }
+    }
+    // Who comes now is refused at once and does not wait in a queue that nobody serves.
+    drop(listener);
+    drop(listening);
+    let all = u32::try_from(bounds.connections).unwrap_or(u32::MAX);
+    let drained =
+        tokio::time::timeout(Duration::from_millis(bounds.drain_ms), permits.acquire_many(all))
+            .await;
+    if drained.is_err() {
+        tracing::warn!(
+            drain_ms = bounds.drain_ms,
+            "calls still ran when the drain limit was reached"
+        );
+    }
+    Ok(())
+}
+
+/// Comes back when no connection has been open for that time, without a gap.
+pub async fn idle_for(time: Duration, mut open: watch::Receiver<usize>) {
+    loop {
+        // An error means that the listener is gone: nobody will come any more.
+        if open.wait_for(|count| *count == 0).await.is_err() {
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(time) => return,
+            _ = open.wait_for(|count| *count > 0) => {}
+        }
+    }
+}
+
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // A dropped sender means that the program ends.
+    let _ = stop.wait_for(|s| *s).await;
+}
+
+async fn connection(
+    stream: UnixStream,
+    router: Router,
+    mut stop: watch::Receiver<bool>,
+    bounds: Bounds,
+) {
+    let Ok(peer) = stream.peer_cred() else { return };
+    let actor = PeerActor { uid: peer.uid(), pid: peer.pid().unwrap_or(0) };
+    let service = TowerToHyperService::new(router.layer(axum::Extension(actor)));
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(Duration::from_millis(bounds.head_ms));
+    if let Some(bytes) = bounds.head_bytes {
+        builder.max_header_size(bytes);
+    }
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    metrics::gauge!(bounds.gauge).increment(1.0);
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = stopped(&mut stop) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    metrics::gauge!(bounds.gauge).decrement(1.0);
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn idle_means_that_no_connection_was_open_for_the_whole_time() {
+        let open = watch::Sender::new(0);
+        let time = Duration::from_millis(30);
+        let (one, two) = (Counted::new(&open), Counted::new(&open));
+        let idle = tokio::spawn(idle_for(time, open.subscribe()));
+        tokio::time::sleep(time * 3).await;
+        drop(one);
+        tokio::time::sleep(time * 3).await;
+        assert!(!idle.is_finished(), "a connection is still open");
+        drop(two);
+        idle.await.unwrap();
+        drop(open);
+    }
+}

@@ -1,0 +1,112 @@
+//! Logs to stderr, metrics in Prometheus text on a Unix socket of their own; nothing else is global.
+
+use axum::Router;
+use axum::http::header;
+use axum::response::IntoResponse as _;
+use axum::routing::get;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use serde::{Deserialize, Serialize};
+use tracing_subscriber::EnvFilter;
+
+use crate::metric::{self, Kind};
+
+/// How logs look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What is logged and how.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Filter in tracing's syntax (`info`, `vctx=debug`).
+    pub filter: String,
+    /// Form.
+    pub format: LogFormat,
+}
+
+/// Installs the log subscriber; a second call in one process changes nothing.
+pub fn start_logs(settings: &Settings) -> Result<(), String> {
+    let filter = EnvFilter::try_new(&settings.filter).map_err(|e| format!("log.filter: {e}"))?;
+    let base = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let installed = match settings.format {
+        LogFormat::Text => base.with_ansi(false).try_init(),
+        LogFormat::Json => base.json().flatten_event(true).with_current_span(true).try_init(),
+    };
+    // Only a second start in one process (a test) finds one installed.
+    drop(installed);
+    Ok(())
+}
+
+/// Installs the metrics recorder and describes every metric.
+pub fn start_metrics() -> Result<PrometheusHandle, String> {
+    let mut builder = PrometheusBuilder::new();
+    for meter in metric::ALL.iter().filter(|meter| meter.kind == Kind::Histogram) {
+        let whole = Matcher::Full(meter.exported());
+        builder =
+            builder.set_buckets_for_metric(whole, meter.buckets).map_err(|e| e.to_string())?;
+    }
+    let handle = builder.install_recorder().map_err(|e| e.to_string())?;
+    for meter in metric::ALL {
+        match meter.kind {
+            Kind::Counter => metrics::describe_counter!(meter.name, meter.help),
+            Kind::Gauge => metrics::describe_gauge!(meter.name, meter.help),
+            Kind::Histogram => metrics::describe_histogram!(meter.name, meter.help),
+        }
+    }
+    start_counters();
+    metrics::gauge!(metric::BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    Ok(handle)
+}
+
+/// Counters that an alert watches for their first step, with the label that they have and its values.
+const STARTED: &[(&str, &str, &[&str])] = &[
+    (metric::STORE_UNANSWERED, "why", &["unreachable", "lost", "garbage", "failed"]),
+    (metric::TRANSACTIONS, "outcome", &["committed", "aborted", "unknown"]),
+    (
+        metric::HB_TERMINATED,
+        "reason",
+        &["depth", "duration", "tokens", "explicit_yield", "loop_detected"],
+    ),
+    (metric::TICKS, "outcome", &["fired", "failed", "run_failed", "unrun"]),
+    (metric::HB_RATE_LIMITED, "why", &["rate", "cooldown"]),
+    (metric::CHUNKS, "outcome", &["compliant", "refused"]),
+    (metric::DRIFT_ALARMS, "why", &["similarity", "information"]),
+    (metric::NPROBE_OVERRIDES, "by", &["caller", "retry"]),
+    (
+        metric::PROXY_REQUESTS,
+        "outcome",
+        &["passed", "refused", "busy", "unreachable", "lost", "late", "cut"],
+    ),
+    (
+        metric::PROXY_REFUSED,
+        "reason",
+        &["path", "header", "body", "aql", "function", "writes", "administration"],
+    ),
+];
+
+/// Lets counters begin at nought: a rate does not see the step from nothing to one.
+fn start_counters() {
+    for meter in metric::ALL.iter().filter(|m| m.kind == Kind::Counter && m.labels.is_empty()) {
+        metrics::counter!(meter.name).increment(0);
+    }
+    for (name, label, values) in STARTED {
+        for value in *values {
+            metrics::counter!(*name, *label => *value).increment(0);
+        }
+    }
+}
+
+/// The one route of the metrics socket.
+pub fn metrics_router(handle: PrometheusHandle) -> Router {
+    let render = move || async move {
+        handle.run_upkeep();
+        ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], handle.render()).into_response()
+    };
+    Router::new().route("/metrics", get(render))
+}

@@ -1,0 +1,36 @@
+//! The commands of `vctx`, one file each, and the composition of a server.
+
+pub mod agent;
+pub mod agent_run;
+pub mod app;
+pub mod args;
+pub mod chat;
+pub mod config;
+pub mod context;
+pub mod conveyance;
+pub mod doctor;
+pub mod engine;
+pub mod exit;
+pub mod export;
+pub mod forget;
+pub mod history;
+pub mod mcp;
+pub mod messages;
+pub mod output;
+pub mod places;
+pub mod portable;
+pub mod proxy;
+pub mod quarantine;
+pub mod reindex;
+pub mod replay;
+pub mod rewrite;
+pub mod schedule;
+pub mod serve;
+pub mod setup;
+pub mod state;
+pub mod target;
+pub mod tool;
+pub mod tools;
+pub mod trace;
+pub mod verify;
+pub mod why;

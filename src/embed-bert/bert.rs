@@ -1,0 +1,305 @@
+//! A BERT model by candle: token states of whole documents in overlapping windows, pooled span by span, and the vectors of single texts.
+
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+
+use candle_core::{DType, Device, Tensor};
+use candle_nn::VarBuilder;
+use candle_transformers::models::bert::{BertModel, Config};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use tokenizers::Tokenizer;
+
+use super::windows::{Pool, windows};
+use vctx_core::error::{Code, Error, Result};
+use vctx_core::limits::{BERT_BATCH_TOKENS_MAX, BERT_FILE_BYTES_MAX, BERT_TOKENS_MAX};
+use vctx_core::memory::Fingerprint;
+
+/// A loaded model with its tokenizer.
+pub(super) struct Bert {
+    fingerprint: Fingerprint,
+    model: BertModel,
+    tokenizer: Tokenizer,
+    /// Tokens of one window, marks included.
+    window_tokens: usize,
+    marks: Marks,
+    pad: u32,
+}
+
+/// Tokens that the model expects around a text (`[CLS]`, `[SEP]`).
+struct Marks {
+    before: Vec<u32>,
+    behind: Vec<u32>,
+}
+
+/// A text in the model's tokens: their numbers, and where each begins, in bytes.
+struct Tokens {
+    ids: Vec<u32>,
+    starts: Vec<usize>,
+}
+
+fn unusable(what: &str) -> impl Fn(String) -> Error + '_ {
+    move |why| Error::argument("embedder.model_dir", format!("{what}: {why}"))
+}
+
+fn failed<E: std::fmt::Display>(error: E) -> Error {
+    Error::new(Code::EmbedderUnavailable, "the local model failed").caused_by(error.to_string())
+}
+
+impl Bert {
+    /// Loads `config.json`, `tokenizer.json` and `model.safetensors` of a directory. The model's name is `name`, or the directory's; its
+    /// version is a digest of the three files and of how states are pooled, so that other weights are another embedder.
+    pub(super) fn load(directory: &Path, name: &str) -> Result<Self> {
+        let config = read(directory, "config.json")?;
+        let tokenizer_bytes = read(directory, "tokenizer.json")?;
+        let weights = read(directory, "model.safetensors")?;
+        let described: Value =
+            serde_json::from_slice(&config).map_err(|e| unusable("config.json")(e.to_string()))?;
+        if described["model_type"] != "bert" {
+            let kind = described["model_type"].to_string();
+            return Err(unusable("config.json")(format!("model_type is {kind}, not bert")));
+        }
+        check_pooling(directory)?;
+        let parsed: Config = serde_json::from_value(described)
+            .map_err(|e| unusable("config.json")(e.to_string()))?;
+        let mut tokenizer = Tokenizer::from_bytes(&tokenizer_bytes)
+            .map_err(|e| unusable("tokenizer.json")(e.to_string()))?;
+        // What a tokenizer file says of cutting and padding would cut texts silently and fill up short ones.
+        tokenizer.with_padding(None);
+        tokenizer.with_truncation(None).map_err(|e| unusable("tokenizer.json")(e.to_string()))?;
+        let marks = marks(&tokenizer)?;
+        let window_tokens = BERT_TOKENS_MAX.min(parsed.max_position_embeddings);
+        if window_tokens < marks.before.len() + marks.behind.len() + 2 {
+            return Err(unusable("config.json")("max_position_embeddings leaves no room".into()));
+        }
+        let mut digest = Sha256::new();
+        for part in [&weights, &tokenizer_bytes, &config] {
+            digest.update((part.len() as u64).to_be_bytes());
+            digest.update(part);
+        }
+        digest.update(format!("mean, {window_tokens} tokens"));
+        let version: String =
+            digest.finalize().iter().take(VERSION_BYTES).map(|b| format!("{b:02x}")).collect();
+        let own_name = directory.file_name().map(|n| n.to_string_lossy().into_owned());
+        let fingerprint = Fingerprint {
+            model_id: if name.is_empty() { own_name.unwrap_or_default() } else { name.to_owned() },
+            embedding_version: version,
+            dimension: u32::try_from(parsed.hidden_size).unwrap_or(u32::MAX),
+        };
+        let broken = |e: candle_core::Error| unusable("model.safetensors")(e.to_string());
+        let variables = VarBuilder::from_buffered_safetensors(weights, DType::F32, &Device::Cpu)
+            .map_err(broken)?;
+        let model = BertModel::load(variables, &parsed).map_err(broken)?;
+        let pad = u32::try_from(parsed.pad_token_id).unwrap_or(0);
+        Ok(Self { fingerprint, model, tokenizer, window_tokens, marks, pad })
+    }
+
+    /// What its vectors are.
+    pub(super) fn fingerprint(&self) -> &Fingerprint {
+        &self.fingerprint
+    }
+
+    /// One vector for each text: the mean of all its states, marks included, as the model was trained; a text of several windows is pooled
+    /// over all of them. Texts of one length are computed together; `between` is called between two batches.
+    pub(super) fn embed(
+        &self,
+        texts: &[String],
+        between: &mut dyn FnMut(),
+    ) -> Result<Vec<Vec<f32>>> {
+        let mut vectors = vec![Vec::new(); texts.len()];
+        let mut short: Vec<(usize, Vec<u32>)> = Vec::new();
+        for (at, text) in texts.iter().enumerate() {
+            let tokens = self.tokens(text)?;
+            if tokens.ids.len() <= self.inner_tokens() {
+                short.push((at, self.marked(&tokens.ids)));
+            } else {
+                let whole = 0..text.len();
+                let pooled = self.pooled(&tokens, std::slice::from_ref(&whole), between)?;
+                vectors[at] = pooled.into_iter().next().unwrap_or_default();
+            }
+        }
+        // Neighbours of like length waste no padding; the order of answers is that of the texts all the same.
+        short.sort_by_key(|(_, ids)| ids.len());
+        let mut rest = &short[..];
+        while !rest.is_empty() {
+            let (batch, tail) = rest.split_at(self.batch(rest.iter().map(|(_, ids)| ids.len())));
+            let windows: Vec<&[u32]> = batch.iter().map(|(_, ids)| &ids[..]).collect();
+            for ((at, ids), states) in batch.iter().zip(self.states(&windows)?) {
+                let mut pool = Pool::new(1, self.dimension());
+                for state in states.chunks_exact(self.dimension()).take(ids.len()) {
+                    pool.add(0, state, 1.0);
+                }
+                vectors[*at] = pool.unit().into_iter().next().unwrap_or_default();
+            }
+            rest = tail;
+            between();
+        }
+        Ok(vectors)
+    }
+
+    /// One vector for each span of a document, from the states of the document's tokens.
+    pub(super) fn embed_spans(
+        &self,
+        document: &str,
+        spans: &[Range<usize>],
+        between: &mut dyn FnMut(),
+    ) -> Result<Vec<Vec<f32>>> {
+        let tokens = self.tokens(document)?;
+        if tokens.ids.is_empty() {
+            // Nothing but white space: the marks alone give a direction.
+            return self.embed(&vec![String::new(); spans.len()], between);
+        }
+        self.pooled(&tokens, spans, between)
+    }
+
+    fn pooled(
+        &self,
+        tokens: &Tokens,
+        spans: &[Range<usize>],
+        between: &mut dyn FnMut(),
+    ) -> Result<Vec<Vec<f32>>> {
+        let length = tokens.ids.len();
+        let places: Vec<Range<usize>> = spans.iter().map(|span| tokens.within(span)).collect();
+        let windows = windows(length, self.inner_tokens());
+        let mut cover = vec![0_u32; length];
+        windows.iter().flat_map(Clone::clone).for_each(|token| cover[token] += 1);
+        let mut pool = Pool::new(spans.len(), self.dimension());
+        let mut rest = &windows[..];
+        while !rest.is_empty() {
+            let size = |window: &Range<usize>| window.len() + self.mark_tokens();
+            let (batch, tail) = rest.split_at(self.batch(rest.iter().map(size)));
+            let marked: Vec<Vec<u32>> =
+                batch.iter().map(|window| self.marked(&tokens.ids[window.clone()])).collect();
+            let ids: Vec<&[u32]> = marked.iter().map(|ids| &ids[..]).collect();
+            for (window, states) in batch.iter().zip(self.states(&ids)?) {
+                let states = &states[self.marks.before.len() * self.dimension()..];
+                for (span, place) in places.iter().enumerate() {
+                    let shared = place.start.max(window.start)..place.end.min(window.end);
+                    for token in shared {
+                        let at = (token - window.start) * self.dimension();
+                        let state = &states[at..at + self.dimension()];
+                        let share = 1.0 / f64::from(cover[token]);
+                        pool.add(span, state, share);
+                    }
+                }
+            }
+            rest = tail;
+            between();
+        }
+        Ok(pool.unit())
+    }
+
+    /// Numbers and places of a text's tokens, without marks.
+    fn tokens(&self, text: &str) -> Result<Tokens> {
+        let encoding = self.tokenizer.encode(text, false).map_err(failed)?;
+        let starts = encoding.get_offsets().iter().map(|(start, _)| *start).collect();
+        Ok(Tokens { ids: encoding.get_ids().to_vec(), starts })
+    }
+
+    fn marked(&self, ids: &[u32]) -> Vec<u32> {
+        [&self.marks.before, ids, &self.marks.behind].concat()
+    }
+
+    fn dimension(&self) -> usize {
+        self.fingerprint.dimension as usize
+    }
+
+    fn mark_tokens(&self) -> usize {
+        self.marks.before.len() + self.marks.behind.len()
+    }
+
+    /// Tokens of a window beside its marks.
+    fn inner_tokens(&self) -> usize {
+        self.window_tokens - self.mark_tokens()
+    }
+
+    /// How many of the next windows are computed together: as many as stay below the limit when filled up to the longest, and one at least.
+    fn batch(&self, lengths: impl Iterator<Item = usize>) -> usize {
+        let (mut longest, mut count) = (0, 0);
+        for length in lengths {
+            longest = longest.max(length);
+            if count > 0 && longest * (count + 1) > BERT_BATCH_TOKENS_MAX {
+                break;
+            }
+            count += 1;
+        }
+        count
+    }
+
+    /// The last hidden states of some windows, each as many as the longest has tokens, one behind the other.
+    fn states(&self, windows: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
+        let longest = windows.iter().map(|ids| ids.len()).max().unwrap_or(0);
+        let mut ids = Vec::with_capacity(windows.len() * longest);
+        let mut mask = Vec::with_capacity(windows.len() * longest);
+        for window in windows {
+            let padding = longest - window.len();
+            ids.extend_from_slice(window);
+            ids.extend(std::iter::repeat_n(self.pad, padding));
+            mask.extend(std::iter::repeat_n(1_u32, window.len()));
+            mask.extend(std::iter::repeat_n(0_u32, padding));
+        }
+        let shape = (windows.len(), longest);
+        let run = || {
+            let ids = Tensor::from_vec(ids, shape, &Device::Cpu)?;
+            let mask = Tensor::from_vec(mask, shape, &Device::Cpu)?;
+            let kinds = ids.zeros_like()?;
+            let states = self.model.forward(&ids, &kinds, Some(&mask))?.flatten_all()?;
+            states.to_vec1::<f32>()
+        };
+        let states = run().map_err(failed)?;
+        Ok(states.chunks(longest * self.dimension()).map(<[f32]>::to_vec).collect())
+    }
+}
+
+impl Tokens {
+    /// The tokens that begin within a span; where none does, the one before (or the first).
+    fn within(&self, span: &Range<usize>) -> Range<usize> {
+        let first = self.starts.partition_point(|start| *start < span.start);
+        let end = self.starts.partition_point(|start| *start < span.end);
+        if first < end {
+            return first..end;
+        }
+        let nearest = first.saturating_sub(1);
+        nearest..nearest + 1
+    }
+}
+
+/// Bytes of the digest in a version.
+const VERSION_BYTES: usize = 8;
+
+fn read(directory: &Path, name: &str) -> Result<Vec<u8>> {
+    let path = directory.join(name);
+    let length = fs::metadata(&path).map_err(|e| unusable(name)(e.to_string()))?.len();
+    if length > BERT_FILE_BYTES_MAX {
+        return Err(unusable(name)(format!("{length} bytes, at most {BERT_FILE_BYTES_MAX}")));
+    }
+    fs::read(&path).map_err(|e| unusable(name)(e.to_string()))
+}
+
+/// A model that says how its states are pooled must say: by their mean.
+fn check_pooling(directory: &Path) -> Result<()> {
+    let name = "1_Pooling/config.json";
+    if !directory.join(name).exists() {
+        return Ok(());
+    }
+    let told: Value = serde_json::from_slice(&read(directory, name)?)
+        .map_err(|e| unusable(name)(e.to_string()))?;
+    if told["pooling_mode_mean_tokens"] == Value::Bool(false) {
+        return Err(unusable(name)("the model is pooled otherwise than by the mean".into()));
+    }
+    Ok(())
+}
+
+/// What the tokenizer puts around a text.
+fn marks(tokenizer: &Tokenizer) -> Result<Marks> {
+    let broken = |e: tokenizers::Error| unusable("tokenizer.json")(e.to_string());
+    let bare = tokenizer.encode("a", false).map_err(broken)?;
+    let marked = tokenizer.encode("a", true).map_err(broken)?;
+    let (bare, marked) = (bare.get_ids(), marked.get_ids());
+    let at = (0..=marked.len().saturating_sub(bare.len()))
+        .find(|at| marked[*at..].starts_with(bare))
+        .ok_or_else(|| unusable("tokenizer.json")("marks are not around the text".into()))?;
+    let (before, behind) = (marked[..at].to_vec(), marked[at + bare.len()..].to_vec());
+    Ok(Marks { before, behind })
+}

@@ -1,0 +1,262 @@
+//! One run on its way: inference, calls, beat, and again, until something ends it.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+
+use super::asking::Inference;
+use super::processor::Processor;
+use super::records::{Said, spoken};
+use super::request::{RunEnd, RunEvent, RunRequest};
+use super::seen::Seen;
+use super::toolbox::Toolbox;
+use crate::models::chat::ChatModel;
+use vctx_base::clock;
+use vctx_core::error::{Code, Result};
+use vctx_core::limits::{
+    RUN_BEAT_MS_MAX, RUN_MS_MAX, RUN_READER_MS_MAX, RUN_REPAIRS_MAX, RUN_TURNS_MAX,
+};
+use vctx_core::memory::core::Offered;
+use vctx_core::memory::run::{RunReason, ToolCall, Usage};
+use vctx_core::policy::turn::{Beaten, Next, next};
+use vctx_core::tools::{Call, PatchAgent, Tool, decode, decode_as};
+
+/// A run on its way.
+pub(super) struct Walk<'a> {
+    pub(super) processor: &'a Processor,
+    pub(super) model: &'a dyn ChatModel,
+    pub(super) request: &'a RunRequest,
+    pub(super) owner: &'a str,
+    pub(super) events: &'a mpsc::Sender<RunEvent>,
+    begun: Instant,
+    /// Whether an earlier try may have written what comes next.
+    pub(super) resuming: bool,
+    /// Answers in a row that could not be understood.
+    pub(super) repairs: u32,
+    pub(super) usage: Usage,
+    pub(super) turns: u64,
+    /// What the model knows of core memory.
+    pub(super) seen: Seen,
+    /// When the lease was last renewed.
+    pub(super) held: Instant,
+    pub(super) fault: Option<String>,
+    last: Option<Said>,
+    client_calls: Vec<ToolCall>,
+}
+
+impl<'a> Walk<'a> {
+    /// A run that holds its lease.
+    pub(super) fn new(
+        processor: &'a Processor,
+        model: &'a dyn ChatModel,
+        request: &'a RunRequest,
+        owner: &'a str,
+        events: &'a mpsc::Sender<RunEvent>,
+    ) -> Self {
+        let now = clock::now();
+        Self {
+            processor,
+            model,
+            request,
+            owner,
+            events,
+            begun: now,
+            resuming: true,
+            repairs: 0,
+            usage: Usage::default(),
+            turns: 0,
+            seen: Seen::default(),
+            held: now,
+            fault: None,
+            last: None,
+            client_calls: Vec::new(),
+        }
+    }
+
+    /// Goes until something ends the run. An error is the server's own: what is written stands.
+    pub(super) async fn go(&mut self) -> Result<RunReason> {
+        let toolbox = self.offer().await?;
+        let mut seen = self.request.input.is_empty();
+        for (at, message) in self.request.input.iter().enumerate() {
+            seen |= self.processor.append_input(self.request, at, message).await?;
+        }
+        self.resuming = seen;
+        loop {
+            if self.is_cancelled() {
+                return Ok(RunReason::Cancelled);
+            }
+            if self.turns >= RUN_TURNS_MAX {
+                return Ok(RunReason::Depth);
+            }
+            if self.begun.elapsed() > Duration::from_millis(RUN_MS_MAX) {
+                return Ok(RunReason::Duration);
+            }
+            self.turns += 1;
+            if let Some(reason) = self.turn(&toolbox).await? {
+                return Ok(reason);
+            }
+        }
+    }
+
+    /// Says what is offered in this run: it takes room in the window like a message.
+    async fn offer(&self) -> Result<Toolbox> {
+        let (who, agent) = (&self.request.principal, &self.request.agent);
+        let (core, _) = self.processor.executor.peek(who, agent, "").await?;
+        let counter = self.processor.executor.counter(core.encoding);
+        let toolbox = Toolbox::of(self.processor, self.request, &*counter)?;
+        let offered = Offered { digest: toolbox.digest.clone(), token_estimate: toolbox.tokens };
+        if core.tools != offered {
+            let arguments = Map::from_iter([("tools".to_owned(), json!(offered))]);
+            let patch = decode_as::<PatchAgent>(arguments.clone())?.checked()?;
+            let key = Some(self.processor.executor.fresh_id());
+            self.processor.call(self.request, Call::PatchAgent(patch), arguments, key).await?;
+        }
+        Ok(toolbox)
+    }
+
+    /// What the run came to.
+    pub(super) fn end(&self, reason: RunReason) -> RunEnd {
+        let (text, last_seq) = match &self.last {
+            Some(said) => (spoken(said), said.seq),
+            None => (String::new(), 0),
+        };
+        let client_calls = match reason {
+            RunReason::ClientCalls => self.client_calls.clone(),
+            _ => Vec::new(),
+        };
+        RunEnd {
+            reason,
+            text,
+            client_calls,
+            usage: self.usage,
+            turns: self.turns,
+            last_seq,
+            fault: self.fault.clone(),
+        }
+    }
+
+    /// One inference with everything that follows from it; the reason if the run ends with it.
+    async fn turn(&mut self, toolbox: &Toolbox) -> Result<Option<RunReason>> {
+        let n = self.turns;
+        let said = match self.on_record(n).await? {
+            OnRecord::Answer(said) => said,
+            OnRecord::Fault => return Ok(self.repaired()),
+            OnRecord::Nothing => {
+                self.tell(RunEvent::Turn { n }).await;
+                match self.ask(n, toolbox).await? {
+                    Inference::Answer(said) => said,
+                    Inference::Fault => return Ok(self.repaired()),
+                    Inference::End(reason) => return Ok(Some(reason)),
+                    Inference::Partial(said, reason) => {
+                        self.last = Some(said);
+                        return Ok(Some(reason));
+                    }
+                }
+            }
+        };
+        let (outcomes, client_calls) = self.make_calls(n, &said, toolbox).await?;
+        let is_fine = outcomes.is_empty() || outcomes.iter().any(|one| !one.malformed);
+        self.repairs = if is_fine { 0 } else { self.repairs + 1 };
+        self.last = Some(said);
+        let count = client_calls.len();
+        self.client_calls = client_calls;
+        match next(self.request.beat, &outcomes, count, self.repairs) {
+            Next::End(reason) => Ok(Some(reason)),
+            Next::Ask => Ok(None),
+            Next::Beat(wait_ms) => self.beat(n, wait_ms).await,
+        }
+    }
+
+    /// One more answer that could not be understood.
+    fn repaired(&mut self) -> Option<RunReason> {
+        self.repairs += 1;
+        (self.repairs > RUN_REPAIRS_MAX).then_some(RunReason::Repairs)
+    }
+
+    async fn on_record(&mut self, n: u64) -> Result<OnRecord> {
+        if !self.resuming {
+            return Ok(OnRecord::Nothing);
+        }
+        if let Some((said, seen)) = self.processor.recorded_answer(self.request, n).await? {
+            self.seen = seen;
+            return Ok(OnRecord::Answer(said));
+        }
+        if self.processor.kept(self.request, &format!("fault/{n}")).await?.is_some() {
+            return Ok(OnRecord::Fault);
+        }
+        self.resuming = false;
+        Ok(OnRecord::Nothing)
+    }
+
+    /// Asks the server whether the model may be called again; waits where it has to. The reason if it may not.
+    async fn beat(&mut self, n: u64, wait_ms: u64) -> Result<Option<RunReason>> {
+        let arguments: Map<String, Value> =
+            Map::from_iter([("state".to_owned(), json!("continue"))]);
+        let key = self.request.key_of(&format!("beat/{n}"));
+        let mut wait_ms = wait_ms;
+        let until = clock::now() + Duration::from_millis(RUN_BEAT_MS_MAX);
+        loop {
+            if wait_ms > 0 && !self.wait(wait_ms, "heartbeat").await? {
+                return Ok(Some(RunReason::Cancelled));
+            }
+            let call = decode(Tool::RecordHeartbeat, arguments.clone())?;
+            let made =
+                self.processor.call(self.request, call, arguments.clone(), Some(key.clone())).await;
+            match made {
+                Ok(body) => {
+                    return Ok(match Beaten::of(&body["heartbeat"]) {
+                        Some(Beaten::Ended(reason)) => Some(reason),
+                        Some(Beaten::Granted | Beaten::Wait(_)) | None => None,
+                    });
+                }
+                Err(error)
+                    if matches!(
+                        error.code,
+                        Code::HeartbeatRateLimited | Code::HeartbeatCooldown
+                    ) && clock::now() < until =>
+                {
+                    let ms = error.fields.get("retry_after_ms").and_then(Value::as_u64);
+                    wait_ms = ms.unwrap_or(1).clamp(1, RUN_BEAT_MS_MAX);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Waits, with the lease renewed; false if whoever asked went away.
+    pub(super) async fn wait(&mut self, ms: u64, why: &str) -> Result<bool> {
+        self.tell(RunEvent::Waiting { ms, why: why.into() }).await;
+        let until = clock::now() + Duration::from_millis(ms);
+        while clock::now() < until {
+            if self.is_cancelled() {
+                return Ok(false);
+            }
+            self.renew().await?;
+            let step = Duration::from_millis(WAIT_STEP_MS).min(until - clock::now());
+            tokio::time::sleep(step).await;
+        }
+        Ok(true)
+    }
+
+    /// Tells what happens; one who does not read for long counts as gone.
+    pub(super) async fn tell(&mut self, event: RunEvent) -> bool {
+        let limit = Duration::from_millis(RUN_READER_MS_MAX);
+        matches!(tokio::time::timeout(limit, self.events.send(event)).await, Ok(Ok(())))
+    }
+
+    /// Whether nobody listens any more.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.events.is_closed()
+    }
+}
+
+/// Longest sleep between two looks at whoever waits, in milliseconds.
+const WAIT_STEP_MS: u64 = 250;
+
+/// What an earlier try left of a turn.
+enum OnRecord {
+    Answer(Said),
+    Fault,
+    Nothing,
+}

@@ -1,0 +1,256 @@
+//! Scratch collections, indexes, a schema and a view, and what a database answers about them.
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::check::{self, Step};
+use super::report::Rows;
+use super::scratch::Ground;
+use super::visit::{NO_GROUND, Told};
+use crate::store::probe::{self, BATCH_PROBE_ROWS};
+use crate::store::{self, Answer, Fault};
+use vctx_base::clock;
+use vctx_core::limits::RECALL_TAIL_MS;
+
+/// Longest wait for a write to show in a view, in milliseconds: what a search looks at beside the view reaches back no further.
+const VIEW_MS_MAX: u64 = RECALL_TAIL_MS;
+/// Pause between two looks, in milliseconds.
+const LOOK_MS: u64 = 20;
+/// Every character that a key may have beside letters and digits (manual, naming of keys).
+const KEY: &str = "_-:.@()+,=;$!*'%az09AZ";
+/// A text whose tokens are recorded from a real server, and these tokens.
+const TEXT: (&str, [&str; 4]) =
+    ("Crazy fast NoSQL-database!", ["crazi", "fast", "nosql", "databas"]);
+
+/// Looks at them.
+pub(super) async fn look(told: &Told<'_>, rows: &mut Rows) -> Result<(), Fault> {
+    let Some(ground) = told.ground else {
+        rows.skip_rest(Step::Objects, NO_GROUND);
+        return Ok(());
+    };
+    set_up(told, ground, rows).await?;
+    collections(ground, rows).await?;
+    indexes(ground, rows).await?;
+    view(ground, rows).await?;
+    reads(ground, rows).await
+}
+
+async fn set_up(told: &Told<'_>, ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
+    if !rows.wants_check(check::SETUP) {
+        return Ok(());
+    }
+    if !ground.is_database {
+        rows.skip(
+            check::SETUP,
+            "needs a database of its own: run `vctx doctor` as administrator (ARANGO_USER=root)",
+        );
+        return Ok(());
+    }
+    let asked = told.asked;
+    let mut runs = Vec::new();
+    for _ in 0..2 {
+        let run =
+            store::set_up(asked.endpoint(), asked.who(), ground.name.text(), &asked.layout, None);
+        match run.await {
+            Ok(reports) => runs.push(reports.iter().filter(|report| report.made).count()),
+            Err(fault) => {
+                rows.see(check::SETUP, false, fault.to_string());
+                return Ok(());
+            }
+        }
+    }
+    rows.see(
+        check::SETUP,
+        runs[0] > 0 && runs[1] == 0,
+        format!("{} made, then {}", runs[0], runs[1]),
+    );
+    Ok(())
+}
+
+async fn collections(ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
+    let docs = ground.of("docs");
+    let first = ground.collection("docs").await?;
+    let again = ground.collection("docs").await?;
+    // Where scratch is not a database, this collection was made to see whether any can be.
+    let made = first.status == 200 || (!ground.is_database && first.num() == 1207);
+    rows.see(
+        check::COLLECTION,
+        made && again.is(409, 1207),
+        format!("{}, then {}", first.told(), again.told()),
+    );
+    let rule = json!({"schema": {"level": "strict", "message": "no document of the doctor",
+        "rule": {"type": "object", "properties": {"n": {"type": "integer"}}}}});
+    let ruled =
+        ground.ask(Method::PUT, &format!("_api/collection/{docs}/properties"), &rule).await?;
+    let refused = insert(ground, "docs", &json!({"_key": "ruled", "n": "one"})).await?;
+    rows.see(
+        check::SCHEMA_RULE,
+        ruled.status == 200 && refused.is(400, 1620),
+        format!("{}, then {}", ruled.told(), refused.told()),
+    );
+    Ok(())
+}
+
+/// One document into a collection of this run, by a query.
+pub(super) async fn insert(ground: &Ground, ending: &str, row: &Value) -> Result<Answer, Fault> {
+    let binds = json!({"@docs": ground.of(ending), "row": row});
+    probe::run(&ground.db, probe::INSERT, &binds).await
+}
+
+async fn indexes(ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
+    let path = format!("_api/index?collection={}", ground.of("docs"));
+    let unique = json!({"type": "persistent", "name": "doctor_unique", "fields": ["place"], "unique": true, "sparse": true});
+    let first = ground.ask(Method::POST, &path, &unique).await?;
+    let again = ground.ask(Method::POST, &path, &unique).await?;
+    let one = insert(ground, "docs", &json!({"_key": "place1", "place": 1})).await?;
+    let taken = insert(ground, "docs", &json!({"_key": "place2", "place": 1})).await?;
+    rows.see(
+        check::UNIQUE,
+        first.status == 201 && again.status == 200 && one.is_ok() && taken.is(409, 1210),
+        format!("{}, {}, {}, {}", first.told(), again.told(), one.told(), taken.told()),
+    );
+    let ttl =
+        json!({"type": "ttl", "name": "doctor_ttl", "fields": ["expires_at"], "expireAfter": 0});
+    let made = ground.ask(Method::POST, &path, &ttl).await?;
+    rows.see(
+        check::TTL,
+        made.status == 201 && made.body["expireAfter"].as_f64() == Some(0.0),
+        format!("{}, expireAfter {}", made.told(), made.body["expireAfter"]),
+    );
+    Ok(())
+}
+
+async fn view(ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
+    let (docs, view) = (ground.of("docs"), ground.of("view"));
+    let links = json!({docs.as_str(): {"fields": {"text": {"analyzers": ["text_en"]}}}});
+    let body = json!({"name": view, "type": "arangosearch", "links": links});
+    let made = ground.ask(Method::POST, "_api/view", &body).await?;
+    let shown =
+        ground.ask(Method::GET, &format!("_api/view/{view}/properties"), &Value::Null).await?;
+    let linked = &shown.body["links"][docs.as_str()]["fields"]["text"]["analyzers"];
+    rows.see(
+        check::VIEW,
+        made.status == 201 && *linked == json!(["text_en"]),
+        format!("{}, analyzers {linked}", made.told()),
+    );
+    let begun = clock::now();
+    let written =
+        insert(ground, "docs", &json!({"_key": "worded", "text": "Moored at the harbours"}))
+            .await?;
+    let mut seen = false;
+    while written.is_ok() && !seen && begun.elapsed() < Duration::from_millis(VIEW_MS_MAX) {
+        seen = found(ground, None, "harbour").await? == ["worded"];
+        tokio::time::sleep(Duration::from_millis(LOOK_MS)).await;
+    }
+    let ms = begun.elapsed().as_millis();
+    rows.see(
+        check::VIEW_LAG,
+        seen,
+        format!("{}, {} after {ms} ms", written.told(), if seen { "found" } else { "not found" }),
+    );
+    view_in_transaction(ground, rows).await
+}
+
+async fn view_in_transaction(ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
+    let begun = super::transactions::begin(ground, &[&ground.of("docs")]).await?;
+    let Some(id) = begun.body["result"]["id"].as_str() else {
+        rows.see(check::VIEW_TRANSACTION, false, begun.told());
+        return Ok(());
+    };
+    let binds =
+        json!({"@docs": ground.of("docs"), "row": {"_key": "given_up", "text": "lighthouse"}});
+    let written = probe::run_in(&ground.db, Some(id), probe::INSERT, &binds).await?;
+    let outside = found(ground, None, "lighthouse").await?;
+    let inside = found(ground, Some(id), "lighthouse").await?;
+    ground.ask(Method::DELETE, &format!("_api/transaction/{id}"), &Value::Null).await?;
+    rows.see(
+        check::VIEW_TRANSACTION,
+        written.is_ok() && inside.is_empty() && outside.is_empty(),
+        format!("{}, found {inside:?} inside, {outside:?} outside", written.told()),
+    );
+    Ok(())
+}
+
+/// Keys that a search by words finds; the refusal where it is one.
+async fn found(
+    ground: &Ground,
+    transaction: Option<&str>,
+    text: &str,
+) -> Result<Vec<String>, Fault> {
+    let binds = json!({"@view": ground.of("view"), "text": text, "limit": 10});
+    let answer = probe::run_in(&ground.db, transaction, probe::WORDED, &binds).await?;
+    if !answer.is_ok() {
+        return Ok(vec![answer.told()]);
+    }
+    Ok(texts(&answer.body["result"]))
+}
+
+/// The texts of a list.
+pub(super) fn texts(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+async fn reads(ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
+    let answer = probe::run(&ground.db, probe::TOKENS, &json!({"text": TEXT.0})).await?;
+    let tokens = texts(&answer.body["result"][0]);
+    rows.see(check::TOKENS, tokens == TEXT.1, format!("{} {}", answer.told(), tokens.join(", ")));
+    let written = insert(ground, "docs", &json!({"_key": KEY})).await?;
+    let binds = json!({"@docs": ground.of("docs"), "key": KEY});
+    let read = probe::run(&ground.db, probe::READ, &binds).await?;
+    let back = read.body["result"][0]["_key"].as_str().unwrap_or_default();
+    rows.see(check::KEYS, back == KEY, format!("{}, then {back}", written.told()));
+    pages(ground, rows).await?;
+    let batches = batches(ground).await?;
+    rows.see(check::BATCHES, batches == [1, 2, 3, 4, 5], format!("{batches:?}"));
+    Ok(())
+}
+
+async fn pages(ground: &Ground, rows: &mut Rows) -> Result<(), Fault> {
+    let mut keys = ["page-a", "page-B", "page-b", "page-A", "page-10", "page-9"];
+    let docs = ground.of("docs");
+    let documents: Vec<Value> = keys.iter().map(|key| json!({"_key": key})).collect();
+    let binds = json!({"@docs": docs, "rows": documents});
+    let written = probe::run(&ground.db, probe::INSERT_ALL, &binds).await?;
+    let mut seen = Vec::new();
+    let mut after = "page-".to_owned();
+    // One more than there are, so that the end is seen.
+    for _ in 0..=keys.len() {
+        let binds = json!({"@docs": docs, "after": after, "limit": 1});
+        let page = texts(&probe::run(&ground.db, probe::PAGE, &binds).await?.body["result"]);
+        match page.into_iter().next().filter(|key| key.starts_with("page-")) {
+            Some(key) => {
+                after.clone_from(&key);
+                seen.push(key);
+            }
+            None => break,
+        }
+    }
+    keys.sort_unstable();
+    rows.see(
+        check::PAGES,
+        written.is_ok() && seen == keys,
+        format!("{}, {}", written.told(), seen.join(" ")),
+    );
+    Ok(())
+}
+
+async fn batches(ground: &Ground) -> Result<Vec<u64>, Fault> {
+    let binds = json!({"rows": 5});
+    let mut answer =
+        probe::run_batched(&ground.db, None, probe::NUMBERS, &binds, BATCH_PROBE_ROWS).await?;
+    let mut seen = Vec::new();
+    // More than there are batches, so that one that never ends is seen.
+    for _ in 0..5 {
+        seen.extend(
+            answer.body["result"].as_array().into_iter().flatten().filter_map(Value::as_u64),
+        );
+        let (Some(id), true) = (answer.body["id"].as_str(), answer.body["hasMore"] == true) else {
+            break;
+        };
+        let path = format!("_api/cursor/{id}");
+        answer = ground.ask(Method::POST, &path, &Value::Null).await?;
+    }
+    Ok(seen)
+}

@@ -1,0 +1,114 @@
+//! Long documents, part by part. What the server makes vectors of is kept at once, so that a call that was cut off costs only the part it was at;
+//! what a caller sends with vectors of its own is kept until all parts are there.
+//!
+//! Nothing of this is seen by a search: the parts lie in a collection of their own until the whole document is written in one transaction, and go
+//! with it. Those that nobody goes on with end by their index.
+
+use std::time::Duration;
+
+use super::embedding;
+use super::executor::Executor;
+use crate::store::{keep_part, part, parts};
+use vctx_base::clock;
+use vctx_core::error::{Code, Error, Result};
+use vctx_core::limits::{DOCUMENT_BYTES_MAX, PART_CHUNKS, PART_MARGIN, PART_S, PARTS_MS_MAX};
+use vctx_core::memory::archive::StagedPart;
+use vctx_core::policy::{Gathered, PartGiven, Scope, Upload};
+
+impl Executor {
+    /// The vectors of all chunks of a document, in order. Fails with `TIMEOUT` when it takes too long; the same call again goes on.
+    pub(super) async fn embed_parts(
+        &self,
+        upload: &Upload,
+        scope: &Scope,
+    ) -> Result<Vec<Vec<f64>>> {
+        let until = clock::now() + Duration::from_millis(PARTS_MS_MAX);
+        let count = upload.spans.len().div_ceil(PART_CHUNKS);
+        let there = parts(&self.ro, scope, &upload.name).await?;
+        let mut vectors = Vec::with_capacity(upload.spans.len());
+        for number in 0..count {
+            if clock::now() >= until {
+                return Err(unfinished(number, count));
+            }
+            let kept = match there.contains(&number) {
+                true => part(&self.ro, scope, &upload.name, number).await?,
+                false => None,
+            };
+            let chunks = number * PART_CHUNKS..((number + 1) * PART_CHUNKS).min(upload.spans.len());
+            let made = match kept {
+                Some(kept) if kept.embeddings.len() == chunks.len() => kept.embeddings,
+                Some(_) | None => {
+                    let embeddings = self.embed_part(upload, chunks).await?;
+                    let made = StagedPart { embeddings, ..StagedPart::default() };
+                    let until = self.parts_expire_at();
+                    keep_part(&self.rw, scope, &upload.name, number, &made, until).await?;
+                    made.embeddings
+                }
+            };
+            vectors.extend(made);
+        }
+        Ok(vectors)
+    }
+
+    /// Keeps a part that its caller sent; with the last one gives all of them.
+    pub(super) async fn gather(&self, given: &PartGiven, scope: &Scope) -> Result<Gathered> {
+        let until = self.parts_expire_at();
+        keep_part(&self.rw, scope, &given.upload, given.place, &given.content, until).await?;
+        let there = parts(&self.ro, scope, &given.upload).await?;
+        let missing: Vec<usize> = (0..given.of).filter(|place| !there.contains(place)).collect();
+        let mut gathered = Gathered { missing, parts: Vec::new() };
+        if !gathered.missing.is_empty() {
+            return Ok(gathered);
+        }
+        let mut bytes = 0;
+        for place in 0..given.of {
+            let kept = match place == given.place {
+                true => Some(given.content.clone()),
+                false => part(&self.ro, scope, &given.upload, place).await?,
+            };
+            // One that has expired in between is missing again.
+            let Some(kept) = kept else {
+                return Ok(Gathered { missing: vec![place], parts: Vec::new() });
+            };
+            bytes += kept.bytes();
+            if bytes > DOCUMENT_BYTES_MAX {
+                return Err(Error::argument(
+                    "part",
+                    format!(
+                        "the parts take more than {DOCUMENT_BYTES_MAX} bytes with their vectors: give the document in several doc_ids"
+                    ),
+                ));
+            }
+            gathered.parts.push(kept);
+        }
+        Ok(gathered)
+    }
+
+    /// When parts that nobody goes on with are gone, in seconds since 1970.
+    fn parts_expire_at(&self) -> u64 {
+        self.clock.unix_ms() / 1000 + PART_S
+    }
+
+    /// Vectors of some chunks in a row, in the light of the text around them.
+    async fn embed_part(
+        &self,
+        upload: &Upload,
+        chunks: std::ops::Range<usize>,
+    ) -> Result<Vec<Vec<f64>>> {
+        let from = chunks.start.saturating_sub(PART_MARGIN);
+        let to = (chunks.end + PART_MARGIN).min(upload.spans.len());
+        let around = &upload.spans[from..to];
+        let begin = around.first().map_or(0, |span| span.start);
+        let end = around.iter().map(|span| span.end).max().unwrap_or(begin);
+        let spans: Vec<_> = around.iter().map(|s| s.start - begin..s.end - begin).collect();
+        let text = &upload.document[begin..end];
+        let made = embedding::spans(&self.embedders, text, &spans, &upload.with).await?;
+        Ok(made.into_iter().skip(chunks.start - from).take(chunks.len()).collect())
+    }
+}
+
+fn unfinished(done: usize, all: usize) -> Error {
+    let text =
+        format!("{done} of {all} parts have their vectors: send the same call again to go on");
+    Error::new(Code::Timeout, text).with("parts_done", done).with("parts", all)
+}

@@ -1,0 +1,55 @@
+//! One write in flight for each agent on this server, in order of arrival; correctness never depends on it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use vctx_core::error::{Code, Error, Result};
+use vctx_core::limits::WAITERS_PER_AGENT_MAX;
+
+/// One line for each agent.
+#[derive(Default)]
+pub(super) struct Turns {
+    agents: Mutex<HashMap<String, Arc<Line>>>,
+}
+
+struct Line {
+    /// tokio's semaphore hands its permits out in order.
+    turn: Arc<Semaphore>,
+    room: Arc<Semaphore>,
+}
+
+/// An agent's turn; the next one comes when this is dropped.
+pub(super) struct Turn {
+    _turn: OwnedSemaphorePermit,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Turns {
+    /// Waits for the agent's turn; refused at once when too many wait already.
+    pub(super) async fn take(&self, key: &str) -> Result<Turn> {
+        let line = self.line(key);
+        let crowded = || {
+            Error::new(Code::Overloaded, format!("more than {WAITERS_PER_AGENT_MAX} calls wait for this agent: retry later with the same key"))
+                .with("retry_after_ms", 100)
+        };
+        let room = Arc::clone(&line.room).try_acquire_owned().map_err(|_| crowded())?;
+        let turn = Arc::clone(&line.turn).acquire_owned().await.map_err(|_| crowded())?;
+        Ok(Turn { _turn: turn, _room: room })
+    }
+
+    fn line(&self, key: &str) -> Arc<Line> {
+        let mut agents = self.agents.lock().expect("no holder panics");
+        if agents.len() > WAITERS_PER_AGENT_MAX {
+            agents.retain(|_, line| {
+                Arc::strong_count(line) > 1 || line.room.available_permits() < WAITERS_PER_AGENT_MAX
+            });
+        }
+        let fresh = || {
+            let (turn, room) = (Semaphore::new(1), Semaphore::new(WAITERS_PER_AGENT_MAX));
+            Arc::new(Line { turn: Arc::new(turn), room: Arc::new(room) })
+        };
+        Arc::clone(agents.entry(key.to_owned()).or_insert_with(fresh))
+    }
+}

@@ -1,0 +1,240 @@
+//! Why: the life of one fact from the message that said it to the prompts that held it, and the reasons of one prompt.
+
+use serde_json::{Value, json};
+
+use super::executor::{Executor, patience};
+use crate::store::{self, SaidRow};
+use vctx_base::clock::iso8601;
+use vctx_core::context::{Fact, Lives, Says, Span, held_by};
+use vctx_core::error::Result;
+use vctx_core::limits::{RECALL_LIMIT, WHY_PROMPTS_MAX, WHY_RANGES_MAX, WHY_SCAN_ROWS, WHY_TEXTS};
+use vctx_core::memory::core::Core;
+use vctx_core::memory::message::{Kind, Message};
+use vctx_core::policy::{Principal, RecallFilter, Scope, admit};
+
+/// A message that says a fact.
+struct Said {
+    row: SaidRow,
+    says: Option<Says>,
+    /// Its place in what a search for the fact finds, from 1.
+    rank: Option<usize>,
+}
+
+impl Executor {
+    /// The life of a fact.
+    pub async fn why(
+        &self,
+        principal: &Principal,
+        agent: &str,
+        text: &str,
+        from_turn: u64,
+    ) -> Result<Value> {
+        let scope = admit(principal, agent)?;
+        let fact = Fact::parse(text)?;
+        let (core, _) = self.fresh(&scope, "", patience()).await?;
+        let said = self.said(&scope, &core, &fact).await?;
+        let (spans, texts_whole) = self.lives(&scope, &fact).await?;
+        let mut marks = self
+            .patiently(|| store::marks(&self.ro, &scope, from_turn, WHY_PROMPTS_MAX + 1))
+            .await?;
+        let mut next_turn = None;
+        if marks.len() as u64 > WHY_PROMPTS_MAX {
+            next_turn = marks.pop().map(|mark| mark.turn);
+        }
+        let messages: Vec<Message> = said.iter().map(|one| one.row.message.clone()).collect();
+        let mut held = held_by(&marks, &messages, &spans);
+        if held.len() > WHY_RANGES_MAX {
+            next_turn = Some(held[WHY_RANGES_MAX].turns.0);
+            held.truncate(WHY_RANGES_MAX);
+        }
+        let shown: Vec<Value> = said.iter().map(|one| told(one, &core, &fact)).collect();
+        let scanned = core.queue.next_seq.saturating_sub(1).min(WHY_SCAN_ROWS);
+        Ok(json!({"agent": scope.agent(), "text": text, "words": fact.words(), "said": shown,
+            "searched": {"newest_messages": scanned, "of": core.queue.next_seq - 1},
+            "texts": spans, "texts_whole": texts_whole, "prompts": {"held": held, "from_turn": from_turn,
+                "next_turn": next_turn, "turns": core.turns},
+            "back": self.back(&scope, &core, &fact, &said).await?}))
+    }
+
+    /// Messages that say it, those that say it letter by letter first, then the oldest.
+    async fn said(&self, scope: &Scope, core: &Core, fact: &Fact) -> Result<Vec<Said>> {
+        let now_ms = self.clock.unix_ms();
+        let found = self.recall(scope, fact.query.clone(), now_ms).await?;
+        let ids: Vec<String> = found.hits.iter().map(|hit| hit.id.clone()).collect();
+        let before = core.queue.next_seq;
+        let rows = self
+            .patiently(|| store::says(&self.ro, scope, fact.plain(), fact.words(), &ids, before))
+            .await?;
+        let mut all: Vec<Said> = Vec::new();
+        for row in rows.said.into_iter().chain(rows.found) {
+            let says = fact.said_in(&row.message.content);
+            let known = all.iter().any(|one| one.row.message.key == row.message.key);
+            if known || (says.is_none() && row.message.expired_at.is_none()) {
+                continue;
+            }
+            let rank = ids.iter().position(|id| *id == row.message.key).map(|at| at + 1);
+            all.push(Said { row, says, rank });
+        }
+        all.sort_by_key(|one| (one.says.is_none(), one.says, one.row.message.seq));
+        Ok(all)
+    }
+
+    /// The times in which texts held it; false: there are more copies than are looked at.
+    async fn lives(&self, scope: &Scope, fact: &Fact) -> Result<(Vec<Span>, bool)> {
+        let (rows, pages) = WHY_TEXTS;
+        let (mut lives, mut from) = (Lives::default(), 1);
+        for _ in 0..pages {
+            let page = self.patiently(|| store::texts(&self.ro, scope, from, rows)).await?;
+            page.iter().for_each(|texts| lives.take(fact, texts));
+            match page.last() {
+                Some(last) if page.len() as u64 == rows => from = last.version + 1,
+                _ => return Ok((lives.spans(), true)),
+            }
+        }
+        Ok((lives.spans(), false))
+    }
+
+    /// How it comes back into the window: nothing to do, a search that was tried out, or why it cannot.
+    async fn back(&self, scope: &Scope, core: &Core, fact: &Fact, said: &[Said]) -> Result<Value> {
+        let stands = |m: &Message| m.kind.queued() && m.seq >= core.queue.head_seq;
+        let whole = |one: &&Said| one.says.is_some();
+        if let Some(one) = said.iter().filter(whole).find(|one| stands(&one.row.message)) {
+            return Ok(json!({"in_window": true, "seq": one.row.message.seq}));
+        }
+        if let Some(block) = core.working_blocks.iter().find(|b| fact.said_in(&b.content).is_some())
+        {
+            return Ok(json!({"in_window": true, "block_id": block.id}));
+        }
+        let Some(best) = said.iter().filter(whole).find(|one| one.row.message.kind != Kind::Copy)
+        else {
+            let expired = said.iter().any(|one| one.row.message.expired_at.is_some());
+            let why = if expired {
+                "its text went by the policy of retention"
+            } else {
+                "no message says it"
+            };
+            return Ok(json!({"in_window": false, "call": null, "why": why}));
+        };
+        let (_, most) = RECALL_LIMIT;
+        let mut arguments = json!({"query": fact.query.words});
+        let mut rank = best.rank;
+        if rank.is_none_or(|rank| rank as u64 > most) {
+            // What others say better stands before it: its own moment and speaker leave it alone.
+            let message = &best.row.message;
+            let mut query = fact.query.clone();
+            query.filter = RecallFilter {
+                role: Some(message.role.text().to_owned()),
+                after: Some(message.created_at.clone()),
+                ..RecallFilter::default()
+            };
+            let found = self.recall(scope, query, self.clock.unix_ms()).await?;
+            rank = found.hits.iter().position(|hit| hit.id == message.key).map(|at| at + 1);
+            arguments["role"] = message.role.text().into();
+            arguments["after"] = message.created_at.as_str().into();
+        }
+        let Some(rank) = rank.filter(|rank| *rank as u64 <= most) else {
+            let seq = best.row.message.seq;
+            let call = json!({"tool": "trace_memory", "arguments": {"from": seq.to_string()}});
+            return Ok(json!({"in_window": false, "call": call, "seq": seq,
+                "command": command(scope, &call), "why": "no search finds it among its first results: this shows it without bringing it back"}));
+        };
+        arguments["limit"] = (rank as u64).max(1).into();
+        let call = json!({"tool": "search_recall", "arguments": arguments});
+        Ok(json!({"in_window": false, "call": call, "rank": rank, "seq": best.row.message.seq,
+            "command": command(scope, &call)}))
+    }
+
+    /// The reasons of one prompt: what each section held and why, what was outside of it and why, what changed since the prompt before.
+    pub async fn why_prompt(&self, principal: &Principal, agent: &str, turn: u64) -> Result<Value> {
+        let scope = admit(principal, agent)?;
+        let (prompt, found) = self.replayed(&scope, turn).await?;
+        let (head, next) = (prompt.window.head_seq, prompt.window.next_seq);
+        let outside = self.patiently(|| store::outside(&self.ro, &scope, head, next)).await?;
+        let before = match turn.checked_sub(1).filter(|turn| *turn > 0) {
+            Some(earlier) => {
+                let rows = self.patiently(|| store::marks(&self.ro, &scope, earlier, 1)).await?;
+                rows.into_iter().next()
+            }
+            None => None,
+        };
+        let since = before.filter(|before| before.turn < turn).map(|before| {
+            json!({"turn": before.turn, "came_in": [before.next_seq, next], "left": [before.head_seq, head],
+                "versions": [before.version, prompt.window.version]})
+        });
+        let mut sections: Vec<Value> = Vec::new();
+        for item in found.window.manifest["items"].as_array().into_iter().flatten() {
+            let told = json!({"id": item["id"], "seq": item["seq"], "role": item["role"], "tokens": item["tokens"], "why": item["why"]});
+            let tokens = item["tokens"].as_u64().unwrap_or(0);
+            match sections.iter_mut().find(|section| section["section"] == item["section"]) {
+                Some(section) => {
+                    section["tokens"] = (section["tokens"].as_u64().unwrap_or(0) + tokens).into();
+                    if let Some(items) = section["items"].as_array_mut() {
+                        items.push(told);
+                    }
+                }
+                None => sections
+                    .push(json!({"section": item["section"], "tokens": tokens, "items": [told]})),
+            }
+        }
+        let window = found.window.tokens;
+        let offered =
+            (prompt.window.token_estimate + window.tools).saturating_sub(window.occupancy);
+        if offered > 0 {
+            sections.push(json!({"section": "tools", "tokens": offered, "items": [
+                {"id": prompt.sent.tools, "tokens": offered, "why": "offered to the model"}]}));
+        }
+        let entries: Vec<Value> = outside["entries"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|entry| {
+                let mut entry = entry.clone();
+                entry["why"] = if entry["kind"] == "spool" {
+                    "did not fit: it lies whole in recall storage, only its beginning was shown"
+                        .into()
+                } else {
+                    "written straight into recall storage".into()
+                };
+                entry
+            })
+            .collect();
+        let evicted = match &outside["last"] {
+            Value::Null => Value::Null,
+            last => {
+                json!({"through_seq": head - 1, "last_seq": last["seq"], "batch": last["batch"],
+                "at": last["logged_ms"].as_u64().map(iso8601), "summary_rev": last["summary_rev"],
+                "occupancy_before": outside["flush"]["details"]["before_occupancy"],
+                "target": outside["flush"]["details"]["target"],
+                "why": "the oldest messages left when the window would have reached its flush threshold, or was told to"})
+            }
+        };
+        Ok(
+            json!({"agent": scope.agent(), "turn": turn, "exact": found.is_exact(), "gone": found.gone, "differs": found.differs,
+            "model": prompt.sent.model, "token_estimate": prompt.window.token_estimate, "policy": prompt.window.policy,
+            "usage": prompt.end.as_ref().and_then(|end| end.usage), "factor_permille": prompt.factor_permille,
+            "sections": sections, "outside": {"evicted": evicted, "entries": entries}, "since": since,
+            "created_at": prompt.created_at, "end": prompt.end}),
+        )
+    }
+}
+
+/// A message that says it, and what became of it.
+fn told(one: &Said, core: &Core, fact: &Fact) -> Value {
+    let message = &one.row.message;
+    let left = one.row.logged_ms.map(|at| {
+        json!({"batch": one.row.batch, "at": iso8601(at), "summary_rev": one.row.summary_rev,
+            "directly": one.row.batch.is_none()})
+    });
+    let stands = message.kind.queued() && message.seq >= core.queue.head_seq;
+    json!({"seq": message.seq, "id": message.key, "kind": message.kind, "role": message.role,
+        "created_at": message.created_at, "says": one.says, "text": fact.excerpt(&message.content),
+        "copy_of": message.copy_of, "in_window": stands, "left": left, "rank": one.rank,
+        "expired_at": message.expired_at})
+}
+
+/// The same as it is typed at a shell.
+fn command(scope: &Scope, call: &Value) -> String {
+    let quoted = call["arguments"].to_string().replace('\'', "'\\''");
+    let tool = call["tool"].as_str().unwrap_or_default();
+    format!("vctx tool {tool} --agent {} --args '{quoted}'", scope.agent())
+}

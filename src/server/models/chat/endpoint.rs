@@ -1,0 +1,257 @@
+//! The chat model behind an OpenAI-compatible `/v1/chat/completions`: whole or streamed, bounded in bytes and time, asked again while nothing
+//! of an answer was told.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode, header};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use serde_json::{Map, Value, json};
+use tokio::time::timeout_at;
+
+use super::super::wire::{Way, Wire, WireFault};
+use super::assemble::{Assembly, is_overflow, overflow, rubbish};
+use super::fault::{ChatClass, ChatFault};
+use super::model::{ChatModel, ChatRequest, Completion, Delta, Finish};
+use vctx_base::clock;
+use vctx_base::sse::Events;
+use vctx_core::limits::{
+    CHAT_ANSWER_BYTES_MAX, CHAT_ATTEMPTS_MAX, CHAT_PAUSE_MS, CHAT_WAIT_MS_MAX,
+};
+
+/// What ends a stream.
+const DONE: &str = "[DONE]";
+
+/// The model.
+pub struct EndpointChat {
+    wire: Wire,
+    path: String,
+    model: String,
+    /// Longest wait for one answer, all its attempts counted.
+    limit: Duration,
+    stream: bool,
+}
+
+type Deltas<'a> = &'a mut (dyn FnMut(Delta) -> ControlFlow<()> + Send);
+
+impl EndpointChat {
+    /// Asks the server at `way` under `path`; an answer takes `limit` at most.
+    pub fn new(
+        way: Way,
+        path: String,
+        model: String,
+        key: Option<String>,
+        limit: Duration,
+        stream: bool,
+    ) -> Self {
+        Self { wire: Wire::new(way, key), path, model, limit, stream }
+    }
+
+    async fn attempt(
+        &self,
+        bytes: Bytes,
+        until: Instant,
+        deltas: Deltas<'_>,
+    ) -> Result<Completion, ChatFault> {
+        let opened = timeout_at(until.into(), self.wire.open(&self.path, bytes)).await;
+        let opened = opened.map_err(|late| self.late().caused_by(late))?;
+        let (head, body) = opened.map_err(unreachable)?.into_parts();
+        if !head.status.is_success() {
+            return Err(self.refused(head.status, &head.headers, body, until).await);
+        }
+        let kind = head.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        if kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
+            self.streamed(body, until, deltas).await
+        } else {
+            self.whole(body, until, deltas).await
+        }
+    }
+
+    /// An answer in one body.
+    async fn whole(
+        &self,
+        body: Incoming,
+        until: Instant,
+        deltas: Deltas<'_>,
+    ) -> Result<Completion, ChatFault> {
+        let bytes = self.collected(body, until).await?;
+        let mut assembly = Assembly::default();
+        assembly.whole(&bytes)?;
+        let text = assembly.content().to_owned();
+        if !text.is_empty() && deltas(Delta::Text(text)).is_break() {
+            let mut cut = assembly.close(Finish::Length);
+            cut.finish = Finish::Length;
+            return Ok(cut);
+        }
+        Ok(assembly.close(Finish::Stop))
+    }
+
+    /// An answer piece by piece. What breaks in the middle is told with the text that was told already.
+    async fn streamed(
+        &self,
+        body: Incoming,
+        until: Instant,
+        deltas: Deltas<'_>,
+    ) -> Result<Completion, ChatFault> {
+        let mut assembly = Assembly::default();
+        match self.pieces(body, until, &mut assembly, deltas).await {
+            Ok(ControlFlow::Continue(())) => Ok(assembly.close(Finish::Stop)),
+            Ok(ControlFlow::Break(())) => {
+                let mut cut = assembly.close(Finish::Length);
+                // A call whose end was not waited for cannot be made.
+                cut.finish = Finish::Length;
+                cut.tool_calls.clear();
+                Ok(cut)
+            }
+            Err(fault) => Err(ChatFault { partial: assembly.content().to_owned(), ..fault }),
+        }
+    }
+
+    async fn pieces(
+        &self,
+        mut body: Incoming,
+        until: Instant,
+        assembly: &mut Assembly,
+        deltas: Deltas<'_>,
+    ) -> Result<ControlFlow<()>, ChatFault> {
+        let (mut events, mut length) = (Events::default(), 0);
+        loop {
+            let frame = timeout_at(until.into(), body.frame()).await;
+            let frame = frame.map_err(|late| self.late().caused_by(late))?;
+            let (found, ended) = match frame {
+                Some(frame) => {
+                    let frame = frame.map_err(|e| cut().caused_by(e))?;
+                    let Ok(bytes) = frame.into_data() else { continue };
+                    length += bytes.len();
+                    if length > CHAT_ANSWER_BYTES_MAX {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    (events.push(&bytes), false)
+                }
+                None => (events.end().into_iter().collect(), true),
+            };
+            for data in found {
+                if data == DONE {
+                    return finished(assembly);
+                }
+                let text = assembly.piece(&data)?;
+                if !text.is_empty() && deltas(Delta::Text(text)).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+            if ended {
+                return if assembly.is_finished() { finished(assembly) } else { Err(cut()) };
+            }
+        }
+    }
+
+    async fn collected(&self, mut body: Incoming, until: Instant) -> Result<Vec<u8>, ChatFault> {
+        let mut bytes = Vec::new();
+        loop {
+            let frame = timeout_at(until.into(), body.frame()).await;
+            let frame = frame.map_err(|late| self.late().caused_by(late))?;
+            let Some(frame) = frame else { return Ok(bytes) };
+            let Ok(data) = frame.map_err(|e| cut().caused_by(e))?.into_data() else { continue };
+            if bytes.len() + data.len() > CHAT_ANSWER_BYTES_MAX {
+                let text =
+                    format!("the model's answer has more than {CHAT_ANSWER_BYTES_MAX} bytes");
+                return Err(ChatFault::new(ChatClass::Refused, text));
+            }
+            bytes.extend_from_slice(&data);
+        }
+    }
+
+    /// The class of an answer that is no success, by its status and by what it says.
+    async fn refused(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+        body: Incoming,
+        until: Instant,
+    ) -> ChatFault {
+        let said = self.collected(body, until).await.unwrap_or_default();
+        let said: Value = serde_json::from_slice(&said).unwrap_or(Value::Null);
+        let error = said.get("error").unwrap_or(&said);
+        let class = match status {
+            StatusCode::TOO_MANY_REQUESTS => ChatClass::RateLimited,
+            StatusCode::PAYLOAD_TOO_LARGE => return overflow(),
+            _ if status.is_client_error() && is_overflow(error) => return overflow(),
+            StatusCode::REQUEST_TIMEOUT => ChatClass::Unavailable,
+            _ if status.is_server_error() => ChatClass::Unavailable,
+            _ => ChatClass::Refused,
+        };
+        let mut fault = ChatFault::new(class, format!("the model's server answered {status}"));
+        fault.retry_after_ms = retry_after_ms(headers);
+        fault
+    }
+
+    fn late(&self) -> ChatFault {
+        let ms = self.limit.as_millis();
+        ChatFault::new(ChatClass::Late, format!("the model did not answer within {ms} ms"))
+    }
+}
+
+fn finished(assembly: &Assembly) -> Result<ControlFlow<()>, ChatFault> {
+    if assembly.is_begun() { Ok(ControlFlow::Continue(())) } else { Err(rubbish()) }
+}
+
+fn cut() -> ChatFault {
+    ChatFault::new(ChatClass::Cut, "the model's answer was cut off")
+}
+
+fn unreachable(fault: WireFault) -> ChatFault {
+    ChatFault::new(ChatClass::Unavailable, fault.to_string()).caused_by(fault)
+}
+
+/// `Retry-After` in seconds (RFC 9110 §10.2.3), or OpenAI's `retry-after-ms`; a date is not understood.
+fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
+    let ms = number("retry-after-ms").or_else(|| number("retry-after").map(|s| s * 1000.0))?;
+    (ms.is_finite() && ms >= 0.0).then_some(ms.min(1e12) as u64)
+}
+
+#[async_trait]
+impl ChatModel for EndpointChat {
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn options(&self) -> Map<String, Value> {
+        let mut options = Map::new();
+        options.insert("stream".into(), self.stream.into());
+        if self.stream {
+            options.insert("stream_options".into(), json!({"include_usage": true}));
+        }
+        options
+    }
+
+    async fn complete(
+        &self,
+        request: &ChatRequest,
+        deltas: Deltas<'_>,
+    ) -> Result<Completion, ChatFault> {
+        let until = clock::now() + self.limit;
+        let bytes = Bytes::from(request.body.clone());
+        let mut attempt = 1;
+        loop {
+            let fault = match self.attempt(bytes.clone(), until, deltas).await {
+                Ok(completion) => return Ok(completion),
+                Err(fault) => fault,
+            };
+            let wait = fault.retry_after_ms.unwrap_or(CHAT_PAUSE_MS << attempt);
+            let pause = Duration::from_millis(wait);
+            let hopeless = attempt >= CHAT_ATTEMPTS_MAX
+                || !fault.passing()
+                || wait > CHAT_WAIT_MS_MAX
+                || clock::now() + pause > until;
+            if hopeless || deltas(Delta::Waiting { ms: wait, why: fault.class.text() }).is_break() {
+                return Err(fault);
+            }
+            tokio::time::sleep(pause).await;
+            attempt += 1;
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Which embedder a server has: its settings, what is wrong with them, and the embedder they describe.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::endpoint::EndpointEmbedder;
+use super::remembered::Remembered;
+use super::wire::Way;
+use vctx_base::embedder::{Embedder, Embedders};
+#[cfg(not(feature = "local-embedder"))]
+use vctx_core::error::Code;
+use vctx_core::error::{Error, Result};
+use vctx_core::limits::{DIMENSION_MAX, EMBED_MS, NAME_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
+use vctx_core::memory::Fingerprint;
+use vctx_core::text::lexical::{self, Lexical};
+
+/// What makes vectors of texts that come without one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EmbedderSettings {
+    /// Which kind.
+    pub kind: EmbedderKind,
+    /// Name of the model.
+    #[serde(deserialize_with = "text")]
+    pub model: String,
+    /// Version of the model behind an endpoint.
+    #[serde(deserialize_with = "text")]
+    pub version: String,
+    /// Components of a vector.
+    pub dimension: u32,
+    /// Unix socket of an endpoint.
+    pub socket: PathBuf,
+    /// Address of an endpoint on the network; empty: none.
+    pub tcp: String,
+    /// Path of the request.
+    pub path: String,
+    /// Longest wait for one batch, in milliseconds.
+    pub timeout_ms: u64,
+    /// Directory of a local model.
+    pub model_dir: PathBuf,
+    /// The embedder that the archive is to change to (`vctx reindex`); its own `next` must be absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Box<EmbedderSettings>>,
+}
+
+impl Default for EmbedderSettings {
+    /// The lexical one; the same as the table of defaults, for `next`, which that table does not hold.
+    fn default() -> Self {
+        Self {
+            kind: EmbedderKind::Lexical,
+            model: String::new(),
+            version: "1".into(),
+            dimension: lexical::OWN.dimension,
+            socket: PathBuf::new(),
+            tcp: String::new(),
+            path: "/v1/embeddings".into(),
+            timeout_ms: 5_000,
+            model_dir: PathBuf::new(),
+            next: None,
+        }
+    }
+}
+
+/// A text; the environment gives a version such as 2 as a number.
+fn text<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<String, D::Error> {
+    match serde_json::Value::deserialize(deserializer)? {
+        serde_json::Value::String(text) => Ok(text),
+        serde_json::Value::Number(number) => Ok(number.to_string()),
+        _ => Err(serde::de::Error::custom("use a text")),
+    }
+}
+
+/// The kinds of embedders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EmbedderKind {
+    /// Hashed words: always there, no model.
+    Lexical,
+    /// An OpenAI-compatible server.
+    Endpoint,
+    /// A BERT model in this process.
+    Local,
+}
+
+impl EmbedderSettings {
+    /// What is wrong with them, each with its key.
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if let Some(next) = &self.next {
+            let own = next.faults();
+            faults.extend(own.iter().map(|fault| fault.replacen("embedder.", "embedder.next.", 1)));
+            if next.next.is_some() {
+                faults.push("embedder.next.next: one change after the other".into());
+            }
+        }
+        let mut unless = |holds: bool, text: String| {
+            if !holds {
+                faults.push(format!("embedder.{text}"));
+            }
+        };
+        let named = |name: &str| !name.is_empty() && name.len() <= NAME_BYTES_MAX;
+        let (least, most) = EMBED_MS;
+        unless(
+            (1..=DIMENSION_MAX).contains(&self.dimension),
+            format!("dimension: use 1 to {DIMENSION_MAX}"),
+        );
+        unless(
+            (least..=most).contains(&self.timeout_ms),
+            format!("timeout_ms: use {least} to {most}"),
+        );
+        match self.kind {
+            EmbedderKind::Lexical => {}
+            EmbedderKind::Endpoint => {
+                unless(named(&self.model), "model: name the endpoint's model".into());
+                unless(named(&self.version), "version: say which version of the model".into());
+                unless(self.path.starts_with('/'), "path: begin it with /".into());
+                if let Err(text) = self.way() {
+                    unless(false, text);
+                }
+            }
+            EmbedderKind::Local => {
+                unless(
+                    self.model_dir.is_absolute(),
+                    "model_dir: name the directory of the model by its whole path".into(),
+                );
+                unless(
+                    cfg!(feature = "local-embedder"),
+                    "kind: this program was built without the feature local-embedder".into(),
+                );
+            }
+        }
+        faults
+    }
+
+    /// Where an endpoint listens: a Unix socket, or an address where one is named.
+    fn way(&self) -> std::result::Result<Way, String> {
+        let length = self.socket.as_os_str().len();
+        match (length, self.tcp.as_str()) {
+            (0, "") => Err("socket: name the endpoint's Unix socket".into()),
+            (0, address) => address
+                .parse::<SocketAddr>()
+                .map(Way::Tcp)
+                .map_err(|_| "tcp: use an address and a port, as 127.0.0.1:8080".into()),
+            (_, "") if !self.socket.is_absolute() || length > SOCKET_PATH_BYTES_MAX => {
+                Err(format!("socket: use a whole path of at most {SOCKET_PATH_BYTES_MAX} bytes"))
+            }
+            (_, "") => Ok(Way::Unix(self.socket.clone())),
+            _ => Err("tcp: give it or socket, not both".into()),
+        }
+    }
+
+    /// The embedder they describe; `key` is what an endpoint wants to see. A local model is loaded here.
+    pub fn open(&self, key: Option<String>) -> Result<Embedders> {
+        Ok(Embedders::new(self.one(key)?))
+    }
+
+    /// The same with the one that the archive is to change to, if there is one.
+    pub fn open_all(&self, key: Option<String>, next_key: Option<String>) -> Result<Embedders> {
+        let embedders = self.open(key)?;
+        match &self.next {
+            Some(next) => Ok(embedders.with_next(next.one(next_key)?)),
+            None => Ok(embedders),
+        }
+    }
+
+    fn one(&self, key: Option<String>) -> Result<Arc<dyn Embedder>> {
+        let inner: Arc<dyn Embedder> = match self.kind {
+            EmbedderKind::Lexical => return Ok(Arc::new(Lexical::new(self.dimension))),
+            EmbedderKind::Endpoint => {
+                let way = self.way().map_err(|text| Error::argument("embedder", text))?;
+                let fingerprint = Fingerprint {
+                    model_id: self.model.clone(),
+                    embedding_version: self.version.clone(),
+                    dimension: self.dimension,
+                };
+                let limit = Duration::from_millis(self.timeout_ms);
+                Arc::new(EndpointEmbedder::new(fingerprint, way, self.path.clone(), key, limit))
+            }
+            EmbedderKind::Local => self.local()?,
+        };
+        Ok(Arc::new(Remembered::new(inner)))
+    }
+
+    #[cfg(feature = "local-embedder")]
+    fn local(&self) -> Result<Arc<dyn Embedder>> {
+        let limit = Duration::from_millis(self.timeout_ms);
+        let local = vctx_embed_bert::LocalEmbedder::start(&self.model_dir, &self.model, limit)?;
+        Ok(Arc::new(local))
+    }
+
+    #[cfg(not(feature = "local-embedder"))]
+    fn local(&self) -> Result<Arc<dyn Embedder>> {
+        Err(Error::new(Code::EmbedderUnavailable, "built without the feature local-embedder"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> EmbedderSettings {
+        EmbedderSettings {
+            kind: EmbedderKind::Endpoint,
+            model: "m".into(),
+            version: "1".into(),
+            dimension: 3,
+            socket: "/run/model.sock".into(),
+            tcp: String::new(),
+            path: "/v1/embeddings".into(),
+            timeout_ms: 1_000,
+            model_dir: PathBuf::new(),
+            next: None,
+        }
+    }
+
+    #[test]
+    fn an_endpoint_is_a_unix_socket_or_one_named_address() {
+        assert_eq!(settings().faults(), [""; 0]);
+        let next =
+            |next: EmbedderSettings| EmbedderSettings { next: Some(Box::new(next)), ..settings() };
+        assert_eq!(next(settings()).faults(), [""; 0]);
+        let tcp =
+            |tcp: &str| EmbedderSettings { socket: PathBuf::new(), tcp: tcp.into(), ..settings() };
+        assert_eq!(tcp("127.0.0.1:8080").faults(), [""; 0]);
+        for (wrong, fault) in [
+            (tcp(""), "embedder.socket: name"),
+            (tcp("localhost"), "embedder.tcp: use an address"),
+            (
+                EmbedderSettings { tcp: "127.0.0.1:1".into(), ..settings() },
+                "embedder.tcp: give it or",
+            ),
+            (
+                EmbedderSettings { socket: "model.sock".into(), ..settings() },
+                "embedder.socket: use",
+            ),
+            (EmbedderSettings { model: String::new(), ..settings() }, "embedder.model"),
+            (EmbedderSettings { version: String::new(), ..settings() }, "embedder.version"),
+            (EmbedderSettings { path: "v1".into(), ..settings() }, "embedder.path"),
+            (EmbedderSettings { dimension: 0, ..settings() }, "embedder.dimension"),
+            (EmbedderSettings { timeout_ms: 0, ..settings() }, "embedder.timeout_ms"),
+            (EmbedderSettings { kind: EmbedderKind::Local, ..settings() }, "embedder.model_dir"),
+            (next(EmbedderSettings { dimension: 0, ..settings() }), "embedder.next.dimension"),
+            (next(next(settings())), "embedder.next.next: one"),
+        ] {
+            let faults = wrong.faults();
+            assert!(faults.iter().any(|f| f.starts_with(fault)), "{fault}: {faults:?}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The only room that speaks AQL: two sockets, two types, one kind of write.
+
+mod archive;
+mod change;
+mod core;
+mod db;
+mod dump;
+mod fault;
+mod forget;
+mod message;
+mod moving;
+mod owned;
+mod page;
+pub mod probe;
+mod prompt;
+mod quarantine;
+mod query;
+mod recall;
+mod recall_vectors;
+mod reindex;
+mod retention;
+mod schedule;
+mod score;
+mod settle;
+mod setup;
+mod thread;
+mod trace;
+mod transaction;
+mod trips;
+mod uds;
+mod why;
+
+pub use self::core::{
+    Created, DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context,
+    note, versions,
+};
+pub use archive::{
+    ArchiveLoaded, ArchiveOpened, VectorIndexState, drop_vector_index, index_state, keep_part,
+    load_archive, make_index_of, nearest, note_lists, note_measured, open_archive, part, parts,
+    passages, sample, sample_near, sample_scanned, serving_index, setting_of, vector_index,
+    vector_rows, vector_setting, worded, write_setting,
+};
+pub use change::{Applied, Record, WriteMode, apply};
+pub use db::{Admin, Answer, Ro, Rw, Sent, Settings};
+pub use dump::{Batch, Broken, Dump, Opened, Row, Sink, kind_of};
+pub use fault::{Fault, FaultKind};
+pub use forget::{
+    AgentForgotten, CallPlace, DueForgetting, Paged, Quotes, StoredAnswer, calls_between, derived,
+    due_forgettings, forget_agent, forget_rows, forgetting, forgettings, matching, named,
+    note_rows, quotes, standing, stored_answers, summaries, threaded,
+};
+pub use message::{Listed, page, queue};
+pub use moving::{
+    Arrival, Arrived, DueMove, Found, Held, Located, Move, MoveBegun, MoveLook, MovePhase,
+    begin_move, claim_place, due_moves, end_move, flip_move, leave, located, look_at_move,
+    manifests, renew_move, stay,
+};
+pub use owned::{Names, OWNED, Owned};
+pub use page::result_page;
+pub use prompt::{ExpiredRun, LoadedPrompt, expired_runs, load_prompt, prompts};
+pub use quarantine::{TaintedItem, TaintedItems, tainted_items};
+pub use query::{QUERIES, Query};
+pub use recall::{entries, entries_dated, pairs, search_recall};
+pub use recall_vectors::{
+    AgentVersion, NearLook, Unembedded, agents, claim_recall, drop_foreign_index,
+    make_recall_index, near_passages, recall_mark, recall_vector_rows, trim_recall_vectors,
+    unembedded, write_recall_mark, write_recall_vectors,
+};
+pub use reindex::{
+    ChunkText, Counts, Lagging, chunk_texts, clean_vectors, describe_manifests,
+    drop_vector_indexes, lagging, note_embedded, patch_setting, reindex_counts, switch_setting,
+    under_way, write_vectors,
+};
+pub use retention::{DueAgent, due, due_agents, keep_ttl_index};
+pub use schedule::{
+    CutRun, DueTick, DueTicks, Given, Schedules, claim_run, due_ticks, looked_at, postpone_tick,
+    put_schedule, remove_schedule, schedule, schedules, settle_run, skip_tick,
+};
+pub use score::{
+    EventRow, KindCount, Marks, ScoreRows, load_score, probe_archival, probe_core, probe_recall,
+};
+pub use settle::{Begun, Finished, Mark, Settle};
+pub use setup::{
+    INDEX_USER, Layout, RecallSharding, SCHEMA, SetupReport, USER_PASSWORDS, schema_version,
+    set_up, version_or_none,
+};
+pub use thread::{NextRow, Texts, ThreadRow, mark_thread, texts_before, threads};
+pub use trace::{Led, led, vertices};
+pub use transaction::Leftovers;
+pub use trips::{Trips, counted};
+pub use vctx_base::endpoint::{Credentials, Endpoint};
+pub use why::{SaidRow, SaidRows, marks, outside, says, texts};

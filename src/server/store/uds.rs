@@ -1,0 +1,127 @@
+//! arangors' HTTP client over a Unix socket: pooled, bounded, with a deadline, and with faults sorted by what may be done next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arangors::ClientError;
+use arangors::client::ClientExt;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyperlocal::UnixConnector;
+use tokio::sync::Semaphore;
+
+use super::fault::{GARBAGE, LOST, UNREACHABLE};
+use super::trips;
+use vctx_base::metric;
+use vctx_core::limits::{
+    POOL_IDLE_MAX, POOL_IDLE_S, STORE_ANSWER_BYTES_MAX, STORE_ANSWER_MS_MAX, STORE_IN_FLIGHT_MAX,
+};
+
+/// The client. Clones share the pool; each has its own headers, since a transaction adds one.
+#[derive(Clone)]
+pub(super) struct UdsClient {
+    headers: HeaderMap,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    client: Client<UnixConnector, Full<Bytes>>,
+    in_flight: Semaphore,
+}
+
+impl UdsClient {
+    /// A request that arangors has no right call for; counted apart from its own.
+    pub(super) async fn raw(
+        &self,
+        request: Request<String>,
+    ) -> Result<Response<String>, ClientError> {
+        self.send(request, "raw").await
+    }
+
+    /// A query, whose answer is read where its rows are wanted; counted apart as well.
+    pub(super) async fn query(
+        &self,
+        request: Request<String>,
+    ) -> Result<Response<String>, ClientError> {
+        self.send(request, "query").await
+    }
+
+    async fn send(
+        &self,
+        request: Request<String>,
+        path: &'static str,
+    ) -> Result<Response<String>, ClientError> {
+        metrics::counter!(metric::STORE_REQUESTS, "path" => path).increment(1);
+        let _permit = self.shared.in_flight.acquire().await.map_err(|e| fault(UNREACHABLE, &e))?;
+        let limit = Duration::from_millis(STORE_ANSWER_MS_MAX);
+        trips::sent();
+        let answer = match tokio::time::timeout(limit, self.exchange(request)).await {
+            Ok(answer) => answer,
+            Err(late) => Err(fault(LOST, &late)),
+        };
+        trips::ended(&answer);
+        answer
+    }
+
+    async fn exchange(&self, request: Request<String>) -> Result<Response<String>, ClientError> {
+        let (mut head, body) = request.into_parts();
+        for (name, value) in &self.headers {
+            if !head.headers.contains_key(name) {
+                head.headers.insert(name, value.clone());
+            }
+        }
+        head.headers.insert(HOST, HeaderValue::from_static("localhost"));
+        if !body.is_empty() {
+            head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        let request = Request::from_parts(head, Full::new(Bytes::from(body)));
+        let response = self.shared.client.request(request).await.map_err(|e| {
+            let kind = if e.is_connect() { UNREACHABLE } else { LOST };
+            fault(kind, &e)
+        })?;
+        let (head, body) = response.into_parts();
+        let bytes = Limited::new(body, STORE_ANSWER_BYTES_MAX)
+            .collect()
+            .await
+            .map_err(|e| ClientError::HttpClient(format!("{LOST}{e}")))?
+            .to_bytes();
+        let text = String::from_utf8(bytes.to_vec()).map_err(|e| fault(GARBAGE, &e))?;
+        Ok(Response::from_parts(head, text))
+    }
+}
+
+fn fault(kind: &str, error: &dyn std::error::Error) -> ClientError {
+    let mut text = format!("{kind}{error}");
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    ClientError::HttpClient(text)
+}
+
+#[async_trait::async_trait]
+impl ClientExt for UdsClient {
+    fn new<U: Into<Option<HeaderMap>>>(headers: U) -> Result<Self, ClientError> {
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(Duration::from_secs(POOL_IDLE_S))
+            .pool_max_idle_per_host(POOL_IDLE_MAX)
+            .build(UnixConnector);
+        let shared = Shared { client, in_flight: Semaphore::new(STORE_IN_FLIGHT_MAX) };
+        Ok(Self { headers: headers.into().unwrap_or_default(), shared: Arc::new(shared) })
+    }
+
+    fn headers(&mut self) -> &mut HeaderMap {
+        &mut self.headers
+    }
+
+    async fn request(&self, request: Request<String>) -> Result<Response<String>, ClientError> {
+        self.send(request, "typed").await
+    }
+}
