@@ -1,7 +1,9 @@
 //! What makes vectors of texts: one trait for all embedders, and the choice between the configured one and the lexical one that is always there.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -30,6 +32,22 @@ pub trait Embedder: Send + Sync {
     /// One vector for each span (in bytes) of a document, each made in the light of the whole (late chunking). An embedder that gives no
     /// token states refuses with `LATE_CHUNKING_REQUIRED`.
     async fn embed_spans(&self, document: &str, spans: &[Range<usize>]) -> Result<Vec<Vec<f32>>>;
+}
+
+/// Loads the model in a directory, under a name, and says how long a question may wait for its vector.
+pub type LoadModel = fn(&Path, &str, Duration) -> Result<Arc<dyn Embedder>>;
+
+static MODEL: OnceLock<LoadModel> = OnceLock::new();
+
+/// Offers models in this process (`embedder.kind = "local"`). The program does it once, at its start, if it
+/// was built with them; a second offer changes nothing.
+pub fn offer_model(load: LoadModel) {
+    MODEL.get_or_init(|| load);
+}
+
+/// How a model in this process is loaded; `None` in a program that was built without.
+pub fn model_in_process() -> Option<LoadModel> {
+    MODEL.get().copied()
 }
 
 #[async_trait]

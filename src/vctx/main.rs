@@ -6,5 +6,7 @@
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> std::process::ExitCode {
+    #[cfg(feature = "local-embedder")]
+    vctx_embed_bert::offer();
     vctx::run(std::env::args_os())
 }

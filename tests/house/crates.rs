@@ -83,7 +83,7 @@ fn every_crate_of_the_card_is_direct_and_at_work() {
     let metadata = metadata();
     let packages = metadata["packages"].as_array().expect("packages").iter();
     let own = packages.filter(|p| p["name"].as_str().is_some_and(|name| name.starts_with("vctx")));
-    let dependencies: Vec<&serde_json::Value> =
+    let dependencies: Vec<&Value> =
         own.flat_map(|p| p["dependencies"].as_array().expect("dependencies")).collect();
     let sources = working(&["src"]);
     for name in CARD {

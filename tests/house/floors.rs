@@ -29,7 +29,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("embed-bert", &["base", "core"]),
     ("mcp", &["base", "client", "core"]),
     ("proxy", &["base", "core"]),
-    ("server", &["base", "core", "embed-bert"]),
+    ("server", &["base", "core"]),
     ("cli", &["base", "client", "core", "mcp", "proxy", "server"]),
     ("importers", &["cli", "client", "core"]),
     ("lab", &["base", "cli", "client", "core", "server"]),

@@ -1,7 +1,9 @@
 //! The sources as these tests see them: paths from the root, and texts without comments, literals or tests.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// The root of the repository.
 pub(crate) fn root() -> &'static Path {
@@ -9,6 +11,7 @@ pub(crate) fn root() -> &'static Path {
 }
 
 /// One file of Rust.
+#[derive(Clone)]
 pub(crate) struct Source {
     /// From the root, with slashes.
     pub(crate) path: String,
@@ -58,17 +61,28 @@ pub(crate) fn text(path: &str) -> String {
 /// Every Rust file below these folders, tests and all.
 pub(crate) fn rust(folders: &[&str]) -> Vec<Source> {
     let paths = folders.iter().flat_map(|folder| files(folder, ".rs"));
-    let sources: Vec<Source> = paths.map(|path| Source::new(text(&path), path)).collect();
+    let sources: Vec<Source> = paths.map(|path| seen(path).0).collect();
     assert!(!sources.is_empty(), "no Rust files in {folders:?}");
     sources
 }
 
 /// The same without tests: files named so are left out, `#[cfg(test)]` items are blanked.
 pub(crate) fn working(folders: &[&str]) -> Vec<Source> {
-    let is_test = |path: &str| path.ends_with("/tests.rs") || path.contains("/tests/");
-    let mut sources = rust(folders);
-    sources.retain(|source| !is_test(&source.path));
-    sources.iter().map(Source::without_tests).collect()
+    let is_test = |path: &String| path.ends_with("/tests.rs") || path.contains("/tests/");
+    let paths = folders.iter().flat_map(|folder| files(folder, ".rs"));
+    paths.filter(|path| !is_test(path)).map(|path| seen(path).1).collect()
+}
+
+/// A file with its tests and without; each is read once, since many rules look at the same files.
+fn seen(path: String) -> (Source, Source) {
+    static SEEN: LazyLock<Mutex<HashMap<String, (Source, Source)>>> = LazyLock::new(Mutex::default);
+    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let read = || {
+        let source = Source::new(text(&path), path.clone());
+        let working = source.without_tests();
+        (source, working)
+    };
+    seen.entry(path.clone()).or_insert_with(read).clone()
 }
 
 impl Source {
@@ -79,11 +93,13 @@ impl Source {
 
     fn without_tests(&self) -> Self {
         let mut text = self.text.clone();
-        while let Some(start) = read(&text).1.find("#[cfg(test)]") {
-            let end = start + item_length(&read(&text).1[start..]);
+        let mut bare = self.bare.clone();
+        while let Some(start) = bare.find("#[cfg(test)]") {
+            let end = start + item_length(&bare[start..]);
             let blank: String =
                 text[start..end].chars().map(|c| if c == '\n' { c } else { ' ' }).collect();
             text.replace_range(start..end, &blank);
+            bare = read(&text).1;
         }
         Self::new(text, self.path.clone())
     }

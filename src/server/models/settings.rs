@@ -10,10 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::endpoint::EndpointEmbedder;
 use super::remembered::Remembered;
 use super::wire::Way;
-use vctx_base::embedder::{Embedder, Embedders};
-#[cfg(not(feature = "local-embedder"))]
-use vctx_core::error::Code;
-use vctx_core::error::{Error, Result};
+use vctx_base::embedder::{Embedder, Embedders, model_in_process};
+use vctx_core::error::{Code, Error, Result};
 use vctx_core::limits::{DIMENSION_MAX, EMBED_MS, NAME_BYTES_MAX, SOCKET_PATH_BYTES_MAX};
 use vctx_core::memory::Fingerprint;
 use vctx_core::text::lexical::{self, Lexical};
@@ -130,7 +128,7 @@ impl EmbedderSettings {
                     "model_dir: name the directory of the model by its whole path".into(),
                 );
                 unless(
-                    cfg!(feature = "local-embedder"),
+                    model_in_process().is_some(),
                     "kind: this program was built without the feature local-embedder".into(),
                 );
             }
@@ -187,16 +185,11 @@ impl EmbedderSettings {
         Ok(Arc::new(Remembered::new(inner)))
     }
 
-    #[cfg(feature = "local-embedder")]
     fn local(&self) -> Result<Arc<dyn Embedder>> {
-        let limit = Duration::from_millis(self.timeout_ms);
-        let local = vctx_embed_bert::LocalEmbedder::start(&self.model_dir, &self.model, limit)?;
-        Ok(Arc::new(local))
-    }
-
-    #[cfg(not(feature = "local-embedder"))]
-    fn local(&self) -> Result<Arc<dyn Embedder>> {
-        Err(Error::new(Code::EmbedderUnavailable, "built without the feature local-embedder"))
+        let load = model_in_process().ok_or_else(|| {
+            Error::new(Code::EmbedderUnavailable, "built without the feature local-embedder")
+        })?;
+        load(&self.model_dir, &self.model, Duration::from_millis(self.timeout_ms))
     }
 }
 
