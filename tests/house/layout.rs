@@ -9,6 +9,9 @@ use super::sources::{files, root, text};
 const TOP: &[&str] = &[
     "Cargo.toml",
     "README.md",
+    "LICENSE",
+    "CHANGELOG.md",
+    "SECURITY.md",
     "src",
     "aql",
     "arango-setup",
