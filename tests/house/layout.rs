@@ -11,6 +11,7 @@ const TOP: &[&str] = &[
     "README.md",
     "LICENSE",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "SECURITY.md",
     "src",
     "aql",
