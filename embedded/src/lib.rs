@@ -37,7 +37,7 @@
 //!     that cannot be kept changes nothing); `http/reply.rs` writes status, headers and JSON, documents that nobody decoded
 //!     straight from their bytes (`encode/text.rs`).
 //!
-//! The bytes on disk are described in `docs/embedded-format.md`, what is supported and what is refused in `embedded/README.md`.
+//! The bytes on disk are described in `docs/reference/embedded-format.md`, what is supported and what is refused in `embedded/README.md`.
 
 mod catalog;
 pub mod compat;

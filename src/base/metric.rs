@@ -1,4 +1,4 @@
-//! Names, units, buckets and help of every metric, said once; `docs/METRICS.md` and the golden list are printed from here.
+//! Names, units, buckets and help of every metric, said once; `docs/reference/metrics.md` and the golden list are printed from here.
 //!
 //! A metric is recorded by its constant (`metrics::counter!(metric::FLUSHES)`); the exporter turns dots into underscores.
 

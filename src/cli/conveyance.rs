@@ -9,7 +9,7 @@ use crate::target::Target;
 
 const EXAMPLES: &str = "\
 C = (W·R·H / T) · Ctx^1.7, with Ctx the mean of L, I, A and G. A term without a denominator makes C unknown, a tier that is
-down or chunks without late-chunking evidence make it 0. What each term counts: docs/conveyance.md.
+down or chunks without late-chunking evidence make it 0. What each term counts: docs/explanation/conveyance.md.
 
 Examples:
   vctx conveyance                                 every agent, one line each

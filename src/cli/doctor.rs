@@ -327,8 +327,9 @@ fn ended(report: &Report) -> Result<(), Failure> {
         )
         .next("run it again")),
         Ended::Done if failed > 0 => {
-            Err(Failure::new(Exit::Data, "CHECKS_FAILED", format!("{failed} checks failed"))
-                .next("read the rows marked FAILED; docs/doctor.md says what to do about each"))
+            Err(Failure::new(Exit::Data, "CHECKS_FAILED", format!("{failed} checks failed")).next(
+                "read the rows marked FAILED; docs/reference/doctor.md says what to do about each",
+            ))
         }
         Ended::Done => Ok(()),
     }

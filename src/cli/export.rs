@@ -25,7 +25,7 @@ Examples:
   tail -n 1 ada.jsonl | jq .state                   one hash for one state, wherever it lies
 
 The file is of one moment, is checked on its way, and stands under its name only when it is whole. Two exports of one
-state are the same bytes. What goes into it and what stays: docs/export.md";
+state are the same bytes. What goes into it and what stays: docs/how-to/export.md";
 
 /// Write everything that an agent is into one file
 #[derive(Debug, Args)]

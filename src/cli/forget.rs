@@ -27,7 +27,7 @@ Place, digest and chain of a message stay, so `vctx verify` still proves the log
 vectors, summaries that were made of it, documents derived from it, and stored answers. What a block, a schedule or another message quotes
 is told; `--match` takes that too. A message that calls a tool goes with its results.
 
-The database has let go of it when this ends. Its files may hold bytes of it until they are written again: see docs/forget.md
+The database has let go of it when this ends. Its files may hold bytes of it until they are written again: see docs/how-to/forget.md
 (`arango-embedded rewrite`, or the compaction of arangod).";
 
 /// Time that a forgetting may take altogether; what is left then is gone on with by the server.
@@ -291,7 +291,7 @@ fn told_of(told: &Value) -> String {
     text.push_str(&output::table(&["collection", "rows"], &[1], &rows));
     text.push_str(&quotes(&told["quoted"], &Value::Null));
     text.push_str(&format!(
-        "\nmanifest {}\nbytes in the database's files: docs/forget.md",
+        "\nmanifest {}\nbytes in the database's files: docs/how-to/forget.md",
         output::field(told, "/id")
     ));
     text

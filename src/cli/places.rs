@@ -11,7 +11,7 @@ use crate::target::Target;
 /// Show the databases that agents can be in, and whether they are reached
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Several databases behind one server: docs/scale.md.
+Several databases behind one server: docs/how-to/several-databases.md.
 
 Examples:
   vctx places
@@ -29,7 +29,7 @@ const MOVE_S_MAX: u64 = 3_600;
 #[command(after_help = "\
 The agent answers all the time; what is written to it meanwhile waits until it is there. All of it is written to the other database and held
 against its hash before anything goes here; the directory is told last, and then what it left behind is swept. A move that is cut off is
-taken up by the server, and by the same command. Both hashes are of what `vctx export` writes. See docs/scale.md.
+taken up by the server, and by the same command. Both hashes are of what `vctx export` writes. See docs/how-to/several-databases.md.
 
 Examples:
   vctx move --agent ada --to east

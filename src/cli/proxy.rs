@@ -27,7 +27,7 @@ Examples:
   vctx proxy --rules            what passes, and what does not
   ARANGO_RO_UDS=/run/vctx-proxy-ro/ro.sock ARANGO_RW_UDS=/run/vctx-proxy-rw/rw.sock vctx serve
 
-How much it takes at once and how long it waits: [proxy] in the configuration. Metrics: GET /metrics on --metrics. docs/proxy.md";
+How much it takes at once and how long it waits: [proxy] in the configuration. Metrics: GET /metrics on --metrics. docs/how-to/proxy.md";
 
 /// Stand between servers and the database, and pass on only what servers need
 #[derive(Debug, Args)]

@@ -10,7 +10,7 @@ use vctx_base::ids::{Ids as _, SystemIds};
 use vctx_client::Write;
 
 const EXAMPLES: &str = "\
-Text from tools, events, documents and other memories that looks like an order to the model is marked (docs/threat-model.md). With
+Text from tools, events, documents and other memories that looks like an order to the model is marked (docs/explanation/threat-model.md). With
 [taint] mode = \"quarantine\" a search tells only its place, its rules and its length until it is released.
 
 Examples:

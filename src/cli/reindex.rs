@@ -12,7 +12,7 @@ use vctx_client::Client;
 
 const EXAMPLES: &str = "\
 The embedder to change to is `[embedder.next]` of the server's configuration. Searches go on with the vectors of now until every document has
-the next ones; then those serve, at once for everybody. What is killed or stopped goes on where it was. See docs/reindex.md.
+the next ones; then those serve, at once for everybody. What is killed or stopped goes on where it was. See docs/how-to/reindex.md.
 
 Examples:
   vctx reindex start --watch       begin, or go on, and show how far it is

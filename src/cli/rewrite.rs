@@ -16,7 +16,7 @@ What was forgotten or removed leaves its bytes in the files of the embedded engi
 that lives into new files and removes the old ones; views are built again at the next start. Stop the server first; it needs as much free
 room as the live data takes. Killed at any moment it leaves the data as they were before or as they are after: run it again then.
 
-On an ArangoDB of your own let its files be compacted instead: docs/forget.md.
+On an ArangoDB of your own let its files be compacted instead: docs/how-to/forget.md.
 
 Examples:
   vctx rewrite                              the data of the usual directory

@@ -695,7 +695,7 @@ pub const EXPORT_GZIP_FREE_BYTES: u64 = 64 * 1024 * 1024;
 /// How many times longer than itself it may be beyond that.
 pub const EXPORT_GZIP_RATIO_MAX: u64 = 200;
 
-// Agents in several databases (`docs/scale.md`).
+// Agents in several databases (`docs/how-to/several-databases.md`).
 
 /// Name of the home place unless it is given another one.
 pub const HOME_PLACE: &str = "home";

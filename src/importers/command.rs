@@ -58,7 +58,7 @@ pub struct Import {
     #[arg(long)]
     replace: bool,
 
-    /// Why blocks with tainted text (docs/threat-model.md) belong into the core, in one sentence; without it they are refused
+    /// Why blocks with tainted text (docs/explanation/threat-model.md) belong into the core, in one sentence; without it they are refused
     #[arg(long, value_name = "SENTENCE")]
     justification: Option<String>,
 

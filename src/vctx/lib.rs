@@ -32,7 +32,7 @@
 //!
 //! # The rooms
 //!
-//! From the ground up; a room uses rooms below it only (the floors stand in `docs/ARCHITECTURE.md` and are tested).
+//! From the ground up; a room uses rooms below it only (the floors stand in `docs/explanation/architecture.md` and are tested).
 //!
 //! - [`error`]: one error with a code that says what the caller can do.
 //! - [`clock`]: the only time, real or set by a test.

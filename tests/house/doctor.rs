@@ -1,4 +1,4 @@
-//! What the doctor tries stands in files of its own, and every guess of `docs/fidelity.md` names the check that settles it.
+//! What the doctor tries stands in files of its own, and every guess of `docs/reference/fidelity.md` names the check that settles it.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use vctx::store::{QUERIES, probe::PROBES};
 
 use super::sources::{files, text, working};
 
-/// How a row of `docs/fidelity.md` names a check.
+/// How a row of `docs/reference/fidelity.md` names a check.
 const SETTLED: &str = "settled by `vctx doctor --only ";
 
 #[test]
@@ -63,7 +63,7 @@ fn a_probe_that_writes_has_its_collection_bound() {
 
 #[test]
 fn every_inferred_row_of_fidelity_names_a_check_and_every_such_check_its_row() {
-    let fidelity = text("docs/fidelity.md");
+    let fidelity = text("docs/reference/fidelity.md");
     let rows =
         fidelity.lines().filter(|line| line.starts_with("| `") && line.contains("| *inferred* |"));
     let named = |row: &str| {
@@ -75,7 +75,7 @@ fn every_inferred_row_of_fidelity_names_a_check_and_every_such_check_its_row() {
     let named: BTreeSet<(String, String)> = rows.map(named).collect();
     let owned = |(request, check): &(&str, &str)| ((*request).to_owned(), (*check).to_owned());
     let settled: BTreeSet<(String, String)> = INFERRED.iter().map(owned).collect();
-    assert_eq!(named, settled, "docs/fidelity.md and doctor::INFERRED differ");
+    assert_eq!(named, settled, "docs/reference/fidelity.md and doctor::INFERRED differ");
     for (_, id) in &named {
         assert!(CHECKS.iter().any(|check| check.id == id), "{id} is no check");
     }
@@ -84,7 +84,7 @@ fn every_inferred_row_of_fidelity_names_a_check_and_every_such_check_its_row() {
 
 #[test]
 fn the_page_of_the_doctor_has_the_row_of_every_check_as_the_program_tells_it() {
-    let page = text("docs/doctor.md");
+    let page = text("docs/reference/doctor.md");
     let rows: BTreeSet<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
     let told = |text: &str| text.replace('<', "&lt;").replace('|', "\\|");
     let missing: Vec<String> = CHECKS
@@ -92,5 +92,5 @@ fn the_page_of_the_doctor_has_the_row_of_every_check_as_the_program_tells_it() {
         .map(|c| format!("| `{}` | {} | {} |", c.id, told(c.expected), told(c.why)))
         .filter(|row| !rows.contains(row.as_str()))
         .collect();
-    assert!(missing.is_empty(), "docs/doctor.md lacks:\n{}", missing.join("\n"));
+    assert!(missing.is_empty(), "docs/reference/doctor.md lacks:\n{}", missing.join("\n"));
 }

@@ -82,13 +82,13 @@ fn the_metrics_and_their_help() {
     golden("metrics.txt", &text);
 }
 
-/// `docs/METRICS.md`: the names of the requirement beside the exported ones.
+/// `docs/reference/metrics.md`: the names of the requirement beside the exported ones.
 #[test]
 fn the_page_of_the_metrics() {
     let mut text = String::from(
         "# Metrics\n\nPrinted from `src/base/metric.rs` (`cargo bless`). Served as Prometheus text on the metrics socket (`GET /metrics`). \
          Where the requirement gives a name, it stands\nbeside the exported one, since Prometheus knows no dots. Counters begin \
-         at 0 where an alert\nwatches their first step; everything else appears once it was recorded. What it means for the score is told in `docs/conveyance.md`.\n\n\
+         at 0 where an alert\nwatches their first step; everything else appears once it was recorded. What it means for the score is told in `docs/explanation/conveyance.md`.\n\n\
          | Exported | In the requirement | Kind | Unit | Labels | Tells |\n|---|---|---|---|---|---|\n",
     );
     for meter in vctx::metric::ALL {
@@ -106,7 +106,7 @@ fn the_page_of_the_metrics() {
         writeln!(text, "| `{}` | {} |", meter.exported(), ends.join(", "))
             .expect("a text takes all");
     }
-    golden("../../docs/METRICS.md", &text);
+    golden("../../docs/reference/metrics.md", &text);
 }
 
 #[test]

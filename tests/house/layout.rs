@@ -41,7 +41,7 @@ fn the_top_level_is_what_was_agreed() {
 
 #[test]
 fn every_path_on_the_map_exists() {
-    let map = text("docs/ARCHITECTURE.md");
+    let map = text("docs/explanation/architecture.md");
     let ticked = map.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
     // Paths of the API start with a slash; patterns and media types are no paths.
     let is_path = |word: &&str| {
@@ -58,7 +58,7 @@ fn every_path_on_the_map_exists() {
         ["", "src", "embedded/src"].iter().any(|at| root().join(at).join(path).exists())
     };
     let lost: Vec<&&str> = paths.iter().filter(|path| !exists(path)).collect();
-    assert!(lost.is_empty(), "docs/ARCHITECTURE.md names what is not there: {lost:?}");
+    assert!(lost.is_empty(), "docs/explanation/architecture.md names what is not there: {lost:?}");
 }
 
 /// What the first screen of the README says as long as no report of a run on a real arangod is committed.

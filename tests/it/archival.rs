@@ -273,7 +273,7 @@ async fn vectors_of_another_kind_are_refused_with_the_way_out() {
     ] {
         let problem = ingest(&bob, &arguments, "*").await.refused(409, "VECTOR_SETTING_MISMATCH");
         assert_eq!(problem["differing"], differing);
-        assert!(problem["detail"].as_str().is_some_and(|d| d.contains("docs/reindex.md")));
+        assert!(problem["detail"].as_str().is_some_and(|d| d.contains("docs/how-to/reindex.md")));
     }
     assert_eq!(archive(&database).await, there);
 }

@@ -1,4 +1,4 @@
-//! A tour over everything the server asks of its database, and `docs/fidelity.md`: each request and each feature with what it is known by.
+//! A tour over everything the server asks of its database, and `docs/reference/fidelity.md`: each request and each feature with what it is known by.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use crate::shape::lines_of;
 use crate::talk::{Agent, key};
 
 const EVIDENCE: &str = "tests/golden/fidelity-evidence.txt";
-const FIDELITY: &str = "docs/fidelity.md";
+const FIDELITY: &str = "docs/reference/fidelity.md";
 /// Kinds of evidence, best first.
 const KINDS: &[(&str, &str)] = &[
     (

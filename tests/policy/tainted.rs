@@ -30,7 +30,7 @@ fn each_planted_injection_is_caught_or_known_to_pass() {
             false => caught += 1,
         }
     }
-    // The figures of docs/threat-model.md.
+    // The figures of docs/explanation/threat-model.md.
     assert_eq!((caught, missed), (48, 15));
     let tried = |id: &str| planted().iter().any(|one| one["rule"] == id);
     assert!(RULES.iter().all(|rule| tried(rule.id)), "each rule is tried");

@@ -210,7 +210,7 @@ export interface Tokens {
   occupancy: number;
 }
 
-/** What the server says of chains of heartbeats (docs/heartbeat.md). */
+/** What the server says of chains of heartbeats (docs/reference/heartbeat.md). */
 export interface Heartbeat {
   opportunity: boolean;
   tokens_remaining: number;

@@ -2,7 +2,7 @@
 //! that is to stand in the core.
 //!
 //! The rules read a folded text (`fold.rs`) and look at each place a bounded number of times, so that their cost grows with the length of
-//! a text and with nothing else. They are a net, not a proof: `docs/threat-model.md` has how much they catch, and what they let through.
+//! a text and with nothing else. They are a net, not a proof: `docs/explanation/threat-model.md` has how much they catch, and what they let through.
 
 mod fold;
 mod guard;

@@ -431,7 +431,7 @@ pub(super) fn mismatch(stored: &VectorSetting, given: &VectorSetting) -> Error {
     Error::new(
         Code::VectorSettingMismatch,
         format!(
-            "{} differ from what this database holds: send vectors of that kind, or re-index as docs/reindex.md tells",
+            "{} differ from what this database holds: send vectors of that kind, or re-index as docs/how-to/reindex.md tells",
             differing.join(", ")
         ),
     )

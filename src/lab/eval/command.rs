@@ -16,7 +16,7 @@ use vctx_cli::output;
 
 const EXAMPLES: &str = "\
 Without --socket a server of its own is started on a temporary directory and is gone at the end. Benchmarks whose data are not there
-are skipped and named. What each number means: docs/eval.md.
+are skipped and named. What each number means: docs/how-to/eval.md.
 
 Examples:
   vctx eval --data ./data
@@ -150,7 +150,7 @@ pub async fn run(eval: Eval) -> Result<(), Failure> {
     if !eval.data.is_dir() {
         let message = format!("{} is no directory", eval.data.display());
         return Err(Failure::data(message).next(
-            "give the directory of the data with --data; docs/eval.md says what belongs there",
+            "give the directory of the data with --data; docs/how-to/eval.md says what belongs there",
         ));
     }
     let before = eval.against.as_deref().map(saved).transpose()?;

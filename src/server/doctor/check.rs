@@ -43,7 +43,7 @@ impl Step {
 /// One check.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Check {
-    /// Its name, for good: reports and `docs/fidelity.md` name it.
+    /// Its name, for good: reports and `docs/reference/fidelity.md` name it.
     pub id: &'static str,
     /// Where it belongs.
     pub step: Step,
@@ -53,7 +53,7 @@ pub struct Check {
     pub why: &'static str,
 }
 
-/// Rows of `docs/fidelity.md` that are only inferred, each with the check that settles it.
+/// Rows of `docs/reference/fidelity.md` that are only inferred, each with the check that settles it.
 pub const INFERRED: &[(&str, &str)] = &[
     ("GET /", "server.root"),
     (

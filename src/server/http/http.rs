@@ -782,8 +782,7 @@ async fn places(State(front): Shared, Extension(peer): Extension<PeerActor>) -> 
 async fn move_agent(Extension(peer): Extension<PeerActor>, Named(_): Named<String>) -> Response {
     let alone = || {
         check_operator(peer)?;
-        let text =
-            "there is one place alone: name further ones in the configuration (docs/scale.md)";
+        let text = "there is one place alone: name further ones in the configuration (docs/how-to/several-databases.md)";
         Err(Error::argument("to", text))
     };
     answer(alone())

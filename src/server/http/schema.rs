@@ -67,7 +67,7 @@ pub fn openapi() -> Value {
         json!({"post": operation("Run the configured model from an event until it yields; with `Accept: text/event-stream` events as they happen",
             serde_json::to_value(schemars::schema_for!(NewRun)).ok(), vec![agent.clone(), key.clone()])}),
     );
-    let form = |what: &str, list: &str| json!({"type": "object", "required": ["model", list], "description": format!("As OpenAI's {what} API takes it; docs/dropin.md")});
+    let form = |what: &str, list: &str| json!({"type": "object", "required": ["model", list], "description": format!("As OpenAI's {what} API takes it; docs/reference/openai-api.md")});
     for (path, form, agents) in [
         (
             "chat/completions",
@@ -216,7 +216,7 @@ pub fn openapi() -> Value {
     );
     paths.insert(
         "/v1/agents/{agent}/export".into(),
-        json!({"get": operation("Everything that an agent is, of one moment, as lines of JSON (docs/export.md)", None, one())}),
+        json!({"get": operation("Everything that an agent is, of one moment, as lines of JSON (docs/how-to/export.md)", None, one())}),
     );
     paths.insert(
         "/v1/agents/{agent}/import".into(),
@@ -243,7 +243,7 @@ pub fn openapi() -> Value {
     let place = json!({"type": "object", "required": ["to"], "additionalProperties": false, "properties": {"to": {"type": "string"}}});
     paths.insert(
         "/v1/agents/{agent}/move".into(),
-        json!({"post": operation("Move an agent to another database; it answers meanwhile (docs/scale.md)", Some(place), one())}),
+        json!({"post": operation("Move an agent to another database; it answers meanwhile (docs/how-to/several-databases.md)", Some(place), one())}),
     );
     paths.insert(
         "/v1/tools".into(),

@@ -22,7 +22,7 @@ class Tokens(TypedDict, total=False):
 
 
 class Heartbeat(TypedDict, total=False):
-    """What the server says of chains of heartbeats (docs/heartbeat.md)."""
+    """What the server says of chains of heartbeats (docs/reference/heartbeat.md)."""
 
     opportunity: bool
     tokens_remaining: int
