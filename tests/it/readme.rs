@@ -1,4 +1,4 @@
-//! The README does what it says: its commands run in order in a shell, and the answers that it shows are the answers.
+//! The README and the tour do what they say: their commands run in one shell and answer as shown.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,14 +13,11 @@ use crate::outside::needs_an_engine_of_its_own;
 /// Beginnings of commands that are not run here, and why.
 const NOT_RUN: &[(&str, &str)] = &[
     ("cargo build", "the program under test is built"),
-    (".ci/run", "it runs this test"),
     ("export PATH=", "the program under test stands first on PATH"),
     ("vctx serve", "it stays; the test starts it"),
-    ("export ARANGO_RW_UDS=", "it names an arangod"),
-    ("ARANGO_USER=", "it needs an arangod"),
 ];
-/// Builds and runs the program; the one under test is built.
-const BUILD_AND_RUN: &str = "cargo run -- ";
+/// The pages that are run, one after the other in one shell.
+const PAGES: &[&str] = &["README.md", "docs/tutorial/tour.md"];
 /// What `guards/` call.
 const GUARD_TOOLS: &[&str] = &["awk", "curl", "lsof", "ss"];
 /// Stands for what is left out.
@@ -35,6 +32,15 @@ const CURL_S_MAX: u32 = 60;
 struct Shown {
     command: String,
     answer: String,
+}
+
+/// What all pages show, in their order.
+fn shown_on_all_pages() -> Vec<Shown> {
+    let text = |page: &&str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
+        fs::read_to_string(path).expect(page)
+    };
+    PAGES.iter().map(text).flat_map(|page| shown(&page)).collect()
 }
 
 /// The commands in the `sh` blocks. A comment that begins with a brace is an answer; those that follow it go on with it.
@@ -214,11 +220,7 @@ fn to_run(all: Vec<Shown>) -> Vec<Shown> {
         let listed = NOT_RUN.iter().any(|(start, _)| shown.command.starts_with(start));
         !listed && (guards || !shown.command.starts_with("guards/"))
     };
-    let built = |shown: Shown| match shown.command.strip_prefix(BUILD_AND_RUN) {
-        Some(arguments) => Shown { command: format!("vctx {arguments}"), ..shown },
-        None => shown,
-    };
-    all.into_iter().filter(runs).map(built).collect()
+    all.into_iter().filter(runs).collect()
 }
 
 #[tokio::test]
@@ -230,8 +232,7 @@ async fn every_command_of_the_readme_runs_and_answers_as_shown() {
         eprintln!("skipped: curl is not on PATH");
         return;
     }
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let commands = to_run(shown(&fs::read_to_string(readme).expect("a README")));
+    let commands = to_run(shown_on_all_pages());
     let newcomer = Newcomer::new();
     let _server = newcomer.serve().await;
     let output = newcomer.run(&commands);
@@ -259,8 +260,7 @@ async fn the_readme_calls_every_tool_by_curl() {
     if needs_an_engine_of_its_own("starts everything with nothing configured") {
         return;
     }
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let all = shown(&fs::read_to_string(readme).expect("a README"));
+    let all = shown_on_all_pages();
     let newcomer = Newcomer::new();
     let _server = newcomer.serve().await;
     let listed = newcomer.home.wire("run/vctx/vctx.sock").get("/v1/tools").await.ok();
