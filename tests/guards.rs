@@ -11,6 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
 use vctx::startup::sentences::{self as said, Sentence};
 
+#[path = "it/needs.rs"]
+mod needs;
+
 const HEADER: &str = "State Recv-Q Send-Q Local Address:Port Peer Address:PortProcess\n";
 const SSHD: &str = "LISTEN 0 128 0.0.0.0:22 0.0.0.0:* users:((\"sshd\",pid=1,fd=3))\n";
 
@@ -670,7 +673,7 @@ const READY_LOOKS_MAX: u32 = 300;
 fn the_guards_are_green_on_what_vctx_serve_starts() {
     for tool in ["ss", "lsof", "curl"] {
         if Command::new(tool).arg("--version").output().is_err() {
-            println!("skipped: {tool} is not installed");
+            needs::left_out(&format!("{tool} is not installed"));
             return;
         }
     }
@@ -896,7 +899,10 @@ fn without_any_line_or_with_any_condition_turned_a_guard_fails_a_case() {
         all.extend(mutants(guard, &script));
     }
     assert!(all.len() > 300, "{} changes are few", all.len());
-    let (left, unnoticed) = (Mutex::new(all.iter()), Mutex::new(Vec::new()));
+    // Each fifth of them every day, all of them with `VCTX_ROUNDS=full`.
+    let whole = std::env::var("VCTX_ROUNDS").is_ok_and(|rounds| rounds == "full");
+    let chosen = all.iter().step_by(if whole { 1 } else { 5 });
+    let (left, unnoticed) = (Mutex::new(chosen), Mutex::new(Vec::new()));
     let work = || {
         while let Some(mutant) = { left.lock().expect("a list").next() } {
             let directory = tempfile::tempdir().expect("a directory");
@@ -925,7 +931,7 @@ fn without_any_line_or_with_any_condition_turned_a_guard_fails_a_case() {
     unexplained.sort();
     let told = unexplained.len();
     assert!(unexplained.is_empty(), "{told} of {} changes:\n{}", all.len(), unexplained.join("\n"));
-    for e in EQUIVALENT {
+    for e in EQUIVALENT.iter().filter(|_| whole) {
         assert!(
             unnoticed.iter().any(|m| matches(m, e)),
             "explained, but noticed or not there: {e:?}"

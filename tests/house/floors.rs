@@ -47,6 +47,7 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "thiserror",
     "tiktoken-rs",
     "unicode-segmentation",
+    "uuid",
 ];
 
 /// The floors of the engine.

@@ -7,6 +7,8 @@ mod doctor;
 mod floors;
 mod golden;
 mod layout;
+#[path = "../it/needs.rs"]
+mod needs;
 mod plates;
 mod shapes;
 mod sources;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::chance::{Chance, setting};
+use crate::chance::{Chance, rounds, setting};
 use crate::home::{Home, Process, TORN_TAIL, Tuning};
 use crate::outside::outside;
 use crate::talk::Agent;
@@ -53,7 +53,7 @@ async fn a_document_is_never_half_taken_in() {
     let mut chance = Chance::new(setting("ARCHIVAL_SEED", 7));
     let (mut engine, mut server) = start(&home).await;
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
-    for round in 0..ROUNDS {
+    for round in 0..rounds("ARCHIVAL_ROUNDS", ROUNDS) {
         let (call, key) = (arguments(round), format!("round-{round}"));
         // A database server that runs already is not ours to kill.
         let engines_turn = round % 2 == 0 && outside().is_none();

@@ -28,6 +28,13 @@ impl Chance {
     }
 }
 
+/// Rounds of a test that proves by repetition: what the environment asks for by name, else all of them
+/// with `VCTX_ROUNDS=full`, else a fifth. Seeds are fixed, so every run has the same fifth.
+pub(crate) fn rounds(name: &str, full: u64) -> u64 {
+    let whole = std::env::var("VCTX_ROUNDS").is_ok_and(|rounds| rounds == "full");
+    setting(name, if whole { full } else { full.div_ceil(5) })
+}
+
 /// A number from the environment, or what a normal run takes.
 pub(crate) fn setting(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().map_or(usual, |text| {

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::chance::{Chance, setting};
+use crate::chance::{Chance, rounds, setting};
 use crate::count;
 use crate::home::{Home, Process, TORN_TAIL, Tuning};
+use crate::needs::left_out;
 use crate::outside::needs_an_engine_of_its_own;
 use crate::setup::setup;
 use crate::standin::proxy;
@@ -181,7 +182,7 @@ async fn whatever_dies_or_stands_still_under_load_nothing_is_lost_or_doubled() {
     if needs_an_engine_of_its_own("kills it") {
         return;
     }
-    let (rounds, seed) = (setting("CHAOS_ROUNDS", 10), setting("CHAOS_SEED", 5));
+    let (rounds, seed) = (rounds("CHAOS_ROUNDS", 10), setting("CHAOS_SEED", 5));
     println!("CHAOS_ROUNDS={rounds} CHAOS_SEED={seed}");
     let mut stage = Stage::new().await;
     for name in AGENTS {
@@ -253,7 +254,7 @@ async fn a_full_disk_is_told_loses_nothing_and_is_over_when_there_is_room() {
     }
     let home = Home::new();
     let Some(disk) = small_disk(&home, "data", 96) else {
-        println!("skipped: `unshare -m` is not permitted here");
+        left_out("`unshare -m` is not permitted here");
         return;
     };
     appears(home.path("mounted")).await;
@@ -353,7 +354,7 @@ fn faketime() -> Option<PathBuf> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_steps_changes_no_order_and_loses_nothing() {
     let Some(library) = faketime() else {
-        println!("skipped: libfaketime is not installed here");
+        left_out("libfaketime is not installed here");
         return;
     };
     let home = Home::new();

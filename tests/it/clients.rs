@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::home::{Home, PROGRAM, unconfigured};
+use crate::needs::left_out;
 
 fn clients(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(name)
@@ -36,7 +37,7 @@ fn assert_passed(what: &str, output: &Output) {
 fn the_python_client_drives_every_path() {
     let python = python();
     if !there(&python, &["-c", "import sys; sys.exit(sys.version_info < (3, 11))"]) {
-        println!("skipped: no Python 3.11 or later");
+        left_out("no Python 3.11 or later");
         return;
     }
     let home = Home::new();
@@ -57,7 +58,7 @@ fn the_typescript_client_drives_every_path() {
         "node",
         &["-e", "process.exit(Number(process.versions.node.split('.')[0]) < 20 ? 1 : 0)"],
     ) {
-        println!("skipped: no Node 20 or later");
+        left_out("no Node 20 or later");
         return;
     }
     let home = Home::new();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::archival::circle;
-use crate::chance::{Chance, setting};
+use crate::chance::{Chance, rounds, setting};
 use crate::count;
 use crate::database::Database;
 use crate::killer::{Stage, Victim, choose, somebody_dies};
@@ -341,7 +341,7 @@ impl Story {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_doubled_or_half_done_whoever_is_killed_when() {
-    let rounds = setting("VCTX_CRASH_ROUNDS", 20);
+    let rounds = rounds("VCTX_CRASH_ROUNDS", 20);
     let mut chance = Chance::new(setting("VCTX_CRASH_SEED", 2026));
     let mut story = Story::begin().await;
 

@@ -1,12 +1,9 @@
 //! Dialects: the same edit under every name and by every door leaves the same memory, once; exact words of Anthropic's memory tool; what is
 //! refused is refused in those words too.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use serde_json::{Value, json};
 
-use crate::home::{Home, PROGRAM};
+use crate::home::Home;
 use crate::line::Line;
 use crate::talk::{Agent, key, said};
 use crate::wire::Answer;
@@ -610,28 +607,28 @@ async fn tools_are_listed_in_every_form_by_http_and_by_the_command() {
     }
 }
 
+#[cfg(feature = "full-tests")]
 /// A Python that has the packages: the one that is named, or the one that `.ci/run` makes.
-fn python() -> Option<PathBuf> {
+fn python() -> Option<std::path::PathBuf> {
     if let Some(named) = std::env::var_os("VCTX_DIALECT_PYTHON") {
-        return Some(PathBuf::from(named));
+        return Some(std::path::PathBuf::from(named));
     }
-    let target = Path::new(PROGRAM).ancestors().nth(2).expect("the target directory");
+    let target = std::path::Path::new(crate::home::PROGRAM)
+        .ancestors()
+        .nth(2)
+        .expect("the target directory");
     Some(target.join("dialect-venv/bin/python")).filter(|path| path.exists())
 }
 
+#[cfg(feature = "full-tests")]
 #[tokio::test(flavor = "multi_thread")]
 async fn the_packages_of_openai_and_anthropic_take_our_schemas_and_our_answers() {
-    let Some(python) = python() else {
-        println!(
-            "skipped: no Python with openai and anthropic; name one in VCTX_DIALECT_PYTHON (tests/dialects/requirements.txt)"
-        );
-        return;
-    };
+    let python = python().expect("no Python with openai and anthropic; name one in VCTX_DIALECT_PYTHON (tests/dialects/requirements.txt)");
     let home = Home::new();
     let _server = home.serve().await;
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dialects/accept.py");
-    let mut drive = Command::new(&python);
-    drive.arg(script).arg(PROGRAM).arg(home.path("vctx.sock"));
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dialects/accept.py");
+    let mut drive = std::process::Command::new(&python);
+    drive.arg(script).arg(crate::home::PROGRAM).arg(home.path("vctx.sock"));
     let output = drive.output().unwrap_or_else(|e| panic!("{}: {e}", python.display()));
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stderr));

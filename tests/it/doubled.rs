@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use vctx::memory::receipt;
 
-use crate::chance::{Chance, setting};
+use crate::chance::{Chance, rounds, setting};
 use crate::database::Database;
 use crate::home::{Home, Process, Tuning};
 use crate::talk::Agent;
@@ -158,7 +158,7 @@ async fn state(database: &Database, agent: &str) -> (Value, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_request_twice_is_every_request_once() {
-    let calls = setting("DOUBLED_CALLS", CALLS);
+    let calls = rounds("DOUBLED_CALLS", CALLS);
     let seed = setting("DOUBLED_SEED", 7);
     println!("DOUBLED_SEED={seed} DOUBLED_CALLS={calls}");
     let home = Home::new();

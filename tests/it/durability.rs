@@ -9,6 +9,7 @@ use arango_embedded::{Engine, Options};
 
 use crate::count;
 use crate::home::{Home, PASSWORD, Process, Tuning};
+use crate::needs::left_out;
 use crate::outside::needs_an_engine_of_its_own;
 use crate::strace::{self, Call};
 use crate::talk::Agent;
@@ -92,7 +93,7 @@ async fn an_answer_of_the_server_comes_after_the_sync() {
         return;
     }
     if !strace::can_trace() {
-        println!("skipped: processes cannot be traced here");
+        left_out("processes cannot be traced here");
         return;
     }
     let home = Home::new();
@@ -136,7 +137,7 @@ async fn an_answer_of_the_engine_comes_after_the_sync_and_a_missing_sync_shows()
         return;
     }
     if !strace::can_trace() {
-        println!("skipped: processes cannot be traced here");
+        left_out("processes cannot be traced here");
         return;
     }
     let good = judged_engine(true).await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use vctx::store::{Names, OWNED};
 
-use crate::chance::{Chance, setting};
+use crate::chance::{Chance, rounds, setting};
 use crate::database::Database;
 use crate::home::{Home, PASSWORD, Process, Tuning};
 use crate::isolation_cases::said_once;
@@ -436,7 +436,7 @@ async fn a_mover_that_is_killed_anywhere_leaves_a_move_that_ends() {
     let (stop, stopping) = tokio::sync::watch::channel(false);
     let talk = tokio::spawn(talking(vec![ada.again()], stopping));
     let mut cut = 0;
-    for _ in 0..setting("FLEET_KILLS", 6) {
+    for _ in 0..rounds("FLEET_KILLS", 6) {
         let mover = world.server("mover.sock").await;
         let to = other(&listed_place(&wire, "ada").await);
         let asked = world.here.wire("mover.sock");

@@ -5,7 +5,7 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
-use crate::chance::setting;
+use crate::chance::rounds;
 use crate::database::Database;
 use crate::home::Home;
 use crate::talk::{Agent, key};
@@ -202,7 +202,7 @@ fn every_argument_of_every_tool_is_refused_by_name_or_taken_whole() {
         ada
     });
     let database = home.database_inside();
-    let cases = u32::try_from(setting("VCTX_FUZZ_CASES", 400)).expect("so many cases");
+    let cases = u32::try_from(rounds("VCTX_FUZZ_CASES", 400)).expect("so many cases");
     let config =
         Config { cases, failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
     let mut runner = TestRunner::new(config);

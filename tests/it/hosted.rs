@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::home::{Home, PASSWORD, PROGRAM, Process, Tuning, command, unconfigured};
+use crate::needs::left_out;
 use crate::outside::needs_an_engine_of_its_own;
 use crate::talk::Agent;
 use crate::wire::Wire;
@@ -321,7 +322,7 @@ async fn each_of_two_users_reaches_its_own_listener_only() {
     }
     let root = fs::metadata("/proc/self").expect("a process").uid() == 0;
     if !root || Command::new("setpriv").arg("--version").output().is_err() {
-        println!("skipped: only root can become other users, with setpriv of util-linux");
+        left_out("only root can become other users, with setpriv of util-linux");
         return;
     }
     let home = Home::new();

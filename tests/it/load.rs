@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::chance::{Chance, setting};
+use crate::chance::{Chance, rounds};
 use crate::count;
 use crate::home::{Home, TORN_TAIL};
 use crate::talk::{Agent, said};
@@ -55,7 +55,7 @@ async fn what_was_answered_under_load_is_there_after_every_kill_and_every_stop()
         clients.push(tokio::spawn(append(agent, Arc::clone(&stop))));
     }
     let mut chance = Chance::new(3);
-    let rounds = setting("VCTX_LOAD_ROUNDS", 10);
+    let rounds = rounds("VCTX_LOAD_ROUNDS", 10);
     for round in 0..rounds {
         tokio::time::sleep(Duration::from_millis(50 + chance.below(250))).await;
         if round % 3 == 2 {

@@ -1,14 +1,12 @@
 //! MCP over a real child process: both lifecycles, every tool, keys and revisions, and the server that clients start and share.
 
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::chance::Chance;
-use crate::home::{Home, PROGRAM, Tuning};
+use crate::home::{Home, Tuning};
 use crate::line::{Line, Servers};
 use crate::talk::{Agent, said};
 
@@ -449,28 +447,30 @@ async fn a_server_that_cannot_start_says_why_and_where_its_log_is() {
     line.leave().await;
 }
 
+#[cfg(feature = "full-tests")]
 /// A Python that has the official SDK: the one that is named, or the one that `.ci/run` makes.
-fn python() -> Option<PathBuf> {
+fn python() -> Option<std::path::PathBuf> {
     if let Some(named) = std::env::var_os("VCTX_MCP_PYTHON") {
-        return Some(PathBuf::from(named));
+        return Some(std::path::PathBuf::from(named));
     }
-    let target = Path::new(PROGRAM).ancestors().nth(2).expect("the target directory");
+    let target = std::path::Path::new(crate::home::PROGRAM)
+        .ancestors()
+        .nth(2)
+        .expect("the target directory");
     Some(target.join("mcp-venv/bin/python")).filter(|path| path.exists())
 }
 
+#[cfg(feature = "full-tests")]
 #[tokio::test(flavor = "multi_thread")]
 async fn the_official_python_sdk_drives_every_tool() {
-    let Some(python) = python() else {
-        println!(
-            "skipped: no Python with the MCP SDK; name one in VCTX_MCP_PYTHON (tests/mcp/requirements.txt)"
-        );
-        return;
-    };
+    let python = python().expect(
+        "no Python with the MCP SDK; name one in VCTX_MCP_PYTHON (tests/mcp/requirements.txt)",
+    );
     let home = Home::new();
     let servers = Servers::of(&home);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/drive.py");
-    let mut drive = Command::new(&python);
-    drive.arg(script).arg(PROGRAM).arg(home.path("vctx.sock")).arg(home.path("data"));
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/drive.py");
+    let mut drive = std::process::Command::new(&python);
+    drive.arg(script).arg(crate::home::PROGRAM).arg(home.path("vctx.sock")).arg(home.path("data"));
     home.add_outside(&mut drive);
     let output = drive.output().unwrap_or_else(|e| panic!("{}: {e}", python.display()));
     let said = String::from_utf8_lossy(&output.stdout);

@@ -1,12 +1,11 @@
 //! MCP on a Unix socket: many clients, each with a conversation of its own; resources of single entries, and prompts.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use serde_json::json;
 
-use crate::home::{Home, PROGRAM, Process, Tuning, command};
+use crate::home::{Home, Process, Tuning, command};
 use crate::line::{Line, Servers};
 use crate::talk::Agent;
 
@@ -222,36 +221,36 @@ async fn a_dialect_is_told_in_its_own_words_and_knows_no_other_names() {
     home.assert_verified("vctx.sock", "ada");
 }
 
+#[cfg(feature = "full-tests")]
 /// The SDK for TypeScript as `.ci/run` installs it, or where it is named.
-fn sdk() -> Option<PathBuf> {
+fn sdk() -> Option<std::path::PathBuf> {
     if let Some(named) = std::env::var_os("VCTX_MCP_NODE_MODULES") {
-        return Some(PathBuf::from(named));
+        return Some(std::path::PathBuf::from(named));
     }
-    let target = Path::new(PROGRAM).ancestors().nth(2).expect("the target directory");
+    let target = std::path::Path::new(crate::home::PROGRAM)
+        .ancestors()
+        .nth(2)
+        .expect("the target directory");
     Some(target.join("mcp-node"))
         .filter(|path| path.join("node_modules/@modelcontextprotocol/sdk").exists())
 }
 
+#[cfg(feature = "full-tests")]
 #[tokio::test(flavor = "multi_thread")]
 async fn the_official_typescript_sdk_drives_every_tool_over_pipes_and_over_a_socket() {
-    let Some(sdk) = sdk() else {
-        println!(
-            "skipped: no MCP SDK for TypeScript; name a directory with its node_modules in VCTX_MCP_NODE_MODULES (tests/mcp/package.json)"
-        );
-        return;
-    };
+    let sdk = sdk().expect("no MCP SDK for TypeScript; name a directory with its node_modules in VCTX_MCP_NODE_MODULES (tests/mcp/package.json)");
     let home = Home::new();
     let servers = Servers::of(&home);
     let process =
         listening(&home, "mcp.sock", &["--agent", "ts-socket", "--idle-exit-s", "30"]).await;
     // Modules are looked for beside the script.
     let script = sdk.join("drive.mjs");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/drive.mjs");
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/drive.mjs");
     std::fs::copy(source, &script).expect("the script");
-    let mut drive = Command::new("node");
+    let mut drive = std::process::Command::new("node");
     drive
         .arg(script)
-        .arg(PROGRAM)
+        .arg(crate::home::PROGRAM)
         .arg(home.path("vctx.sock"))
         .arg(home.path("data"))
         .arg(home.path("mcp.sock"));

@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 
 use crate::contract::core_of_the_contract;
 use crate::home::{Home, Tuning};
+use crate::needs::left_out;
 use crate::strace;
 use crate::talk::Agent;
 
@@ -23,7 +24,7 @@ async fn the_contract_holds_without_any_interface() {
     }
     let permitted = Command::new("unshare").args(["-rn", "true"]).stderr(Stdio::null()).status();
     if !permitted.is_ok_and(|status| status.success()) {
-        println!("skipped: `unshare -rn` is not permitted here");
+        left_out("`unshare -rn` is not permitted here");
         return;
     }
     let myself = std::env::current_exe().expect("this program");
@@ -42,7 +43,7 @@ async fn the_contract_holds_without_any_interface() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_internet_socket_is_ever_opened() {
     if !strace::can_trace() {
-        println!("skipped: processes cannot be traced here");
+        left_out("processes cannot be traced here");
         return;
     }
     let home = Home::new();

@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
-use crate::chance::{Chance, setting};
+use crate::chance::{Chance, rounds, setting};
 use crate::home::{Home, Process, TORN_TAIL, Tuning};
 use crate::outside::needs_an_engine_of_its_own;
 use crate::setup::setup;
@@ -110,7 +110,7 @@ async fn check(home: &Home, clients: JoinSet<(String, u64, u64)>) -> (u64, u64) 
 #[tokio::test(flavor = "multi_thread")]
 async fn proxies_that_are_killed_under_load_lose_and_double_nothing() {
     let mut stage = Stage::new().await;
-    let (kills, seed) = (setting("PROXY_KILLS", 5), setting("PROXY_SEED", 11));
+    let (kills, seed) = (rounds("PROXY_KILLS", 5), setting("PROXY_SEED", 11));
     println!("PROXY_SEED={seed} PROXY_KILLS={kills}");
     for name in AGENTS {
         Agent::create(stage.home.wire("vctx.sock"), name, 131_072, "Be brief.").await;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::chance::{Chance, setting};
+use crate::chance::{Chance, rounds};
 use crate::count;
 use crate::home::{Home, Process, Tuning};
 use crate::talk::{Agent, key};
@@ -149,7 +149,7 @@ async fn sixteen_clients_on_two_servers_make_one_linear_history() {
     let (seen, stop) = (Arc::<Seen>::default(), Arc::<AtomicBool>::default());
     let tormentor =
         tokio::spawn(torment(Arc::clone(&home), second, Arc::clone(&seen), Arc::clone(&stop)));
-    let turns = setting("VCTX_RACE_TURNS", 150);
+    let turns = rounds("VCTX_RACE_TURNS", 150);
     let begun = Instant::now();
     let clients: Vec<_> = (1..=CLIENTS)
         .map(|number| {

@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::{Value, json};
 
 use crate::home::{Home, PROGRAM, Process, Tuning, command, unconfigured};
+use crate::needs::left_out;
 use crate::outside::needs_an_engine_of_its_own;
 
 /// Beginnings of commands that are not run here, and why.
@@ -214,7 +215,7 @@ fn to_run(all: Vec<Shown>) -> Vec<Shown> {
     }
     let guards = GUARD_TOOLS.iter().all(|tool| is_there(tool));
     if !guards {
-        eprintln!("the README's guards are skipped: one of {GUARD_TOOLS:?} is not on PATH");
+        left_out(&format!("the guards need {GUARD_TOOLS:?} on PATH"));
     }
     let runs = |shown: &Shown| {
         let listed = NOT_RUN.iter().any(|(start, _)| shown.command.starts_with(start));
@@ -229,7 +230,7 @@ async fn every_command_of_the_readme_runs_and_answers_as_shown() {
         return;
     }
     if !is_there("curl") {
-        eprintln!("skipped: curl is not on PATH");
+        left_out("curl is not on PATH");
         return;
     }
     let commands = to_run(shown_on_all_pages());

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::chance::{Chance, setting};
+use crate::chance::{Chance, rounds, setting};
 use crate::home::{Home, Process};
 use crate::scripted::Scripted;
 use crate::talk::Agent;
@@ -97,7 +97,7 @@ async fn ticks_runs_and_chains_happen_once_whoever_is_killed() {
         server
     };
     let mut servers = [start(SOCKETS[0]).await, start(SOCKETS[1]).await];
-    let (kills, seed) = (setting("STORM_KILLS", 6), setting("STORM_SEED", 17));
+    let (kills, seed) = (rounds("STORM_KILLS", 6), setting("STORM_SEED", 17));
     println!("STORM_SEED={seed} STORM_KILLS={kills}");
     for name in AGENTS {
         let agent = Agent::create(home.wire(SOCKETS[0]), name, 65_536, "Be brief.").await;

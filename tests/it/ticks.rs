@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::chance::{Chance, setting};
+use crate::chance::{Chance, rounds, setting};
 use crate::home::{Home, PROGRAM, Process, Tuning};
 use crate::talk::Agent;
 use crate::wire::Answer;
@@ -193,7 +193,7 @@ async fn two_servers_of_which_one_is_killed_at_random_fire_nothing_twice_and_lea
         }
     }
     let mut chance = Chance::new(setting("TICKS_SEED", 11));
-    for _ in 0..setting("TICKS_KILLS", 5) {
+    for _ in 0..rounds("TICKS_KILLS", 5) {
         tokio::time::sleep(Duration::from_millis(400 + chance.below(1_500))).await;
         let victim = usize::from(chance.below(2) == 1);
         servers[victim].kill();
@@ -242,7 +242,7 @@ async fn each_tick_that_wants_a_run_has_one_whoever_is_killed_meanwhile() {
     let mut servers = [start(sockets[0]).await, start(sockets[1]).await];
     let mut chance = Chance::new(setting("TICKS_SEED", 5));
     let mut agents = Vec::new();
-    for at in 0..setting("TICKS_RUNS", 6) {
+    for at in 0..rounds("TICKS_RUNS", 6) {
         let victim = usize::from(chance.below(2) == 1);
         let agent =
             Agent::create(home.wire(sockets[1 - victim]), &format!("a{at}"), 16_384, "").await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::archival::{ingest, search};
-use crate::chance::{Chance, setting};
+use crate::chance::{Chance, rounds, setting};
 use crate::database::Database;
 use crate::home::{Home, Process, TORN_TAIL, Tuning};
 use crate::outside::outside;
@@ -157,7 +157,7 @@ async fn an_upload_that_is_cut_off_goes_on_where_it_was_and_nothing_is_half_seen
     let (mut engine, mut server) = start(&home).await;
     Agent::create(home.wire("vctx.sock"), "ada", 8192, "").await;
     let mut before: Vec<Value> = Vec::new();
-    for round in 0..ROUNDS {
+    for round in 0..rounds("UPLOADS_ROUNDS", ROUNDS) {
         let upload = format!("round-{round}");
         let engines_turn = round % 2 == 0 && outside().is_none();
         let victim = if engines_turn { engine.clone() } else { server.clone() };

@@ -13,7 +13,7 @@ use arango_embedded::txn::{Declared, WriteOptions};
 use arango_embedded::value::{Object, Value, parse};
 use arango_embedded::{Engine, Options};
 
-use crate::copy;
+use super::copy;
 
 /// Documents: enough for tables of documents and indexes beside the journal.
 const DOCUMENTS: i64 = 600;

@@ -8,7 +8,7 @@ use arango_embedded::txn::Declared;
 use arango_embedded::value::Value;
 use arango_embedded::{Engine, Options};
 
-use crate::copy;
+use super::copy;
 
 /// A directory that release 0.1.0 wrote before there was a seal: two documents with a unique index, a vector index, a view.
 fn of_format_1() -> tempfile::TempDir {

@@ -5,11 +5,11 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-#[path = "trust/damage.rs"]
+#[path = "../trust/damage.rs"]
 mod damage;
-#[path = "trust/formats.rs"]
+#[path = "../trust/formats.rs"]
 mod formats;
-#[path = "trust/shortage.rs"]
+#[path = "../trust/shortage.rs"]
 mod shortage;
 
 /// Copies a directory with everything in it.

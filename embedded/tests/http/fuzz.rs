@@ -1,11 +1,10 @@
 //! Changed inputs: texts, JSON and requests of a small corpus, bent by a mutator that does the same in every run. Nothing
 //! may panic, hang or be an internal error. Stored bytes are bent beside their code: `src/encode/bent.rs`, `src/storage/journal/bent.rs`.
 
-#[path = "fuzz/mutator.rs"]
+#[path = "../fuzz/mutator.rs"]
 mod mutator;
 #[allow(dead_code, reason = "the other tests of the front use more of it")]
-#[path = "http/wire.rs"]
-mod wire;
+use crate::wire;
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -21,7 +20,7 @@ const STACK_BYTES: usize = 16 << 20;
 
 #[test]
 fn bent_json_is_refused_or_comes_back_as_it_was_read() {
-    bend(&corpus(include_str!("fuzz/json.txt")), |input| {
+    bend(&corpus(include_str!("../fuzz/json.txt")), |input| {
         if let Ok(value) = parse(input) {
             let text = value.to_json();
             let again = parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
@@ -48,7 +47,7 @@ fn run_queries() {
         allow_implicit: true,
         ..Declared::default()
     };
-    bend(&corpus(include_str!("fuzz/queries.txt")), |input| {
+    bend(&corpus(include_str!("../fuzz/queries.txt")), |input| {
         let text = String::from_utf8_lossy(input).into_owned();
         let options =
             QueryOptions { max_runtime_s: 0.05, memory_limit: 4 << 20, ..QueryOptions::default() };
@@ -73,7 +72,7 @@ fn bent_queries_are_answered_or_refused_within_their_limits() {
 fn bent_requests_are_answered_or_cut_off_and_hurt_nobody_else() {
     let server = wire::Server::start();
     server.root().script(r#"POST /_api/collection {"name":"c"} -> 200"#);
-    let entries: Vec<Vec<u8>> = corpus(include_str!("fuzz/requests.txt"))
+    let entries: Vec<Vec<u8>> = corpus(include_str!("../fuzz/requests.txt"))
         .iter()
         .map(|entry| String::from_utf8_lossy(entry).replace('\n', "\r\n").into_bytes())
         .collect();

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use vctx::memory::TokenCounter;
 use vctx::text::Tiktoken;
 
-const CONVERSATION: &str = include_str!("../src/lab/demo/conversation.jsonl");
-const PLANTED: &str = include_str!("../src/lab/demo/planted.json");
+const CONVERSATION: &str = include_str!("../../src/lab/demo/conversation.jsonl");
+const PLANTED: &str = include_str!("../../src/lab/demo/planted.json");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,9 +1,9 @@
 //! Splitters on real token counts: nothing is lost, nothing is too long, whatever the text.
 
 use proptest::prelude::*;
-use vctx::chunk::{By, Cut, Splitter, sentences, split, split_by_meaning};
-use vctx::memory::{Encoding, TokenCounter};
-use vctx::text::{Tiktoken, lexical};
+use vctx_core::chunk::{By, Cut, Splitter, sentences, split, split_by_meaning};
+use vctx_core::memory::{Encoding, TokenCounter};
+use vctx_core::text::{Tiktoken, lexical};
 
 /// The first article of the Universal Declaration of Human Rights says something like this in each of them.
 const LANGUAGES: [&str; 30] = [

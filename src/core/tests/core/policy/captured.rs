@@ -1,7 +1,7 @@
 //! Captured calls, tools that take room, and chains that go in circles.
 
-use vctx::memory::capture::Capture;
-use vctx::memory::message::rendered;
+use vctx_core::memory::capture::Capture;
+use vctx_core::memory::message::rendered;
 
 use super::*;
 

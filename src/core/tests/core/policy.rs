@@ -4,29 +4,31 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
-use vctx::chunk;
-use vctx::clock::iso8601;
-use vctx::context::assemble;
-use vctx::error::{Code, Error};
-use vctx::ids::{SeededIds, SystemIds};
-use vctx::limits::PAGE_TOKENS_MAX;
-use vctx::memory::archive::FoundPassage;
-use vctx::memory::capture::Capture;
-use vctx::memory::core::Core;
-use vctx::memory::event::{Event, EventType};
-use vctx::memory::message::{Kind, Message, Role};
-use vctx::memory::page::Page;
-use vctx::memory::receipt;
-use vctx::memory::tokens::message_cost;
-use vctx::memory::{Encoding, TokenCounter};
-use vctx::policy::{
+use vctx_core::chunk;
+use vctx_core::clock::iso8601;
+use vctx_core::context::assemble;
+use vctx_core::error::{Code, Error};
+use vctx_core::ids::SeededIds;
+use vctx_core::limits::PAGE_TOKENS_MAX;
+use vctx_core::memory::archive::FoundPassage;
+use vctx_core::memory::capture::Capture;
+use vctx_core::memory::core::Core;
+use vctx_core::memory::event::{Event, EventType};
+use vctx_core::memory::message::{Kind, Message, Role};
+use vctx_core::memory::page::Page;
+use vctx_core::memory::receipt;
+use vctx_core::memory::tokens::message_cost;
+use vctx_core::memory::{Encoding, TokenCounter};
+use vctx_core::policy::{
     Actor, Answers, CopyOf, Depends, Draft, Entries, Finish, Flush, Intent, Looked, NearPlan,
     Nearest, Principal, Question, Scope, Sources, SummaryAnswer, Surroundings, TaintMode,
     VectorsAnswer, ViewHit, admit, changed_since, listed, pinned_tokens_max, summary_tokens_max,
     tokens,
 };
-use vctx::text::{Tiktoken, lexical, local};
-use vctx::tools::{Call, NewAgent, PatchAgent, PostEvent, Step, Tool, decode, decode_as, new_core};
+use vctx_core::text::{Tiktoken, lexical, local};
+use vctx_core::tools::{
+    Call, NewAgent, PatchAgent, PostEvent, Step, Tool, decode, decode_as, new_core,
+};
 
 #[path = "policy/captured.rs"]
 mod captured;
@@ -183,7 +185,7 @@ impl World {
         panic!("a call never came to an end");
     }
 
-    fn write(&mut self, change: &vctx::memory::change::Change) {
+    fn write(&mut self, change: &vctx_core::memory::change::Change) {
         assert_eq!(change.before, self.core, "a change builds on what is there");
         if let Some(evict) = &change.evict {
             let leaving = self.messages.iter().filter(|m| {
@@ -1054,7 +1056,7 @@ fn cutting_large_passages_counts_each_of_their_bytes_a_few_times_only() {
 #[test]
 fn a_page_that_is_spooled_never_pushes_anything_out() {
     let counter = Tiktoken::new(Encoding::O200kBase);
-    let ids = SystemIds;
+    let ids = SeededIds::new(1);
     let call = decode(
         Tool::SearchArchival,
         json!({"query_vector": [1.0, 0.0]}).as_object().cloned().unwrap(),

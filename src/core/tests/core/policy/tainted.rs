@@ -1,14 +1,14 @@
 //! Planted injections: which of them the rules catch, and which they let through; and what the rules do to a draft.
 
 use serde_json::{Value, json};
-use vctx::error::Code;
-use vctx::memory::message::tainted;
-use vctx::policy::{RULES, TaintMode, rules_of};
+use vctx_core::error::Code;
+use vctx_core::memory::message::tainted;
+use vctx_core::policy::{RULES, TaintMode, rules_of};
 
 use super::World;
 
 /// One of each line: `rule` that catches it, or null where it is known to pass.
-const PLANTED: &str = include_str!("../planted/injections.jsonl");
+const PLANTED: &str = include_str!("../../planted/injections.jsonl");
 
 fn planted() -> Vec<Value> {
     PLANTED.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
@@ -68,7 +68,7 @@ fn what_comes_from_outside_is_marked_and_what_the_user_says_is_not() {
     assert!(shown.ends_with(&format!("{INJECTION}\n[end of tainted {fence}]")));
     assert_eq!(world.messages[1].rendered()["content"], INJECTION);
     let listed: Vec<Value> =
-        vctx::context::assemble(&world.core, &world.messages).manifest["items"]
+        vctx_core::context::assemble(&world.core, &world.messages).manifest["items"]
             .as_array()
             .unwrap()
             .iter()
@@ -106,7 +106,7 @@ fn tainted_text_needs_a_justification_to_enter_the_core() {
     let audit = serde_json::to_value(world.events.last().unwrap()).unwrap();
     let told = &audit["details"]["justification"];
     assert_eq!(told["chars"], why.chars().count());
-    assert_eq!(told["digest"], vctx::memory::receipt::sha256(why));
+    assert_eq!(told["digest"], vctx_core::memory::receipt::sha256(why));
     let text = audit.to_string();
     assert!(!text.contains("word for word") && !text.contains("7731"), "{text}");
 
@@ -164,7 +164,7 @@ fn a_justification_is_one_short_line() {
 
 #[test]
 fn an_edit_is_looked_at_like_any_other_text() {
-    use vctx::tools::{Call, EditCore};
+    use vctx_core::tools::{Call, EditCore};
     let mut world = World::new(4000, "");
     let edits = |content: &str| {
         [
@@ -213,7 +213,7 @@ fn in_quarantine_a_search_tells_place_rules_and_length_only() {
         world.messages.iter().filter(|m| m.copy_of.is_some()).map(|m| m.content.as_str()).collect();
     assert_eq!(copies, ["harbour is blue"]);
 
-    world.core.released.push(vctx::policy::released_name(&world.messages[0].key, ""));
+    world.core.released.push(vctx_core::policy::released_name(&world.messages[0].key, ""));
     let found = world.call("search_recall", search.clone()).unwrap();
     let results = found["result"]["results"].as_array().unwrap().clone();
     let shown = results.iter().find(|one| one["seq"] == 1).unwrap();

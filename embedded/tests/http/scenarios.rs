@@ -27,10 +27,9 @@
 //! `SCENARIOS=name cargo test --test scenarios` runs the files whose names contain `name`.
 
 #[allow(dead_code, reason = "the other tests of the front use more of it")]
-#[path = "http/wire.rs"]
-mod wire;
+use crate::wire;
 
-#[path = "scenarios/runner.rs"]
+#[path = "../scenarios/runner.rs"]
 mod runner;
 
 use std::path::{Path, PathBuf};
