@@ -9,6 +9,7 @@ use super::sources::{files, root, text};
 const TOP: &[&str] = &[
     "Cargo.toml",
     "README.md",
+    "rust-toolchain.toml",
     "LICENSE",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
