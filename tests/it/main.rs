@@ -57,6 +57,7 @@ mod eval;
 mod exported;
 mod faults;
 mod filters;
+mod fixtures;
 mod fleet;
 mod forgotten;
 mod fuzz;
