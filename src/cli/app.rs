@@ -186,7 +186,7 @@ fn run_server(options: &ServeOptions) -> Result<(), Stop> {
     let (stop, stopping) = watch::channel(false);
     // The engine goes last: calls that are being drained still need it.
     let (engine_stop, engine_stopping) = watch::channel(false);
-    let remote = config.remote()?;
+    let remote = config.served()?;
     let key = password_of("VCTX_EMBEDDER_KEY")?;
     let next_key = password_of("VCTX_EMBEDDER_NEXT_KEY")?;
     let embedders = config

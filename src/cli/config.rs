@@ -70,7 +70,7 @@ pub struct ServerSettings {
     pub tenant: String,
     /// The embedded engine's directory.
     pub data_dir: PathBuf,
-    /// Whether an HTTP base URL in the environment is only warned about.
+    /// Whether the database has to be named, and an HTTP base URL in the environment is only warned about.
     pub production: bool,
 }
 
@@ -246,6 +246,10 @@ pub struct Faults(pub Vec<String>);
 const HTTP_BASE_URLS: [&str; 4] =
     ["ARANGO_URL", "ARANGO_HTTP_BASE_URL", "ARANGODB_URL", "ARANGO_ENDPOINT"];
 
+/// What is wrong with a server in production that has no database.
+const NO_ENDPOINT: &str = "server.production is true, but no database is named: set ARANGO_RW_UDS (and ARANGO_RO_UDS for reads) to Unix sockets \
+    of ArangoDB, or set server.production = false for the embedded database. An HTTP base URL such as ARANGO_URL does not count";
+
 impl Config {
     /// Reads defaults, file and environment.
     pub fn load(file: Option<&Path>) -> Result<Self, Faults> {
@@ -348,6 +352,15 @@ impl Config {
     /// The configured database, with its passwords; none when the embedded engine is to be started.
     pub fn remote(&self) -> Result<Option<Remote>, Faults> {
         self.remote_of("", &password_of)
+    }
+
+    /// The database of a server. In production a configuration that names none is a fault: a server that lost its environment would
+    /// answer from an empty memory otherwise.
+    pub fn served(&self) -> Result<Option<Remote>, Faults> {
+        match self.remote()? {
+            None if self.server.production => Err(Faults(vec![NO_ENDPOINT.into()])),
+            remote => Ok(remote),
+        }
     }
 
     /// A further place: the configuration as it holds there, and its database.

@@ -306,3 +306,25 @@ async fn recall_log_is_laid_out_in_a_cluster_as_the_configuration_says() {
         assert!(said.contains(&key), "{name}={value}: {said}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_in_production_without_a_database_ends_and_names_what_to_set() {
+    let home = Home::new();
+    for variables in [&[][..], &[("ARANGO_URL", "http://db:8529")], &[("ARANGO_RW_UDS", "")]] {
+        let mut command = crate::home::command(&Tuning::default());
+        // A server that starts all the same ends by itself, with another code.
+        command.args(["serve", "--idle-exit-s", "1", "--socket"]).arg(home.path("vctx.sock"));
+        command.arg("--data-dir").arg(home.path("data"));
+        command.env("VCTX_SERVER__PRODUCTION", "true").envs(variables.iter().copied());
+        let ended = command.output().expect("the program runs");
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(78), "{variables:?}: {said}");
+        for name in ["ARANGO_RO_UDS", "ARANGO_RW_UDS", "server.production"] {
+            assert!(said.contains(name), "{variables:?}: {said}");
+        }
+        assert!(!home.path("data").exists(), "{variables:?}: an embedded database was made");
+    }
+    let _engine = home.engine().await;
+    let named = Tuning::variable("VCTX_SERVER__PRODUCTION", "true");
+    home.server("vctx.sock", "engine.sock", "engine-ro.sock", &named).await.stop().await;
+}
