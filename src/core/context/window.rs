@@ -45,7 +45,7 @@ pub fn assemble(core: &Core, queue: &[Message]) -> Window {
         "always",
     ));
     for b in &core.working_blocks {
-        let rendered = render::block(&b.id, &b.role, &b.content, b.pinned);
+        let rendered = render::block(b);
         let why = if b.pinned { "pinned" } else { "working block" };
         let mut item = part("working", &b.id, b.token_estimate, rendered, why);
         item.tainted = b.taint.iter().flat_map(|taint| taint.rules.clone()).collect();
@@ -58,7 +58,7 @@ pub fn assemble(core: &Core, queue: &[Message]) -> Window {
             "summary",
             &id,
             summary.token_estimate,
-            render::summary(&summary.content),
+            render::summary(summary),
             "stands for evicted messages",
         ));
     }

@@ -191,6 +191,10 @@ pub struct Block {
     /// Why tainted text stands in it; none of a block that holds none. Never rendered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taint: Option<BlockTaint>,
+    /// Whether block markup in its text is escaped where it is rendered. False of a text without
+    /// any, and of a copy from before there was escaping, which has to render as it did.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub escaped: bool,
 }
 
 impl Block {
@@ -235,6 +239,9 @@ pub struct Summary {
     /// Key of its copy in `core_versions`, from which edges lead to what it was made of; none before there were such edges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
+    /// As of a block.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub escaped: bool,
 }
 
 /// Marks of the queue on the agent's number line.
@@ -257,6 +264,10 @@ pub struct Queue {
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// A standing notice in the window.

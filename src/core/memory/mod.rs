@@ -11,6 +11,7 @@ mod fingerprint;
 pub mod forget;
 pub mod heartbeat;
 pub mod joined;
+pub mod markup;
 pub mod message;
 pub mod page;
 pub mod plain;

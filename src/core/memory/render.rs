@@ -1,8 +1,11 @@
 //! How each part of a memory stands in a rendered window: one chat message each, so that costs add up exactly.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
-use super::core::{Block, Core};
+use super::core::{Block, Core, Summary};
+use super::markup;
 use super::message::{Role, rendered};
 use super::tokens::{REPLY_TOKENS, TokenCounter, message_cost};
 
@@ -20,14 +23,26 @@ pub fn system(content: &str) -> Value {
 }
 
 /// A block of the working context.
-pub fn block(id: &str, role: &str, content: &str, pinned: bool) -> Value {
-    let pin = if pinned { " pinned" } else { "" };
-    system_message(&format!("<block id=\"{id}\" role=\"{role}\"{pin}>\n{content}\n</block>"))
+pub fn block(b: &Block) -> Value {
+    let pin = if b.pinned { " pinned" } else { "" };
+    let content = shown(&b.content, b.escaped);
+    system_message(&format!(
+        "<block id=\"{}\" role=\"{}\"{pin}>\n{content}\n</block>",
+        b.id, b.role
+    ))
 }
 
 /// The recursive summary.
-pub fn summary(content: &str) -> Value {
-    system_message(&format!("{SUMMARY_HEADING}\n{content}"))
+pub fn summary(s: &Summary) -> Value {
+    system_message(&headed(&shown(&s.content, s.escaped)))
+}
+
+fn headed(content: &str) -> String {
+    format!("{SUMMARY_HEADING}\n{content}")
+}
+
+fn shown(content: &str, is_escaped: bool) -> Cow<'_, str> {
+    if is_escaped { markup::escaped(content) } else { Cow::Borrowed(content) }
 }
 
 /// A notice.
@@ -40,14 +55,37 @@ pub fn system_cost(counter: &dyn TokenCounter, content: &str) -> u64 {
     message_cost(counter, &system(content)) + REPLY_TOKENS
 }
 
-/// Cost of a block.
-pub fn block_cost(counter: &dyn TokenCounter, b: &Block) -> u64 {
-    message_cost(counter, &block(&b.id, &b.role, &b.content, b.pinned))
+/// Decides how a block whose text was just written renders, and counts that.
+pub fn settle_block(counter: &dyn TokenCounter, b: &mut Block) {
+    b.escaped = markup::has_block_markup(&b.content);
+    b.token_estimate = message_cost(counter, &block(b));
 }
 
-/// Cost of a summary; nothing is rendered for an empty one.
+/// The same of a summary.
+pub fn settle_summary(counter: &dyn TokenCounter, s: &mut Summary) {
+    s.escaped = markup::has_block_markup(&s.content);
+    s.token_estimate = summary_cost(counter, &s.content);
+}
+
+/// Cost of a new summary; nothing is rendered for an empty one.
 pub fn summary_cost(counter: &dyn TokenCounter, content: &str) -> u64 {
-    if content.is_empty() { 0 } else { message_cost(counter, &summary(content)) }
+    if content.is_empty() {
+        return 0;
+    }
+    message_cost(counter, &system_message(&headed(&markup::escaped(content))))
+}
+
+/// Settles what was written before there was escaping, and has markup in it.
+pub fn settle_old(counter: &dyn TokenCounter, core: &mut Core) {
+    for b in &mut core.working_blocks {
+        if !b.escaped && markup::has_block_markup(&b.content) {
+            settle_block(counter, b);
+        }
+    }
+    let summary = &mut core.queue_head_summary;
+    if !summary.escaped && markup::has_block_markup(&summary.content) {
+        settle_summary(counter, summary);
+    }
 }
 
 /// Cost of a notice.
@@ -59,10 +97,9 @@ pub fn notice_cost(counter: &dyn TokenCounter, content: &str) -> u64 {
 pub fn recount(counter: &dyn TokenCounter, core: &mut Core) {
     core.system.token_estimate = system_cost(counter, &core.system.content);
     for b in &mut core.working_blocks {
-        b.token_estimate = block_cost(counter, b);
+        settle_block(counter, b);
     }
-    core.queue_head_summary.token_estimate =
-        summary_cost(counter, &core.queue_head_summary.content);
+    settle_summary(counter, &mut core.queue_head_summary);
     for n in &mut core.notices {
         n.token_estimate = notice_cost(counter, &n.content);
     }

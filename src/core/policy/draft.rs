@@ -140,6 +140,7 @@ impl<'a> Draft<'a> {
     /// Starts from a loaded core.
     pub fn new(around: Surroundings<'a>, core: &Core) -> Self {
         let mut after = core.clone();
+        render::settle_old(around.counter, &mut after);
         after.version += 1;
         after.updated_at = iso8601(around.unix_ms);
         if !core.rev.is_empty() {

@@ -213,8 +213,9 @@ fn create(
         pinned: false,
         changed_at_version: draft.version(),
         taint: None,
+        escaped: false,
     };
-    block.token_estimate = render::block_cost(around.counter, &block);
+    render::settle_block(around.counter, &mut block);
     let cost = block.token_estimate;
     draft.after.working_blocks.push(block);
     Ok(json!({"block_id": id, "token_estimate": cost}))
@@ -235,7 +236,7 @@ fn rewrite(
         return Err(Error::argument("content", why).with("bytes_max", TEXT_BYTES_MAX));
     }
     let mut block = Block { content, changed_at_version: draft.version(), ..old.clone() };
-    block.token_estimate = render::block_cost(around.counter, &block);
+    render::settle_block(around.counter, &mut block);
     let mut result = json!({"block_id": block.id, "token_estimate": block.token_estimate});
     if let Some(line) = edited {
         let first = line.saturating_sub(SHOWN_LINES);
@@ -268,7 +269,7 @@ fn rename(
         let old = found(core, &id)?;
         let mut block =
             Block { id: new.clone(), changed_at_version: draft.version(), ..old.clone() };
-        block.token_estimate = render::block_cost(around.counter, &block);
+        render::settle_block(around.counter, &mut block);
         let place = draft.after.working_blocks.iter().position(|block| block.id == id);
         draft.remove_block(&id);
         let place = place.unwrap_or(draft.after.working_blocks.len());

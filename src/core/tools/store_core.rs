@@ -145,8 +145,9 @@ impl StoreCore {
             pinned: self.policy.pinned.unwrap_or(old.is_some_and(|b| b.pinned)),
             changed_at_version: draft.version(),
             taint,
+            escaped: false,
         };
-        block.token_estimate = render::block_cost(around.counter, &block);
+        render::settle_block(around.counter, &mut block);
         let cost = block.token_estimate;
         match draft.after.working_blocks.iter_mut().find(|b| b.id == self.block_id) {
             Some(slot) => *slot = block,

@@ -11,6 +11,7 @@ use crate::memory::change::{Change, Evict};
 use crate::memory::core::{Core, Summary};
 use crate::memory::event::EventType;
 use crate::memory::joined::{Folded, joined_key, version_key};
+use crate::memory::markup::has_block_markup;
 use crate::memory::message::Message;
 use crate::memory::render;
 use crate::policy::budget::{Tokens, summary_tokens_max, tokens};
@@ -256,6 +257,7 @@ impl Draft<'_> {
             cost = render::summary_cost(self.around.counter, &text);
         }
         self.after.queue_head_summary = Summary {
+            escaped: has_block_markup(&text),
             content: text,
             token_estimate: cost,
             revision: self.before.queue_head_summary.revision + 1,

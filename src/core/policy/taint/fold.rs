@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use crate::memory::markup::is_unseen;
+
 /// A word of a folded text.
 #[derive(Clone, Copy, Debug)]
 struct Place {
@@ -160,13 +162,6 @@ fn folded_text(text: &str) -> String {
         }
     }
     out
-}
-
-/// Whether a character takes no room on a page: zero-width and bidirectional controls, marks that sit on another letter, selectors.
-pub(super) fn is_unseen(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' | '\u{300}'..='\u{36f}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0000}'..='\u{e01ef}')
 }
 
 /// The letters of an alphabet in styles of it that follow each other: so many characters each.

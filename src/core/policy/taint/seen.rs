@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-use super::fold::is_unseen;
+use crate::memory::markup::is_unseen;
 
 /// Characters of base64 in a row that are decoded: 18 bytes of text, a short order.
 const BLOB_CHARS_MIN: usize = 24;

@@ -30,6 +30,8 @@ use vctx_core::tools::{
     Call, NewAgent, PatchAgent, PostEvent, Step, Tool, decode, decode_as, new_core,
 };
 
+#[path = "policy/blocks.rs"]
+mod blocks;
 #[path = "policy/captured.rs"]
 mod captured;
 #[path = "policy/tainted.rs"]
