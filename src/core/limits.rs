@@ -60,8 +60,11 @@ pub const EVICT_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const TRANSACTION_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// Parts of one eviction.
 pub const EVICT_PARTS_MAX: u32 = 64;
-/// Newest queue messages in which a tool call without its result is kept back from eviction.
-pub const OPEN_CALL_ROWS_MAX: usize = 16;
+/// Newest queue messages in which a tool call without its result is kept back from eviction: some
+/// ten exchanges, so that a call that nobody answers does not stop evictions for long.
+pub const OPEN_CALL_ROWS_MAX: usize = 32;
+/// Newest messages among which the call of a result is looked for that answers none that waits.
+pub const CALL_LOOK_SEQS: u64 = 4_096;
 /// Earlier revisions that the core remembers, to tell what changed since one.
 pub const REVISIONS_KEPT: usize = 24;
 /// Questions one call may ask before it must decide.

@@ -18,6 +18,8 @@ mod line;
 mod model;
 mod needs;
 mod outside;
+#[path = "../policy/provider.rs"]
+mod provider;
 mod proxy;
 mod scripted;
 mod shape;
@@ -75,6 +77,7 @@ mod memories;
 mod no_network;
 mod one_effect;
 mod one_transaction;
+mod paired;
 mod plans;
 mod processor;
 mod proof;

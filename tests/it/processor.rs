@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::chance::Chance;
 use crate::home::{Home, Process, Tuning};
+use crate::provider;
 use crate::scripted::Scripted;
 use crate::talk::{Agent, key, said};
 use crate::wire::Answer;
@@ -324,6 +325,45 @@ async fn tools_of_the_client_end_the_run_and_their_results_begin_the_next() {
     let end = stage.run(&json!({"input": result, "client_tools": [weather]})).await;
     assert_eq!((&end["reason"], &end["text"]), (&json!("yield"), &json!("Take a coat.")));
     stage.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_request_parts_a_call_of_the_client_from_its_result() {
+    let steps = [
+        json!({"calls": [{"id": "w1", "name": "weather", "arguments": {}},
+            {"id": "w2", "name": "weather", "arguments": {}}]}),
+        json!({"text": "I wait."}),
+        json!({"text": "Take a coat."}),
+        json!({"calls": [{"id": "w3", "name": "weather", "arguments": {}}]}),
+        json!({"text": "No coat."}),
+    ];
+    let stage = Stage::steps(&steps, &["store_core"]).await;
+    let weather = json!([{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}]);
+    let run = async |input: Value| {
+        let end = stage.run(&json!({"input": input, "client_tools": weather})).await;
+        (end["reason"].as_str().expect("a reason").to_owned(), end["text"].clone())
+    };
+    let result =
+        |id: &str, text: &str| json!([{"role": "tool", "content": text, "tool_call_id": id}]);
+    assert_eq!(run(json!("Coat?")).await.0, "client_calls");
+    // The user goes on before the client has run its tools.
+    assert_eq!(run(json!("Never mind.")).await, ("yield".into(), json!("I wait.")));
+    // Then one result comes, and after the call has left another.
+    assert_eq!(run(result("w1", "windy")).await, ("yield".into(), json!("Take a coat.")));
+    assert_eq!(run(json!("And tomorrow?")).await.0, "client_calls");
+    stage.ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    assert_eq!(run(result("w3", "calm")).await, ("yield".into(), json!("No coat.")));
+    let requests = stage.model.requests();
+    assert_eq!(requests.len(), steps.len());
+    for request in requests {
+        let messages = request["request"]["messages"].as_array().expect("messages");
+        assert_eq!(provider::fault(messages), None, "{messages:#?}");
+    }
+    let turns = stage.ada.wire.get(&format!("{}/prompts", stage.ada.path())).await.ok();
+    for turn in turns["prompts"].as_array().expect("prompts") {
+        let path = format!("{}/prompts/{}", stage.ada.path(), turn["turn"]);
+        assert_eq!(stage.ada.wire.get(&path).await.ok()["exact"], true);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

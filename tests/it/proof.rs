@@ -649,3 +649,42 @@ async fn a_prompt_of_before_block_markup_was_escaped_is_put_together_as_it_was_s
     }
     home.assert_verified("vctx.sock", "ada");
 }
+
+#[tokio::test]
+async fn a_prompt_of_before_anything_stood_for_a_missing_result_is_put_together_as_it_was_sent() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let runtime = runtime(&home, 4096).await;
+    let calls =
+        json!([{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]);
+    runtime.agent.append("assistant", json!({"content": "", "tool_calls": calls})).await;
+    // A core of then does not know what waits.
+    let unknown = "FOR c IN core_memory FILTER c._key == 'ada'
+        UPDATE c WITH { open_calls: null } IN core_memory OPTIONS { keepNull: false } RETURN NEW._key";
+    assert_eq!(home.database_inside().rows(unknown, json!({})).await.len(), 1);
+    let sent = async || runtime.ask("r1", &json!([])).await["request"].clone();
+    let mut requests = vec![sent().await];
+    // Its result still finds the call, and another call waits as calls do now.
+    let result = json!({"content": "sun", "tool_call_id": "c1"});
+    runtime.agent.append("tool", result).await;
+    requests.push(sent().await);
+    let calls =
+        json!([{"id": "c2", "type": "function", "function": {"name": "look", "arguments": "{}"}}]);
+    runtime.agent.append("assistant", json!({"content": "", "tool_calls": calls})).await;
+    requests.push(sent().await);
+    let held = |text: &str| {
+        let bytes = requests.iter().map(|request| request.as_str().expect("bytes"));
+        bytes.map(|bytes| bytes.contains(text)).collect::<Vec<_>>()
+    };
+    assert_eq!(held("[no result yet]"), [false, false, true]);
+    assert_eq!(
+        held("{\"content\":\"sun\",\"role\":\"tool\",\"tool_call_id\":\"c1\"}"),
+        [false, true, true]
+    );
+    runtime.agent.append("tool", json!({"content": "rain", "tool_call_id": "c2"})).await;
+    runtime.agent.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    for (turn, request) in (1..).zip(&requests) {
+        let replayed = runtime.replay(turn).await;
+        assert_eq!((&replayed["exact"], &replayed["request"]), (&json!(true), request));
+    }
+}

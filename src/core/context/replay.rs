@@ -132,6 +132,7 @@ fn core_of(stored: &Stored<'_>, queue: &[Message], gone: &mut Vec<Gone>) -> Core
     core.queue.head_seq = window.head_seq;
     core.queue.next_seq = window.next_seq;
     core.chain = window.chain.clone();
+    core.open_calls.clone_from(&window.open_calls);
     core.notices.clone_from(&window.notices);
     core.tools = window.offered.clone();
     core.encoding = window.encoding;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::memory::core::Core;
-use crate::memory::message::{Message, Role, tainted};
+use crate::memory::core::{Core, OpenCall};
+use crate::memory::message::{Message, tainted};
 use crate::memory::{receipt, render};
 use crate::policy::{Tokens, tokens};
 
@@ -63,16 +63,13 @@ pub fn assemble(core: &Core, queue: &[Message]) -> Window {
         ));
     }
     let standing = queue.iter().filter(|m| m.kind.queued() && m.seq >= core.queue.head_seq);
-    for m in with_results(standing.collect()) {
-        items.push(Item {
-            section: "fifo",
-            id: m.key.clone(),
-            seq: Some(m.seq),
-            tokens: m.token_estimate,
-            message: m.rendered(),
-            digest: m.digest.clone(),
-            why: "seq is at or after head_seq",
-            tainted: tainted(&m.meta).into_iter().map(str::to_owned).collect(),
+    for shown in with_results(standing.collect(), core.open_calls.as_deref().unwrap_or_default()) {
+        items.push(match shown {
+            Shown::Message(m) => said(m),
+            Shown::NoResult(call) => {
+                let (message, why) = (render::no_result(call), "its call has no result yet");
+                part("fifo", &format!("result:{}", call.id), call.token_estimate, message, why)
+            }
         });
     }
     for n in &core.notices {
@@ -87,30 +84,55 @@ pub fn assemble(core: &Core, queue: &[Message]) -> Window {
     close(core, items)
 }
 
+/// What stands in the section of the queue.
+enum Shown<'a> {
+    Message(&'a Message),
+    /// In the place of the result of a call that has none yet.
+    NoResult(&'a OpenCall),
+}
+
 /// The queue with each tool's result directly behind the message that called for it: chat formats take it nowhere else, and an event or
-/// somebody's message may have come between the call and its result. Everything else stays in its order.
-fn with_results(queue: Vec<&Message>) -> Vec<&Message> {
+/// somebody's message may have come between the call and its result. What stands for a result that has not come follows those that have.
+/// Everything else stays in its order.
+fn with_results<'a>(queue: Vec<&'a Message>, open_calls: &'a [OpenCall]) -> Vec<Shown<'a>> {
     // Where each call stands that has no result yet; the newest where an id comes again.
     let mut open: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut results: Vec<Vec<&Message>> = Vec::with_capacity(queue.len());
+    let mut results: Vec<Vec<Shown<'a>>> = Vec::with_capacity(queue.len());
     let mut moved = vec![false; queue.len()];
     for (at, message) in queue.iter().copied().enumerate() {
         results.push(Vec::new());
         open.extend(message.tool_call_ids().map(|id| (id, at)));
-        let call = message.tool_call_id().filter(|_| message.role == Role::Tool);
-        if let Some(call_at) = call.and_then(|id| open.remove(id)) {
-            results[call_at].push(message);
+        if let Some(call_at) = message.answers().and_then(|id| open.remove(id)) {
+            results[call_at].push(Shown::Message(message));
             moved[at] = true;
+        }
+    }
+    for call in open_calls {
+        if let Ok(at) = queue.binary_search_by_key(&call.seq, |message| message.seq) {
+            results[at].push(Shown::NoResult(call));
         }
     }
     let mut ordered = Vec::with_capacity(queue.len());
     for (at, message) in queue.into_iter().enumerate() {
         if !moved[at] {
-            ordered.push(message);
+            ordered.push(Shown::Message(message));
         }
         ordered.append(&mut results[at]);
     }
     ordered
+}
+
+fn said(m: &Message) -> Item {
+    Item {
+        section: "fifo",
+        id: m.key.clone(),
+        seq: Some(m.seq),
+        tokens: m.token_estimate,
+        message: m.rendered(),
+        digest: m.digest.clone(),
+        why: "seq is at or after head_seq",
+        tainted: tainted(&m.meta).into_iter().map(str::to_owned).collect(),
+    }
 }
 
 fn part(section: &'static str, id: &str, tokens: u64, message: Value, why: &'static str) -> Item {

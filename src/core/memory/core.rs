@@ -41,6 +41,10 @@ pub struct Core {
     pub queue_head_summary: Summary,
     /// Where the queue begins and ends on the agent's number line.
     pub queue: Queue,
+    /// Calls of tools in the queue that have no result there, oldest first; none in a core that was
+    /// last written before cores knew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_calls: Option<Vec<OpenCall>>,
     /// Standing notices, one per kind.
     pub notices: Vec<Notice>,
     /// Head of the hash chain over all messages.
@@ -270,6 +274,21 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
+/// A call of a tool in the queue that has no result there. Chat formats refuse a call without one,
+/// so a message stands in its place in the window until the result comes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenCall {
+    /// Its id.
+    pub id: String,
+    /// Place of the message that makes it.
+    pub seq: u64,
+    /// Full rendered cost of what stands in the place of its result.
+    pub token_estimate: u64,
+    /// Whether a later call took its id over: a result answers that one.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub replaced: bool,
+}
+
 /// A standing notice in the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Notice {
@@ -359,9 +378,14 @@ impl Core {
                 }
             )*};
         }
-        changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary queue notices
+        changed!(context_window encoding token_budget system working_blocks removed_blocks queue_head_summary queue open_calls notices
             chain counters heartbeat recent_revisions version updated_at last_message_ms archived expired forgotten run turns asked learned released tool_sets tools);
         patch
+    }
+
+    /// What stands in the places of results that did not come yet, in tokens.
+    pub fn open_call_tokens(&self) -> u64 {
+        self.open_calls.iter().flatten().map(|call| call.token_estimate).sum()
     }
 
     /// The block of that name.

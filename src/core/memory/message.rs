@@ -161,19 +161,34 @@ impl Message {
 
     /// Ids of the tool calls it makes.
     pub fn tool_call_ids(&self) -> impl Iterator<Item = &str> {
-        let calls = self.meta.get("tool_calls").and_then(Value::as_array);
-        calls.into_iter().flatten().filter_map(|c| c.get("id").and_then(Value::as_str))
+        call_ids(&self.meta)
     }
 
     /// Id of the tool call it answers.
     pub fn tool_call_id(&self) -> Option<&str> {
         self.meta.get("tool_call_id").and_then(Value::as_str)
     }
+
+    /// Id of the call that it stands behind in a window; none of a late result, which stands alone.
+    pub fn answers(&self) -> Option<&str> {
+        let paired = self.role == Role::Tool && !self.meta.contains_key(LATE);
+        self.tool_call_id().filter(|_| paired)
+    }
+}
+
+/// Ids of the tool calls that a message with this `meta` makes.
+pub fn call_ids(meta: &Map<String, Value>) -> impl Iterator<Item = &str> {
+    let calls = meta.get("tool_calls").and_then(Value::as_array);
+    calls.into_iter().flatten().filter_map(|c| c.get("id").and_then(Value::as_str))
 }
 
 /// What marks a copy in `meta`: `{seq, created_at}` of the message it stands for, and `excerpt: {start, end}` where it holds only those
 /// bytes of it.
 pub const RECALLED: &str = "recalled";
+
+/// What marks in `meta` a tool's result that no call in the queue waited for when it was appended:
+/// the call had left, had a result already, or is not named. No chat format takes it as a tool's.
+pub const LATE: &str = "late";
 
 /// What marks in `meta` an entry of recall storage that sums up what was said.
 pub const SUMMARY: &str = "summary";
@@ -230,8 +245,8 @@ pub fn copied_meta(original: &Message, excerpt: Option<&Range<usize>>) -> Map<St
 }
 
 /// A chat message: role, content, and `name`, `tool_calls`, `tool_call_id` where given. A copy is headed by its mark, and what a
-/// tool had said comes back as a user's message, since chat formats take a tool's only after its call. Tainted text stands between
-/// marks of its own.
+/// tool had said comes back as a user's message, since chat formats take a tool's only after its call; so does a late result. Tainted text
+/// stands between marks of its own.
 pub fn rendered(role: Role, content: &str, meta: &Map<String, Value>) -> Value {
     let mut out = Map::new();
     let content = fenced(content, meta);
@@ -246,6 +261,14 @@ pub fn rendered(role: Role, content: &str, meta: &Map<String, Value>) -> Value {
         }
         return Value::Object(out);
     }
+    if role == Role::Tool && meta.contains_key(LATE) {
+        out.insert("role".into(), Role::User.text().into());
+        out.insert("content".into(), format!("{}\n{content}", late_heading(meta)).into());
+        if let Some(name) = meta.get("name") {
+            out.insert("name".into(), name.clone());
+        }
+        return Value::Object(out);
+    }
     out.insert("role".into(), role.text().into());
     out.insert("content".into(), content.as_ref().into());
     for name in ["name", "tool_calls", "tool_call_id"] {
@@ -254,4 +277,11 @@ pub fn rendered(role: Role, content: &str, meta: &Map<String, Value>) -> Value {
         }
     }
     Value::Object(out)
+}
+
+fn late_heading(meta: &Map<String, Value>) -> String {
+    match meta.get("tool_call_id").and_then(Value::as_str) {
+        Some(id) => format!("[late result of tool call {id}: no call in view waits for it]"),
+        None => "[result of a tool call that is not in view]".to_owned(),
+    }
 }

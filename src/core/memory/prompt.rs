@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::core::{Block, Chain, Notice, Offered, System, TokenBudget};
+use super::core::{Block, Chain, Notice, Offered, OpenCall, System, TokenBudget};
 use super::receipt::{canonical_json, sha256};
 use super::run::Usage;
 use super::tokens::Encoding;
@@ -85,6 +85,9 @@ pub struct Rendered {
     pub chain: Chain,
     /// Revision of the summary.
     pub summary_rev: u64,
+    /// Calls without a result, whole; none in prompts of before anything stood in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_calls: Option<Vec<OpenCall>>,
     /// Standing notices, whole.
     pub notices: Vec<Notice>,
     /// How tokens were counted.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::core::{Block, Core, Summary};
+use super::core::{Block, Core, OpenCall, Summary};
 use super::markup;
 use super::message::{Role, rendered};
 use super::tokens::{REPLY_TOKENS, TokenCounter, message_cost};
@@ -12,6 +12,9 @@ use super::tokens::{REPLY_TOKENS, TokenCounter, message_cost};
 /// First line of the rendered summary.
 const SUMMARY_HEADING: &str =
     "Summary of the earlier conversation (the messages themselves are in recall storage):";
+
+/// Stands in the place of a result.
+const NO_RESULT: &str = "[no result yet]";
 
 fn system_message(content: &str) -> Value {
     rendered(Role::System, content, &Map::new())
@@ -43,6 +46,12 @@ fn headed(content: &str) -> String {
 
 fn shown(content: &str, is_escaped: bool) -> Cow<'_, str> {
     if is_escaped { markup::escaped(content) } else { Cow::Borrowed(content) }
+}
+
+/// What stands in the place of a result that has not come yet.
+pub fn no_result(call: &OpenCall) -> Value {
+    let meta = Map::from_iter([("tool_call_id".to_owned(), Value::from(call.id.as_str()))]);
+    rendered(Role::Tool, NO_RESULT, &meta)
 }
 
 /// A notice.
@@ -88,6 +97,13 @@ pub fn settle_old(counter: &dyn TokenCounter, core: &mut Core) {
     }
 }
 
+/// A call that waits for its result.
+pub fn open_call(counter: &dyn TokenCounter, id: &str, seq: u64) -> OpenCall {
+    let mut call = OpenCall { id: id.to_owned(), seq, token_estimate: 0, replaced: false };
+    call.token_estimate = message_cost(counter, &no_result(&call));
+    call
+}
+
 /// Cost of a notice.
 pub fn notice_cost(counter: &dyn TokenCounter, content: &str) -> u64 {
     message_cost(counter, &notice(content))
@@ -100,6 +116,9 @@ pub fn recount(counter: &dyn TokenCounter, core: &mut Core) {
         settle_block(counter, b);
     }
     settle_summary(counter, &mut core.queue_head_summary);
+    for call in core.open_calls.iter_mut().flatten() {
+        call.token_estimate = message_cost(counter, &no_result(call));
+    }
     for n in &mut core.notices {
         n.token_estimate = notice_cost(counter, &n.content);
     }

@@ -11,7 +11,7 @@ pub struct Tokens {
     pub system: u64,
     /// Working blocks.
     pub working: u64,
-    /// Messages in the queue.
+    /// Messages in the queue, and what stands in the places of results that did not come yet.
     pub fifo: u64,
     /// The recursive summary.
     pub summary: u64,
@@ -53,7 +53,7 @@ pub fn summary_tokens_max(window: u64) -> u64 {
 pub fn tokens(core: &Core) -> Tokens {
     let working = core.working_blocks.iter().map(|b| b.token_estimate).sum();
     let notices = core.notices.iter().map(|n| n.token_estimate).sum();
-    let (system, fifo) = (core.system.token_estimate, core.queue.tokens);
+    let (system, fifo) = (core.system.token_estimate, core.queue.tokens + core.open_call_tokens());
     let summary = core.queue_head_summary.token_estimate;
     let tools = core.tools.token_estimate;
     let occupancy = system + working + fifo + summary + notices + tools;

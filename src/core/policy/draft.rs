@@ -4,6 +4,7 @@ mod capture;
 mod chain;
 mod flush;
 mod forget;
+mod pairing;
 mod promote;
 mod prompt;
 
@@ -244,6 +245,9 @@ impl<'a> Draft<'a> {
     ) -> (String, u64) {
         let created_ms = self.around.unix_ms.max(self.after.last_message_ms + 1);
         let key = self.around.ids.key();
+        if kind == Kind::Turn && role == Role::Tool {
+            meta = self.paired_meta(meta);
+        }
         self.mark(kind, role, &content, &key, &mut meta);
         let is_tainted = !tainted(&meta).is_empty();
         let token_estimate = message_cost(self.around.counter, &rendered(role, &content, &meta));
@@ -278,6 +282,7 @@ impl<'a> Draft<'a> {
             self.after.queue.count += 1;
             self.after.queue.tokens += token_estimate;
         }
+        self.note_calls(kind, role, &message.meta);
         if kind.queued() && is_tainted {
             self.after.queue.tainted_seq = message.seq;
         }
@@ -457,14 +462,19 @@ impl<'a> Draft<'a> {
             }
         }
         check_pins(&self.after)?;
+        if let Some(question) = self.pair_captured(answers) {
+            return Ok(Finish::Ask(question));
+        }
         if !flush.always {
             self.capture(&result);
         }
         let before = tokens(&self.before);
         self.settle_notices(before.occupancy);
         let now = tokens(&self.after);
+        // A notice that found no room in a small window comes back with the next write; alone it evicts nothing.
+        let bare = |tokens: &Tokens| tokens.occupancy - tokens.notices;
         let grew =
-            now.occupancy > before.occupancy || self.after.token_budget != self.before.token_budget;
+            bare(&now) > bare(&before) || self.after.token_budget != self.before.token_budget;
         let over = now.occupancy >= self.after.token_budget.flush && grew;
         let wanted = if flush.always { now.occupancy > flush.target } else { over };
         if wanted && self.after.queue.count > 0 {

@@ -20,6 +20,19 @@ pub struct Item {
     pub answers: Option<String>,
 }
 
+/// What an eviction has to meet, in tokens of the whole window.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// What stands beside the queue, with the room that is set aside for a new summary.
+    pub fixed: u64,
+    /// The same where nothing leaves, so that no new summary is made.
+    pub fixed_whole: u64,
+    /// What is wanted.
+    pub target: u64,
+    /// What has to fit at all cost.
+    pub must: u64,
+}
+
 /// What to evict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -38,23 +51,25 @@ impl From<&Message> for Item {
             tokens: message.token_estimate,
             bytes: message.content.len(),
             calls: message.tool_call_ids().map(str::to_owned).collect(),
-            answers: message.tool_call_id().map(str::to_owned),
+            answers: message.answers().map(str::to_owned),
         }
     }
 }
 
 /// Picks the smallest cut that brings `fixed + kept` down to `target`; when none does, the largest cut there is, and the
-/// plan says so. `keep_last` items at the end never leave. `must` is what has to fit at all cost: a call that still waits
-/// for its result is kept back only as long as the rest fits there.
-pub fn plan(items: &[Item], fixed: u64, target: u64, must: u64, keep_last: usize) -> Plan {
-    let held = pick(items, fixed, target, keep_last, true);
-    if held.target_reached || fixed + held.kept_tokens <= must {
+/// plan says so. `keep_last` items at the end never leave. A call that still waits for its result is kept back only as long as
+/// the rest fits into `must`.
+pub fn plan(items: &[Item], bounds: Bounds, keep_last: usize) -> Plan {
+    let held = pick(items, bounds, keep_last, true);
+    let fixed = if held.leave == 0 { bounds.fixed_whole } else { bounds.fixed };
+    if held.target_reached || fixed + held.kept_tokens <= bounds.must {
         return held;
     }
-    pick(items, fixed, target, keep_last, false)
+    pick(items, bounds, keep_last, false)
 }
 
-fn pick(items: &[Item], fixed: u64, target: u64, keep_last: usize, hold_open: bool) -> Plan {
+fn pick(items: &[Item], bounds: Bounds, keep_last: usize, hold_open: bool) -> Plan {
+    let Bounds { fixed, target, .. } = bounds;
     let latest = items.len().saturating_sub(keep_last);
     let allowed = allowed_cuts(items, hold_open);
     let mut kept: u64 = items.iter().map(|i| i.tokens).sum();
@@ -108,18 +123,22 @@ mod tests {
         tokens.iter().zip(1..).map(|(&t, seq)| item(seq, t)).collect()
     }
 
+    fn bounds(fixed: u64, target: u64, must: u64) -> Bounds {
+        Bounds { fixed, fixed_whole: fixed, target, must }
+    }
+
     #[test]
     fn the_oldest_leave_and_no_more_than_needed() {
         let queue = items(&[10, 10, 10, 10]);
-        let found = plan(&queue, 5, 25, 100, 0);
+        let found = plan(&queue, bounds(5, 25, 100), 0);
         assert_eq!(found, Plan { leave: 2, kept_tokens: 20, target_reached: true });
     }
 
     #[test]
     fn an_unreachable_target_ends_with_the_truth() {
-        let found = plan(&items(&[10, 10]), 50, 25, 100, 0);
+        let found = plan(&items(&[10, 10]), bounds(50, 25, 100), 0);
         assert_eq!(found, Plan { leave: 2, kept_tokens: 0, target_reached: false });
-        let found = plan(&items(&[10, 90]), 5, 25, 100, 1);
+        let found = plan(&items(&[10, 90]), bounds(5, 25, 100), 1);
         assert_eq!(found, Plan { leave: 1, kept_tokens: 90, target_reached: false });
     }
 
@@ -128,8 +147,8 @@ mod tests {
         let mut queue = items(&[10, 10, 10, 10]);
         queue[1].calls = vec!["c".into()];
         queue[2].answers = Some("c".into());
-        assert_eq!(plan(&queue, 0, 25, 100, 0).leave, 3);
-        assert_eq!(plan(&queue, 0, 35, 100, 0).leave, 1);
+        assert_eq!(plan(&queue, bounds(0, 25, 100), 0).leave, 3);
+        assert_eq!(plan(&queue, bounds(0, 35, 100), 0).leave, 1);
     }
 
     #[test]
@@ -139,16 +158,28 @@ mod tests {
             queue[turn].calls = vec!["c".into()];
             queue[turn + 1].answers = Some("c".into());
         }
-        assert_eq!(plan(&queue, 0, 25, 100, 0).leave, 2);
-        assert_eq!(plan(&queue, 0, 25, 100, 1).leave, 2);
+        assert_eq!(plan(&queue, bounds(0, 25, 100), 0).leave, 2);
+        assert_eq!(plan(&queue, bounds(0, 25, 100), 1).leave, 2);
     }
 
     #[test]
     fn a_call_that_waits_stays_while_the_rest_fits() {
         let mut queue = items(&[10, 10, 10]);
         queue[0].calls = vec!["c".into()];
-        assert_eq!(plan(&queue, 0, 5, 30, 0).leave, 0);
-        assert_eq!(plan(&queue, 0, 5, 29, 0).leave, 3);
+        assert_eq!(plan(&queue, bounds(0, 5, 30), 0).leave, 0);
+        assert_eq!(plan(&queue, bounds(0, 5, 29), 0).leave, 3);
+    }
+
+    #[test]
+    fn a_call_that_waits_needs_no_room_for_a_summary_while_nothing_leaves() {
+        let mut queue = items(&[10, 10, 10]);
+        queue[0].calls = vec!["c".into()];
+        let whole = |fixed_whole| Bounds { fixed: 20, fixed_whole, target: 25, must: 40 };
+        assert_eq!(plan(&queue, whole(10), 0).leave, 0);
+        assert_eq!(plan(&queue, whole(11), 0).leave, 3);
+        // What leaves is summed up, so that the room for it counts.
+        queue.insert(0, item(0, 10));
+        assert_eq!(plan(&queue, whole(10), 0).leave, 4);
     }
 
     #[test]
@@ -156,6 +187,6 @@ mod tests {
         let mut queue = items(&[10, 10, 10]);
         queue[0].calls = vec!["c".into()];
         queue[2].answers = Some("c".into());
-        assert_eq!(plan(&queue, 0, 15, 100, 1).leave, 0);
+        assert_eq!(plan(&queue, bounds(0, 15, 100), 1).leave, 0);
     }
 }

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use crate::memory::forget::{Forgetting, Quoted};
+use crate::memory::message::Message;
 
 /// What is asked to be forgotten.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,6 +52,46 @@ impl ForgetFound {
             && !self.quoted.system
             && !self.in_summary
     }
+}
+
+/// A call of a tool, or its result.
+#[derive(Clone, Debug, Deserialize)]
+pub struct CallPlace {
+    /// Its place.
+    pub seq: u64,
+    /// Calls that it makes.
+    pub calls: Vec<String>,
+    /// The call that it answers.
+    pub call_id: Option<String>,
+}
+
+impl From<&Message> for CallPlace {
+    fn from(message: &Message) -> Self {
+        Self {
+            seq: message.seq,
+            calls: message.tool_call_ids().map(str::to_owned).collect(),
+            call_id: message.answers().map(str::to_owned),
+        }
+    }
+}
+
+/// Places of what cannot stand without the message at a place: the results of its calls; the call that it answers, with all results
+/// of that. A result answers the last call of its id before it, since some runtimes use the same ids in each turn.
+pub fn paired_with(seq: u64, places: &[CallPlace]) -> Vec<u64> {
+    let Some(at) = places.iter().position(|one| one.seq == seq) else { return Vec::new() };
+    let makes = |one: &&CallPlace, id: &String| one.calls.contains(id);
+    let call = places[at]
+        .call_id
+        .as_ref()
+        .and_then(|id| places[..at].iter().rposition(|one| makes(&one, id)));
+    let results = |call: usize| {
+        places[call].calls.iter().flat_map(move |id| {
+            let behind = places[call + 1..].iter().take_while(move |one| !makes(one, id));
+            behind.filter(move |one| one.call_id.as_ref() == Some(id)).map(|one| one.seq)
+        })
+    };
+    let of_call = call.into_iter().flat_map(|call| results(call).chain([places[call].seq]));
+    results(at).chain(of_call).filter(|other| *other != seq).collect()
 }
 
 /// A message as it is found.
@@ -104,4 +145,37 @@ pub struct StandingMessage {
     pub folded: bool,
     /// Revision of the summary that stands for it since.
     pub summary_rev: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(seq: u64, calls: &[&str], call_id: Option<&str>) -> CallPlace {
+        let calls = calls.iter().map(|id| (*id).to_owned()).collect();
+        CallPlace { seq, calls, call_id: call_id.map(str::to_owned) }
+    }
+
+    #[test]
+    fn a_call_goes_with_all_of_its_results_and_with_those_of_no_other_turn() {
+        let places = [
+            place(1, &["a", "b"], None),
+            place(2, &[], Some("a")),
+            place(4, &[], Some("b")),
+            place(5, &["a"], None),
+            place(9, &[], Some("a")),
+            place(10, &[], Some("c")),
+        ];
+        for (seq, paired) in [
+            (1, &[2, 4][..]),
+            (2, &[4, 1]),
+            (4, &[2, 1]),
+            (5, &[9]),
+            (9, &[5]),
+            (10, &[]),
+            (3, &[]),
+        ] {
+            assert_eq!(paired_with(seq, &places), paired, "{seq}");
+        }
+    }
 }

@@ -36,8 +36,10 @@ pub use cells::{
 };
 pub use draft::{Draft, Finish, Flush, Promoted, Promotion, PromptOutcome, Surroundings, part_of};
 pub use edges::Order;
-pub use evict::{Item, Plan, plan};
-pub use forget::{ForgetAsked, ForgetFound, ForgetLook, FoundMessage, StandingMessage};
+pub use evict::{Bounds, Item, Plan, plan};
+pub use forget::{
+    CallPlace, ForgetAsked, ForgetFound, ForgetLook, FoundMessage, StandingMessage, paired_with,
+};
 pub use fusion::{Fusion, Parts, Ranked, WordRow, Worded, ranked};
 pub use heartbeat::{
     Intent, Outcome, beat, bury, check_limits, interrupt, repeated, report, retune,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::forget::{ForgetAsked, ForgetFound, ForgetLook};
+use super::forget::{CallPlace, ForgetAsked, ForgetFound, ForgetLook};
 use super::fusion::Worded;
 use super::nearest::{Near, Nearest};
 use super::recall::{Entries, Found, RecallQuery};
@@ -34,6 +34,13 @@ pub enum Question {
     Queue {
         /// First seq.
         head_seq: u64,
+    },
+    /// Calls of tools and their results between two places.
+    Calls {
+        /// First seq.
+        first_seq: u64,
+        /// Last seq.
+        last_seq: u64,
     },
     /// The entries of recall storage that match a query.
     Recall {
@@ -245,6 +252,8 @@ pub struct ScheduleSeen {
 pub struct Answers {
     /// Messages of the queue, oldest first.
     pub queue: Option<Vec<Message>>,
+    /// Calls of tools and their results, oldest first.
+    pub calls: Option<Vec<CallPlace>>,
     /// What a search of recall storage found.
     pub recall: Option<Found>,
     /// Messages of recall storage.

@@ -294,6 +294,11 @@ impl AppendFifo {
             meta.insert(CITES.into(), passages.iter().map(cited).collect());
         }
         let mut draft = Draft::new(around, core);
+        if let Some(id) = &parts.tool_call_id
+            && let Some(question) = draft.pair(id, answers)?
+        {
+            return Ok(Step::Ask(question));
+        }
         let (message_id, cost) = draft.push(Kind::Turn, self.role, parts.content, meta);
         if let Some(place) = &self.place {
             draft.put_in_thread(place);

@@ -10,7 +10,7 @@ use crate::memory::core::Core;
 use crate::memory::event::EventType;
 use crate::memory::message::{Kind, Message, Role};
 use crate::memory::run::{OpenRun, RunReason};
-use crate::policy::{Answers, Draft, Intent, Question, Surroundings};
+use crate::policy::{Answers, CallPlace, Draft, Intent, Question, Surroundings};
 
 /// Begins a run, goes on with it, or renews its lease.
 #[derive(Clone, Debug)]
@@ -153,6 +153,8 @@ fn close(
     queue: &[Message],
 ) {
     draft.lose_prompt();
+    let places: Vec<CallPlace> = queue.iter().map(CallPlace::from).collect();
+    draft.know_calls(&places);
     let open = open_calls(run, queue);
     let cut_off = open.len();
     for id in open {
@@ -177,10 +179,10 @@ fn open_calls(run: &OpenRun, queue: &[Message]) -> Vec<String> {
     let own = queue.iter().filter(|m| m.kind.queued() && m.seq >= run.cause_seq);
     let mut open: Vec<String> = Vec::new();
     for message in own {
-        open.extend(message.tool_call_ids().map(str::to_owned));
-        if let Some(id) = message.tool_call_id() {
+        for id in message.tool_call_ids().chain(message.answers()) {
             open.retain(|waiting| waiting != id);
         }
+        open.extend(message.tool_call_ids().map(str::to_owned));
     }
     open
 }

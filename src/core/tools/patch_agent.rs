@@ -174,6 +174,7 @@ pub fn new_core(
             changed_at_version: 0,
             tainted_seq: 0,
         },
+        open_calls: Some(Vec::new()),
         notices: Vec::new(),
         chain: Chain { head: receipt::genesis(scope.key()), length: 0 },
         counters: Counters::default(),

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::limits::{KEY_BYTES_MAX, PREVIEW_TOKENS_MIN};
 use crate::memory::core::Core;
 use crate::memory::message::{Kind, Role, rendered};
+use crate::memory::render;
 use crate::memory::run::{self, Usage};
 use crate::memory::tokens::message_cost;
 use crate::policy::{
@@ -93,8 +94,13 @@ impl RecordAnswer {
     ) -> (String, u64, Vec<String>) {
         let mut meta = meta_of(parts);
         meta.insert("turn".into(), self.turn.into());
-        let cost =
-            |text: &str| message_cost(around.counter, &rendered(Role::Assistant, text, &meta));
+        // What stands in the places of their results comes with the calls.
+        let calls = parts.tool_calls.iter().flatten();
+        let open: u64 =
+            calls.map(|call| render::open_call(around.counter, &call.id, 0).token_estimate).sum();
+        let cost = |text: &str| {
+            message_cost(around.counter, &rendered(Role::Assistant, text, &meta)) + open
+        };
         let now = tokens(&draft.after);
         let taken = now.system + now.working + summary_tokens_max(draft.after.context_window);
         let room = draft.after.token_budget.flush.saturating_sub(taken);

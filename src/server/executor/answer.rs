@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::summary::{Wanted, summarised};
 use crate::models::Gateway;
 use crate::store::{
-    Ro, entries, entries_dated, load_archive, nearest, pairs, passages, queue, result_page,
-    vector_index, worded,
+    Ro, calls_between, entries, entries_dated, load_archive, nearest, pairs, passages, queue,
+    result_page, vector_index, worded,
 };
 use vctx_base::metric;
 use vctx_core::error::{Code, Error, Result};
@@ -28,6 +28,9 @@ pub(super) async fn answer(
     match question {
         Question::Queue { head_seq } => {
             answers.queue = Some(queue(ro, scope, head_seq, QUEUE_ROWS_MAX).await?);
+        }
+        Question::Calls { first_seq, last_seq } => {
+            answers.calls = Some(calls_between(ro, scope, first_seq, last_seq).await?);
         }
         Question::Entries { ids, head_seq, pairs: false } => {
             answers.entries = Some(entries(ro, scope, &ids, head_seq).await?);

@@ -21,7 +21,7 @@ use vctx_core::memory::archive::manifest_key;
 use vctx_core::memory::core::Core;
 use vctx_core::memory::forget::{Forgetting, Phase, tombstone_key};
 use vctx_core::policy::{
-    Actor, ForgetAsked, ForgetFound, ForgetLook, FoundMessage, Principal, Scope, admit,
+    Actor, ForgetAsked, ForgetFound, ForgetLook, FoundMessage, Principal, Scope, admit, paired_with,
 };
 use vctx_core::tools::{Call, Forget, ForgetStep, Tool, decode};
 
@@ -202,7 +202,7 @@ impl Executor {
             let loaded = store::load_archive(&self.ro, scope, &key, &[]).await?;
             found.documents.extend(loaded.manifest.map(|_| doc_id.clone()));
         }
-        found.messages = self.with_copies_and_pairs(scope, &seqs, &asked.ids).await?;
+        found.messages = self.with_copies_and_pairs(scope, core, &seqs, &asked.ids).await?;
         let ids: Vec<String> = found.messages.iter().map(|one| one.id.clone()).collect();
         found.documents.extend(store::derived(&self.ro, scope, &ids).await?);
         found.documents.sort();
@@ -234,6 +234,7 @@ impl Executor {
     async fn with_copies_and_pairs(
         &self,
         scope: &Scope,
+        core: &Core,
         seqs: &[u64],
         ids: &[String],
     ) -> Result<Vec<FoundMessage>> {
@@ -244,7 +245,7 @@ impl Executor {
         for part in ids.chunks(FORGET_SCAN_ROWS as usize) {
             found.extend(store::named(&self.ro, scope, &[], part, &[]).await?);
         }
-        let partners = self.partners(scope, &found).await?;
+        let partners = self.partners(scope, core, &found).await?;
         found.extend(store::named(&self.ro, scope, &partners, &[], &[]).await?);
         let originals: Vec<String> = found.iter().map(|one| one.id.clone()).collect();
         for part in originals.chunks(FORGET_SCAN_ROWS as usize) {
@@ -255,25 +256,33 @@ impl Executor {
         Ok(found)
     }
 
-    /// Places of results whose calls are among some messages, and of calls whose results are: a provider takes neither alone.
-    async fn partners(&self, scope: &Scope, found: &[FoundMessage]) -> Result<Vec<u64>> {
+    /// Places of results whose calls are among some messages, and of calls whose results are: a provider takes neither alone. In the
+    /// queue they may stand anywhere, since a result may come late; elsewhere they left together.
+    async fn partners(
+        &self,
+        scope: &Scope,
+        core: &Core,
+        found: &[FoundMessage],
+    ) -> Result<Vec<u64>> {
         let mut partners = BTreeSet::new();
-        for one in found.iter().filter(|one| !one.calls.is_empty() || one.call_id.is_some()) {
-            let first = one.seq.saturating_sub(FORGET_PAIR_SEQS);
-            let last = one.seq + FORGET_PAIR_SEQS;
-            let around = store::calls_between(&self.ro, scope, first, last).await?;
-            let mate = |other: &&store::CallPlace| {
-                other.call_id.as_ref().is_some_and(|id| one.calls.contains(id))
-                    || one.call_id.as_ref().is_some_and(|id| other.calls.contains(id))
+        let paired = |one: &&FoundMessage| !one.calls.is_empty() || one.call_id.is_some();
+        let (head, next) = (core.queue.head_seq, core.queue.next_seq);
+        let queued = found.iter().filter(paired).any(|one| one.seq >= head);
+        let queue = match queued {
+            true => store::calls_between(&self.ro, scope, head, next).await?,
+            false => Vec::new(),
+        };
+        for one in found.iter().filter(paired) {
+            let near = match one.seq >= head {
+                true => None,
+                false => {
+                    let first = one.seq.saturating_sub(FORGET_PAIR_SEQS);
+                    let last = one.seq + FORGET_PAIR_SEQS;
+                    Some(store::calls_between(&self.ro, scope, first, last).await?)
+                }
             };
-            for other in around.iter().filter(mate) {
-                partners.insert(other.seq);
-                // A call with several results goes with all of them.
-                let rest = |third: &&store::CallPlace| {
-                    third.call_id.as_ref().is_some_and(|id| other.calls.contains(id))
-                };
-                partners.extend(around.iter().filter(rest).map(|third| third.seq));
-            }
+            let around = near.as_ref().unwrap_or(&queue);
+            partners.extend(paired_with(one.seq, around));
         }
         Ok(partners.into_iter().collect())
     }

@@ -95,6 +95,7 @@ impl Executor {
             next_seq: core.queue.next_seq,
             chain: core.chain.clone(),
             summary_rev: core.queue_head_summary.revision,
+            open_calls: core.open_calls.clone(),
             notices: core.notices.clone(),
             encoding: core.encoding,
             policy: core.token_budget,

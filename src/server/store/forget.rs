@@ -15,7 +15,7 @@ use vctx_core::limits::{
 };
 use vctx_core::memory::change::Forget;
 use vctx_core::memory::forget::Forgetting;
-use vctx_core::policy::{FoundMessage, Scope, StandingMessage};
+use vctx_core::policy::{CallPlace, FoundMessage, Scope, StandingMessage};
 
 /// Messages that are named.
 pub(super) const FIND: Query = query!("forget_find");
@@ -68,17 +68,6 @@ pub struct Quotes {
     pub summaries: Vec<String>,
     /// Keys of stored answers.
     pub answers: Vec<String>,
-}
-
-/// A call of a tool, or its result.
-#[derive(Clone, Debug, Deserialize)]
-pub struct CallPlace {
-    /// Its place.
-    pub seq: u64,
-    /// Calls that it makes.
-    pub calls: Vec<String>,
-    /// The call that it answers.
-    pub call_id: Option<String>,
 }
 
 /// A forgetting that stands still.
@@ -142,8 +131,8 @@ pub async fn calls_between(
     first: u64,
     last: u64,
 ) -> Result<Vec<CallPlace>, Fault> {
-    let binds =
-        [("first", first.into()), ("last", last.into()), ("limit", FORGET_SCAN_ROWS.into())];
+    let rows = (last + 1).saturating_sub(first);
+    let binds = [("first", first.into()), ("last", last.into()), ("limit", rows.into())];
     ro.rows(PAIRS, Binds::of(scope, binds)).await
 }
 

@@ -45,7 +45,7 @@ pub use db::{Admin, Answer, Ro, Rw, Sent, Settings};
 pub use dump::{Batch, Broken, Dump, Opened, Row, Sink, kind_of};
 pub use fault::{Fault, FaultKind};
 pub use forget::{
-    AgentForgotten, CallPlace, DueForgetting, Paged, Quotes, StoredAnswer, calls_between, derived,
+    AgentForgotten, DueForgetting, Paged, Quotes, StoredAnswer, calls_between, derived,
     due_forgettings, forget_agent, forget_rows, forgetting, forgettings, matching, named,
     note_rows, quotes, standing, stored_answers, summaries, threaded,
 };

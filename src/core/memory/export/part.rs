@@ -82,7 +82,7 @@ impl Part {
         let names = match self {
             Self::Core => {
                 "archived asked branch chain context_window counters created_at encoding expired forgotten heartbeat last_message_ms \
-                 learned notices queue queue_head_summary recent_revisions released removed_blocks run schema_version system \
+                 learned notices open_calls queue queue_head_summary recent_revisions released removed_blocks run schema_version system \
                  token_budget tool_sets tools turns updated_at version working_blocks"
             }
             Self::Versions => {
@@ -109,7 +109,7 @@ impl Part {
             }
             Self::Prompts => {
                 "answer_seq cause_seq chain context_digest core_rev counted_permille created_at duration_ms encoding ended_at \
-                 factor_permille finish head_seq messages_digest model next_seq notices offered options owner policy \
+                 factor_permille finish head_seq messages_digest model next_seq notices offered open_calls options owner policy \
                  request_digest run summary_rev token_estimate tools turn usage variance_flag version"
             }
             Self::ToolSets => "digest text",

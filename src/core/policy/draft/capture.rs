@@ -66,11 +66,12 @@ impl Draft<'_> {
     /// Gives the ids of the entries that hold the whole of it where it is too large.
     fn push_result(&mut self, id: &str, text: &str) -> Vec<String> {
         let meta = Map::from_iter([("tool_call_id".to_owned(), Value::from(id))]);
+        let shown_as = self.paired_meta(meta.clone());
         let free = tokens(&self.after).free.max(CAPTURED_TOKENS_MIN);
         let cost = |draft: &Self, text: &str| {
-            let mut marked = meta.clone();
+            let mut marked = shown_as.clone();
             draft.mark(Kind::Turn, Role::Tool, text, FENCE_LIKE, &mut marked);
-            let fence = if marked.len() > meta.len() { FENCE_TOKENS_MAX } else { 0 };
+            let fence = if marked.len() > shown_as.len() { FENCE_TOKENS_MAX } else { 0 };
             message_cost(draft.around.counter, &rendered(Role::Tool, text, &marked)) + fence
         };
         if text.len() <= TEXT_BYTES_MAX && cost(self, text) <= free {

@@ -15,7 +15,7 @@ use crate::memory::markup::has_block_markup;
 use crate::memory::message::Message;
 use crate::memory::render;
 use crate::policy::budget::{Tokens, summary_tokens_max, tokens};
-use crate::policy::evict::{Item, Plan, allowed_cuts, plan};
+use crate::policy::evict::{Bounds, Item, Plan, allowed_cuts, plan};
 use crate::policy::notices::{self, PRESSURE, SPOOL};
 use crate::policy::question::{Answers, Line, Question};
 
@@ -45,10 +45,17 @@ impl Draft<'_> {
         let notices = now.notices - if stays { 0 } else { self.passing_notices() };
         let fixed = now.system + now.tools + now.working + notices;
         let reserve = if flush.summarize { cap } else { now.summary };
-        let items: Vec<Item> = queue.iter().map(Item::from).collect();
+        let items = self.items(&queue);
         let max = self.after.token_budget.max;
-        let mut found = plan(&items, fixed + reserve, flush.target, max, keep_last);
-        let answered = answered_cut(answers, &self.before, &queue, found.leave);
+        let bounds = Bounds {
+            fixed: fixed + reserve,
+            // Who asks for room wants some, whatever waits.
+            fixed_whole: fixed + if flush.always { reserve } else { now.summary },
+            target: flush.target,
+            must: max,
+        };
+        let mut found = plan(&items, bounds, keep_last);
+        let answered = answered_cut(answers, &self.before, &items, found.leave);
         if let Some(leave) = too_much_for_one(&items, found.leave)
             && answered.is_none_or(|cut| cut == leave)
         {
@@ -95,8 +102,11 @@ impl Draft<'_> {
         let batch_id = self.around.ids.key();
         let logged = leaving.iter().filter(|m| m.kind.logged()).count() as u64;
         self.after.queue.head_seq = new_head_seq;
+        if let Some(calls) = &mut self.after.open_calls {
+            calls.retain(|call| call.seq >= new_head_seq);
+        }
         self.after.queue.count -= found.leave as u64;
-        self.after.queue.tokens = found.kept_tokens;
+        self.after.queue.tokens = found.kept_tokens - self.after.open_call_tokens();
         self.after.queue.changed_at_version = self.after.version;
         self.after.counters.flushes += 1;
         self.after.counters.evicted += logged;
@@ -181,15 +191,12 @@ impl Draft<'_> {
     ) -> Result<Flushed> {
         let stored = queue.len() - self.messages.iter().filter(|m| m.kind.queued()).count();
         let mut part = Draft::new(self.around, &self.before);
-        let leaving: u64 = answers
-            .queue
-            .iter()
-            .flatten()
-            .filter(|m| m.kind.queued())
-            .take(leave)
-            .map(|m| m.token_estimate)
-            .sum();
-        let kept_tokens = self.before.queue.tokens.saturating_sub(leaving);
+        let stands = || answers.queue.iter().flatten().filter(|m| m.kind.queued());
+        let leaving: u64 = stands().take(leave).map(|m| m.token_estimate).sum();
+        let stays = stands().nth(leave).map_or(self.before.queue.next_seq, |m| m.seq);
+        let waiting = self.before.open_calls.iter().flatten().filter(|call| call.seq >= stays);
+        let waiting: u64 = waiting.map(|call| call.token_estimate).sum();
+        let kept_tokens = self.before.queue.tokens.saturating_sub(leaving) + waiting;
         let found = Plan { leave, kept_tokens, target_reached: false };
         let cap = summary_tokens_max(self.before.context_window);
         let before = tokens(&part.before);
@@ -200,6 +207,17 @@ impl Draft<'_> {
         }
         part.audit(&before, None);
         Ok(Flushed::Part(Box::new(part.close(Map::new()))))
+    }
+
+    /// The messages as the plan needs them; a call that waits costs what stands for its result too.
+    fn items(&self, queue: &[Message]) -> Vec<Item> {
+        let mut items: Vec<Item> = queue.iter().map(Item::from).collect();
+        for call in self.after.open_calls.iter().flatten() {
+            if let Ok(at) = items.binary_search_by_key(&call.seq, |item| item.seq) {
+                items[at].tokens += call.token_estimate;
+            }
+        }
+        items
     }
 
     fn queue_with_new(&self, stored: &[Message]) -> Result<Vec<Message>> {
@@ -273,14 +291,15 @@ fn speaker(message: &Message) -> String {
 }
 
 /// A summary that took long may have been asked for a shorter cut than would be made now, since the queue grew meanwhile.
-/// It still stands for what it was asked for, so that cut is made: the answer says whether the target is met.
-fn answered_cut(answers: &Answers, core: &Core, queue: &[Message], leave: usize) -> Option<usize> {
+/// It still stands for what it was asked for, so that cut is made: the answer says whether the target is met. Not where a result came
+/// meanwhile to a call that would leave without it.
+fn answered_cut(answers: &Answers, core: &Core, items: &[Item], leave: usize) -> Option<usize> {
     let (head_seq, new_head_seq, revision, _) = answers.summary.as_ref()?.of;
     if head_seq != core.queue.head_seq || revision != core.queue_head_summary.revision {
         return None;
     }
-    let cut = queue.iter().position(|m| m.seq == new_head_seq)?;
-    (cut > 0 && cut < leave).then_some(cut)
+    let cut = items.iter().position(|item| item.seq == new_head_seq)?;
+    (cut > 0 && cut < leave && allowed_cuts(items, false)[cut]).then_some(cut)
 }
 
 /// The first messages that fit one transaction, if the plan takes more; the cut lies where the plan may cut.

@@ -136,6 +136,9 @@ impl Draft<'_> {
                 row.summary_from = Some(row.summary_from.map_or(from, |known| known.min(from)));
             }
         }
+        if let Some(calls) = &mut self.after.open_calls {
+            calls.retain(|call| going.iter().all(|one| one.seq != call.seq));
+        }
         if row.summary_from.is_some_and(|from| self.after.queue_head_summary.revision >= from) {
             self.drop_summary();
         }

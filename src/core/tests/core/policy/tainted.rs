@@ -64,7 +64,8 @@ fn what_comes_from_outside_is_marked_and_what_the_user_says_is_not() {
     let fence = world.messages[0].meta["taint"]["fence"].as_str().unwrap();
     assert!(world.messages[0].key.ends_with(fence) && fence.len() == 8);
     let shown = world.messages[0].rendered()["content"].as_str().unwrap().to_owned();
-    assert!(shown.starts_with(&format!("[tainted {fence}: override_instructions, memory_write;")));
+    let fenced = format!("\n[tainted {fence}: override_instructions, memory_write;");
+    assert!(shown.starts_with("[result of a tool call") && shown.contains(&fenced), "{shown}");
     assert!(shown.ends_with(&format!("{INJECTION}\n[end of tainted {fence}]")));
     assert_eq!(world.messages[1].rendered()["content"], INJECTION);
     let listed: Vec<Value> =
