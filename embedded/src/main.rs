@@ -3,7 +3,7 @@
 use std::env;
 use std::fs;
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -256,10 +256,22 @@ struct Socket {
     path: PathBuf,
     listener: UnixListener,
     mode: Mode,
+    /// Device and inode of the file.
+    own: (u64, u64),
+}
+
+/// What tells one file from another that has its name later.
+fn identity(file: &fs::Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
+        // The listener is still open here and holds its inode, so no other file can have that number.
+        let there = fs::symlink_metadata(&self.path);
+        if !there.is_ok_and(|file| identity(&file) == self.own) {
+            return;
+        }
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!(%error, path = %self.path.display(), "socket file not removed");
         }
@@ -272,7 +284,10 @@ impl Socket {
         clear_way(path)?;
         let listener = UnixListener::bind(path)
             .map_err(|error| Failure(EX_CANTCREAT, format!("bind {}: {error}", path.display())))?;
-        Ok(Self { path: path.to_owned(), listener, mode })
+        let own = fs::symlink_metadata(path)
+            .map(|file| identity(&file))
+            .map_err(|error| Failure(EX_IOERR, format!("look at {}: {error}", path.display())))?;
+        Ok(Self { path: path.to_owned(), listener, mode, own })
     }
 }
 

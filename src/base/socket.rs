@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _,
+};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,8 +36,8 @@ const BACKLOG: i32 = 1024;
 pub struct Listening {
     listener: UnixListener,
     path: PathBuf,
-    /// Whether the file is ours to remove.
-    own: bool,
+    /// Device and inode of the file that this process made; none: the service manager made it.
+    own: Option<(u64, u64)>,
     /// How many connections are open.
     open: watch::Sender<usize>,
 }
@@ -65,8 +67,8 @@ pub struct PeerActor {
     pub pid: i32,
 }
 
-/// Binds a socket: makes its directory (0700), refuses a path that another server answers on, replaces a dead file, and
-/// sets the mode before anybody can connect.
+/// Binds a socket: makes its directory (0700), replaces the socket of a dead server and nothing else, and sets the mode
+/// before anybody can connect.
 pub fn bind(path: &Path) -> io::Result<Listening> {
     let fault = |kind, text: String| Err(io::Error::new(kind, text));
     if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
@@ -81,24 +83,47 @@ pub fn bind(path: &Path) -> io::Result<Listening> {
     if !directory.is_dir() {
         fs::DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory)?;
     }
-    if path.exists() && std::os::unix::net::UnixStream::connect(path).is_ok() {
-        return fault(
-            io::ErrorKind::AddrInUse,
-            format!("another server answers on {}: stop it or use --socket", path.display()),
-        );
-    }
-    match fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-        _ => {}
-    }
+    clear_way(path)?;
     // Between bind and listen nobody can connect, so the mode is right before the first caller comes; the name is the final
     // one, since `lsof` shows a listener under the name that it was bound to.
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.bind(&SockAddr::unix(path)?)?;
     fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE))?;
+    let own = Some(identity(&fs::symlink_metadata(path)?));
     socket.listen(BACKLOG)?;
     let listener = UnixListener::from(socket);
-    Ok(Listening { listener, path: path.to_owned(), own: true, open: watch::Sender::new(0) })
+    Ok(Listening { listener, path: path.to_owned(), own, open: watch::Sender::new(0) })
+}
+
+/// Removes the socket of a dead server. Anything else at the path stays as it is and is refused: a link too, since it may
+/// lead to a socket of somebody else.
+fn clear_way(path: &Path) -> io::Result<()> {
+    let fault = |kind, text: String| Err(io::Error::new(kind, text));
+    let at = path.display();
+    let found = match fs::symlink_metadata(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    if !found.file_type().is_socket() {
+        return fault(
+            io::ErrorKind::AlreadyExists,
+            format!("{at} is not a socket: choose another path, or move that file away"),
+        );
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => fault(
+            io::ErrorKind::AddrInUse,
+            format!("another server answers on {at}: stop it, or choose another path"),
+        ),
+        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(e) => fault(e.kind(), format!("try the socket {at}: {e}")),
+    }
+}
+
+/// What tells one file from another that has its name later.
+fn identity(file: &fs::Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
 }
 
 /// Takes over a socket that listens already, as a service manager hands it over. Mode, owner and file stay the manager's, and who
@@ -111,7 +136,7 @@ pub fn adopt(listener: UnixListener) -> io::Result<Listening> {
             "a socket without a path has neither mode nor owner: use ListenStream=/PATH",
         ));
     };
-    Ok(Listening { listener, path, own: false, open: watch::Sender::new(0) })
+    Ok(Listening { listener, path, own: None, open: watch::Sender::new(0) })
 }
 
 impl Listening {
@@ -133,7 +158,10 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        if self.own {
+        let Some(own) = self.own else { return };
+        // The listener is still open here and holds its inode, so no other file can have that number.
+        let there = fs::symlink_metadata(&self.path);
+        if there.is_ok_and(|file| identity(&file) == own) {
             // The next start replaces the file if this fails.
             let _ = fs::remove_file(&self.path);
         }
@@ -292,5 +320,41 @@ mod tests {
         drop(two);
         idle.await.unwrap();
         drop(open);
+    }
+
+    #[test]
+    fn only_the_socket_of_a_dead_server_is_replaced() {
+        let home = tempfile::tempdir().unwrap();
+        let (file, link, dead) =
+            (home.path().join("file"), home.path().join("link"), home.path().join("dead"));
+        drop(UnixListener::bind(&dead).unwrap());
+        fs::write(&file, "mine").unwrap();
+        std::os::unix::fs::symlink(&dead, &link).unwrap();
+        for path in [&file, &link, &home.path().to_owned()] {
+            let before = identity(&fs::symlink_metadata(path).unwrap());
+            let error = bind(path).err().expect("refused");
+            assert!(error.to_string().contains("is not a socket: choose"), "{error}");
+            assert_eq!(identity(&fs::symlink_metadata(path).unwrap()), before, "{path:?}");
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+
+        let listening = bind(&dead).unwrap();
+        let error = bind(&dead).err().expect("refused");
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "{error}");
+        drop(listening);
+        assert!(!dead.exists(), "a server takes its own socket with it");
+    }
+
+    #[test]
+    fn a_socket_that_another_server_bound_there_since_stays() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("s");
+        let first = bind(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let second = bind(&path).unwrap();
+        drop(first);
+        assert!(path.exists(), "it was the second one's");
+        drop(second);
+        assert!(!path.exists());
     }
 }

@@ -1,7 +1,7 @@
 //! The outer contract on a server with nothing configured: agents, the five tools, keys, revisions, lists, life and sockets.
 
 use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
@@ -330,6 +330,40 @@ async fn sockets_are_private_live_ones_are_kept_and_dead_ones_replaced() {
     for socket in ["run/vctx.sock", "run/metrics.sock", "data/arangod.sock", "data/arangod-ro.sock"]
     {
         assert!(!home.path(socket).exists(), "{socket} is left behind");
+    }
+}
+
+#[test]
+fn no_command_removes_a_file_that_is_no_socket_from_the_path_of_its_socket() {
+    let home = Home::new();
+    let (file, link) = (home.path("notes.md"), home.path("link.sock"));
+    std::fs::write(&file, "all that I know").expect("a file");
+    symlink("notes.md", &link).expect("a link");
+    let at = |name: &str| home.path(name).to_str().expect("a plain path").to_owned();
+    let (data, free) = (at("data"), at("free.sock"));
+    for taken in [at("notes.md"), at("link.sock")] {
+        let cases: [(&str, &[&str]); 7] = [
+            ("", &["serve", "--data-dir", &data, "--socket", &taken]),
+            (&taken, &["serve", "--data-dir", &data, "--socket", &free]),
+            ("", &["engine", "--data-dir", &data, "--socket", &taken]),
+            ("", &["engine", "--data-dir", &data, "--socket", &free, "--ro-socket", &taken]),
+            ("", &["proxy", "--mode", "ro", "--upstream", "/run/db.sock", "--listen", &taken]),
+            ("", &["mcp", "--agent", "ada", "--listen", &taken]),
+            ("", &["scripted-model", "--script", "echo", "--socket", &taken]),
+        ];
+        for (metrics, arguments) in cases {
+            let mut command = home::command(&home::Tuning::default());
+            command.args(arguments).env("ARANGO_ROOT_PASSWORD", home::PASSWORD);
+            command.env("VCTX_SERVER__METRICS_SOCKET", metrics);
+            let output = command.output().expect("the program runs");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success(), "{arguments:?}");
+            assert!(said.contains(&format!("{taken} is not a socket")), "{arguments:?}: {said}");
+            let text = std::fs::read_to_string(&file).expect("still there");
+            assert_eq!(text, "all that I know", "{arguments:?}");
+            let to = std::fs::read_link(&link).expect("still a link");
+            assert_eq!(to, Path::new("notes.md"), "{arguments:?}");
+        }
     }
 }
 

@@ -106,6 +106,19 @@ fn a_dead_socket_is_replaced_and_anything_else_is_left_alone() {
 }
 
 #[test]
+fn a_socket_that_another_server_bound_there_since_stays() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("s");
+    let (mut first, _) = start(command(directory.path(), "one"));
+    std::fs::remove_file(&socket).expect("removed");
+    let (mut second, _) = start(command(directory.path(), "two"));
+    assert_eq!(terminate(&mut first), Some(0));
+    assert_eq!(get(&socket, RIGHT), "HTTP/1.1 200 OK");
+    assert_eq!(terminate(&mut second), Some(0));
+    assert!(!socket.exists());
+}
+
+#[test]
 fn wrong_settings_are_named() {
     let directory = tempfile::tempdir().expect("a directory");
     let empty = directory.path().join("empty");
