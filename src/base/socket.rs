@@ -1,4 +1,4 @@
-//! Listening sockets, bound or handed over: modes, stale files, peer credentials, connection cap, header timeout, drain.
+//! Listening sockets, bound or handed over: modes, stale files, peer credentials, connection cap, waits for heads and for readers, drain.
 
 use std::fs;
 use std::io;
@@ -18,11 +18,13 @@ use hyper_util::service::TowerToHyperService;
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, watch};
+use tokio_io_timeout::TimeoutWriter;
 
 use super::unread::read_on;
 use crate::metric;
 use vctx_core::limits::{
-    ACCEPT_PAUSE_MS, CONNECTIONS_MAX, DRAIN_MS_MAX, HEAD_MS_MAX, SOCKET_PATH_BYTES_MAX,
+    ACCEPT_PAUSE_MS, ANSWER_STALL_MS, CONNECTIONS_MAX, DRAIN_MS_MAX, HEAD_MS_MAX,
+    SOCKET_PATH_BYTES_MAX,
 };
 
 /// Mode of the directory that a socket lies in: its owner alone may reach it.
@@ -177,6 +179,9 @@ pub struct Bounds {
     pub head_ms: u64,
     /// Longest head of a request, in bytes; none: hyper's own bound.
     pub head_bytes: Option<usize>,
+    /// Longest time in which a client takes nothing of what is written to it, in milliseconds. Nothing bounds how long there
+    /// is nothing to write.
+    pub stall_ms: u64,
     /// Time that running calls have when it stops, in milliseconds.
     pub drain_ms: u64,
     /// The gauge of open connections.
@@ -188,6 +193,7 @@ const API: Bounds = Bounds {
     connections: CONNECTIONS_MAX,
     head_ms: HEAD_MS_MAX,
     head_bytes: None,
+    stall_ms: ANSWER_STALL_MS,
     drain_ms: DRAIN_MS_MAX,
     gauge: metric::CONNECTIONS,
 };
@@ -287,7 +293,9 @@ async fn connection(
     if let Some(bytes) = bounds.head_bytes {
         builder.max_header_size(bytes);
     }
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let mut stream = TimeoutWriter::new(stream);
+    stream.set_timeout(Some(Duration::from_millis(bounds.stall_ms)));
+    let connection = builder.serve_connection(TokioIo::new(Box::pin(stream)), service);
     tokio::pin!(connection);
     metrics::gauge!(bounds.gauge).increment(1.0);
     let ended = tokio::select! {
@@ -305,6 +313,15 @@ async fn connection(
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use axum::body::{Body, Bytes, HttpBody};
+    use hyper::body::Frame;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::sync::mpsc;
+
     use super::*;
 
     #[tokio::test]
@@ -356,5 +373,102 @@ mod tests {
         assert!(path.exists(), "it was the second one's");
         drop(second);
         assert!(!path.exists());
+    }
+
+    /// What comes through a channel, as the body of an answer.
+    struct Said(mpsc::Receiver<Bytes>);
+
+    impl HttpBody for Said {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            self.0.poll_recv(context).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+        }
+    }
+
+    /// Bytes of an answer that no socket's buffer holds.
+    const LARGE: usize = 8 * 1024 * 1024;
+
+    /// Serves `router` until the test ends, with a short patience.
+    fn serving(
+        directory: &Path,
+        router: Router,
+    ) -> (PathBuf, watch::Receiver<usize>, watch::Sender<bool>) {
+        let listening = bind(&directory.join("s")).unwrap();
+        let (path, open) = (listening.path().to_owned(), listening.open_connections());
+        let (stop, stopping) = watch::channel(false);
+        let bounds = Bounds { stall_ms: 500, ..API };
+        tokio::spawn(serve_within(listening, router, stopping, bounds));
+        (path, open, stop)
+    }
+
+    async fn asked(socket: &Path) -> UnixStream {
+        let mut stream = UnixStream::connect(socket).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+        stream
+    }
+
+    /// Waits until so many connections are open; the bound only guards against a test that hangs.
+    async fn wait_for(open: &mut watch::Receiver<usize>, wanted: usize) {
+        let reached = open.wait_for(|count| *count == wanted);
+        tokio::time::timeout(Duration::from_secs(30), reached).await.expect("in time").unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_client_that_reads_nothing_of_its_answer_is_left_and_one_that_reads_slowly_is_not() {
+        let home = tempfile::tempdir().unwrap();
+        let router = Router::new().fallback(async || vec![b'a'; LARGE]);
+        let (socket, mut open, _stop) = serving(home.path(), router);
+        let mut silent = asked(&socket).await;
+        let mut slow = asked(&socket).await;
+        wait_for(&mut open, 2).await;
+        let (mut read, mut piece, mut pauses) = (0, vec![0; 64 * 1024], 0);
+        loop {
+            let bytes = slow.read(&mut piece).await.unwrap();
+            if bytes == 0 {
+                break;
+            }
+            read += bytes;
+            // Longer than the bound in all, but no pause is near it.
+            if pauses < 100 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                pauses += 1;
+            }
+        }
+        assert!(read > LARGE, "a slow reader gets all of it: {read} bytes");
+        wait_for(&mut open, 0).await;
+        let mut rest = Vec::new();
+        let left = silent.read_to_end(&mut rest).await;
+        assert!(rest.len() < LARGE, "{left:?}: {} bytes came", rest.len());
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_nobody_reads_ends_and_one_with_nothing_to_say_does_not() {
+        let home = tempfile::tempdir().unwrap();
+        // Says something, nothing for longer than the bound, and then more than a buffer holds.
+        let pieces = || async {
+            let (say, said) = mpsc::channel(1);
+            tokio::spawn(async move {
+                drop(say.send(Bytes::from_static(b"data: word\n\n")).await);
+                tokio::time::sleep(Duration::from_millis(1_500)).await;
+                drop(say.send(Bytes::from_static(b"data: word\n\n")).await);
+                while say.send(Bytes::from(vec![b'a'; 64 * 1024])).await.is_ok() {}
+            });
+            Body::new(Said(said))
+        };
+        let (socket, mut open, _stop) = serving(home.path(), Router::new().fallback(pieces));
+        let mut stream = asked(&socket).await;
+        let mut text = String::new();
+        let mut piece = [0; 4_096];
+        while text.matches("word").count() < 2 {
+            let bytes = stream.read(&mut piece).await.unwrap();
+            assert_ne!(bytes, 0, "the stream was cut: {text}");
+            text.push_str(&String::from_utf8_lossy(&piece[..bytes]));
+        }
+        wait_for(&mut open, 0).await;
     }
 }

@@ -111,6 +111,9 @@ pub const CALLS_IN_FLIGHT_MAX: usize = 512;
 pub const HEAD_MS_MAX: u64 = 10_000;
 /// Time a client has to send its body, in milliseconds.
 pub const BODY_MS_MAX: u64 = 30_000;
+/// Longest time in which a client takes nothing of an answer that waits for it, in milliseconds (`send_timeout` of nginx: 60 s);
+/// then its connection ends, and what is held for it is free.
+pub const ANSWER_STALL_MS: u64 = 60_000;
 /// Time running calls have to end when the server stops, in milliseconds.
 pub const DRAIN_MS_MAX: u64 = 10_000;
 /// Pause after a failed accept, in milliseconds.
@@ -760,6 +763,8 @@ pub const PROXY_BODY_MS_MAX: u64 = 15_000;
 pub const PROXY_ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// Longest wait for each further piece of an answer, in milliseconds.
 pub const PROXY_ANSWER_PIECE_MS_MAX: u64 = 60_000;
+/// Longest time in which a server takes nothing of an answer that waits for it, in milliseconds.
+pub const PROXY_ANSWER_STALL_MS: u64 = ANSWER_STALL_MS;
 /// Times a request that changes nothing is sent again after its answer was lost.
 pub const PROXY_RESENDS_MAX: u32 = 3;
 /// First and longest pause before the database is tried again, in milliseconds.

@@ -32,9 +32,9 @@ use vctx_base::clock;
 use vctx_base::metric;
 use vctx_base::socket::{Bounds, PeerActor};
 use vctx_core::limits::{
-    PROXY_ANSWER_BYTES_MAX, PROXY_ANSWER_PIECE_MS_MAX, PROXY_BODY_BYTES_MAX, PROXY_BODY_MS_MAX,
-    PROXY_CONNECTIONS_MAX, PROXY_DRAIN_MS_MAX, PROXY_HEAD_BYTES_MAX, PROXY_HEAD_MS_MAX,
-    PROXY_HELD_BYTES_MAX,
+    PROXY_ANSWER_BYTES_MAX, PROXY_ANSWER_PIECE_MS_MAX, PROXY_ANSWER_STALL_MS, PROXY_BODY_BYTES_MAX,
+    PROXY_BODY_MS_MAX, PROXY_CONNECTIONS_MAX, PROXY_DRAIN_MS_MAX, PROXY_HEAD_BYTES_MAX,
+    PROXY_HEAD_MS_MAX, PROXY_HELD_BYTES_MAX,
 };
 
 /// A proxy: its mode, its way to the database, and who waits.
@@ -55,6 +55,7 @@ pub fn bounds() -> Bounds {
         connections: PROXY_CONNECTIONS_MAX,
         head_ms: PROXY_HEAD_MS_MAX,
         head_bytes: Some(PROXY_HEAD_BYTES_MAX),
+        stall_ms: PROXY_ANSWER_STALL_MS,
         drain_ms: PROXY_DRAIN_MS_MAX,
         gauge: metric::PROXY_CONNECTIONS,
     }

@@ -1,6 +1,7 @@
 //! What all requests of one listener share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 
@@ -10,6 +11,7 @@ use super::auth::Auth;
 use super::cursors::Cursors;
 use super::faults::Faults;
 use super::jobs::Jobs;
+use super::limits::ANSWER_STALL;
 use super::own_threads::OwnThreads;
 use super::plan_cache::PlanCache;
 use super::pool::Pool;
@@ -34,6 +36,8 @@ pub(super) struct Front {
     pub(super) plans: PlanCache,
     pub(super) read_streams: ReadStreams,
     pub(super) faults: Faults,
+    /// Longest time in which a client takes nothing of an answer that waits for it.
+    pub(super) answer_stall: Duration,
 }
 
 impl Front {
@@ -54,6 +58,7 @@ impl Front {
             events: Handle::current(),
             plans: PlanCache::default(),
             read_streams: ReadStreams::default(),
+            answer_stall: ANSWER_STALL,
         }
     }
 }

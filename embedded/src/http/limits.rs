@@ -30,6 +30,8 @@ pub(super) const HEAD_BYTES_MAX: usize = 1024 * 1024;
 pub(super) const HEAD_WAIT: Duration = Duration::from_secs(300);
 /// Wait for a request's body after its head.
 pub(super) const BODY_WAIT: Duration = Duration::from_secs(60);
+/// Longest time in which a client takes nothing of an answer that waits for it (`send_timeout` of nginx: 60 s).
+pub(super) const ANSWER_STALL: Duration = Duration::from_secs(60);
 /// Open requests may take this long to finish when the server stops.
 pub(super) const DRAIN_WAIT: Duration = Duration::from_secs(10);
 /// First pause after a failed accept; doubled up to `ACCEPT_PAUSE_MAX`.

@@ -13,6 +13,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio_io_timeout::TimeoutWriter;
 
 use crate::Engine;
 
@@ -139,6 +140,8 @@ async fn served(
 }
 
 async fn connection(stream: UnixStream, front: Arc<Front>, mut stopping: watch::Receiver<Phase>) {
+    let mut stream = TimeoutWriter::new(stream);
+    stream.set_timeout(Some(front.answer_stall));
     let service = service_fn(move |request| service::answer(Arc::clone(&front), request));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -146,7 +149,7 @@ async fn connection(stream: UnixStream, front: Arc<Front>, mut stopping: watch::
         // At most 100 headers (431): hyper's own bound, for which it needs no memory of its own.
         .max_buf_size(HEAD_BYTES_MAX)
         .keep_alive(true)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Box::pin(stream)), service);
     let mut connection = pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -160,5 +163,71 @@ async fn connection(stream: UnixStream, front: Arc<Front>, mut stopping: watch::
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended early");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::Options;
+    use crate::http::AuthSettings;
+
+    /// Bytes of an answer that no socket's buffer holds.
+    const LARGE: usize = 8 * 1024 * 1024;
+
+    /// A connection to an engine with a short patience that is asked for a large answer.
+    async fn asked(front: &Arc<Front>) -> (UnixStream, tokio::task::JoinHandle<()>) {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        let (stop, stopping) = watch::channel(Phase::Serving);
+        let front = Arc::clone(front);
+        let served = tokio::spawn(async move {
+            connection(server, front, stopping).await;
+            drop(stop);
+        });
+        let body = format!(r#"{{"query": "RETURN REPEAT('a', {LARGE})"}}"#);
+        let head = format!(
+            "POST /_api/cursor HTTP/1.1\r\nhost: x\r\nauthorization: Basic cm9vdDpwdw==\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        client.write_all(head.as_bytes()).await.unwrap();
+        client.write_all(body.as_bytes()).await.unwrap();
+        (client, served)
+    }
+
+    #[tokio::test]
+    async fn a_client_that_reads_nothing_of_its_answer_is_left_and_one_that_reads_slowly_is_not() {
+        let home = tempfile::tempdir().unwrap();
+        let engine = Engine::open(home.path(), Options::default()).unwrap();
+        let settings = AuthSettings { root_password: "pw".into(), jwt_secret: None };
+        let auth = Auth::open(&engine, settings).unwrap();
+        let mut front = Front::new(engine, auth, Mode::ReadWrite);
+        front.answer_stall = Duration::from_millis(500);
+        let front = Arc::new(front);
+
+        let (mut slow, served) = asked(&front).await;
+        let (mut read, mut piece, mut pauses) = (0, vec![0; 64 * 1024], 0);
+        loop {
+            let bytes = slow.read(&mut piece).await.unwrap();
+            if bytes == 0 {
+                break;
+            }
+            read += bytes;
+            // Longer than the bound in all, but no pause is near it.
+            if pauses < 100 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                pauses += 1;
+            }
+        }
+        assert!(read > LARGE, "{read} bytes came");
+        served.await.unwrap();
+
+        let (mut silent, served) = asked(&front).await;
+        // The bound only guards against a test that hangs.
+        tokio::time::timeout(Duration::from_secs(30), served).await.expect("in time").unwrap();
+        let mut rest = Vec::new();
+        let left = silent.read_to_end(&mut rest).await;
+        assert!(rest.len() < LARGE, "{left:?}: {} bytes came", rest.len());
     }
 }

@@ -20,8 +20,8 @@ use vctx_core::memory::receipt;
 use vctx_core::memory::tokens::message_cost;
 use vctx_core::memory::{Encoding, TokenCounter};
 use vctx_core::policy::{
-    Actor, Answers, CallPlace, CopyOf, Depends, Draft, Entries, Finish, Flush, Intent, Looked, NearPlan,
-    Nearest, Principal, Question, Scope, Sources, SummaryAnswer, Surroundings, TaintMode,
+    Actor, Answers, CallPlace, CopyOf, Depends, Draft, Entries, Finish, Flush, Intent, Looked,
+    NearPlan, Nearest, Principal, Question, Scope, Sources, SummaryAnswer, Surroundings, TaintMode,
     VectorsAnswer, ViewHit, admit, changed_since, listed, pinned_tokens_max, summary_tokens_max,
     tokens,
 };
