@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::exit::Failure;
 use crate::output;
+use crate::saved::save;
 use crate::target::Target;
 
 const EXAMPLES: &str = "\
@@ -39,8 +40,7 @@ pub struct Context {
 pub async fn run(context: Context) -> Result<(), Failure> {
     let answer = context.target.client().context(&context.agent).await?;
     if let Some(path) = &context.save {
-        std::fs::write(path, format!("{answer}\n"))
-            .map_err(|error| Failure::writing(path.display(), &error))?;
+        save(path, &format!("{answer}\n"))?;
     }
     match (context.target.json, context.manifest) {
         (true, _) => output::value(&answer),

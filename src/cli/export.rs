@@ -8,11 +8,11 @@ use clap::Args;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;
-use tempfile::NamedTempFile;
 
 use crate::exit::Failure;
 use crate::output;
 use crate::portable::Passing;
+use crate::saved::Saved;
 use crate::target::Target;
 use vctx_core::memory::export::Checked;
 
@@ -46,17 +46,14 @@ pub struct Export {
 /// Where the bytes go.
 enum Sink {
     Stdout(io::Stdout),
-    Plain(NamedTempFile),
-    Packed(GzEncoder<NamedTempFile>),
+    Plain(Saved),
+    Packed(GzEncoder<Saved>),
 }
 
 impl Sink {
-    /// A file beside the one that is asked for, which takes its name at the end.
     fn of(out: Option<&Path>) -> Result<Self, Failure> {
         let Some(path) = out else { return Ok(Self::Stdout(io::stdout())) };
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let file = NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))
-            .map_err(|error| Failure::writing(path.display(), &error))?;
+        let file = Saved::begin(path).map_err(|error| Failure::writing(path.display(), &error))?;
         Ok(match path.extension().is_some_and(|ending| ending == "gz") {
             true => Self::Packed(GzEncoder::new(file, Compression::default())),
             false => Self::Plain(file),
@@ -71,16 +68,12 @@ impl Sink {
         }
     }
 
-    fn finish(self, out: Option<&Path>) -> io::Result<()> {
-        let file = match self {
-            Self::Stdout(mut out) => return out.flush(),
-            Self::Plain(file) => file,
-            Self::Packed(packer) => packer.finish()?,
-        };
-        file.as_file().sync_all()?;
-        let path = out.unwrap_or(Path::new("."));
-        file.persist(path).map_err(|error| error.error)?;
-        Ok(())
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Stdout(mut out) => out.flush(),
+            Self::Plain(file) => file.finish(),
+            Self::Packed(packer) => packer.finish()?.finish(),
+        }
     }
 }
 
@@ -128,7 +121,7 @@ pub async fn run(asked: Export) -> Result<(), Failure> {
     }
     let checked = passing.finish().map_err(came_broken)?;
     let name = out.map_or("stdout".into(), |path| path.display().to_string());
-    sink.finish(out).map_err(|error| Failure::writing(&name, &error))?;
+    sink.finish().map_err(|error| Failure::writing(&name, &error))?;
     told(&checked, out.map(|_| name.as_str()), bytes, asked.target.json)
 }
 

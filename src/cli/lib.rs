@@ -24,6 +24,7 @@ pub mod quarantine;
 pub mod reindex;
 pub mod replay;
 pub mod rewrite;
+pub mod saved;
 pub mod schedule;
 pub mod serve;
 pub mod setup;

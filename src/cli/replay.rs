@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::context;
 use crate::exit::Failure;
 use crate::output;
+use crate::saved::save;
 use crate::target::Target;
 
 const EXAMPLES: &str = "\
@@ -62,8 +63,7 @@ pub async fn run(asked: Replay) -> Result<(), Failure> {
 async fn one(asked: &Replay, turn: u64) -> Result<(), Failure> {
     let answer = asked.target.client().prompt(&asked.agent, turn).await?;
     if let Some(path) = &asked.save {
-        let bytes = answer["request"].as_str().unwrap_or_default();
-        std::fs::write(path, bytes).map_err(|error| Failure::writing(path.display(), &error))?;
+        save(path, answer["request"].as_str().unwrap_or_default())?;
     }
     match asked.target.json {
         true => output::value(&answer)?,

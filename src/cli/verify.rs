@@ -1,7 +1,7 @@
 //! `vctx verify`: proves a data set, an export, or a receipt against either, and names the row that breaks it.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, BufWriter, IntoInnerError, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::output;
+use crate::saved::Saved;
 use crate::target::Target;
 use vctx_client::{Client, MESSAGES_PER_PAGE_MAX};
 use vctx_core::memory::receipt_check::{Proof, ReceiptCheck};
@@ -221,12 +222,12 @@ impl ExportLines<'_> {
 /// An export being written: the state before, one line per message, the state after.
 struct Export {
     path: PathBuf,
-    file: BufWriter<File>,
+    file: BufWriter<Saved>,
 }
 
 impl Export {
     fn create(path: &Path, state: &Value) -> Result<Export, Failure> {
-        let file = File::create(path).map_err(|error| Failure::writing(path.display(), &error))?;
+        let file = Saved::begin(path).map_err(|error| Failure::writing(path.display(), &error))?;
         let mut export = Export { path: path.to_path_buf(), file: BufWriter::new(file) };
         export.line(&json!({"vctx_export": EXPORT_VERSION, "state": state}))?;
         Ok(export)
@@ -239,7 +240,10 @@ impl Export {
 
     fn finish(mut self, after: &Value) -> Result<(), Failure> {
         self.line(&json!({"after": after}))?;
-        self.file.flush().map_err(|error| Failure::writing(self.path.display(), &error))
+        let written = self.file.into_inner().map_err(IntoInnerError::into_error);
+        written
+            .and_then(Saved::finish)
+            .map_err(|error| Failure::writing(self.path.display(), &error))
     }
 }
 

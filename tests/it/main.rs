@@ -18,7 +18,7 @@ mod line;
 mod model;
 mod needs;
 mod outside;
-#[path = "../policy/provider.rs"]
+#[path = "../../src/core/tests/core/policy/provider.rs"]
 mod provider;
 mod proxy;
 mod scripted;

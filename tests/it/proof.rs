@@ -1,10 +1,14 @@
 //! Proof: a prompt is on record before it is sent, and is put together again byte by byte whatever became of the memory since.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
 use serde_json::{Value, json};
 use vctx::memory::receipt::{canonical_json, sha256};
 
 use crate::count;
-use crate::home::Home;
+use crate::home::{Home, Tuning, command};
 use crate::scripted::Scripted;
 use crate::talk::{Agent, key};
 
@@ -55,6 +59,10 @@ impl Runtime {
 fn tools(n: u64) -> Value {
     json!([{"type": "function", "function": {"name": format!("look_{n}"), "description": "Look it up.",
         "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}}}])
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("a file").permissions().mode() & 0o777
 }
 
 async fn runtime(home: &Home, window: u64) -> Runtime {
@@ -230,6 +238,45 @@ async fn a_prompt_is_recorded_once_and_ends_once() {
     runtime.agent.wire.get(&runtime.path("/9")).await.refused(404, "PROMPT_NOT_FOUND");
     runtime.agent.wire.get(&runtime.path("/x")).await.refused(400, "INVALID_ARGUMENT");
     home.assert_verified("vctx.sock", "ada");
+}
+
+/// Commands save what was said and the salts of receipts: nobody but their owner may read that, also where a file that
+/// everybody may read had the name before.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_command_saves_its_owner_alone_may_read() {
+    let home = Home::new();
+    let model = Scripted::start(&home, "echo", &[]).await;
+    let _server = home.serve_with("vctx.sock", &model.tuning(&[])).await;
+    let runtime = runtime(&home, 16_384).await;
+    runtime.agent.append("user", "My locker's code is 4711.").await;
+    let spoken = json!({"input": "And yours?"});
+    let path = format!("{}/runs", runtime.agent.path());
+    let headers = [("idempotency-key", key())];
+    let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
+    runtime.agent.wire.call("POST", &path, &headers, spoken.to_string()).await.ok();
+
+    let socket = home.path("vctx.sock");
+    let commands: [&[&str]; 5] = [
+        &["verify", "--agent", "ada", "--save"],
+        &["context", "--agent", "ada", "--save"],
+        &["replay", "ada", "--turn", "1", "--save"],
+        &["export", "--agent", "ada", "--out"],
+        &["report", "--agent", "ada", "--force"],
+    ];
+    for (at, arguments) in commands.iter().enumerate() {
+        let file = home.path(&format!("saved-{at}"));
+        fs::write(&file, "before").expect("a file");
+        fs::set_permissions(&file, Permissions::from_mode(0o644)).expect("a mode");
+        let mut command = command(&Tuning::default());
+        command.args(*arguments).arg(&file).arg("--socket").arg(&socket);
+        let output = command.output().expect("the program runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(mode(&file), 0o600, "{arguments:?}");
+        let text = fs::read_to_string(&file).expect("text");
+        assert!(text.contains("ada") || text.contains("4711"), "{arguments:?}: {text}");
+    }
+    assert!(!model.requests().is_empty());
+    assert_eq!(mode(&home.path("model.jsonl")), 0o600, "the log of a scripted model");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -563,7 +610,7 @@ async fn what_the_model_of_a_run_received_is_what_is_on_record() {
     ];
     let file = home.path("steps.jsonl");
     let lines: Vec<String> = steps.iter().map(Value::to_string).collect();
-    std::fs::write(&file, lines.join("\n")).expect("a script");
+    fs::write(&file, lines.join("\n")).expect("a script");
     let script = file.to_str().expect("a plain path");
     let model = Scripted::start(&home, script, &["--usage-permille", "1100"]).await;
     let _server = home.serve_with("vctx.sock", &model.tuning(&["store_core"])).await;

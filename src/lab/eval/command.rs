@@ -13,6 +13,7 @@ use crate::demo;
 use vctx_base::clock;
 use vctx_cli::exit::Failure;
 use vctx_cli::output;
+use vctx_cli::saved::save;
 
 const EXAMPLES: &str = "\
 Without --socket a server of its own is started on a temporary directory and is gone at the end. Benchmarks whose data are not there
@@ -179,14 +180,11 @@ pub async fn run(eval: Eval) -> Result<(), Failure> {
 
 fn tell(eval: &Eval, report: &Report, about: &Value) -> Result<(), Failure> {
     let told = report.told(about);
-    let write = |path: &Path, text: String| {
-        std::fs::write(path, text).map_err(|error| Failure::writing(path.display(), &error))
-    };
     if let Some(path) = &eval.save {
-        write(path, format!("{told}\n"))?;
+        save(path, &format!("{told}\n"))?;
     }
     if let Some(path) = &eval.chart {
-        write(path, chart::draw(&report.sections))?;
+        save(path, &chart::draw(&report.sections))?;
     }
     match eval.json {
         true => output::value(&told),

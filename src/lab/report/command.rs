@@ -1,6 +1,5 @@
 //! The command itself: reads what the server knows about an agent and writes the page.
 
-use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +12,7 @@ use super::page::{Content, page};
 use vctx_base::clock::{Clock as _, SystemClock, iso8601};
 use vctx_cli::exit::Failure;
 use vctx_cli::output;
+use vctx_cli::saved::Saved;
 use vctx_cli::target::Target;
 use vctx_client::{Client, Problem, Settings, paths};
 
@@ -111,12 +111,6 @@ fn told<T>(answer: Result<T, Problem>) -> Result<T, String> {
 }
 
 fn write(path: &Path, html: &str, force: bool) -> Result<(), Failure> {
-    let mut options = OpenOptions::new();
-    options.write(true);
-    match force {
-        true => options.create(true).truncate(true),
-        false => options.create_new(true),
-    };
     let failed = |error| {
         let failure = Failure::writing(path.display(), &error);
         match error.kind() {
@@ -124,7 +118,14 @@ fn write(path: &Path, html: &str, force: bool) -> Result<(), Failure> {
             _ => failure,
         }
     };
-    options.open(path).and_then(|mut file| file.write_all(html.as_bytes())).map_err(failed)
+    let written = Saved::begin(path).and_then(|mut file| {
+        file.write_all(html.as_bytes())?;
+        match force {
+            true => file.finish(),
+            false => file.finish_new(),
+        }
+    });
+    written.map_err(failed)
 }
 
 fn summary(

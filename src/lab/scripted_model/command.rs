@@ -1,6 +1,7 @@
 //! The command: reads the script, listens, and serves until it is told to stop.
 
 use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -53,7 +54,8 @@ fn help() -> String {
 pub async fn run(asked: ScriptedModel) -> Result<(), Failure> {
     let log = match &asked.log {
         Some(path) => {
-            let file = File::options().create(true).append(true).open(path);
+            // Requests hold what a memory holds.
+            let file = File::options().create(true).append(true).mode(0o600).open(path);
             Some(Mutex::new(file.map_err(|e| Failure::writing(path.display(), &e))?))
         }
         None => None,
