@@ -192,6 +192,12 @@ fn run(settings: &Serve) -> Result<(), Failure> {
     let root_password = root_password()?;
     let auth = Auth::open(&engine, AuthSettings { root_password, jwt_secret })
         .map_err(|error| Failure(EX_DATAERR, format!("load the users: {}", error.message)))?;
+    if auth.root_is_open() {
+        eprintln!(
+            "arango-embedded: warning: the user root has an empty password and may do everything: \
+             set {ROOT_PASSWORD} before the first start, or change the password (PATCH /_api/user/root)"
+        );
+    }
     let mut sockets = vec![Socket::bind(&settings.socket, Mode::ReadWrite)?];
     if let Some(path) = &settings.ro_socket {
         sockets.push(Socket::bind(path, Mode::ReadOnly)?);

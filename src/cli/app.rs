@@ -65,7 +65,7 @@ pub struct SetupOptions {
     pub users: bool,
 }
 
-/// What `vctx engine` was told; the root password comes from `ARANGO_ROOT_PASSWORD`.
+/// What `vctx engine` was told; the root password comes from `ARANGO_ROOT_PASSWORD`, or is made.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
     /// Socket for reading and writing.
@@ -447,6 +447,11 @@ fn on_idle(time: Duration, api: &Listening, stop: watch::Sender<bool>) {
 const ENGINE_SOCKET: &str = "arangod.sock";
 const ENGINE_RO_SOCKET: &str = "arangod-ro.sock";
 
+/// Environment variable with the password of the engine's user `root`, for its first start.
+const ROOT_PASSWORD: &str = "ARANGO_ROOT_PASSWORD";
+/// File in the data directory with that password, where one was made.
+const ROOT_PASSWORD_FILE: &str = "root.password";
+
 /// The engine's own files in the data directory, apart from sockets and passwords.
 const ENGINE_DIRECTORY: &str = "engine";
 
@@ -464,13 +469,14 @@ pub fn rewrite(
 /// Starts the engine on two sockets in its data directory, on a thread with an IO loop of its own.
 fn start_engine(data_dir: &Path, stopping: watch::Receiver<bool>) -> Result<EngineThread, Stop> {
     make_private(data_dir)?;
-    let password = secret_or_new(&data_dir.join("root.password"), || SystemIds.salt())?;
+    // The server needs it at each start, the engine at the first alone.
+    let password = secret_or_new(&data_dir.join(ROOT_PASSWORD_FILE), || SystemIds.salt())?;
     let sockets = EngineOptions {
         socket: data_dir.join(ENGINE_SOCKET),
         ro_socket: Some(data_dir.join(ENGINE_RO_SOCKET)),
         data_dir: data_dir.to_owned(),
     };
-    let prepared = prepare_engine(&sockets, password)?;
+    let prepared = prepare_engine(&sockets, || Ok(password))?;
     describe_engine(&sockets)?;
     let run = move || io_loop()?.block_on(run_engine(prepared, stopping));
     thread::Builder::new()
@@ -503,15 +509,29 @@ struct Prepared {
     listeners: Vec<(Listening, Mode)>,
 }
 
-fn prepare_engine(options: &EngineOptions, root_password: String) -> Result<Prepared, Stop> {
+/// Opens the engine; `root_password` is asked for where `root` has to be made.
+fn prepare_engine(
+    options: &EngineOptions,
+    root_password: impl FnOnce() -> Result<String, Stop>,
+) -> Result<Prepared, Stop> {
     let settings = arango_embedded::Options { vector_index: true, ..Default::default() };
     let directory = options.data_dir.join(ENGINE_DIRECTORY);
     // A data directory that was there may be open to others; what is said in conversations is not.
     make_private(&directory)?;
     let engine = Engine::open(&directory, settings)
         .map_err(|e| Stop::CannotCreate(format!("open {}: {e}", directory.display())))?;
-    let auth = Auth::open(&engine, AuthSettings { root_password, jwt_secret: None })
-        .map_err(|e| Stop::CannotCreate(format!("load the engine's users: {e}")))?;
+    let users = |e| Stop::CannotCreate(format!("load the engine's users: {e}"));
+    let root_password = match Auth::has_users(&engine).map_err(users)? {
+        true => String::new(),
+        false => root_password()?,
+    };
+    let auth =
+        Auth::open(&engine, AuthSettings { root_password, jwt_secret: None }).map_err(users)?;
+    if auth.root_is_open() {
+        tracing::warn!(
+            "the database's user root has an empty password and may do everything: change it (PATCH /_api/user/root)"
+        );
+    }
     let mut listeners = Vec::new();
     for (path, mode) in
         [(Some(&options.socket), Mode::ReadWrite), (options.ro_socket.as_ref(), Mode::ReadOnly)]
@@ -556,8 +576,21 @@ pub fn engine(options: &EngineOptions) -> ExitCode {
         telemetry::start_logs(&logs).map_err(Stop::Configuration)?;
         systemd::no_core_dumps();
         make_private(&options.data_dir)?;
-        let password = password_of("ARANGO_ROOT_PASSWORD")?.unwrap_or_default();
-        let prepared = prepare_engine(options, password)?;
+        let given = password_of(ROOT_PASSWORD)?;
+        if given.as_deref() == Some("") {
+            return Err(Stop::Configuration(format!(
+                "{ROOT_PASSWORD} is empty: name a password, or leave it out and one is made in {ROOT_PASSWORD_FILE} of the data directory"
+            )));
+        }
+        let prepared = prepare_engine(options, || match given {
+            Some(password) => Ok(password),
+            None => {
+                let file = options.data_dir.join(ROOT_PASSWORD_FILE);
+                let password = secret_or_new(&file, || SystemIds.salt())?;
+                eprintln!("the password of the database's user root is in {}", file.display());
+                Ok(password)
+            }
+        })?;
         describe_engine(options)?;
         let (stop, stopping) = watch::channel(false);
         io_loop()?.block_on(async move {

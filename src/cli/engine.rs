@@ -8,7 +8,8 @@ use clap::Args;
 use crate::app;
 use crate::args;
 
-/// Run the database engine alone (root password from ARANGO_ROOT_PASSWORD)
+/// Run the database engine alone; its first start makes the user root with the password in ARANGO_ROOT_PASSWORD, else with a
+/// random one in root.password of the data directory
 #[derive(Debug, Args)]
 pub struct Engine {
     /// Socket for reading and writing

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::cli::exit::Failure;
+use crate::exit::Failure;
 
 /// A file being written beside its place (mode 0600, whatever the umask is), which takes its name at the end.
-pub(crate) struct Saved {
+pub struct Saved {
     to: To,
 }
 
@@ -21,7 +21,7 @@ enum To {
 
 impl Saved {
     /// Begins a file for that path. A link is followed, so that it stays and its target is replaced.
-    pub(crate) fn begin(path: &Path) -> io::Result<Saved> {
+    pub fn begin(path: &Path) -> io::Result<Saved> {
         if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
             return Ok(Saved { to: To::Straight(OpenOptions::new().write(true).open(path)?) });
         }
@@ -35,12 +35,12 @@ impl Saved {
     }
 
     /// Gives it its name; a file that has that name already is replaced.
-    pub(crate) fn finish(self) -> io::Result<()> {
+    pub fn finish(self) -> io::Result<()> {
         self.named(|file, path| file.persist(path).map(drop).map_err(|error| error.error))
     }
 
     /// Gives it its name; fails with `AlreadyExists` if a file has that name already.
-    pub(crate) fn finish_new(self) -> io::Result<()> {
+    pub fn finish_new(self) -> io::Result<()> {
         self.named(|file, path| file.persist_noclobber(path).map(drop).map_err(|error| error.error))
     }
 
@@ -72,7 +72,7 @@ impl Write for Saved {
 }
 
 /// Saves a text at once.
-pub(crate) fn save(path: &Path, text: &str) -> Result<(), Failure> {
+pub fn save(path: &Path, text: &str) -> Result<(), Failure> {
     let written = Saved::begin(path).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         file.finish()

@@ -5,6 +5,8 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::home::{Home, PROGRAM};
@@ -365,6 +367,62 @@ fn no_command_removes_a_file_that_is_no_socket_from_the_path_of_its_socket() {
             assert_eq!(to, Path::new("notes.md"), "{arguments:?}");
         }
     }
+}
+
+/// An engine of this directory, with that password for `root`.
+async fn engine_alone(home: &Home, password: Option<&str>) -> home::Process {
+    let mut command = home::command(&home::Tuning::default());
+    command.args(["engine", "--socket"]).arg(home.path("engine.sock"));
+    command.arg("--data-dir").arg(home.path("data"));
+    command.envs(password.map(|password| ("ARANGO_ROOT_PASSWORD", password)));
+    let engine = home::Process::start(home, "engine", command);
+    engine.ready(&[home.path("engine.sock")], None).await;
+    engine
+}
+
+/// Status of a request of `root`.
+async fn status_of_root(home: &Home, password: &str) -> u16 {
+    let credentials = STANDARD.encode(format!("root:{password}"));
+    let headers = [("authorization", &*format!("Basic {credentials}"))];
+    home.wire("engine.sock").call("GET", "/_api/database", &headers, String::new()).await.status
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_is_told_no_password_makes_one_and_never_takes_an_empty_one() {
+    let home = Home::new();
+    let engine = engine_alone(&home, None).await;
+    let file = home.path("data/root.password");
+    assert_eq!(mode(&file), 0o600);
+    assert!(engine.said().contains(file.to_str().expect("a plain path")), "{}", engine.said());
+    let password = std::fs::read_to_string(&file).expect("a password");
+    assert!(password.len() >= 32, "a short password");
+    assert_eq!(status_of_root(&home, "").await, 401);
+    assert_eq!(status_of_root(&home, &password).await, 200);
+    assert!(engine.stop().await.success());
+    // It stays at later starts.
+    let engine = engine_alone(&home, None).await;
+    assert_eq!(status_of_root(&home, &password).await, 200);
+    assert!(engine.stop().await.success());
+
+    // Where there is a `root` already, no file says what is not its password.
+    let home = Home::new();
+    let engine = engine_alone(&home, Some("told")).await;
+    assert_eq!(status_of_root(&home, "told").await, 200);
+    assert!(engine.stop().await.success());
+    let engine = engine_alone(&home, None).await;
+    assert_eq!(status_of_root(&home, "told").await, 200);
+    assert!(!home.path("data/root.password").exists());
+    assert!(engine.stop().await.success());
+
+    let home = Home::new();
+    let mut command = home::command(&home::Tuning::default());
+    command.args(["engine", "--socket"]).arg(home.path("engine.sock"));
+    command.arg("--data-dir").arg(home.path("data")).env("ARANGO_ROOT_PASSWORD", "");
+    let refused = command.output().expect("the program runs");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(78), "{said}");
+    assert!(said.contains("ARANGO_ROOT_PASSWORD is empty: name a password"), "{said}");
+    assert!(!home.path("engine.sock").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -119,6 +119,28 @@ fn a_socket_that_another_server_bound_there_since_stays() {
 }
 
 #[test]
+fn an_empty_password_of_root_is_warned_of_and_another_is_not() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (data, password, warned) in
+        [("one", None, true), ("two", Some(""), true), ("three", Some("pw"), false)]
+    {
+        for start_number in 1..=2 {
+            let mut serve = command(directory.path(), data);
+            serve
+                .env_remove("ARANGO_ROOT_PASSWORD")
+                .envs(password.map(|p| ("ARANGO_ROOT_PASSWORD", p)));
+            let (mut server, _) = start(serve);
+            let mut said = server.0.stderr.take().expect("piped");
+            assert_eq!(terminate(&mut server), Some(0));
+            let mut text = String::new();
+            said.read_to_string(&mut text).expect("UTF-8");
+            let is_warned = text.contains("the user root has an empty password");
+            assert_eq!(is_warned, warned, "{data}, start {start_number}: {text}");
+        }
+    }
+}
+
+#[test]
 fn wrong_settings_are_named() {
     let directory = tempfile::tempdir().expect("a directory");
     let empty = directory.path().join("empty");

@@ -118,6 +118,16 @@ impl Auth {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// Whether the engine's data directory has users already; [`Auth::open`] makes `root` in one that has none.
+    pub fn has_users(engine: &Engine) -> Result<bool> {
+        Users::are_in(engine)
+    }
+
+    /// Whether `root` has an empty password, so that a caller needs nothing but the socket.
+    pub fn root_is_open(&self) -> bool {
+        self.inner.users.get("root").is_some_and(|root| root.active && root.password.is(""))
+    }
+
     /// The users.
     pub(in super::super) fn users(&self) -> &Users {
         &self.inner.users

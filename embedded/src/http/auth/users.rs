@@ -84,6 +84,11 @@ pub(in super::super) struct Users {
 }
 
 impl Users {
+    /// Whether a data directory has a table already, so that no `root` is made in it.
+    pub(super) fn are_in(engine: &Engine) -> Result<bool> {
+        Ok(engine.setting(SETTING)?.is_some())
+    }
+
     /// Loads the table; at the very first start it makes `root` with `root_password`.
     pub(super) fn open(engine: Arc<Engine>, root_password: &str) -> Result<Self> {
         let stored = engine.setting(SETTING)?;
