@@ -180,6 +180,11 @@ impl Engine {
         &self.options
     }
 
+    /// Whether writes are tried; after one that failed none is until the engine is opened anew.
+    pub fn takes_writes(&self) -> bool {
+        self.resources.store.takes_commits()
+    }
+
     /// A number above all before it, server-wide: ids and traditional keys.
     pub fn next_id(&self) -> u64 {
         self.resources.clock.id()

@@ -241,7 +241,7 @@ meters! {
     ZERO_PROPAGATION = Gauge "vctx_zero_propagation", "", "flag", ["why"], &[],
         "1 while conveyance is zero, by why (tier_down_core, tier_down_recall, tier_down_archival, naive_chunking)";
     TIER_UP = Gauge "vctx_tier_up", "", "flag", ["tier"], &[],
-        "1 while the last probe of a tier (core, recall, archival) was answered";
+        "1 while the last probe of a tier (core, recall, archival) was answered; of core, while the database takes writes too";
     TIER_PROBES = Counter "vctx_tier_probes_total", "", "probes", ["tier", "outcome"], &[],
         "Probes of the tiers by outcome (healthy, failed)";
     GUARDS_GREEN = Gauge "vctx_guard_green", "", "flag", ["check"], &[],

@@ -100,3 +100,4 @@ mod traces;
 mod trips;
 mod uploads;
 mod vectors;
+mod writable;

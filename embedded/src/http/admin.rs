@@ -10,7 +10,6 @@ use super::call::Call;
 use super::front::Front;
 use super::reply::{Reply, object};
 use super::request::Request;
-use super::server::Mode;
 
 /// Version of the engine itself.
 const EMBEDDED_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -31,19 +30,16 @@ pub(super) fn token(front: &Front, request: &Request) -> Result<Reply> {
 
 /// `GET /_admin/server/availability`
 pub(super) fn availability(front: &Front) -> Reply {
-    Reply::ok(200, object! { "mode" => mode_name(front.mode) })
+    Reply::ok(200, object! { "mode" => mode_name(front) })
 }
 
 /// `GET /_admin/server/mode`
 pub(super) fn mode(call: &Call<'_>) -> Reply {
-    Reply::ok(200, object! { "mode" => mode_name(call.front.mode) })
+    Reply::ok(200, object! { "mode" => mode_name(call.front) })
 }
 
-fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::ReadWrite => "default",
-        Mode::ReadOnly => "readonly",
-    }
+fn mode_name(front: &Front) -> &'static str {
+    if front.is_read_only() { "readonly" } else { "default" }
 }
 
 /// `GET /_api/version`
@@ -188,8 +184,8 @@ pub(super) fn status(call: &Call<'_>) -> Reply {
     let server_info = object! {
         "role" => call.engine().options().role.name(),
         "maintenance" => false,
-        "readOnly" => call.front.mode == Mode::ReadOnly,
-        "writeOpsEnabled" => call.front.mode == Mode::ReadWrite,
+        "readOnly" => call.front.is_read_only(),
+        "writeOpsEnabled" => !call.front.is_read_only(),
         "progress" => object! { "phase" => "in wait", "feature" => "", "recoveryTick" => 0_i64 },
     };
     let body = object! {

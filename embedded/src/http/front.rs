@@ -41,6 +41,11 @@ pub(super) struct Front {
 }
 
 impl Front {
+    /// Whether every write is refused: by the mode of the listener, or because one has failed.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.mode == Mode::ReadOnly || !self.engine.takes_writes()
+    }
+
     /// A front without cursors yet, on the event loop that it is made on.
     pub(super) fn new(engine: Arc<Engine>, auth: Auth, mode: Mode) -> Self {
         let faults = Faults::new(engine.options().faults);

@@ -394,7 +394,7 @@ pub(super) fn support_info(call: &Call<'_>) -> Result<Reply> {
     let host = object! {
         "role" => call.engine().options().role.name(),
         "maintenance" => false,
-        "readOnly" => call.front.mode == Mode::ReadOnly,
+        "readOnly" => call.front.is_read_only(),
         "version" => call.engine().options().release.to_string(),
         "license" => "embedded",
         "os" => std::env::consts::OS,

@@ -150,6 +150,10 @@ impl Store for FjallStore {
     fn commit(&self, batch: Batch, sync: bool) -> Result<()> {
         self.shared.group.commit(batch, sync, |batches, sync| self.shared.write(batches, sync))
     }
+
+    fn takes_commits(&self) -> bool {
+        self.shared.poison.check().is_ok()
+    }
 }
 
 impl Shared {

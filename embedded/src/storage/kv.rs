@@ -84,4 +84,9 @@ pub(crate) trait Store: Send + Sync {
     /// Writes a batch; when this returns, every later snapshot has it. With `sync` it also survives a power loss from
     /// then on; without, it does within `SYNC_INTERVAL_MS`. After an error nothing is written until a restart.
     fn commit(&self, batch: Batch, sync: bool) -> Result<()>;
+
+    /// Whether commits are tried at all: not after an error.
+    fn takes_commits(&self) -> bool {
+        true
+    }
 }

@@ -266,6 +266,7 @@ impl Executor {
     pub async fn ready(&self) -> Result<Value> {
         self.ro.ping().await?;
         self.rw.ping().await?;
+        self.rw.takes_writes().await.map_err(not_writable)?;
         let index = store::serving_index(&self.ro).await?;
         if index.id.is_none() || self.archive.unsettled() {
             self.archive.nudge();
@@ -287,6 +288,15 @@ impl Executor {
             }
         }
     }
+}
+
+fn not_writable(fault: Fault) -> Error {
+    if !fault.refuses_writes() {
+        return fault.into();
+    }
+    let text = "the database takes no writes (its disk, its licence, or a write concern): see its log and give it room; the embedded engine takes \
+                them again once it is started anew";
+    Error::new(Code::StoreUnavailable, text).caused_by(fault)
 }
 
 /// Cuts one row more than a page so that no moment is split; gives the moment the next page begins with.

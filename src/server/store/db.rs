@@ -276,7 +276,7 @@ fn refused(status: u16, answer: &Value) -> Fault {
     Fault::answered(status, num_of(answer), message)
 }
 
-fn num_of(answer: &Value) -> u16 {
+pub(super) fn num_of(answer: &Value) -> u16 {
     answer["errorNum"].as_u64().and_then(|n| u16::try_from(n).ok()).unwrap_or(0)
 }
 

@@ -58,6 +58,12 @@ impl Fault {
         matches!(self.kind, FaultKind::Arango { num: 1210, .. })
     }
 
+    /// The database takes no writes, whatever is written: 1004 (read-only), 1104 (its disk is full), 1305 (its disk fails), 2 (so the engine
+    /// answers the first write that failed).
+    pub fn refuses_writes(&self) -> bool {
+        matches!(self.kind, FaultKind::Arango { num: 2 | 1004 | 1104 | 1305, .. })
+    }
+
     /// Whether the same request may succeed a moment later: the socket is silent, or the database starts, stops or is overloaded
     /// (30, 38, 1429, 1495, 1496, 21003, 21004 of the manual's error list), or a transaction went with a restart (1654, 1655).
     pub fn passing(&self) -> bool {
@@ -129,7 +135,7 @@ impl From<Fault> for Error {
                 Code::StoreUnavailable,
                 "the database is overloaded or stopping: try again with the same key",
             ),
-            FaultKind::Arango { num: 1004, .. } => (
+            FaultKind::Arango { num: 1004 | 1104 | 1305, .. } => (
                 Code::StoreUnavailable,
                 "the database takes no writes (its disk, its licence, or a write concern; the embedded engine until it is started anew): see \
                  its log, then try again with the same key",

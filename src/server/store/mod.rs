@@ -29,6 +29,7 @@ mod transaction;
 mod trips;
 mod uds;
 mod why;
+mod writable;
 
 pub use self::core::{
     Created, DeadChain, Loaded, Replay, create, dead_chains, events, list, load, load_context,

@@ -100,6 +100,7 @@ pub const QUERIES: &[Query] = &[
     super::score::PROBE_CORE,
     super::score::PROBE_RECALL,
     super::score::PROBE_ARCHIVAL,
+    super::writable::PROBE,
     super::archive::LOAD,
     super::archive::OPEN,
     super::archive::SETTING,

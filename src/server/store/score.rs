@@ -91,10 +91,11 @@ pub async fn load_score(
     Ok(rows.into_iter().next().filter(|row| row.core.is_some()))
 }
 
-/// Asks the tier of the cores, on both sockets.
+/// Asks the tier of the cores, on both sockets, and whether it takes writes.
 pub async fn probe_core(ro: &Ro, rw: &Rw) -> Result<(), Fault> {
     ro.rows::<String>(PROBE_CORE, Binds::unscoped([])).await?;
-    rw.rows::<String>(PROBE_CORE, Binds::unscoped([])).await.map(|_| ())
+    rw.rows::<String>(PROBE_CORE, Binds::unscoped([])).await?;
+    rw.takes_writes().await
 }
 
 /// Asks the tier of recall storage.

@@ -1,6 +1,7 @@
 //! arangors' HTTP client over a Unix socket: pooled, bounded, with a deadline, and with faults sorted by what may be done next.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arangors::ClientError;
@@ -14,7 +15,8 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyperlocal::UnixConnector;
 use tokio::sync::Semaphore;
 
-use super::fault::{GARBAGE, LOST, UNREACHABLE};
+use super::db::num_of;
+use super::fault::{Fault, GARBAGE, LOST, UNREACHABLE};
 use super::trips;
 use vctx_base::metric;
 use vctx_core::limits::{
@@ -31,6 +33,8 @@ pub(super) struct UdsClient {
 struct Shared {
     client: Client<UnixConnector, Full<Bytes>>,
     in_flight: Semaphore,
+    /// Whether the database has refused a write that any other would have been refused like, and has taken none of ours since.
+    refused: AtomicBool,
 }
 
 impl UdsClient {
@@ -64,7 +68,20 @@ impl UdsClient {
             Err(late) => Err(fault(LOST, &late)),
         };
         trips::ended(&answer);
+        if answer.as_ref().is_ok_and(refuses_writes) {
+            self.shared.refused.store(true, Ordering::Relaxed);
+        }
         answer
+    }
+
+    /// Whether a write was refused here as every other one is refused, and none was told to be taken since.
+    pub(super) fn was_refused(&self) -> bool {
+        self.shared.refused.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a write was taken.
+    pub(super) fn is_accepted(&self) {
+        self.shared.refused.store(false, Ordering::Relaxed);
     }
 
     async fn exchange(&self, request: Request<String>) -> Result<Response<String>, ClientError> {
@@ -94,6 +111,14 @@ impl UdsClient {
     }
 }
 
+/// Whether that answer says that the database takes no writes.
+fn refuses_writes(answer: &Response<String>) -> bool {
+    let status = answer.status().as_u16();
+    matches!(status, 403 | 500)
+        && serde_json::from_str(answer.body())
+            .is_ok_and(|body| Fault::answered(status, num_of(&body), "").refuses_writes())
+}
+
 fn fault(kind: &str, error: &dyn std::error::Error) -> ClientError {
     let mut text = format!("{kind}{error}");
     let mut next = error.source();
@@ -113,7 +138,11 @@ impl ClientExt for UdsClient {
             .pool_idle_timeout(Duration::from_secs(POOL_IDLE_S))
             .pool_max_idle_per_host(POOL_IDLE_MAX)
             .build(UnixConnector);
-        let shared = Shared { client, in_flight: Semaphore::new(STORE_IN_FLIGHT_MAX) };
+        let shared = Shared {
+            client,
+            in_flight: Semaphore::new(STORE_IN_FLIGHT_MAX),
+            refused: AtomicBool::new(false),
+        };
         Ok(Self { headers: headers.into().unwrap_or_default(), shared: Arc::new(shared) })
     }
 
