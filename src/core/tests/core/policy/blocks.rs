@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use vctx::context::assemble;
-use vctx::memory::message::Message;
-use vctx::memory::tokens::message_cost;
+use vctx_core::context::assemble;
+use vctx_core::memory::message::Message;
+use vctx_core::memory::tokens::message_cost;
 
 use super::{FourBytes, World, said};
 
@@ -107,7 +107,7 @@ proptest! {
         texts in prop::collection::vec((0..3u8, any_text(), any::<bool>()), 1..8),
     ) {
         let mut world = World::new(4000, "");
-        world.taint = vctx::policy::TaintMode::Off;
+        world.taint = vctx_core::policy::TaintMode::Off;
         for (id, text, append) in texts {
             let mode = if append { "append" } else { "replace" };
             let call = json!({"block_id": format!("b{id}"), "content": text, "policy": {"mode": mode}});

@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use vctx::context::assemble;
-use vctx::error::Code;
-use vctx::memory::capture::Capture;
-use vctx::memory::message::Message;
-use vctx::policy::{Answers, Draft, Finish, Flush, Question, SummaryAnswer, tokens};
+use vctx_core::context::assemble;
+use vctx_core::error::Code;
+use vctx_core::memory::capture::Capture;
+use vctx_core::memory::message::Message;
+use vctx_core::policy::{Answers, Draft, Finish, Flush, Question, SummaryAnswer, tokens};
 
 use super::{World, said};
 
@@ -227,7 +227,7 @@ proptest! {
             }
         }
         let late = |m: &Message| m.meta.contains_key("late");
-        let said = world.messages.iter().filter(|m| m.role == vctx::memory::message::Role::Tool);
+        let said = world.messages.iter().filter(|m| m.role == vctx_core::memory::message::Role::Tool);
         prop_assert!(said.clone().all(|m| late(m) || m.tool_call_id().is_some()));
     }
 }
