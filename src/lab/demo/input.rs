@@ -1,5 +1,7 @@
 //! Conversations as they come: JSON Lines of role and content, LoCoMo, BEAM; told apart by their shape.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use vctx_cli::exit::Failure;
@@ -49,9 +51,24 @@ pub(super) fn parse(name: &str, text: &str) -> Result<Vec<Turn>, Failure> {
     for (turn, number) in turns.iter_mut().zip(1..) {
         turn.number = number;
     }
+    forget_missing_calls(&mut turns);
     match turns.len() > TURNS_MAX {
         true => Err(Failure::data(format!("{name} has more than {TURNS_MAX} turns"))),
         false => Ok(turns),
+    }
+}
+
+/// Takes away ids of calls that no turn before makes: the file is a part of a longer conversation,
+/// and a result whose call was never made is refused.
+fn forget_missing_calls(turns: &mut [Turn]) {
+    let mut made: HashSet<String> = HashSet::new();
+    for turn in turns {
+        let parts = &mut turn.parts;
+        if !parts.get("tool_call_id").and_then(Value::as_str).is_some_and(|id| made.contains(id)) {
+            parts.shift_remove("tool_call_id");
+        }
+        let calls = parts.get("tool_calls").and_then(Value::as_array).into_iter().flatten();
+        made.extend(calls.filter_map(|call| call["id"].as_str().map(str::to_owned)));
     }
 }
 
@@ -234,6 +251,17 @@ mod tests {
         );
         assert_eq!(read("{\"role\":\"user\",\"content\":\"one\"}"), ["user|one|{}"]);
         assert_eq!(read("[{\"role\":\"user\",\"content\":\"one\"}]"), ["user|one|{}"]);
+    }
+
+    #[test]
+    fn a_result_whose_call_is_not_in_the_file_names_none() {
+        let text = r#"[{"role":"tool","content":"a","tool_call_id":"c"},
+            {"role":"assistant","content":"","tool_calls":[{"id":"c"}]},{"role":"tool","content":"b","tool_call_id":"c"}]"#;
+        let read = read(text);
+        assert_eq!(
+            (read[0].as_str(), read[2].as_str()),
+            ("tool|a|{}", "tool|b|{\"tool_call_id\":\"c\"}")
+        );
     }
 
     #[test]
