@@ -11,13 +11,14 @@ use crate::schedule;
 use crate::state;
 use crate::target::Target;
 use vctx_client::{NewAgent, Write};
+use vctx_core::limits::AGENT_WINDOW_TOKENS;
 
 const EXAMPLES: &str = "\
 Examples:
-  vctx agent create ada --window 8192 --system 'You are a patient teacher.'
+  vctx agent create ada --window 32768 --system 'You are a patient teacher.'
   vctx agent create bob --window 128000 --system @system.txt
   vctx agent list
-  vctx agent patch ada --window 16384 --rev '*'
+  vctx agent patch ada --window 65536 --rev '*'
   vctx agent run ada --message 'What do you know of me?'
   vctx agent schedule put ada water --every 86400000 --content 'Water the plants.'";
 
@@ -36,7 +37,7 @@ enum Action {
         /// Its name: letters, digits, `_`, `.`, `-`, up to 128
         name: String,
         /// Tokens of its window
-        #[arg(long, value_name = "TOKENS", default_value_t = 8192)]
+        #[arg(long, value_name = "TOKENS", default_value_t = AGENT_WINDOW_TOKENS)]
         window: u64,
         /// System text, @FILE, or - for stdin
         #[arg(long, value_name = "TEXT")]

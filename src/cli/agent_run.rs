@@ -37,7 +37,7 @@ pub struct How {
     #[arg(long, value_name = "WHO", default_value = "always", value_parser = ["asked", "always"])]
     pub beat: String,
 
-    /// Tools that are offered, by name [default: those of the configuration]
+    /// Tools that are offered, by name, or `all` [default: those of the configuration, or five for a chat]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub tools: Option<Vec<String>>,
 }

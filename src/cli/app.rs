@@ -914,7 +914,7 @@ fn tell(socket: &Path, embedded: bool, data_dir: &Path) {
         eprintln!("the embedded database and its passwords are in {}", data_dir.display());
     }
     eprintln!("next:");
-    eprintln!("  vctx agent create ada --window 8192 --socket {at}");
+    eprintln!("  vctx agent create ada --window 32768 --socket {at}");
     eprintln!(
         r#"  vctx tool append_fifo --agent ada --rev '*' --args '{{"message": "Hello", "role": "user"}}' --socket {at}"#
     );

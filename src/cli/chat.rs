@@ -16,6 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   vctx chat ada
   vctx chat ada --tools store_core,search_recall
+  vctx chat ada --tools all
   printf 'My name is Ada.\\nWhat is my name?\\n' | vctx chat ada
 
 A line is a message; /window shows what the model sees, /quit (or the end of the input) leaves.";

@@ -9,7 +9,7 @@ use figment::providers::{Env, Format as _, Serialized, Toml};
 use serde::{Deserialize, Serialize};
 
 use vctx_base::telemetry;
-use vctx_core::dialect::Dialect;
+use vctx_core::dialect::{ALL_TOOLS, Dialect};
 use vctx_core::limits::{PLACE_NAME_BYTES_MAX, PLACES_MAX, TENANT_BYTES_MAX};
 use vctx_core::memory::heartbeat::HeartbeatLimits;
 use vctx_core::openai::DropinSettings;
@@ -337,7 +337,8 @@ impl Config {
         match Dialect::named(&self.chat.dialect) {
             Ok(dialect) => {
                 let names = dialect.names();
-                let odd = self.chat.tools.iter().find(|name| !names.contains(&name.as_str()));
+                let is_odd = |name: &&String| *name != ALL_TOOLS && !names.contains(&name.as_str());
+                let odd = self.chat.tools.iter().find(is_odd);
                 faults.extend(
                     odd.map(|name| format!("chat.tools: {name} is no tool of {}", dialect.text())),
                 );

@@ -36,6 +36,9 @@ pub const KEY_BYTES_MAX: usize = 256;
 pub const WINDOW_TOKENS_MIN: u64 = 256;
 /// Largest window an agent may have, in tokens.
 pub const WINDOW_TOKENS_MAX: u64 = 4_000_000;
+/// Window of an agent that `vctx agent create` makes without naming one, in tokens: the schemas of
+/// five tools for a chat take less than a tenth of it.
+pub const AGENT_WINDOW_TOKENS: u64 = 32_768;
 /// Blocks an agent may have.
 pub const BLOCKS_MAX: usize = 64;
 /// Lines that a refusal names, of a text that stands in a block more than once.

@@ -52,7 +52,7 @@ const EXAMPLES: &str = "\
 First steps:
   vctx demo                                  watch a long conversation flow through a small window
   vctx serve                                 start the server (nothing to configure)
-  vctx agent create ada --window 8192        make an agent
+  vctx agent create ada --window 32768       make an agent
   vctx tool append_fifo --agent ada --rev '*' --args '{\"message\": \"Hello\", \"role\": \"user\"}'
   vctx tools                                 the ten tools; `vctx tool --help` has an example of each
   vctx state --agent ada                     how full the window is

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::chance::Chance;
+use crate::count;
 use crate::home::{Home, Process, Tuning};
 use crate::provider;
 use crate::scripted::Scripted;
@@ -325,6 +326,58 @@ async fn tools_of_the_client_end_the_run_and_their_results_begin_the_next() {
     let end = stage.run(&json!({"input": result, "client_tools": [weather]})).await;
     assert_eq!((&end["reason"], &end["text"]), (&json!("yield"), &json!("Take a coat.")));
     stage.assert_clean().await;
+}
+
+/// Names of the tools of the newest request.
+fn offered(stage: &Stage) -> Vec<String> {
+    let requests = stage.model.requests();
+    let tools = requests.last().expect("a request")["request"]["tools"].as_array().cloned();
+    let name = |tool: Value| tool["function"]["name"].as_str().expect("a name").to_owned();
+    tools.unwrap_or_default().into_iter().map(name).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_offers_five_tools_unless_it_is_told_otherwise() {
+    let stage = Stage::new("echo", &[], 8192, &[]).await;
+    let ask = async |tools: Value| {
+        let mut body = json!({"input": "Good morning."});
+        if !tools.is_null() {
+            body["tools"] = tools;
+        }
+        stage.run(&body).await;
+        offered(&stage)
+    };
+    let chat =
+        ["store_core", "search_recall", "write_recall", "search_archival", "record_heartbeat"];
+    assert_eq!(ask(Value::Null).await, chat);
+    assert_eq!(ask(json!(["all"])).await.len(), 10);
+    assert_eq!(ask(json!(["fetch_core"])).await, ["fetch_core"]);
+    assert_eq!(ask(json!([])).await, Vec::<String>::new());
+    let unknown = run(&stage.ada, &json!({"input": "x", "tools": ["fetch"]}), &key()).await;
+    unknown.refused(400, "INVALID_ARGUMENT");
+    // What is offered then leaves room for half of the window, which a flush reaches.
+    ask(Value::Null).await;
+    while stage.events("flush").await.is_empty() {
+        stage.ada.append("user", count::words(120)).await;
+    }
+    let flush = stage.events("flush").await.remove(0);
+    assert_eq!(flush["target_reached"], true, "{flush:#}");
+    let tools = stage.ada.state().await["tokens"]["tools"].as_u64().expect("tokens");
+    assert!((1..8192 / 3).contains(&tools), "{tools}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_names_all_tools_or_those_of_its_dialect() {
+    for (more, count) in [
+        (&[("VCTX_CHAT__TOOLS", "[all]")][..], 10),
+        (&[("VCTX_CHAT__DIALECT", "memgpt")], 5),
+        (&[("VCTX_CHAT__DIALECT", "anthropic")], 5),
+        (&[("VCTX_CHAT__DIALECT", "anthropic"), ("VCTX_CHAT__TOOLS", "[all]")], 9),
+    ] {
+        let stage = Stage::new("echo", &[], 16_384, more).await;
+        stage.run(&json!({"input": "Good morning."})).await;
+        assert_eq!(offered(&stage).len(), count, "{more:?}: {:?}", offered(&stage));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,5 +11,5 @@ mod translate;
 
 pub use anthropic::MEMORY;
 pub use format::Format;
-pub use offer::{Dialect, Offered, offered};
+pub use offer::{ALL_TOOLS, Dialect, Offered, offered};
 pub use translate::{Translated, check_tool, translate, understood};

@@ -52,6 +52,35 @@ impl Dialect {
         }
     }
 
+    /// The tools that a model in a chat has most use for: it edits its core, finds what was said and
+    /// what is archived, and keeps a fact or asks for its next inference (MemGPT's names ask by an
+    /// argument, and speak by a tool). Schemas take room in the window, so few are offered unasked.
+    pub fn chat_tools(self) -> [&'static str; 5] {
+        match self {
+            Self::Vctx => [
+                "store_core",
+                "search_recall",
+                "write_recall",
+                "search_archival",
+                "record_heartbeat",
+            ],
+            Self::MemGpt => [
+                "send_message",
+                "core_memory_append",
+                "core_memory_replace",
+                "conversation_search",
+                "archival_memory_search",
+            ],
+            Self::Anthropic => [
+                anthropic::MEMORY,
+                "search_recall",
+                "write_recall",
+                "search_archival",
+                "record_heartbeat",
+            ],
+        }
+    }
+
     /// Its tools, in the order in which they are shown.
     pub fn tools(self) -> Vec<Offered> {
         match self {
@@ -73,6 +102,9 @@ impl Dialect {
         }
     }
 }
+
+/// Stands for every tool where tools are named.
+pub const ALL_TOOLS: &str = "all";
 
 /// What the `memory` tool stands for.
 const BLOCKS: [Tool; 2] = [Tool::StoreCore, Tool::FetchCore];
@@ -138,6 +170,7 @@ mod tests {
         for dialect in Dialect::ALL {
             let offered: Vec<&str> = dialect.tools().iter().map(|tool| tool.name).collect();
             assert_eq!(offered, dialect.names());
+            assert!(dialect.chat_tools().iter().all(|name| offered.contains(name)), "{dialect:?}");
             assert_eq!(Dialect::named(dialect.text()).unwrap(), *dialect);
         }
         assert!(Dialect::named("klingon").is_err());

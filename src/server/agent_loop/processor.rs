@@ -26,7 +26,7 @@ pub struct ProcessorSettings {
     pub max_tokens: u64,
     /// Name of the field that carries them.
     pub max_tokens_field: String,
-    /// Tools that are offered, by name; empty: all.
+    /// Tools that are offered, by name or `all`; empty: those of the dialect for a chat.
     pub tools: Vec<String>,
     /// Names under which they are offered.
     pub dialect: Dialect,

@@ -41,7 +41,7 @@ pub struct RunRequest {
     pub options: Map<String, Value>,
     /// Who asks for the next inference.
     pub beat: Beat,
-    /// Memory tools that are offered, by name; none: as configured.
+    /// Memory tools that are offered, by name or `all`; none: as configured.
     pub tools: Option<Vec<String>>,
 }
 

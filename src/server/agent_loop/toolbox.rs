@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::processor::Processor;
+use super::processor::{Processor, ProcessorSettings};
 use super::request::RunRequest;
-use vctx_core::dialect::{Dialect, Format, Offered, Translated, translate};
+use vctx_core::dialect::{ALL_TOOLS, Dialect, Format, Offered, Translated, translate};
 use vctx_core::error::{Code, Error, Result};
 use vctx_core::memory::{TokenCounter, receipt};
 
@@ -39,19 +39,19 @@ impl Toolbox {
         counter: &dyn TokenCounter,
     ) -> Result<Self> {
         let settings = &processor.settings;
-        let named = request.tools.as_ref().unwrap_or(&settings.tools);
+        let named = named(request, settings);
         let client: Vec<String> = request.client_tools.iter().map(name_of).collect();
         let known = settings.dialect.tools();
-        if let Some(name) = named.iter().find(|name| known.iter().all(|tool| tool.name != **name)) {
+        let all = named.contains(&ALL_TOOLS);
+        let is_known = |name: &str| name == ALL_TOOLS || known.iter().any(|tool| tool.name == name);
+        if let Some(name) = named.iter().find(|name| !is_known(name)) {
             let names: Vec<&str> = known.iter().map(|tool| tool.name).collect();
-            let text = format!("no tool {name}: use some of {}", names.join(", "));
+            let text = format!("no tool {name}: use {ALL_TOOLS}, or some of {}", names.join(", "));
             return Err(Error::argument("tools", text));
         }
-        let all = named.is_empty() && request.tools.is_none();
         // A client's own tool goes before one of ours of the same name.
         let offered = known.into_iter().filter(|tool| {
-            (all || named.iter().any(|name| name == tool.name))
-                && !client.iter().any(|name| name == tool.name)
+            (all || named.contains(&tool.name)) && !client.iter().any(|name| name == tool.name)
         });
         let offered: Vec<Offered> = offered.collect();
         let format = Format::OpenaiChat;
@@ -91,6 +91,15 @@ impl Toolbox {
         let call = translate(self.dialect, name, arguments.clone())?;
         let asked_beat = requested || call.beats();
         Ok(Meant::Ours { call: Box::new(call), arguments, asked_beat })
+    }
+}
+
+/// The memory tools that a run offers, by name: as it says, else as configured, else those for a chat.
+fn named<'a>(request: &'a RunRequest, settings: &'a ProcessorSettings) -> Vec<&'a str> {
+    match (&request.tools, settings.tools.is_empty()) {
+        (Some(named), _) => named.iter().map(String::as_str).collect(),
+        (None, false) => settings.tools.iter().map(String::as_str).collect(),
+        (None, true) => settings.dialect.chat_tools().to_vec(),
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) struct NewRun {
     /// Who asks for the next inference: the model (`asked`), or the server after every memory tool until there is text (`always`).
     #[serde(default)]
     pub(super) beat: BeatName,
-    /// Memory tools that are offered, by name; all of them, or those of the configuration, unless given.
+    /// Memory tools that are offered, by name, or `all`; those of the configuration unless given.
     #[serde(default)]
     pub(super) tools: Option<Vec<String>>,
     /// Tools of the client, in the format of chat completions; the run ends where the model calls one.

@@ -36,7 +36,7 @@ pub struct ChatSettings {
     pub dialect: String,
     /// Whether schemas are strict.
     pub strict: bool,
-    /// Tools that a run offers, by name; empty: all of them.
+    /// Tools that a run offers, by name or `all`; empty: those of the dialect for a chat.
     pub tools: Vec<String>,
 }
 
