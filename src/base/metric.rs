@@ -232,7 +232,7 @@ meters! {
     SUMMARY_RETRIES = Counter "vctx_summary_retries_total", "", "summaries", [], &[],
         "Summaries asked for again because the first was too far from its sources";
     DRIFT_ALARMS = Counter "vctx_drift_alarms_total", "", "alarms", ["why"], &[],
-        "Flushes whose summary stayed too far from its sources (similarity) or lost more than a random selection (information)";
+        "Flushes whose summary stayed too far from its sources (similarity), lost more than a random selection (information) or took up nothing (lost)";
     // Conveyance.
     CONVEYANCE = Gauge "vctx_conveyance", "", "score", [], &[],
         "Conveyance of the session last closed or asked for; not a number while a term is missing";

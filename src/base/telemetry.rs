@@ -76,7 +76,7 @@ const STARTED: &[(&str, &str, &[&str])] = &[
     (metric::TICKS, "outcome", &["fired", "failed", "run_failed", "unrun"]),
     (metric::HB_RATE_LIMITED, "why", &["rate", "cooldown"]),
     (metric::CHUNKS, "outcome", &["compliant", "refused"]),
-    (metric::DRIFT_ALARMS, "why", &["similarity", "information"]),
+    (metric::DRIFT_ALARMS, "why", &["similarity", "information", "lost"]),
     (metric::NPROBE_OVERRIDES, "by", &["caller", "retry"]),
     (
         metric::PROXY_REQUESTS,

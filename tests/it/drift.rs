@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::count;
 use crate::home::Home;
 use crate::model::Model;
-use crate::talk::Agent;
+use crate::talk::{Agent, key};
 
 /// What the agent is told; a summary of it uses its words.
 const SAID: [&str; 6] = [
@@ -95,4 +95,58 @@ async fn a_near_answer_is_asked_for_once_and_the_local_summariser_is_measured_to
     }
     assert_eq!(flush["drift_alarm"], false, "{flush:#}");
     assert!(metrics.contains("vctx_summary_information_drift_count 1"), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_leaves_no_room_for_a_first_summary_raises_the_alarm_of_what_is_lost() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 1000, "").await;
+    let empty = ada.state().await["tokens"]["free"].as_u64().expect("free tokens");
+    for text in SAID {
+        ada.append("user", text).await;
+    }
+    let frame = count::message(&json!({"role": "user", "content": count::words(1)})) - 1;
+    let large = json!({"message": count::words(empty - frame), "role": "user"});
+    let answer = ada.done("append_fifo", &large).await;
+    assert_eq!(answer["tokens"]["free"], 0, "it takes all of the window: {answer:#}");
+    let query = "FOR e IN memory_events FILTER e.type == @kind RETURN e.details";
+    let database = home.database_inside();
+    for kind in ["flush", "summarize"] {
+        let told = database.row(query, json!({"kind": kind})).await;
+        assert_eq!((&told["drift_alarm"], &told["alarm"]), (&json!(true), &json!("lost")));
+        let measures = (&told["similarity"], told["information_drift"].as_f64());
+        assert_eq!(measures, (&Value::Null, Some(1.0)));
+    }
+    let metrics = home.wire("metrics.sock").get("/metrics").await.text;
+    assert!(metrics.contains(r#"vctx_drift_alarms_total{why="lost"} 1"#), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_message_leaves_the_running_summary_and_the_alarm_tells_what_is_not_in_it() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 1000, "").await;
+    for text in SAID {
+        ada.append("user", text).await;
+    }
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    let before = ada.state().await;
+    let (old, room) = (before["summary"].clone(), before["tokens"]["free"].as_u64());
+    let (old, room) = (old["content"].as_str().expect("a summary"), room.expect("free tokens"));
+    assert!(!old.is_empty());
+    ada.append("user", "The anchor weighs 40 kilos.").await;
+    let frame = count::message(&json!({"role": "user", "content": count::words(1)})) - 1;
+    let large = |words| json!({"message": count::words(words), "role": "user"});
+    let refused = ada.tool("append_fifo", &large(room - frame + 3), &key(), "*").await;
+    assert_eq!(refused.refused(422, "TOKEN_BUDGET_EXCEEDED")["required_headroom"], 3);
+    ada.done("append_fifo", &large(room - frame)).await;
+    let state = ada.state().await;
+    assert_eq!(state["tokens"]["free"], 0);
+    assert_eq!((&state["summary"]["content"], &state["queue"]["count"]), (&json!(old), &json!(1)));
+    let query =
+        "FOR e IN memory_events FILTER e.type == 'flush' SORT e.ts DESC LIMIT 1 RETURN e.details";
+    let told = home.database_inside().row(query, json!({})).await;
+    assert_eq!((&told["drift_alarm"], &told["alarm"]), (&json!(true), &json!("information")));
+    assert!(told["similarity"].is_number(), "{told:#}");
 }

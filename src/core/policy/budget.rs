@@ -49,6 +49,18 @@ pub fn summary_tokens_max(window: u64) -> u64 {
     window * 15 / 100
 }
 
+/// Share of its cap, in percent, that a summary may fill with the old one while the batch has
+/// something to say, and down to which it keeps its room, whatever comes into the window. Chosen
+/// with the weights in `models::local`.
+pub const OLD_SUMMARY_PERCENT: u64 = 60;
+
+/// Tokens that an eviction leaves for the summary at least: what the old one takes, up to
+/// `OLD_SUMMARY_PERCENT` of its cap. A text that does not fit beside them is refused.
+pub fn summary_tokens_min(core: &Core) -> u64 {
+    let floor = summary_tokens_max(core.context_window) * OLD_SUMMARY_PERCENT / 100;
+    core.queue_head_summary.token_estimate.min(floor)
+}
+
 /// The account of a core.
 pub fn tokens(core: &Core) -> Tokens {
     let working = core.working_blocks.iter().map(|b| b.token_estimate).sum();

@@ -30,7 +30,10 @@ mod worded;
 mod wording;
 
 pub use admit::{Actor, Principal, Scope, admit, check_name};
-pub use budget::{Pressure, Tokens, budget_for, pressure, summary_tokens_max, tokens};
+pub use budget::{
+    OLD_SUMMARY_PERCENT, Pressure, Tokens, budget_for, pressure, summary_tokens_max,
+    summary_tokens_min, tokens,
+};
 pub use cells::{
     Measured, RECALL_WANTED, is_due, is_outgrown, ladder, lists_for, questions, recall,
 };

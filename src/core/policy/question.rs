@@ -1,6 +1,6 @@
 //! What a decision asks before it can be made, and the answers so far: one variant and one field for each kind of question.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -71,8 +71,9 @@ pub enum Question {
         previous: String,
         /// What leaves.
         lines: Vec<Line>,
-        /// Most tokens of its text.
-        tokens_max: u64,
+        /// Least and most tokens of its text. The least is 0 unless the window leaves less than
+        /// the cap: then the old summary stands rather than a smaller one of the local summariser.
+        tokens: RangeInclusive<u64>,
         /// Whether the caller may wait for a model.
         may_wait: bool,
     },

@@ -5,10 +5,12 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::ops::RangeInclusive;
 
 use super::drift;
 use super::telegraph::{Class, Lexicon, StemId, WordId};
 use crate::memory::TokenCounter;
+use crate::policy::OLD_SUMMARY_PERCENT;
 
 /// One evicted message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +43,6 @@ pub struct Summary {
 const FACT_WORDS_MAX: usize = 8;
 /// Words that stay of a fact when those already said elsewhere are left out: fewer lose what belongs together.
 const FACT_WORDS_KEPT: usize = 4;
-/// Share of the cap that the last summary may fill as long as the batch has something to say.
-const OLD_SHARE: f64 = 0.6;
 /// Worth of a stem: its idf to this power, ...
 const IDF_POWER: f64 = 0.5;
 /// ... its number of facts to this one, ...
@@ -67,13 +67,16 @@ const LABEL_WORDS_MAX: usize = 3;
 /// Label of those without a name.
 const NO_LABEL: &str = "note";
 
-/// Folds `batch` into `previous`. The answer depends on the arguments alone and never counts more than `tokens_max`.
+/// Folds `batch` into `previous`. The answer depends on the arguments alone and never counts more
+/// than the end of `tokens`. Where it would count less than their start, `previous` stands if it
+/// fits: a summary that has nearly all the room is not given up for a smaller one.
 pub fn summarise(
     previous: &str,
     batch: &[Line<'_>],
-    tokens_max: u64,
+    tokens: RangeInclusive<u64>,
     count: &dyn TokenCounter,
 ) -> Summary {
+    let tokens_max = *tokens.end();
     let mut lexicon = Lexicon::new(count);
     let mut facts = read_previous(previous, &mut lexicon);
     let first_new = facts.len();
@@ -82,7 +85,11 @@ pub fn summarise(
 
     let mut selection = Selection::new(&facts, &lexicon, count);
     selection.choose(tokens_max);
-    let content = selection.fit(tokens_max);
+    let mut content = selection.fit(tokens_max);
+    if count.count(&content) < *tokens.start() && count.count(previous) <= tokens_max {
+        selection.choose_old();
+        previous.clone_into(&mut content);
+    }
 
     let kept = selection.kept_stems();
     let sentences: Vec<Vec<StemId>> =
@@ -252,7 +259,7 @@ impl<'a> Selection<'a> {
 
     /// Picks the best fact per token again and again until none fits or adds anything.
     fn choose(&mut self, tokens_max: u64) {
-        let old_tokens_max = (tokens_max as f64 * OLD_SHARE) as u64;
+        let old_tokens_max = tokens_max * OLD_SUMMARY_PERCENT / 100;
         let (mut tokens, mut old_tokens) = (0, 0);
         let mut spare = Vec::new();
         let mut heap: BinaryHeap<Candidate> = (0..self.facts.len())
@@ -282,6 +289,18 @@ impl<'a> Selection<'a> {
                 self.take(pick);
             }
         }
+    }
+
+    /// Picks what the last summary said, whole and alone.
+    fn choose_old(&mut self) {
+        let whole = |fact: usize| Pick {
+            fact,
+            words: self.facts[fact].words.clone(),
+            tokens: 0,
+            rank: 0.0,
+        };
+        let old = (0..self.facts.len()).filter(|&fact| self.facts[fact].old);
+        self.chosen = old.map(whole).collect();
     }
 
     fn take(&mut self, pick: Pick) {
@@ -455,7 +474,7 @@ Tom: That will look wonderful. I will bring the ladder on Saturday if you want m
     #[test]
     fn it_keeps_more_of_a_conversation_than_chance_does() {
         for tokens_max in [40, 80, 120, 200] {
-            let summary = summarise("", &conversation(), tokens_max, &counter());
+            let summary = summarise("", &conversation(), 0..=tokens_max, &counter());
             assert!(summary.token_estimate <= tokens_max);
             assert!(
                 summary.information_drift + 0.1 < summary.random_drift,
@@ -466,7 +485,7 @@ Tom: That will look wonderful. I will bring the ladder on Saturday if you want m
 
     #[test]
     fn names_and_numbers_survive_and_small_talk_does_not() {
-        let summary = summarise("", &conversation(), 160, &counter());
+        let summary = summarise("", &conversation(), 0..=160, &counter());
         for fact in [
             "Lindenstrasse 14",
             "1,350",
@@ -491,7 +510,7 @@ Tom: That will look wonderful. I will bring the ladder on Saturday if you want m
     fn a_negation_stays_with_its_fact() {
         let batch =
             [Line { speaker: "user", text: "I don't eat cashews. Peanuts are not a problem." }];
-        let summary = summarise("", &batch, 100, &counter());
+        let summary = summarise("", &batch, 0..=100, &counter());
         assert_eq!(summary.content, "user: not eat cashews; Peanuts not problem");
         assert_eq!((summary.facts_kept, summary.information_drift), (2, 0.0));
     }
@@ -500,8 +519,8 @@ Tom: That will look wonderful. I will bring the ladder on Saturday if you want m
     fn folding_again_and_again_keeps_the_old_beside_the_new() {
         let lines = conversation();
         let (early, late) = lines.split_at(9);
-        let first = summarise("", early, 120, &counter());
-        let second = summarise(&first.content, late, 120, &counter());
+        let first = summarise("", early, 0..=120, &counter());
+        let second = summarise(&first.content, late, 0..=120, &counter());
         for fact in ["Lindenstrasse", "Kettwig"] {
             assert!(second.content.contains(fact), "no {fact} in\n{}", second.content);
         }
@@ -509,9 +528,26 @@ Tom: That will look wonderful. I will bring the ladder on Saturday if you want m
     }
 
     #[test]
+    fn where_the_old_summary_has_nearly_all_the_room_it_stands() {
+        let lines = conversation();
+        let (early, late) = lines.split_at(9);
+        let first = summarise("", early, 0..=120, &counter());
+        let old = first.token_estimate;
+        let stands = summarise(&first.content, late, old..=old, &counter());
+        assert_eq!((&stands.content, stands.token_estimate), (&first.content, old));
+        assert!(stands.information_drift > stands.random_drift, "the batch is lost: {stands:?}");
+        let smaller = summarise(&first.content, late, 0..=old, &counter());
+        assert!(smaller.token_estimate < old && smaller.content != first.content, "{smaller:?}");
+        let folded = summarise(&first.content, late, old..=2 * old, &counter());
+        assert!(folded.token_estimate >= old && folded.content != first.content, "{folded:?}");
+        let short = summarise(&first.content, late, old..=old - 1, &counter());
+        assert!(short.token_estimate < old && !short.content.is_empty(), "{short:?}");
+    }
+
+    #[test]
     fn an_empty_batch_leaves_the_summary_as_it_is() {
-        let first = summarise("", &conversation(), 150, &counter());
-        let second = summarise(&first.content, &[], 150, &counter());
+        let first = summarise("", &conversation(), 0..=150, &counter());
+        let second = summarise(&first.content, &[], 0..=150, &counter());
         assert_eq!(second.content, first.content);
         assert_eq!((second.information_drift, second.random_drift), (0.0, 0.0));
     }
@@ -539,7 +575,7 @@ Tom: That will look wonderful. I will bring the ladder on Saturday if you want m
             {
                 for tokens_max in [0, 1, 2, 5, 17, 300] {
                     let batch = [Line { speaker, text }, Line { speaker: "Zoë", text }];
-                    let summary = summarise(text, &batch, tokens_max, &counter());
+                    let summary = summarise(text, &batch, 0..=tokens_max, &counter());
                     let head: String = text.chars().take(20).collect();
                     assert!(
                         counter().count(&summary.content) <= tokens_max,
@@ -553,7 +589,7 @@ Tom: That will look wonderful. I will bring the ladder on Saturday if you want m
     #[test]
     fn ideographs_are_kept_in_short_words() {
         let batch = [Line { speaker: "user", text: "我对花生过敏,密码是四七一一。" }];
-        let summary = summarise("", &batch, 60, &counter());
+        let summary = summarise("", &batch, 0..=60, &counter());
         assert!(summary.content.contains("四七一一"), "{}", summary.content);
         assert_eq!(summary.information_drift, 0.0);
     }
@@ -568,12 +604,12 @@ Tom: That will look wonderful. I will bring the ladder on Saturday if you want m
             tokens_max in 0_u64..120,
         ) {
             let lines: Vec<Line<'_>> = batch.iter().map(|(speaker, text)| Line { speaker, text }).collect();
-            let summary = summarise(&previous, &lines, tokens_max, &counter());
+            let summary = summarise(&previous, &lines, 0..=tokens_max, &counter());
             prop_assert!(summary.token_estimate <= tokens_max);
             prop_assert_eq!(counter().count(&summary.content), summary.token_estimate);
             prop_assert!((0.0..=1.0).contains(&summary.information_drift), "{}", summary.information_drift);
             prop_assert!((0.0..=1.0).contains(&summary.random_drift), "{}", summary.random_drift);
-            prop_assert_eq!(summarise(&previous, &lines, tokens_max, &counter()), summary);
+            prop_assert_eq!(summarise(&previous, &lines, 0..=tokens_max, &counter()), summary);
         }
     }
 }

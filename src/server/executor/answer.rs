@@ -90,8 +90,8 @@ pub(super) async fn answer(
         Question::Page { handle } => {
             answers.page = Some(result_page(ro, scope, &handle).await?);
         }
-        Question::Summary { of, previous, lines, tokens_max, may_wait } => {
-            let wanted = Wanted { previous, lines, tokens_max };
+        Question::Summary { of, previous, lines, tokens, may_wait } => {
+            let wanted = Wanted { previous, lines, tokens };
             let model = model.filter(|_| may_wait);
             let (content, details) = summarised(wanted, counter, model).await?;
             answers.summary = Some(SummaryAnswer { of, content, details });

@@ -1,5 +1,6 @@
 //! Summaries: a model is asked, again while its answer is too far from what it folds, and the best is kept; else the local summariser answers.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,8 +26,8 @@ pub(super) struct Wanted {
     pub(super) previous: String,
     /// What leaves the queue.
     pub(super) lines: Vec<Line>,
-    /// Most tokens of the new text.
-    pub(super) tokens_max: u64,
+    /// Least and most tokens of the new text.
+    pub(super) tokens: RangeInclusive<u64>,
 }
 
 /// A summary and what was measured of it.
@@ -73,7 +74,8 @@ async fn asked(
     let until = clock::now() + Duration::from_millis(MODEL_MS_MAX);
     let mut best: Option<Measured> = None;
     for attempt in 1..=SUMMARY_ATTEMPTS_MAX {
-        let ask = model.summarise(&wanted.previous, &wanted.lines, wanted.tokens_max, attempt);
+        let tokens_max = *wanted.tokens.end();
+        let ask = model.summarise(&wanted.previous, &wanted.lines, tokens_max, attempt);
         let answer = match tokio::time::timeout_at(until.into(), ask).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => return best.map(|best| (best, attempt - 1)).ok_or(error),
@@ -112,7 +114,7 @@ fn borrowed(lines: &[Line]) -> Vec<local::Line<'_>> {
 
 fn summarised_here(wanted: &Wanted, counter: &dyn TokenCounter) -> Measured {
     let batch = borrowed(&wanted.lines);
-    let made = local::summarise(&wanted.previous, &batch, wanted.tokens_max, counter);
+    let made = local::summarise(&wanted.previous, &batch, wanted.tokens.clone(), counter);
     Measured {
         similarity: drift::similarity(&made.content, &wanted.previous, &batch),
         information: made.information_drift,
@@ -139,7 +141,7 @@ fn told(
 ) -> (String, Map<String, Value>) {
     metrics::histogram!(metric::SUMMARY_SECONDS, "by" => by).record(begun.elapsed().as_secs_f64());
     let details = json!({
-        "by": by, "text_tokens_max": wanted.tokens_max, "attempts": attempts,
+        "by": by, "text_tokens_max": wanted.tokens.end(), "attempts": attempts,
         "similarity": made.similarity, "similarity_min": SIMILARITY_MIN,
         "information_drift": made.information, "random_drift": made.random,
         "drift_alarm": alarm.is_some(), "alarm": alarm,

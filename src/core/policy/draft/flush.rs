@@ -14,7 +14,8 @@ use crate::memory::joined::{Folded, joined_key, version_key};
 use crate::memory::markup::has_block_markup;
 use crate::memory::message::Message;
 use crate::memory::render;
-use crate::policy::budget::{Tokens, summary_tokens_max, tokens};
+use crate::memory::tokens::TokenCounter;
+use crate::policy::budget::{Tokens, summary_tokens_max, summary_tokens_min, tokens};
 use crate::policy::evict::{Bounds, Item, Plan, allowed_cuts, plan};
 use crate::policy::notices::{self, PRESSURE, SPOOL};
 use crate::policy::question::{Answers, Line, Question};
@@ -25,6 +26,9 @@ pub(super) enum Flushed {
     Part(Box<Change>),
     Done,
 }
+
+/// Why the alarm of drift is raised where the summary took up nothing of what left.
+const LOST: &str = "lost";
 
 impl Draft<'_> {
     pub(super) fn flush(
@@ -55,16 +59,20 @@ impl Draft<'_> {
             must: max,
         };
         let mut found = plan(&items, bounds, keep_last);
+        let floor = if flush.summarize { summary_tokens_min(&self.after) } else { now.summary };
+        let least = now.system + now.tools + now.working + found.kept_tokens + floor;
+        if least > max {
+            // Neither a summary nor a part is made for a call that is refused in the end.
+            return Err(overflow(least, max));
+        }
+        // The summary takes what the rest leaves; at its floor the notices give way to it.
+        let summary_max = |kept: u64| cap.min(max.saturating_sub(fixed + kept)).max(floor);
         let answered = answered_cut(answers, &self.before, &items, found.leave);
         if let Some(leave) = too_much_for_one(&items, found.leave)
             && answered.is_none_or(|cut| cut == leave)
         {
-            // No part is made for a call that is refused in the end.
-            let least = now.system + now.tools + now.working + found.kept_tokens;
-            if least > max {
-                return Err(overflow(least, max));
-            }
-            return self.part(flush, answers, &queue, leave);
+            let cap = summary_max(found.kept_tokens);
+            return self.part(flush, answers, &queue, leave, cap);
         }
         if let Some(leave) = answered {
             let kept_tokens = items[leave..].iter().map(|i| i.tokens).sum();
@@ -73,8 +81,8 @@ impl Draft<'_> {
         if found.leave == 0 {
             return Ok(Flushed::Done);
         }
-        let room = max.saturating_sub(fixed + found.kept_tokens);
-        self.evict(flush, answers, &queue, &found, cap.min(room), now.occupancy)
+        let cap = summary_max(found.kept_tokens);
+        self.evict(flush, answers, &queue, &found, cap, now.occupancy)
     }
 
     /// Takes the plan's messages out of the queue and folds them into the summary.
@@ -96,8 +104,12 @@ impl Draft<'_> {
             let Some(summary) = answers.summary.as_ref().filter(|s| s.of == of) else {
                 return Ok(Flushed::Ask(self.summary_question(of, leaving, flush.may_wait)));
             };
-            self.take_summary(&summary.content, cap);
             details.clone_from(&summary.details);
+            let is_new = self.take_summary(&summary.content, cap);
+            if !is_new && lost(&self.before.queue_head_summary, &details) {
+                details.insert("drift_alarm".into(), true.into());
+                details.insert("alarm".into(), LOST.into());
+            }
         }
         let batch_id = self.around.ids.key();
         let logged = leaving.iter().filter(|m| m.kind.logged()).count() as u64;
@@ -181,13 +193,16 @@ impl Draft<'_> {
         self.folded = edges.collect();
     }
 
-    /// A change that only evicts the first messages of a flush that is too large for one transaction.
+    /// A change that only evicts the first messages of a flush that is too large for one
+    /// transaction. `cap` is what the whole flush leaves for the summary: if a part let it grow
+    /// further, the rest of the flush would be refused.
     fn part(
         &self,
         flush: Flush,
         answers: &Answers,
         queue: &[Message],
         leave: usize,
+        cap: u64,
     ) -> Result<Flushed> {
         let stored = queue.len() - self.messages.iter().filter(|m| m.kind.queued()).count();
         let mut part = Draft::new(self.around, &self.before);
@@ -198,13 +213,18 @@ impl Draft<'_> {
         let waiting: u64 = waiting.map(|call| call.token_estimate).sum();
         let kept_tokens = self.before.queue.tokens.saturating_sub(leaving) + waiting;
         let found = Plan { leave, kept_tokens, target_reached: false };
-        let cap = summary_tokens_max(self.before.context_window);
         let before = tokens(&part.before);
+        let fixed = before.system + before.tools + before.working;
+        let cap = cap
+            .min(summary_tokens_max(self.before.context_window))
+            .min(self.before.token_budget.max.saturating_sub(fixed + kept_tokens))
+            .max(summary_tokens_min(&self.before));
         let flushed =
             part.evict(flush, answers, &queue[..stored], &found, cap, before.occupancy)?;
         if let Flushed::Ask(question) = flushed {
             return Ok(Flushed::Ask(question));
         }
+        part.give_way();
         part.audit(&before, None);
         Ok(Flushed::Part(Box::new(part.close(Map::new()))))
     }
@@ -248,14 +268,19 @@ impl Draft<'_> {
         leaving: &[Message],
         may_wait: bool,
     ) -> Question {
-        let frame = render::summary_cost(self.around.counter, "x");
+        let counter = self.around.counter;
+        let frame = render::summary_cost(counter, "x") - counter.count("x");
+        let cap = of.3;
+        let is_tight = cap < summary_tokens_max(self.after.context_window);
+        let least = if is_tight { summary_tokens_min(&self.before) } else { 0 };
+        let tokens = least.saturating_sub(frame)..=cap.saturating_sub(frame);
         let lines = leaving
             .iter()
             .filter(|m| m.kind.logged() && !self.is_held(m))
             .map(|m| Line { speaker: speaker(m), text: m.content.clone() })
             .collect();
         let previous = self.before.queue_head_summary.content.clone();
-        Question::Summary { of, previous, lines, tokens_max: of.3.saturating_sub(frame), may_wait }
+        Question::Summary { of, previous, lines, tokens, may_wait }
     }
 
     /// Whether a message is in quarantine: then the summary, which stays in view, does not take it up.
@@ -263,26 +288,47 @@ impl Draft<'_> {
         self.around.taint.untrusted(&self.before, message).held.is_some()
     }
 
-    /// Takes a summary over, cut at line ends until its rendered cost meets the cap whatever the summariser returned.
-    fn take_summary(&mut self, content: &str, cap: u64) {
-        let mut text = content.trim().to_owned();
-        let mut cost = render::summary_cost(self.around.counter, &text);
-        let mut tries = 0;
-        while cost > cap && !text.is_empty() {
-            tries += 1;
-            text =
-                if tries > SUMMARY_TRIES_MAX { String::new() } else { shortened(&text, cost, cap) };
-            cost = render::summary_cost(self.around.counter, &text);
+    /// Takes a summary over, cut to its cap, and gives whether it is new: an answer without a text
+    /// that fits leaves the old summary as it is.
+    fn take_summary(&mut self, content: &str, cap: u64) -> bool {
+        let counter = self.around.counter;
+        let old = &self.before.queue_head_summary;
+        let (mut text, mut token_estimate) = cut_to(counter, content, cap);
+        let is_new = !text.is_empty();
+        if !is_new {
+            (text, token_estimate) = cut_to(counter, &old.content, cap);
         }
         self.after.queue_head_summary = Summary {
             escaped: has_block_markup(&text),
             content: text,
-            token_estimate: cost,
-            revision: self.before.queue_head_summary.revision + 1,
+            token_estimate,
+            revision: old.revision + 1,
             changed_at_version: self.after.version,
             kept: Some(version_key(&self.after.agent_id, self.after.version)),
         };
+        is_new
     }
+}
+
+/// A text cut at line ends until its rendered cost meets the cap, and that cost.
+fn cut_to(counter: &dyn TokenCounter, content: &str, cap: u64) -> (String, u64) {
+    let mut text = content.trim().to_owned();
+    let mut cost = render::summary_cost(counter, &text);
+    let mut tries = 0;
+    while cost > cap && !text.is_empty() {
+        tries += 1;
+        text = if tries > SUMMARY_TRIES_MAX { String::new() } else { shortened(&text, cost, cap) };
+        cost = render::summary_cost(counter, &text);
+    }
+    (text, cost)
+}
+
+/// Whether a flush without a new summary lost text: it should have gone on from an old summary, or
+/// the batch held words. The measures of drift cannot tell: there is no similarity, and a random
+/// selection of no size loses as much.
+fn lost(old: &Summary, details: &Map<String, Value>) -> bool {
+    let drift = details.get("information_drift").and_then(Value::as_f64);
+    !old.content.is_empty() || drift.is_some_and(|drift| drift > 0.0)
 }
 
 fn speaker(message: &Message) -> String {
