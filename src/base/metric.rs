@@ -230,7 +230,7 @@ meters! {
     SUMMARY_LOSS = Histogram "vctx_summary_information_drift", "", "ratio", [], SHARES,
         "Share of the idf-weighted stems of the evicted batch that the summary lost";
     SUMMARY_RETRIES = Counter "vctx_summary_retries_total", "", "summaries", [], &[],
-        "Summaries asked for again because the first was too far from its sources";
+        "Summaries asked for again because the first was empty or too far from its sources";
     DRIFT_ALARMS = Counter "vctx_drift_alarms_total", "", "alarms", ["why"], &[],
         "Flushes whose summary stayed too far from its sources (similarity), lost more than a random selection (information) or took up nothing (lost)";
     // Conveyance.

@@ -29,7 +29,10 @@ async fn evicted(model: Option<&[&str]>) -> (Value, Value, Value, usize, String)
     let scripted =
         model.map(|texts| Model::saying(&home.path("model.sock"), Duration::ZERO, texts));
     let tuning = scripted.as_ref().map(|model| model.tuning(&home.path("vctx.toml")));
-    let _server = home.serve_with("vctx.sock", &tuning.unwrap_or_default()).await;
+    let server = home.serve_with("vctx.sock", &tuning.unwrap_or_default()).await;
+    if model == Some(&[""]) {
+        server.expect("summary model failed; the local summariser answers");
+    }
     let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
     for text in SAID {
         ada.append("user", text).await;
@@ -67,6 +70,50 @@ async fn an_answer_that_stays_poor_is_kept_after_three_and_raises_the_alarm() {
     assert_eq!((&flush["drift_alarm"], &flush["alarm"]), (&json!(true), &json!("similarity")));
     assert_eq!(summarize["attempts"], 3);
     assert!(metrics.contains(r#"vctx_drift_alarms_total{why="similarity"} 1"#), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_without_a_word_is_asked_for_again() {
+    for empty in ["", "\n```\n\n```\n"] {
+        let (state, _, summarize, asked, metrics) = evicted(Some(&[empty, GOOD])).await;
+        assert_eq!((asked, &state["summary"]["content"]), (2, &json!(GOOD)));
+        assert_eq!((&summarize["by"], &summarize["attempts"]), (&json!("model"), &json!(2)));
+        assert!(metrics.contains("vctx_summary_retries_total 1"), "{metrics}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_without_a_word_leaves_the_summary_to_the_local_summariser() {
+    let (state, flush, summarize, asked, metrics) = evicted(Some(&[""])).await;
+    assert_eq!(asked, 3, "never a loop");
+    assert_eq!((&summarize["by"], &summarize["attempts"]), (&json!("local"), &json!(3)));
+    let (alone, _, measures, ..) = evicted(None).await;
+    assert_eq!(state["summary"]["content"], alone["summary"]["content"]);
+    assert!(state["summary"]["content"].as_str().is_some_and(|text| text.contains("Lisbon")));
+    assert_eq!(summarize["similarity"], measures["similarity"]);
+    assert_eq!(flush["drift_alarm"], false, "{flush:#}");
+    assert!(metrics.contains("vctx_summary_retries_total 2"), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_is_not_asked_to_fold_a_batch_without_a_word() {
+    let home = Home::new();
+    let model = Model::saying(&home.path("model.sock"), Duration::ZERO, &["Invented."]);
+    let _server = home.serve_with("vctx.sock", &model.tuning(&home.path("vctx.toml"))).await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
+    ada.append("user", "…!?").await;
+    ada.done("evict_fifo", &json!({"target_tokens": 0})).await;
+    let state = ada.state().await;
+    assert_eq!((model.asked(), &state["summary"]["content"]), (0, &json!("")));
+    assert_eq!(state["queue"]["count"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poor_answer_is_better_than_none() {
+    let (state, flush, summarize, asked, _) = evicted(Some(&["", POOR, ""])).await;
+    assert_eq!((asked, &state["summary"]["content"]), (3, &json!(POOR)));
+    assert_eq!((&summarize["by"], &summarize["attempts"]), (&json!("model"), &json!(3)));
+    assert_eq!(flush["alarm"], "similarity");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! Summaries: a model is asked, again while its answer is too far from what it folds, and the best is kept; else the local summariser answers.
+//! Summaries: a model is asked, again while its answer is empty or too far from what it folds, and the best is kept; else the local summariser answers.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -30,6 +30,13 @@ pub(super) struct Wanted {
     pub(super) tokens: RangeInclusive<u64>,
 }
 
+impl Wanted {
+    /// Whether there is anything to fold. A model would invent what is not there.
+    fn has_words(&self) -> bool {
+        has_words(&self.previous) || self.lines.iter().any(|line| has_words(&line.text))
+    }
+}
+
 /// A summary and what was measured of it.
 struct Measured {
     content: String,
@@ -46,54 +53,80 @@ pub(super) async fn summarised(
 ) -> Result<(String, Map<String, Value>)> {
     let wanted = Arc::new(wanted);
     let begun = clock::now();
-    if let Some(model) = model {
+    let mut attempts = 1;
+    if let Some(model) = model.filter(|_| wanted.has_words()) {
         match asked(model, &wanted, &counter).await {
             Ok((best, attempts)) => {
                 let similarity = best.similarity.filter(|s| *s < SIMILARITY_ALARM);
                 let alarm = similarity.map(|_| "similarity");
                 return Ok(told("model", best, &wanted, attempts, alarm, begun));
             }
-            Err(error) => tracing::warn!(
-                error = error.chain(),
-                "summary model failed; the local summariser answers"
-            ),
+            Err(failed) => {
+                attempts = failed.attempts;
+                tracing::warn!(
+                    error = failed.error.chain(),
+                    "summary model failed; the local summariser answers"
+                );
+            }
         }
     }
     let work = Arc::clone(&wanted);
     let local = off_the_io_thread(move || summarised_here(&work, &*counter)).await?;
     let alarm = (local.information > local.random).then_some("information");
-    Ok(told("local", local, &wanted, 1, alarm, begun))
+    Ok(told("local", local, &wanted, attempts, alarm, begun))
 }
 
-/// Asks until an answer is near enough, at most `SUMMARY_ATTEMPTS_MAX` times and no longer than one answer may take; the best one counts.
+/// A model without one answer to keep, and how often it was asked.
+struct Failed {
+    error: Error,
+    attempts: usize,
+}
+
+/// Asks until an answer is near enough, at most `SUMMARY_ATTEMPTS_MAX` times and no longer than one
+/// answer may take; the best one counts. Refusals, filters and an early end of the tokens give an
+/// empty text, which is no summary.
 async fn asked(
     model: &Gateway,
     wanted: &Arc<Wanted>,
     counter: &Arc<dyn TokenCounter>,
-) -> Result<(Measured, usize)> {
+) -> std::result::Result<(Measured, usize), Failed> {
     let until = clock::now() + Duration::from_millis(MODEL_MS_MAX);
     let mut best: Option<Measured> = None;
     for attempt in 1..=SUMMARY_ATTEMPTS_MAX {
         let tokens_max = *wanted.tokens.end();
         let ask = model.summarise(&wanted.previous, &wanted.lines, tokens_max, attempt);
-        let answer = match tokio::time::timeout_at(until.into(), ask).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => return best.map(|best| (best, attempt - 1)).ok_or(error),
-            Err(_) => return best.map(|best| (best, attempt - 1)).ok_or_else(late),
+        let answer = tokio::time::timeout_at(until.into(), ask).await;
+        let answer = answer.unwrap_or_else(|_| Err(late()));
+        let failed = |error| Failed { error, attempts: attempt };
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => return best.map(|best| (best, attempt - 1)).ok_or(failed(error)),
         };
-        let (work, counter) = (Arc::clone(wanted), Arc::clone(counter));
-        let found = off_the_io_thread(move || measured(answer, &work, &*counter)).await?;
-        let nearer = best.as_ref().is_none_or(|best| found.similarity > best.similarity);
-        if nearer {
-            best = Some(found);
+        if has_words(&answer) {
+            let (work, counter) = (Arc::clone(wanted), Arc::clone(counter));
+            let found = off_the_io_thread(move || measured(answer, &work, &*counter)).await;
+            let found = found.map_err(failed)?;
+            if best.as_ref().is_none_or(|best| found.similarity > best.similarity) {
+                best = Some(found);
+            }
         }
-        let near = best.as_ref().and_then(|best| best.similarity);
-        if near.is_none_or(|near| near >= SIMILARITY_MIN) || attempt == SUMMARY_ATTEMPTS_MAX {
-            return best.map(|best| (best, attempt)).ok_or_else(late);
+        // Where there is no similarity no answer can be nearer.
+        let near = |best: &Measured| best.similarity.is_none_or(|near| near >= SIMILARITY_MIN);
+        if best.as_ref().is_some_and(near) || attempt == SUMMARY_ATTEMPTS_MAX {
+            return best.map(|best| (best, attempt)).ok_or(failed(empty()));
         }
         metrics::counter!(metric::SUMMARY_RETRIES).increment(1);
     }
-    Err(late())
+    Err(Failed { error: late(), attempts: SUMMARY_ATTEMPTS_MAX })
+}
+
+/// Whether a text says anything: a letter or a digit, in whatever script.
+fn has_words(text: &str) -> bool {
+    text.chars().any(char::is_alphanumeric)
+}
+
+fn empty() -> Error {
+    Error::new(Code::Internal, "the model answered without a word")
 }
 
 fn late() -> Error {
