@@ -33,6 +33,8 @@ const DOCUMENTS: u64 = 3;
 const WORDS_MAX: usize = 60;
 /// Rounds after which dead chains are waited for.
 const SWEEP_ROUNDS: u64 = 5;
+/// Rounds of a full run.
+const FULL_ROUNDS: u64 = 20;
 
 /// One call as the client knows it.
 struct Sent {
@@ -341,7 +343,7 @@ impl Story {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_doubled_or_half_done_whoever_is_killed_when() {
-    let rounds = rounds("VCTX_CRASH_ROUNDS", 20);
+    let rounds = rounds("VCTX_CRASH_ROUNDS", FULL_ROUNDS);
     let mut chance = Chance::new(setting("VCTX_CRASH_SEED", 2026));
     let mut story = Story::begin().await;
 
@@ -399,12 +401,16 @@ async fn nothing_is_lost_doubled_or_half_done_whoever_is_killed_when() {
         inside * 100.0,
         replying * 100.0
     );
-    assert!(inside >= 0.3, "only {inside:.2} between begin and commit");
-    assert!(replying >= 0.1, "only {replying:.2} between commit and reply");
     let open = story.stage.home.database().open_transactions().await;
     // Those of killed servers go with an engine that restarts; on one that runs on, they wait for their idle time.
     let left_max = if outside().is_some() { rounds as usize } else { 1 };
     assert!(open.len() <= left_max, "{open:?}");
+    // A fifth of the rounds is too few to say how they spread.
+    if rounds < FULL_ROUNDS {
+        return;
+    }
+    assert!(inside >= 0.3, "only {inside:.2} between begin and commit");
+    assert!(replying >= 0.1, "only {replying:.2} between commit and reply");
 }
 
 /// Rounds change their way of writing in blocks of five.

@@ -80,5 +80,6 @@ async fn what_was_answered_under_load_is_there_after_every_kill_and_every_stop()
     println!(
         "{appended} appends of {CLIENTS} clients over {rounds} restarts, {replays} answered by a replay"
     );
-    assert!(appended > 200, "{appended} appends");
+    let wanted = 20 * usize::try_from(rounds).expect("few rounds");
+    assert!(appended > wanted, "{appended} appends");
 }

@@ -57,7 +57,7 @@ impl Runner {
 }
 
 async fn repeat<J: Job>(job: J, mut stopping: watch::Receiver<bool>) {
-    let mut failed = false;
+    let mut failures = 0_u64;
     while !*stopping.borrow() {
         let run = tokio::time::timeout(Duration::from_millis(JOB_MS_MAX), job.run(&stopping));
         let error = match run.await {
@@ -66,15 +66,16 @@ async fn repeat<J: Job>(job: J, mut stopping: watch::Receiver<bool>) {
             Err(_) => Some(format!("not done within {JOB_MS_MAX} ms")),
         };
         match &error {
-            // Said once for each row of failures: the database that is away says so elsewhere, with each call.
-            Some(error) if !failed => {
-                tracing::warn!(job = J::NAME, error, "a job failed; it is tried again");
+            // One failure is no news: the database may be stopping, and the next run may do. A second one
+            // in a row is, once: a database that is away is reported elsewhere too, with each call.
+            Some(error) if failures == 1 => {
+                tracing::warn!(job = J::NAME, error, "a job failed twice; it is tried again");
             }
-            Some(error) => tracing::debug!(job = J::NAME, error, "a job failed again"),
-            None if failed => tracing::info!(job = J::NAME, "a job works again"),
+            Some(error) => tracing::debug!(job = J::NAME, error, failures, "a job failed"),
+            None if failures > 1 => tracing::info!(job = J::NAME, "a job works again"),
             None => {}
         }
-        failed = error.is_some();
+        failures = if error.is_some() { failures + 1 } else { 0 };
         tokio::select! {
             () = tokio::time::sleep(J::PAUSE) => {}
             // A dropped sender means that the program ends.
