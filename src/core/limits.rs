@@ -199,6 +199,9 @@ pub const PREVIEW_TOKENS_MIN: u64 = 32;
 pub const SPOOL_IDS_NAMED_MAX: usize = 8;
 /// Tokens up to which a captured result is never spooled: a notice of where it lies would cost as much.
 pub const CAPTURED_TOKENS_MIN: u64 = 128;
+/// Times the result of a captured eviction is put into the queue until it tells the occupancy that it
+/// leads to: the first tells it without itself, the second with itself, more add a digit.
+pub const CAPTURED_TRIES_MAX: usize = 4;
 /// Tokens that a captured page of results keeps for what stands around them.
 pub const CAPTURED_FRAME_TOKENS: u64 = 128;
 /// Times a preview is shortened to meet its tokens before it is left out.

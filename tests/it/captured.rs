@@ -152,6 +152,32 @@ async fn a_captured_call_that_evicts_is_one_transaction() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_captured_eviction_tells_the_occupancy_with_its_own_result() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 4096, "").await;
+    let query = "FOR e IN memory_events FILTER e.type == 'flush' SORT e.details.last_seq DESC LIMIT 1 RETURN e.details";
+    for round in 0..6 {
+        for _ in 0..5 + 3 * round {
+            ada.append("user", "word ".repeat(40)).await;
+        }
+        let evict = with(&json!({"target_tokens": 300}), json!(true));
+        let answer = ada.done("evict_fifo", &evict).await;
+        let occupancy = &answer["tokens"]["occupancy"];
+        assert_eq!(&answer["result"]["after_occupancy"], occupancy);
+        let (_, shown) = last(&ada).await;
+        assert_eq!(shown["after_occupancy"], *occupancy, "as its model reads it");
+        if answer["flush"].is_object() {
+            assert_eq!(&answer["flush"]["after_occupancy"], occupancy);
+            let told = home.database_inside().row(query, json!({})).await;
+            assert_eq!(&told["after_occupancy"], occupancy);
+        }
+        assert_eq!(answer["flush"].is_object(), round > 0, "{answer:#}");
+    }
+    home.assert_verified("vctx.sock", "ada");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_circle_of_captured_reads_ends_its_chain_in_answer_event_and_metric_alike() {
     let home = Home::new();
     let _server = home.serve().await;

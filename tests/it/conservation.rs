@@ -231,6 +231,19 @@ async fn check_database(database: &Database, ada: &Agent, expected: &Expected) {
             (&message["seq"], &message["content"])
         );
     }
+    // What an eviction told is what the audit found in the core that it wrote.
+    let told = database
+        .rows(
+            "FOR f IN memory_events FILTER f.agent_id == @a AND f.type == 'flush'
+               LET written = FIRST(FOR w IN memory_events FILTER w.agent_id == @a AND w.type == 'audit'
+                 AND w.details.head_seq == f.details.last_seq + 1
+                 SORT w.details.version_after LIMIT 1 RETURN w.details.tokens_after)
+               RETURN [f.details.after_occupancy - written.occupancy, written.occupancy > 0]",
+            json!({"a": ada.name}),
+        )
+        .await;
+    assert_eq!(told.len() as u64, expected.flushes);
+    assert!(told.iter().all(|row| row == &json!([0, true])), "{told:?}");
     let events = |kind: &'static str| {
         let query = "RETURN LENGTH(FOR e IN memory_events FILTER e.agent_id == @a AND e.type == @t RETURN 1)";
         database.row(query, json!({"a": ada.name, "t": kind}))
@@ -270,6 +283,27 @@ async fn a_long_conversation_of_every_kind_of_message_is_conserved() {
     conserves(&home, "small", 7, 1024, 150).await;
     conserves(&home, "middle", 11, 4096, 150).await;
     conserves(&home, "large", 13, 8192, 150).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_eviction_for_a_message_that_takes_the_whole_window_tells_the_occupancy_that_it_ends_with()
+ {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = Agent::create(home.wire("vctx.sock"), "ada", 1000, "").await;
+    let empty = ada.state().await["tokens"]["free"].as_u64().expect("free tokens");
+    let frame = count::message(&json!({"role": "user", "content": count::words(1)})) - 1;
+    for _ in 0..5 {
+        ada.append("user", count::words(100)).await;
+    }
+    let large = json!({"message": count::words(empty - frame), "role": "user"});
+    let answer = ada.done("append_fifo", &large).await;
+    let wanted = (&json!(1000), &json!(false));
+    assert_eq!(answer["tokens"]["occupancy"], 1000);
+    assert_eq!((&answer["flush"]["after_occupancy"], &answer["flush"]["target_reached"]), wanted);
+    let query = "FOR e IN memory_events FILTER e.type == 'flush' RETURN e.details";
+    let told = home.database_inside().row(query, json!({})).await;
+    assert_eq!((&told["after_occupancy"], &told["target_reached"]), wanted);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -291,7 +291,8 @@ async fn an_agent_of_another_tenant_is_answered_like_one_that_is_not_there() {
                 assert!(answer.status >= 400, "{asked:?}: {}", answer.text);
                 let plain = |answer: &Answer, name: &str| {
                     let mut told = told(answer, &eve.names);
-                    told["detail"] = told["detail"].to_string().replace(&format!("/{name}"), "/?").into();
+                    told["detail"] =
+                        told["detail"].to_string().replace(&format!("/{name}"), "/?").into();
                     told
                 };
                 assert_eq!(plain(&answer, "eve"), plain(&control, "nobody"), "{asked:?}");

@@ -8,11 +8,12 @@ mod pairing;
 mod promote;
 mod prompt;
 
+use std::mem;
 use std::ops::Range;
 
 use serde_json::{Map, Value, json};
 
-use self::flush::Flushed;
+use self::flush::{Flushed, Untold};
 pub use self::promote::{Promoted, Promotion};
 pub use self::prompt::Outcome as PromptOutcome;
 use super::admit::{Actor, Scope};
@@ -28,7 +29,7 @@ use super::wording::{TEXT, Wording};
 use crate::clock::iso8601;
 use crate::error::{Code, Error, Result};
 use crate::ids::Ids;
-use crate::limits::REVISIONS_KEPT;
+use crate::limits::{CAPTURED_TRIES_MAX, REVISIONS_KEPT};
 use crate::memory::Fingerprint;
 use crate::memory::archive::{Fate, FoundPassage, Ingest, Manifest};
 use crate::memory::capture::Capture;
@@ -108,6 +109,7 @@ pub struct Flush {
 }
 
 /// A change in the making.
+#[derive(Clone)]
 pub struct Draft<'a> {
     pub(super) around: Surroundings<'a>,
     before: Core,
@@ -117,6 +119,7 @@ pub struct Draft<'a> {
     recall: Vec<RecallEdge>,
     recount: Vec<Recount>,
     evict: Option<Evict>,
+    untold: Option<Untold>,
     expire: Option<Expire>,
     forget: Option<Box<Forget>>,
     cites: Vec<Cite>,
@@ -155,6 +158,7 @@ impl<'a> Draft<'a> {
             recall: Vec::new(),
             recount: Vec::new(),
             evict: None,
+            untold: None,
             expire: None,
             forget: None,
             cites: Vec::new(),
@@ -489,11 +493,10 @@ impl<'a> Draft<'a> {
         self.give_way();
         if flush.always {
             // What such a call answers is known only now.
-            result = self.evicted();
-            self.capture(&result);
-            self.give_way();
+            result = self.capture_evicted();
         }
         self.refuse_overflow()?;
+        self.tell_flush();
         if !self.ends_loop(&result)
             && let Some(intent) = self.intent.take()
         {
@@ -503,6 +506,27 @@ impl<'a> Draft<'a> {
         let found = self.count_search(&result);
         self.audit(&before, found);
         Ok(Finish::Write(Box::new(self.close(result))))
+    }
+
+    /// What an explicit eviction answers, which stands in the queue where the call is captured. Then
+    /// it tells an occupancy that it takes part in itself: it is put there again with what came of
+    /// the last time until both agree.
+    fn capture_evicted(&mut self) -> Map<String, Value> {
+        let mut result = self.evicted();
+        if self.around.capture.is_none() {
+            return result;
+        }
+        let bare = self.clone();
+        for _ in 0..CAPTURED_TRIES_MAX {
+            self.clone_from(&bare);
+            self.capture(&result);
+            self.give_way();
+            let told = mem::replace(&mut result, self.evicted());
+            if told == result {
+                break;
+            }
+        }
+        result
     }
 
     /// What an explicit eviction answers.

@@ -27,6 +27,17 @@ pub(super) enum Flushed {
     Done,
 }
 
+/// What an eviction tells when its change is decided.
+#[derive(Clone)]
+pub(super) struct Untold {
+    flush: Flush,
+    before_occupancy: u64,
+    /// What is told of the summary.
+    details: Map<String, Value>,
+    /// What the summary might take.
+    cap: u64,
+}
+
 /// Why the alarm of drift is raised where the summary took up nothing of what left.
 const LOST: &str = "lost";
 
@@ -129,16 +140,40 @@ impl Draft<'_> {
                 notices::drop_kind(&mut self.after, SPOOL);
             }
         }
+        if flush.summarize {
+            self.fold(leaving, &batch_id);
+        }
+        self.evict = Some(Evict {
+            logged_ms: self.around.unix_ms,
+            head_seq,
+            new_head_seq,
+            batch_id,
+            summary_rev: self.after.queue_head_summary.revision,
+            evicted_count: logged,
+        });
+        self.untold = Some(Untold { flush, before_occupancy: occupancy, details, cap });
+        Ok(Flushed::Done)
+    }
+
+    /// Tells the eviction, if there was one, in the answer and in the events. Only when everything
+    /// else of the change is decided: a notice that gives way and a captured result move occupancy.
+    pub(super) fn tell_flush(&mut self) {
+        let Some(Untold { flush, before_occupancy, mut details, cap }) = self.untold.take() else {
+            return;
+        };
+        let Some(evict) = &self.evict else { return };
         let after = tokens(&self.after);
-        let summary_rev = self.after.queue_head_summary.revision;
+        let batch_id = evict.batch_id.clone();
+        let summary_rev = evict.summary_rev;
         let report = json!({
-            "evicted_count": logged, "evicted_batch_id": batch_id, "first_seq": head_seq, "last_seq": new_head_seq - 1,
+            "evicted_count": evict.evicted_count, "evicted_batch_id": batch_id,
+            "first_seq": evict.head_seq, "last_seq": evict.new_head_seq - 1,
             "new_summary_tokens": after.summary, "after_occupancy": after.occupancy,
             "target_reached": after.occupancy <= flush.target,
         });
         self.envelope.insert("flush".into(), report.clone());
         let mut flush_details = report;
-        flush_details["before_occupancy"] = occupancy.into();
+        flush_details["before_occupancy"] = before_occupancy.into();
         flush_details["target"] = flush.target.into();
         flush_details["summary_rev"] = summary_rev.into();
         for measure in ["similarity", "information_drift", "random_drift", "drift_alarm", "alarm"] {
@@ -151,22 +186,9 @@ impl Draft<'_> {
             details.insert("revision".into(), summary_rev.into());
             details.insert("tokens".into(), after.summary.into());
             details.insert("tokens_max".into(), cap.into());
-            details.insert("evicted_batch_id".into(), batch_id.as_str().into());
+            details.insert("evicted_batch_id".into(), batch_id.into());
             self.event(EventType::Summarize, Value::Object(details));
         }
-        if flush.summarize {
-            self.fold(leaving, &batch_id);
-        }
-        let logged_ms = self.around.unix_ms;
-        self.evict = Some(Evict {
-            logged_ms,
-            head_seq,
-            new_head_seq,
-            batch_id,
-            summary_rev,
-            evicted_count: logged,
-        });
-        Ok(Flushed::Done)
     }
 
     /// Joins the new summary to the batch that it took up, and to the summary that it goes on from. One edge stands for a whole batch:
@@ -225,6 +247,7 @@ impl Draft<'_> {
             return Ok(Flushed::Ask(question));
         }
         part.give_way();
+        part.tell_flush();
         part.audit(&before, None);
         Ok(Flushed::Part(Box::new(part.close(Map::new()))))
     }

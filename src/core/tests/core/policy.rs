@@ -243,6 +243,7 @@ impl World {
                 self.joined.insert(message.seq, call.seq);
             }
         }
+        Self::check_report(change);
         for edge in &change.recall {
             assert!(self.logged.insert(edge.seq, String::new()).is_none());
         }
@@ -256,6 +257,30 @@ impl World {
         self.core.rev = format!("rev{}", self.core.version);
         if self.checks {
             self.check();
+        }
+    }
+
+    /// What a change tells of its eviction is what it writes.
+    fn check_report(change: &vctx::memory::change::Change) {
+        let now = tokens(&change.after);
+        let counted =
+            |told: &Value| (told["after_occupancy"].as_u64(), told["new_summary_tokens"].as_u64());
+        let wanted = (Some(now.occupancy), Some(now.summary));
+        let flushes: Vec<&Event> =
+            change.events.iter().filter(|e| e.kind == EventType::Flush).collect();
+        assert_eq!(flushes.len(), usize::from(change.evict.is_some()));
+        for flush in flushes {
+            let told = Value::Object(flush.details.clone());
+            assert_eq!(counted(&told), wanted, "the event: {told}");
+            assert_eq!(counted(&change.envelope["flush"]), wanted, "the answer: {told}");
+            assert_eq!(told["target_reached"], now.occupancy <= told["target"].as_u64().unwrap());
+        }
+        if change.result.contains_key("after_occupancy") {
+            let result = Value::Object(change.result.clone());
+            assert_eq!(counted(&result), wanted, "the result: {result}");
+        }
+        for event in change.events.iter().filter(|e| e.kind == EventType::Summarize) {
+            assert_eq!(event.details["tokens"], now.summary);
         }
     }
 
@@ -579,7 +604,8 @@ fn the_frame_of_a_summary_costs_the_same_around_every_text() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Beside what cannot leave and the floor of the summary a message fits to the token, and no summary goes for it.
+    /// Beside what cannot leave and the floor of the summary a message fits to the token, and no summary
+    /// goes for it. What is told of the eviction is what the core then takes (`check_report`).
     #[test]
     fn a_message_fits_beside_the_summary_or_is_short_of_exactly_the_rest(
         window in 600..6000_u64,

@@ -101,6 +101,25 @@ fn an_eviction_tells_what_it_did_and_its_result_comes_after_it() {
     assert_eq!(last(&world).tool_call_id(), Some("c1"));
 }
 
+#[test]
+fn a_captured_eviction_tells_the_occupancy_with_its_own_result_whatever_its_digits() {
+    let mut digits = std::collections::BTreeSet::new();
+    for size in 90..120 {
+        let mut world = World::new(4_000, &"x".repeat(3_400 + 4 * size));
+        world.checks = false;
+        for _ in 0..60 {
+            world.call("append_fifo", said(20)).unwrap();
+        }
+        world.checks = true;
+        calls(&mut world, "c1");
+        captured(&mut world, "c1", "evict_fifo", json!({"target_tokens": 0, "summarize": false}));
+        let told = content(last(&world))["after_occupancy"].as_u64();
+        assert_eq!(told, Some(world.occupancy()));
+        digits.insert(world.occupancy().to_string().len());
+    }
+    assert_eq!(digits.len(), 2, "from three digits to four: {digits:?}");
+}
+
 /// A world whose window has at most so many tokens left, and a block whose reading answers more than that.
 fn narrow(window: u64, block: usize, left: u64) -> World {
     let mut world = World::new(window, "");
