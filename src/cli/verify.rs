@@ -18,7 +18,8 @@ use vctx_core::memory::verify::{Report, Verifier};
 
 const EXAMPLES: &str = "\
 Checked: the digest of each message, the chain from the first to the last and its head in the core, every sequence number once,
-an eviction logged for each message outside the queue and for none inside, and the core's own counts.
+an eviction logged for each message outside the queue and for none inside, and the core's own counts. So rows that do not agree are named; rows
+that somebody rewrote with all digests over them are noticed only by a receipt or an export that was kept elsewhere (--receipt).
 
 Examples:
   vctx verify                                            all agents of the running server

@@ -1,6 +1,7 @@
 //! Tampering: after one message is deleted, one edge removed or two numbers swapped past the server, `vctx verify` names the row.
 
 use serde_json::{Value, json};
+use vctx::memory::message::Message;
 
 use crate::count;
 use crate::database::Database;
@@ -151,4 +152,42 @@ async fn a_receipt_says_what_a_prompt_held() {
     std::fs::write(receipt, forged.to_string()).expect("a file");
     let output = home.run(&["verify", "--agent", "ada", "--receipt", receipt, "--socket", socket]);
     assert_eq!(output.status.code(), Some(65), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_was_written_anew_is_noticed_by_a_receipt_kept_elsewhere_and_by_nothing_else() {
+    let home = Home::new();
+    let _server = home.serve().await;
+    let ada = evicted(&home).await;
+    let saved = home.path("receipt.json");
+    std::fs::write(&saved, ada.context().await.to_string()).expect("a file");
+    let database = home.database_inside();
+    let head = ada.state().await["queue"]["head_seq"].as_u64().expect("a head");
+
+    // A writer of rows has everything that digests and chain are made of: none of it is secret.
+    let rest = "FOR m IN messages FILTER m.agent_id == 'ada' AND m.seq >= @seq SORT m.seq RETURN m";
+    let rows = database.rows(rest, json!({"seq": head})).await;
+    let mut chain = message(&database, head - 1).await["chain"].as_str().expect("hex").to_owned();
+    for row in rows {
+        let mut message: Message = serde_json::from_value(row).expect("a message");
+        if message.seq == head {
+            message.content = message.content.replace("Turn", "Torn");
+        }
+        message.seal("ada", &chain);
+        chain.clone_from(&message.chain);
+        let written = "UPDATE @key WITH { content: @content, digest: @digest, chain: @chain } IN messages RETURN NEW.seq";
+        let binds = json!({"key": message.key, "content": message.content, "digest": message.digest, "chain": message.chain});
+        database.row(written, binds).await;
+    }
+    let moved = "FOR c IN core_memory FILTER c._key == 'ada'
+        UPDATE c WITH { chain: { head: @head } } IN core_memory RETURN NEW._key";
+    database.row(moved, json!({"head": chain})).await;
+
+    home.assert_verified("vctx.sock", "ada");
+    let (saved, socket) = (saved.display().to_string(), home.path("vctx.sock"));
+    let socket = socket.display().to_string();
+    let held = home.run(&["verify", "--agent", "ada", "--receipt", &saved, "--socket", &socket]);
+    let told = String::from_utf8_lossy(&held.stdout).into_owned();
+    assert_eq!(held.status.code(), Some(65), "{told}");
+    assert!(told.contains(&format!("message {head}")), "{told}");
 }

@@ -261,7 +261,7 @@ impl World {
     }
 
     /// What a change tells of its eviction is what it writes.
-    fn check_report(change: &vctx::memory::change::Change) {
+    fn check_report(change: &vctx_core::memory::change::Change) {
         let now = tokens(&change.after);
         let counted =
             |told: &Value| (told["after_occupancy"].as_u64(), told["new_summary_tokens"].as_u64());
