@@ -335,14 +335,15 @@ async fn sockets_are_private_live_ones_are_kept_and_dead_ones_replaced() {
     }
 }
 
-#[test]
-fn no_command_removes_a_file_that_is_no_socket_from_the_path_of_its_socket() {
+#[tokio::test(flavor = "multi_thread")]
+async fn no_command_removes_a_file_that_is_no_socket_from_the_path_of_its_socket() {
     let home = Home::new();
     let (file, link) = (home.path("notes.md"), home.path("link.sock"));
     std::fs::write(&file, "all that I know").expect("a file");
     symlink("notes.md", &link).expect("a link");
     let at = |name: &str| home.path(name).to_str().expect("a plain path").to_owned();
     let (data, free) = (at("data"), at("free.sock"));
+    let mut cases_begun = 0;
     for taken in [at("notes.md"), at("link.sock")] {
         let cases: [(&str, &[&str]); 7] = [
             ("", &["serve", "--data-dir", &data, "--socket", &taken]),
@@ -357,9 +358,12 @@ fn no_command_removes_a_file_that_is_no_socket_from_the_path_of_its_socket() {
             let mut command = home::command(&home::Tuning::default());
             command.args(arguments).env("ARANGO_ROOT_PASSWORD", home::PASSWORD);
             command.env("VCTX_SERVER__METRICS_SOCKET", metrics);
-            let output = command.output().expect("the program runs");
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(!output.status.success(), "{arguments:?}");
+            cases_begun += 1;
+            let process = home::Process::start(&home, &format!("case-{cases_begun}"), command);
+            process.expect("others may look into the directory of the socket");
+            // One that listens there does not end, and the wait fails.
+            assert!(!process.end().await.success(), "{arguments:?}");
+            let said = process.said();
             assert!(said.contains(&format!("{taken} is not a socket")), "{arguments:?}: {said}");
             let text = std::fs::read_to_string(&file).expect("still there");
             assert_eq!(text, "all that I know", "{arguments:?}");
