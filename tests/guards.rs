@@ -900,7 +900,7 @@ fn without_any_line_or_with_any_condition_turned_a_guard_fails_a_case() {
     }
     assert!(all.len() > 300, "{} changes are few", all.len());
     // Each fifth of them every day, all of them with `VCTX_ROUNDS=full`.
-    let whole = std::env::var("VCTX_ROUNDS").is_ok_and(|rounds| rounds == "full");
+    let whole = std::env::var_os("VCTX_ROUNDS").is_some_and(|rounds| rounds == "full");
     let chosen = all.iter().step_by(if whole { 1 } else { 5 });
     let (left, unnoticed) = (Mutex::new(chosen), Mutex::new(Vec::new()));
     let work = || {

@@ -100,7 +100,7 @@ pub async fn run(asked: Export) -> Result<(), Failure> {
     let client = asked.target.client();
     let out = asked.out.as_deref();
     let mut sink = Sink::of(out)?;
-    let (mut passing, mut bytes, mut broken) = (Passing::new(), 0, None);
+    let (mut passing, mut bytes, mut broken) = (Passing::begin(), 0, None);
     let mut progress = Progress { told: vctx_base::clock::now() };
     let mut take = |piece: &[u8]| {
         bytes += piece.len() as u64;

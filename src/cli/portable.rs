@@ -67,7 +67,7 @@ pub fn is_export(path: &Path) -> bool {
 /// Checks a file whole.
 pub fn checked(path: &Path) -> Result<Checked, Failure> {
     let mut file = BufReader::new(opened(path)?);
-    let mut passing = Passing::new();
+    let mut passing = Passing::begin();
     loop {
         let piece = file.fill_buf().map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData
@@ -96,7 +96,7 @@ pub struct Passing {
 }
 
 impl Passing {
-    pub fn new() -> Self {
+    pub fn begin() -> Self {
         Self { checker: Checker::new(SCHEMA), line: Vec::new() }
     }
 

@@ -633,14 +633,11 @@ async fn a_conversation_of_another_tenant_is_not_known() {
 
 #[cfg(feature = "full-tests")]
 /// A Python that has the package, as `.ci/run` makes it.
-fn python() -> Option<std::path::PathBuf> {
+fn python() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("VCTX_OPENAI_PYTHON") {
-        return Some(std::path::PathBuf::from(named));
+        return Some(PathBuf::from(named));
     }
-    let target = std::path::Path::new(crate::home::PROGRAM)
-        .ancestors()
-        .nth(2)
-        .expect("the target directory");
+    let target = Path::new(PROGRAM).ancestors().nth(2).expect("the target directory");
     Some(target.join("openai-venv/bin/python")).filter(|path| path.exists())
 }
 
@@ -649,8 +646,8 @@ fn python() -> Option<std::path::PathBuf> {
 async fn the_openai_package_holds_a_conversation_of_four_hundred_turns() {
     let python = python().expect("no Python with the openai package; name one in VCTX_OPENAI_PYTHON (tests/dropin/requirements.txt)");
     let stage = stage(&["vctx.sock"], "echo").await;
-    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dropin/drive.py");
-    let mut drive = std::process::Command::new(&python);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dropin/drive.py");
+    let mut drive = Command::new(&python);
     drive.arg(script).arg(stage.home.path("vctx.sock"));
     let output = drive.output().unwrap_or_else(|e| panic!("{}: {e}", python.display()));
     let told = String::from_utf8_lossy(&output.stdout);

@@ -223,9 +223,9 @@ async fn a_dialect_is_told_in_its_own_words_and_knows_no_other_names() {
 
 #[cfg(feature = "full-tests")]
 /// The SDK for TypeScript as `.ci/run` installs it, or where it is named.
-fn sdk() -> Option<std::path::PathBuf> {
+fn sdk() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("VCTX_MCP_NODE_MODULES") {
-        return Some(std::path::PathBuf::from(named));
+        return Some(PathBuf::from(named));
     }
     let target = std::path::Path::new(crate::home::PROGRAM)
         .ancestors()

@@ -470,6 +470,8 @@ async fn the_life_of_a_fact_is_what_the_prompts_held_and_its_command_brings_it_b
             .as_str()
             .is_some_and(|c| c.starts_with("vctx tool search_recall --agent ada --args '"))
     );
+    // A copy comes back where there is room below the flush mark.
+    agent.done("evict_fifo", &json!({"target_tokens": 400})).await;
     agent.done("search_recall", &call["arguments"]).await;
     let life = agent.wire.get(&path(&asked)).await.ok();
     assert_eq!(life["back"]["in_window"], true, "{:#}", life["back"]);

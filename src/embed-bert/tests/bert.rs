@@ -44,7 +44,7 @@ async fn one(embedder: &dyn Embedder, text: &str) -> Vec<f32> {
 #[tokio::test]
 async fn vectors_are_those_of_an_independent_forward_pass() {
     let directory = tempfile::tempdir().unwrap();
-    let embedder = opened(&write(directory.path(), json!({}))).unwrap();
+    let embedder = opened(write(directory.path(), json!({}))).unwrap();
     let fingerprint = embedder.fingerprint();
     assert_eq!((fingerprint.model_id.as_str(), fingerprint.dimension), ("tiny", 32));
     let sentence = one(&*embedder, "The boat sails to Lisbon.").await;
@@ -66,7 +66,7 @@ async fn vectors_are_those_of_an_independent_forward_pass() {
 #[tokio::test]
 async fn spans_are_pooled_from_windows_that_overlap() {
     let directory = tempfile::tempdir().unwrap();
-    let embedder = opened(&write(directory.path(), json!({}))).unwrap();
+    let embedder = opened(write(directory.path(), json!({}))).unwrap();
     let document = SENTENCES.join(" ");
     let mut spans: Vec<Range<usize>> = Vec::new();
     for sentence in SENTENCES {
@@ -109,7 +109,7 @@ async fn other_weights_are_another_fingerprint_and_what_is_no_bert_is_refused() 
         (json!({"max_position_embeddings": 2}), "no room"),
         (json!({"vocab_size": "many"}), "config.json"),
     ] {
-        let error = opened(&write(directory.path(), changes)).err().unwrap();
+        let error = opened(write(directory.path(), changes)).err().unwrap();
         assert!(error.message.contains(why), "{why}: {error}");
     }
     let model = write(directory.path(), json!({}));
@@ -124,7 +124,7 @@ async fn other_weights_are_another_fingerprint_and_what_is_no_bert_is_refused() 
 #[tokio::test]
 async fn a_question_overtakes_a_long_document() {
     let directory = tempfile::tempdir().unwrap();
-    let embedder = opened(&write(directory.path(), json!({}))).unwrap();
+    let embedder = opened(write(directory.path(), json!({}))).unwrap();
     let document = SENTENCES.join(" ").repeat(2_000);
     let long = tokio::spawn({
         let embedder = Arc::clone(&embedder);
