@@ -31,7 +31,7 @@ async fn taken(ada: &Agent) -> Value {
 
 fn last(context: &Value) -> Value {
     let messages = context["messages"].as_array().expect("messages").iter();
-    messages.filter(|m| m["role"] != "system").next_back().expect("a message").clone()
+    messages.rfind(|m| m["role"] != "system").expect("a message").clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
