@@ -30,7 +30,7 @@ async fn taken(ada: &Agent) -> Value {
 }
 
 fn last(context: &Value) -> Value {
-    let messages = context["messages"].as_array().expect("messages").iter();
+    let mut messages = context["messages"].as_array().expect("messages").iter();
     messages.rfind(|m| m["role"] != "system").expect("a message").clone()
 }
 
