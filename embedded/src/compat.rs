@@ -1,19 +1,21 @@
-//! The release of ArangoDB whose answers are given, and the part of a deployment that is played: what differs is asked here.
+//! The release of ArangoDB that the engine emulates, and the server role (single server or
+//! coordinator). Every difference between releases or roles is a method in this file.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A release between 3.12.4, the first with vector indexes, and 3.12.10. Each question names what the server's release notes
-/// and its source tell apart; everything else is answered alike.
+/// A release from 3.12.4, the first with vector indexes, to 3.12.10. Each method of `Release`
+/// describes one difference between releases, according to ArangoDB's release notes and source. In
+/// everything else the engine behaves the same for all releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
     patch: u8,
 }
 
 impl Release {
-    /// What is answered if nobody says otherwise.
+    /// The default release.
     pub const LATEST: Self = Self { patch: 10 };
-    /// All of them, the oldest first.
+    /// All releases, the oldest first.
     pub const ALL: [Self; 7] = [
         Self { patch: 4 },
         Self { patch: 5 },
@@ -28,12 +30,12 @@ impl Release {
         self.patch >= patch
     }
 
-    /// The start option that switches vector indexes on.
+    /// The start option that enables vector indexes.
     pub fn vector_option(self) -> &'static str {
         if self.since(6) { "--vector-index" } else { "--experimental-vector-index" }
     }
 
-    /// Whether there is the metric `innerProduct` with its function.
+    /// Whether the metric `innerProduct` and its function exist.
     pub fn inner_product(self) -> bool {
         self.since(6)
     }
@@ -43,72 +45,79 @@ impl Release {
         self.since(6)
     }
 
-    /// Whether a document that has no vector can be changed under a sparse vector index (it could not before 3.12.9).
+    /// Whether a document without a vector can be updated if its collection has a sparse vector
+    /// index.
     pub fn sparse_vector_updates(self) -> bool {
         self.since(9)
     }
 
-    /// Whether one `FILTER` may stand before a sort by nearness.
+    /// Whether a query with a vector search may have one `FILTER` before the sort by nearness.
     pub fn vector_filter(self) -> bool {
         self.since(6)
     }
 
-    /// Whether a vector index keeps `storedValues`; a filter is a rule of its own (`push-filter-into-enumerate-near`) since then.
+    /// Whether a vector index keeps `storedValues`. Releases that keep them also have the optimiser
+    /// rule `push-filter-into-enumerate-near`.
     pub fn vector_stored_values(self) -> bool {
         self.since(7)
     }
 
-    /// Whether `indexHint` and `forceIndexHint` are heard by a vector search.
+    /// Whether a vector search uses `indexHint` and `forceIndexHint`.
     pub fn vector_hints(self) -> bool {
         self.since(7)
     }
 
-    /// Whether a vector index may be there before its vectors, tells its `trainingState`, and waits for a training (1555).
+    /// Whether a vector index can be created before there are vectors. Such an index shows its
+    /// `trainingState`, and queries fail with error 1555 until the index is trained.
     pub fn untrained_vectors(self) -> bool {
         self.since(9)
     }
 
-    /// Whether an index that cannot be trained yet is told as a success.
+    /// Whether the creation of a vector index succeeds if there are too few vectors to train the
+    /// index.
     pub fn unusable_is_success(self) -> bool {
         self.since(10)
     }
 
-    /// Whether `nLists` may be missing or an object that scales, and a factory may have the placeholder `{}`.
+    /// Whether `nLists` may be missing or a scaling object, and whether a factory may contain the
+    /// placeholder `{}`.
     pub fn scaling_lists(self) -> bool {
         self.since(10)
     }
 
-    /// Whether `numberOfDocsPerCentroid` can be set; before it is 256.
+    /// Whether `numberOfDocsPerCentroid` can be set; in other releases the number of documents per
+    /// centroid is 256.
     pub fn documents_per_list(self) -> bool {
         self.since(10)
     }
 
-    /// Whether `withHidden` tells of the shards of a vector index.
+    /// Whether `withHidden` shows the shards of a vector index.
     pub fn vector_shards(self) -> bool {
         self.since(10)
     }
 
-    /// Whether `storedValues` of a vector index serve projections (`materialize-for-enumerate-near`).
+    /// Whether projections can be read from `storedValues` of a vector index (optimiser rule
+    /// `materialize-for-enumerate-near`).
     pub fn vector_projections(self) -> bool {
         self.since(10)
     }
 
-    /// Whether there is `GET /_admin/options-public`.
+    /// Whether `GET /_admin/options-public` exists.
     pub fn options_public(self) -> bool {
         self.since(8)
     }
 
-    /// Whether there are access tokens (`/_api/token`).
+    /// Whether access tokens (`/_api/token`) exist.
     pub fn access_tokens(self) -> bool {
         self.since(5)
     }
 
-    /// `consolidationIntervalMsec` of a view or inverted index that does not say.
+    /// Default `consolidationIntervalMsec` of views and inverted indexes.
     pub fn consolidation_interval_ms(self) -> i64 {
         if self.since(6) { 5000 } else { 1000 }
     }
 
-    /// Which `consolidationPolicy` views and inverted indexes have.
+    /// The `consolidationPolicy` of views and inverted indexes.
     pub fn consolidation(self) -> Consolidation {
         match self.patch {
             7.. => Consolidation::Skew,
@@ -118,7 +127,7 @@ impl Release {
     }
 }
 
-/// Generations of the consolidation policy `tier`.
+/// The consolidation policy `tier` of a view, whose properties differ between releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consolidation {
     /// Up to 3.12.5: `segmentsMin` 1, `segmentsMax` 10.
@@ -152,18 +161,19 @@ impl FromStr for Release {
     }
 }
 
-/// The part of a deployment that is played.
+/// The emulated role in a deployment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// A server that stands alone.
+    /// A single server.
     #[default]
     Single,
-    /// What a client of a cluster talks to. There is still one process and one copy of the data.
+    /// The coordinator of a cluster. The emulated cluster is still one process with one copy of the
+    /// data.
     Coordinator,
 }
 
 impl Role {
-    /// Its name in `/_admin/status` and elsewhere.
+    /// The role's name, for example in `/_admin/status`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Single => "SINGLE",
@@ -171,12 +181,12 @@ impl Role {
         }
     }
 
-    /// Whether it is the coordinator.
+    /// Whether the role is the coordinator.
     pub fn is_coordinator(self) -> bool {
         self == Self::Coordinator
     }
 
-    /// Seconds that a cursor lives unless its query says (30 on a single server, 600 on a coordinator).
+    /// Default lifetime of a cursor in seconds (30 on a single server, 600 on a coordinator).
     pub fn cursor_ttl_s(self) -> f64 {
         if self.is_coordinator() { 600.0 } else { 30.0 }
     }
@@ -200,7 +210,7 @@ mod tests {
 
     #[test]
     fn each_release_has_what_its_notes_say() {
-        // `x` from the release on that brought it.
+        // In this table, `x` marks the releases that have the feature of the row.
         let table: [(&str, fn(Release) -> bool, &str); 14] = [
             ("inner product", Release::inner_product, "..xxxxx"),
             ("sparse", Release::sparse_vectors, "..xxxxx"),

@@ -1,4 +1,4 @@
-//! The engine: one directory, its catalog, its transactions and the thread that keeps house.
+//! The engine: one data directory with a catalog, transactions and a housekeeping thread.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,41 +26,49 @@ use crate::txn::{
 };
 use crate::value::Value;
 
-/// What the store writes into itself first: name and version of the format.
+/// Name and version of the store's format, written as a store's first record.
 const FORMAT: &str = "arango-embedded";
 const FORMAT_VERSION: u32 = 2;
 
-/// How an engine works.
+/// Options of an engine.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Milliseconds after which an unused stream transaction is aborted (ArangoDB: 60 s).
     pub stream_idle_ms: u64,
-    /// Milliseconds that an operation waits for a stream transaction in use (ArangoDB: 8 s).
+    /// Milliseconds that a request waits for a stream transaction that another request uses
+    /// (ArangoDB: 8 s).
     pub stream_lock_wait_ms: u64,
-    /// Milliseconds that a write of a request waits for another writer of the same key (ArangoDB: 1 s).
+    /// Milliseconds that a write waits for another writer of the same key (ArangoDB: 1 s).
     pub key_lock_wait_ms: u64,
-    /// Bytes that one stream transaction may write (ArangoDB: 512 MiB).
+    /// Maximum number of bytes that one stream transaction may write (ArangoDB: 512 MiB).
     pub stream_size_bytes_max: u64,
-    /// Whether the commit of a stream transaction that has been idle too long is answered with success, although it is
-    /// aborted. arangod can do so when the commit comes just before its collector; clients are tested with it.
+    /// Whether the commit of an expired stream transaction reports success although the transaction
+    /// is aborted. arangod can do so if the commit arrives just before its garbage collector runs.
+    /// Use this option to test clients.
     pub late_commit_lies: bool,
-    /// Whether vector indexes may be made (ArangoDB: `--vector-index`).
+    /// Whether the housekeeper aborts idle stream transactions. Only tests disable it, to look at
+    /// an expired transaction before it is aborted.
+    pub stream_sweeps: bool,
+    /// Whether vector indexes can be created (ArangoDB: `--vector-index`).
     pub vector_index: bool,
-    /// Release whose answers are given.
+    /// The emulated release.
     pub release: Release,
-    /// The part of a deployment that is played.
+    /// The emulated role.
     pub role: Role,
-    /// Whether requests may ask for a fault with the header `x-arango-embedded-fault`, for tests of clients.
+    /// Whether requests may trigger a fault with the header `x-arango-embedded-fault`, for tests of
+    /// clients.
     pub faults: bool,
-    /// Bytes of vectors that all vector indexes together keep in memory.
+    /// Maximum size in bytes of the vector cache, which all vector indexes share.
     pub vector_cache_bytes: u64,
     /// Milliseconds between two rounds of the TTL sweeper (ArangoDB: 30 s).
     pub ttl_interval_ms: u64,
     /// Milliseconds between two commits of views (ArangoDB: `commitIntervalMsec`, 1000).
     pub view_commit_ms: u64,
-    /// Bytes of one memtable of the store. Tests make it small, so that flushes and compactions happen soon.
+    /// Bytes of one memtable of the store. Tests use a small memtable, so that flushes and
+    /// compactions happen early.
     pub memtable_bytes: u64,
-    /// Whether synced commits are synced. Only tests say no, to see that the difference shows.
+    /// Whether synced commits call `fdatasync`. Only tests disable it, to prove that they detect a
+    /// missing `fdatasync`.
     pub sync: bool,
 }
 
@@ -72,6 +80,7 @@ impl Default for Options {
             key_lock_wait_ms: KEY_LOCK_WAIT_MS,
             stream_size_bytes_max: 512 << 20,
             late_commit_lies: false,
+            stream_sweeps: true,
             vector_index: false,
             release: Release::LATEST,
             role: Role::Single,
@@ -85,8 +94,9 @@ impl Default for Options {
     }
 }
 
-/// Bytes of vectors that are kept in memory if nobody says otherwise: an eighth of the machine's, so that a million vectors of 384
-/// components fit where there is room for them, and never less than [`VECTOR_CACHE_BYTES`].
+/// Default size of the vector cache in bytes: an eighth of the machine's memory, but at least
+/// [`VECTOR_CACHE_BYTES`]. On a large machine an eighth suffices for a million vectors of 384
+/// components.
 pub fn vector_cache_bytes() -> u64 {
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = memory.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -94,7 +104,8 @@ pub fn vector_cache_bytes() -> u64 {
     kibibytes.map_or(0, |kibibytes| (kibibytes << 10) / 8).max(VECTOR_CACHE_BYTES)
 }
 
-/// An open engine, shared as `Arc<Engine>`. Dropping it stops its thread and syncs what is unsynced.
+/// An open engine, shared as `Arc<Engine>`. Dropping the engine stops the engine's threads and
+/// syncs unsynced commits.
 pub struct Engine {
     pub(crate) resources: Arc<Resources>,
     pub(crate) catalog: Arc<Catalog>,
@@ -107,7 +118,7 @@ pub struct Engine {
     _directory: Directory,
 }
 
-/// What the housekeeper is told.
+/// Messages to the housekeeping thread.
 #[derive(Default)]
 pub(crate) struct House {
     orders: Mutex<Orders>,
@@ -118,12 +129,16 @@ pub(crate) struct House {
 struct Orders {
     stop: bool,
     clear_leftovers: bool,
-    /// Leftovers that are indexes being built.
+    /// Ids of the removal marks of indexes that are being built. A removal mark is a stored request
+    /// to remove a key range; after a crash, the next start removes the unfinished index. The
+    /// housekeeping thread must not remove the key ranges of these indexes while they are being
+    /// built.
     building: BTreeSet<u64>,
 }
 
 impl Engine {
-    /// Opens or makes an engine in a directory of its own; refuses foreign and damaged ones, and one that is open.
+    /// Opens or creates an engine's data directory. Refuses a directory that contains foreign
+    /// files, is damaged, or is already open.
     pub fn open(directory: &Path, options: Options) -> Result<Arc<Self>> {
         let directory = Directory::open(directory)?;
         let path = directory.store(|path| make_store(path, &options))?;
@@ -175,22 +190,25 @@ impl Engine {
         Ok(Arc::new(engine))
     }
 
-    /// How it was opened.
+    /// The options with which the engine was opened.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Whether writes are tried; after one that failed none is until the engine is opened anew.
+    /// Whether the engine accepts writes. After a failed write the engine refuses all writes until
+    /// it is opened again.
     pub fn takes_writes(&self) -> bool {
         self.resources.store.takes_commits()
     }
 
-    /// A number above all before it, server-wide: ids and traditional keys.
+    /// Returns a number for a new id or traditional key; it is larger than all numbers that this
+    /// function returned before.
     pub fn next_id(&self) -> u64 {
         self.resources.clock.id()
     }
 
-    /// The last number that was made or given as a key of the collection; 0 without any.
+    /// The last numeric key of the collection, generated or chosen by a user; 0 without numeric
+    /// keys.
     pub fn last_key(&self, collection: u64) -> Result<u64> {
         let last_keys = self.resources.last_keys.lock().expect("only moves inside");
         if let Some(last) = last_keys.get(&collection) {
@@ -201,7 +219,7 @@ impl Engine {
         stored.map_or(Ok(0), |value| local_id_of_value(&value))
     }
 
-    /// A revision above all before it, as it is shown.
+    /// Returns a revision larger than all earlier revisions, as text.
     pub fn new_rev(&self) -> String {
         revision_text(self.resources.clock.revision())
     }
@@ -218,7 +236,7 @@ impl Engine {
         self.begin_with(db, declared, beginning)
     }
 
-    /// Begins a transaction of any kind.
+    /// Begins a transaction for one request or a stream transaction, as `beginning` says.
     pub(crate) fn begin_with(
         &self,
         db: &str,
@@ -233,12 +251,12 @@ impl Engine {
         )
     }
 
-    /// The stream transactions.
+    /// The registry of stream transactions.
     pub fn streams(&self) -> &Registry {
         &self.streams
     }
 
-    /// Has all views take in what is committed, without waiting for their tick.
+    /// Makes all views process all commits now. Otherwise a thread does so at regular intervals.
     pub fn commit_views(&self) -> Result<()> {
         let resources = &self.resources;
         resources
@@ -248,7 +266,7 @@ impl Engine {
             .try_for_each(|view| resources.views.drain_number(&*resources.store, view, &|| false))
     }
 
-    /// Has the views of a database follow their definitions.
+    /// Applies the current view definitions of a database to the database's open views.
     pub(crate) fn define_views(&self, db: &str) -> Result<()> {
         let number = self.catalog.database(db)?.id;
         self.resources.views.define(&*self.resources.store, number, || {
@@ -257,13 +275,14 @@ impl Engine {
         })
     }
 
-    /// Has dropped data cleared away in the background.
+    /// Asks the housekeeping thread to remove dropped data.
     pub(crate) fn clear_leftovers_soon(&self) {
         self.house.orders.lock().expect("only moves inside").clear_leftovers = true;
         self.house.changed.notify_all();
     }
 
-    /// Keeps a leftover from being cleared, or gives it free.
+    /// Protects the key range of an index from removal while the index is built. With `building`
+    /// false, ends the protection.
     pub(crate) fn set_building(&self, leftover: u64, building: bool) {
         let mut orders = self.house.orders.lock().expect("only moves inside");
         if building {
@@ -281,10 +300,13 @@ impl Engine {
             self.catalog.clone(),
             self.options.ttl_interval_ms,
         );
+        let sweeps = self.options.stream_sweeps;
         let run = move || {
             let mut sweeper = sweeper;
             while let Some(clear) = house.next() {
-                streams.sweep();
+                if sweeps {
+                    streams.sweep();
+                }
                 let cleared =
                     if clear { clear_leftovers(&*resources.store, &house) } else { Ok(()) };
                 if let Err(error) = cleared.and_then(|()| sweeper.sweep_if_due(&|| house.stopped()))
@@ -298,7 +320,8 @@ impl Engine {
         })
     }
 
-    /// Trains vector indexes in a thread of its own: it may take minutes, and the housekeeper has streams to abort.
+    /// Trains vector indexes in a separate thread, because a training may take minutes and would
+    /// delay the housekeeping thread.
     fn train_vectors(&self) -> Result<JoinHandle<()>> {
         let house = self.house.clone();
         let mut trainer = Trainer::new(self.resources.clone(), self.catalog.clone());
@@ -312,14 +335,15 @@ impl Engine {
         })
     }
 
-    /// Whether the engine is going down.
+    /// Whether the engine is stopping.
     pub(crate) fn is_stopping(&self) -> bool {
         self.house.stopped()
     }
 }
 
 impl House {
-    /// Waits for the next round: whether leftovers are to be cleared, or None to stop.
+    /// Waits for the next round of the housekeeping thread. Returns whether dropped key ranges must
+    /// be removed, or `None` if the thread must stop.
     fn next(&self) -> Option<bool> {
         let mut orders = self.orders.lock().expect("only moves inside");
         if !orders.stop && !orders.clear_leftovers {
@@ -329,7 +353,7 @@ impl House {
         if orders.stop { None } else { Some(std::mem::take(&mut orders.clear_leftovers)) }
     }
 
-    /// Waits; false to stop.
+    /// Waits for some time; returns `false` if the calling thread must stop.
     fn rest(&self, time: Duration) -> bool {
         let orders = self.orders.lock().expect("only moves inside");
         let rested = self.changed.wait_timeout_while(orders, time, |orders| !orders.stop);
@@ -375,36 +399,41 @@ fn write_format(store: &dyn Store) -> Result<()> {
     store.commit(batch, true)
 }
 
-/// Brings a store of an older format up to this one; refuses a newer one and what is no store of this engine.
+/// Upgrades a store of an older format. Refuses a store of a newer format, and a store that is not
+/// the engine's.
 pub(crate) fn check_format(store: &dyn Store, path: &Path) -> Result<()> {
     let found = store.snapshot().get(Space::Meta, &Key::Format.bytes())?;
     let found = found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let version = found.as_ref().and_then(|text| text.strip_prefix(FORMAT)?.trim().parse().ok());
     let text = match (version, found) {
         (Some(FORMAT_VERSION), _) => return Ok(()),
-        // Format 1 had no seal; everything else is as it was.
+        // Format 2 of the store differs from format 1 only by the seal (a file with the number of
+        // the newest synced commit group).
         (Some(1), _) => {
-            tracing::info!(to = FORMAT_VERSION, "a store of format 1 is brought up to date");
+            tracing::info!(to = FORMAT_VERSION, "a store of format 1 is upgraded");
             return write_format(store);
         }
         (Some(newer), _) => format!(
-            "its format is {newer}, this engine reads up to {FORMAT_VERSION}: open it with the release that wrote it, or a newer one"
+            "its format is {newer}, this engine reads formats up to {FORMAT_VERSION}: open it with the release that wrote it, or a newer release"
         ),
-        (None, Some(other)) => format!("it is no store of this engine: its format is {other:?}"),
-        (None, None) => "it is no store of this engine: it has no format record".to_owned(),
+        (None, Some(other)) => format!("not a store of arango-embedded: its format is {other:?}"),
+        (None, None) => "not a store of arango-embedded: it has no format record".to_owned(),
     };
     Err(Error::new(Code::SystemError, format!("{}: {text}", path.display())))
 }
 
-/// Clears the ranges that dropped collections and indexes left over; stops early when the engine does.
+/// Removes the key ranges of dropped collections, indexes and views; returns early if the engine
+/// stops.
 pub(crate) fn clear_leftovers(store: &dyn Store, house: &House) -> Result<()> {
     let lower = Key::Leftovers.bytes();
     let upper = successor(lower.clone()).expect("a key begins with a small kind byte");
-    // No snapshot is held while they are cleared: whatever is merged meanwhile would stay on the disk beside what it became.
+    // The scan's snapshot is dropped before key ranges are removed, because an open snapshot keeps
+    // removed data on disk.
     let leftovers =
         store.snapshot().scan(Space::Meta, &lower, &upper, false).collect::<Result<Vec<_>>>()?;
     for (key, value) in leftovers {
-        // An index that was being built is finished (and its leftover gone) before it is called so no longer.
+        // The id of a new index stays in `building` until the index is complete and its removal
+        // mark is deleted.
         let building = house
             .orders
             .lock()
@@ -414,7 +443,7 @@ pub(crate) fn clear_leftovers(store: &dyn Store, house: &House) -> Result<()> {
         if building || store.snapshot().get(Space::Meta, &key)?.is_none() {
             continue;
         }
-        let damaged = || Error::new(Code::Internal, "a stored leftover is damaged");
+        let damaged = || Error::new(Code::Internal, "the mark of a removed key range is damaged");
         let (&space, prefix) = value.split_first().ok_or_else(damaged)?;
         let space = *Space::ALL.get(usize::from(space)).ok_or_else(damaged)?;
         if !crate::data::clear_range(store, space, prefix, &|| house.stopped())? {
@@ -431,13 +460,13 @@ pub(crate) fn clear_leftovers(store: &dyn Store, house: &House) -> Result<()> {
 mod tests {
     use super::*;
     use crate::encode::Space;
-    use crate::storage::Watched;
+    use crate::storage::RecordingStore;
 
     #[test]
     fn leftovers_are_cleared_without_a_snapshot_held_and_one_that_is_being_built_stays() {
         let home = tempfile::tempdir().unwrap();
         let store = FjallStore::open(&home.path().join("store"), 1 << 20, false, None).unwrap();
-        let store = Watched::new(store);
+        let store = RecordingStore::new(store);
         let mut batch = Batch::default();
         for index in 1..=3 {
             let prefix = Key::Sorted(index).bytes();
@@ -450,7 +479,7 @@ mod tests {
         let house = House::default();
         house.orders.lock().unwrap().building.insert(2);
         clear_leftovers(&store, &house).unwrap();
-        assert_eq!(*store.held.lock().unwrap(), [0; 4], "two ranges and two notes");
+        assert_eq!(*store.held.lock().unwrap(), [0; 4], "no snapshot is open at a commit");
         let there = |index| {
             let entry = [&Key::Sorted(index).bytes()[..], b"entry"].concat();
             let snapshot = store.snapshot();

@@ -1,39 +1,42 @@
-//! One error for the whole engine: ArangoDB's error number, its name, its HTTP status and a message, from one table.
+//! The error type of the engine, and the table of ArangoDB's error numbers, names, HTTP statuses
+//! and messages.
 
 use std::fmt;
 
 use crate::value::Value;
 
-/// What went wrong, in ArangoDB's numbers.
+/// An error with an error number of ArangoDB.
 #[derive(Clone, Debug)]
 pub struct Error {
-    /// The entry of the table.
+    /// The error's row in the table of ArangoDB's errors.
     pub code: Code,
-    /// What happened, readable outside; never holds document content or credentials.
+    /// The message. Callers may see it, so it never contains document content or credentials.
     pub message: String,
-    /// Another status than the table's, where the real server differs by caller (1200: 412 for preconditions).
+    /// An HTTP status that replaces the default status of the error (for example 412 for error 1200
+    /// after a failed precondition).
     pub status: Option<u16>,
-    /// Further attributes of the error answer (`_id`, `_key`, `_rev` of a failed precondition).
+    /// Additional attributes of the error answer (for example `_id`, `_key`, `_rev` after a failed
+    /// precondition).
     pub extra: Option<Box<Value>>,
 }
 
-/// The result of everything that can fail in the engine.
+/// The result type of the engine.
 pub type Result<T> = std::result::Result<T, Error>;
 
 macro_rules! codes {
     ($($name:ident = $num:literal, $status:literal, $text:literal;)*) => {
-        /// ArangoDB's error numbers that the engine can answer (errors.dat of 3.12).
+        /// ArangoDB's error numbers that the engine can return (from `errors.dat` of 3.12).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Code { $(#[doc = $text] $name,)* }
 
         impl Code {
-            /// `errorNum` of the answer.
+            /// The error number, which answers show as `errorNum`.
             pub fn num(self) -> u32 { match self { $(Self::$name => $num,)* } }
-            /// HTTP status unless the error says otherwise (statuses: the server source's map from error numbers).
+            /// Default HTTP status (ArangoDB's source maps error numbers to statuses).
             pub fn status(self) -> u16 { match self { $(Self::$name => $status,)* } }
-            /// The server's standard text.
+            /// ArangoDB's standard text of the error.
             pub fn text(self) -> &'static str { match self { $(Self::$name => $text,)* } }
-            /// Every entry, for tables and tests.
+            /// All errors in the table, for documents and tests.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
         }
     };
@@ -179,36 +182,36 @@ codes! {
 }
 
 impl Error {
-    /// An error with the server's standard text.
+    /// Returns an error with ArangoDB's standard text.
     pub fn of(code: Code) -> Self {
         Self::new(code, code.text())
     }
 
-    /// An error with its own text.
+    /// Returns an error with the caller's text.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), status: None, extra: None }
     }
 
-    /// What the engine does not know is refused by name: HTTP 501, errorNum 9.
+    /// The error for a feature that the engine does not have: HTTP 501, errorNum 9.
     pub fn unsupported(feature: impl fmt::Display) -> Self {
         Self::new(Code::NotImplemented, format!("{feature} is not supported by arango-embedded"))
     }
 
-    /// The same error with another HTTP status.
+    /// Returns the error with an HTTP status that replaces the default.
     #[must_use]
     pub fn with_status(mut self, status: u16) -> Self {
         self.status = Some(status);
         self
     }
 
-    /// The same error with further attributes in its answer.
+    /// Returns the error with additional attributes for the error answer.
     #[must_use]
     pub fn with_extra(mut self, extra: Value) -> Self {
         self.extra = Some(Box::new(extra));
         self
     }
 
-    /// HTTP status of the answer.
+    /// Returns the HTTP status of the error's answer.
     pub fn status(&self) -> u16 {
         self.status.unwrap_or_else(|| self.code.status())
     }

@@ -1,43 +1,65 @@
-//! An ArangoDB-compatible engine: a library and a thin binary that answer ArangoDB's HTTP API on a Unix socket.
+//! An ArangoDB-compatible engine: a library and a thin binary that answer ArangoDB's HTTP API on a
+//! Unix socket.
 //!
-//! # The life of a query
+//! # The steps of a query
 //!
-//! `POST /_api/cursor` with a text, its binds and its options. Files are named from this folder.
+//! A client sends `POST /_api/cursor` with a query text, bind parameters and options. The paths
+//! below are relative to this folder.
 //!
-//! 1. **The request comes in.** `http/server.rs` accepts the connection, `http/own_threads.rs` gives the first 64 a thread of
-//!    their own, where what follows runs too; the others share the listener's. `http/service.rs` reads the whole request within
-//!    `http/limits.rs`, and `http/pool.rs` gives it a thread in one of four lanes, so that those who wait for a transaction
-//!    never stand before those who end it. A full lane answers 503/21003.
-//! 2. **Who asks, and for what.** `http/request.rs` decodes the path and the database, `http/auth/front_door.rs` finds the
-//!    caller, `http/routes.rs` finds the handler: `http/cursor_calls.rs`, which has `http/queries.rs` read the body.
-//! 3. **A kept plan.** `query/prepared.rs` looks in `query/cache.rs` for a plan of this very text that still holds for the
-//!    collections and the binds that shaped it. With one, steps 4 to 6 are skipped.
-//! 4. **Text to tree.** `syntax/lexer.rs` makes tokens; `syntax/parser.rs` (expressions) and `syntax/statements.rs` make the
-//!    tree of `syntax/ast.rs`. A fault is 1501 with its place.
-//! 5. **Tree to plan.** `plan/build.rs` makes the nodes of `plan/node.rs` from statements, `plan/scope.rs` makes registers
-//!    from names, `plan/compile.rs` compiles expressions and folds constants. The schema is a value (`schema/`), so nothing is
-//!    read here. What the engine does not have is refused now, by name (501/9).
-//! 6. **Better plan.** `plan/rules/` moves filters up, reads indexes, drops sorts that an index already has, and puts a halt
-//!    between a loop and a write of the same collection. The plan is kept by its text.
-//! 7. **Permission.** `http/queries.rs` asks the caller's grants for every collection that the plan reads or writes.
-//! 8. **A transaction.** Its own, or the stream transaction of the header `x-arango-trx-id`, lent by `txn/registry.rs` to one
-//!    operation at a time. `txn/transaction.rs` takes the collection locks, then the snapshot.
-//! 9. **The run.** `exec/executor.rs` pushes one row of registers down the nodes; loops repeat what is below them.
-//!    `exec/source.rs` reads through `txn/read.rs`, where own writes lie over the snapshot; a document stays in its stored
-//!    bytes (`txn/stored.rs`) and is decoded as far as an expression looks into it. `exec/view.rs` asks the segments
-//!    of a view (`text/`), which `tick.rs` keeps up with the documents; `exec/near.rs` asks vector indexes; `expr/eval.rs`
-//!    computes; `exec/budget.rs` counts bytes and time.
-//! 10. **A write.** `exec/modify.rs` calls `data/write.rs`: lock the key (the first writer wins), look at what is there, check
-//!     the schema, and set the document with all its index entries (`index/entries.rs`) in `txn/overlay.rs`. A failed query
-//!     is taken back to its savepoint.
-//! 11. **The commit** of a transaction of its own. The overlay becomes one batch; `storage/group.rs` merges the batches that
-//!     wait; `storage/fjall.rs` writes them as one, with at most one sync. Then the locks are free. A stream transaction waits
-//!     for its own commit.
-//! 12. **The answer.** `http/cursors.rs` cuts the rows into batches and keeps the rest (before the commit, so that a result
-//!     that cannot be kept changes nothing); `http/reply.rs` writes status, headers and JSON, documents that nobody decoded
-//!     straight from their bytes (`encode/text.rs`).
+//! 1. **Receive.** `http/server.rs` accepts the connection. `http/own_threads.rs` gives each of the
+//!    first 64 connections a thread, which also runs the following steps; further connections share
+//!    the listener's event loop. `http/service.rs` reads the request within the limits of
+//!    `http/limits.rs`. `http/pool.rs` gives the request a thread in one of four lanes, so that
+//!    requests that wait for a transaction never block the commit or abort of this transaction. If
+//!    the lane is full, the answer has HTTP status 503 and error 21003.
+//! 2. **Find caller and handler.** `http/request.rs` decodes the path and the database, and
+//!    `http/auth/front_door.rs` authenticates the caller. `http/routes.rs` selects the handler in
+//!    `http/cursor_calls.rs`, which calls `http/queries.rs` to read the body.
+//! 3. **Search the plan cache.** `query/prepared.rs` searches `query/cache.rs` for a plan of the
+//!    same query text that is valid for the current collections and bind parameters. If there is
+//!    one, steps 4 to 6 are skipped.
+//! 4. **Parse.** `syntax/lexer.rs` produces tokens; `syntax/parser.rs` (expressions) and
+//!    `syntax/statements.rs` build the tree of `syntax/ast.rs`. A syntax error is answered with
+//!    error 1501 and its position.
+//! 5. **Plan.** `plan/build.rs` turns statements into the nodes of `plan/node.rs`. `plan/scope.rs`
+//!    turns names into registers, and `plan/compile.rs` compiles expressions and folds constants.
+//!    The schema is held in memory (`schema/`), so planning reads no stored data. A query with an
+//!    unsupported feature is refused with an error that names the feature (HTTP status 501, error
+//!    9).
+//! 6. **Improve the plan.** The optimizer rules in `plan/rules/` move filters up, replace loops by
+//!    index lookups, drop sorts whose order an index provides, and buffer a loop's rows before a
+//!    write to the same collection. The plan is cached, with the query's text as the key.
+//! 7. **Check permissions.** `http/queries.rs` checks the caller's grants for every collection that
+//!    the plan reads or writes.
+//! 8. **Begin a transaction.** The request begins a new transaction or uses the stream transaction
+//!    that the header `x-arango-trx-id` names. `txn/registry.rs` lets only one operation at a time
+//!    use a stream transaction. `txn/transaction.rs` takes the collection locks, then the snapshot.
+//! 9. **Execute.** `exec/executor.rs` passes one row of registers through the nodes; a loop node
+//!    runs the following nodes once per item. `exec/source.rs` reads through `txn/read.rs`, where
+//!    the transaction's own writes override the snapshot. A document stays in its stored form
+//!    (`txn/stored.rs`) until an expression needs decoded attributes. `exec/view.rs` searches the
+//!    segments of a view (`text/`), which `tick.rs` keeps up to date; `exec/near.rs` searches
+//!    vector indexes; `expr/eval.rs` evaluates expressions; `exec/budget.rs` counts time and bytes.
+//! 10. **Write.** `exec/modify.rs` calls `data/write.rs`, which locks the key (the first writer
+//!     wins), reads the stored document, checks the schema, and puts the document with all its
+//!     index entries (`index/entries.rs`) into the transaction's overlay of uncommitted writes
+//!     (`txn/overlay.rs`). After a failed query, its writes are undone: the transaction rolls back
+//!     to a savepoint taken before the query.
+//! 11. **Commit.** If the request began its own transaction, the overlay of this transaction
+//!     becomes one batch. `storage/group.rs` merges waiting batches, and `storage/fjall.rs` writes
+//!     them with at most one sync. Then the locks are released. A stream transaction is committed
+//!     by a later request.
+//! 12. **Answer.** `http/cursors.rs` splits the rows into batches. It stores the second and all
+//!     later batches before the commit, so that a query whose result cannot be stored changes
+//!     nothing. `http/reply.rs` writes status, headers and JSON; documents that were not decoded
+//!     are written from their stored form (`encode/text.rs`).
 //!
-//! The bytes on disk are described in `docs/reference/embedded-format.md`, what is supported and what is refused in `embedded/README.md`.
+//! `docs/reference/embedded-format.md` describes the bytes on disk; `embedded/README.md` describes
+//! the supported and refused features.
+//!
+//! The Cargo feature `conformance` adds parts of ArangoDB that no program of this repository uses.
+//! These parts are in folders named `conformance`; in builds without the feature, files named
+//! `absent` replace these folders.
 
 mod catalog;
 pub mod compat;
@@ -57,6 +79,7 @@ pub mod limits;
 mod mutator;
 pub mod plan;
 pub mod query;
+mod random;
 mod rewrite;
 pub mod schema;
 mod storage;

@@ -1,161 +1,200 @@
-//! Named limits of the engine: each queue, wait, batch and buffer has its end here.
+//! Limits of all queues, waits, batches and buffers of the engine, as named constants.
 
-/// Bytes of one key in the store (the journal keeps key lengths in 16 bits).
+/// Maximum length of one key in the store, in bytes (the journal stores key lengths in 16 bits).
 pub const KEY_BYTES_MAX: usize = 65_000;
-/// Bytes of a document key (`_key`), as ArangoDB has it.
+/// Maximum length of a document key (`_key`) in bytes, which is ArangoDB's limit.
 pub const DOCUMENT_KEY_BYTES_MAX: usize = 254;
-/// Bytes of a name of a database, collection, view or index (3.12: 256, databases 128).
+/// Maximum length of the name of a database, collection, view or index, in bytes (ArangoDB 3.12:
+/// 256, for databases 128).
 pub const NAME_BYTES_MAX: usize = 256;
-/// Bytes of one stored document.
+/// Maximum size of one stored document, in bytes.
 pub const DOCUMENT_BYTES_MAX: usize = 64 << 20;
-/// Nesting of arrays and objects in a stored value; somewhat more than JSON texts may have.
+/// Maximum nesting depth of arrays and objects in a stored value, slightly above the maximum for
+/// JSON texts.
 pub const VALUE_DEPTH_MAX: usize = 250;
-/// Bytes of the block cache of the store.
+/// Size of the store's block cache, in bytes.
 pub const CACHE_BYTES: u64 = 64 << 20;
-/// Bytes of one memtable; there is one per key space, and at most four wait for their flush.
+/// Size of one memtable, in bytes. Each key space has one active memtable, and at most four
+/// memtables wait for their flush.
 pub const MEMTABLE_BYTES: u64 = 16 << 20;
-/// Bytes of all journals: what a reopening replays at most.
+/// Maximum size of all journals together in bytes, and therefore the maximum that a start replays.
 pub const JOURNAL_BYTES_MAX: u64 = 128 << 20;
-/// Bytes of a batch of a rewrite; so many are in memory at a time, beside one more value.
+/// Size of one batch of a rewrite, in bytes. A rewrite holds one batch and one further value in
+/// memory.
 pub const REWRITE_BATCH_BYTES: usize = 4 << 20;
-/// Open files of the store.
+/// Maximum number of files that the store keeps open.
 pub const OPEN_FILES_MAX: usize = 400;
-/// Background threads of the store (flush and compaction). Of several the first one hands each compaction back to the queue (fjall 3.1,
-/// `worker_tick`): it turns without a pause as long as the others are busy, and takes a whole processor from the requests.
+/// Number of background threads of the store, for flushes and compactions. With more than one
+/// thread, the first thread puts each compaction back into the queue while other threads work
+/// (fjall 3.1, `worker_tick`). That busy loop occupies a whole processor.
 pub const STORE_THREADS: usize = 1;
-/// Transactions merged into one write of the journal.
+/// Maximum number of transactions merged into one journal write.
 pub const GROUP_COMMITS_MAX: usize = 256;
-/// Bytes merged into one write of the journal (a single larger transaction is written alone).
+/// Maximum number of bytes merged into one journal write (a larger transaction is written alone).
 pub const GROUP_BYTES_MAX: usize = 32 << 20;
-/// Commits that may wait for their group; more are refused with 21003.
+/// Maximum number of commits that wait to be merged into a journal write; further commits are
+/// refused with error 21003.
 pub const GROUP_WAITING_MAX: usize = 4096;
-/// Milliseconds until an unsynced commit is synced in the background (ArangoDB: `--rocksdb.sync-interval` 100).
+/// Milliseconds until an unsynced commit is synced in the background (ArangoDB:
+/// `--rocksdb.sync-interval` 100).
 pub const SYNC_INTERVAL_MS: u64 = 100;
-/// Bytes of writes of one request (AQL or document API); a stream transaction has its own setting.
+/// Maximum number of bytes that one AQL or document API request may write; stream transactions have
+/// their own limit.
 pub const REQUEST_WRITES_BYTES_MAX: u64 = 512 << 20;
-/// Milliseconds a request waits for a collection that another transaction holds exclusively (ArangoDB: 900 s).
+/// Milliseconds that a request waits for a collection that another transaction has locked
+/// exclusively (ArangoDB: 900 s).
 pub const COLLECTION_LOCK_WAIT_MS: u64 = 900_000;
 /// Milliseconds that a write of a request waits for another writer of the same key (ArangoDB:
 /// `--rocksdb.transaction-lock-timeout` 1000).
 pub const KEY_LOCK_WAIT_MS: u64 = 1_000;
-/// Milliseconds that commit and abort of a stream transaction wait for a running operation.
+/// Milliseconds that the commit or abort of a stream transaction waits for a running operation of
+/// that transaction.
 pub const STREAM_FINISH_WAIT_MS: u64 = 3_000;
-/// Stream transactions open at once; each pins a snapshot.
+/// Maximum number of open stream transactions; each transaction keeps a snapshot.
 pub const STREAMS_MAX: usize = 1024;
-/// Finished stream transactions that are remembered.
+/// Maximum number of finished stream transactions whose status is kept.
 pub const TOMBSTONES_MAX: usize = 16_384;
-/// Documents handled in one step of a truncation, of an index build and of the TTL sweeper.
+/// Number of documents per step of a truncation, an index build or the TTL sweeper.
 pub const STEP_DOCUMENTS: usize = 1000;
-/// Keys removed in one step when dropped data is cleared away.
+/// Number of keys removed per step when the data of dropped collections is removed.
 pub const STEP_KEYS: usize = 10_000;
-/// Documents that the TTL sweeper removes from one collection in one round (3.12: 100 000).
+/// Maximum number of documents that the TTL sweeper removes from one collection per round (3.12:
+/// 100 000).
 pub const TTL_COLLECTION_MAX: usize = 100_000;
-/// Documents that the TTL sweeper removes in one round (3.12: 1 000 000).
+/// Maximum number of documents that the TTL sweeper removes per round (3.12: 1 000 000).
 pub const TTL_ROUND_MAX: usize = 1_000_000;
 /// Milliseconds between two rounds of the TTL sweeper (3.12: `--ttl.frequency` 30 000).
 pub const TTL_INTERVAL_MS: u64 = 30_000;
-/// Milliseconds that revisions may run ahead of their durable ceiling.
+/// How far, in milliseconds, the stored upper bound of revisions is set above the newest revision.
 pub const CLOCK_CEILING_MS: u64 = 10_000;
-/// Numbers that may be given out ahead of their durable ceiling.
+/// How far the stored upper bound of ids is set above the newest id.
 pub const ID_CEILING_STEP: u64 = 10_000;
-/// Index entries that one document may have in one array index.
+/// Maximum number of index entries of one document in one array index.
 pub const ARRAY_ENTRIES_MAX: usize = 10_000;
-/// Indexes of one collection (ArangoDB: 64 without primary and edge index).
+/// Maximum number of indexes of one collection (ArangoDB: 64, not counting the primary and edge
+/// index).
 pub const COLLECTION_INDEXES_MAX: usize = 64;
-/// Collections and views of one database.
+/// Maximum number of collections and views of one database.
 pub const COLLECTIONS_MAX: usize = 10_000;
-/// Databases of the server.
+/// Maximum number of databases.
 pub const DATABASES_MAX: usize = 4096;
-/// Milliseconds that a change of definitions waits for writers of its collection (arangod: 900 s): longer than a forgotten stream
-/// transaction lives.
+/// Milliseconds that a change of a collection's definition or indexes waits for writers of the
+/// collection (arangod: 900 s). The wait is longer than the lifetime of an unused stream
+/// transaction.
 pub const DEFINITION_LOCK_WAIT_MS: u64 = 75_000;
-/// Milliseconds after which a database that is dropped looks again for transactions to abort.
+/// Milliseconds between two searches for transactions that must be aborted because their database
+/// is being dropped.
 pub const DROP_LOCK_TURN_MS: u64 = 50;
-/// Edges on one path of a traversal.
+/// Maximum number of edges on one path of a traversal.
 pub const TRAVERSAL_DEPTH_MAX: u64 = 10_000;
-/// Edges that one traversal may look at.
+/// Maximum number of edges that one traversal may read.
 pub const TRAVERSAL_EDGES_MAX: u64 = 100_000_000;
-/// Times a snapshot is taken again when a commit was on its way meanwhile, before it waits for the commit's end.
+/// Maximum number of times that a transaction retakes its snapshot because a commit is in progress.
+/// After these attempts, the transaction waits for the commit.
 pub const SNAPSHOT_TRIES_MAX: usize = 64;
-/// Bytes of the bounds of frequent terms that a view keeps, some 80 for each thousand postings that a search walked.
+/// Maximum memory for a view's score bounds of frequent terms, in bytes; each thousand postings of
+/// a term take about 80 bytes.
 pub const VIEW_BOUNDS_BYTES_MAX: usize = 32 << 20;
-/// Bytes of the frequencies that a view keeps of its most frequent terms, half a byte for each term and document.
+/// Maximum memory for the cached term frequencies of a view's most frequent terms, in bytes; each
+/// term takes half a byte per document.
 pub const VIEW_FREQUENCIES_BYTES_MAX: usize = 16 << 20;
-/// Bytes of lengths of fields that a view keeps, two for each document.
+/// Maximum memory for the field lengths that a view caches, in bytes; each field takes two bytes
+/// per document.
 pub const VIEW_LENGTHS_BYTES_MAX: usize = 256 << 20;
-/// Stack of a thread that runs queries, in bytes: the deepest text that is parsed takes less than half of it in a build without
-/// optimisation (only what is touched takes memory).
+/// Stack size of a query thread, in bytes; only touched pages take memory. In an unoptimised build,
+/// the most deeply nested accepted query uses less than half of the stack.
 pub const QUERY_STACK_BYTES: usize = 16 << 20;
-/// Milliseconds between two looks at idle stream transactions.
+/// Milliseconds between two searches for idle stream transactions.
 pub const SWEEP_INTERVAL_MS: u64 = 1_000;
-/// Bytes of the centroids of one vector index; they are kept in memory once a query or a write has asked for them.
+/// Maximum size of the centroids of one vector index, in bytes. Centroids stay in memory after
+/// their first use.
 pub const VECTOR_CENTROIDS_BYTES_MAX: u64 = 64 << 20;
-/// Bytes of vectors that all vector indexes together keep in memory at least, unless the engine is told otherwise.
+/// Smallest default size, in bytes, of the vector cache that all vector indexes share. On a larger
+/// machine, the default is an eighth of the memory.
 pub const VECTOR_CACHE_BYTES: u64 = 256 << 20;
-/// Keys of documents that vector searches remember, so that a search that asks for nothing else reads no document.
+/// Maximum number of document keys cached for vector searches. With cached keys, a search that
+/// returns only keys reads no document.
 pub const VECTOR_KEYS_MAX: usize = 200_000;
-/// Tiers of a vector index whose number of cells scales.
+/// Maximum number of entries of `nLists.tiers` in the definition of a vector index.
 pub const VECTOR_TIERS_MAX: usize = 64;
-/// Bytes of the sample that a vector index is trained on; a larger one is drawn smaller, by chance.
+/// Maximum size of the training sample of a vector index, in bytes; if more vectors are available,
+/// the sample is a random selection of them.
 pub const VECTOR_SAMPLE_BYTES_MAX: u64 = 256 << 20;
-/// Rounds of k-means of one training.
+/// Maximum number of k-means rounds in one training.
 pub const VECTOR_TRAINING_ROUNDS_MAX: u32 = 1_000;
-/// Documents that are taken into a vector index, and vectors that are moved into their lists, in one step, while writers of the
-/// collection wait.
+/// Number of documents that one step of building a vector index adds to the index, or of vectors
+/// that one step moves into their lists. Writers of the collection wait during a step.
 pub const VECTOR_STEP: usize = 1_000;
-/// Milliseconds that a step of a vector index waits for the writers of its collection (new ones wait behind it).
+/// Milliseconds that one step of building a vector index waits for the running writers of the
+/// collection. New writers of the collection wait for the step.
 pub const VECTOR_LOCK_WAIT_MS: u64 = 250;
-/// Milliseconds that it leaves to those writers before it asks again.
+/// Pause between two attempts of one step of building a vector index, in milliseconds. Waiting
+/// writers run during the pause.
 pub const VECTOR_LOCK_PAUSE_MS: u64 = 50;
-/// Milliseconds between two looks at vector indexes that are not ready.
+/// Milliseconds between two checks of vector indexes that are not ready.
 pub const VECTOR_INTERVAL_MS: u64 = 1_000;
-/// Milliseconds until a failed training is tried again (3.12.10: `--vector-index-build-retry-backoff` 60 s).
+/// Milliseconds until a failed training is tried again (3.12.10:
+/// `--vector-index-build-retry-backoff` 60 s).
 pub const VECTOR_RETRY_MS: u64 = 60_000;
-/// Tries to get past the writers of a collection before a training in the foreground is left to the background.
+/// Maximum number of attempts to lock the collection in a training that a request started. After
+/// these attempts, the background thread continues the training.
 pub const VECTOR_LOCK_TRIES_MAX: u32 = 20;
-/// Vectors of a list between two looks at deadline and kill.
+/// Number of vectors that a search reads from a list between two checks whether the query has
+/// exceeded its time limit or was killed.
 pub const VECTORS_PER_LOOK: usize = 4_096;
-/// Disagreements between a vector index and its documents that a comparison tells.
+/// Maximum number of differences returned by a comparison of a vector index with its documents.
 pub const VECTOR_FAULTS_MAX: usize = 100;
-/// Bytes that the writer of one view buffers before it begins another segment (the least that tantivy takes).
+/// Size of the buffer of a view's writer, in bytes, which is the minimum that tantivy allows. A
+/// full buffer becomes a segment.
 pub const VIEW_WRITER_BYTES: usize = 15_000_000;
-/// Pending rows that one commit of a view takes in.
+/// Maximum number of pending rows (changes that are not indexed yet) that one commit of a view
+/// processes.
 pub const VIEW_BATCH_ROWS: usize = 10_000;
-/// Bytes of documents that one commit of a view takes in (a single larger document is taken in alone).
+/// Maximum size of the documents that one commit of a view processes, in bytes (a larger document
+/// is processed alone).
 pub const VIEW_BATCH_BYTES: usize = 16 << 20;
-/// Batches of pending rows that one tick takes in; the next tick goes on.
+/// Maximum number of batches of pending rows that one round of the thread that commits views
+/// processes; the next round continues.
 pub const VIEW_DRAIN_BATCHES_MAX: usize = 1000;
-/// Terms that a view holds of one document.
+/// Maximum number of terms of one document in a view.
 pub const VIEW_DOCUMENT_TERMS_MAX: usize = 1_000_000;
-/// Words whose stems a thread remembers for one language; then it begins anew.
+/// Maximum number of words whose stems a thread caches for one language; a full cache is cleared.
 pub const VIEW_STEMS_MAX: usize = 32_768;
-/// Longest of these words, in bytes.
+/// Maximum length of a word whose stem is cached, in bytes.
 pub const VIEW_STEM_BYTES_MAX: usize = 32;
-/// Bytes of texts and token lists that one analyzer remembers of what `TOKENS()` was asked for lately.
+/// Maximum size of the recent texts and token lists that one analyzer caches for `TOKENS()`, in
+/// bytes.
 pub const TOKENS_REMEMBERED_BYTES: usize = 4 << 20;
-/// Longest of these texts, in bytes.
+/// Maximum length of a text whose token list is cached, in bytes.
 pub const TOKENS_REMEMBERED_TEXT_BYTES_MAX: usize = 16 << 10;
-/// Bytes of the terms that a view holds of one document; each of them has its path in front.
+/// Maximum size of the terms of one document in a view, in bytes; each term includes its path.
 pub const VIEW_DOCUMENT_TERM_BYTES_MAX: usize = 64 << 20;
-/// Terms of a range, prefix or pattern that add to scores, the most frequent ones; the others match alone (ArangoDB: 128).
+/// Maximum number of terms of a range, prefix or pattern that contribute to scores (ArangoDB: 128).
+/// The most frequent terms contribute; all other terms match without a score.
 pub const VIEW_SCORED_TERMS_MAX: usize = 128;
-/// Rows that the query of an analyzer may hold.
+/// Maximum number of rows that the query of an `aql` analyzer may keep in memory.
 pub const ANALYZER_ROWS_MAX: usize = 100_000;
-/// Rows that the query of an analyzer may look at.
+/// Maximum number of rows that the query of an `aql` analyzer may read.
 pub const ANALYZER_STEPS_MAX: usize = 1_000_000;
-/// Terms that may stand in one place of a phrase (those of a prefix, a range or a pattern): each is read with its places.
+/// Maximum number of terms that a prefix, range or pattern at one position of a phrase may match; a
+/// search reads the positions of each term.
 pub const VIEW_PHRASE_TERMS_MAX: usize = 10_000;
 /// Milliseconds between two commits of views (ArangoDB: `commitIntervalMsec` 1000).
 pub const VIEW_COMMIT_MS: u64 = 1_000;
-/// Longest pause in milliseconds before a view whose commit failed is tried again.
+/// Maximum pause before a failed view commit is tried again, in milliseconds.
 pub const VIEW_RETRY_MS_MAX: u64 = 60_000;
-/// Ticks without work after which a view counts as quiet: its segments become few, and bounds of frequent terms are made.
+/// Number of consecutive rounds (of the thread that commits views) without pending rows of a view.
+/// After this number of rounds, the view merges its segments and computes score bounds of frequent
+/// terms.
 pub const VIEW_QUIET_DRAINS: u32 = 2;
-/// Documents of the segments that a quiet view makes one of at once, some seven seconds of one processor for each million.
+/// Maximum number of documents that an idle view merges into one segment. Merging a million
+/// documents takes one processor about seven seconds.
 pub const VIEW_QUIET_MERGE_DOCUMENTS_MAX: u64 = 4_000_000;
-/// Ticks without work after which a view lets its writer go.
+/// Number of consecutive rounds (of the thread that commits views) without pending rows of a view.
+/// After this number of rounds, the view closes its writer.
 pub const VIEW_WRITER_IDLE_DRAINS: u32 = 60;
-/// Milliseconds that closing waits for merges of segments that are under way; what is not through by then is left out.
+/// Milliseconds that closing a view waits for running merges of segments; unfinished merges are
+/// discarded.
 pub const VIEW_CLOSE_MS: u64 = 5_000;
-/// Computed values of one collection (ArangoDB: no bound).
+/// Maximum number of computed values of one collection (ArangoDB: no limit).
 pub const COMPUTED_VALUES_MAX: usize = 256;

@@ -1,4 +1,4 @@
-//! `arango-embedded`: its command line, its sockets and its exit codes, over the library.
+//! The program `arango-embedded`: its command line, sockets and exit codes.
 
 use std::env;
 use std::fs;
@@ -16,12 +16,13 @@ use clap::{Args, Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// A batch of documents or a result is many small pieces, often freed by another thread; this allocator is faster at both than the
-/// system's (`loadtest/results/2026-11-22-engine.md`).
+/// A batch of documents or a query result needs many small allocations, and often another thread
+/// frees them. Mimalloc allocates and frees them faster than the system's allocator
+/// (`loadtest/results/2026-11-22-engine.md`).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Exit codes of sysexits.h.
+/// Exit codes from `sysexits.h`.
 const EX_DATAERR: u8 = 65;
 const EX_UNAVAILABLE: u8 = 69;
 const EX_OSERR: u8 = 71;
@@ -29,11 +30,12 @@ const EX_CANTCREAT: u8 = 73;
 const EX_IOERR: u8 = 74;
 const EX_CONFIG: u8 = 78;
 
-/// Bytes of a socket's path on Linux, without the final zero (`sun_path`).
+/// Maximum length of a socket's path on Linux in bytes, without the final zero (`sun_path`).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
-/// Threads for engine work: more than the lanes of two listeners can use.
+/// Maximum number of threads for engine work, which is more than the lanes of two listeners can
+/// use.
 const BLOCKING_THREADS_MAX: usize = 1024;
-/// Environment variable with the password of `root` at the first start.
+/// Environment variable with the password that the first start gives to the user `root`.
 const ROOT_PASSWORD: &str = "ARANGO_ROOT_PASSWORD";
 
 /// An ArangoDB-compatible engine on Unix sockets.
@@ -47,25 +49,26 @@ struct Cli {
 const EXAMPLES: &str = "Examples:
   ARANGO_ROOT_PASSWORD=secret arango-embedded serve --socket /run/me/db.sock --data-dir ~/data
   curl --unix-socket /run/me/db.sock -u root:secret http://localhost/_api/version?details=true
-  arango-embedded rewrite --data-dir ~/data        finish the erasure of what was removed
+  arango-embedded rewrite --data-dir ~/data        finish the erasure of removed data
 
 Exit codes: 64 usage, 65 unreadable data, 69 socket in use, 71 and 74 system and I/O errors,
-73 a socket or directory that cannot be made, 78 a file or value that is not what it should be.";
+73 a socket or directory that cannot be created, 78 an invalid file or value.";
 
 #[derive(Subcommand)]
 enum Command {
     /// Serve ArangoDB's HTTP API until SIGTERM or SIGINT.
     Serve(Serve),
-    /// Write everything that lives into new files, so that nothing of what was removed is left on disk.
+    /// Copy the live data into new files, so that no removed data is left on disk.
     Rewrite(Rewrite),
 }
 
-const REWRITE_HELP: &str = "Removed documents leave their bytes in journals, trees and segments until these are written again, which may take long. This command
-finishes an erasure: it copies the live data into a new store, puts that in the place of the old one, and removes the old files with the
-segments of views, which are built again at the next start.
+const REWRITE_HELP: &str = "The bytes of removed documents stay in journals, trees and segments until the engine writes these files again.
+This may take a long time. This command finishes the erasure: it copies the live data into a new store, replaces the old store by the
+new store, and removes the old files. It also removes the segments of views; the next start builds the segments again.
 
-It wants the engine stopped, and as much free room as the live data takes. Killed at any moment it leaves the directory as it was before
-or as it is after; run it again then. What a disk keeps of files that are removed is beyond it: see `fstrim`, or encrypt the disk.
+The engine must not run, and the disk needs as much free space as the live data takes. If the command is killed, the directory contains
+either the old store or the new store; run the command again. The disk itself may keep the bytes of removed files: use `fstrim`, or
+encrypt the disk.
 
 Example:
   arango-embedded rewrite --data-dir ~/data";
@@ -73,7 +76,7 @@ Example:
 #[derive(Args)]
 #[command(after_help = REWRITE_HELP)]
 struct Rewrite {
-    /// Directory of the data; no engine may have it open
+    /// Data directory; no running engine may use it
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
 
@@ -84,44 +87,50 @@ struct Rewrite {
 
 #[derive(Args)]
 struct Serve {
-    /// Socket for reading and writing; a file left over by a dead server is replaced, a living one is not
+    /// Socket for reads and writes. The engine replaces a socket file that an ended process left,
+    /// but does not start if a running process uses the socket
     #[arg(long, value_name = "FILE")]
     socket: PathBuf,
 
-    /// Directory of the data, made if it is missing; one engine at a time. At the first start the user `root` is made
-    /// with the password in ARANGO_ROOT_PASSWORD (empty without it)
+    /// Data directory, created if missing; only one engine may use it. The first start creates the
+    /// user `root` with the password in ARANGO_ROOT_PASSWORD (empty if not set)
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
 
-    /// Second socket, for the same data, that refuses everything that writes with 403 and errorNum 1004
+    /// Second socket for the same data; it refuses all writes with 403 and errorNum 1004
     #[arg(long, value_name = "FILE")]
     ro_socket: Option<PathBuf>,
 
-    /// File with the secret of server tokens (HS256); bearers of such a token may do everything
+    /// File with the secret that signs server tokens (HS256); a caller with a server token has all
+    /// rights
     #[arg(long, value_name = "FILE")]
     jwt_secret_file: Option<PathBuf>,
 
-    /// Accept definitions of vector indexes; without it they are refused with 400 and errorNum 10 as on arangod
+    /// Accept definitions of vector indexes; without this option they are refused with 400 and
+    /// errorNum 10, as by arangod
     #[arg(long)]
     vector_index: bool,
 
-    /// Release of ArangoDB whose answers are given, 3.12.4 to 3.12.10
+    /// Release of ArangoDB to emulate, 3.12.4 to 3.12.10
     #[arg(long, value_name = "VERSION", default_value_t = Release::LATEST)]
     compat: Release,
 
-    /// Part of a deployment that is played: single, or coordinator (still one process and one copy of the data)
+    /// Deployment role to emulate: single or coordinator (a coordinator is also one process with
+    /// one copy of the data)
     #[arg(long, value_name = "ROLE", default_value = "single")]
     role: Role,
 
-    /// Let requests ask for a fault with the header x-arango-embedded-fault; for tests of clients
+    /// Simulate a fault when a request has the header x-arango-embedded-fault; for tests of clients
     #[arg(long)]
     faults: bool,
 
-    /// Mebibytes of vectors that vector indexes keep in memory (an eighth of the machine's memory if not given, 256 at least)
+    /// Mebibytes of vectors that vector indexes cache in memory (by default an eighth of the
+    /// machine's memory, at least 256)
     #[arg(long, value_name = "N", default_value_t = vector_cache_bytes() >> 20, value_parser = clap::value_parser!(u64).range(0..=1 << 20))]
     vector_cache_mb: u64,
 
-    /// Milliseconds between two commits of views: a committed write shows in them by then
+    /// Milliseconds between two commits of views; a view contains a committed write only after the
+    /// next commit of views
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     view_commit_ms: u64,
 
@@ -129,25 +138,25 @@ struct Serve {
     #[arg(long, value_name = "N", default_value_t = 60_000, value_parser = clap::value_parser!(u64).range(1..=120_000))]
     stream_idle_ms: u64,
 
-    /// Milliseconds that an operation waits for another one of the same stream transaction
+    /// Milliseconds that an operation waits for another operation of the same stream transaction
     #[arg(long, value_name = "N", default_value_t = 8_000, value_parser = clap::value_parser!(u64).range(..=120_000))]
     stream_lock_wait_ms: u64,
 
-    /// Answer the commit of a stream transaction that has been idle too long with success, although it is aborted: arangod
-    /// can do so, and clients are tested with it
+    /// Answer the commit of an expired stream transaction with success although the transaction is
+    /// aborted, as arangod sometimes does; for tests of clients
     #[arg(long)]
     late_commit_lies: bool,
 }
 
-/// What ends the program, with its exit code and a sentence for the user.
+/// An error that ends the program: an exit code and a message for the user.
 struct Failure(u8, String);
 
-/// Runs the command of this process.
+/// Parses the command line and runs the command.
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Nothing is left to do when not even this can be written.
+            // If writing the error message fails, there is nowhere else to report it.
             let _ = error.print();
             return if error.use_stderr() { ExitCode::from(64) } else { ExitCode::SUCCESS };
         }
@@ -212,7 +221,7 @@ fn run(settings: &Serve) -> Result<(), Failure> {
         .map_err(|error| Failure(EX_IOERR, format!("serve: {error}")))
 }
 
-/// Pairs between two lines of progress.
+/// Number of key-value pairs copied between two progress messages.
 const PROGRESS_PAIRS: u64 = 1_000_000;
 
 fn run_rewrite(settings: &Rewrite) -> Result<(), Failure> {
@@ -230,13 +239,14 @@ fn run_rewrite(settings: &Rewrite) -> Result<(), Failure> {
     if settings.json {
         println!(r#"{{"before_bytes":{before},"after_bytes":{after},"pairs":{pairs}}}"#);
     } else {
-        println!("{before} bytes before, {after} bytes after: {pairs} pairs live");
+        println!("{before} bytes before, {after} bytes after: {pairs} live key-value pairs");
     }
     Ok(())
 }
 
-/// The password for a first start, empty if none is given.
-#[allow(clippy::disallowed_methods, reason = "a password does not stand on a command line")]
+/// Returns the password that the first start gives to the user `root`; empty if the environment
+/// variable is not set.
+#[allow(clippy::disallowed_methods, reason = "a password does not belong on a command line")]
 fn root_password() -> Result<String, Failure> {
     match env::var(ROOT_PASSWORD) {
         Ok(password) => Ok(password),
@@ -257,23 +267,25 @@ fn read_secret(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(secret.as_bytes().to_vec())
 }
 
-/// A bound socket; its file goes when it is dropped.
+/// A bound socket; dropping the value removes the socket's file.
 struct Socket {
     path: PathBuf,
     listener: UnixListener,
     mode: Mode,
-    /// Device and inode of the file.
+    /// Device and inode of the socket file when it was created.
     own: (u64, u64),
 }
 
-/// What tells one file from another that has its name later.
+/// Returns the device and the inode of a file, which distinguish this file from a later file with
+/// the same name.
 fn identity(file: &fs::Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // The listener is still open here and holds its inode, so no other file can have that number.
+        // The open listener keeps the inode in use, so a file with this inode number is the
+        // listener's own file.
         let there = fs::symlink_metadata(&self.path);
         if !there.is_ok_and(|file| identity(&file) == self.own) {
             return;
@@ -285,7 +297,7 @@ impl Drop for Socket {
 }
 
 impl Socket {
-    /// Binds with the mode that the umask leaves of 0777, as arangod does.
+    /// Binds a socket whose file has the permissions 0777 minus the umask, as with arangod.
     fn bind(path: &Path, mode: Mode) -> Result<Self, Failure> {
         clear_way(path)?;
         let listener = UnixListener::bind(path)
@@ -297,7 +309,8 @@ impl Socket {
     }
 }
 
-/// Removes the socket file of a dead server; refuses a living one and a file that is no socket.
+/// Removes the socket file of a server that no longer runs. Returns an error for the socket of a
+/// running server, or for a file that is not a socket.
 fn clear_way(path: &Path) -> Result<(), Failure> {
     if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
         let text = format!("{} is longer than {SOCKET_PATH_BYTES_MAX} bytes", path.display());
@@ -311,12 +324,12 @@ fn clear_way(path: &Path) -> Result<(), Failure> {
         Ok(metadata) => metadata.file_type(),
     };
     if !kind.is_socket() {
-        return Err(Failure(EX_CONFIG, format!("{} exists and is no socket", path.display())));
+        return Err(Failure(EX_CONFIG, format!("{} exists and is not a socket", path.display())));
     }
     match UnixStream::connect(path) {
         Ok(_) => Err(Failure(
             EX_UNAVAILABLE,
-            format!("{}: another server answers there", path.display()),
+            format!("{}: a running server uses this socket", path.display()),
         )),
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)
             .map_err(|error| Failure(EX_CANTCREAT, format!("remove {}: {error}", path.display()))),
@@ -324,7 +337,7 @@ fn clear_way(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Serves all sockets until a signal comes, then until the last has drained.
+/// Serves all sockets until SIGTERM or SIGINT, and then completes the running requests.
 async fn serve_all(engine: &Arc<Engine>, auth: &Auth, sockets: &[Socket]) -> io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -333,7 +346,7 @@ async fn serve_all(engine: &Arc<Engine>, auth: &Auth, sockets: &[Socket]) -> io:
     for socket in sockets {
         let mut stopping = stopping.clone();
         let shutdown = async move {
-            // An error means that the sender is gone, which is a stop as well.
+            // An error means that the sender was dropped; the server also stops in this case.
             let _ = stopping.changed().await;
         };
         servers.spawn(serve(
@@ -350,7 +363,7 @@ async fn serve_all(engine: &Arc<Engine>, auth: &Auth, sockets: &[Socket]) -> io:
         _ = interrupt.recv() => Ok(()),
         Some(done) = servers.join_next() => done.map_err(io::Error::other).and_then(|served| served),
     };
-    // Every server holds a receiver, or has ended.
+    // A send error means that all servers have ended.
     let _ = stop.send(true);
     while let Some(done) = servers.join_next().await {
         ended = ended.and(done.map_err(io::Error::other).and_then(|served| served));
@@ -358,7 +371,8 @@ async fn serve_all(engine: &Arc<Engine>, auth: &Auth, sockets: &[Socket]) -> io:
     ended
 }
 
-/// The one line that says that requests are taken now.
+/// Prints a line that names the sockets, now that the engine accepts requests. A program that
+/// starts the engine can wait for this line.
 fn announce(sockets: &[Socket]) -> io::Result<()> {
     let places: Vec<String> = sockets
         .iter()

@@ -1,4 +1,4 @@
-//! Writes what lives in an engine's directory into new files, so that nothing of what was removed is left in any of them.
+//! Copies the live data of a data directory into new files, so that no file contains removed data.
 
 use std::path::Path;
 
@@ -9,24 +9,29 @@ use crate::error::{Code, Error, Result};
 use crate::limits::{MEMTABLE_BYTES, REWRITE_BATCH_BYTES};
 use crate::storage::{Batch, FjallStore, Snapshot, Store};
 
-/// What a rewrite came to.
+/// The result of rewriting a data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rewritten {
-    /// Bytes that all files took on the disk before.
+    /// Disk space of the directory's files before the rewrite, in bytes.
     pub before_bytes: u64,
-    /// Bytes that they take after; the segments of views are built again when the directory is opened next, and are not among them.
+    /// Disk space of the directory's files after the rewrite, in bytes, without the segments of
+    /// views, which the next start builds again.
     pub after_bytes: u64,
-    /// Pairs of key and value that live.
+    /// Number of live key-value pairs.
     pub pairs: u64,
 }
 
-/// Copies everything that lives into a new store, which then takes the place of the old one; journals, trees and the segments of views of
-/// before are removed. Wherever it is cut off, the directory opens next as it was before or as it is after. It needs as much room again as the
-/// live data takes. `progress` is told the pairs copied so far, batch by batch.
+/// Copies all live data into a new store, which then replaces the old store. The rewrite removes
+/// old journals, trees and segments of views. After an interrupted rewrite, the data directory can
+/// be opened and contains either the old store or the new store. The rewrite needs as much free
+/// disk space as the live data takes. After each batch, `progress` receives the number of copied
+/// pairs.
 ///
 /// # Errors
-/// The directory holds no store, is open elsewhere or damaged, or the disk fails: nothing has changed then but that dropped ranges are
-/// cleared and views may be built again.
+///
+/// A rewrite fails if the data directory has no store, is damaged or is open in another process, or
+/// if the disk fails. A failed rewrite changes no live data. It may remove data of dropped
+/// collections, and it may remove segments of views; the next start builds these segments again.
 pub fn rewrite(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Rewritten> {
     if !directory.is_dir() {
         let text = format!("{} is no directory", directory.display());
@@ -34,11 +39,12 @@ pub fn rewrite(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Rewrit
     }
     let directory = Directory::open(directory)?;
     if !directory.has_store() {
-        let text = "the directory holds no store: name the one that `serve --data-dir` was given";
+        let text = "the directory has no store: give the directory that `serve --data-dir` uses";
         return Err(Error::new(Code::SystemError, text));
     }
     let before_bytes = directory.bytes()?;
-    // There is one, so that none is made.
+    // The closure would prepare a new store if the directory had none. It is never called here,
+    // because the store exists.
     let path = directory.store(|_| Ok(()))?;
     let pairs = {
         let old = FjallStore::open(&path, MEMTABLE_BYTES, true, Some(directory.seal()))?;
@@ -53,13 +59,14 @@ pub fn rewrite(directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Rewrit
     Ok(Rewritten { before_bytes, after_bytes: directory.bytes()?, pairs })
 }
 
-/// All pairs of all spaces, in batches; the last one is synced.
+/// Copies all pairs of all key spaces in batches, and syncs the last batch.
 fn copy(old: &dyn Snapshot, new: &FjallStore, progress: &mut dyn FnMut(u64)) -> Result<u64> {
     let (mut batch, mut pairs) = (Batch::default(), 0);
     for space in Space::ALL {
         for pair in old.scan(space, &[], &ABOVE_ALL, false) {
             let (key, value) = pair?;
-            // Each store numbers its own groups.
+            // The mark (the number of the newest commit group) is not copied, because the new store
+            // writes its own mark with each commit.
             if space == Space::Meta && *key == *Key::Mark.bytes() {
                 continue;
             }
@@ -76,5 +83,6 @@ fn copy(old: &dyn Snapshot, new: &FjallStore, progress: &mut dyn FnMut(u64)) -> 
     Ok(pairs)
 }
 
-/// Above every key: none begins with more than eight such bytes.
+/// An upper bound of all keys. No key is above this bound, because no key begins with more than
+/// eight bytes 0xFF.
 const ABOVE_ALL: [u8; 32] = [0xff; 32];

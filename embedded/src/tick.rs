@@ -1,4 +1,5 @@
-//! The thread that has views take in what was committed, once in every interval, and tidies up those that are quiet.
+//! The thread that updates the segments of views at an interval, and maintains the views that had
+//! no recent changes.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +11,8 @@ use crate::error::{Code, Error, Result};
 use crate::limits::VIEW_RETRY_MS_MAX;
 use crate::txn::Resources;
 
-/// A running thread; dropping it stops the thread after the batch at hand.
+/// The handle of the thread that commits views. Dropping the handle stops the thread after its
+/// current batch.
 pub(crate) struct Ticker {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
@@ -22,15 +24,16 @@ struct Stop {
     changed: Condvar,
 }
 
-/// A view whose commit failed.
+/// The pause before the next attempt to commit a view after a failed commit, and the time of this
+/// attempt.
 struct Failed {
     pause: Duration,
     again: Instant,
 }
 
 impl Ticker {
-    /// Starts the thread. Where there are views already its first round comes at once, to catch up with what the last run
-    /// left.
+    /// Starts the thread. If there are views, the first round starts immediately and processes
+    /// pending rows that the engine's previous run left.
     pub(crate) fn start(resources: &Arc<Resources>, interval_ms: u64) -> Result<Self> {
         let stop = Arc::new(Stop::default());
         let (resources, seen) = (resources.clone(), stop.clone());
@@ -47,13 +50,13 @@ impl Ticker {
         };
         let thread =
             std::thread::Builder::new().name("views".into()).spawn(run).map_err(|error| {
-                Error::new(Code::SystemError, format!("start the thread of the views: {error}"))
+                Error::new(Code::SystemError, format!("start the thread for view commits: {error}"))
             })?;
         Ok(Self { stop, thread: Some(thread) })
     }
 }
 
-/// One commit of each view that is due.
+/// Commits each view whose next attempt is due.
 fn round(
     resources: &Resources,
     stop: &Stop,
@@ -98,7 +101,7 @@ impl Stop {
         *self.stopped.lock().expect("only moves inside")
     }
 
-    /// Waits for the next round; true is the end.
+    /// Waits until the next round is due. Returns whether the thread must stop.
     fn wait(&self, interval: Duration) -> bool {
         let stopped = self.stopped.lock().expect("only moves inside");
         let waited = self.changed.wait_timeout_while(stopped, interval, |stopped| !*stopped);

@@ -1,4 +1,4 @@
-//! Making, changing, emptying and dropping collections.
+//! Creates, changes, truncates and drops collections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,13 @@ use crate::index::{edge_index, primary_index};
 use crate::limits::{COLLECTIONS_MAX, DEFINITION_LOCK_WAIT_MS, REQUEST_WRITES_BYTES_MAX};
 use crate::schema::{Collection, CollectionKind, Database, View};
 use crate::storage::Batch;
-use crate::txn::{Beginning, Declared, Held};
+use crate::txn::{Beginning, CollectionGuard, Declared};
 use crate::value::Value;
 
 impl Engine {
-    /// Makes a collection (its number and its first indexes are given here); 1207 if a collection or view has the name,
-    /// 1208 for a bad one, 1621 for a schema that cannot be checked.
+    /// Creates a collection, with a new id and the primary index or edge index. Errors: 1207 if a
+    /// collection or view already has the name, 1208 for an illegal name, 1621 for a schema that
+    /// the engine cannot check.
     pub fn create_collection(
         &self,
         db: &str,
@@ -43,7 +44,8 @@ impl Engine {
         self.put_collection(&mut database, collection)
     }
 
-    /// Changes a collection's properties; name, number, kind and indexes cannot change this way.
+    /// Changes a collection's properties. The collection's name, id, type and indexes stay the
+    /// same.
     pub fn change_collection(
         &self,
         db: &str,
@@ -63,7 +65,8 @@ impl Engine {
         self.put_collection(&mut database, after)
     }
 
-    /// Gives a collection another name; 1207, 1208.
+    /// Renames a collection. Errors: 1207 if another collection or view has the name, 1208 for an
+    /// illegal name.
     pub fn rename_collection(&self, db: &str, name: &str, new: &str) -> Result<Arc<Collection>> {
         let before = find(&*self.database(db)?, name)?;
         if before.is_system {
@@ -88,7 +91,7 @@ impl Engine {
         Ok(renamed)
     }
 
-    /// Drops a collection; its data is cleared away afterwards.
+    /// Drops a collection. A background thread later removes the collection's data.
     pub fn drop_collection(&self, db: &str, name: &str) -> Result<()> {
         let before = find(&*self.database(db)?, name)?;
         let _alone = self.writers_out([before.id])?;
@@ -106,7 +109,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes all documents in steps, each of them whole; nobody writes meanwhile.
+    /// Removes all documents of a collection in several commits. Other writers wait until the last
+    /// of these commits is complete.
     pub fn truncate(&self, db: &str, name: &str) -> Result<()> {
         let before = find(&*self.database(db)?, name)?;
         let _alone = self.writers_out([before.id])?;
@@ -126,7 +130,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes a collection's definition and makes it known.
+    /// Writes a collection's definition durably, then makes it visible to other threads.
     pub(super) fn put_collection(
         &self,
         database: &mut Database,
@@ -136,7 +140,8 @@ impl Engine {
         self.put_collection_with(&mut batch, database, collection)
     }
 
-    /// The same, together with other changes.
+    /// Writes a collection's definition in one batch with the caller's other changes, then makes
+    /// the definition visible to other threads.
     pub(super) fn put_collection_with(
         &self,
         batch: &mut Batch,
@@ -157,7 +162,7 @@ impl Engine {
         Ok(collection)
     }
 
-    /// Removes a collection's definition and leaves its ranges to be cleared, in one batch.
+    /// Removes a collection's definition and marks its key ranges for removal, in one batch.
     pub(super) fn forget_collection(
         &self,
         batch: &mut Batch,
@@ -179,7 +184,7 @@ impl Engine {
         }
     }
 
-    /// Notes a range that has to be cleared.
+    /// Marks a key range, which a background thread then removes. Returns the id of the mark.
     pub(super) fn leave_over(&self, batch: &mut Batch, range: &Key<'_>) -> u64 {
         let id = self.next_id();
         let key = Key::Leftover(id);
@@ -189,8 +194,12 @@ impl Engine {
         id
     }
 
-    /// Waits until nobody writes the collections and keeps writers out; 18 after a while.
-    pub(super) fn writers_out(&self, ids: impl IntoIterator<Item = u64>) -> Result<Held> {
+    /// Waits until no transaction writes to the collections, and blocks new writers. Returns error
+    /// 18 if the writers do not finish in time.
+    pub(super) fn writers_out(
+        &self,
+        ids: impl IntoIterator<Item = u64>,
+    ) -> Result<CollectionGuard> {
         let wanted = ids.into_iter().map(|id| (id, true)).collect();
         self.resources
             .collection_locks
@@ -198,7 +207,7 @@ impl Engine {
     }
 }
 
-/// Has the links of views follow a collection to its new name, or go with it.
+/// Updates the links of views when a collection is renamed (`new`) or dropped (`None`).
 fn relink(database: &mut Database, batch: &mut Batch, name: &str, new: Option<&str>) {
     let holding: Vec<_> =
         database.views.values().filter(|view| view.holds(name)).cloned().collect();
@@ -207,7 +216,7 @@ fn relink(database: &mut Database, batch: &mut Batch, name: &str, new: Option<&s
         let mut properties = view.properties.as_object().cloned().unwrap_or_default();
         let links = view.properties.attribute("links");
         let mut links = links.as_object().cloned().unwrap_or_default();
-        let link = links.remove(name).expect("the view holds it");
+        let link = links.remove(name).expect("the view covers this collection");
         if let Some(new) = new {
             links.insert(new, link);
         }

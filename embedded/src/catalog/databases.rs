@@ -1,4 +1,4 @@
-//! Making and dropping databases.
+//! Creates and drops databases.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,10 +11,11 @@ use crate::index::{primary_index, users_index};
 use crate::limits::{DATABASES_MAX, DEFINITION_LOCK_WAIT_MS, DROP_LOCK_TURN_MS};
 use crate::schema::{Collection, CollectionKind, Database};
 use crate::storage::Batch;
-use crate::txn::Held;
+use crate::txn::CollectionGuard;
 use crate::value::Value;
 
-/// System collections of each database, and those of `_system` alone.
+/// The system collections that only the database `_system` has, and the system collections of every
+/// database.
 const SERVER_COLLECTIONS: [&str; 4] = ["_users", "_statistics", "_statistics15", "_statisticsRaw"];
 const SYSTEM_COLLECTIONS: [&str; 8] = [
     "_graphs",
@@ -26,22 +27,24 @@ const SYSTEM_COLLECTIONS: [&str; 8] = [
     "_appbundles",
     "_frontend",
 ];
-/// Ids that `_system` and its collections have on every new server (recorded from 3.12.10); others begin above.
+/// Ids of `_system` and its collections on a new server (recorded from 3.12.10); the ids of all
+/// other databases and collections are larger.
 const SYSTEM_DATABASE_ID: u64 = 1;
 const SYSTEM_COLLECTION_IDS_FROM: u64 = 3;
 
 impl Engine {
-    /// A database by name, as it is now; 1228.
+    /// Returns the current definition of a database, or error 1228.
     pub fn database(&self, name: &str) -> Result<Arc<Database>> {
         self.catalog.database(name)
     }
 
-    /// All databases by name.
+    /// Returns all databases, sorted by name.
     pub fn databases(&self) -> Vec<Arc<Database>> {
         self.catalog.all().values().cloned().collect()
     }
 
-    /// Makes a database with its system collections; 1207 if it is there, 1229 for a bad name.
+    /// Creates a database with its system collections. Errors: 1207 if the database exists, 1229
+    /// for an illegal name.
     pub fn create_database(&self, name: &str, options: Value) -> Result<Arc<Database>> {
         names::check_database(name)?;
         let _changing = self.catalog.change();
@@ -81,7 +84,8 @@ impl Engine {
         self.database(name)
     }
 
-    /// Drops a database with all that is in it; 1228. `_system` stays (11).
+    /// Drops a database with all its contents. Errors: 1228 for an unknown database, 11 for
+    /// `_system`.
     pub fn drop_database(&self, name: &str) -> Result<()> {
         if name == "_system" {
             return Err(Error::new(Code::Forbidden, "the _system database cannot be dropped"));
@@ -110,9 +114,10 @@ impl Engine {
 }
 
 impl Engine {
-    /// Has no writer in a database and lets none in. Its stream transactions are aborted, since nobody could commit them any more; one that
-    /// waited for the locks of another begins when that one is gone, so they are aborted again until none is left.
-    fn nobody_in(&self, name: &str, database: &Database) -> Result<Held> {
+    /// Blocks all writers of a database. Aborts the database's stream transactions, because no
+    /// request can commit them after the database is dropped. An abort can let a waiting
+    /// transaction begin, so the loop repeats until the database has no transactions.
+    fn nobody_in(&self, name: &str, database: &Database) -> Result<CollectionGuard> {
         let until = Instant::now() + Duration::from_millis(DEFINITION_LOCK_WAIT_MS);
         let wanted: Vec<(u64, bool)> =
             database.collections.values().map(|collection| (collection.id, true)).collect();

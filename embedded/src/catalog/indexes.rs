@@ -1,4 +1,4 @@
-//! Making and dropping indexes.
+//! Creates and drops indexes.
 
 use std::sync::Arc;
 
@@ -16,13 +16,15 @@ use crate::text::check_index;
 use crate::txn::InTraining;
 use crate::value::{Object, Value};
 
-/// Attributes of a definition that do not make it another one.
+/// Attributes that a comparison of two index definitions ignores.
 const NAMES: [&str; 4] = ["name", "id", "inBackground", "isNewlyCreated"];
 
 impl Engine {
-    /// Makes an index over the documents that are there; the flag says whether it is new. The same definition answers
-    /// the index that has it, 1005 a name with another definition, 1210 two documents with one unique key. A vector index
-    /// is trained before this returns, if there are enough vectors and writers let it.
+    /// Creates an index over the existing documents, or returns an existing index with an equal
+    /// definition. The returned `bool` tells whether the index is new. Errors: 1005 if an index
+    /// with another definition has the same name, 1210 if two documents share a unique key. The
+    /// function also trains a new vector index if the collection has enough vectors and can be
+    /// locked.
     pub fn create_index(
         &self,
         db: &str,
@@ -37,7 +39,7 @@ impl Engine {
         Ok((index, is_new))
     }
 
-    /// Has a new inverted index take in what is there.
+    /// Fills a new inverted index with the existing documents.
     fn fill_inverted(&self, db: &str, index: &Index, is_new: bool) -> Result<()> {
         if is_new && index.is_inverted() {
             self.define_views(db)?;
@@ -46,9 +48,11 @@ impl Engine {
         Ok(())
     }
 
-    /// The same, but a vector index takes in what is there beside its writers, and its training is left to the background. One that
-    /// refuses a document is taken away again (10 and 17), unless writers held it up so long that the background met that
-    /// document: then its state says so.
+    /// Creates an index like [`Self::create_index`], but fills a new vector index while clients
+    /// write. A background thread trains the vector index after it is filled. If the vector index
+    /// refuses a document while this function fills it, the function removes the index and returns
+    /// error 10 or 17. If the background thread continues the filling and finds such a document,
+    /// the index stays and its state contains the error.
     pub fn create_index_in_background(
         &self,
         db: &str,
@@ -64,8 +68,10 @@ impl Engine {
         Ok((index, is_new))
     }
 
-    /// With the flag that says whether it is new; and the number of its collection with the right to train it, for a new vector
-    /// index: taken before anybody else can see it. `beside_writers` leaves it to the caller to fill such an index.
+    /// Creates an index; the returned `bool` tells whether the index is new. For a new vector
+    /// index, also returns the collection's id and the exclusive right to train the index, taken
+    /// before other threads can see the index. With `beside_writers`, the function leaves a new
+    /// vector index empty, and the caller must fill it.
     fn make_index(
         &self,
         db: &str,
@@ -107,7 +113,8 @@ impl Engine {
             let index = self.finish_index(Batch::default(), &mut database, owner, index)?;
             return Ok((index, true, None));
         };
-        // Should the engine stop while it builds, the next start clears what is there.
+        // If the engine stops while it builds the index, the next start removes the index's
+        // entries.
         let mut note = Batch::default();
         let leftover = self.leave_over(&mut note, &range);
         self.set_building(leftover, true);
@@ -136,24 +143,25 @@ impl Engine {
         Ok(index)
     }
 
-    /// Takes an index away that refuses a document; after any other error the background goes on with it.
+    /// Removes an index if `error` says that the index refused a document. After any other error
+    /// the index stays, and the background thread continues to fill it.
     fn give_up(&self, db: &str, owner: u64, index: &Index, error: &Error) {
         if !matches!(error.code, Code::BadParameter | Code::TypeError) {
             return;
         }
         let dropped = self.database(db).and_then(|database| {
-            // It may have another name by now.
+            // The collection may have been renamed since the index was created.
             let mut all = database.collections.values();
             let owner = all.find(|collection| collection.id == owner);
             owner.map_or(Ok(()), |owner| self.drop_index(db, &owner.name, index.id))
         });
         if let Err(why) = dropped {
-            tracing::warn!(index = index.id, %why, "an index that refuses a document could not be taken away");
+            tracing::warn!(index = index.id, %why, "an index that refuses a document could not be removed");
             self.resources.vectors.set_failure(index.id, Some(error.clone()));
         }
     }
 
-    /// Drops an index; 1212 if it is not there, 11 for the primary and the edge index.
+    /// Drops an index. Errors: 1212 for an unknown index, 11 for the primary and the edge index.
     pub fn drop_index(&self, db: &str, collection: &str, id: u64) -> Result<()> {
         let before = find(&*self.database(db)?, collection)?;
         let _alone = self.writers_out([before.id])?;
@@ -185,7 +193,7 @@ impl Engine {
     }
 }
 
-/// Where an index keeps its entries, if it has any.
+/// The key range of an index's entries; `None` for an index that stores no entries.
 pub(super) fn range_of(index: &Index) -> Option<Key<'static>> {
     match index.kind {
         IndexKind::Persistent | IndexKind::Ttl if index.unique => Some(Key::Unique(index.id)),

@@ -1,4 +1,5 @@
-//! The durable schema: databases, collections, indexes, views, analyzers, graphs, settings; swapped as whole values.
+//! The durable schema: databases, collections, indexes, views, analyzers, graphs and settings. Each
+//! change replaces the entire definition of one of these objects.
 
 mod collections;
 mod databases;

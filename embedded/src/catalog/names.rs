@@ -1,12 +1,12 @@
-//! Which names ArangoDB takes.
+//! Checks names as ArangoDB does.
 
 use crate::error::{Code, Error, Result};
 use crate::limits::NAME_BYTES_MAX;
 
-/// Bytes of a database name (3.12).
+/// Maximum length of a database name in bytes (ArangoDB 3.12).
 const DATABASE_NAME_BYTES_MAX: usize = 128;
 
-/// Refuses (1229) names that no database can have.
+/// Refuses illegal names of databases (1229).
 pub(super) fn check_database(name: &str) -> Result<()> {
     let system = name == "_system";
     if system || (name.len() <= DATABASE_NAME_BYTES_MAX && is_plain(name, false)) {
@@ -15,7 +15,8 @@ pub(super) fn check_database(name: &str) -> Result<()> {
     Err(Error::of(Code::DatabaseNameInvalid))
 }
 
-/// Refuses (1208) names that no collection, view or index can have; a leading `_` is for system collections.
+/// Refuses illegal names of collections, views and indexes (1208). A leading `_` is reserved for
+/// system collections.
 pub(super) fn check_data_source(name: &str, is_system: bool) -> Result<()> {
     if name.len() <= NAME_BYTES_MAX && is_plain(name, is_system) {
         return Ok(());

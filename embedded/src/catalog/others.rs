@@ -1,4 +1,4 @@
-//! Views, analyzers, graphs and settings: definitions without data of their own.
+//! Creates, changes and drops views, analyzers, graphs and settings.
 
 use std::sync::Arc;
 
@@ -12,15 +12,20 @@ use crate::text::check;
 use crate::value::{Object, Value};
 
 impl Engine {
-    /// Makes a view (number 0: a new one is given) or replaces it; 1207 if a collection has its name, 1203 if one that it
-    /// links is not there.
+    /// Creates or replaces a view; a view with id 0 gets a new id. Errors: 1207 if a collection has
+    /// the view's name, 1203 if a linked collection does not exist.
     pub fn put_view(&self, db: &str, view: View) -> Result<Arc<View>> {
         let put = self.put_view_over(db, None, view)?;
-        put.ok_or_else(|| Error::new(Code::Internal, "a view that replaces nothing was in the way"))
+        put.ok_or_else(|| {
+            Error::new(
+                Code::Internal,
+                "a view was not written, although the call did not depend on an earlier definition",
+            )
+        })
     }
 
-    /// The same for a change of a view that was read before: nothing happens, and there is no answer, if it is not as it
-    /// was then.
+    /// Replaces a view if the view's definition still equals `before`; otherwise returns `None` and
+    /// changes nothing.
     pub fn put_view_over(
         &self,
         db: &str,
@@ -34,7 +39,8 @@ impl Engine {
         let view = Arc::new(view);
         let database = self.database(db)?;
         check(&database, &view)?;
-        // A writer that began before the view is known would not tell it what it writes.
+        // A write transaction that began before the view existed does not record its changes for
+        // the view, so the function waits for such transactions.
         let known = database.views.values().find(|known| known.id == view.id);
         let joined = database.collections.values().filter(|collection| {
             view.holds(&collection.name)
@@ -56,7 +62,8 @@ impl Engine {
                     format!("duplicate name: {}", view.name),
                 ));
             }
-            // One that is gone by now would be held again, without its documents, once another has its name.
+            // Without this check, the view could link a missing collection. A later collection with
+            // that name would then be linked, but the view would not contain its documents.
             if let Some(missing) =
                 view.linked().into_iter().find(|name| !database.collections.contains_key(name))
             {
@@ -77,7 +84,8 @@ impl Engine {
         Ok(Some(view))
     }
 
-    /// Gives a view another name; 1203, 1207, 1208.
+    /// Renames a view. Errors: 1203 for an unknown view, 1207 if another view or collection has the
+    /// name, 1208 for an illegal name.
     pub fn rename_view(&self, db: &str, name: &str, new: &str) -> Result<Arc<View>> {
         names::check_data_source(new, false)?;
         let mut renamed = None;
@@ -104,9 +112,10 @@ impl Engine {
         renamed.ok_or_else(|| Error::of(Code::Internal))
     }
 
-    /// Drops a view; 1203.
+    /// Drops a view; error 1203 for an unknown view.
     pub fn drop_view(&self, db: &str, name: &str) -> Result<()> {
-        // A writer that still knows it would leave rows that nobody takes in.
+        // A write transaction that still knows the view could write pending rows (changes to be
+        // indexed) that nothing would remove, so the function waits for such transactions.
         let database = self.database(db)?;
         let view = database.views.get(name);
         let held = database
@@ -131,19 +140,20 @@ impl Engine {
         Ok(())
     }
 
-    /// Brings a view or an inverted index up to all that is committed now.
+    /// Makes a view or an inverted index process all commits that are complete now.
     pub(super) fn drain_store(&self, number: u64) -> Result<()> {
         self.resources.views.drain_number(&*self.resources.store, number, &|| false)
     }
 
-    /// Leaves what the store keeps for a view to be cleared.
+    /// Marks the pending rows of a view (documents that the view has not processed yet) for
+    /// removal.
     pub(super) fn forget_view(&self, batch: &mut Batch, view: u64) {
         let position = Key::ViewPosition(view);
         batch.delete(position.space(), position.bytes());
         self.leave_over(batch, &Key::Pending(view));
     }
 
-    /// Makes or replaces an analyzer.
+    /// Creates or replaces an analyzer.
     pub fn put_analyzer(&self, db: &str, analyzer: Analyzer) -> Result<()> {
         self.define(db, |database, batch| {
             let key = Key::Analyzer(database.id, &analyzer.name);
@@ -154,7 +164,7 @@ impl Engine {
         self.define_views(db)
     }
 
-    /// Drops an analyzer; 1202, as ArangoDB answers it.
+    /// Drops an analyzer; error 1202 for an unknown analyzer, as in ArangoDB.
     pub fn drop_analyzer(&self, db: &str, name: &str) -> Result<()> {
         self.define(db, |database, batch| {
             database.analyzers.remove(name).ok_or_else(|| Error::of(Code::DocumentNotFound))?;
@@ -165,7 +175,7 @@ impl Engine {
         self.define_views(db)
     }
 
-    /// Makes or replaces a named graph.
+    /// Creates or replaces a named graph.
     pub fn put_graph(&self, db: &str, graph: Graph) -> Result<()> {
         self.define(db, |database, batch| {
             let key = Key::Graph(database.id, &graph.name);
@@ -175,7 +185,7 @@ impl Engine {
         })
     }
 
-    /// Drops a named graph (not its collections); 1924.
+    /// Drops a named graph but not its collections; error 1924 for an unknown graph.
     pub fn drop_graph(&self, db: &str, name: &str) -> Result<()> {
         self.define(db, |database, batch| {
             database.graphs.remove(name).ok_or_else(|| Error::of(Code::GraphNotFound))?;
@@ -185,14 +195,14 @@ impl Engine {
         })
     }
 
-    /// A small durable record of the server.
+    /// Reads a durable setting of the server, such as the table of users.
     pub fn setting(&self, name: &str) -> Result<Option<Value>> {
         let key = Key::Setting(name);
         let bytes = self.resources.store.snapshot().get(key.space(), &key.bytes())?;
         bytes.map(|bytes| decode_value(&bytes)).transpose()
     }
 
-    /// Sets (or removes) a small durable record of the server.
+    /// Writes or removes (`None`) a durable setting of the server, such as the table of users.
     pub fn put_setting(&self, name: &str, value: Option<Value>) -> Result<()> {
         let key = Key::Setting(name);
         let mut batch = Batch::default();
@@ -216,14 +226,15 @@ impl Engine {
     }
 }
 
-/// Makes a view known.
+/// Replaces a view in a database's definition, and adds the change to a batch.
 fn put(database: &mut Database, batch: &mut Batch, view: Arc<View>) {
     let key = Key::View(database.id, &view.name);
     batch.put(key.space(), key.bytes(), encode_value(&record::of_view(&view)));
     database.views.insert(view.name.clone(), view);
 }
 
-/// Has `search-alias` views follow a collection to its new name, or lose the indexes that `goes` names.
+/// Updates `search-alias` views when a collection is renamed, and removes from `search-alias` views
+/// the indexes for which `goes` is true.
 pub(super) fn realias(
     database: &mut Database,
     batch: &mut Batch,

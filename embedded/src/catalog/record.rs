@@ -1,4 +1,4 @@
-//! Definitions as stored values and back.
+//! Converts definitions to stored values and back.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ fn from_texts(texts: &[String]) -> Value {
     texts.iter().map(|text| Value::from(text.as_str())).collect::<Vec<_>>().into()
 }
 
-/// A database without what lies in it.
+/// The stored record of a database, without its collections and other contents.
 pub(super) fn of_database(database: &Database) -> Value {
     object([
         ("id", database.id.into()),
@@ -56,7 +56,7 @@ pub(super) fn of_database(database: &Database) -> Value {
     ])
 }
 
-/// The reverse of `of_database`.
+/// Decodes a record that `of_database` returned.
 pub(super) fn to_database(value: &Value) -> Result<Database> {
     Ok(Database {
         id: number(value, "id")?,
@@ -66,7 +66,7 @@ pub(super) fn to_database(value: &Value) -> Result<Database> {
     })
 }
 
-/// A collection with its indexes.
+/// The stored record of a collection with its indexes.
 pub(super) fn of_collection(collection: &Collection) -> Value {
     let keys = &collection.key_options;
     let generator = match keys.generator {
@@ -96,7 +96,7 @@ pub(super) fn of_collection(collection: &Collection) -> Value {
     ])
 }
 
-/// The reverse of `of_collection`.
+/// Decodes a record that `of_collection` returned.
 pub(super) fn to_collection(value: &Value) -> Result<Collection> {
     let generator = match text(value, "generator")?.as_str() {
         "traditional" => KeyGenerator::Traditional,
@@ -277,7 +277,7 @@ fn to_vector_params(params: &Value) -> Result<VectorParams> {
     })
 }
 
-/// A view.
+/// The stored record of a view.
 pub(super) fn of_view(view: &View) -> Value {
     object([
         ("id", view.id.into()),
@@ -287,7 +287,7 @@ pub(super) fn of_view(view: &View) -> Value {
     ])
 }
 
-/// The reverse of `of_view`.
+/// Decodes a record that `of_view` returned.
 pub(super) fn to_view(value: &Value) -> Result<View> {
     Ok(View {
         id: number(value, "id")?,
@@ -297,7 +297,7 @@ pub(super) fn to_view(value: &Value) -> Result<View> {
     })
 }
 
-/// An analyzer.
+/// The stored record of an analyzer.
 pub(super) fn of_analyzer(analyzer: &Analyzer) -> Value {
     object([
         ("name", analyzer.name.as_str().into()),
@@ -307,7 +307,7 @@ pub(super) fn of_analyzer(analyzer: &Analyzer) -> Value {
     ])
 }
 
-/// The reverse of `of_analyzer`.
+/// Decodes a record that `of_analyzer` returned.
 pub(super) fn to_analyzer(value: &Value) -> Result<Analyzer> {
     Ok(Analyzer {
         name: text(value, "name")?,
@@ -317,7 +317,7 @@ pub(super) fn to_analyzer(value: &Value) -> Result<Analyzer> {
     })
 }
 
-/// A named graph.
+/// The stored record of a named graph.
 pub(super) fn of_graph(graph: &Graph) -> Value {
     let definition = |edge: &EdgeDefinition| {
         object([
@@ -337,7 +337,7 @@ pub(super) fn of_graph(graph: &Graph) -> Value {
     ])
 }
 
-/// The reverse of `of_graph`.
+/// Decodes a record that `of_graph` returned.
 pub(super) fn to_graph(value: &Value) -> Result<Graph> {
     let definition = |value: &Value| -> Result<EdgeDefinition> {
         Ok(EdgeDefinition {
@@ -356,7 +356,7 @@ pub(super) fn to_graph(value: &Value) -> Result<Graph> {
     })
 }
 
-/// An empty object, the options of a database that was made without any.
+/// The options of a database created without options: an empty object.
 pub(super) fn no_options() -> Value {
     Value::object(Object::new())
 }

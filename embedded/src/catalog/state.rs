@@ -1,4 +1,5 @@
-//! The catalog in memory: one immutable value per database, replaced as a whole after its change is on disk.
+//! The catalog in memory: one immutable definition for each database. A change is written to disk
+//! before the definition in memory is replaced.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
@@ -14,14 +15,14 @@ use crate::value::Value;
 
 type Databases = BTreeMap<String, Arc<Database>>;
 
-/// All databases; one change at a time.
+/// All databases, and a lock that lets only one thread at a time change their definitions.
 pub(crate) struct Catalog {
     databases: RwLock<Arc<Databases>>,
     changing: Mutex<()>,
 }
 
 impl Catalog {
-    /// Reads everything that is defined.
+    /// Reads all definitions.
     pub(crate) fn load(snapshot: &dyn Snapshot, release: Release) -> Result<Self> {
         let mut databases = Databases::new();
         for value in values(snapshot, &Key::Databases)? {
@@ -49,12 +50,12 @@ impl Catalog {
         Ok(Self { databases: RwLock::new(Arc::new(databases)), changing: Mutex::new(()) })
     }
 
-    /// All databases as they are now.
+    /// The current definitions of all databases.
     pub(crate) fn all(&self) -> Arc<Databases> {
         self.databases.read().expect("only moves inside").clone()
     }
 
-    /// A database as it is now, or 1228.
+    /// The current definition of a database, or error 1228.
     pub(crate) fn database(&self, name: &str) -> Result<Arc<Database>> {
         let databases = self.databases.read().expect("only moves inside");
         databases.get(name).cloned().ok_or_else(|| {
@@ -62,12 +63,13 @@ impl Catalog {
         })
     }
 
-    /// The right to change definitions.
+    /// Returns the lock that a thread holds while it changes definitions of the catalog.
     pub(super) fn change(&self) -> MutexGuard<'_, ()> {
         self.changing.lock().expect("a failed change leaves the catalog as it was")
     }
 
-    /// Writes a change durably, then makes the database's new value (None: dropped) the one that everybody gets.
+    /// Writes a change of a database's definition durably, then makes the new definition visible to
+    /// other threads (`None` for a dropped database).
     pub(super) fn replace(
         &self,
         resources: &Resources,
@@ -89,7 +91,7 @@ impl Catalog {
     }
 }
 
-/// A collection by name, or 1203.
+/// Returns a collection by its name, or error 1203.
 pub(super) fn collection(database: &Database, name: &str) -> Result<Arc<Collection>> {
     let found = database.collections.get(name).cloned();
     found.ok_or_else(|| {

@@ -1,4 +1,5 @@
-//! Vector indexes as definitions see them: trained when they are made, asked how far they are, compared with their documents.
+//! Trains and fills vector indexes, reports their state, and compares vector indexes with the
+//! documents.
 
 use super::state::collection as find;
 use crate::data::{self, count_up_to, too_few, vector_faults};
@@ -9,20 +10,21 @@ use crate::schema::{Index, IndexKind};
 use crate::txn::{InTraining, not_ready, standing};
 use crate::vector::Stage;
 
-/// How far a vector index is.
+/// The training state of a vector index.
 #[derive(Clone, Debug)]
 pub struct Training {
     /// `unusable`, `training`, `ingesting` or `ready`.
     pub state: &'static str,
-    /// Why it is unusable.
+    /// The error that makes the vector index unusable.
     pub error: Option<Error>,
-    /// `resolvedNLists`: lists it was trained with; 0 before.
+    /// `resolvedNLists`: the number of trained lists; 0 before the training.
     pub lists: u32,
 }
 
 impl Engine {
-    /// Trains a new index as far as it goes. The index is there whatever comes of it: its state tells, and the background
-    /// goes on.
+    /// Trains a new vector index if it has enough vectors and writers do not block the collection
+    /// too long. After an error, the index stays, its state contains the error, and the background
+    /// thread tries again.
     pub(super) fn train_now(&self, db: &str, owner: u64, index: &Index, claimed: InTraining<'_>) {
         let training = self.training_of(db, owner, index);
         let stopped = || self.is_stopping();
@@ -31,8 +33,9 @@ impl Engine {
         }
     }
 
-    /// Has a new index take in the documents that are there, beside their writers; the background goes on where these do not
-    /// let it. 10 and 17 if it refuses one of them.
+    /// Fills a new vector index with the existing documents while clients write. If writers block
+    /// the collection, the background thread continues to fill the vector index. Returns error 10
+    /// or 17 if the index refuses a document.
     pub(super) fn fill_now(
         &self,
         db: &str,
@@ -56,7 +59,7 @@ impl Engine {
         }
     }
 
-    /// How far an index is; none for one that is no vector index.
+    /// The training state of an index; `None` if the index is not a vector index.
     pub fn training(&self, index: &Index) -> Result<Option<Training>> {
         let IndexKind::Vector(params) = &index.kind else { return Ok(None) };
         let in_training = self.resources.vectors.is_in_training(index.id);
@@ -80,7 +83,7 @@ impl Engine {
                     }
                     None => {
                         let text = match stage {
-                            Stage::Filling(_) => "not all documents are taken in yet",
+                            Stage::Filling(_) => "not all documents are in the index yet",
                             _ => "the training has not begun yet",
                         };
                         Error::new(Code::QueryVectorIndexNotReady, text)
@@ -91,7 +94,8 @@ impl Engine {
         }))
     }
 
-    /// 1555 if a query of this plan asks a vector index that is not ready, as the server says while it plans.
+    /// Returns error 1555 if the plan uses a vector index that is not ready; ArangoDB also reports
+    /// this during planning.
     pub fn check_vectors_ready(&self, indexes: &[&Index]) -> Result<()> {
         for index in indexes {
             if self.training(index)?.is_some_and(|training| training.state != "ready") {
@@ -101,8 +105,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Where a vector index and the documents of its collection disagree, at one moment: nothing, or the engine has a
-    /// fault. 1203, 1212. Reads the whole collection; at most `limits::VECTOR_FAULTS_MAX` are told.
+    /// Lists differences between a vector index and the documents of its collection, in one
+    /// snapshot. Any difference is a bug of the engine. Reads the whole collection and returns at
+    /// most `limits::VECTOR_FAULTS_MAX` differences. Errors: 1203 for an unknown collection, 1212
+    /// for an unknown index.
     pub fn vector_faults(&self, db: &str, collection: &str, index: &str) -> Result<Vec<String>> {
         let collection = find(&*self.database(db)?, collection)?;
         let found = collection.indexes.iter().find(|known| known.name == index);

@@ -1,4 +1,4 @@
-//! Work over a whole collection in bounded steps: building an index, emptying a collection, clearing what was dropped.
+//! Builds indexes, truncates collections and removes dropped data in bounded steps.
 
 use super::vectors::put_waiting;
 use crate::encode::{Key, Space, local_id_of_key, successor};
@@ -9,8 +9,9 @@ use crate::schema::{Collection, Index};
 use crate::storage::{Batch, Operation, Store};
 use crate::txn::{Transaction, WriteOptions, whole};
 
-/// Writes the entries of all documents into a new index, step by step; the caller keeps writers out and makes the
-/// index known afterwards. 1210 if two documents share a unique key; the caller clears what was written until then.
+/// Writes the entries of all documents into a new index, step by step. The caller blocks writers,
+/// and makes the index visible to other threads after this function has succeeded. Returns error
+/// 1210 if two documents share a unique key; the caller then removes the entries written so far.
 pub(crate) fn build_index(store: &dyn Store, collection: &Collection, index: &Index) -> Result<()> {
     let snapshot = store.snapshot();
     let lower = Key::Documents(collection.id).bytes();
@@ -53,12 +54,13 @@ fn write_step(store: &dyn Store, index: &Index, batch: Batch) -> Result<()> {
     if batch.is_empty() { Ok(()) } else { store.commit(batch, false) }
 }
 
-/// Removes all documents through their indexes, each step whole, while the caller's transactions keep writers out.
+/// Removes all documents of a collection with their index entries, in several commits. The
+/// transactions that `begin` returns block other writers.
 pub(crate) fn empty_collection(
     begin: impl Fn() -> Result<Transaction>,
     collection: &Collection,
 ) -> Result<()> {
-    // Each step begins behind the one before, not among what was removed.
+    // Each step begins where the previous step ended, so no step reads the removed keys again.
     let mut place = None;
     loop {
         let transaction = begin()?;
@@ -76,8 +78,10 @@ pub(crate) fn empty_collection(
     }
 }
 
-/// Removes all keys with a prefix, step by step; false if `stopped` came first. Each step begins behind the one before, not among what was
-/// removed, which the store passes over one by one until it is merged away; nobody writes into what was dropped.
+/// Removes all keys with a prefix, step by step; returns `false` if `stopped` interrupted the
+/// removal. Each step begins where the previous step ended, because until a compaction the store
+/// still iterates over removed keys. This is safe because no transaction writes into the key range
+/// of a dropped collection or index.
 pub(crate) fn clear_range(
     store: &dyn Store,
     space: Space,
@@ -92,7 +96,8 @@ pub(crate) fn clear_range(
         for pair in snapshot.scan(space, &lower, &upper, false).take(STEP_KEYS) {
             batch.delete(space, pair?.0.to_vec());
         }
-        // No snapshot is held while something is written.
+        // Each step needs a new snapshot, because a snapshot that stays open would keep the removed
+        // data on disk.
         drop(snapshot);
         let Some(Operation::Delete(_, last)) = batch.operations.last() else { return Ok(true) };
         lower = [last.as_ref(), &[0]].concat();
@@ -104,13 +109,13 @@ pub(crate) fn clear_range(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::{FjallStore, Watched};
+    use crate::storage::{FjallStore, RecordingStore};
 
     #[test]
     fn what_was_dropped_is_cleared_in_steps_that_pass_over_nothing_twice_and_hold_no_snapshot() {
         let home = tempfile::tempdir().unwrap();
         let store = FjallStore::open(&home.path().join("store"), 1 << 20, false, None).unwrap();
-        let store = Watched::new(store);
+        let store = RecordingStore::new(store);
         let [before, dropped, behind] = [6, 7, 8].map(|index| Key::Sorted(index).bytes());
         let key = |prefix: &[u8], number: usize| [prefix, &number.to_be_bytes()].concat();
         let mut batch = Batch::default();

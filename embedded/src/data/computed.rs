@@ -1,10 +1,10 @@
-//! `computedValues`: attributes of a document that an expression over it gives.
+//! `computedValues`: attributes that an expression computes from the document.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use crate::error::{Code, Error, Result};
-use crate::expr::{DataCall, Expr, Host, Row, eval};
+use crate::expr::{DataCall, Expr, Host, Memory, Row, eval};
 use crate::functions::Warnings;
 use crate::limits::COMPUTED_VALUES_MAX;
 use crate::plan::{Node, Plan, plan};
@@ -12,11 +12,11 @@ use crate::schema::{Collection, Database};
 use crate::syntax::{Body, Mentions, Statement, parse};
 use crate::value::{Object, Value};
 
-/// The one bind parameter: the document.
+/// Name of the bind parameter that holds the document; an expression has no other bind parameters.
 const DOCUMENT: &str = "doc";
-/// When a value is computed, in the order in which it is answered.
+/// The operations that compute values, in the order in which answers list them.
 const MOMENTS: [&str; 3] = ["insert", "update", "replace"];
-/// Expressions whose plans are kept; above that all are planned anew.
+/// Maximum number of cached expression plans. When the cache is full, it is cleared.
 const PLANS_KEPT: usize = 512;
 
 static PLANS: LazyLock<Mutex<HashMap<Arc<str>, Arc<Plan>>>> = LazyLock::new(Mutex::default);
@@ -27,7 +27,8 @@ fn bad(message: impl std::fmt::Display) -> Error {
     Error::new(Code::BadParameter, text)
 }
 
-/// The definitions as they are kept and answered, with every default; null without any (400/10).
+/// Returns the definitions of computed values with all defaults, or `Null` if there are none.
+/// Returns error 400/10 for an illegal definition.
 pub(crate) fn computed_values(given: &Value) -> Result<Value> {
     let list = match given {
         Value::Null => return Ok(Value::Null),
@@ -107,7 +108,7 @@ fn moments(entry: &Value) -> Result<Vec<Value>> {
     Ok(all().filter(|moment| list.contains(moment)).collect())
 }
 
-/// The plan of an expression; 400/10 for one that may not stand there.
+/// Returns the plan of an expression, or error 400/10 for a forbidden expression.
 fn planned(text: &str) -> Result<Arc<Plan>> {
     let known = PLANS.lock().unwrap_or_else(PoisonError::into_inner).get(text).map(Arc::clone);
     if let Some(plan) = known {
@@ -130,7 +131,7 @@ fn planned(text: &str) -> Result<Arc<Plan>> {
     Ok(plan)
 }
 
-/// One `RETURN` and no other bind than `@doc`.
+/// Refuses a query that is not a single `RETURN`, and any bind parameter except `@doc`.
 fn check(body: &Body) -> Result<()> {
     let is_return =
         matches!(body.statements.as_slice(), [Statement::Return { distinct: false, .. }]);
@@ -146,7 +147,7 @@ fn check(body: &Body) -> Result<()> {
     }
 }
 
-/// No subqueries, no data, no session.
+/// Refuses subqueries, and functions that read stored data or the database or user of the query.
 fn check_plan(plan: &Plan) -> Result<()> {
     let reads = !plan.collections.is_empty() || !plan.views.is_empty();
     if !plan.subqueries.is_empty() || reads {
@@ -165,7 +166,7 @@ fn check_plan(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Gives a document its computed values for an `insert`, `update` or `replace`.
+/// Sets the computed values of a document for the operation `insert`, `update` or `replace`.
 pub(super) fn compute(collection: &Collection, document: &mut Object, moment: &str) -> Result<()> {
     let Some(definitions) = collection.computed_values.as_array() else { return Ok(()) };
     let given = Value::object(document.clone());
@@ -198,7 +199,8 @@ fn value_of(text: &str, document: &Value, fail: bool) -> Result<Value> {
     let plan = planned(text)?;
     let binds = vec![document.clone(); plan.binds.len()];
     let mut row: Row = vec![Value::Null; plan.variables.len()];
-    let mut host = NoData(Warnings { fail, ..Warnings::default() });
+    let warnings = Warnings { fail, ..Warnings::default() };
+    let mut host = NoData(warnings, Memory::of_an_expression());
     for node in &plan.root.nodes {
         match node {
             Node::Calculation { value, out } => {
@@ -211,12 +213,17 @@ fn value_of(text: &str, document: &Value, fail: bool) -> Result<Value> {
     Err(Error::of(Code::Internal))
 }
 
-/// What an expression over one document may ask of its surroundings.
-struct NoData(Warnings);
+/// The host that the evaluator calls for an expression over one document; it refuses access to
+/// other data.
+struct NoData(Warnings, Memory);
 
 impl Host for NoData {
     fn warnings(&mut self) -> &mut Warnings {
         &mut self.0
+    }
+
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.1
     }
 
     fn subquery(&mut self, _: usize, _: &mut Row) -> Result<Value> {
@@ -283,7 +290,8 @@ mod tests {
         }
     }
 
-    /// Definition, moment, document before, document after.
+    /// Each row of this table has a definition, an operation, and the document before and after the
+    /// operation.
     #[test]
     fn values_are_computed_when_they_are_due() {
         let upper = r#"[{"name":"u","expression":"RETURN UPPER(@doc.t)","overwrite":true}]"#;

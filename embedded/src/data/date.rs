@@ -1,6 +1,6 @@
-//! ISO 8601 texts and Unix seconds, as far as ttl indexes need them.
+//! Converts between ISO 8601 texts and Unix seconds, for ttl indexes.
 
-/// Days from 1970-01-01 to a day of the Gregorian calendar (the well-known era arithmetic).
+/// Days from 1970-01-01 to a day of the Gregorian calendar.
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -59,7 +59,7 @@ fn offset_of(zone: &str) -> Option<f64> {
     Some(sign * (hours.parse::<u32>().ok()? * 3600 + minutes.parse::<u32>().ok()? * 60) as f64)
 }
 
-/// The UTC text of Unix seconds, cut to whole seconds.
+/// The UTC text of Unix seconds, truncated to whole seconds.
 pub(super) fn text_of(seconds: f64) -> String {
     let whole = seconds.floor() as i64;
     let (year, month, day) = date_of(whole.div_euclid(86_400));

@@ -1,7 +1,7 @@
-//! New documents whose attributes are encoded already: keys, locks, lookups, revisions and records of many at once.
+//! Inserts many documents whose attributes are already encoded.
 //!
-//! Everything that is not plainly a new document under a free key is left to `insert`, so that errors, overwriting and
-//! conflicts have one place.
+//! This module only writes new documents under unused keys; the function `insert` handles all other
+//! cases (errors, overwriting and conflicts).
 
 use crate::encode::{Draft, Drafts, Key, Space, document_key, encode_ordered_text};
 use crate::error::Result;
@@ -13,28 +13,29 @@ use crate::txn::{Grant, State, Transaction, WriteOptions, key_of_primary, part};
 
 use super::keys;
 
-/// What became of a draft.
+/// The result of writing one draft (a document whose attributes are already encoded).
 #[derive(Debug)]
-pub(crate) enum Told<'a> {
-    /// It was written under this key and revision.
+pub(crate) enum DraftOutcome<'a> {
+    /// The draft was written with this key and revision.
     Written(&'a str, u64),
-    /// Its JSON text has to be written by `insert`, before the next draft's turn.
+    /// The draft was not written; `insert` must write this JSON text before the next draft.
     Left(&'a [u8]),
 }
 
-/// A primary key that this transaction holds and that nobody has.
-type Place = Bytes;
+/// An unused primary key that this transaction has locked.
+type PrimaryKey = Bytes;
 
-/// What a document of a collection writes besides itself.
+/// The views and the sorted indexes to which each new document of a collection must be added.
 struct Followers<'a> {
     sorted: Vec<&'a Index>,
-    /// First names of the sorted indexes' fields.
+    /// The first attribute name of each field of the sorted indexes.
     wanted: Vec<String>,
-    /// Views and inverted indexes by the number of their store.
+    /// Store ids of the views and inverted indexes.
     views: Vec<u64>,
 }
 
-/// Whether new documents of a collection may come as drafts: nothing needs their values but sorted indexes.
+/// Whether new documents of a collection can be written as drafts. This requires that no index
+/// except a sorted one needs the documents' decoded values.
 pub(crate) fn takes_drafts(collection: &Collection, o: &WriteOptions) -> bool {
     let is_unchecked = |level| level == ValidationLevel::None;
     let is_simple = |index: &Index| match &index.kind {
@@ -51,25 +52,27 @@ pub(crate) fn takes_drafts(collection: &Collection, o: &WriteOptions) -> bool {
 }
 
 impl Transaction {
-    /// Inserts drafts in their order, each as `insert` would. Collection and options are such that `takes_drafts`. An error of
-    /// `told` ends it; one of the store leaves nothing of the drafts whose turn had not come.
+    /// Inserts drafts in order, with the same effect as calls to `insert`. The caller has checked
+    /// `takes_drafts`. Calls `told` with the outcome of each draft. An error of the store or of
+    /// `told` ends the function, and no later draft is written.
     pub(crate) fn insert_drafts(
         &self,
         c: &Collection,
         drafts: &Drafts<'_>,
         o: &WriteOptions,
-        mut told: impl FnMut(Told<'_>) -> Result<()>,
+        mut told: impl FnMut(DraftOutcome<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut rest = &drafts.list[..];
         if rest.is_empty() {
             return Ok(());
         }
         let collection = self.writable(c)?;
-        // The definitions may be newer than those that were asked.
+        // The check is repeated, because the collection's definition may have changed since the
+        // caller's check.
         let followers = takes_drafts(collection, o).then(|| self.followers(collection));
         while let Some(first) = rest.first() {
             let Some(followers) = followers.as_ref().filter(|_| first.is_plain()) else {
-                told(Told::Left(drafts.text(first)))?;
+                told(DraftOutcome::Left(drafts.text(first)))?;
                 rest = &rest[1..];
                 continue;
             };
@@ -86,7 +89,7 @@ impl Transaction {
                     &mut told,
                 )?;
                 if let Some(left) = run.get(at) {
-                    told(Told::Left(drafts.text(left)))?;
+                    told(DraftOutcome::Left(drafts.text(left)))?;
                     at += 1;
                 }
             }
@@ -107,36 +110,39 @@ impl Transaction {
         Followers { sorted, wanted, views: self.stores_to_tell(collection) }
     }
 
-    /// Makes or takes the keys of some drafts and locks them; a place for each whose key is free. Nothing was written since.
+    /// Locks the keys of some drafts, and generates keys for drafts without a key. Returns a
+    /// primary key for each draft whose key is free. Writes nothing.
     fn places(
         &self,
         collection: &Collection,
         run: &[Draft<'_>],
         o: &WriteOptions,
-    ) -> Result<Vec<Option<Place>>> {
+    ) -> Result<Vec<Option<PrimaryKey>>> {
         let mut state = self.writing_state()?;
         let prefix = Key::Primary(collection.id).bytes();
         let (mut key, mut primary) = (String::new(), Vec::with_capacity(64));
         let mut place = |state: &mut State, draft: &Draft<'_>| {
             key.clear();
-            // Who has no key or a bad one is told so by `insert`; neither leaves anything behind.
+            // A draft with a bad key gets no primary key here; the function `insert` reports the
+            // error later.
             keys::put_key(self.resources(), state, collection, draft.key(), &mut key).ok()?;
             primary.clear();
             primary.extend_from_slice(&prefix);
             encode_ordered_text(&key, &mut primary);
-            let place = Place::from(&primary[..]);
-            // A lock that is new means that this transaction has never touched the key.
+            let place = PrimaryKey::from(&primary[..]);
+            // A new lock means that this transaction has not touched the key before.
             let grant = self.grant(state, Space::Indexes, place.clone(), 0);
             (grant == Grant::New).then_some(place)
         };
         let mut places = Vec::with_capacity(run.len());
         places.extend(run.iter().map(|draft| place(&mut state, draft)));
-        // All locks are held by now, so that what is newest for these keys stays so.
+        // The keys of all drafts are locked now, so no other transaction can write documents under
+        // these keys.
         if !self.is_at_newest(&mut state, o.sees_newest) {
             places.iter_mut().for_each(|place| *place = None);
             return Ok(places);
         }
-        let mut rising: Vec<(&Place, usize)> = Vec::with_capacity(places.len());
+        let mut rising: Vec<(&PrimaryKey, usize)> = Vec::with_capacity(places.len());
         rising.extend(
             places.iter().enumerate().filter_map(|(at, place)| Some((place.as_ref()?, at))),
         );
@@ -149,14 +155,15 @@ impl Transaction {
         Ok(places)
     }
 
-    /// Writes the drafts before the first without a place, or before the first that only `insert` can judge; how many.
+    /// Writes drafts until it reaches a draft whose key is used or that only `insert` can check.
+    /// Returns the number of written drafts.
     fn put_free(
         &self,
         collection: &Collection,
         drafts: &Drafts<'_>,
-        (run, places): (&[Draft<'_>], &[Option<Place>]),
+        (run, places): (&[Draft<'_>], &[Option<PrimaryKey>]),
         followers: &Followers<'_>,
-        told: &mut impl FnMut(Told<'_>) -> Result<()>,
+        told: &mut impl FnMut(DraftOutcome<'_>) -> Result<()>,
     ) -> Result<usize> {
         let free = places.iter().map_while(Option::as_ref);
         let count = free.clone().count();
@@ -176,7 +183,7 @@ impl Transaction {
                 break;
             }
             done += 1;
-            result = told(Told::Written(key, revision));
+            result = told(DraftOutcome::Written(key, revision));
             if result.is_err() {
                 break;
             }
@@ -186,12 +193,14 @@ impl Transaction {
         result.map(|()| done)
     }
 
-    /// Writes a record and all that follows from it; false, and nothing of it, if it is too large or not to be indexed.
+    /// Writes a document's record, its index entries, and its pending rows (from which views index
+    /// the document after the commit). Returns `false` and writes nothing if the record is too
+    /// large or cannot be indexed.
     fn put_record(
         &self,
         state: &mut State,
         collection: &Collection,
-        (place, revision, record): (&Place, u64, &[u8]),
+        (place, revision, record): (&PrimaryKey, u64, &[u8]),
         followers: &Followers<'_>,
     ) -> bool {
         let before = state.overlay.unseen();
@@ -217,7 +226,8 @@ impl Transaction {
     }
 }
 
-/// Writes the entries of a record in sorted indexes; false if it cannot be indexed.
+/// Writes the entries of a record in sorted indexes; returns `false` if the record cannot be
+/// indexed.
 fn put_entries(
     state: &mut State,
     collection: &Collection,

@@ -1,8 +1,11 @@
-//! Gives a vector index that is made beside writers the vectors of the documents that were there before it.
+//! Fills a vector index with the vectors of older documents while writers continue.
 //!
-//! From the moment the index is known, each write brings its own vector, so only documents from before that moment are looked
-//! for, once, in the order of their local numbers. Their vectors are read beside all writers; under the lock of the collection (see
-//! `training`) only those are put down whose documents are still as they were read. How far it came is in the same commit.
+//! After a new vector index becomes visible to writers, each write of a document also stores the
+//! document's vector. The thread that fills a vector index therefore reads only documents that are
+//! older than the index, once, in the order of local ids. Reading older documents does not block
+//! writers. Under the collection lock (see `training`), the thread then stores each vector, but
+//! only if its document has not changed since the thread read it. The commit that stores vectors of
+//! older documents also stores the position of the last document read.
 
 use super::training::{Outcome, Training};
 use crate::encode::{Key, Record, Space, local_id_of_key};
@@ -13,8 +16,9 @@ use crate::storage::Batch;
 use crate::txn::{Resources, standing, whole};
 use crate::vector::{Stage, Standing, bytes_of, key_of, of_document};
 
-/// Says in the batch that makes an index known that older documents come later. The caller keeps writers out until it is
-/// committed.
+/// Records in `batch` that a new vector index must be filled with older documents. The caller adds
+/// the definition of the index to the same batch, and blocks writers of the collection until the
+/// batch is committed.
 pub(crate) fn begin_filling(batch: &mut Batch, resources: &Resources, index: u64) {
     let generation = resources.clock.revision();
     let filling = Standing { stage: Stage::Filling(0), generation, lists: 0 };
@@ -22,7 +26,8 @@ pub(crate) fn begin_filling(batch: &mut Batch, resources: &Resources, index: u64
 }
 
 impl Training<'_> {
-    /// Goes on until no document is left out; `Ready` if none is, or was. 10 and 17 for a document that the index refuses.
+    /// Runs until all documents are in the index, then returns `Ready`. Returns `Busy` or `Left` if
+    /// the filling ends earlier. Returns error 10 or 17 for a document that the index refuses.
     pub(crate) fn fill(&self, tries: u32, stopped: &dyn Fn() -> bool) -> Result<Outcome> {
         loop {
             if stopped() {
@@ -34,7 +39,8 @@ impl Training<'_> {
         }
     }
 
-    /// One step; None to go on.
+    /// Adds the vectors of some older documents to a vector index; returns `None` if older
+    /// documents remain.
     fn fill_some(&self, tries: u32) -> Result<Option<Outcome>> {
         let snapshot = self.resources.store.snapshot();
         let before = standing(&*snapshot, self.index.id)?;
@@ -67,7 +73,8 @@ impl Training<'_> {
         }
         let mut batch = Batch::default();
         for (local, key, revision, vector) in found {
-            // Whoever changed it meanwhile has brought its vector, and whoever removed it has none.
+            // A writer that changed the document has stored the document's new vector; a removed
+            // document needs no vector.
             let Some(current) = now.get(Space::Documents, &key)? else { continue };
             if Record::read(&current)?.revision == revision {
                 batch.put(Space::Indexes, place(local), 0_u32.to_be_bytes());

@@ -1,21 +1,23 @@
-//! Document keys: which are legal, and how missing ones are made.
+//! Checks document keys and generates missing keys.
 
 use std::fmt::Write;
 
 use crate::encode::{Key, Space, local_id_of_value};
 use crate::error::{Code, Error, Result};
+use crate::functions::random_uuid;
 use crate::limits::DOCUMENT_KEY_BYTES_MAX;
 use crate::schema::{Collection, KeyGenerator};
 use crate::txn::{Resources, State};
 use crate::value::{Object, Value};
 
-/// Whether ArangoDB takes this text as a `_key`.
+/// Whether ArangoDB accepts this text as a `_key`.
 pub(super) fn is_legal(key: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_-:.@()+,=;$!*'%".contains(&byte);
     !key.is_empty() && key.len() <= DOCUMENT_KEY_BYTES_MAX && key.bytes().all(legal)
 }
 
-/// The key that a new document brings (1221 if it is not one, 1222 if it may not) or a new one.
+/// Returns the `_key` of a new document, or a generated key if the document has none. Errors: 1221
+/// for an illegal key, 1222 if the collection does not allow keys from users.
 pub(super) fn key_of(
     resources: &Resources,
     state: &mut State,
@@ -32,7 +34,8 @@ pub(super) fn key_of(
     Ok(key)
 }
 
-/// The same for a key that is a text, if there is one; appended to `out`.
+/// Appends the key of a new document to `out`: the given text, or a generated key. Errors are those
+/// of `key_of`.
 pub(super) fn put_key(
     resources: &Resources,
     state: &mut State,
@@ -54,7 +57,7 @@ pub(super) fn put_key(
     }
 }
 
-/// Keeps generated keys above a numeric key that somebody brought.
+/// Makes later generated keys larger than a numeric key that a user chose.
 fn remember(
     resources: &Resources,
     state: &mut State,
@@ -127,23 +130,11 @@ fn last_key<'a>(
     Ok(match last_keys.entry(collection) {
         Entry::Occupied(entry) => entry.into_mut(),
         Entry::Vacant(entry) => {
-            // No transaction writes it but by its commit.
+            // The last numeric key is stored only when a transaction commits.
             let stored = state.snapshot.get(Space::Meta, &Key::LastKey(collection).bytes())?;
             entry.insert(stored.map_or(Ok(0), |value| local_id_of_value(&value))?)
         }
     })
-}
-
-fn random_uuid() -> Result<String> {
-    let mut bytes = [0u8; 16];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Error::new(Code::SystemError, format!("no random bytes: {error}")))?;
-    bytes[6] = bytes[6] & 0x0F | 0x40;
-    bytes[8] = bytes[8] & 0x3F | 0x80;
-    let hex = |range: std::ops::Range<usize>| {
-        bytes[range].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-    };
-    Ok(format!("{}-{}-{}-{}-{}", hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16)))
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! How a patch changes a document.
+//! Applies a patch to a document.
 
 use std::sync::Arc;
 
 use crate::encode::is_head;
 use crate::value::{Object, Value};
 
-/// `document` after a patch; `_key`, `_id` and `_rev` of the patch do not count.
+/// Returns `document` with a patch applied. Ignores `_key`, `_id` and `_rev` of the patch.
 pub(super) fn patched(
     document: &Object,
     patch: &Object,
@@ -26,7 +26,8 @@ fn set(target: &mut Object, name: &Arc<str>, value: &Value, keep_null: bool, mer
     }
     let merged = match (target.get(name), value) {
         (Some(Value::Object(old)), Value::Object(new)) if merge_objects => {
-            // As recorded: what was there by name, then what is new from the last to the first.
+            // The order of attributes in ArangoDB's recorded answers: existing attributes by name,
+            // then new attributes in reverse order.
             let mut merged = (**old).clone();
             merged.sort_by_name();
             let new: Vec<_> = new.iter().collect();
@@ -41,7 +42,8 @@ fn set(target: &mut Object, name: &Arc<str>, value: &Value, keep_null: bool, mer
     target.insert(name.clone(), merged);
 }
 
-/// A new value under `keepNull: false`: sub-objects lose their nulls, arrays stay as they are.
+/// Prepares a new value for `keepNull: false`: removes nulls from nested objects, but does not
+/// change arrays.
 fn without_nulls(value: &Value) -> Value {
     let Value::Object(object) = value else { return value.clone() };
     let entries = object.iter().filter(|(_, value)| !value.is_null());

@@ -1,9 +1,11 @@
-//! Brings vector indexes from their first vectors to answering queries, without losing what is written meanwhile.
+//! Trains vector indexes without losing concurrent writes.
 //!
-//! Vectors of an untrained index lie in list 0 (how those that were there before come into it: `filling`). K-means runs on a sample of them beside all writers. Whatever changes for
-//! writers then (cells that are there, a vector that moved) changes while the collection is locked for one alone: each
-//! write transaction takes its collection lock before its snapshot, so none of them ever holds a view from before. Every
-//! step is one whole commit, so a kill leaves either an index without cells, or cells and the rest of list 0 to go on with.
+//! The vectors of an untrained index are in list 0; `filling` puts the vectors of older documents
+//! there. K-means runs on a sample while writers continue. Changes of a vector index that writers
+//! must see (new lists, a moved vector) are made under the exclusive collection lock. A write
+//! transaction takes its collection lock before its snapshot, so its snapshot contains every
+//! earlier change of this kind. Every step of a training is one commit. After a crash, a vector
+//! index is either untrained, or has trained lists and some vectors still in list 0.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,39 +18,42 @@ use crate::limits::{
     VECTOR_CENTROIDS_BYTES_MAX, VECTOR_LOCK_PAUSE_MS, VECTOR_LOCK_WAIT_MS, VECTOR_RETRY_MS,
     VECTOR_SAMPLE_BYTES_MAX, VECTOR_STEP,
 };
+use crate::random::Random;
 use crate::schema::{Collection, Database, Index, IndexKind, VectorParams};
 use crate::storage::{Batch, Bytes, Snapshot};
-use crate::txn::{Held, InTraining, Resources, range, standing};
-use crate::vector::{Chance, Factory, Stage, Standing, bytes_of, train};
+use crate::txn::{CollectionGuard, InTraining, Resources, range, standing};
+use crate::vector::{Factory, Stage, Standing, bytes_of, train};
 
-/// How one attempt ended.
+/// The result of one attempt to train or fill an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The index answers queries.
     Ready,
-    /// There are fewer vectors than lists.
+    /// The vector index has fewer vectors than lists and cannot be trained yet.
     TooFew,
-    /// Writers did not let it in; it goes on where it was the next time.
+    /// Writers blocked the attempt to train or fill an index; the next attempt continues from the
+    /// last commit.
     Busy,
-    /// Somebody else is at it, the index is gone, or the engine stops.
+    /// Another thread trains the index, the index was dropped, or the engine stops.
     Left,
 }
 
-/// Looks after all vector indexes in the background.
+/// Trains all vector indexes in the background.
 pub(crate) struct Trainer {
     resources: Arc<Resources>,
     catalog: Arc<Catalog>,
-    /// Failed ones and when they may be tried again.
+    /// Ids of the indexes whose training failed, with the time of the next attempt.
     resting: std::collections::BTreeMap<u64, Instant>,
 }
 
 impl Trainer {
-    /// A trainer that has looked at nothing yet.
+    /// Returns a trainer of vector indexes that has not run yet.
     pub(crate) fn new(resources: Arc<Resources>, catalog: Arc<Catalog>) -> Self {
         Self { resources, catalog, resting: Default::default() }
     }
 
-    /// One look at every vector index.
+    /// Tries once to train or fill each vector index, except those whose last attempt failed
+    /// recently.
     pub(crate) fn round(&mut self, stopped: &dyn Fn() -> bool) {
         let mut there = BTreeSet::new();
         let databases = self.catalog.all();
@@ -79,7 +84,7 @@ impl Trainer {
     }
 }
 
-/// The collections of a database with each of their vector indexes.
+/// Returns the vector indexes of a database, with their collections.
 fn vector_indexes(database: &Database) -> impl Iterator<Item = (&Arc<Collection>, &Arc<Index>)> {
     database.collections.values().flat_map(|collection| {
         let vectors = |index: &&Arc<Index>| matches!(index.kind, IndexKind::Vector(_));
@@ -87,7 +92,7 @@ fn vector_indexes(database: &Database) -> impl Iterator<Item = (&Arc<Collection>
     })
 }
 
-/// One index that is to be trained.
+/// The training of one vector index.
 pub(crate) struct Training<'a> {
     pub(crate) resources: &'a Resources,
     pub(crate) catalog: &'a Catalog,
@@ -97,8 +102,9 @@ pub(crate) struct Training<'a> {
 }
 
 impl Training<'_> {
-    /// Goes as far as it can, with the right to do so if the caller has it; `tries` is how often it asks for the
-    /// collection before it says that it is busy.
+    /// Trains the vector index if it has enough vectors and writers do not block the collection.
+    /// `claimed` is the exclusive right to train, if the caller already has it. After `tries`
+    /// failed attempts to lock the collection, the result is `Busy`.
     pub(crate) fn attempt(
         &self,
         claimed: Option<InTraining<'_>>,
@@ -142,7 +148,7 @@ impl Training<'_> {
             if sample.len() < lists as usize * params.dimension as usize {
                 return Ok(Outcome::TooFew);
             }
-            // A training whose index was emptied or dropped is for nothing.
+            // A training is obsolete if the vector index was emptied or dropped.
             let over =
                 || stopped() || self.owner().is_none() || self.standing().ok() != Some(before);
             let Some(centroids) = train(&sample, params, lists, self.index.id, &over) else {
@@ -169,13 +175,14 @@ impl Training<'_> {
         standing(&*self.resources.store.snapshot(), self.index.id)
     }
 
-    /// Whether there are as many vectors as lists.
+    /// Whether the vector index has at least as many vectors as lists.
     fn has_enough(&self, params: &VectorParams) -> Result<bool> {
         let wanted = params.lists as usize;
         Ok(count_up_to(&*self.resources.store.snapshot(), self.index.id, wanted)? >= wanted)
     }
 
-    /// How many lists the vectors that are there get; an error if the factory or the memory for centroids says no.
+    /// Returns the number of lists for the vector index's current vectors. Returns an error if the
+    /// index's factory or the memory limit for centroids forbids the number of lists.
     fn lists(&self, params: &VectorParams) -> Result<u32> {
         let lists = match &params.scaling {
             None => params.lists,
@@ -196,14 +203,14 @@ impl Training<'_> {
         Ok(lists)
     }
 
-    /// Some of the vectors, by chance with a seed; each as likely as any other (Vitter, "Random sampling with a
-    /// reservoir", 1985, algorithm R).
+    /// A random sample of the vectors with a fixed seed; every vector is equally likely (Vitter,
+    /// "Random sampling with a reservoir", 1985, algorithm R).
     fn sample(&self, params: &VectorParams, lists: u32) -> Result<Vec<f32>> {
         let dimension = params.dimension as usize;
         let most = u64::from(lists) * u64::from(params.documents_per_list);
         let most = most.min(VECTOR_SAMPLE_BYTES_MAX / (u64::from(params.dimension) * 4));
         let most = most.max(u64::from(lists));
-        let mut chance = Chance::new(self.index.id);
+        let mut chance = Random::new(self.index.id);
         let mut sample: Vec<f32> = Vec::new();
         let (lower, upper) = range(&Key::VectorList(self.index.id, 0));
         let snapshot = self.resources.store.snapshot();
@@ -222,7 +229,8 @@ impl Training<'_> {
         Ok(sample)
     }
 
-    /// Makes the cells known to writers, if the index is still as it was.
+    /// Stores the centroids of the trained lists, so that writers use these lists. Does nothing if
+    /// the index was emptied or dropped since the sample was read.
     fn publish(
         &self,
         params: &VectorParams,
@@ -246,10 +254,12 @@ impl Training<'_> {
         Ok(Outcome::Ready)
     }
 
-    /// Moves one step of list 0 into the cells, and calls the index ready when nothing is left; None to go on. The cells
-    /// are found beside all writers; under the lock only what is still there moves. `from` is where the last step ended, so
-    /// that what is gone from there is not gone through again; nothing comes behind it but what writers had not yet seen the
-    /// cells for, which is why the end is looked for from the beginning.
+    /// Moves some vectors from list 0 into the trained lists; sets the index ready when list 0 is
+    /// empty. Returns `None` if vectors remain in list 0. First finds the trained list of each
+    /// vector, without blocking writers. Then takes the collection lock and moves the vectors that
+    /// still exist. `from` is the key where the previous step ended, so moved vectors are not read
+    /// again. Writers that do not know the trained lists yet can add vectors to list 0 before
+    /// `from`, so the last step reads list 0 from the beginning.
     fn move_some(
         &self,
         params: &VectorParams,
@@ -301,7 +311,7 @@ impl Training<'_> {
         Ok(None)
     }
 
-    /// The first of list 0 from a key on.
+    /// The first vectors of list 0 after a key.
     fn waiting(
         &self,
         snapshot: &dyn Snapshot,
@@ -328,11 +338,12 @@ impl Training<'_> {
         Ok(())
     }
 
-    /// The collection without any writer, or None if they do not let it in.
-    pub(super) fn alone(&self, tries: u32) -> Result<Option<Held>> {
+    /// Takes the exclusive lock of the collection; returns `None` if writers hold the lock too
+    /// long.
+    pub(super) fn alone(&self, tries: u32) -> Result<Option<CollectionGuard>> {
         for tried in 0..tries {
             if tried > 0 {
-                // Those who waited behind this one come first now.
+                // The pause between attempts to lock the collection lets waiting writers run first.
                 std::thread::sleep(Duration::from_millis(VECTOR_LOCK_PAUSE_MS));
             }
             let wait = Some(Duration::from_millis(VECTOR_LOCK_WAIT_MS));
@@ -345,7 +356,8 @@ impl Training<'_> {
         Ok(None)
     }
 
-    /// The collection of the index, if it is still defined; asked under the lock that dropping it needs too.
+    /// The collection of the index, if the index still exists. The caller's lock prevents other
+    /// threads from dropping the collection.
     pub(super) fn owner(&self) -> Option<Arc<Collection>> {
         let database = self.catalog.database(self.database).ok()?;
         let mut all = vector_indexes(&database);
@@ -353,12 +365,12 @@ impl Training<'_> {
     }
 }
 
-/// Why an index without enough vectors cannot be used, in the server's words.
+/// ArangoDB's text for an index with too few vectors.
 pub(crate) fn too_few() -> Error {
     Error::new(Code::QueryVectorIndexNotReady, "not enough training data for vector index")
 }
 
-/// How many vectors an index has; counting ends at `most`.
+/// The number of vectors in an index, or `most` if there are more.
 pub(crate) fn count_up_to(snapshot: &dyn Snapshot, index: u64, most: usize) -> Result<usize> {
     let (lower, upper) = range(&Key::VectorPlaces(index));
     let mut count = 0;
@@ -369,7 +381,8 @@ pub(crate) fn count_up_to(snapshot: &dyn Snapshot, index: u64, most: usize) -> R
     Ok(count)
 }
 
-/// Forgets the cells of all vector indexes of a collection that is empty and that nobody else writes.
+/// Removes the trained lists of all vector indexes of an empty collection that no other transaction
+/// writes to.
 pub(crate) fn reset_vector_indexes(resources: &Resources, collection: &Collection) -> Result<()> {
     let mut batch = Batch::default();
     let snapshot = resources.store.snapshot();
@@ -381,7 +394,8 @@ pub(crate) fn reset_vector_indexes(resources: &Resources, collection: &Collectio
         for pair in snapshot.scan(Space::Indexes, &lower, &upper, false) {
             batch.delete(Space::Indexes, pair?.0.to_vec());
         }
-        // Another number, so that a training that is under way sees that its sample is gone.
+        // If a training of this index is running, it notices the new generation number and discards
+        // its sample.
         let generation = resources.clock.revision();
         let fresh = Standing { stage: Stage::Untrained, generation, lists: 0 };
         batch.put(Space::Indexes, Key::VectorStanding(index.id).bytes(), fresh.write());

@@ -1,7 +1,7 @@
-//! Removes the documents whose time in a ttl index is over, in bounded rounds.
+//! Removes expired documents of ttl indexes, in bounded rounds.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use super::date;
 use crate::catalog::Catalog;
@@ -12,10 +12,10 @@ use crate::schema::{Collection, Index, IndexKind};
 use crate::txn::{Beginning, Declared, IndexRange, Resources, Transaction, WriteOptions};
 use crate::value::Value;
 
-/// Time zones shift the text of a moment by less than this many seconds.
+/// Upper bound of the offset of a time zone in an ISO text, in seconds.
 const ZONES_S: f64 = 86_400.0;
 
-/// Looks through all ttl indexes once in a while.
+/// Periodically removes the expired documents of all ttl indexes.
 pub(crate) struct Sweeper {
     resources: Arc<Resources>,
     catalog: Arc<Catalog>,
@@ -24,7 +24,7 @@ pub(crate) struct Sweeper {
 }
 
 impl Sweeper {
-    /// A sweeper whose first round comes after one interval.
+    /// Returns a sweeper of ttl indexes whose first round starts after one interval.
     pub(crate) fn new(resources: Arc<Resources>, catalog: Arc<Catalog>, interval_ms: u64) -> Self {
         Self {
             resources,
@@ -34,14 +34,15 @@ impl Sweeper {
         }
     }
 
-    /// One round if it is time; ends early when `stopped`.
+    /// Runs a round of removals if a round is due; ends the round early when `stopped` is true.
     pub(crate) fn sweep_if_due(&mut self, stopped: &dyn Fn() -> bool) -> Result<()> {
         if self.last.elapsed() < self.interval {
             return Ok(());
         }
         self.last = Instant::now();
-        let now =
-            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+        // `steady_clock` is used, because a system clock that is wrong for a minute must not cause
+        // removals.
+        let now = steady_clock::unix_ms() as f64 / 1_000.0;
         let mut left = TTL_ROUND_MAX;
         for (name, database) in self.catalog.all().iter() {
             for collection in database.collections.values() {
@@ -61,7 +62,8 @@ impl Sweeper {
         Ok(())
     }
 
-    /// Removes documents whose time is before `before` (Unix seconds); answers how many it looked at.
+    /// Removes documents that expired before the time `before` (Unix seconds). Returns the number
+    /// of documents read.
     fn sweep_collection(
         &self,
         database: &str,
@@ -99,7 +101,7 @@ impl Sweeper {
                 {
                     let key = document.text_of("_key").expect("each stored document has its key");
                     match transaction.remove(collection, key, None, &WriteOptions::default()) {
-                        // Somebody is writing it; the next round will see.
+                        // Another transaction writes the document; the next round tries again.
                         Err(error) if error.code == Code::Conflict => {}
                         other => other.map(drop)?,
                     }
@@ -111,7 +113,8 @@ impl Sweeper {
         Ok(looked)
     }
 
-    /// A transaction on the collection, or None if somebody has it alone or it is gone.
+    /// Begins a transaction on the collection; returns `None` if the collection is locked
+    /// exclusively or does not exist.
     fn begin(&self, database: &str, collection: &Collection) -> Result<Option<Transaction>> {
         let declared = Declared { write: vec![collection.name.clone()], ..Declared::default() };
         let beginning = Beginning {
@@ -137,7 +140,7 @@ impl Sweeper {
     }
 }
 
-/// Whether a document's time, a number of Unix seconds or an ISO text, is not after `before`.
+/// Whether a document's time (a number of Unix seconds or an ISO text) is not after `before`.
 fn is_over(document: &Value, index: &Index, before: f64) -> bool {
     let path = index.fields.first().map_or(&[][..], Vec::as_slice);
     let value = path.iter().fold(document.clone(), |value, name| value.attribute(name));

@@ -1,4 +1,5 @@
-//! JSON Schema of a collection: a subset of draft 4 that is checked in full; any other keyword is refused when it is set.
+//! Validates documents against the JSON Schema of a collection: a subset of draft 4. A schema with
+//! keywords outside this subset is refused when a user sets the schema.
 
 use std::cmp::Ordering;
 
@@ -6,13 +7,14 @@ use crate::error::{Code, Error, Result};
 use crate::schema::{Collection, ValidationLevel};
 use crate::value::{Object, Value, compare};
 
-/// Attributes that a schema does not see.
+/// System attributes, to which schemas do not apply.
 const SYSTEM: [&str; 5] = ["_key", "_id", "_rev", "_from", "_to"];
-/// Keywords that say nothing about validity.
+/// Keywords that do not restrict documents.
 const ANNOTATIONS: [&str; 4] = ["$schema", "title", "description", "default"];
 const TYPES: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
 
-/// Refuses (1620) a document that the collection's schema does not allow at its level.
+/// Returns error 1620 if the schema's `level` applies to the write and the document violates the
+/// schema.
 pub(super) fn check(collection: &Collection, old: Option<&Object>, new: &Object) -> Result<()> {
     let Some(validation) = &collection.validation else { return Ok(()) };
     let applies = match validation.level {
@@ -34,7 +36,8 @@ pub(super) fn check(collection: &Collection, old: Option<&Object>, new: &Object)
     Err(Error::new(Code::ValidationFailed, message))
 }
 
-/// What a schema (`rule`, `message`) says against a document; none if it is good.
+/// Returns the `message` of a schema object if a document violates its `rule`; `None` for a valid
+/// document.
 pub(crate) fn schema_fault(schema: &Value, document: &Object) -> Result<Option<String>> {
     let rule = schema.attribute("rule");
     check_rule(&rule)?;
@@ -43,7 +46,7 @@ pub(crate) fn schema_fault(schema: &Value, document: &Object) -> Result<Option<S
     Ok((!is_valid(&rule, &without_system(document))).then(|| text.to_owned()))
 }
 
-/// Refuses (1621) a schema with anything that `check` would not look at.
+/// Refuses (1621) a schema with a keyword that `check` does not know.
 pub(crate) fn check_rule(rule: &Value) -> Result<()> {
     let Some(object) = rule.as_object() else { return Err(bad("a schema is an object")) };
     object.iter().try_for_each(|(keyword, value)| check_keyword(keyword, value))
@@ -120,7 +123,7 @@ fn is_valid(rule: &Value, value: &Value) -> bool {
         .is_none_or(|rule| rule.iter().all(|(keyword, wanted)| obeys(rule, keyword, wanted, value)))
 }
 
-/// Whether a value obeys one keyword of a rule that `check_rule` let through.
+/// Whether a value fulfils one keyword of a rule that `check_rule` accepted.
 fn obeys(rule: &Object, keyword: &str, wanted: &Value, value: &Value) -> bool {
     let list = wanted.as_array().unwrap_or_default();
     let is_on = |name: &str| matches!(rule.get(name), Some(Value::Bool(true)));
@@ -165,7 +168,8 @@ fn obeys(rule: &Object, keyword: &str, wanted: &Value, value: &Value) -> bool {
                 rule => is_valid(rule, value),
             })
         }),
-        // Annotations, and the two that only change minimum and maximum.
+        // Keywords without a check of their own: annotations, and the two keywords that only change
+        // `minimum` and `maximum`.
         _ => true,
     }
 }
@@ -183,7 +187,8 @@ fn has_type(value: &Value, name: &Value) -> bool {
     }
 }
 
-/// Whether `greater` is at least (or, exclusively, more than) `lesser`; true for what is no number.
+/// Whether `greater` ≥ `lesser`; if `exclusive` is true, whether `greater` > `lesser`. Always true
+/// if one of the two is not a number.
 fn is_above(greater: &Value, lesser: &Value, exclusive: bool) -> bool {
     if greater.as_f64().is_none() || lesser.as_f64().is_none() {
         return true;
@@ -195,7 +200,7 @@ fn is_above(greater: &Value, lesser: &Value, exclusive: bool) -> bool {
     }
 }
 
-/// JSON equality: numbers by value, objects without regard to order.
+/// JSON equality: numbers are compared by value, and the order of attributes is ignored.
 fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Null, Value::Null) => true,

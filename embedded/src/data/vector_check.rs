@@ -1,4 +1,4 @@
-//! Compares a vector index with the documents of its collection, as one snapshot shows both.
+//! Compares a vector index with the documents of its collection in one snapshot.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,16 @@ use crate::storage::Snapshot;
 use crate::txn::{Resources, range, standing, whole};
 use crate::vector::{Stage, bytes_of, key_of, of_document};
 
-/// Where they disagree: a document without its vector, a vector without its document, or one in a wrong list.
+/// Lists documents without a vector, vectors without a document, and vectors in a wrong list.
 pub(crate) fn vector_faults(
     resources: &Resources,
     collection: &Collection,
     index: &Index,
 ) -> Result<Vec<String>> {
     let IndexKind::Vector(params) = &index.kind else {
-        return Err(Error::unsupported("comparing vectors of an index that has none"));
+        return Err(Error::unsupported(
+            "comparing an index that is not a vector index with its documents",
+        ));
     };
     let snapshot = resources.store.snapshot();
     let now = standing(&*snapshot, index.id)?;
@@ -36,14 +38,20 @@ pub(crate) fn vector_faults(
         let (list, local) = (list_of_key(&key)?, local_id_of_key(&key)?);
         let place = places.remove(&local);
         if place != Some(list) {
-            faults.push(format!("{local} lies in list {list}, its place says {place:?}"));
+            faults.push(format!(
+                "document {local} is in list {list}, but its record names list {place:?}"
+            ));
         }
         let Some(vector) = wanted.remove(&local) else {
-            faults.push(format!("list {list} has {local} twice, or without a document"));
+            faults.push(format!(
+                "document {local} of list {list} is also in another list, or has no vector"
+            ));
             continue;
         };
         if bytes_of(&vector)[..] != stored[..] {
-            faults.push(format!("the vector of {local} is not its document's"));
+            faults.push(format!(
+                "the vector of document {local} differs from the document's attribute"
+            ));
         }
         let right = match (&model, now.stage) {
             (Some(model), Stage::Ready) => list == model.list_of(&vector),
@@ -51,21 +59,25 @@ pub(crate) fn vector_faults(
             (None, _) => list == 0,
         };
         if !right {
-            faults.push(format!("{local} lies in list {list}, where it does not belong"));
+            faults.push(format!("document {local} is in the wrong list {list}"));
         }
         if faults.len() >= VECTOR_FAULTS_MAX {
             return Ok(faults);
         }
     }
-    // Those that a filling has still to come to are none.
+    // Documents that the filling thread has not read yet are not reported as missing.
     let missing = wanted.keys().filter(|local| !now.has_to_come_to(**local));
-    faults.extend(missing.map(|local| format!("the vector of {local} is in no list")));
-    faults.extend(places.keys().map(|local| format!("the place of {local} names no vector")));
+    faults.extend(missing.map(|local| format!("the vector of document {local} is in no list")));
+    faults.extend(
+        places
+            .keys()
+            .map(|local| format!("the record of document {local} names a list without its vector")),
+    );
     faults.truncate(VECTOR_FAULTS_MAX);
     Ok(faults)
 }
 
-/// The vectors of the documents, by local number.
+/// The vectors of the documents, by local document id.
 fn wanted(
     snapshot: &dyn Snapshot,
     collection: &Collection,
@@ -85,7 +97,7 @@ fn wanted(
     Ok(wanted)
 }
 
-/// The list of each vector, by local number.
+/// The list that contains each vector, by local document id.
 fn places(snapshot: &dyn Snapshot, index: u64) -> Result<BTreeMap<u64, u32>> {
     let (lower, upper) = range(&Key::VectorPlaces(index));
     let mut places = BTreeMap::new();

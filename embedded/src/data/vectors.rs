@@ -1,4 +1,5 @@
-//! The vector of a document in a vector index: checked, put into its list, and found again when it goes.
+//! Checks the vector of a document, stores the vector in a list of a vector index, and removes the
+//! vector.
 
 use crate::encode::{Key, Space, list_of_value};
 use crate::error::Result;
@@ -8,17 +9,17 @@ use crate::txn::{State, Transaction};
 use crate::value::Object;
 use crate::vector::{bytes_of, key_of, missing, of_document};
 
-/// A document that is written.
+/// A document that a write changes.
 pub(super) struct Document<'a> {
     pub(super) key: &'a str,
     pub(super) local: u64,
-    /// Whether it was there before.
+    /// Whether the document existed before the write.
     pub(super) is_there: bool,
-    /// What it becomes; None if it goes.
+    /// The document's new content; `None` for a removal.
     pub(super) next: Option<&'a Object>,
 }
 
-/// What a write changes in a vector index.
+/// The change that one write makes to a vector index.
 pub(super) struct VectorChange {
     index: u64,
     local: u64,
@@ -27,7 +28,8 @@ pub(super) struct VectorChange {
 }
 
 impl Transaction {
-    /// What becomes of a document's vector; none if it stays as it is. 10 and 17 for a document that the index refuses.
+    /// Returns the change to the vector index for a document's write; `None` if the vector does not
+    /// change. Returns error 10 or 17 for a document that the index refuses.
     pub(super) fn vector_change(
         &self,
         state: &State,
@@ -65,7 +67,7 @@ impl Transaction {
 }
 
 impl VectorChange {
-    /// Writes it beside the document.
+    /// Applies the change of a vector index in the document's transaction.
     pub(super) fn apply(self, state: &mut State) {
         let Self { index, local, from, to } = self;
         let mut set = |key: Key<'_>, value| state.overlay.set(Space::Indexes, key.bytes(), value);
@@ -80,7 +82,8 @@ impl VectorChange {
     }
 }
 
-/// The same for a document that was there before its index: into the list of what waits for a training.
+/// Stores the vector of a document that is older than the index. The vector goes into list 0, which
+/// holds all vectors until the index is trained.
 pub(super) fn put_waiting(
     batch: &mut Batch,
     index: &Index,

@@ -1,9 +1,10 @@
-//! Insert, update, replace, remove: the document, its key, its revision and all its index entries in one overlay.
+//! Inserts, updates, replaces and removes documents with all their index entries in the
+//! transaction's overlay.
 
 use super::{computed, keys, merge, validate, vectors};
 use crate::encode::{Key, Record, Space, is_end, is_head, is_too_deep, local_id_of_value};
 use crate::error::{Code, Error, Result};
-use crate::index::{Entry, entries};
+use crate::index::{IndexEntry, entries};
 use crate::limits::DOCUMENT_BYTES_MAX;
 use crate::schema::{Collection, CollectionKind, Index, Sharding};
 use crate::storage::Snapshot;
@@ -13,21 +14,22 @@ use crate::txn::{
 };
 use crate::value::{Object, Value};
 
-/// A stored document that is about to be changed.
-struct Found {
+/// A stored document that a write will change.
+struct StoredDocument {
     local: u64,
     revision: String,
     document: Value,
 }
 
-/// What a document becomes.
+/// The new content of a document.
 struct Next {
     revision: u64,
     document: Object,
 }
 
 impl Transaction {
-    /// Writes a new document (1210 if key or unique value exists, 1221/1222 bad key, 1233 bad edge, 1620 schema).
+    /// Inserts a document. Errors: 1210 if another document has the same key or the same unique
+    /// value, 1221 and 1222 for a bad key, 1233 for a bad edge, 1620 for a violated schema.
     pub fn insert(&self, c: &Collection, doc: &Value, o: &WriteOptions) -> Result<Written> {
         let collection = self.writable(c)?;
         let given = object_of(doc)?;
@@ -37,23 +39,24 @@ impl Transaction {
         }
         let mut state = self.state()?;
         let key = keys::key_of(self.resources(), &mut state, collection, given)?;
-        let found = self.find(&mut state, collection, &key, o)?;
-        match found {
+        let stored = self.find(&mut state, collection, &key, o)?;
+        match stored {
             None => self.put_new(&mut state, collection, &key, given, o),
-            Some(found) => match o.overwrite {
+            Some(stored) => match o.overwrite {
                 OverwriteMode::Conflict => Err(exists(&key)),
-                OverwriteMode::Ignore => Ok(kept(key, found, Value::Null)),
+                OverwriteMode::Ignore => Ok(unchanged_result(key, stored, Value::Null)),
                 OverwriteMode::Replace => {
-                    self.put_replaced(&mut state, collection, &key, found, given, o)
+                    self.put_replaced(&mut state, collection, &key, stored, given, o)
                 }
                 OverwriteMode::Update => {
-                    self.put_updated(&mut state, collection, &key, found, given, o)
+                    self.put_updated(&mut state, collection, &key, stored, given, o)
                 }
             },
         }
     }
 
-    /// Patches the document `key` (1202 missing, 1200 conflict). `_rev` of `patch` counts if `ignore_revs` is false.
+    /// Patches the document `key`. Errors: 1202 for a missing document, 1200 for a conflict. If
+    /// `ignore_revs` is false, `_rev` of `patch` must match.
     pub fn update(
         &self,
         c: &Collection,
@@ -64,14 +67,14 @@ impl Transaction {
         let collection = self.writable(c)?;
         let given = object_of(patch)?;
         let mut state = self.state()?;
-        let found = self.find_for(
+        let stored = self.find_for(
             &mut state,
             collection,
             key,
             given.get("_rev").and_then(Value::as_str),
             o,
         )?;
-        self.put_updated(&mut state, collection, key, found, given, o)
+        self.put_updated(&mut state, collection, key, stored, given, o)
     }
 
     /// Replaces the document `key`.
@@ -85,17 +88,17 @@ impl Transaction {
         let collection = self.writable(c)?;
         let given = object_of(doc)?;
         let mut state = self.state()?;
-        let found = self.find_for(
+        let stored = self.find_for(
             &mut state,
             collection,
             key,
             given.get("_rev").and_then(Value::as_str),
             o,
         )?;
-        self.put_replaced(&mut state, collection, key, found, given, o)
+        self.put_replaced(&mut state, collection, key, stored, given, o)
     }
 
-    /// Removes the document `key`; `rev` is compared when `ignore_revs` is false.
+    /// Removes the document `key`; if `ignore_revs` is false, `rev` must match.
     pub fn remove(
         &self,
         c: &Collection,
@@ -105,14 +108,14 @@ impl Transaction {
     ) -> Result<Written> {
         let collection = self.writable(c)?;
         let mut state = self.state()?;
-        let found = self.find_for(&mut state, collection, key, rev, o)?;
-        self.write(&mut state, collection, key, Some(&found), None, o)?;
-        let rev = found.revision;
+        let stored = self.find_for(&mut state, collection, key, rev, o)?;
+        self.write(&mut state, collection, key, Some(&stored), None, o)?;
+        let rev = stored.revision;
         Ok(Written {
             key: key.to_owned(),
             old_rev: Some(rev.clone()),
             rev,
-            old: found.document,
+            old: stored.document,
             new: Value::Null,
             executed: true,
         })
@@ -133,14 +136,14 @@ impl Transaction {
         }
     }
 
-    /// Locks a document key and reads what is there now.
+    /// Locks a document key and reads the newest version of the document.
     fn find(
         &self,
         state: &mut State,
         collection: &Collection,
         key: &str,
         o: &WriteOptions,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<StoredDocument>> {
         let primary = primary_key(collection.id, key);
         if !self.lock(state, Space::Indexes, &primary, o.lock_wait_ms) {
             return Err(clash(state, collection, key, &primary_place(LOCKED, key))?);
@@ -156,10 +159,10 @@ impl Transaction {
         let document = whole(collection, &bytes)?;
         let revision =
             document.text_of("_rev").expect("each stored document has its revision").to_owned();
-        Ok(Some(Found { local, revision, document }))
+        Ok(Some(StoredDocument { local, revision, document }))
     }
 
-    /// A document that has to be there, with the revision that is asked for.
+    /// Reads a document; fails if the document is missing or has another revision than expected.
     fn find_for(
         &self,
         state: &mut State,
@@ -167,18 +170,18 @@ impl Transaction {
         key: &str,
         given: Option<&str>,
         o: &WriteOptions,
-    ) -> Result<Found> {
-        let found = self
+    ) -> Result<StoredDocument> {
+        let stored = self
             .find(state, collection, key, o)?
             .ok_or_else(|| Error::of(Code::DocumentNotFound))?;
         if let Some(wanted) = o.if_match.as_deref().map(|rev| rev.trim_matches('"'))
-            && wanted != found.revision
+            && wanted != stored.revision
         {
-            return Err(stale(&found).with_status(412));
+            return Err(stale(&stored).with_status(412));
         }
         match given {
-            Some(given) if !o.ignore_revs && given != found.revision => Err(stale(&found)),
-            _ => Ok(found),
+            Some(given) if !o.ignore_revs && given != stored.revision => Err(stale(&stored)),
+            _ => Ok(stored),
         }
     }
 
@@ -202,18 +205,18 @@ impl Transaction {
         state: &mut State,
         collection: &Collection,
         key: &str,
-        found: Found,
+        stored: StoredDocument,
         given: &Object,
         o: &WriteOptions,
     ) -> Result<Written> {
-        if is_outdated(&found.document, given, o) {
-            let unchanged = found.document.clone();
-            return Ok(kept(key.to_owned(), found, unchanged));
+        if is_outdated(&stored.document, given, o) {
+            let unchanged = stored.document.clone();
+            return Ok(unchanged_result(key.to_owned(), stored, unchanged));
         }
         let revision = self.new_revision();
         let mut document = fresh(collection, key, revision, given, true);
         computed::compute(collection, &mut document, "replace")?;
-        self.put(state, collection, key, Some(found), Next { revision, document }, o)
+        self.put(state, collection, key, Some(stored), Next { revision, document }, o)
     }
 
     fn put_updated(
@@ -221,20 +224,20 @@ impl Transaction {
         state: &mut State,
         collection: &Collection,
         key: &str,
-        found: Found,
+        stored: StoredDocument,
         given: &Object,
         o: &WriteOptions,
     ) -> Result<Written> {
-        if is_outdated(&found.document, given, o) {
-            let unchanged = found.document.clone();
-            return Ok(kept(key.to_owned(), found, unchanged));
+        if is_outdated(&stored.document, given, o) {
+            let unchanged = stored.document.clone();
+            return Ok(unchanged_result(key.to_owned(), stored, unchanged));
         }
         let revision = self.new_revision();
-        let old = found.document.as_object().expect("a stored document is an object");
+        let old = stored.document.as_object().expect("a stored document is an object");
         let mut document = merge::patched(old, given, o.keep_null, o.merge_objects);
         document.insert("_rev", crate::txn::revision_text(revision).into());
         computed::compute(collection, &mut document, "update")?;
-        self.put(state, collection, key, Some(found), Next { revision, document }, o)
+        self.put(state, collection, key, Some(stored), Next { revision, document }, o)
     }
 
     /// Checks a document and writes it.
@@ -243,18 +246,18 @@ impl Transaction {
         state: &mut State,
         collection: &Collection,
         key: &str,
-        found: Option<Found>,
+        stored: Option<StoredDocument>,
         next: Next,
         o: &WriteOptions,
     ) -> Result<Written> {
         if collection.kind == CollectionKind::Edge {
             check_edge(&next.document)?;
         }
-        let old = found.as_ref().and_then(|found| found.document.as_object());
+        let old = stored.as_ref().and_then(|stored| stored.document.as_object());
         validate::check(collection, old, &next.document)?;
-        self.write(state, collection, key, found.as_ref(), Some(&next), o)?;
+        self.write(state, collection, key, stored.as_ref(), Some(&next), o)?;
         let (old, old_rev) =
-            found.map_or((Value::Null, None), |found| (found.document, Some(found.revision)));
+            stored.map_or((Value::Null, None), |stored| (stored.document, Some(stored.revision)));
         let rev = crate::txn::revision_text(next.revision);
         Ok(Written {
             key: key.to_owned(),
@@ -266,27 +269,29 @@ impl Transaction {
         })
     }
 
-    /// Moves a document and its index entries from what is stored to what comes; nothing of it stays if it fails.
+    /// Replaces a stored document and the document's index entries. After an error, none of these
+    /// changes remains.
     fn write(
         &self,
         state: &mut State,
         collection: &Collection,
         key: &str,
-        found: Option<&Found>,
+        stored: Option<&StoredDocument>,
         next: Option<&Next>,
         o: &WriteOptions,
     ) -> Result<()> {
-        let local = found.map_or_else(|| next.map_or(0, |next| next.revision), |found| found.local);
-        if let (Some(sharding), Some(found), Some(next)) = (&collection.sharding, found, next)
-            && sharding.differs(&found.document, &next.document)
+        let local =
+            stored.map_or_else(|| next.map_or(0, |next| next.revision), |stored| stored.local);
+        if let (Some(sharding), Some(stored), Some(next)) = (&collection.sharding, stored, next)
+            && sharding.differs(&stored.document, &next.document)
         {
             return Err(Error::of(Code::ClusterMustNotChangeShardingAttributes));
         }
         let document = next.map(|next| &next.document);
-        let document = vectors::Document { key, local, is_there: found.is_some(), next: document };
+        let document = vectors::Document { key, local, is_there: stored.is_some(), next: document };
         let (mut changes, mut vectors) = (Vec::new(), Vec::new());
         for index in &collection.indexes {
-            let old = found.and_then(|found| found.document.as_object());
+            let old = stored.and_then(|stored| stored.document.as_object());
             let old = old.map_or(Ok(Vec::new()), |old| entries(collection, index, old, local))?;
             let new = next
                 .map_or(Ok(Vec::new()), |next| entries(collection, index, &next.document, local))?;
@@ -311,7 +316,7 @@ impl Transaction {
         }
         vectors.into_iter().for_each(|change| change.apply(state));
         let document_key = Key::Document(collection.id, local).bytes();
-        if found.is_none() != next.is_none() {
+        if stored.is_none() != next.is_none() {
             let value = next.map(|_| local.to_be_bytes().into());
             state.overlay.set(Space::Indexes, primary_key(collection.id, key), value);
             state.overlay.count(collection.id, if next.is_some() { 1 } else { -1 });
@@ -322,8 +327,8 @@ impl Transaction {
         self.check_size(state).inspect_err(|_| state.overlay.rollback_to(savepoint))
     }
 
-    /// Leaves a row for each view that holds the collection and for each of its inverted indexes, so that they take the
-    /// change in once it is committed.
+    /// Adds a pending row for each view that links the collection and for each inverted index of
+    /// the collection. Views and inverted indexes process pending rows after the commit.
     fn tell_views(&self, state: &mut State, collection: &Collection, local: u64) {
         for store in self.stores_to_tell(collection) {
             let (key, row) = self.pending_row(store, collection.id, local);
@@ -331,7 +336,7 @@ impl Transaction {
         }
     }
 
-    /// Numbers of the stores of those views and inverted indexes.
+    /// Returns the store ids of the collection's views and inverted indexes.
     pub(super) fn stores_to_tell(&self, collection: &Collection) -> Vec<u64> {
         let database = self.database();
         let views = database.views.values().filter(|view| view.holds(&collection.name));
@@ -339,7 +344,8 @@ impl Transaction {
         views.map(|view| view.id).chain(inverted.map(|index| index.id)).collect()
     }
 
-    /// Such a row: its key and where the document lies.
+    /// A pending row, which names a document that a view must process after the commit: the row's
+    /// key, and the location of the document.
     pub(super) fn pending_row(
         &self,
         store: u64,
@@ -350,13 +356,14 @@ impl Transaction {
         (key, crate::encode::document_key(collection, local))
     }
 
-    /// Locks the unique keys that come and go, and refuses those that another document has (1210).
+    /// Locks the unique keys that change. Returns error 1210 if another document has one of the new
+    /// keys.
     fn check_unique(
         &self,
         state: &mut State,
         (collection, index, key, document): (&Collection, &Index, &str, Option<&Object>),
-        old: &[Entry],
-        new: &[Entry],
+        old: &[IndexEntry],
+        new: &[IndexEntry],
         o: &WriteOptions,
     ) -> Result<()> {
         if !index.unique {
@@ -394,7 +401,7 @@ impl Transaction {
     }
 }
 
-/// Texts of a conflict between writers, as ArangoDB's tests expect them.
+/// Messages of write conflicts, with the texts that ArangoDB's tests expect.
 const LOCKED: &str = "timeout waiting to lock key Operation timed out: Timeout waiting to lock key";
 const CHANGED: &str = "conflict: write-write conflict";
 
@@ -407,7 +414,7 @@ fn index_place(index: &Index) -> String {
     format!("in index {} of type persistent over '{}'", index.name, fields.join(", "))
 }
 
-/// What the fields of an index are in a document, as JSON.
+/// The values of an index's fields in a document, as JSON.
 fn indexed_values(index: &Index, document: Option<&Object>) -> String {
     let value_at = |path: &Vec<String>| {
         let (first, rest) = path.split_first()?;
@@ -420,7 +427,8 @@ fn indexed_values(index: &Index, document: Option<&Object>) -> String {
     text
 }
 
-/// 1200 between writers, with the document's identity: its revision is empty as long as it was never committed.
+/// Error 1200 for a conflict between writers, with the document's identity. The revision is empty
+/// for a document that was never committed.
 fn clash(state: &State, collection: &Collection, key: &str, text: &str) -> Result<Error> {
     let stored = version(&*state.snapshot, collection.id, &primary_key(collection.id, key))?;
     let mut extra = Object::new();
@@ -431,7 +439,8 @@ fn clash(state: &State, collection: &Collection, key: &str, text: &str) -> Resul
     Ok(Error::new(Code::Conflict, text).with_extra(Value::object(extra)))
 }
 
-/// Local number and revision of a document in a snapshot: equal only if nobody changed it.
+/// Local id and revision of a document in a snapshot. Two reads return equal pairs only if the
+/// document did not change between them.
 fn version(snapshot: &dyn Snapshot, collection: u64, primary: &[u8]) -> Result<Option<(u64, u64)>> {
     let Some(value) = snapshot.get(Space::Indexes, primary)? else { return Ok(None) };
     let local = local_id_of_value(&value)?;
@@ -448,7 +457,7 @@ fn object_of(document: &Value) -> Result<&Object> {
     document.as_object().ok_or_else(|| Error::of(Code::DocumentTypeInvalid))
 }
 
-/// `_from` and `_to` have to be `collection/key`.
+/// Checks that `_from` and `_to` have the form `collection/key`.
 fn check_edge(document: &Object) -> Result<()> {
     let legal = |name: &str| {
         let text = document.get(name).and_then(Value::as_str);
@@ -458,7 +467,8 @@ fn check_edge(document: &Object) -> Result<()> {
     if legal("_from") && legal("_to") { Ok(()) } else { Err(Error::of(Code::InvalidEdgeAttribute)) }
 }
 
-/// Whether `versionAttribute` says that the stored document is at least as new.
+/// Whether the stored document's version (its `versionAttribute`) is at least as high as the new
+/// document's version.
 fn is_outdated(stored: &Value, given: &Object, o: &WriteOptions) -> bool {
     let Some(name) = o.version_attribute.as_deref().filter(|name| !name.is_empty()) else {
         return false;
@@ -477,7 +487,8 @@ fn is_outdated(stored: &Value, given: &Object, o: &WriteOptions) -> bool {
     ordered(&new) <= ordered(&old)
 }
 
-/// A document with nothing of what was there: `_key`, `_id`, of an edge its ends, `_rev`, the rest as given.
+/// Builds a new document with the attributes `_key`, `_id`, the ends of an edge, `_rev`, then the
+/// request's attributes.
 fn fresh(
     collection: &Collection,
     key: &str,
@@ -503,15 +514,15 @@ fn fresh(
     document
 }
 
-fn kept(key: String, found: Found, new: Value) -> Written {
-    let rev = found.revision;
-    Written { key, old_rev: Some(rev.clone()), rev, old: found.document, new, executed: false }
+fn unchanged_result(key: String, stored: StoredDocument, new: Value) -> Written {
+    let rev = stored.revision;
+    Written { key, old_rev: Some(rev.clone()), rev, old: stored.document, new, executed: false }
 }
 
-fn stale(found: &Found) -> Error {
+fn stale(stored: &StoredDocument) -> Error {
     let mut extra = Object::new();
     for name in ["_id", "_key", "_rev"] {
-        extra.insert(name, found.document.attribute(name));
+        extra.insert(name, stored.document.attribute(name));
     }
     Error::new(Code::Conflict, REVISIONS_DIFFER).with_extra(Value::object(extra))
 }

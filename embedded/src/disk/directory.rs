@@ -1,4 +1,5 @@
-//! A directory with a lock and a store; a store is made under another name and gets its own only when it is whole.
+//! A data directory with a lock and a store. The store is built under a temporary name and renamed
+//! when it is complete.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
@@ -11,16 +12,16 @@ use crate::error::{Code, Error, Result};
 const LOCK: &str = "lock";
 const STORE: &str = "store";
 const UNFINISHED: &str = "store.new";
-/// The store of before while another takes its place.
+/// Temporary name of the old store while a new store is renamed to `STORE`.
 const REPLACED: &str = "store.old";
 const VIEWS: &str = "views";
 const SEAL: &str = "seal";
 const SEAL_NEW: &str = "seal.new";
 
-/// Unit in which Linux counts what a file takes (stat(2), `st_blocks`).
+/// Bytes of one unit of `st_blocks` (stat(2)).
 const BLOCK_BYTES: u64 = 512;
 
-/// An open directory; the lock goes with it.
+/// An open, locked data directory; dropping this value releases the lock.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
@@ -28,7 +29,8 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Opens or makes a directory and locks it; refuses one with foreign files or with another engine in it.
+    /// Opens or creates a data directory and locks it. Refuses a directory that contains foreign
+    /// files or is open in another engine.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         fs::create_dir_all(path).map_err(|error| failed("create", path, &error))?;
         let path = path.canonicalize().map_err(|error| failed("find", path, &error))?;
@@ -53,33 +55,35 @@ impl Directory {
         }
     }
 
-    /// Where the segments of views are, each in a directory of its own; it need not be there.
+    /// The parent directory of all views' segment directories; it may be missing.
     pub(crate) fn views(&self) -> PathBuf {
         self.path.join(VIEWS)
     }
 
-    /// What the last clean close left.
+    /// The seal of the last clean close.
     pub(crate) fn seal(&self) -> Seal {
         Seal::at(self.path.join(SEAL))
     }
 
-    /// Where the store is. If there is none, `make` makes one in the path that it is given, closes it, and the store
-    /// gets its name durably.
+    /// The path of the store. If the data directory has no store, `make` creates and closes a store
+    /// at a temporary path, and the store is then renamed durably.
     pub(crate) fn store(&self, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
         let (store, unfinished) = (self.path.join(STORE), self.path.join(UNFINISHED));
         let replaced = self.path.join(REPLACED);
         if replaced.exists() && !store.exists() {
-            // Cut off between the two renames of a swap: the store of before is whole.
+            // If a crash occurred between the two renames of a replacement, the old store is still
+            // complete.
             rename(&replaced, &store)?;
             sync(&self.path)?;
         }
-        // Never answered for: a rename is what makes a store one, and what has another in its place is one no more.
+        // Removes unfinished and replaced stores, because only a store under its final name is
+        // used.
         for gone in [&unfinished, &replaced].into_iter().filter(|path| path.exists()) {
             fs::remove_dir_all(gone).map_err(|error| failed("remove", gone, &error))?;
         }
         if !store.exists() {
             make(&unfinished)?;
-            // The store syncs its files, but not each directory that it makes.
+            // The store library syncs the files but not the directories that it creates.
             sync_tree(&unfinished)?;
             rename(&unfinished, &store)?;
             let parent = self.path.parent().unwrap_or(&self.path);
@@ -89,18 +93,20 @@ impl Directory {
         Ok(store)
     }
 
-    /// Where a store is made that is to take the place of the one that is there; what is cut off goes when the directory is opened next.
+    /// The path for a new store that will replace the current store. If a crash leaves an
+    /// unfinished store, the next start removes it.
     pub(crate) fn unfinished(&self) -> PathBuf {
         self.path.join(UNFINISHED)
     }
 
-    /// Whether a store was ever made here.
+    /// Whether the directory has a store.
     pub(crate) fn has_store(&self) -> bool {
         self.path.join(STORE).exists() || self.path.join(REPLACED).exists()
     }
 
-    /// Has the whole, closed store in [`Self::unfinished`] take the place of the one that is there, durably. At each moment one of the two is
-    /// what the next opening finds: until the second rename the old one, then the new one.
+    /// Durably replaces the current store by the complete, closed store at the path
+    /// [`Self::unfinished`]. If a crash comes before the second rename, the next start finds the
+    /// old store; after the second rename it finds the new store.
     pub(crate) fn swap(&self) -> Result<()> {
         let (store, unfinished) = (self.path.join(STORE), self.unfinished());
         let replaced = self.path.join(REPLACED);
@@ -114,7 +120,8 @@ impl Directory {
         sync(&self.path)
     }
 
-    /// Takes the segments of all views away: they are built again from the documents.
+    /// Removes the segments of all views; the engine then builds the segments again from the
+    /// documents.
     pub(crate) fn remove_views(&self) -> Result<()> {
         let views = self.views();
         match fs::remove_dir_all(&views) {
@@ -124,7 +131,8 @@ impl Directory {
         }
     }
 
-    /// Bytes that all files in it take on the disk: the store's journals are made larger than what is in them.
+    /// Disk space of all files in bytes. A journal can occupy more disk space than its content has
+    /// bytes.
     pub(crate) fn bytes(&self) -> Result<u64> {
         bytes_of(&self.path)
     }

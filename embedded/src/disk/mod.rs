@@ -1,4 +1,4 @@
-//! The engine's directory: whose it is, and that only one engine has it open.
+//! The engine's data directory and its lock against a second engine.
 
 mod directory;
 mod seal;

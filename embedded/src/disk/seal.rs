@@ -1,4 +1,5 @@
-//! What a clean close leaves beside the store: up to which group everything was synced, so that a later loss is seen.
+//! The seal file, written by a clean close, records the newest synced group of commits, so that the
+//! next start detects lost commits.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -8,23 +9,23 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{Code, Error, Result};
 
-/// Name of the format of the seal itself.
+/// Name of the seal's format.
 const HEAD: &str = "arango-embedded seal 1";
 
-/// The file with the number of a group of commits that was synced. It may be old, since groups only grow: what it says
-/// stays true.
+/// The file with the number of a synced group of commits. An old seal file stays valid, because
+/// numbers of groups of commits only grow.
 #[derive(Clone, Debug)]
 pub(crate) struct Seal {
     path: PathBuf,
 }
 
 impl Seal {
-    /// The seal at a path; the file need not be there.
+    /// Returns the seal for a path; the file may be missing.
     pub(crate) fn at(path: PathBuf) -> Self {
         Self { path }
     }
 
-    /// The group that was synced, 0 without a seal; refuses a file that is none.
+    /// The number of the synced group; 0 without a seal file. Refuses a file that is not a seal.
     pub(crate) fn read(&self) -> Result<u64> {
         let text = match fs::read(&self.path) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -34,15 +35,15 @@ impl Seal {
         let group = text.lines().nth(1).and_then(|line| line.strip_prefix("synced ")?.parse().ok());
         group.filter(|group| text == content(*group)).ok_or_else(|| {
             let text = format!(
-                "{} is damaged: it tells what was synced at the last close. Restore the directory, or remove this file to open \
-                 what is there without that check",
+                "{} is damaged. This file says which commit was the last synced one, so that lost commits are detected. Restore the data directory, or remove the file to open the store without this check",
                 self.path.display()
             );
             Error::new(Code::SystemError, text)
         })
     }
 
-    /// Says that everything up to this group was synced; the old seal stays until the new one is whole.
+    /// Records in the seal that all commits up to a group are synced. The old seal file is replaced
+    /// only when the new one is complete.
     pub(crate) fn write(&self, group: u64) -> Result<()> {
         let new = self.path.with_extension("new");
         let written = File::create(&new).and_then(|mut file| {
@@ -56,7 +57,7 @@ impl Seal {
             .map_err(|error| self.failed("write", &error))
     }
 
-    /// Refuses a store whose newest group is older than what was synced.
+    /// Refuses a store whose newest group of commits is older than the group in the seal.
     pub(crate) fn check(&self, newest: u64) -> Result<()> {
         let synced = self.read()?;
         if newest >= synced {

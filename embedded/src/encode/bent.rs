@@ -1,4 +1,5 @@
-//! Stored bytes and stored values, bent: bytes are read or refused, values come back, and keys keep their order.
+//! Tests that damaged bytes cause no panic, decoded values equal the encoded ones, and keys sort as
+//! their values do.
 
 use super::{
     Mark, Record, decode_value, encode_ordered, encode_value, list_of_key, list_of_value,
@@ -7,7 +8,7 @@ use super::{
 use crate::mutator::{bend, corpus};
 use crate::value::{Value, compare, parse};
 
-/// Values as they are written in the corpus of JSON.
+/// Returns the values of the valid texts in the corpus of JSON texts.
 fn values() -> Vec<Value> {
     let texts = corpus(include_str!("../../tests/fuzz/json.txt"));
     texts.iter().filter_map(|text| parse(text).ok()).collect()
@@ -24,14 +25,14 @@ fn bent_values_come_back_and_their_keys_keep_their_order() {
     let mut before = Value::Null;
     bend(&corpus(include_str!("../../tests/fuzz/json.txt")), |input| {
         let Ok(value) = parse(input) else { return };
-        let back = decode_value(&encode_value(&value)).expect("what was written is read");
+        let back = decode_value(&encode_value(&value)).expect("an encoded value is readable");
         assert_eq!(format!("{back:?}"), format!("{value:?}"));
         assert_eq!(
             key(&value).cmp(&key(&before)),
             compare(&value, &before),
             "{value:?} {before:?}"
         );
-        // Everything that begins with a key lies before its successor.
+        // Every key with this prefix must sort before the prefix's successor.
         let mut longer = key(&value);
         longer.push(0xFF);
         assert!(successor(key(&value)).is_none_or(|end| longer < end));
@@ -45,7 +46,7 @@ fn bent_values_in_bytes_are_read_or_refused() {
     assert!(!values.is_empty(), "the corpus has values");
     bend(&values, |bytes| {
         let Ok(value) = decode_value(bytes) else { return };
-        let again = decode_value(&encode_value(&value)).expect("what was written is read");
+        let again = decode_value(&encode_value(&value)).expect("an encoded value is readable");
         assert_eq!(format!("{again:?}"), format!("{value:?}"));
     });
 }
@@ -62,7 +63,7 @@ fn bent_documents_in_bytes_are_read_or_refused() {
         let Ok(record) = Record::read(bytes) else { return };
         let Ok(attributes) = record.attributes() else { return };
         let written = Record::write(record.revision, record.key, &attributes);
-        let again = Record::read(&written).expect("what was written is read");
+        let again = Record::read(&written).expect("a written record is readable");
         assert_eq!((again.revision, again.key), (record.revision, record.key));
     });
 }

@@ -1,4 +1,5 @@
-//! The compact form of a value and of a stored document; integers stay exact, attribute order stays.
+//! The compact form of values and stored documents. Integers of stored values stay exact, and
+//! attributes keep the order of the document.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::limits::VALUE_DEPTH_MAX;
 use crate::value::{Object, Value, shared_name};
 
-/// First byte of each document record, raised when its form changes.
+/// First byte of each document record: the format's version, which grows when the format changes.
 const RECORD_VERSION: u8 = 1;
 
 pub(super) const NULL: u8 = 0;
@@ -18,10 +19,10 @@ pub(super) const DOUBLE: u8 = 5;
 pub(super) const STRING: u8 = 6;
 pub(super) const ARRAY: u8 = 7;
 pub(super) const OBJECT: u8 = 8;
-/// An array of doubles alone: eight bytes each, for vectors.
+/// Tag of an array that contains only doubles, stored in eight bytes each; used for vectors.
 pub(super) const DOUBLES: u8 = 9;
 
-/// A document as it is stored: revision, key, then its own attributes without `_key`, `_id`, `_rev`.
+/// A stored document: revision, key, then the document's attributes without `_key`, `_id`, `_rev`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
     /// `_rev` as a number.
@@ -32,7 +33,7 @@ pub(crate) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The bytes of a document; `_key`, `_id` and `_rev` of `document` stay out.
+    /// Returns the record of a document. `_key`, `_id` and `_rev` of `document` are ignored.
     pub(crate) fn write(revision: u64, key: &str, document: &Object) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + document.len() * 24);
         let own = || document.iter().filter(|(name, _)| !is_head(name));
@@ -44,7 +45,7 @@ impl<'a> Record<'a> {
         out
     }
 
-    /// Appends the beginning of a record, behind which so many attributes come.
+    /// Appends the first bytes of a record: version, revision, key and the number of attributes.
     pub(super) fn begin(revision: u64, key: &str, attributes: usize, out: &mut Vec<u8>) {
         out.push(RECORD_VERSION);
         out.extend_from_slice(&revision.to_be_bytes());
@@ -54,7 +55,7 @@ impl<'a> Record<'a> {
         put_varint(attributes as u64, out);
     }
 
-    /// Reads revision and key; the body waits until it is asked for.
+    /// Reads the revision and key of a record; the body is decoded later.
     pub(crate) fn read(bytes: &'a [u8]) -> Result<Self> {
         let (&version, rest) = bytes.split_first().ok_or_else(damaged)?;
         if version != RECORD_VERSION {
@@ -67,16 +68,17 @@ impl<'a> Record<'a> {
         Ok(Self { revision: u64::from_be_bytes(*revision), key, body })
     }
 
-    /// A reader behind the first byte of the body, which says that it is an object.
-    pub(super) fn body(&self) -> Result<Reader<'a>> {
+    /// Returns a reader of the record's body, positioned after the first byte, which marks an
+    /// object.
+    pub(super) fn body(&self) -> Result<RecordReader<'a>> {
         match self.body.split_first() {
-            Some((&OBJECT, bytes)) => Ok(Reader { bytes }),
+            Some((&OBJECT, bytes)) => Ok(RecordReader { bytes }),
             _ => Err(damaged()),
         }
     }
 
-    /// Adds `_rev` and the document's own attributes to `head`, which holds `_key` and `_id`; an edge's ends, which
-    /// come first in its record, stand before `_rev`.
+    /// Adds `_rev` and the stored attributes to `head`, which holds `_key` and `_id`. An edge's
+    /// `_from` and `_to`, the first attributes in the edge's record, precede `_rev`.
     pub(crate) fn attributes_into(
         &self,
         head: &mut Object,
@@ -102,7 +104,7 @@ impl<'a> Record<'a> {
         Ok(())
     }
 
-    /// Adds those of the document's own attributes that are wanted to `head`; the others are stepped over.
+    /// Adds the stored attributes named in `wanted` to `head` and skips all other attributes.
     pub(crate) fn wanted_into(&self, wanted: &[String], head: &mut Object) -> Result<()> {
         let mut reader = self.body()?;
         let mut left = wanted.iter().filter(|name| !is_head(name)).count();
@@ -121,7 +123,7 @@ impl<'a> Record<'a> {
         Ok(())
     }
 
-    /// The document's own attributes.
+    /// Decodes all stored attributes.
     #[cfg(test)]
     pub(crate) fn attributes(&self) -> Result<Object> {
         let mut object = Object::with_capacity(8);
@@ -131,7 +133,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Whether a value is nested deeper than a stored one may be.
+/// Whether a value is nested too deeply to be stored.
 pub(crate) fn is_too_deep(value: &Value) -> bool {
     fn reaches(value: &Value, left: usize) -> bool {
         match value {
@@ -145,26 +147,26 @@ pub(crate) fn is_too_deep(value: &Value) -> bool {
     reaches(value, VALUE_DEPTH_MAX - 1)
 }
 
-/// Whether an attribute is one of those that stand at the head of a record instead of in it.
+/// Whether an attribute is in the head of a record instead of its body.
 pub(crate) fn is_head(name: &str) -> bool {
     matches!(name, "_key" | "_id" | "_rev")
 }
 
-/// Whether an attribute of an edge names one of its two ends.
+/// Whether an attribute is an end of an edge.
 pub(crate) fn is_end(name: &str) -> bool {
     matches!(name, "_from" | "_to")
 }
 
-/// The bytes of a value.
+/// Encodes a value.
 pub(crate) fn encode_value(value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     put(value, &mut out);
     out
 }
 
-/// The value of its bytes; bytes that `encode_value` did not write are an error.
+/// Decodes the bytes of a value; fails for bytes that `encode_value` did not write.
 pub(crate) fn decode_value(bytes: &[u8]) -> Result<Value> {
-    let mut reader = Reader { bytes };
+    let mut reader = RecordReader { bytes };
     let value = reader.value(0)?;
     if reader.bytes.is_empty() { Ok(value) } else { Err(damaged()) }
 }
@@ -238,7 +240,7 @@ fn put_text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Seven bits per byte, lowest first.
+/// Appends a number in varint format: seven bits per byte, lowest bits first.
 fn put_varint(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -247,7 +249,7 @@ fn put_varint(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// The number that `put_varint` wrote, taken from the front.
+/// Reads a number written by `put_varint` from the front of `bytes`.
 fn take_varint(bytes: &mut &[u8]) -> Result<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
@@ -261,12 +263,12 @@ fn take_varint(bytes: &mut &[u8]) -> Result<u64> {
     Err(damaged())
 }
 
-/// What is left of some stored bytes.
-pub(super) struct Reader<'a> {
+/// The unread part of some stored bytes.
+pub(super) struct RecordReader<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> RecordReader<'a> {
     pub(super) fn byte(&mut self) -> Result<u8> {
         let (&byte, rest) = self.bytes.split_first().ok_or_else(damaged)?;
         self.bytes = rest;
@@ -279,7 +281,8 @@ impl<'a> Reader<'a> {
         Ok(*eight)
     }
 
-    /// A count of things of at least one byte each, so a damaged count cannot ask for much memory.
+    /// Reads an item count. Refuses a count larger than the number of remaining bytes, so that
+    /// damaged data cannot cause a large allocation.
     pub(super) fn count(&mut self) -> Result<usize> {
         let count = usize::try_from(take_varint(&mut self.bytes)?).map_err(|_| damaged())?;
         if count > self.bytes.len() { Err(damaged()) } else { Ok(count) }
@@ -294,7 +297,7 @@ impl<'a> Reader<'a> {
         Ok((zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed())
     }
 
-    /// The bytes of a text.
+    /// Reads the bytes of a text.
     pub(super) fn raw(&mut self) -> Result<&'a [u8]> {
         let length = self.count()?;
         let (text, rest) = self.bytes.split_at(length);
@@ -314,7 +317,7 @@ impl<'a> Reader<'a> {
         self.plain().map(shared_name)
     }
 
-    /// Steps over a value.
+    /// Skips a value.
     pub(super) fn skip(&mut self, depth: usize) -> Result<()> {
         if depth > VALUE_DEPTH_MAX {
             return Err(damaged());
@@ -341,7 +344,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Leaves a count and as many things of that size behind, and tells the count.
+    /// Skips an item count and that number of items of a fixed size. Returns the count.
     pub(super) fn leave(&mut self, size: usize) -> Result<usize> {
         let count = self.count()?;
         let bytes = count.checked_mul(size).ok_or_else(damaged)?;

@@ -1,7 +1,9 @@
-//! Documents of a request straight from JSON text to the attributes of records, without values in between.
+//! Encodes the JSON documents of a request directly as record attributes, without building values
+//! in memory.
 //!
-//! A draft is plain if it is an object with few names, each once, and with a text or nothing as `_key`. What else there is
-//! in JSON is only found to be well-formed: whoever writes it reads its text again.
+//! A draft is plain if it is an object with few attributes, distinct attribute names, and a `_key`
+//! that is missing or a text. For a draft that is not plain, this module checks only the JSON
+//! syntax; the function `insert` parses the text again.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,27 +11,27 @@ use std::ops::Range;
 use super::document::{Record, put_attribute, put_text_attribute};
 use crate::error::Result;
 use crate::limits::VALUE_DEPTH_MAX;
-use crate::value::{JSON_DEPTH_MAX, Reader};
+use crate::value::{JSON_DEPTH_MAX, JsonReader};
 
-/// Names up to which comparing each with all before it is cheap.
+/// Maximum number of attributes of a plain draft, small enough for linear search.
 const NAMES_MAX: usize = 32;
 
-// So what is read here is never nested too deeply for a record.
+// The JSON parser's nesting limit ensures that every draft can be stored.
 const _: () = assert!(JSON_DEPTH_MAX + 1 < VALUE_DEPTH_MAX);
 
 /// All documents of a request's body.
 #[derive(Debug)]
 pub(crate) struct Drafts<'a> {
-    /// Whether the body is a list; otherwise there is one draft, the body.
+    /// Whether the request's body is a list; any other body is one draft.
     pub(crate) is_list: bool,
-    /// In their order.
+    /// The drafts in the order of the request.
     pub(crate) list: Vec<Draft<'a>>,
     text: &'a [u8],
-    /// Attributes of all plain drafts.
+    /// Encoded attributes of all plain drafts.
     bytes: Vec<u8>,
 }
 
-/// One of them.
+/// One document of the request.
 #[derive(Debug)]
 pub(crate) struct Draft<'a> {
     text: Range<usize>,
@@ -44,21 +46,21 @@ struct Plain<'a> {
 }
 
 impl Draft<'_> {
-    /// Whether its attributes are ready.
+    /// Whether the draft is plain; only a plain draft has encoded attributes.
     pub(crate) fn is_plain(&self) -> bool {
         self.plain.is_some()
     }
 
-    /// The `_key` of a plain draft, if it has one.
+    /// The `_key` of a plain draft, if any.
     pub(crate) fn key(&self) -> Option<&str> {
         self.plain.as_ref()?.key.as_deref()
     }
 }
 
 impl<'a> Drafts<'a> {
-    /// Reads a body: the errors are those of `parse`.
+    /// Reads a request body; fails with the same errors as `parse`.
     pub(crate) fn read(text: &'a [u8]) -> Result<Self> {
-        let mut reader = Reader::new(text)?;
+        let mut reader = JsonReader::new(text)?;
         let is_list = reader.peek() == Some(b'[');
         let (list, bytes) = (Vec::new(), Vec::with_capacity(text.len()));
         let mut drafts = Self { is_list, list, text, bytes };
@@ -77,7 +79,7 @@ impl<'a> Drafts<'a> {
         &self.text[draft.text.clone()]
     }
 
-    /// Puts the record of a plain draft into `out`; false if it is none.
+    /// Writes the record of a plain draft into `out`; returns `false` if the draft is not plain.
     pub(crate) fn record(
         &self,
         draft: &Draft<'a>,
@@ -94,7 +96,7 @@ impl<'a> Drafts<'a> {
 
     fn take(
         &mut self,
-        reader: &mut Reader<'a>,
+        reader: &mut JsonReader<'a>,
         depth: usize,
         names: &mut Vec<Cow<'a, str>>,
     ) -> Result<()> {
@@ -108,10 +110,10 @@ impl<'a> Drafts<'a> {
         Ok(())
     }
 
-    /// Reads an object; none if it is not plain.
+    /// Reads a JSON object; returns `None` for an object that is not a plain draft.
     fn object(
         &mut self,
-        reader: &mut Reader<'a>,
+        reader: &mut JsonReader<'a>,
         depth: usize,
         names: &mut Vec<Cow<'a, str>>,
     ) -> Result<Option<Plain<'a>>> {

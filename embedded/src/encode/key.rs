@@ -1,10 +1,13 @@
-//! Bytes whose order is the order of AQL values: null < bool < number < string < array < object.
+//! Encodes values as bytes that sort in the order of AQL values: null < bool < number < string <
+//! array < object.
 //!
-//! Missing array elements and attributes count as null, as in AQL: `[1]` and `[1, null]` have the same bytes.
+//! Missing array elements and attributes count as null, as in AQL: `[1]` and `[1, null]` have the
+//! same bytes.
 
 use crate::value::{Object, Value};
 
-/// Ends arrays, objects and strings; below every tag, so that a prefix sorts before its continuation.
+/// Byte at the end of arrays, objects and strings. It is smaller than every type tag, so a list
+/// sorts before a longer list with the same beginning.
 const END: u8 = 0x00;
 const NULL: u8 = 0x10;
 const FALSE: u8 = 0x20;
@@ -13,9 +16,9 @@ const NUMBER: u8 = 0x30;
 const STRING: u8 = 0x40;
 const ARRAY: u8 = 0x50;
 const OBJECT: u8 = 0x60;
-/// Starts one attribute of an object.
+/// Byte at the start of one attribute of an object.
 const ATTRIBUTE: u8 = 0x01;
-/// Follows a zero byte that belongs to a string.
+/// Byte that follows a zero byte of a string, to distinguish this zero byte from the string's end.
 const ESCAPED_ZERO: u8 = 0xFF;
 
 /// Appends the ordered form of a value. Equal values (`1` and `1.0`) have equal bytes.
@@ -39,7 +42,8 @@ pub(crate) fn encode_ordered_text(text: &str, out: &mut Vec<u8>) {
     put_text(text, out);
 }
 
-/// The smallest byte string above all that begin with `prefix`; None if there is none.
+/// Returns the smallest byte string above all byte strings that begin with `prefix`; `None` if no
+/// byte string is larger.
 pub(crate) fn successor(mut prefix: Vec<u8>) -> Option<Vec<u8>> {
     while let Some(last) = prefix.pop() {
         if last < 0xFF {
@@ -60,7 +64,8 @@ fn put_text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, END]);
 }
 
-/// A double in eight ordered bytes, then how much an integer lies above it (below 2048 up to 2^64).
+/// Appends a number: eight ordered bytes of the nearest double, then the integer's distance from
+/// this double (below 2048 for integers up to 2^64).
 fn put_number(double: f64, above: u16, out: &mut Vec<u8>) {
     let bits = (double + 0.0).to_bits();
     let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
@@ -88,8 +93,10 @@ fn put_array(items: &[Value], out: &mut Vec<u8>) {
     out.push(END);
 }
 
-/// Objects compare by the sorted union of their names; whoever has the smaller name is greater, because the other's
-/// value for it is null. So names are written inverted, and null attributes not at all.
+/// AQL compares two objects attribute by attribute, in the sorted union of their attribute names.
+/// If only one object has an attribute, that object is greater, because the attribute counts as
+/// null in the other. Keys therefore contain attribute names with inverted bytes, and omit null
+/// attributes.
 fn put_object(object: &Object, out: &mut Vec<u8>) {
     let mut entries: Vec<_> = object.iter().filter(|(_, value)| !value.is_null()).collect();
     entries.sort_by(|a, b| a.0.cmp(b.0));
@@ -209,7 +216,7 @@ mod tests {
             (-3i64..3).prop_map(Value::from),
             any::<u64>().prop_map(Value::from),
             prop::num::f64::NORMAL.prop_map(Value::Double),
-            // Doubles next to integers, where rounding would show.
+            // Doubles close to large integers, where a rounding error would change the order.
             any::<i64>().prop_map(|integer| Value::Double(integer as f64)),
             "[\\x00ab\u{7f}\u{80}]{0,3}".prop_map(Value::from),
         ];
@@ -228,7 +235,7 @@ mod tests {
         #[test]
         fn key_order_is_value_order(a in any_value(), b in any_value()) {
             prop_assert_eq!(bytes(&a).cmp(&bytes(&b)), compare(&a, &b));
-            // Also when more follows, as in a compound key.
+            // The order must not change when more bytes follow, as in a compound key.
             let (mut longer, mut other) = (bytes(&a), bytes(&b));
             longer.push(0xFE);
             other.push(0x01);

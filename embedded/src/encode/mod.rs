@@ -1,4 +1,4 @@
-//! How values and keys become bytes.
+//! Encodes values and keys as bytes.
 
 #[cfg(test)]
 mod bent;

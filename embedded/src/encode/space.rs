@@ -1,23 +1,23 @@
-//! Every key of the store: three key spaces, one enum, one comment each.
+//! All keys of the store, as one enum, and the three key spaces.
 
 use crate::error::{Code, Error, Result};
 
 /// A key space: one tree of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Space {
-    /// Catalog, counters, settings: small.
+    /// Definitions, counters and settings.
     Meta = 0,
-    /// Documents by collection and local number.
+    /// Documents, by collection and local document id.
     Documents = 1,
     /// Index entries.
     Indexes = 2,
 }
 
 impl Space {
-    /// All of them, by number.
+    /// All key spaces, by number.
     pub(crate) const ALL: [Self; 3] = [Self::Meta, Self::Documents, Self::Indexes];
 
-    /// Its name in the store.
+    /// The name under which the store keeps the key space.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Meta => "meta",
@@ -27,17 +27,19 @@ impl Space {
     }
 }
 
-/// A key, or the beginning of all keys of a kind. Numbers are written big-endian, so that they sort.
+/// A key, or the common prefix of several keys. Numbers in keys are big-endian, so that keys sort
+/// by number.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::enum_variant_names, reason = "the highest key is called the last key")]
 pub(crate) enum Key<'a> {
-    /// Version of this whole format; its absence means that the store is not ours.
+    /// Version of the store's format. A store without this key belongs to another program.
     Format,
-    /// No revision above this number was ever given out (8 bytes).
+    /// Upper bound of all revisions assigned so far (8 bytes).
     RevisionCeiling,
-    /// No number above this one was ever given out (8 bytes).
+    /// Upper bound of all ids assigned so far (8 bytes).
     IdCeiling,
-    /// Number of the newest group of commits, and of the newest that was synced before it (`Mark`).
+    /// The number of the newest group of commits, and the number of the newest group that was
+    /// already synced when this group was written (`Mark`).
     Mark,
     /// A database: number → definition.
     Database(u64),
@@ -53,58 +55,59 @@ pub(crate) enum Key<'a> {
     Analyzer(u64, &'a str),
     /// A named graph: database, name → definition.
     Graph(u64, &'a str),
-    /// A small durable record of the server (users, grants).
+    /// A durable setting of the server, such as the table of users and their grants.
     Setting(&'a str),
     /// Number of documents of a collection (8 bytes).
     Count(u64),
-    /// Highest numeric key of a collection, where its generator has to know it (8 bytes).
+    /// Largest numeric key of a collection, for key generators that need it (8 bytes).
     LastKey(u64),
-    /// A range that no definition names any more and that is being cleared: its number → space and prefix.
+    /// A key range to be removed, whose collection, index or view was dropped: id → key space and
+    /// prefix.
     Leftover(u64),
-    /// All such ranges.
+    /// All key ranges to be removed.
     Leftovers,
-    /// A document: collection, local number → record.
+    /// A document: collection, local document id → record.
     Document(u64, u64),
     /// All documents of a collection.
     Documents(u64),
-    /// Primary index of a collection; then the ordered key → local number.
+    /// Primary index: collection, `_key` in ordered form → local document id.
     Primary(u64),
-    /// Edge index by `_from`; then the ordered text, then the local number → nothing.
+    /// Edge index by `_from`: collection, `_from` in ordered form, local document id → empty value.
     EdgeFrom(u64),
-    /// Edge index by `_to`; like `EdgeFrom`.
+    /// Edge index by `_to`, in the format of `EdgeFrom`.
     EdgeTo(u64),
-    /// An index by its number; then its ordered fields, then the local number → nothing.
+    /// Sorted index: index id, fields in ordered form, local document id → empty value.
     Sorted(u64),
-    /// A unique index by its number; then its ordered fields → local number.
+    /// Unique index: index id, fields in ordered form → local document id.
     Unique(u64),
-    /// All that a vector index keeps, by its number.
+    /// All data of a vector index, by the index's id.
     Vector(u64),
-    /// How far a vector index is → `Standing`.
+    /// State of a vector index: index id → `Standing`.
     VectorStanding(u64),
     /// A centroid of a vector index: index, list → components.
     VectorCentroid(u64, u32),
     /// All centroids of a vector index.
     VectorCentroids(u64),
-    /// Where a document's vector lies: index, local number → list (4 bytes).
+    /// The list that contains a document's vector: vector index, local id → list (4 bytes).
     VectorPlace(u64, u64),
-    /// The places of all vectors of an index.
+    /// The list numbers of all vectors of a vector index.
     VectorPlaces(u64),
-    /// A vector: index, list, local number → components.
+    /// A vector: vector index, list, local document id → components.
     VectorEntry(u64, u32, u64),
-    /// All vectors of one list.
+    /// All vectors of one list of a vector index.
     VectorList(u64, u32),
-    /// All vectors of an index, list by list.
+    /// All vectors of a vector index, list by list.
     VectorLists(u64),
-    /// Documents that a view by its number has not taken in yet; then a revision → collection, local number.
+    /// A document that a view has not processed yet: view id, revision → collection, local id.
     Pending(u64),
-    /// One of them.
+    /// One pending row of a view.
     PendingRow(u64, u64),
-    /// The group of commits up to which a view has taken everything in (8 bytes).
+    /// The newest group of commits that a view has processed completely (8 bytes).
     ViewPosition(u64),
 }
 
 impl Key<'_> {
-    /// The tree it lies in.
+    /// The key space to which the key belongs.
     pub(crate) fn space(&self) -> Space {
         match self {
             Self::Document(..) | Self::Documents(_) => Space::Documents,
@@ -128,7 +131,7 @@ impl Key<'_> {
         }
     }
 
-    /// Its bytes.
+    /// The bytes of the key.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         match *self {
             Self::Format => vec![0x01],
@@ -182,17 +185,17 @@ pub(crate) fn document_key(collection: u64, local: u64) -> [u8; 16] {
     bytes
 }
 
-/// What each group of commits says about itself.
+/// The record at the head of each group of commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// Its number; they grow by one.
+    /// The number of the group of commits; each new group's number is larger by one.
     pub(crate) number: u64,
-    /// The newest group of which a sync was through when this one was written.
+    /// The number of the newest group that was already synced when this group was written.
     pub(crate) synced: u64,
 }
 
 impl Mark {
-    /// Sixteen bytes.
+    /// Returns the sixteen bytes of the record.
     pub(crate) fn write(self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.number.to_be_bytes());
@@ -200,7 +203,7 @@ impl Mark {
         bytes
     }
 
-    /// The reverse of `write`; None for anything else.
+    /// Decodes the bytes that `write` produced; returns `None` for other bytes.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let (number, synced) = bytes.split_first_chunk::<8>()?;
         let synced = synced.try_into().ok()?;
@@ -225,13 +228,13 @@ fn of_vector(index: u64, part: u8, rest: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The list in the key of a vector.
+/// Returns the number of the list in a vector's key.
 pub(crate) fn list_of_key(key: &[u8]) -> Result<u32> {
     let list = key.get(10..).and_then(<[u8]>::first_chunk).copied();
     list.map(u32::from_be_bytes).ok_or_else(damaged)
 }
 
-/// Index and list of a key, if it is that of a vector.
+/// Returns the numbers of the index and the list in a vector's key; `None` for any other key.
 pub(crate) fn vector_list_of_key(key: &[u8]) -> Option<(u64, u32)> {
     let (kind, rest) = key.split_first()?;
     let (index, rest) = rest.split_first_chunk()?;
@@ -241,17 +244,17 @@ pub(crate) fn vector_list_of_key(key: &[u8]) -> Option<(u64, u32)> {
     is_vector.then(|| (u64::from_be_bytes(*index), u32::from_be_bytes(*list)))
 }
 
-/// The list that the place of a vector names.
+/// Returns the number of the list in the value that is stored under a [`Key::VectorPlace`].
 pub(crate) fn list_of_value(value: &[u8]) -> Result<u32> {
     value.try_into().map(u32::from_be_bytes).map_err(|_| damaged())
 }
 
-/// The local number at the end of a document key or of an index entry.
+/// Returns the local document id at the end of the key of a document or index entry.
 pub(crate) fn local_id_of_key(key: &[u8]) -> Result<u64> {
     key.last_chunk::<8>().map(|last| u64::from_be_bytes(*last)).ok_or_else(damaged)
 }
 
-/// The number that a counter, a primary or a unique entry holds.
+/// Returns the number in the value of a counter, a primary index entry or a unique index entry.
 pub(crate) fn local_id_of_value(value: &[u8]) -> Result<u64> {
     value.try_into().map(u64::from_be_bytes).map_err(|_| damaged())
 }

@@ -1,7 +1,8 @@
-//! Stored documents as JSON text and by their size, without the values in between.
+//! Writes stored documents as JSON text, and computes the memory size that their values would have,
+//! without decoding the documents into values.
 
 use super::document::{ARRAY, DOUBLE, DOUBLES, FALSE, INT, NULL, OBJECT, STRING, TRUE, UINT};
-use super::document::{Reader, Record, damaged};
+use super::document::{Record, RecordReader, damaged};
 use crate::error::Result;
 use crate::limits::VALUE_DEPTH_MAX;
 use crate::value::{
@@ -10,7 +11,8 @@ use crate::value::{
 };
 
 impl Record<'_> {
-    /// Checks the body to its end, and counts what its attributes hold once they are decoded, as `Value::size_bytes` does.
+    /// Checks the whole body of a record. Returns the memory size of the decoded attributes, as
+    /// `Value::size_bytes` computes it.
     pub(crate) fn checked_size(&self) -> Result<usize> {
         let mut reader = self.body()?;
         let mut size = 0;
@@ -20,7 +22,7 @@ impl Record<'_> {
         Ok(size)
     }
 
-    /// One of the document's own attributes.
+    /// Decodes one stored attribute.
     pub(crate) fn attribute(&self, name: &str) -> Result<Option<Value>> {
         let mut reader = self.body()?;
         for _ in 0..reader.count()? {
@@ -32,8 +34,8 @@ impl Record<'_> {
         Ok(None)
     }
 
-    /// Appends the document as JSON text: `_key`, `_id`, an edge's ends, `_rev`, then the others as they stand. Texts must
-    /// have been checked.
+    /// Appends the document as JSON text: `_key`, `_id`, an edge's ends, `_rev`, then all other
+    /// attributes in stored order. The caller must have checked the texts in the record.
     pub(crate) fn write_text(
         &self,
         collection: &str,
@@ -73,18 +75,19 @@ fn put_revision(revision: Option<&str>, out: &mut Vec<u8>) {
     }
 }
 
-impl Reader<'_> {
-    /// Steps over a text, and tells its length in bytes.
+impl RecordReader<'_> {
+    /// Skips a text and returns its length in bytes.
     fn checked(&mut self) -> Result<usize> {
         let text = self.raw()?;
-        // Most texts are, and it is seen sooner.
+        // Most texts are ASCII, and the check for ASCII is faster than the check for UTF-8.
         if !text.is_ascii() {
             std::str::from_utf8(text).map_err(|_| damaged())?;
         }
         Ok(text.len())
     }
 
-    /// What a value holds once it is decoded; texts and nesting are checked on the way.
+    /// Returns the memory size that an encoded value has after it is decoded. Checks the value's
+    /// texts and nesting.
     fn size(&mut self, depth: usize) -> Result<usize> {
         if depth > VALUE_DEPTH_MAX {
             return Err(damaged());
@@ -120,7 +123,8 @@ impl Reader<'_> {
         Ok(VALUE_BYTES + inner)
     }
 
-    /// Appends a value as `write_text` of its decoded form does.
+    /// Appends an encoded value as JSON text, with the same result as `write_text` for the decoded
+    /// value.
     fn write_text(&mut self, depth: usize, out: &mut Vec<u8>) -> Result<()> {
         if depth > VALUE_DEPTH_MAX {
             return Err(damaged());

@@ -1,4 +1,4 @@
-//! COLLECT: groups by keys, with what each keeps of its rows; they come out in the order of their keys.
+//! Implements COLLECT: groups rows by keys, and returns the groups sorted by key.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use crate::functions::{Call, function};
 use crate::plan::{Aggregate, Collect, Into};
 use crate::value::{Object, Ordered, Value, compare};
 
-/// The groups so far.
+/// The groups of the rows added so far.
 pub(super) struct Groups<'q> {
     collect: &'q Collect,
     groups: BTreeMap<Vec<Ordered>, Group>,
 }
 
-/// One group.
+/// One group of rows.
 struct Group {
     row: Row,
     count: i64,
@@ -24,7 +24,7 @@ struct Group {
     into: Vec<Value>,
 }
 
-/// Progress of an aggregate.
+/// The intermediate result of an aggregate.
 #[derive(Clone)]
 pub(super) enum State {
     Count(i64),
@@ -34,7 +34,7 @@ pub(super) enum State {
 }
 
 impl<'q> Groups<'q> {
-    /// No groups yet.
+    /// Returns the collector of a COLLECT, which has no groups yet.
     pub(super) fn new(collect: &'q Collect) -> Self {
         Self { collect, groups: BTreeMap::new() }
     }
@@ -45,7 +45,7 @@ impl<'q> Groups<'q> {
         Group { row: row.clone(), count: 0, aggregates, into: Vec::new() }
     }
 
-    /// Takes a row into its group.
+    /// Adds a row to the row's group.
     pub(super) fn add(&mut self, executor: &mut Executor<'q>, row: &mut Row) -> Result<()> {
         let mut keys = Vec::with_capacity(self.collect.keys.len());
         for (key, _) in &self.collect.keys {
@@ -87,7 +87,8 @@ impl<'q> Groups<'q> {
         Ok(())
     }
 
-    /// One row for each group; one for nothing at all when there are no keys.
+    /// Returns one row for each group. A COLLECT without keys returns one row even if there are no
+    /// input rows.
     pub(super) fn finish(mut self, executor: &mut Executor<'q>, row: &Row) -> Result<Vec<Row>> {
         if self.groups.is_empty() && self.collect.keys.is_empty() {
             let group = self.group(row);
@@ -116,7 +117,7 @@ impl<'q> Groups<'q> {
 }
 
 impl State {
-    /// Nothing added yet.
+    /// The initial state of an aggregate.
     pub(super) fn of(kind: Aggregate) -> Self {
         match kind {
             Aggregate::Count => Self::Count(0),
@@ -128,7 +129,7 @@ impl State {
         }
     }
 
-    /// Adds a value.
+    /// Adds a value to the aggregate.
     pub(super) fn add(&mut self, kind: Aggregate, value: Value) {
         match self {
             Self::Count(n) => *n += 1,
@@ -160,7 +161,7 @@ impl State {
         }
     }
 
-    /// What has come together.
+    /// Returns the aggregate's result over all added values.
     pub(super) fn finish(self, kind: Aggregate, executor: &mut Executor<'_>) -> Result<Value> {
         Ok(match self {
             Self::Count(n) => Value::Int(n),

@@ -1,9 +1,11 @@
-//! The run of a plan: one row of registers goes down the nodes; loops repeat what is below them.
+//! Runs a plan: one row of registers passes through the nodes. A loop runs the nodes that follow it
+//! once for each of its items.
 
 use std::collections::BTreeSet;
 
 use super::budget::Budget;
 use super::gather::Gathered;
+#[cfg(feature = "conformance")]
 use super::window::Windowed;
 use crate::error::{Code, Error, Result};
 use crate::expr::{Expr, Row, eval, truth};
@@ -31,65 +33,68 @@ pub struct Stats {
     pub peak_memory_usage: u64,
 }
 
-/// Whether more rows are wanted.
+/// Whether the preceding nodes should send more rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
     More,
     Enough,
 }
 
-/// One run of one plan.
+/// One execution of one plan.
 pub struct Executor<'q> {
-    /// What runs.
+    /// The plan.
     pub plan: &'q Plan,
-    /// Values of its binds by slot.
+    /// Values of the plan's bind parameters by slot.
     pub binds: &'q [Value],
-    /// Where it reads and writes.
+    /// The transaction in which the plan runs.
     pub transaction: &'q Transaction,
-    /// The database, for names that only the run knows.
+    /// The database, to look up collections whose names are computed at run time.
     pub database: &'q Database,
     /// `CURRENT_USER()`
     pub user: Option<&'q str>,
-    /// Whether the last LIMIT of the query itself counts what it cuts off.
+    /// Whether the rows that the outermost LIMIT discards are counted (`fullCount`).
     pub full_count: bool,
-    /// Warnings so far.
+    /// The warnings raised so far.
     pub warnings: Warnings,
-    /// Counters so far.
+    /// The query's counters so far.
     pub stats: Stats,
-    /// What it may cost.
+    /// Limits of the query's memory and run time.
     pub budget: Budget,
-    /// The node at work, for what it says when it fails.
+    /// The plan node that is running, for error messages.
     pub running: Option<&'q Node>,
-    /// Loops that have had their index cursor.
+    /// Loops whose index cursor the statistics already count.
     pub cursors: BTreeSet<usize>,
-    /// The first register that is the running pipeline's own.
+    /// The first register of the running pipeline (the nodes of a query or subquery). Earlier
+    /// registers belong to outer pipelines.
     pub own_from: usize,
 }
 
 /// The state of one pass through a pipeline.
 pub(super) struct Pass<'q> {
     pub nodes: &'q [Node],
-    /// Behind the last node of the running stage.
+    /// Index of the first node after the running stage (the nodes up to a sort, COLLECT, WINDOW or
+    /// buffer).
     end: usize,
     pub limits: Vec<Option<Limit>>,
     gathered: Gathered<'q>,
     distinct: BTreeSet<Ordered>,
     out: Vec<Value>,
-    /// The LIMIT that counts what it cuts off.
+    /// Index of the LIMIT node whose discarded rows are counted for `fullCount`.
     pub counting: Option<usize>,
 }
 
 /// Progress of a LIMIT.
 pub(super) struct Limit {
     skip: u64,
-    /// Rows that it still lets through.
+    /// Number of rows that the LIMIT still lets through.
     pub take: u64,
-    /// Rows must go on coming: they cause writes, or are counted.
+    /// Whether the preceding nodes continue after the LIMIT is reached, because further rows cause
+    /// writes or are counted.
     drain: bool,
 }
 
 impl<'q> Executor<'q> {
-    /// Runs the query and answers its rows.
+    /// Runs the query and returns its rows.
     pub fn run(&mut self) -> Result<Vec<Value>> {
         self.budget.look()?;
         for (code, message) in &self.plan.warnings {
@@ -107,7 +112,8 @@ impl<'q> Executor<'q> {
         Ok(rows)
     }
 
-    /// Runs a pipeline over one row; the registers it fills are its own.
+    /// Runs a pipeline (the nodes of a query or subquery) for one row, whose registers the nodes
+    /// set.
     pub(super) fn pipeline(
         &mut self,
         pipeline: &'q Pipeline,
@@ -141,7 +147,7 @@ impl<'q> Executor<'q> {
         let mut rows: Option<Vec<Row>> = None;
         let mut begin = 0;
         for &end in &pipeline.stages {
-            let held = self.budget.held();
+            let held = self.budget.bytes_held();
             pass.end = end;
             pass.gathered = self.gatherer(nodes, end, row, counting.is_some())?;
             match rows.take() {
@@ -163,7 +169,8 @@ impl<'q> Executor<'q> {
         Ok(pass.out)
     }
 
-    /// What the last node of a stage gathers rows into.
+    /// Returns the collector for the rows at the end of a stage (the nodes up to a sort, COLLECT,
+    /// WINDOW or buffer).
     fn gatherer(
         &mut self,
         nodes: &'q [Node],
@@ -183,19 +190,24 @@ impl<'q> Executor<'q> {
                 Gathered::sorted(keys, keep)
             }
             Some(Node::Collect(collect)) => Gathered::groups(collect),
+            #[cfg(feature = "conformance")]
             Some(Node::Window(window)) => Gathered::Windowed(Windowed::new(window)),
             Some(Node::Gather) => Gathered::Rows(Vec::new()),
             _ => Gathered::Nothing,
         })
     }
 
-    /// Sends a row down from a node.
-    pub(super) fn push(
-        &mut self,
-        pass: &mut Pass<'q>,
-        mut at: usize,
-        row: &mut Row,
-    ) -> Result<Flow> {
+    /// Sends a row to a node and the nodes after it. When these nodes have processed the row, the
+    /// memory budget no longer counts the values that expressions made for the row. A node that
+    /// keeps a part of the row adds that part to the budget.
+    pub(super) fn push(&mut self, pass: &mut Pass<'q>, at: usize, row: &mut Row) -> Result<Flow> {
+        let made = self.budget.made();
+        let flow = self.run_from(pass, at, row);
+        self.budget.drop_to(made);
+        flow
+    }
+
+    fn run_from(&mut self, pass: &mut Pass<'q>, mut at: usize, row: &mut Row) -> Result<Flow> {
         let nodes = pass.nodes;
         while at < pass.end {
             self.running = Some(&nodes[at]);
@@ -231,7 +243,8 @@ impl<'q> Executor<'q> {
                     let added = gathered.add(self, row);
                     pass.gathered = gathered;
                     if added.is_err() && at > 0 {
-                        // What does not fit comes from above.
+                        // The error names the previous node, which produced the rows that exceed
+                        // the memory limit.
                         self.running = Some(&nodes[at - 1]);
                     }
                     added?;
@@ -257,7 +270,7 @@ impl<'q> Executor<'q> {
         Ok(Flow::More)
     }
 
-    /// `FOR x IN list`; a range is counted, not made.
+    /// Runs `FOR x IN list`. The items of a range are generated one by one, not as a list.
     fn list(
         &mut self,
         pass: &mut Pass<'q>,
@@ -299,7 +312,8 @@ impl<'q> Executor<'q> {
         match eval(expr, row, self.binds, self)? {
             Value::Null => Ok(u64::MAX),
             Value::Int(n) if n >= 0 => Ok(n.unsigned_abs()),
-            // The server counts in signed numbers of 64 bits; what is above is out of range.
+            // ArangoDB computes the items of a range as signed 64-bit numbers and refuses larger
+            // numbers.
             Value::Double(x) if (0.0..i64::MAX as f64).contains(&x) => Ok(x as u64),
             _ => {
                 let message = "LIMIT count value is not a number or out of range";
@@ -351,12 +365,14 @@ impl<'q> Executor<'q> {
         Ok(if last || below == Flow::Enough { done } else { Flow::More })
     }
 
-    /// Counts a row that is kept.
+    /// Adds the bytes of a row that stays in memory to the budget.
     pub(super) fn keep(&mut self, row: &Row) -> Result<()> {
-        self.budget.hold(self.own_bytes(row))
+        let bytes = self.own_bytes(row);
+        self.budget.hold(bytes)
     }
 
-    /// About how many bytes a row of the running pipeline holds beside what it shares with all others.
+    /// The approximate bytes of a row of the running pipeline, without values shared with other
+    /// rows.
     pub(super) fn own_bytes(&self, row: &Row) -> usize {
         row[self.own_from..].iter().map(Value::size_bytes).sum()
     }

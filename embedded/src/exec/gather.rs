@@ -1,42 +1,45 @@
-//! Nodes that need all rows first: sorts, groups, and the halt before a write.
+//! Collects all rows before the next node runs, for sorts, COLLECT, WINDOW and the buffer before a
+//! write.
 
 use super::collect::Groups;
 use super::executor::Executor;
+#[cfg(feature = "conformance")]
 use super::window::Windowed;
 use crate::error::Result;
 use crate::expr::{Expr, Row, eval};
 use crate::plan::Collect;
 use crate::value::{Value, compare};
 
-/// Rows a sort with a limit may hold beyond those it needs.
+/// Number of rows that a sort with a limit may keep in excess of the limit.
 const SORT_SLACK: usize = 256;
 
-/// What a stage has gathered so far.
+/// The rows that a stage has collected.
 pub(super) enum Gathered<'q> {
-    /// The stage ends the pipeline.
+    /// Collects no rows, because this stage is the last one.
     Nothing,
-    /// Rows as they came.
+    /// Rows in the order of arrival.
     Rows(Vec<Row>),
     /// Rows with their sort keys.
     Sorted { keys: &'q [(Expr, bool)], keep: Option<usize>, rows: Vec<(Vec<Value>, Row)> },
-    /// Groups.
+    /// Rows grouped by a `COLLECT`.
     Groups(Groups<'q>),
-    /// Rows with what the aggregates of a window take of them.
+    /// Rows with the arguments of a WINDOW's aggregates.
+    #[cfg(feature = "conformance")]
     Windowed(Windowed<'q>),
 }
 
 impl<'q> Gathered<'q> {
-    /// A sort; with `keep` only the first rows matter.
+    /// Returns a collector for a sort, which may need only the first `keep` rows.
     pub(super) fn sorted(keys: &'q [(Expr, bool)], keep: Option<usize>) -> Self {
         Self::Sorted { keys, keep, rows: Vec::new() }
     }
 
-    /// The groups of a `COLLECT`.
+    /// Returns a collector for the groups of a `COLLECT`.
     pub(super) fn groups(collect: &'q Collect) -> Self {
         Self::Groups(Groups::new(collect))
     }
 
-    /// Takes a row in.
+    /// Adds a row.
     pub(super) fn add(&mut self, executor: &mut Executor<'q>, row: &mut Row) -> Result<()> {
         match self {
             Self::Nothing => {}
@@ -57,17 +60,18 @@ impl<'q> Gathered<'q> {
                     sort(rows, keys);
                     let gone: usize =
                         rows.drain(keep..).map(|(_, row)| executor.own_bytes(&row)).sum();
-                    let held = executor.budget.held().saturating_sub(gone as u64);
+                    let held = executor.budget.bytes_held().saturating_sub(gone as u64);
                     executor.budget.release_to(held);
                 }
             }
             Self::Groups(groups) => groups.add(executor, row)?,
+            #[cfg(feature = "conformance")]
             Self::Windowed(windowed) => windowed.add(executor, row)?,
         }
         Ok(())
     }
 
-    /// The rows for the next stage; none if there is no next stage.
+    /// Returns the rows for the next stage; `None` if there is no next stage.
     pub(super) fn finish(self, executor: &mut Executor<'q>, row: &Row) -> Result<Option<Vec<Row>>> {
         Ok(match self {
             Self::Nothing => None,
@@ -77,6 +81,7 @@ impl<'q> Gathered<'q> {
                 Some(rows.into_iter().map(|(_, row)| row).collect())
             }
             Self::Groups(groups) => Some(groups.finish(executor, row)?),
+            #[cfg(feature = "conformance")]
             Self::Windowed(windowed) => Some(windowed.finish(executor)?),
         })
     }

@@ -1,11 +1,12 @@
-//! What expressions ask of the run: subqueries, documents by id, counts, the session.
+//! Evaluates the parts of expressions that need stored data, or the query's database or user:
+//! subqueries, documents by id, counts.
 
 use std::sync::Arc;
 
 use super::executor::Executor;
 use crate::data::schema_fault;
 use crate::error::{Code, Error, Result};
-use crate::expr::{DataCall, Host, Row};
+use crate::expr::{DataCall, Host, Memory, Row};
 use crate::functions::Warnings;
 use crate::schema::Collection;
 use crate::value::{Object, Value};
@@ -15,10 +16,19 @@ impl Host for Executor<'_> {
         &mut self.warnings
     }
 
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.budget
+    }
+
+    fn step(&mut self) -> Result<()> {
+        self.budget.row()
+    }
+
     fn subquery(&mut self, number: usize, row: &mut Row) -> Result<Value> {
-        let held = self.budget.held();
+        let held = self.budget.bytes_held();
         let rows = self.pipeline(&self.plan.subqueries[number], row, None)?;
-        // The list is in the caller's hands now; it counts again where a row with it is kept.
+        // The subquery's rows are no longer counted, because the bytes of the resulting list are
+        // counted when a row that contains the list is kept.
         self.budget.release_to(held);
         Ok(Value::array(rows))
     }
@@ -80,7 +90,7 @@ fn mistyped(name: &str) -> Error {
 }
 
 impl Executor<'_> {
-    /// A collection of the database, or 1203.
+    /// Returns a collection of the database, or error 1203.
     fn named(&self, name: &str) -> Result<&Arc<Collection>> {
         self.database.collections.get(name).ok_or_else(|| {
             let text = format!("collection or view not found: {name}");
@@ -88,7 +98,7 @@ impl Executor<'_> {
         })
     }
 
-    /// Number and name of each collection.
+    /// Returns the id and name of each collection.
     fn collections(&self) -> Value {
         let entry = |collection: &Arc<Collection>| {
             let mut out = Object::new();
@@ -99,7 +109,8 @@ impl Executor<'_> {
         Value::array(self.database.collections.values().map(entry).collect())
     }
 
-    /// Rule, level and message of a collection's schema; null if it has none.
+    /// Returns the rule, level and message of a collection's schema; null for a collection without
+    /// a schema.
     fn schema(&self, collection: &Value) -> Result<Value> {
         let text = collection.as_str().or_else(|| collection.text_of("_id")).unwrap_or_default();
         let name = text.split('/').next().unwrap_or_default();
@@ -115,7 +126,7 @@ impl Executor<'_> {
         Ok(Value::object(out))
     }
 
-    /// Whether a document fulfils a schema, and what it says if not.
+    /// Returns whether a document conforms to a schema, and the schema's message if it does not.
     fn validated(&mut self, document: &Value, schema: &Value) -> Result<Value> {
         let Some(object) = document.as_object() else {
             let text = "in function 'SCHEMA_VALIDATE()': expecting document object";
@@ -149,7 +160,7 @@ impl Executor<'_> {
         Ok(Value::Null)
     }
 
-    /// One document, or those of a list without the missing ones.
+    /// Returns one document, or the existing documents of a list of ids.
     fn documents(&self, collection: Option<&Arc<str>>, ids: &Value) -> Result<Value> {
         match ids {
             Value::Array(ids) => {

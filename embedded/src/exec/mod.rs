@@ -1,4 +1,4 @@
-//! Rows are pushed through a plan's nodes, one by one, until somebody downstream has enough.
+//! Execution: rows pass through a plan's nodes one by one, until a later node needs no more rows.
 
 mod budget;
 mod collect;
@@ -7,13 +7,15 @@ mod gather;
 mod host;
 mod modify;
 mod near;
+#[cfg(feature = "conformance")]
 mod paths;
 mod search;
 mod source;
 mod traverse;
 mod view;
 mod weighed;
+#[cfg(feature = "conformance")]
 mod window;
 
-pub use budget::{Budget, QUERY_BYTES_MAX};
+pub use budget::Budget;
 pub use executor::{Executor, Stats};

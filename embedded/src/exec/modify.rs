@@ -1,4 +1,5 @@
-//! Modifications: what the expressions say, done by the transaction; `OLD` and `NEW` into their registers.
+//! Runs INSERT, UPDATE, REPLACE, REMOVE and UPSERT: evaluates expressions, writes through the
+//! transaction, and puts `OLD` and `NEW` into registers.
 
 use super::executor::Executor;
 use crate::error::{Code, Error, Result};
@@ -9,7 +10,8 @@ use crate::txn::Written;
 use crate::value::{Object, Value};
 
 impl<'q> Executor<'q> {
-    /// Writes what a row asks for; false if the row ends here because its error is ignored.
+    /// Writes the document of one row. Returns `false` if the write failed with an ignored error;
+    /// later nodes then do not receive the row.
     pub(super) fn write(&mut self, write: &'q Write, row: &mut Row) -> Result<bool> {
         let result = match &write.kind {
             WriteKind::Upsert { lookup, insert, update, replace } => {
@@ -59,7 +61,8 @@ impl<'q> Executor<'q> {
                 self.stats.writes_ignored += 1;
                 Ok(false)
             }
-            // Which document it was stands in the text only.
+            // A query's error identifies the document only in its message, not in further
+            // attributes.
             Err(error) => Err(Error { extra: None, status: None, ..error }),
         }
     }
@@ -77,7 +80,8 @@ impl<'q> Executor<'q> {
         self.transaction.insert(self.target(write), document, &write.options)
     }
 
-    /// With a patch, which comes with the revision to check, the first value only says which document is meant.
+    /// Updates or replaces a document. With `patch`, `key` only identifies the document, and the
+    /// new content and the expected revision come from `patch`.
     fn change(
         &self,
         write: &Write,
@@ -119,7 +123,7 @@ fn check_document(document: &Value) -> Result<()> {
     }
 }
 
-/// The key in a key expression: a text, or an object's `_key`.
+/// Returns the document key from the value of a key expression: a text, or an object's `_key`.
 fn key_of(value: &Value) -> Result<&str> {
     match value {
         Value::String(key) => Ok(key),
@@ -127,7 +131,7 @@ fn key_of(value: &Value) -> Result<&str> {
     }
 }
 
-/// The patch without identity of its own, asking for a revision if there is one to ask for.
+/// Returns the patch without `_key`, `_id` and `_rev`, but with the expected revision, if any.
 fn with_revision(patch: &Value, revision: Option<&Value>) -> Value {
     let Value::Object(given) = patch else { return patch.clone() };
     let foreign = ["_key", "_id", "_rev"].iter().any(|name| given.get(name).is_some());

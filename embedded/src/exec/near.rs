@@ -1,4 +1,4 @@
-//! The nearest documents of a collection, by its vector index.
+//! Finds the nearest documents of a collection with a vector index.
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::value::Value;
 use crate::vector::{Near, components, similarity};
 
 impl<'q> Executor<'q> {
-    /// Sends the nearest documents down, the nearest first.
+    /// Sends the documents nearest to the query's vector to the next node, nearest first.
     pub(super) fn near(
         &mut self,
         pass: &mut Pass<'q>,
@@ -32,10 +32,10 @@ impl<'q> Executor<'q> {
             let text = format!("invalid argument type in call to function '{name}()': {why}");
             Error::new(Code::QueryFunctionArgumentTypeMismatch, text)
         })?;
-        let before = self.budget.held();
+        let before = self.budget.bytes_held();
         let keep = near.filters.is_empty().then_some(most);
         let found = self.nearest(near, &Wanted { query: &query, probes, keep })?;
-        let held = self.budget.held() - before;
+        let held = self.budget.bytes_held() - before;
         let count = found.len();
         let flow = if near.filters.is_empty() {
             self.send(pass, at, row, near, found)
@@ -49,13 +49,16 @@ impl<'q> Executor<'q> {
         flow
     }
 
-    /// Whether the LIMIT that counts what it cuts off lets nothing through any more.
+    /// Whether the LIMIT that determines `fullCount` has already let through its maximum number of
+    /// rows.
     fn is_used_up(&self, pass: &Pass<'q>) -> bool {
         let limit = pass.counting.and_then(|at| pass.limits[at].as_ref());
         limit.is_some_and(|limit| limit.take == 0)
     }
 
-    /// Counts what a search had found without a LIMIT: every document, as the server has it, of which some were counted.
+    /// Adds to `fullCount` the rows that a vector search without LIMIT would also find and that are
+    /// not counted yet. As in ArangoDB, a search without LIMIT counts as finding every document of
+    /// the collection.
     fn count_uncut(&mut self, near: &NearVector, counted: usize) -> Result<Flow> {
         let collection = &*self.plan.collections[near.collection].collection;
         let rest = self.transaction.count(collection)?.saturating_sub(counted as u64);
@@ -63,7 +66,8 @@ impl<'q> Executor<'q> {
         Ok(Flow::More)
     }
 
-    /// How many the `LIMIT` behind the loop lets through; 1554 for none, as the server has it.
+    /// Returns offset plus count of the `LIMIT` after the loop; error 1554 for a count of 0, as in
+    /// ArangoDB.
     fn near_limit(&mut self, near: &NearVector, row: &mut Row) -> Result<usize> {
         let (offset, count) = &near.limit;
         let (offset, count) = (self.limit_number(offset, row)?, self.limit_number(count, row)?);
@@ -76,12 +80,13 @@ impl<'q> Executor<'q> {
         Ok(usize::try_from(offset.saturating_add(count)).unwrap_or(usize::MAX))
     }
 
-    /// `nProbe` of the options, else that of the index; 1501 for anything but a whole number from 1, as while parsing.
+    /// Returns `nProbe` from the query's options or, if it is missing there, from the vector index.
+    /// Returns error 1501, as the parser does, unless `nProbe` is an integer of at least 1.
     fn probes(&mut self, near: &NearVector, row: &mut Row) -> Result<usize> {
         let default = near.params.default_probes as usize;
         let Some(options) = &near.options else { return Ok(default) };
         let options = eval(options, row, self.binds, self)?;
-        // The server looks at objects only.
+        // If the options of a vector search are not an object, ArangoDB ignores them.
         let Some(object) = options.as_object() else { return Ok(default) };
         let bad = |why: &str| {
             Error::new(Code::QueryParse, format!("error parsing searchParameters: {why}!"))
@@ -128,7 +133,7 @@ impl<'q> Executor<'q> {
         Ok(Flow::More)
     }
 
-    /// Takes the nearest of all candidates until enough fulfil the conditions: no document is read in vain.
+    /// Reads documents, nearest first, until enough of them fulfil the query's conditions.
     fn send_filtered(
         &mut self,
         pass: &mut Pass<'q>,
@@ -160,7 +165,7 @@ impl<'q> Executor<'q> {
         Ok(Flow::More)
     }
 
-    /// Puts a found document and how near it is into the row.
+    /// Puts a document and its distance into the row.
     fn load_near(&mut self, row: &mut Row, near: &NearVector, one: Near) -> Result<()> {
         let collection = &*self.plan.collections[near.collection].collection;
         self.budget.row()?;
@@ -175,7 +180,7 @@ impl<'q> Executor<'q> {
                 self.transaction.by_local(collection, one.local, wanted)?
             }
         };
-        let gone = "a vector index names a document that is gone";
+        let gone = "a vector index contains a document that does not exist";
         let document = document.ok_or_else(|| Error::new(Code::Internal, gone))?;
         row[near.out] = document;
         let value = similarity(near.params.metric, one.closeness);
@@ -184,7 +189,7 @@ impl<'q> Executor<'q> {
     }
 }
 
-/// Whether the LIMIT behind a search counts what it cuts off.
+/// Whether the rows that the LIMIT after a search discards are counted.
 fn counts_all(pass: &Pass<'_>, at: usize) -> bool {
     let computed = |node: &Node| matches!(node, Node::Calculation { .. });
     pass.counting.is_some_and(|limit| limit > at && pass.nodes[at + 1..limit].iter().all(computed))

@@ -1,6 +1,7 @@
-//! Path searches: SHORTEST_PATH, ALL_SHORTEST_PATHS, K_SHORTEST_PATHS and K_PATHS between two vertices.
+//! Path searches: SHORTEST_PATH, ALL_SHORTEST_PATHS, K_SHORTEST_PATHS and K_PATHS between two
+//! vertices.
 //!
-//! The edges of a vertex are read once and kept while the search runs. No path meets a vertex twice.
+//! The edges of a vertex are read once and cached during the search. No path visits a vertex twice.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
@@ -18,53 +19,55 @@ use crate::syntax::{Direction, PathSearch};
 use crate::txn::IndexRange;
 use crate::value::{Object, Value};
 
-/// Bytes that an edge takes in a search beside its values.
+/// Memory size of an edge in a path search, in bytes, without the edge's values.
 const HOP_BYTES: usize = 96;
 
-/// An edge and where it leads.
+/// An edge and the vertex it leads to.
 struct Hop {
     edge: Value,
     to: Arc<str>,
     weight: f64,
 }
 
-/// Edges from the start on.
+/// The edges of a path, in order from the start vertex.
 type Path = Vec<Arc<Hop>>;
 type Hops = Arc<Vec<Arc<Hop>>>;
-/// How each vertex was come to: the edge, and the vertex before.
-type Came = HashMap<Arc<str>, (Option<Arc<Hop>>, Arc<str>)>;
+/// For each visited vertex, the edge that led to it and the vertex before it.
+type Predecessors = HashMap<Arc<str>, (Option<Arc<Hop>>, Arc<str>)>;
 
-/// One search on its way.
-struct Quest<'q> {
+/// The state of one search.
+struct PathQuery<'q> {
     traversal: &'q Traversal,
     start: Arc<str>,
     target: Arc<str>,
-    /// Edges that leave a vertex.
+    /// The edges that leave each vertex.
     onwards: HashMap<Arc<str>, Hops>,
-    /// Edges that lead to a vertex; `to` is where they come from.
+    /// The edges that enter each vertex; `to` of such an edge is the vertex it comes from.
     backwards: HashMap<Arc<str>, Hops>,
     edges: u64,
     held: u64,
 }
 
-/// The next place on the way of the lightest path: the edge there and the vertex before.
-type Reached = Reverse<Weighed<(Option<Arc<Hop>>, Arc<str>)>>;
+/// An item in the queue of the search for the lightest path: the edge to a vertex, and the vertex
+/// before it.
+type QueueEntry = Reverse<Weighed<(Option<Arc<Hop>>, Arc<str>)>>;
 
-/// A path that may be the next one.
+/// A candidate for the next path in the order of weight.
 struct Candidate {
-    /// Where it leaves the path it was made from.
+    /// Number of first edges that the candidate shares with the path from which it was derived.
     leaves: usize,
     path: Path,
 }
 
-/// A candidate of a number; of two that weigh the same the later one comes first.
+/// Returns a candidate path for the queue. Among candidates of equal weight, the one with the
+/// largest `number` comes first.
 fn candidate(number: u64, leaves: usize, path: Path) -> Weighed<Candidate> {
     let weight = path.iter().map(|hop| hop.weight).sum();
     Weighed { weight, number: u64::MAX - number, item: Candidate { leaves, path } }
 }
 
 impl<'q> Executor<'q> {
-    /// Sends the paths between two vertices down from behind the node.
+    /// Sends the paths between two vertices to the next node.
     pub(super) fn find_paths(
         &mut self,
         pass: &mut Pass<'q>,
@@ -81,7 +84,7 @@ impl<'q> Executor<'q> {
         if !self.is_there(&start)? || !self.is_there(&target)? {
             return Ok(Flow::More);
         }
-        let mut quest = Quest {
+        let mut quest = PathQuery {
             traversal,
             start,
             target,
@@ -108,8 +111,8 @@ impl<'q> Executor<'q> {
         Ok(self.transaction.get(collection, key)?.is_some())
     }
 
-    /// The edges that leave a vertex, read at the first time.
-    fn hops(&mut self, quest: &mut Quest<'q>, id: &Arc<str>) -> Result<Hops> {
+    /// Returns the edges that leave a vertex, reading the edges on first use.
+    fn hops(&mut self, quest: &mut PathQuery<'q>, id: &Arc<str>) -> Result<Hops> {
         if let Some(hops) = quest.onwards.get(id) {
             return Ok(Arc::clone(hops));
         }
@@ -118,8 +121,8 @@ impl<'q> Executor<'q> {
         Ok(hops)
     }
 
-    /// The edges that lead to a vertex, read at the first time.
-    fn hops_back(&mut self, quest: &mut Quest<'q>, id: &Arc<str>) -> Result<Hops> {
+    /// Returns the edges that enter a vertex, reading the edges on first use.
+    fn hops_back(&mut self, quest: &mut PathQuery<'q>, id: &Arc<str>) -> Result<Hops> {
         if let Some(hops) = quest.backwards.get(id) {
             return Ok(Arc::clone(hops));
         }
@@ -128,10 +131,10 @@ impl<'q> Executor<'q> {
         Ok(hops)
     }
 
-    /// The edges that leave a vertex, or with `back` those that lead to it.
+    /// Reads the edges that leave a vertex, or with `back` the edges that enter the vertex.
     fn read_hops(
         &mut self,
-        quest: &mut Quest<'q>,
+        quest: &mut PathQuery<'q>,
         id: &Arc<str>,
         back: bool,
     ) -> Result<Vec<Arc<Hop>>> {
@@ -174,7 +177,7 @@ impl<'q> Executor<'q> {
         Ok(hops)
     }
 
-    fn count_edge(&mut self, quest: &mut Quest<'q>) -> Result<()> {
+    fn count_edge(&mut self, quest: &mut PathQuery<'q>) -> Result<()> {
         self.stats.scanned_index += 1;
         self.budget.row()?;
         quest.edges += 1;
@@ -185,11 +188,13 @@ impl<'q> Executor<'q> {
         Ok(())
     }
 
-    /// A path of the fewest edges, searched from both ends: the smaller side goes on (of two alike the other one), and of the places where the sides meet
-    /// first the last one counts.
+    /// Returns a path with the fewest edges, found by a search from both ends. Each step advances
+    /// the smaller of the two frontiers or, if they are equally large, the one that did not advance
+    /// last. If the frontiers meet in several vertices in the same step, the path uses the last of
+    /// them.
     fn fewest(
         &mut self,
-        quest: &mut Quest<'q>,
+        quest: &mut PathQuery<'q>,
         from: &Arc<str>,
         without: &HashSet<Arc<str>>,
         not_first: &HashSet<Arc<str>>,
@@ -199,8 +204,14 @@ impl<'q> Executor<'q> {
             return Ok(Some(Vec::new()));
         }
         let mut sides = [
-            (vec![Arc::clone(from)], Came::from([(Arc::clone(from), (None, Arc::clone(from)))])),
-            (vec![Arc::clone(&target)], Came::from([(Arc::clone(&target), (None, target))])),
+            (
+                vec![Arc::clone(from)],
+                Predecessors::from([(Arc::clone(from), (None, Arc::clone(from)))]),
+            ),
+            (
+                vec![Arc::clone(&target)],
+                Predecessors::from([(Arc::clone(&target), (None, target))]),
+            ),
         ];
         let mut back = true;
         loop {
@@ -246,10 +257,11 @@ impl<'q> Executor<'q> {
         }
     }
 
-    /// The lightest path from a vertex to the target that leaves out some vertices, and some edges of its first vertex.
+    /// Returns the lightest path from a vertex to the target that avoids the vertices in `without`
+    /// and does not begin with an edge in `not_first`.
     fn lightest(
         &mut self,
-        quest: &mut Quest<'q>,
+        quest: &mut PathQuery<'q>,
         from: &Arc<str>,
         without: &HashSet<Arc<str>>,
         not_first: &HashSet<Arc<str>>,
@@ -257,9 +269,9 @@ impl<'q> Executor<'q> {
         if quest.traversal.weight.is_none() {
             return self.fewest(quest, from, without, not_first);
         }
-        let mut came = Came::new();
+        let mut came = Predecessors::new();
         let first = Weighed { weight: 0.0, number: 0, item: (None, Arc::clone(from)) };
-        let mut ahead: BinaryHeap<Reached> = BinaryHeap::from([Reverse(first)]);
+        let mut ahead: BinaryHeap<QueueEntry> = BinaryHeap::from([Reverse(first)]);
         let mut number = 0;
         while let Some(Reverse(Weighed { weight, item: (hop, before), .. })) = ahead.pop() {
             self.budget.row()?;
@@ -287,7 +299,7 @@ impl<'q> Executor<'q> {
 
     fn shortest(
         &mut self,
-        quest: &mut Quest<'q>,
+        quest: &mut PathQuery<'q>,
         pass: &mut Pass<'q>,
         at: usize,
         row: &mut Row,
@@ -308,10 +320,10 @@ impl<'q> Executor<'q> {
         Ok(Flow::More)
     }
 
-    /// One path after the other, each the lightest of those that are left.
+    /// Sends the paths to the next node in ascending order of weight.
     fn k_shortest(
         &mut self,
-        quest: &mut Quest<'q>,
+        quest: &mut PathQuery<'q>,
         pass: &mut Pass<'q>,
         at: usize,
         row: &mut Row,
@@ -358,10 +370,10 @@ impl<'q> Executor<'q> {
         Ok(Flow::More)
     }
 
-    /// All paths of the least number of edges.
+    /// Sends all paths with the fewest edges to the next node.
     fn all_shortest(
         &mut self,
-        quest: &mut Quest<'q>,
+        quest: &mut PathQuery<'q>,
         pass: &mut Pass<'q>,
         at: usize,
         row: &mut Row,
@@ -387,16 +399,17 @@ impl<'q> Executor<'q> {
         self.walk(quest, length, length, &onward, pass, at, row)
     }
 
-    /// All paths within a range of lengths.
+    /// Sends all paths whose lengths are in a range to the next node.
     fn k_paths(
         &mut self,
-        quest: &mut Quest<'q>,
+        quest: &mut PathQuery<'q>,
         pass: &mut Pass<'q>,
         at: usize,
         row: &mut Row,
     ) -> Result<Flow> {
         let (min, max) = (quest.traversal.min, quest.traversal.max);
-        // How far the target is at least; nothing else is worth a look.
+        // A lower bound of each vertex's distance to the target, used to skip paths that cannot
+        // reach the target within `max` edges.
         let mut left = HashMap::from([(Arc::clone(&quest.target), 0_u64)]);
         let mut ahead = VecDeque::from([Arc::clone(&quest.target)]);
         while let Some(here) = ahead.pop_front() {
@@ -417,14 +430,15 @@ impl<'q> Executor<'q> {
         self.walk(quest, min, max, &onward, pass, at, row)
     }
 
-    /// Every path to the target whose steps are let through, depth first.
+    /// Searches depth first for paths to the target, and sends each path to the next node. A path
+    /// is extended only by edges for which `onward` is true.
     #[allow(
         clippy::too_many_arguments,
-        reason = "the place of the node and the bounds of the walk"
+        reason = "a search needs its node's position and its bounds"
     )]
     fn walk(
         &mut self,
-        quest: &mut Quest<'q>,
+        quest: &mut PathQuery<'q>,
         min: u64,
         max: u64,
         onward: &dyn Fn(&Path, &Hop) -> bool,
@@ -475,10 +489,10 @@ impl<'q> Executor<'q> {
         Ok(Flow::More)
     }
 
-    /// Sends `{vertices, edges}`, with `weight` if it was asked for, down.
+    /// Sends a row with `{vertices, edges}`, and `weight` if the query uses weights.
     fn emit(
         &mut self,
-        quest: &Quest<'q>,
+        quest: &PathQuery<'q>,
         path: &[Arc<Hop>],
         weight: Option<f64>,
         pass: &mut Pass<'q>,
@@ -505,13 +519,13 @@ fn edge_id(hop: &Hop) -> &str {
     hop.edge.text_of("_id").unwrap_or_default()
 }
 
-/// What makes a path another one.
+/// Returns the ids of a path's edges, which identify the path.
 fn names(path: &[Arc<Hop>]) -> Vec<Arc<str>> {
     path.iter().map(|hop| Arc::from(edge_id(hop))).collect()
 }
 
-/// The path to a vertex out of how each one was come to.
-fn way_back(came: &Came, target: Arc<str>) -> Path {
+/// Returns the path to a vertex, built backwards from the edges that led to the visited vertices.
+fn way_back(came: &Predecessors, target: Arc<str>) -> Path {
     let mut path = Vec::new();
     let mut here = target;
     while let Some((Some(hop), before)) = came.get(&here) {

@@ -1,29 +1,31 @@
-//! The condition of a SEARCH with its values: what the segments are asked.
+//! Evaluates the condition of a SEARCH and converts it to a query for segments.
 
 use std::sync::Arc;
 
 use super::executor::Executor;
 use crate::error::{Code, Error, Result};
 use crate::expr::{Expr, Row, eval};
-use crate::plan::{Place, Quantity, Search, SearchCall};
+use crate::plan::{AttributeRef, Quantity, Search, SearchCall};
 use crate::syntax::Binary;
 use crate::text::{self, Analysis, Choice, Edits, Field, GeoTest, Part, Query, Segment};
 use crate::value::Value;
 
-/// The analyzer outside of every `ANALYZER()`.
+/// Default analyzer of a SEARCH condition, used outside of `ANALYZER()`.
 const IDENTITY: &str = "identity";
-/// Items of a list that a SEARCH compares with.
+/// Maximum number of items of a list in a SEARCH.
 const ITEMS_MAX: usize = 100_000;
-/// Edits of a LEVENSHTEIN_MATCH, and those with transpositions (ArangoDB).
+/// Maximum edit distance of a LEVENSHTEIN_MATCH, without and with transpositions (ArangoDB's
+/// limits).
 const EDITS_MAX: usize = 4;
 const EDITS_WITH_TRANSPOSITIONS_MAX: usize = 3;
-/// The share of NGRAM_MATCH that does not say (ArangoDB).
+/// Default threshold of NGRAM_MATCH (ArangoDB).
 const SHARE: f32 = 0.7;
-/// `maxTerms` of a LEVENSHTEIN_MATCH that does not say (ArangoDB).
+/// Default `maxTerms` of LEVENSHTEIN_MATCH (ArangoDB).
 const NEAR_TERMS: i64 = 64;
 
 impl Executor<'_> {
-    /// A condition with the values of the row.
+    /// Converts a condition to a query for segments; evaluates the condition's expressions for the
+    /// row.
     pub(super) fn query(&mut self, search: &Search, row: &mut Row) -> Result<Query> {
         Ok(match search {
             Search::Is(value) => {
@@ -66,7 +68,7 @@ impl Executor<'_> {
                     && *call == SearchCall::Exists
                     && arguments.first().and_then(Value::as_str) == Some("type")
                 {
-                    // In an inverted index every value has a type.
+                    // In an inverted index, EXISTS ignores the requested type.
                     return Ok(Query::Exists(field.path, "any".to_owned()));
                 }
                 call_of(*call, field, &arguments)?
@@ -103,7 +105,8 @@ impl Executor<'_> {
         })
     }
 
-    /// `TOKENS(text, analyzer)`: a list of tokens for a text, the same shape of lists for a list of texts.
+    /// `TOKENS(text, analyzer)`: the tokens of a text, or nested lists of tokens for a list of
+    /// texts.
     pub(super) fn tokens(&self, arguments: &[Value]) -> Result<Value> {
         let [given, rest @ ..] = arguments else { return Err(Error::of(Code::Internal)) };
         let name = rest
@@ -111,7 +114,7 @@ impl Executor<'_> {
             .map_or(Ok(IDENTITY), |name| name.as_str().ok_or_else(|| mistyped("TOKENS", name)))?;
         let analysis = text::find(self.database, name)?;
         match given {
-            // Of an empty list there is one item without tokens.
+            // For an empty list, ArangoDB's TOKENS returns one item without tokens.
             Value::Array(items) if items.is_empty() => Ok(vec![Value::array(Vec::new())].into()),
             given => tokens(&analysis, given),
         }
@@ -140,7 +143,7 @@ impl Executor<'_> {
         }
     }
 
-    fn field(&mut self, place: &Place, row: &mut Row) -> Result<Field> {
+    fn field(&mut self, place: &AttributeRef, row: &mut Row) -> Result<Field> {
         if let Some(known) = &place.field {
             return self.indexed_field(place, known.as_ref(), row);
         }
@@ -152,10 +155,10 @@ impl Executor<'_> {
         Ok(Field { path: place.path.clone(), analysis: text::find(self.database, name)? })
     }
 
-    /// A field of inverted indexes: it knows its analyzer.
+    /// Returns a field of inverted indexes, with the analyzer that the indexes define.
     fn indexed_field(
         &mut self,
-        place: &Place,
+        place: &AttributeRef,
         known: Option<&Arc<Analysis>>,
         row: &mut Row,
     ) -> Result<Field> {
@@ -188,7 +191,7 @@ impl Executor<'_> {
         Ok(Field { path: place.path.clone(), analysis: analysis.clone() })
     }
 
-    /// `NGRAM_MATCH(text, target, share, analyzer)` of two texts.
+    /// `NGRAM_MATCH(text, target, share, analyzer)` for two texts.
     pub(super) fn ngram_match(&self, arguments: &[Value]) -> Result<Value> {
         let (text, target, share, analysis) = self.compared_texts("NGRAM_MATCH", arguments)?;
         let target = analysis.tokens(target);
@@ -199,7 +202,7 @@ impl Executor<'_> {
         Ok((found >= text::least(target.len(), share)).into())
     }
 
-    /// `MINHASH_MATCH(text, target, share, analyzer)` of two texts.
+    /// `MINHASH_MATCH(text, target, share, analyzer)` for two texts.
     pub(super) fn minhash_match(&self, arguments: &[Value]) -> Result<Value> {
         let (text, target, share, analysis) = self.compared_texts("MINHASH_MATCH", arguments)?;
         if analysis.hashes().is_none() {
@@ -227,7 +230,7 @@ impl Executor<'_> {
 
     fn items(
         &mut self,
-        place: &Place,
+        place: &AttributeRef,
         quantity: &Quantity,
         operator: Binary,
         list: &Expr,
@@ -235,7 +238,8 @@ impl Executor<'_> {
     ) -> Result<Query> {
         let field = self.field(place, row)?;
         let items = self.items_of(list, row)?;
-        // No item may be smaller: that is, each is as large at least; attributes that are not there do not count.
+        // `NONE` with a comparison operator is converted to `ALL` with the opposite operator.
+        // Missing attributes do not match.
         let opposite = match (quantity, operator) {
             (Quantity::None, Binary::Less) => Some(Binary::GreaterEqual),
             (Quantity::None, Binary::LessEqual) => Some(Binary::Greater),
@@ -248,7 +252,8 @@ impl Executor<'_> {
         let one = |item: &Value| {
             let item = item.clone();
             match operator {
-                // The item stands on the left.
+                // The list item is the left operand of AQL's comparison, so the operator is
+                // mirrored.
                 Binary::Less => compared(&field, Binary::Greater, item),
                 Binary::LessEqual => compared(&field, Binary::GreaterEqual, item),
                 Binary::Greater => compared(&field, Binary::Less, item),
@@ -263,7 +268,7 @@ impl Executor<'_> {
         let queries = items.iter().map(one).collect::<Result<Vec<_>>>()?;
         Ok(match quantity {
             Quantity::None => Query::Not(Box::new(Query::AtLeast(1, queries))),
-            // Of an empty list every item fulfils everything, and none fulfils anything.
+            // For an empty list, ALL is true and ANY is false.
             Quantity::Any if queries.is_empty() => Query::Nothing,
             Quantity::All => Query::And(queries),
             Quantity::Any => Query::AtLeast(1, queries),
@@ -338,8 +343,9 @@ fn call_of(call: SearchCall, field: Field, arguments: &[Value]) -> Result<Query>
     }
 }
 
-/// Texts become tokens, numbers between them are gaps; an object is one place. In the form of one list a list in it is one
-/// place too, for any of its items.
+/// Converts the arguments of PHRASE: texts are split into tokens, numbers between texts are gaps,
+/// and an object describes one position. If the only part is a list, each inner list describes one
+/// position, and any item of the inner list may match there.
 fn phrase(field: Field, parts: &[Value]) -> Result<Query> {
     let (parts, listed) = match parts {
         [Value::Array(parts)] => (parts.as_slice(), true),
@@ -395,15 +401,15 @@ fn phrase(field: Field, parts: &[Value]) -> Result<Query> {
     Ok(if out.is_empty() { Query::Nothing } else { Query::Phrase(field, out) })
 }
 
-/// A whole number of places, which may be below 0.
+/// Converts a value to a number of positions in a phrase: an integer, which may be negative.
 fn whole(value: &Value, function: &str) -> Result<i64> {
-    /// Places between two parts of a phrase.
+    /// Maximum number of positions between two parts of a phrase.
     const GAP_MAX: f64 = 1e9;
     let number = value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() <= GAP_MAX);
     number.map(|number| number as i64).ok_or_else(|| mistyped(function, value))
 }
 
-/// What an object of a PHRASE says may stand in one place.
+/// The alternatives at one position, from an object in a PHRASE.
 fn choices(part: &Value) -> Result<Vec<Choice>> {
     let object = part.as_object().ok_or_else(|| mistyped("PHRASE", part))?;
     let mut entries = object.iter();
@@ -488,7 +494,7 @@ fn edits(arguments: &[Value]) -> Result<Edits> {
 
 fn tokens(analysis: &Analysis, given: &Value) -> Result<Value> {
     match given {
-        Value::String(text) => analysis.shown(text),
+        Value::String(text) => analysis.tokens_value(text),
         Value::Array(items) => {
             let nested = |item: &Value| match item {
                 Value::Array(items) if items.is_empty() => {
@@ -502,7 +508,7 @@ fn tokens(analysis: &Analysis, given: &Value) -> Result<Value> {
     }
 }
 
-/// A share of tokens between 0 and 1.
+/// Converts a value to a share of matching tokens, from 0 to 1.
 fn share_of(value: &Value, function: &str) -> Result<f32> {
     let share = value.as_f64().filter(|share| (0.0..=1.0).contains(share));
     share.map(|share| share as f32).ok_or_else(|| mistyped(function, value))
@@ -512,7 +518,7 @@ fn text_of(value: &Value, function: &str) -> Result<String> {
     value.as_str().map(str::to_owned).ok_or_else(|| mistyped(function, value))
 }
 
-/// A number of things: an integer from 0.
+/// Converts a value to a count, an integer of at least 0.
 fn count(value: &Value, function: &str) -> Result<usize> {
     let number = value.as_f64().filter(|number| *number >= 0.0 && number.fract() == 0.0);
     number

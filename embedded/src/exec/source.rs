@@ -1,4 +1,4 @@
-//! Loops over data: whole collections and index lookups, in batches that grow.
+//! Runs loops over collections and index lookups; documents are read in batches of growing size.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,14 @@ use crate::schema::{Collection, IndexKind};
 use crate::txn::{IndexRange, Scan};
 use crate::value::{Ordered, Value};
 
-/// Documents read at first, so that an early end costs little; each further batch is four times as large.
+/// Number of documents in a loop's first batch, small because a query may need few documents. Each
+/// further batch is four times as large.
 const FIRST_BATCH: usize = 16;
-/// Documents read at once.
+/// Maximum number of documents in one batch.
 const BATCH_MAX: usize = 1024;
 
 impl<'q> Executor<'q> {
-    /// Sends each document of a scan down from behind the loop.
+    /// Sends each document of a scan to the node that follows the loop in the plan.
     pub(super) fn scan(
         &mut self,
         pass: &mut Pass<'q>,
@@ -41,7 +42,8 @@ impl<'q> Executor<'q> {
         }
     }
 
-    /// As many as a LIMIT right behind the loop lets through, so that no document is read in vain.
+    /// Returns the size of the first batch: the number of rows that a LIMIT after the loop needs,
+    /// or the default.
     fn first_batch(&mut self, pass: &Pass<'q>, at: usize, row: &mut Row) -> Result<usize> {
         let nodes = pass.nodes;
         let mut behind = nodes.iter().enumerate().skip(at + 1);
@@ -74,7 +76,7 @@ impl<'q> Executor<'q> {
         self.push(pass, at + 1, row)
     }
 
-    /// Reads an index by what the row says.
+    /// Reads an index; the bounds of the lookup are evaluated for the row.
     pub(super) fn lookup(
         &mut self,
         pass: &mut Pass<'q>,
@@ -153,7 +155,8 @@ impl<'q> Executor<'q> {
         self.scan(pass, at, row, scan, out, true)
     }
 
-    /// Counts the cursor of an index: made for the first row of a loop, set anew for each further one.
+    /// Counts the use of a loop's index cursor in the statistics: the first use as a created
+    /// cursor, each further use as a rearmed cursor.
     pub(super) fn count_cursor(&mut self, out: Register) {
         if self.cursors.insert(out) {
             self.stats.cursors_created += 1;
@@ -163,7 +166,7 @@ impl<'q> Executor<'q> {
     }
 }
 
-/// The key of an `_id` of this collection.
+/// Returns the key in an `_id`; `None` if the `_id` belongs to another collection.
 fn key_of_id<'a>(id: &'a str, collection: &Collection) -> Option<&'a str> {
     id.strip_prefix(collection.name.as_str())?.strip_prefix('/')
 }

@@ -1,6 +1,8 @@
-//! Traversals: edges are followed from a start vertex through the edge indexes, as the transaction sees them.
+//! Traversals: follow edges from a start vertex through the edge indexes, in the transaction's
+//! snapshot.
 //!
-//! What lies ahead is taken from the front (breadth first) or from the back (depth first).
+//! The vertex that a traversal visits next is the first (breadth first) or the last (depth first)
+//! of the pending vertices.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet, VecDeque};
@@ -13,19 +15,23 @@ use crate::expr::{Expr, Row, eval};
 use crate::limits::{TRAVERSAL_DEPTH_MAX, TRAVERSAL_EDGES_MAX};
 use crate::plan::{Followed, Order, Traversal, UniqueVertices, invalid_start, names_no_vertex};
 use crate::schema::{Collection, IndexKind};
-use crate::syntax::{Direction, Name, PathSearch};
+#[cfg(feature = "conformance")]
+use crate::syntax::PathSearch;
+use crate::syntax::{Direction, Name};
 use crate::txn::IndexRange;
 use crate::value::{Object, Value};
 
-/// Edges read at once.
+/// Number of edges in one batch.
 pub(super) const EDGES_BATCH: usize = 256;
-/// Bytes that a step or a place ahead takes beside its values.
+/// Memory size of a step or a pending vertex of a traversal, in bytes, without the values of
+/// vertices and edges.
 const STEP_BYTES: usize = 128;
-/// Fields of the edge index, with the attribute at the other end of the edge.
+/// For each direction, the field of the edge index (0 for `_from`, 1 for `_to`) and the attribute
+/// of the edge's other end.
 pub(super) const OUTWARDS: (usize, &str) = (0, "_to");
 pub(super) const INWARDS: (usize, &str) = (1, "_from");
 
-/// A vertex that was reached, and how.
+/// A visited vertex and the path to it.
 struct Step {
     parent: Option<Arc<Step>>,
     edge: Value,
@@ -35,32 +41,33 @@ struct Step {
     weight: f64,
 }
 
-/// A vertex not yet visited.
-struct Ahead {
+/// A vertex that is not visited yet.
+struct PendingVertex {
     from: Arc<Step>,
     edge: Value,
     id: Arc<str>,
     bytes: u64,
-    /// What the path weighs.
+    /// The weight of the path to the vertex.
     weight: f64,
 }
 
 /// The state of one traversal.
 struct Walk<'q> {
     traversal: &'q Traversal,
-    ahead: VecDeque<Ahead>,
-    /// The same by weight.
-    queue: BinaryHeap<Reverse<Weighed<Ahead>>>,
-    /// Vertices met so far, when each may be met once only.
+    ahead: VecDeque<PendingVertex>,
+    /// The pending vertices of a traversal with the order `weighted`.
+    queue: BinaryHeap<Reverse<Weighed<PendingVertex>>>,
+    /// Visited vertices, if each vertex may be visited only once.
     met: HashSet<Arc<str>>,
     edges: u64,
     held: u64,
-    /// Whether nothing that lies ahead holds the current vertex yet.
+    /// Whether the budget does not count the size of the current vertex yet. The size is counted
+    /// when the first neighbour to visit is found.
     unheld: bool,
 }
 
 impl Drop for Step {
-    /// A long path is let go step by step, not by recursion.
+    /// Frees a long path step by step, because recursion could overflow the stack.
     fn drop(&mut self) {
         let mut next = self.parent.take();
         while let Some(mut step) = next.and_then(Arc::into_inner) {
@@ -70,12 +77,13 @@ impl Drop for Step {
 }
 
 impl Step {
-    /// This step and those before it, last first.
+    /// Returns the steps of a path from the last step to the first step.
     fn back(&self) -> impl Iterator<Item = &Step> {
         std::iter::successors(Some(self), |step| step.parent.as_deref())
     }
 
-    /// `{vertices, edges, weights}`; without the order `weighted` each edge weighs 1.
+    /// Returns the path as `{vertices, edges, weights}`. Unless the order is `weighted`, each edge
+    /// has the weight 1.
     fn path(&self) -> Value {
         let mut weights: Vec<Value> =
             self.back().map(|step| Value::finite(step.weight).unwrap_or_default()).collect();
@@ -97,7 +105,7 @@ impl Step {
 }
 
 impl Walk<'_> {
-    fn next(&mut self) -> Option<Ahead> {
+    fn next(&mut self) -> Option<PendingVertex> {
         match self.traversal.order {
             Order::BreadthFirst => self.ahead.pop_front(),
             Order::DepthFirst => self.ahead.pop_back(),
@@ -105,8 +113,9 @@ impl Walk<'_> {
         }
     }
 
-    /// The next place, without those of the order `weighted` that a lighter path has been to.
-    fn next_new(&mut self) -> Option<Ahead> {
+    /// Removes and returns the next pending vertex. With the order `weighted`, skips vertices that
+    /// a lighter path has already reached.
+    fn next_new(&mut self) -> Option<PendingVertex> {
         let once = self.traversal.order == Order::Weighted
             && self.traversal.unique_vertices == UniqueVertices::Global;
         loop {
@@ -117,7 +126,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether the rules of uniqueness and the options let the walk go along the edge.
+    /// Whether the uniqueness rules and the options allow the edge.
     fn allows(&mut self, step: &Step, edge: &Value, id: &Arc<str>) -> bool {
         let only = &self.traversal.only_vertices;
         if !only.is_empty() {
@@ -135,7 +144,8 @@ impl Walk<'_> {
         match self.traversal.unique_vertices {
             UniqueVertices::None => true,
             UniqueVertices::Path => step.back().all(|step| step.id != *id),
-            // The lightest path to a vertex is known when it is its turn.
+            // With the order `weighted`, a vertex is marked as visited only when it leaves the
+            // queue, because only then its lightest path is known.
             UniqueVertices::Global if self.traversal.order == Order::Weighted => {
                 !self.met.contains(id)
             }
@@ -144,7 +154,8 @@ impl Walk<'_> {
     }
 }
 
-/// What an edge weighs: 1 where nothing is weighed; 1948 for less than nothing.
+/// Returns the weight of an edge: 1 if the traversal uses no weights; error 1948 for a negative
+/// weight.
 pub(super) fn weight_of(edge: &Value, weight: Option<&(Name, f64)>) -> Result<f64> {
     let Some((attribute, default)) = weight else { return Ok(1.0) };
     let given = edge.attribute(attribute);
@@ -153,7 +164,7 @@ pub(super) fn weight_of(edge: &Value, weight: Option<&(Name, f64)>) -> Result<f6
 }
 
 impl<'q> Executor<'q> {
-    /// Sends each vertex that is reached down from behind the node.
+    /// Sends each visited vertex to the next node.
     pub(super) fn traverse(
         &mut self,
         pass: &mut Pass<'q>,
@@ -161,6 +172,7 @@ impl<'q> Executor<'q> {
         row: &mut Row,
         traversal: &'q Traversal,
     ) -> Result<Flow> {
+        #[cfg(feature = "conformance")]
         if traversal.search != PathSearch::Traversal {
             return self.find_paths(pass, at, row, traversal);
         }
@@ -183,7 +195,9 @@ impl<'q> Executor<'q> {
             next = match walk.next_new() {
                 Some(ahead) => {
                     if traversal.order == Order::DepthFirst {
-                        // Its siblings' paths are gone by now; only the path to it stays.
+                        // A depth-first traversal now releases the bytes that the budget counts for
+                        // this vertex. The paths of earlier siblings are already freed, so only one
+                        // path is in memory.
                         walk.held -= ahead.bytes;
                         self.budget.let_go(ahead.bytes);
                     }
@@ -196,8 +210,9 @@ impl<'q> Executor<'q> {
         Ok(Flow::More)
     }
 
-    /// The start vertex: none, with warning 10, for a value that names no vertex; 1501 for a bind that cannot. One that is
-    /// not there is null, silently: its edges are followed all the same.
+    /// Returns the start vertex. For a value that is not an id, returns `None` with warning 10, or
+    /// error 1501 if the value is a bind parameter. A start vertex that does not exist is null
+    /// without a warning, and the traversal still follows its edges.
     fn start(&mut self, traversal: &'q Traversal, row: &mut Row) -> Result<Option<Arc<Step>>> {
         let Some(id) = self.end_of(&traversal.start, row)? else { return Ok(None) };
         let Some((collection, key)) = id.split_once('/') else { return Ok(None) };
@@ -209,7 +224,8 @@ impl<'q> Executor<'q> {
         Ok(Some(Arc::new(Step { parent: None, edge, id, vertex, depth: 0, weight: 0.0 })))
     }
 
-    /// The id of a start or target vertex; none, with a warning, for what cannot be one.
+    /// Returns the id of a start or target vertex; `None` with a warning for a value that is not an
+    /// id.
     pub(super) fn end_of(&mut self, end: &'q Expr, row: &mut Row) -> Result<Option<Arc<str>>> {
         let value = eval(end, row, self.binds, self)?;
         if matches!(end, Expr::Bind(_)) && names_no_vertex(&value) {
@@ -230,15 +246,15 @@ impl<'q> Executor<'q> {
         }
     }
 
-    /// Reads the vertex at the end of an edge; one that is not there is null, with warning 1202.
-    fn arrive(&mut self, ahead: Ahead) -> Result<Arc<Step>> {
-        let Ahead { from, edge, id, weight, .. } = ahead;
+    /// Reads the vertex at the end of an edge; a missing vertex is null with warning 1202.
+    fn arrive(&mut self, ahead: PendingVertex) -> Result<Arc<Step>> {
+        let PendingVertex { from, edge, id, weight, .. } = ahead;
         let vertex = self.vertex_of(&id)?;
         let depth = from.depth + 1;
         Ok(Arc::new(Step { parent: Some(from), edge, id, vertex, depth, weight }))
     }
 
-    /// A vertex by its id; one that is not there is null, with warning 1202.
+    /// Reads a vertex by its id; a missing vertex is null with warning 1202.
     pub(super) fn vertex_of(&mut self, id: &str) -> Result<Value> {
         let (name, key) = id.split_once('/').unwrap_or((id, ""));
         let Some(collection) = self.database.collections.get(name) else {
@@ -256,7 +272,7 @@ impl<'q> Executor<'q> {
         }
     }
 
-    /// Emits a vertex and puts what lies behind it ahead.
+    /// Sends a vertex to the next node and adds the vertex's neighbours to the pending vertices.
     fn visit(
         &mut self,
         walk: &mut Walk<'q>,
@@ -314,8 +330,8 @@ impl<'q> Executor<'q> {
         Ok(())
     }
 
-    /// Puts the edges of one collection that leave the vertex in one direction ahead; in the second of two directions an
-    /// edge to the vertex itself is left out, since the first one had it.
+    /// Adds the edges of one collection that leave the vertex in one direction. If the traversal
+    /// follows both directions, an edge from a vertex to itself is added only once.
     fn edges(
         &mut self,
         walk: &mut Walk<'q>,
@@ -346,7 +362,8 @@ impl<'q> Executor<'q> {
                 if second && id == step.id || !walk.allows(step, &edge, &id) {
                     continue;
                 }
-                // The vertex stays as long as one of its edges lies ahead.
+                // The size of the first pending edge includes the size of the vertex, because the
+                // vertex stays in memory while one of its edges is pending.
                 let held = std::mem::take(&mut walk.unheld);
                 let vertex = if held { step.vertex.size_bytes() } else { 0 };
                 let bytes = edge.size_bytes() + id.len() + STEP_BYTES + vertex;
@@ -354,7 +371,7 @@ impl<'q> Executor<'q> {
                 let bytes = bytes as u64;
                 walk.held += bytes;
                 let weight = step.weight + weight_of(&edge, walk.traversal.weight.as_ref())?;
-                let ahead = Ahead { from: Arc::clone(step), edge, id, bytes, weight };
+                let ahead = PendingVertex { from: Arc::clone(step), edge, id, bytes, weight };
                 match walk.traversal.order {
                     Order::Weighted => {
                         let number = walk.edges;

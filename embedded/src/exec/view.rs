@@ -1,4 +1,5 @@
-//! Loops over views: what the segments find is loaded through the transaction, the best first where that is enough.
+//! Runs loops over views: searches the segments and loads the found documents. If the query needs
+//! only the best documents, only those are loaded.
 
 use std::collections::BTreeSet;
 
@@ -6,23 +7,24 @@ use super::executor::{Executor, Flow, Pass};
 use crate::error::{Code, Error, Result};
 use crate::expr::{Expr, Register, Row, eval};
 use crate::plan::{BestRows, ScorerKind, UsedView, ViewScorer};
-use crate::text::{BM25_DEFAULTS, Hit, Hits, Query, Rule, Scoring, Segment, offsets};
+use crate::text::{BM25_DEFAULTS, Hit, Hits, Query, Rule, Scoring, offsets};
 use crate::value::Value;
 
-/// Hits read at first, so that an early end costs little; each further batch is four times as large.
+/// Number of found documents in a loop's first batch, small because a query may need few documents.
+/// Each further batch is four times as large.
 const FIRST_BATCH: usize = 16;
-/// Hits read at once.
+/// Maximum number of found documents in one batch.
 const BATCH_MAX: usize = 1024;
 
-/// A loop with its values: what it looks for, and which offsets are asked for.
-struct Looped<'q> {
+/// A loop over a view, with the evaluated SEARCH and the match offsets that the query needs.
+struct ViewLoop<'q> {
     used: &'q UsedView,
     query: Query,
     offsets: Vec<(Vec<Rule>, Register)>,
 }
 
 impl<'q> Executor<'q> {
-    /// Sends each document that a view finds down from behind the loop.
+    /// Sends each document found by a view to the node that follows the loop in the plan.
     pub(super) fn view(
         &mut self,
         pass: &mut Pass<'q>,
@@ -44,10 +46,10 @@ impl<'q> Executor<'q> {
         let hits = self.transaction.search_view(&used.stores, &query, &scorings, only)?;
         let offsets = used.offsets.iter().map(|(paths, out)| {
             let paths = eval(paths, row, self.binds, self)?;
-            Ok((rules(&paths)?, *out))
+            Ok((Rule::all(&paths)?, *out))
         });
         let offsets = offsets.collect::<Result<Vec<_>>>()?;
-        let looped = Looped { used, query, offsets };
+        let looped = ViewLoop { used, query, offsets };
         match &used.best {
             Some(best) if pass.counting.is_none() => {
                 let wanted = self.limit_number(&best.offset, row)?;
@@ -63,7 +65,7 @@ impl<'q> Executor<'q> {
         pass: &mut Pass<'q>,
         at: usize,
         row: &mut Row,
-        looped: &Looped<'q>,
+        looped: &ViewLoop<'q>,
         mut hits: Hits,
     ) -> Result<Flow> {
         let mut batch = FIRST_BATCH;
@@ -82,15 +84,16 @@ impl<'q> Executor<'q> {
         }
     }
 
-    /// The rows that a SORT by the score with a LIMIT behind it can want: so many, and where the SORT has more keys all that
-    /// score as the last one.
+    /// Sends only the rows that a SORT by score with a LIMIT needs: those with the best scores. If
+    /// the SORT has further keys, also sends the rows whose score equals that of the last needed
+    /// row.
     #[allow(clippy::too_many_arguments, reason = "a step of one loop")]
     fn best(
         &mut self,
         pass: &mut Pass<'q>,
         at: usize,
         row: &mut Row,
-        looped: &Looped<'q>,
+        looped: &ViewLoop<'q>,
         mut hits: Hits,
         rows: &BestRows,
         wanted: u64,
@@ -138,7 +141,8 @@ impl<'q> Executor<'q> {
         }
     }
 
-    /// The document of a hit, unless it is gone or another one by now.
+    /// Loads a document that the search found; returns `None` if the document was removed or
+    /// changed after the view indexed it.
     fn load_hit(&mut self, used: &UsedView, hit: &Hit) -> Result<Option<Value>> {
         self.stats.scanned_index += 1;
         self.stats.document_lookups += 1;
@@ -157,7 +161,7 @@ impl<'q> Executor<'q> {
         pass: &mut Pass<'q>,
         at: usize,
         row: &mut Row,
-        looped: &Looped<'q>,
+        looped: &ViewLoop<'q>,
         hit: &Hit,
         document: Value,
     ) -> Result<Flow> {
@@ -167,7 +171,7 @@ impl<'q> Executor<'q> {
         }
         row[used.out] = document;
         for (scorer, score) in used.scorers.iter().zip(&hit.scores) {
-            // A boost beyond single precision leaves no number.
+            // The score is null if a boost makes it exceed the range of single precision.
             row[scorer.out] = Value::finite(f64::from(*score)).unwrap_or_default();
         }
         self.push(pass, at + 1, row)
@@ -209,58 +213,6 @@ impl<'q> Executor<'q> {
             _ => Err(bad_argument("BM25", &value)),
         }
     }
-}
-
-/// What `OFFSET_INFO` is asked for: a path, several, or objects with a path and bounds.
-fn rules(given: &Value) -> Result<Vec<Rule>> {
-    /// Offsets of one path unless the call says otherwise (ArangoDB).
-    const OFFSETS: usize = 10;
-    let items = match given {
-        Value::Array(items) => items.to_vec(),
-        one => vec![one.clone()],
-    };
-    let rule = |item: &Value| {
-        let name = item.as_str().or_else(|| item.text_of("name"));
-        let path = name.and_then(path_of).ok_or_else(|| bad_argument("OFFSET_INFO", item))?;
-        let options = item.attribute("options");
-        let limits = options.attribute("limits");
-        let bound = |of: &Value, name: &str, default: usize| match of.attribute(name) {
-            Value::Null => Ok(default),
-            value => value
-                .as_f64()
-                .filter(|number| *number >= 0.0)
-                .map(|number| number as usize)
-                .ok_or_else(|| bad_argument("OFFSET_INFO", item)),
-        };
-        Ok(Rule {
-            path,
-            max: bound(&options, "maxOffsets", OFFSETS)?,
-            terms_max: bound(&limits, "term", usize::MAX)?,
-            phrases_max: bound(&limits, "phrase", usize::MAX)?,
-            ngrams_max: bound(&limits, "ngram", usize::MAX)?,
-        })
-    };
-    items.iter().map(rule).collect()
-}
-
-/// `a.b[1].c`
-fn path_of(text: &str) -> Option<Vec<Segment>> {
-    let mut path = Vec::new();
-    for part in text.split('.') {
-        let (name, items) = match part.find('[') {
-            Some(at) => part.split_at(at),
-            None => (part, ""),
-        };
-        if name.is_empty() {
-            return None;
-        }
-        path.push(Segment::Name(name.into()));
-        for item in items.split_inclusive(']') {
-            let place = item.strip_prefix('[')?.strip_suffix(']')?;
-            path.push(Segment::Item(place.parse().ok()?));
-        }
-    }
-    Some(path)
 }
 
 fn bad_argument(function: &str, value: &Value) -> Error {

@@ -1,14 +1,14 @@
-//! Things by weight: the lighter goes first, of two alike the one with the smaller number.
+//! Orders items by weight, and items of equal weight by number, the smallest first.
 
 use std::cmp::Ordering;
 
-/// Something with its weight.
+/// An item with a weight, for a priority queue.
 pub(super) struct Weighed<T> {
-    /// What counts first.
+    /// The item's weight, the first criterion of the order.
     pub(super) weight: f64,
-    /// What tells two of the same weight apart; no two have the same.
+    /// The item's unique number, the second criterion of the order.
     pub(super) number: u64,
-    /// What is weighed.
+    /// The item.
     pub(super) item: T,
 }
 

@@ -1,4 +1,5 @@
-//! WINDOW: each row gets aggregates of the rows around it, by number or by a value.
+//! Implements WINDOW: computes for each row the aggregates of its neighbouring rows, which are
+//! selected by count or by value.
 
 use super::collect::State;
 use super::executor::Executor;
@@ -7,10 +8,10 @@ use crate::expr::{Row, eval};
 use crate::plan::{Bounds, Window, shifted};
 use crate::value::Value;
 
-/// Milliseconds of the years 0 to 9999.
+/// Valid dates in milliseconds since 1970: the years 0 to 9999.
 const TIMES: std::ops::RangeInclusive<f64> = -62_167_219_200_000.0..=253_402_300_799_999.0;
 
-/// Where a row stands in its range: its value, and the least and the most that its window holds.
+/// A row's value, and the smallest and largest value that the row's window includes.
 #[derive(Clone, Copy)]
 struct Reach {
     value: f64,
@@ -19,23 +20,23 @@ struct Reach {
     valid: bool,
 }
 
-/// A row, and what the aggregates take of it.
-type Taken = (Row, Vec<Value>);
+/// A row of a WINDOW and the arguments of the row's aggregates.
+type WindowRow = (Row, Vec<Value>);
 
-/// The rows so far.
+/// The rows added so far.
 pub(super) struct Windowed<'q> {
     window: &'q Window,
-    rows: Vec<Taken>,
+    rows: Vec<WindowRow>,
     reaches: Vec<Reach>,
 }
 
 impl<'q> Windowed<'q> {
-    /// No rows yet.
+    /// Returns a WINDOW to which no rows have been added yet.
     pub(super) fn new(window: &'q Window) -> Self {
         Self { window, rows: Vec::new(), reaches: Vec::new() }
     }
 
-    /// Takes a row in.
+    /// Adds a row.
     pub(super) fn add(&mut self, executor: &mut Executor<'q>, row: &mut Row) -> Result<()> {
         let mut values = Vec::with_capacity(self.window.aggregates.len());
         for (_, value, _) in &self.window.aggregates {
@@ -51,7 +52,7 @@ impl<'q> Windowed<'q> {
         Ok(())
     }
 
-    /// The rows with their aggregates.
+    /// Returns all rows of a WINDOW; each row has the values of its aggregates.
     pub(super) fn finish(mut self, executor: &mut Executor<'q>) -> Result<Vec<Row>> {
         match self.window.bounds {
             Bounds::Rows(u64::MAX, 0) => self.run_on(executor)?,
@@ -73,7 +74,8 @@ impl<'q> Windowed<'q> {
         self.window.aggregates.iter().map(|(kind, ..)| State::of(*kind)).collect()
     }
 
-    /// All rows up to each row: nothing is added twice.
+    /// Computes the aggregates if every window begins with the first row. In this case each row is
+    /// added to the aggregates only once.
     fn run_on(&mut self, executor: &mut Executor<'q>) -> Result<()> {
         let mut states = self.states();
         for at in 0..self.rows.len() {
@@ -83,7 +85,8 @@ impl<'q> Windowed<'q> {
         Ok(())
     }
 
-    /// Rows come in the order of their values. A value that cannot be counted has no window, and lies at 0 for the others.
+    /// Returns the rows of a WINDOW that selects by value, in the order of the values. A row whose
+    /// value is not a number has no window, and its value counts as 0 in the windows of other rows.
     fn by_value(&mut self, executor: &mut Executor<'q>) -> Result<()> {
         for at in 0..self.rows.len() {
             let here = self.reaches[at];
@@ -136,7 +139,8 @@ impl<'q> Windowed<'q> {
     }
 }
 
-/// How far the window of a row reaches; a warning if its value does not count.
+/// Returns the range of values in a row's window; records a warning if the row's value is not
+/// valid.
 fn reach(bounds: &Bounds, value: &Value, executor: &mut Executor<'_>) -> Result<Reach> {
     const NOWHERE: Reach = Reach { value: 0.0, low: 0.0, high: 0.0, valid: false };
     match bounds {

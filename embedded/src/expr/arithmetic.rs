@@ -1,15 +1,16 @@
-//! AQL's arithmetic: operands are cast to numbers; constants stay exact integers while they fit, all else are doubles.
+//! AQL's arithmetic: casts operands to numbers, and computes with exact integers or with doubles.
 
 use crate::error::{Code, Result};
 use crate::functions::Warnings;
 use crate::syntax::Binary;
 use crate::value::Value;
 
-/// From here on a double is no longer every integer.
+/// Doubles represent all integers up to this one exactly.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// `a operator b` for the five operators. `constant`: both operands are known before the query runs, where the server
-/// calculates with integers and warns of what is too large.
+/// Computes `a operator b` for the five operators. If both operands are known before the query runs
+/// (`constant`), integers are exact up to 64 bits, otherwise up to 53 bits. An infinite result of
+/// constants causes a warning, as in ArangoDB.
 pub(super) fn arithmetic(
     operator: Binary,
     a: &Value,
@@ -54,7 +55,8 @@ pub(super) fn arithmetic(
     }
 }
 
-/// Null with a warning, which a constant does not give for each row.
+/// Records a warning of the query and returns null. A constant expression warns once, not for each
+/// row.
 fn once(warnings: &mut Warnings, code: Code) -> Result<Value> {
     if warnings.kept.last().is_none_or(|(last, _)| *last != code) {
         warnings.raise(code, code.text())?;
@@ -62,7 +64,7 @@ fn once(warnings: &mut Warnings, code: Code) -> Result<Value> {
     Ok(Value::Null)
 }
 
-/// `-a`
+/// Evaluates `-a`.
 pub(super) fn negate(value: &Value) -> Value {
     match number(value) {
         Value::Int(i) if i != i64::MIN => Value::Int(-i),
@@ -71,7 +73,7 @@ pub(super) fn negate(value: &Value) -> Value {
     }
 }
 
-/// The cast to number; what is no number is 0.
+/// Casts a value to a number; 0 for values without a numeric meaning.
 pub(super) fn number(value: &Value) -> Value {
     value.to_number().unwrap_or(Value::Int(0))
 }

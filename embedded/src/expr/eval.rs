@@ -1,9 +1,11 @@
-//! Evaluation: an expression, a row, the binds, and a host for what is not pure.
+//! Evaluates an expression for a row with the values of bind parameters; a host evaluates impure
+//! calls.
 
 use std::sync::Arc;
 
 use super::arithmetic::{arithmetic, negate, number};
 use super::expr::{DataCall, Expansion, Expr, ObjectKey, Quantifier, Question};
+use super::memory::Memory;
 use crate::error::{Code, Error, Result};
 use crate::functions::{Call, Warnings, like, matches_regex};
 use crate::syntax::Binary;
@@ -12,20 +14,27 @@ use crate::value::{Object, Value, compare, equal, leading_integer};
 /// One value for each register of a query.
 pub type Row = Vec<Value>;
 
-/// What an expression asks of the query around it.
+/// The calls that an expression makes to the running query.
 pub trait Host {
-    /// Where warnings go.
+    /// The warnings of the query.
     fn warnings(&mut self) -> &mut Warnings;
-    /// Runs a subquery over the row.
+    /// The memory of the query and its limit.
+    fn memory(&mut self) -> &mut Memory;
+    /// Counts a step of the query; returns error 1500 if the query was killed or its deadline has
+    /// passed. An expression outside of a running query has no deadline.
+    fn step(&mut self) -> Result<()> {
+        Ok(())
+    }
+    /// Runs a subquery for a row; the subquery can read the row's values.
     fn subquery(&mut self, number: usize, row: &mut Row) -> Result<Value>;
-    /// Reads data or the session.
+    /// Evaluates a call that reads stored data, or the query's database or user.
     fn data(&mut self, call: DataCall, arguments: &[Value]) -> Result<Value>;
 }
 
-/// Longest list that `a..b` may make.
+/// Maximum number of items in the list of a range `a..b`.
 const RANGE_ITEMS_MAX: i64 = 10_000_000;
 
-/// The value of an expression.
+/// Evaluates an expression.
 pub fn eval(expr: &Expr, row: &mut Row, binds: &[Value], host: &mut dyn Host) -> Result<Value> {
     if let Some(value) = place(expr, row, binds) {
         return Ok(value.clone());
@@ -36,7 +45,7 @@ pub fn eval(expr: &Expr, row: &mut Row, binds: &[Value], host: &mut dyn Host) ->
         return binary(*operator, x, y, is_constant(a) && is_constant(b), host);
     }
     if let Expr::Attribute(base, name) = expr {
-        // Of a stored document only this attribute is decoded.
+        // Decodes only the requested attribute of a stored document.
         return match place(base, row, binds) {
             Some(base) => Ok(base.attribute(name)),
             None => eval(base, row, binds, host).map(|base| base.attribute(name)),
@@ -44,13 +53,18 @@ pub fn eval(expr: &Expr, row: &mut Row, binds: &[Value], host: &mut dyn Host) ->
     }
     let mut run = |e: &Expr| eval(e, row, binds, host);
     Ok(match expr {
-        // A place that is not there is null.
+        // The code above has already returned the value of such an expression if the value exists.
+        // Here the value is therefore missing, which means null.
         Expr::Const(_) | Expr::Bind(_) | Expr::Register(_) | Expr::Attribute(..) => Value::Null,
         Expr::Index(base, index) => {
             let (base, index) = (run(base)?, run(index)?);
             indexed(&base, &index)
         }
-        Expr::Array(items) => Value::array(items.iter().map(run).collect::<Result<_>>()?),
+        Expr::Array(items) => {
+            let value = Value::array(items.iter().map(run).collect::<Result<_>>()?);
+            count(&value, host)?;
+            value
+        }
         Expr::Object(entries) => object(entries, row, binds, host)?,
         Expr::Not(value) => Value::Bool(!truth(value, row, binds, host)?),
         Expr::Negate(value) => negate(&run(value)?),
@@ -72,6 +86,7 @@ pub fn eval(expr: &Expr, row: &mut Row, binds: &[Value], host: &mut dyn Host) ->
             let items = a.as_array().unwrap_or_default().to_vec();
             let mut found = 0;
             for item in &items {
+                host.step()?;
                 found += i64::from(binary(*operator, item, &b, false, host)?.is_true());
             }
             let is_set = matches!(operator, Binary::In | Binary::NotIn);
@@ -89,21 +104,50 @@ pub fn eval(expr: &Expr, row: &mut Row, binds: &[Value], host: &mut dyn Host) ->
             if value.is_true() { value } else { run(no)? }
         }
         Expr::Call(function, arguments) => {
-            let arguments = arguments.iter().map(run).collect::<Result<Vec<_>>>()?;
+            let made = host.memory().made();
+            let arguments = arguments.iter().map(|e| eval(e, row, binds, host));
+            let arguments = arguments.collect::<Result<Vec<_>>>()?;
             let mut call = Call { name: function.name, warnings: host.warnings() };
-            (function.run)(&mut call, &arguments)?
+            let value = (function.run)(&mut call, &arguments)?;
+            keep(&value, made, host)?;
+            value
         }
         Expr::Data(call, arguments) => {
-            let arguments = arguments.iter().map(run).collect::<Result<Vec<_>>>()?;
-            host.data(*call, &arguments)?
+            let made = host.memory().made();
+            let arguments = arguments.iter().map(|e| eval(e, row, binds, host));
+            let arguments = arguments.collect::<Result<Vec<_>>>()?;
+            let value = host.data(*call, &arguments)?;
+            keep(&value, made, host)?;
+            value
         }
         Expr::Expansion(expansion) => expand(expansion, row, binds, host)?,
         Expr::Question(question) => ask(question, row, binds, host)?,
-        Expr::Subquery(number) => host.subquery(*number, row)?,
+        Expr::Subquery(number) => {
+            let value = host.subquery(*number, row)?;
+            count(&value, host)?;
+            value
+        }
     })
 }
 
-/// Whether an expression is true, without making its value where there is one already.
+/// Counts the memory of a function call's result. The memory of the arguments is no longer counted.
+fn keep(value: &Value, made: u64, host: &mut dyn Host) -> Result<()> {
+    host.memory().drop_to(made);
+    match value {
+        Value::String(_) | Value::Array(_) | Value::Object(_) => count(value, host),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Double(_) => {
+            host.step()
+        }
+    }
+}
+
+/// Counts the memory of a value that an expression has made.
+fn count(value: &Value, host: &mut dyn Host) -> Result<()> {
+    host.memory().make(value)?;
+    host.step()
+}
+
+/// Whether an expression is true. Reads existing values without copying them.
 pub fn truth(expr: &Expr, row: &mut Row, binds: &[Value], host: &mut dyn Host) -> Result<bool> {
     match expr {
         Expr::Binary(Binary::And, a, b) => {
@@ -119,7 +163,8 @@ pub fn truth(expr: &Expr, row: &mut Row, binds: &[Value], host: &mut dyn Host) -
     }
 }
 
-/// The value where it stands, for constants, binds, variables and paths into them, unless it must be decoded first.
+/// Returns a reference to the value of a constant, bind parameter, variable or attribute path;
+/// `None` if the value must be computed or decoded.
 fn place<'a>(expr: &'a Expr, row: &'a Row, binds: &'a [Value]) -> Option<&'a Value> {
     match expr {
         Expr::Const(value) => Some(value),
@@ -134,12 +179,13 @@ fn place<'a>(expr: &'a Expr, row: &'a Row, binds: &'a [Value]) -> Option<&'a Val
     }
 }
 
-/// Whether the value is known before the query runs.
+/// Whether the value of an expression is known before the query runs.
 fn is_constant(expr: &Expr) -> bool {
     matches!(expr, Expr::Const(_) | Expr::Bind(_))
 }
 
-/// `base[index]`: a number or a text of one into a list, a text or a number into an object.
+/// Evaluates `base[index]`. The index of a list can be a number or the text of a number; the index
+/// of an object can be a text or a number.
 fn indexed(base: &Value, index: &Value) -> Value {
     match (base, index) {
         (Value::Array(_), Value::String(text)) if leading_integer(text).is_none() => Value::Null,
@@ -170,7 +216,9 @@ fn object(
         };
         out.insert(name, eval(value, row, binds, host)?);
     }
-    Ok(Value::object(out))
+    let out = Value::object(out);
+    count(&out, host)?;
+    Ok(out)
 }
 
 fn binary(
@@ -187,14 +235,18 @@ fn binary(
         Binary::LessEqual => compare(a, b).is_le(),
         Binary::Greater => compare(a, b).is_gt(),
         Binary::GreaterEqual => compare(a, b).is_ge(),
-        // Nothing is in, and nothing is out of, what is no list.
+        // Both `IN` and `NOT IN` are false if the right side is not a list.
         Binary::In => contains(a, b) == Some(true),
         Binary::NotIn => contains(a, b) == Some(false),
         Binary::Like => like(&a.to_text(), &b.to_text(), false),
         Binary::NotLike => !like(&a.to_text(), &b.to_text(), false),
         Binary::Match => return matches_regex(a, b, host.warnings()),
         Binary::NotMatch => !matches_regex(a, b, host.warnings())?.is_true(),
-        Binary::Range => return range(a, b),
+        Binary::Range => {
+            let items = range(a, b)?;
+            count(&items, host)?;
+            return Ok(items);
+        }
         Binary::And => return Ok(if a.is_true() { b.clone() } else { a.clone() }),
         Binary::Or => return Ok(if a.is_true() { a.clone() } else { b.clone() }),
         Binary::Add | Binary::Subtract | Binary::Multiply | Binary::Divide | Binary::Modulo => {
@@ -204,7 +256,7 @@ fn binary(
     Ok(Value::Bool(truth))
 }
 
-/// Whether `b` holds `a`, if it is a list.
+/// Whether `b` contains `a`; `None` if `b` is not a list.
 fn contains(a: &Value, b: &Value) -> Option<bool> {
     b.as_array().map(|items| items.iter().any(|item| equal(item, a)))
 }
@@ -272,10 +324,14 @@ fn expand(
             break;
         }
         row[expansion.current] = item;
-        if let Some(filter) = &expansion.filter
-            && !truth(filter, row, binds, host)?
-        {
-            continue;
+        host.step()?;
+        if let Some(filter) = &expansion.filter {
+            let made = host.memory().made();
+            let selected = truth(filter, row, binds, host)?;
+            host.memory().drop_to(made);
+            if !selected {
+                continue;
+            }
         }
         if skip > 0 {
             skip -= 1;
@@ -285,7 +341,9 @@ fn expand(
         out.push(eval(&expansion.value, row, binds, host)?);
     }
     row[expansion.current] = Value::Null;
-    Ok(Value::array(out))
+    let out = Value::array(out);
+    count(&out, host)?;
+    Ok(out)
 }
 
 fn ask(question: &Question, row: &mut Row, binds: &[Value], host: &mut dyn Host) -> Result<Value> {
@@ -294,10 +352,13 @@ fn ask(question: &Question, row: &mut Row, binds: &[Value], host: &mut dyn Host)
     let mut found = 0;
     for item in items {
         row[question.current] = item.clone();
+        host.step()?;
+        let made = host.memory().made();
         found += i64::from(match &question.filter {
             Some(filter) => truth(filter, row, binds, host)?,
             None => true,
         });
+        host.memory().drop_to(made);
     }
     let all = items.len() as i64;
     Ok(Value::Bool(fulfilled(&question.quantifier, found, all, row, binds, host)?))

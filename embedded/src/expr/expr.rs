@@ -1,4 +1,5 @@
-//! The compiled form: names are registers, functions are pointers, binds are slots.
+//! Compiled expressions, which refer to variables by register, to functions by pointer, and to bind
+//! parameters by slot.
 
 use std::sync::Arc;
 
@@ -7,15 +8,15 @@ use crate::schema::Metric;
 use crate::syntax::Binary;
 use crate::value::Value;
 
-/// Place of a variable in a row.
+/// Index of a variable in a row.
 pub type Register = usize;
 
-/// An expression ready to run.
+/// A compiled expression.
 #[derive(Clone, Debug)]
 pub enum Expr {
     /// A constant.
     Const(Value),
-    /// A bind parameter by slot.
+    /// A bind parameter, by the number of its slot.
     Bind(usize),
     /// A variable.
     Register(Register),
@@ -33,15 +34,16 @@ pub enum Expr {
     Negate(Box<Expr>),
     /// `+a`
     Number(Box<Expr>),
-    /// `a + b`, with lazy `&&` and `||`.
+    /// `a + b` and other binary operators; `&&` and `||` evaluate the right side only if needed.
     Binary(Binary, Box<Expr>, Box<Expr>),
     /// `a ANY == b`
     Quantified(Box<Quantifier>, Binary, Box<Expr>, Box<Expr>),
-    /// `a ? b : c`, `a ?: c`; lazy.
+    /// `a ? b : c` or `a ?: c`; only the chosen branch is evaluated.
     Ternary(Box<Expr>, Option<Box<Expr>>, Box<Expr>),
-    /// A pure function.
+    /// A call of a pure function.
     Call(&'static Function, Vec<Expr>),
-    /// What only the host can answer.
+    /// A call that only the running query (its `Host`) can evaluate, because the call reads stored
+    /// data, or the query's database or user.
     Data(DataCall, Vec<Expr>),
     /// `a[* …]`
     Expansion(Box<Expansion>),
@@ -54,63 +56,64 @@ pub enum Expr {
 /// Name of an attribute in an object literal.
 #[derive(Clone, Debug)]
 pub enum ObjectKey {
-    /// Known.
+    /// A constant name.
     Name(Arc<str>),
-    /// Computed; cast to text.
+    /// A computed attribute name, cast to text.
     Computed(Expr),
 }
 
-/// How many items have to fulfil a comparison.
+/// The number of items of a list that must fulfil a comparison.
 #[derive(Clone, Debug)]
 pub enum Quantifier {
-    /// Every one.
+    /// Every item.
     All,
-    /// At least one.
+    /// At least one item of the list.
     Any,
-    /// Not one.
+    /// No item.
     None,
-    /// At least a number.
+    /// At least this number of items of the list.
     AtLeast(Expr),
-    /// Exactly a number, or a number within a range.
+    /// Exactly this number of items of the list or, if the value is a range, a number in the range.
     Exactly(Expr),
 }
 
 /// `base[* FILTER … LIMIT … RETURN …]tail`
 #[derive(Clone, Debug)]
 pub struct Expansion {
-    /// What is expanded; anything but a list counts as an empty one.
+    /// The expanded list; any other value counts as an empty list.
     pub base: Expr,
-    /// Levels to flatten first.
+    /// Number of levels of nested lists that are flattened first.
     pub flatten: usize,
-    /// Where the item stands while the parts below run.
+    /// The register of the current item.
     pub current: Register,
-    /// Which items stay.
+    /// The condition that items must fulfil.
     pub filter: Option<Expr>,
-    /// Offset and count.
+    /// Offset and count of the `LIMIT`.
     pub limit: Option<(Option<Expr>, Expr)>,
-    /// What becomes of an item.
+    /// The value returned for each item.
     pub value: Expr,
 }
 
 /// `base[? quantifier FILTER condition]`
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// A list.
+    /// The searched list.
     pub base: Expr,
-    /// Where the item stands while the condition runs.
+    /// The register of the current item.
     pub current: Register,
-    /// How many have to fulfil it (at least one by default).
+    /// The number of items that must fulfil the condition (by default at least one).
     pub quantifier: Quantifier,
-    /// The condition; any item will do without one.
+    /// The condition; without a condition every item counts.
     pub filter: Option<Expr>,
 }
 
-/// Calls that need data or the session.
+/// Calls that need stored data, or the database or user of the query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataCall {
     /// `DOCUMENT(id)`, `DOCUMENT(collection, key)`
     Document,
-    /// Number of documents of a collection by its number in the plan.
+    /// Document count of a collection, given by the collection's number in the plan's list of
+    /// collections.
     Count(usize),
     /// `TOKENS(text, analyzer)`
     Tokens,
@@ -122,7 +125,7 @@ pub enum DataCall {
     Database,
     /// `CURRENT_USER()`
     User,
-    /// `COLLECTION_COUNT(name)` of a computed name
+    /// `COLLECTION_COUNT(name)` with a computed name
     CountOf,
     /// `COLLECTIONS()`
     Collections,
@@ -134,12 +137,13 @@ pub enum DataCall {
     ShardId,
     /// `SLEEP(seconds)`
     Sleep,
-    /// `APPROX_NEAR_…()`; the planner makes a node of it, or it fails when it runs.
+    /// `APPROX_NEAR_…()`. The planner replaces a valid call by a node; any other call fails at run
+    /// time.
     Near(Metric),
 }
 
 impl Expr {
-    /// Calls `visit` for this expression and all below it (not into subqueries).
+    /// Calls `visit` for the expression and all its parts except subqueries.
     pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
         visit(self);
         match self {
@@ -194,7 +198,7 @@ impl Expr {
         }
     }
 
-    /// Registers it reads (those of inline `CURRENT` too).
+    /// The registers that the expression reads, including the registers of `CURRENT` in expansions.
     pub fn registers(&self) -> Vec<Register> {
         let mut out = Vec::new();
         self.walk(&mut |e| {
@@ -205,7 +209,7 @@ impl Expr {
         out
     }
 
-    /// Subqueries in it, in the order of evaluation.
+    /// The expression's subqueries, in the order of evaluation.
     pub fn subqueries(&self) -> Vec<usize> {
         let mut out = Vec::new();
         self.walk(&mut |e| {
@@ -216,7 +220,7 @@ impl Expr {
         out
     }
 
-    /// Whether it reads nothing but its registers and binds and always answers alike.
+    /// Whether the expression's value depends only on registers and bind parameters.
     pub fn is_pure(&self) -> bool {
         let mut pure = true;
         self.walk(&mut |e| match e {
@@ -227,7 +231,7 @@ impl Expr {
         pure
     }
 
-    /// Whether constants and binds are all it needs.
+    /// Whether the expression's value depends only on constants and bind parameters.
     pub fn is_free(&self) -> bool {
         self.is_pure() && self.registers().is_empty()
     }

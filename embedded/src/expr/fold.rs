@@ -1,17 +1,19 @@
-//! Constant folding: an expression over constants becomes its value; its warnings are told once.
+//! Constant folding: replaces an expression over constants by its value, and records the
+//! expression's warnings once.
 
 use super::eval::{Host, eval};
 use super::expr::{DataCall, Expr, ObjectKey, Quantifier};
+use super::memory::Memory;
 use crate::error::{Code, Error, Result};
 use crate::functions::Warnings;
 use crate::syntax::Binary;
 use crate::value::Value;
 
-/// Values that folding may make, in bytes; larger ones are better made when they are needed.
+/// Maximum size of a folded value in bytes; a larger value is computed when the query runs.
 const FOLDED_BYTES_MAX: usize = 64 * 1024;
 
-/// Folds the top of an expression whose parts are folded already, and notes its warnings. A call that fails with
-/// constants fails here.
+/// Folds an expression whose operands are already folded, and records its warnings. Returns an
+/// error if a call with constant arguments fails.
 pub fn fold(expr: Expr, warnings: &mut Vec<(Code, String)>) -> Result<Expr> {
     if let Expr::Ternary(condition, yes, no) = expr {
         return Ok(match (*condition, yes) {
@@ -29,7 +31,7 @@ pub fn fold(expr: Expr, warnings: &mut Vec<(Code, String)>) -> Result<Expr> {
     if !foldable(&expr) {
         return Ok(expr);
     }
-    let mut host = NoHost(Warnings::default());
+    let mut host = NoHost(Warnings::default(), Memory::of_an_expression());
     match eval(&expr, &mut Vec::new(), &[], &mut host) {
         Ok(value) if value.size_bytes() <= FOLDED_BYTES_MAX => {
             warnings.append(&mut host.0.kept);
@@ -40,13 +42,29 @@ pub fn fold(expr: Expr, warnings: &mut Vec<(Code, String)>) -> Result<Expr> {
     }
 }
 
-/// The value of an expression of constants and binds; none for a range, which is never made whole, and for an error.
+/// Returns the value of an expression over constants and bind parameters, or `None` for any other
+/// expression and for an error. Also returns `None` for a range, which is never expanded to a list
+/// here.
 pub fn known(expr: &Expr, binds: &[Value]) -> Option<Value> {
     if matches!(expr, Expr::Binary(Binary::Range, ..)) || !expr.is_free() {
         return None;
     }
-    let mut host = NoHost(Warnings { max: 0, ..Warnings::default() });
-    eval(expr, &mut Vec::new(), binds, &mut host).ok()
+    let warnings = Warnings { max: 0, ..Warnings::default() };
+    let mut host = NoHost(warnings, Memory::of_an_expression());
+    eval(expr, &mut vec![Value::Null; items_of_expansions(expr)], binds, &mut host).ok()
+}
+
+/// Returns the minimum length of a row for the expression: the row needs a register for the current
+/// item of each expansion (`[*]`) and each question (`[?]`). An expansion writes this register even
+/// if no part of the expression reads it.
+fn items_of_expansions(expr: &Expr) -> usize {
+    let mut length = 0;
+    expr.walk(&mut |part| match part {
+        Expr::Expansion(expansion) => length = length.max(expansion.current + 1),
+        Expr::Question(question) => length = length.max(question.current + 1),
+        _ => {}
+    });
+    length
 }
 
 fn foldable(expr: &Expr) -> bool {
@@ -73,12 +91,17 @@ fn foldable(expr: &Expr) -> bool {
     }
 }
 
-/// Constants need no host.
-struct NoHost(Warnings);
+/// The host for constant expressions. It refuses all calls that read data, because constant
+/// expressions contain none.
+struct NoHost(Warnings, Memory);
 
 impl Host for NoHost {
     fn warnings(&mut self) -> &mut Warnings {
         &mut self.0
+    }
+
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.1
     }
 
     fn subquery(&mut self, _: usize, _: &mut Vec<Value>) -> Result<Value> {

@@ -1,12 +1,15 @@
-//! Compiled expressions over a row of registers; they know no plan and no data, only a host that does.
+//! Compiled expressions over a row of registers. Expressions access plans and data only through a
+//! host.
 
 mod arithmetic;
 mod eval;
 mod expr;
 mod fold;
+mod memory;
 mod print;
 
 pub use eval::{Host, Row, eval, truth};
 pub use expr::{DataCall, Expansion, Expr, ObjectKey, Quantifier, Question, Register};
 pub use fold::{fold, known};
+pub use memory::Memory;
 pub use print::print;

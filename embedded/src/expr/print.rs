@@ -1,4 +1,4 @@
-//! Compiled expressions as text for EXPLAIN; variables by name.
+//! Prints compiled expressions for EXPLAIN, with variable names in place of registers.
 
 use super::expr::{DataCall, Expr, ObjectKey, Quantifier};
 

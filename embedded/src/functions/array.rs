@@ -1,4 +1,4 @@
-//! List functions; lists that should hold a value once keep the order in which they first saw it.
+//! AQL functions over lists. A result of distinct values usually has the order of first occurrence.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use super::table::{Function, MANY, pure};
 use crate::error::{Code, Error, Result};
 use crate::value::{Ordered, Value, compare, equal};
 
-/// The functions of this file.
+/// The AQL functions that this file implements.
 pub(super) const TABLE: &[Function] = &[
-    pure("APPEND", 2, 3, append, "one list behind another"),
-    pure("PUSH", 2, 3, push, "with a value at the end"),
-    pure("UNSHIFT", 2, 3, unshift, "with a value in front"),
+    pure("APPEND", 2, 3, append, "concatenates lists"),
+    pure("PUSH", 2, 3, push, "the list with a value added at the end"),
+    pure("UNSHIFT", 2, 3, unshift, "the list with a value added at the start"),
     pure("POP", 1, 1, |c, a| cut(c, a, false), "without the last item"),
     pure("SHIFT", 1, 1, |c, a| cut(c, a, true), "without the first item"),
     pure("SLICE", 2, 3, slice, "part of a list"),
@@ -23,7 +23,7 @@ pub(super) const TABLE: &[Function] = &[
     pure("COUNT", 1, 1, |_, a| Ok(length(&a[0])), "number of items, attributes or characters"),
     pure("REVERSE", 1, 1, reverse, "the other way round"),
     pure("SORTED", 1, 1, sorted, "in order"),
-    pure("SORTED_UNIQUE", 1, 1, sorted_unique, "in order, each value once"),
+    pure("SORTED_UNIQUE", 1, 1, sorted_unique, "the items in ascending order, each value once"),
     pure("UNIQUE", 1, 1, |c, a| lists(c, a, |l| unique(l[0])), "each value once"),
     pure("COUNT_DISTINCT", 1, 1, count_distinct, "number of different values"),
     pure("COUNT_UNIQUE", 1, 1, count_distinct, "number of different values"),
@@ -33,7 +33,7 @@ pub(super) const TABLE: &[Function] = &[
         2,
         MANY,
         |c, a| lists(c, a, |l| unique(&l.concat())),
-        "all lists in one, each value once",
+        "the items of all lists, each value once",
     ),
     pure("INTERSECTION", 2, MANY, |c, a| lists(c, a, intersection), "values of all lists"),
     pure(
@@ -41,45 +41,62 @@ pub(super) const TABLE: &[Function] = &[
         2,
         MANY,
         |c, a| lists(c, a, |l| occurring(l, |n, _| n + 1, 1)),
-        "values of one list only",
+        "values that occur in only one of the lists",
     ),
-    pure("MINUS", 2, MANY, |c, a| lists(c, a, minus), "values of the first list that no other has"),
+    pure(
+        "MINUS",
+        2,
+        MANY,
+        |c, a| lists(c, a, minus),
+        "values of the first list that are in no other list",
+    ),
     pure("FLATTEN", 1, 2, flatten, "with inner lists dissolved"),
-    pure("POSITION", 2, 3, find, "whether, or where, a value is in a list"),
-    pure("CONTAINS_ARRAY", 2, 3, find, "whether, or where, a value is in a list"),
+    pure("POSITION", 2, 3, find, "whether a list contains a value, or at which position"),
+    pure("CONTAINS_ARRAY", 2, 3, find, "whether a list contains a value, or at which position"),
     pure("REMOVE_VALUE", 2, 3, remove_value, "without a value"),
     pure("REMOVE_VALUES", 2, 2, remove_values, "without some values"),
-    pure("REMOVE_NTH", 2, 2, remove_nth, "without the item at a position"),
-    pure("REPLACE_NTH", 3, 4, replace_nth, "with another item at a position"),
-    pure("INTERLEAVE", 2, MANY, |c, a| lists(c, a, interleave), "items of the lists in turn"),
+    pure("REMOVE_NTH", 2, 2, remove_nth, "the list without the item at a position"),
+    pure("REPLACE_NTH", 3, 4, replace_nth, "the list with the item at a position replaced"),
+    pure(
+        "INTERLEAVE",
+        2,
+        MANY,
+        |c, a| lists(c, a, interleave),
+        "an item of each list in turn, repeatedly",
+    ),
     pure("JACCARD", 2, 2, jaccard, "size of the intersection over size of the union"),
     pure("RANGE", 2, 3, range, "numbers from a start to a stop"),
 ];
 
-/// Longest list that RANGE or `..` may make.
+/// Maximum number of items that RANGE or `..` may produce.
 pub(super) const RANGE_ITEMS_MAX: f64 = 10_000_000.0;
-/// Items up to which looking through a list beats an ordered set.
+/// Maximum number of items of all lists of one call together.
+const ITEMS_MAX: usize = 2 * RANGE_ITEMS_MAX as usize;
+/// Maximum number of items for which a linear search is faster than an ordered set.
 const FEW: usize = 16;
-/// Position up to which REPLACE_NTH may fill a list.
+/// Maximum number of items to which REPLACE_NTH may extend a list.
 const FILL_ITEMS_MAX: usize = 1_000_000;
 
-/// Each value once, in the order of first occurrence.
+/// Returns each value once, in the order of first occurrence.
 pub(super) fn unique(items: &[Value]) -> Vec<Value> {
     let mut seen = std::collections::BTreeSet::new();
     items.iter().filter(|v| seen.insert(Ordered((*v).clone()))).cloned().collect()
 }
 
-/// Runs over arguments that must all be lists.
+/// Calls `run` with the arguments, which must all be lists.
 fn lists(call: &mut Call<'_>, a: &[Value], run: fn(&[&[Value]]) -> Vec<Value>) -> Result<Value> {
     let lists: Option<Vec<&[Value]>> = a.iter().map(Value::as_array).collect();
     match lists {
+        Some(lists) if lists.iter().map(|l| l.len()).sum::<usize>() > ITEMS_MAX => {
+            Err(Error::of(Code::ResourceLimit))
+        }
         Some(lists) => Ok(Value::array(run(&lists))),
         None if matches!(call.name, "UNION" | "UNION_DISTINCT" | "MINUS") => call.mistyped(),
         None => call.no_list(),
     }
 }
 
-/// Nothing to append leaves the first argument as it is.
+/// Evaluates APPEND; returns the first argument unchanged if there is nothing to append.
 fn append(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let once = a.get(2).is_some_and(Value::is_true);
     let (list, more) = (&a[0], &a[1]);
@@ -152,7 +169,8 @@ fn slice(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     ))
 }
 
-/// The item at a position, counted from the end if negative; null outside.
+/// The item at a position; a negative position counts from the end of the list. Null for a position
+/// outside the list.
 pub(super) fn item(items: &[Value], at: i64) -> Value {
     let at = if at < 0 { at + items.len() as i64 } else { at };
     usize::try_from(at).ok().and_then(|at| items.get(at)).cloned().unwrap_or_default()
@@ -171,7 +189,7 @@ fn nth(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     Ok(if at < 0 { Value::Null } else { item(items, at) })
 }
 
-/// `LENGTH` of any value.
+/// Evaluates `LENGTH` for a value of any type.
 pub(super) fn length(value: &Value) -> Value {
     match value {
         Value::Null | Value::Bool(false) => Value::Int(0),
@@ -212,7 +230,9 @@ fn count_distinct(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     }
 }
 
-/// Each value of the lists with what `seen` makes of its occurrences, the last one found first (the server's order).
+/// Returns the distinct values in the lists, but only those values whose counter equals `wanted`.
+/// For each occurrence, `seen` computes the new counter from the old one and the list's number. The
+/// order is ArangoDB's: the reverse of the order of first occurrences.
 fn occurring(lists: &[&[Value]], seen: fn(usize, usize) -> usize, wanted: usize) -> Vec<Value> {
     let mut found: BTreeMap<Ordered, (usize, usize)> = BTreeMap::new();
     for (number, list) in lists.iter().enumerate() {
@@ -231,7 +251,7 @@ fn occurring(lists: &[&[Value]], seen: fn(usize, usize) -> usize, wanted: usize)
     kept.into_iter().map(|(_, value)| value).collect()
 }
 
-/// How many lists from the first on hold a value without a gap.
+/// Counter for [`occurring`]: the number of leading lists that all contain the value.
 fn in_a_row(before: usize, list: usize) -> usize {
     if before >= list { list + 1 } else { before }
 }
@@ -265,7 +285,7 @@ fn flatten(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     Ok(Value::array(flat(items, depth)))
 }
 
-/// Inner lists dissolved down to a depth.
+/// Flattens nested lists down to a depth.
 pub(crate) fn flat(items: &[Value], depth: i64) -> Vec<Value> {
     let mut out = Vec::new();
     for item in items {
@@ -304,7 +324,9 @@ fn remove_values(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let (Some(mut items), Some(without)) = (list_or_null(&a[0]), a[1].as_array()) else {
         return if a[0].is_null() { Ok(Value::array(Vec::new())) } else { call.mistyped() };
     };
-    items.retain(|v| !without.contains(v));
+    let without: std::collections::BTreeSet<Ordered> =
+        without.iter().cloned().map(Ordered).collect();
+    items.retain(|v| !without.contains(&Ordered(v.clone())));
     Ok(Value::array(items))
 }
 
@@ -377,7 +399,7 @@ fn range(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
         return Err(Error::new(Code::ResourceLimit, "range too large"));
     }
     let mut out = Vec::new();
-    // Added up like this, with the last digits that come of it.
+    // Repeated addition, in contrast to multiplication, gives the same last digits as ArangoDB.
     while if step < 0.0 { at >= to } else { at <= to } {
         out.push(Value::finite(at).unwrap_or_default());
         at += step;

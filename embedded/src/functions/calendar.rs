@@ -1,12 +1,13 @@
-//! The Gregorian calendar in UTC: milliseconds since 1970 to dates and back, and ISO 8601 texts.
+//! Converts between milliseconds since 1970, dates of the Gregorian calendar in UTC, and ISO 8601
+//! texts.
 
 /// Milliseconds of a day.
 pub(super) const DAY_MS: i64 = 86_400_000;
-/// First and last millisecond that counts as a date (years 0000 to 9999).
+/// First and last millisecond of a valid date (years 0000 to 9999).
 pub(super) const MS_MIN: i64 = -62_167_219_200_000;
 pub(super) const MS_MAX: i64 = 253_402_300_799_999;
 
-/// A moment taken apart; month and day count from 1.
+/// The parts of a date and time; month and day count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
     pub year: i64,
@@ -18,7 +19,8 @@ pub(super) struct Moment {
     pub millisecond: i64,
 }
 
-/// Days since 1970-01-01 of a date; a month or day out of its bounds is counted on (algorithm: Howard Hinnant, "chrono-compatible low-level date algorithms").
+/// Days from 1970-01-01 to a date. A month or day out of range leads to a later or earlier date
+/// (Howard Hinnant, "chrono-compatible low-level date algorithms").
 pub(super) fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -28,7 +30,7 @@ pub(super) fn days_of(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-/// Year, month and day of days since 1970-01-01.
+/// The year, month and day that come a number of days after 1970-01-01.
 pub(super) fn date_of(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
@@ -47,7 +49,7 @@ pub(super) fn is_leap(year: i64) -> bool {
     (year % 4 == 0 && year % 100 != 0) || year % 400 == 0
 }
 
-/// Days of a month, which counts from 1.
+/// Number of days of a month; months count from 1.
 pub(super) fn days_in_month(year: i64, month: i64) -> i64 {
     match month {
         2 => 28 + i64::from(is_leap(year)),
@@ -57,7 +59,7 @@ pub(super) fn days_in_month(year: i64, month: i64) -> i64 {
 }
 
 impl Moment {
-    /// The moment of milliseconds since 1970.
+    /// Converts milliseconds since 1970 to a date and time.
     pub(super) fn of(ms: i64) -> Self {
         let (year, month, day) = date_of(ms.div_euclid(DAY_MS));
         let rest = ms.rem_euclid(DAY_MS);
@@ -72,7 +74,7 @@ impl Moment {
         }
     }
 
-    /// Milliseconds since 1970; a day beyond its month runs into the next one.
+    /// Milliseconds since 1970. A day beyond the end of its month leads into the next month.
     pub(super) fn ms(&self) -> i64 {
         days_of(self.year, self.month, self.day) * DAY_MS
             + self.hour * 3_600_000
@@ -81,12 +83,12 @@ impl Moment {
             + self.millisecond
     }
 
-    /// Day of the year, from 1.
+    /// Day of the year; 1 is January 1.
     pub(super) fn day_of_year(&self) -> i64 {
         days_of(self.year, self.month, self.day) - days_of(self.year, 1, 1) + 1
     }
 
-    /// 0 is Sunday.
+    /// Day of the week; 0 is Sunday.
     pub(super) fn day_of_week(&self) -> i64 {
         (days_of(self.year, self.month, self.day) + 4).rem_euclid(7)
     }
@@ -99,14 +101,15 @@ impl Moment {
         ((thursday - days_of(year, 1, 1)) / 7 + 1, year)
     }
 
-    /// As `YYYY-MM-DDTHH:MM:SS.mmmZ`.
+    /// Formats the date as `YYYY-MM-DDTHH:MM:SS.mmmZ`.
     pub(super) fn iso(&self) -> String {
         let Self { year, month, day, hour, minute, second, millisecond } = self;
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millisecond:03}Z")
     }
 }
 
-/// Reads digits from the front, between `least` and `most` of them.
+/// Reads the digits at the start of the text; `None` unless there are between `least` and `most`
+/// digits.
 fn digits(text: &mut &str, least: usize, most: usize) -> Option<i64> {
     let length = text.bytes().take_while(u8::is_ascii_digit).count();
     if !(least..=most).contains(&length) {
@@ -127,13 +130,14 @@ fn eat(text: &mut &str, wanted: &[char]) -> bool {
     }
 }
 
-/// One or two digits from the front, at most `most`.
+/// Reads a number of one or two digits at the start of the text; `None` if it exceeds `most`.
 fn two(text: &mut &str, most: i64) -> Option<i64> {
     digits(text, 1, 2).filter(|n| *n <= most)
 }
 
-/// Milliseconds of an ISO text: a date, optionally `T` or space and a time, optionally `Z` or an offset. As on the server
-/// any month may have 31 days, and the year any number of digits up to 9999.
+/// Converts an ISO text to milliseconds since 1970: a date, optionally `T` or a space and a time,
+/// optionally `Z` or an offset. As in ArangoDB, every month may have 31 days, and the year (at most
+/// 9999) may have leading zeros.
 pub(super) fn parse(text: &str) -> Option<i64> {
     let space = [' ', '\t', '\r', '\n'];
     let mut rest = text.trim_start_matches(space).trim_end_matches(space);
@@ -181,7 +185,7 @@ fn fraction_ms(rest: &mut &str) -> Option<i64> {
     format!("{number:0<3}")[..3].parse().ok()
 }
 
-/// `Z`, or hours and minutes with a sign; nothing is 0.
+/// Reads an offset: `Z`, or a sign with hours and minutes; an empty text is 0.
 fn offset(rest: &mut &str) -> Option<i64> {
     let sign = match rest.chars().next() {
         Some('+') => 1,

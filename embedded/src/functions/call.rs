@@ -1,20 +1,20 @@
-//! What a function sees of the query around it: where its warnings go, and under which name it was called.
+//! The context of a function call: the warnings of the query and the name of the function.
 
 use crate::error::{Code, Error, Result};
 use crate::value::Value;
 
-/// Warnings of one query (`extra.warnings`).
+/// Warnings of one query, returned in `extra.warnings`.
 #[derive(Debug)]
 pub struct Warnings {
-    /// Those kept, with their texts.
+    /// The kept warnings, with their texts.
     pub kept: Vec<(Code, String)>,
-    /// How many are kept at most.
+    /// Maximum number of warnings that are kept.
     pub max: usize,
-    /// Whether the first one ends the query.
+    /// Whether a warning ends the query (`failOnWarning`).
     pub fail: bool,
 }
 
-/// `maxWarningCount` of the server.
+/// ArangoDB's default `maxWarningCount`.
 const WARNINGS_MAX: usize = 10;
 
 impl Default for Warnings {
@@ -24,7 +24,7 @@ impl Default for Warnings {
 }
 
 impl Warnings {
-    /// Notes a warning, or fails with it under `failOnWarning`.
+    /// Records a warning; with `failOnWarning` returns it as an error.
     pub fn raise(&mut self, code: Code, message: impl Into<String>) -> Result<()> {
         let message = message.into();
         if self.fail {
@@ -37,17 +37,17 @@ impl Warnings {
     }
 }
 
-/// One call of a function.
+/// One function call.
 #[derive(Debug)]
 pub struct Call<'a> {
-    /// Name in capitals.
+    /// The function's name in capitals.
     pub name: &'static str,
-    /// Where warnings go.
+    /// The warnings of the query.
     pub warnings: &'a mut Warnings,
 }
 
 impl Call<'_> {
-    /// The name in warnings: an alias speaks for the function that it stands for.
+    /// The function's name in warnings. For an alias, it is the name of the aliased function.
     fn original(&self) -> &'static str {
         match self.name {
             "AVG" => "AVERAGE",
@@ -65,50 +65,51 @@ impl Call<'_> {
         format!("invalid argument type in call to function '{}()'", self.original())
     }
 
-    /// Null with warning 1542.
+    /// Returns null with warning 1542.
     pub(super) fn mistyped(&mut self) -> Result<Value> {
         let text = self.mistyped_text();
         self.warn(Code::QueryFunctionArgumentTypeMismatch, text)
     }
 
-    /// Error 1542: what the server does not only warn of.
+    /// Error 1542, for calls where ArangoDB returns an error instead of a warning.
     pub(super) fn fails(&self) -> Error {
         Error::new(Code::QueryFunctionArgumentTypeMismatch, self.mistyped_text())
     }
 
-    /// Null with warning 1563.
+    /// Returns null with warning 1563.
     pub(super) fn no_list(&mut self) -> Result<Value> {
         self.caution(Code::QueryArrayExpected)
     }
 
-    /// Null with warning 1572.
+    /// Returns null with warning 1572.
     pub(super) fn bad_date(&mut self) -> Result<Value> {
         self.caution(Code::QueryInvalidDateValue)
     }
 
-    /// Null with a warning and its standard text.
+    /// Returns null with a warning that has ArangoDB's standard text.
     pub(super) fn caution(&mut self, code: Code) -> Result<Value> {
         self.explain(code, code.text())
     }
 
-    /// Null with a warning and a text of its own.
+    /// Returns null with a warning that has the given text.
     pub(super) fn explain(&mut self, code: Code, text: &str) -> Result<Value> {
         let text = format!("in function '{}()': {text}", self.original());
         self.warn(code, text)
     }
 
-    /// Null with a warning of choice.
+    /// Returns null with a warning.
     pub(super) fn warn(&mut self, code: Code, message: impl Into<String>) -> Result<Value> {
         self.warnings.raise(code, message)?;
         Ok(Value::Null)
     }
 }
 
-/// A number as a value, an integer where it is exactly one; null for NaN and infinities.
+/// Converts a number to a value: an integer if the number is whole and small enough to be exact,
+/// null for NaN and infinities.
 pub(super) fn number(x: f64) -> Result<Value> {
     let whole = x.fract() == 0.0 && x.abs() < EXACT_MAX && !(x == 0.0 && x.is_sign_negative());
     Ok(if whole { Value::Int(x as i64) } else { Value::finite(x).unwrap_or_default() })
 }
 
-/// From here on a double is no longer every integer.
+/// From this integer on, doubles cannot represent every integer.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;

@@ -1,6 +1,4 @@
-//! Dates: milliseconds or ISO texts in, UTC unless a time zone is named.
-
-use std::time::{SystemTime, UNIX_EPOCH};
+//! AQL date functions. Dates are milliseconds or ISO texts, in UTC unless a time zone is given.
 
 use jiff::tz::TimeZone;
 
@@ -28,10 +26,10 @@ macro_rules! part {
     };
 }
 
-/// The functions of this file.
+/// The AQL functions that this file implements.
 pub(super) const TABLE: &[Function] = &[
     live("DATE_NOW", 0, 0, |_, _| Ok(Value::Int(now_ms())), "milliseconds since 1970"),
-    pure("DATE_TIMESTAMP", 1, 7, timestamp, "milliseconds since 1970 of a date"),
+    pure("DATE_TIMESTAMP", 1, 7, timestamp, "milliseconds from 1970 to a date"),
     pure("DATE_ISO8601", 1, 7, iso8601, "a date as ISO text"),
     part!("DATE_YEAR", 2, |m| Value::Int(m.year), "year"),
     part!("DATE_MONTH", 2, |m| Value::Int(m.month), "month from 1"),
@@ -40,12 +38,17 @@ pub(super) const TABLE: &[Function] = &[
     part!("DATE_MINUTE", 2, |m| Value::Int(m.minute), "minute"),
     part!("DATE_SECOND", 1, |m| Value::Int(m.second), "second"),
     part!("DATE_MILLISECOND", 1, |m| Value::Int(m.millisecond), "millisecond"),
-    part!("DATE_DAYOFWEEK", 2, |m| Value::Int(m.day_of_week()), "day of the week from Sunday, 0"),
+    part!("DATE_DAYOFWEEK", 2, |m| Value::Int(m.day_of_week()), "day of the week; Sunday is 0"),
     part!("DATE_DAYOFYEAR", 2, |m| Value::Int(m.day_of_year()), "day of the year from 1"),
     part!("DATE_ISOWEEK", 2, |m| Value::Int(m.iso_week().0), "ISO week"),
     part!("DATE_ISOWEEKYEAR", 2, iso_week_year, "ISO week and its year"),
     part!("DATE_QUARTER", 2, |m| Value::Int((m.month + 2) / 3), "quarter from 1"),
-    part!("DATE_LEAPYEAR", 2, |m| Value::Bool(is_leap(m.year)), "whether its year has 366 days"),
+    part!(
+        "DATE_LEAPYEAR",
+        2,
+        |m| Value::Bool(is_leap(m.year)),
+        "whether the date's year has 366 days"
+    ),
     part!(
         "DATE_DAYS_IN_MONTH",
         2,
@@ -57,20 +60,21 @@ pub(super) const TABLE: &[Function] = &[
     pure("DATE_DIFF", 3, 6, difference, "time between two dates"),
     pure("DATE_COMPARE", 3, 6, compare, "whether two dates agree in some parts"),
     pure("DATE_TRUNC", 2, 3, truncate, "start of a unit"),
-    pure("DATE_ROUND", 3, 4, round, "start of a slot of some units"),
-    pure("DATE_FORMAT", 2, 3, format_date, "a date as text by placeholders"),
+    pure("DATE_ROUND", 3, 4, round, "a date rounded to a multiple of some units"),
+    pure("DATE_FORMAT", 2, 3, format_date, "a date as text, in a format with placeholders"),
     pure("DATE_UTCTOLOCAL", 2, 3, utc_to_local, "a date as local time"),
     pure("DATE_LOCALTOUTC", 2, 3, local_to_utc, "a local time as a date"),
     pure("DATE_TIMEZONE", 0, 0, |_, _| Ok("Etc/UTC".into()), "time zone of the server"),
     pure("DATE_TIMEZONES", 0, 0, |_, _| Ok(Value::array(names())), "names of all time zones"),
 ];
 
-/// Now, in milliseconds since 1970.
+/// The current time in milliseconds since 1970.
 fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64)
+    i64::try_from(steady_clock::unix_ms()).unwrap_or(i64::MAX)
 }
 
-/// Milliseconds of a number or a text; none after a warning.
+/// Converts a date, given as a number or a text, to milliseconds since 1970; `None` after a
+/// warning.
 fn time(call: &mut Call<'_>, value: &Value) -> Result<Option<i64>> {
     let ms = match value {
         Value::String(s) => parse(s),
@@ -86,7 +90,7 @@ fn time(call: &mut Call<'_>, value: &Value) -> Result<Option<i64>> {
     Ok(ms)
 }
 
-/// The zone that an argument names; none after a warning.
+/// Returns the time zone that an argument names; `None` after a warning.
 fn zoned(call: &mut Call<'_>, value: &Value) -> Result<Option<TimeZone>> {
     match value {
         Value::String(name) => zone(name).map(Some),
@@ -97,13 +101,14 @@ fn zoned(call: &mut Call<'_>, value: &Value) -> Result<Option<TimeZone>> {
     }
 }
 
-/// Milliseconds of the local time in a zone, if one is named; none after a warning.
+/// Converts UTC milliseconds to local milliseconds if a time zone is given; `None` after a warning.
 fn localized(call: &mut Call<'_>, name: Option<&Value>, ms: i64) -> Result<Option<i64>> {
     let Some(name) = name else { return Ok(Some(ms)) };
     Ok(zoned(call, name)?.map(|zone| to_local(&zone, ms)))
 }
 
-/// One argument is a date; three to seven are its parts, which are counted on where they run over.
+/// Reads a date from one argument, or from three to seven arguments: year, month, day and so on.
+/// Parts out of range lead to a later or earlier date.
 fn date_argument(call: &mut Call<'_>, a: &[Value]) -> Result<Option<i64>> {
     if let [one] = a {
         return time(call, one);
@@ -131,7 +136,8 @@ fn date_argument(call: &mut Call<'_>, a: &[Value]) -> Result<Option<i64>> {
     Ok(good.then(|| moment.ms()))
 }
 
-/// Largest part of a date; more would leave the calendar anyway.
+/// Maximum value of a part of a date; with a larger part the date is always outside of the
+/// calendar.
 const PART_MAX: i64 = 1 << 40;
 
 fn timestamp(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
@@ -145,7 +151,7 @@ fn iso8601(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     }
 }
 
-/// A date as text; null with a warning outside of the years 0 to 9999.
+/// Returns a date as text; null with a warning outside of the years 0 to 9999.
 fn iso(call: &mut Call<'_>, ms: i64) -> Result<Value> {
     if (MS_MIN..=MS_MAX).contains(&ms) {
         return Ok(Moment::of(ms).iso().into());
@@ -189,7 +195,8 @@ impl Unit {
         })
     }
 
-    /// Length in milliseconds; years and months by their Gregorian mean.
+    /// Length of the unit in milliseconds; years and months have their mean length in the Gregorian
+    /// calendar.
     fn ms(self) -> f64 {
         match self {
             Self::Year => 365.2425 * 86_400_000.0,
@@ -204,7 +211,8 @@ impl Unit {
     }
 }
 
-/// A date moved by an amount of a unit; the rest of a year is counted in months, the rest of a month in 30ths.
+/// Moves a date by a number of units. A fraction of a year is converted to months, and a fraction
+/// of a month to days of a 30-day month.
 fn add(ms: i64, amount: f64, unit: Unit) -> Option<i64> {
     let (months, rest) = match unit {
         Unit::Year => {
@@ -223,7 +231,8 @@ fn add(ms: i64, amount: f64, unit: Unit) -> Option<i64> {
     Some(moment.ms() + rest as i64)
 }
 
-/// `P1Y2M3W4DT5H6M7.8S` as amounts: each once, in this order; only seconds have a fraction.
+/// Parses a duration such as `P1Y2M3W4DT5H6M7.8S`. Each unit may occur once, in this order, and
+/// only seconds may have a fraction.
 fn duration(text: &str) -> Option<Vec<(f64, Unit)>> {
     let (mut rest, mut in_time) = (text.strip_prefix('P').filter(|rest| !rest.is_empty())?, false);
     let mut out: Vec<(f64, Unit)> = Vec::new();
@@ -293,7 +302,8 @@ fn shift(call: &mut Call<'_>, a: &[Value], sign: i64) -> Result<Value> {
     back(call, zone.as_ref(), ms)
 }
 
-/// A local time as a date, or the date as it is without a zone.
+/// Converts a local time of the zone to UTC and returns it as a date text. Without a zone, the
+/// given time is already in UTC.
 fn back(call: &mut Call<'_>, zone: Option<&TimeZone>, ms: i64) -> Result<Value> {
     match zone {
         Some(zone) if (MS_MIN..=MS_MAX).contains(&ms) => iso(call, to_utc(zone, ms)?),
@@ -301,7 +311,7 @@ fn back(call: &mut Call<'_>, zone: Option<&TimeZone>, ms: i64) -> Result<Value> 
     }
 }
 
-/// Moves two dates into the zones of the arguments; one zone is that of both.
+/// Converts two dates to the time zones in the arguments; a single zone applies to both dates.
 fn both_local(
     call: &mut Call<'_>,
     zones: &[Value],
@@ -345,7 +355,7 @@ fn compare(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     };
     let (left, right) = (Moment::of(left), Moment::of(right));
     let agree = |unit: Unit, l: i64, r: i64| !(first <= unit && unit <= last) || l == r;
-    // From a week on nothing is compared.
+    // Weeks are not compared, so a range of units that begins with weeks always gives true.
     Ok(Value::Bool(
         first == Unit::Week
             || agree(Unit::Year, left.year, right.year)
@@ -407,11 +417,11 @@ fn round(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let unit = Unit::of(&a[2]).filter(|unit| *unit >= Unit::Day && plain);
     let slot = unit.and_then(|unit| (unit.ms() as i64).checked_mul(a[1].to_i64()));
     let Some(slot) = slot.filter(|slot| *slot > 0) else { return call.mistyped() };
-    // Towards 1970.
+    // Integer division rounds towards 1970.
     back(call, zone.as_ref(), ms / slot * slot)
 }
 
-/// Whether the third argument asks for an object; none after a warning.
+/// Whether the third argument requests an object; `None` after a warning.
 fn detailed(call: &mut Call<'_>, a: &[Value]) -> Result<Option<bool>> {
     match a.get(2) {
         None => Ok(Some(false)),
@@ -462,7 +472,8 @@ const MONTHS: [&str; 12] = [
 const WEEKDAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// Placeholders without their `%`, longest first within a letter.
+/// The placeholders without `%`. Among placeholders with the same first letter, the longest comes
+/// first.
 const PLACEHOLDERS: &[&str] = &[
     "yyyyyy", "yyyy", "yy", "y", "mmmm", "mmm", "mm", "m", "dd", "d", "hh", "h", "ii", "i", "ss",
     "s", "fff", "f", "wwww", "www", "w", "xxx", "x", "kk", "k", "l", "q", "a", "t", "z", "%", "&",
@@ -478,7 +489,7 @@ fn format_date(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     while let Some(at) = rest.find('%') {
         out.push_str(&rest[..at]);
         rest = &rest[at + 1..];
-        // A percent sign before anything else goes away.
+        // A percent sign without a known placeholder is dropped.
         if let Some(name) = PLACEHOLDERS.iter().find(|p| rest.starts_with(**p)) {
             out.push_str(&placeholder(name, ms, &moment));
             rest = &rest[name.len()..];
@@ -491,7 +502,7 @@ fn format_date(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
 fn placeholder(name: &str, ms: i64, m: &Moment) -> String {
     match name {
         "yyyyyy" => format!("{}{:06}", if m.year < 0 { '-' } else { '+' }, m.year.abs()),
-        // The server's padding stops one year early.
+        // ArangoDB pads the years 9, 99 and 999 with one zero too few.
         "yyyy" => match m.year {
             9 | 99 | 999 => format!("{:03}", m.year),
             year => format!("{year:04}"),

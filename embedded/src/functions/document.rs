@@ -1,4 +1,4 @@
-//! Object functions.
+//! AQL functions over objects.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use super::table::{Function, MANY, pure};
 use crate::error::Result;
 use crate::value::{Object, Value, compare};
 
-/// The functions of this file.
+/// The AQL functions that this file implements.
 pub(super) const TABLE: &[Function] = &[
     pure("ATTRIBUTES", 1, 3, attributes, "names of the attributes"),
     pure("KEYS", 1, 3, attributes, "names of the attributes"),
     pure("VALUES", 1, 2, values, "values of the attributes"),
     pure("ENTRIES", 1, 1, entries, "pairs of name and value"),
-    pure("HAS", 2, 2, has, "whether there is an attribute"),
+    pure("HAS", 2, 2, has, "whether an object has an attribute"),
     pure("KEEP", 2, MANY, |c, a| select(c, a, true, false), "only some attributes"),
     pure(
         "KEEP_RECURSIVE",
         2,
         MANY,
         |c, a| select(c, a, true, true),
-        "only some attributes, at every depth",
+        "the object with only some attributes, at every depth",
     ),
     pure("UNSET", 2, MANY, |c, a| select(c, a, false, false), "without some attributes"),
     pure(
@@ -29,14 +29,20 @@ pub(super) const TABLE: &[Function] = &[
         2,
         MANY,
         |c, a| select(c, a, false, true),
-        "without some attributes, at every depth",
+        "the object without some attributes, at every depth",
     ),
-    pure("MERGE", 1, MANY, |c, a| merge(c, a, false), "objects in one; the last one wins"),
-    pure("MERGE_RECURSIVE", 1, MANY, |c, a| merge(c, a, true), "objects in one, at every depth"),
+    pure("MERGE", 1, MANY, |c, a| merge(c, a, false), "objects merged into one; later values win"),
+    pure(
+        "MERGE_RECURSIVE",
+        1,
+        MANY,
+        |c, a| merge(c, a, true),
+        "objects merged into one, at every depth",
+    ),
     pure("ZIP", 2, 2, zip, "an object of names and values"),
     pure("VALUE", 2, 2, value_at, "the value at a path"),
-    pure("MATCHES", 2, 3, matches, "whether, or which, example an object fulfils"),
-    pure("TRANSLATE", 2, 3, translate, "a value looked up in an object"),
+    pure("MATCHES", 2, 3, matches, "whether an object fulfils an example, or which example"),
+    pure("TRANSLATE", 2, 3, translate, "value of the attribute with a given name"),
     pure("PARSE_IDENTIFIER", 1, 1, parse_identifier, "collection and key of an id"),
     pure("PARSE_KEY", 1, 1, parse_key, "key of an id"),
     pure("PARSE_COLLECTION", 1, 1, parse_collection, "collection of an id"),
@@ -110,7 +116,7 @@ fn selected(object: &Object, names: &[&str], keep: bool, deep: bool) -> Object {
             _ => {}
         }
     }
-    // As recorded: by name, whatever the order in the object.
+    // In ArangoDB's recorded answers, the attributes are sorted by name.
     out.sort_by_name();
     out
 }
@@ -132,7 +138,8 @@ fn merge(call: &mut Call<'_>, a: &[Value], deep: bool) -> Result<Value> {
     Ok(Value::object(out))
 }
 
-/// What is there comes first, by name, then what is new; an attribute that both have stays in its place.
+/// Merges an object into another. Existing attributes come first, sorted by name, then new
+/// attributes. An attribute in both objects keeps its position.
 fn merge_into(out: &mut Object, more: &Object, deep: bool) {
     out.sort_by_name();
     for (name, value) in more.iter() {
@@ -213,7 +220,7 @@ fn translate(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     Ok(found.unwrap_or_else(|| a.get(2).unwrap_or(&a[0]).clone()))
 }
 
-/// Collection and key of an id text, or of a document's `_id`.
+/// Returns the collection and the key in an id, given as a text or as the `_id` of a document.
 fn id_parts(value: &Value) -> Option<(String, String)> {
     let text = match value {
         Value::Object(o) => o.get("_id").and_then(Value::as_str)?.to_owned(),

@@ -1,6 +1,5 @@
-//! Control, chance, and the facts of the server.
-
-use std::hash::{BuildHasher, Hasher, RandomState};
+//! AQL functions for control (such as calls and assertions), random numbers, and facts about the
+//! server.
 
 use super::Call;
 use super::calendar::Moment;
@@ -8,20 +7,25 @@ use super::table::{DATA, Function, MANY, arity, function, live, pure, refused};
 use crate::error::{Code, Error, Result};
 use crate::value::{Object, Value};
 
-/// The functions of this file.
+/// The AQL functions that this file implements.
 pub(super) const TABLE: &[Function] = &[
     live("FAIL", 0, 1, fail, "ends the query with error 1569"),
     live("ASSERT", 2, 2, assert, "ends the query unless a condition holds"),
-    live("WARN", 2, 2, warn, "a warning unless a condition holds"),
+    live("WARN", 2, 2, warn, "raises a warning unless a condition holds"),
     live("NOOPT", 1, 1, |_, a| Ok(a[0].clone()), "the value, evaluated at run time"),
     live("NOEVAL", 1, 1, |_, a| Ok(a[0].clone()), "the value, evaluated at run time"),
     pure("PASSTHRU", 1, 1, |_, a| Ok(a[0].clone()), "the value"),
-    pure("VERSION", 0, 0, |_, _| Ok(VERSION.into()), "version of the server that is imitated"),
-    live("CALL", 1, MANY, |c, a| called(c, &a[0], &a[1..]), "the function of a name"),
-    live("APPLY", 1, 2, apply, "the function of a name, arguments as a list"),
-    pure("MIN_MATCH", 2, MANY, min_match, "whether some of the conditions hold"),
-    pure("BOOST", 2, 2, |_, a| Ok(a[0].clone()), "the value; weight in a SEARCH"),
-    pure("ANALYZER", 2, 2, |_, a| Ok(a[0].clone()), "the value; analyzer in a SEARCH"),
+    live("CALL", 1, MANY, |c, a| called(c, &a[0], &a[1..]), "calls the function with a given name"),
+    live("APPLY", 1, 2, apply, "calls the function with a given name, with a list of arguments"),
+    pure("MIN_MATCH", 2, MANY, min_match, "whether at least a given number of conditions hold"),
+    pure("BOOST", 2, 2, |_, a| Ok(a[0].clone()), "the value itself; in a SEARCH, sets a weight"),
+    pure(
+        "ANALYZER",
+        2,
+        2,
+        |_, a| Ok(a[0].clone()),
+        "the value itself; in a SEARCH, sets an analyzer",
+    ),
     pure("IS_SAME_COLLECTION", 2, 2, same_collection, "whether an id belongs to a collection"),
     live(
         "CHECK_DOCUMENT",
@@ -32,9 +36,6 @@ pub(super) const TABLE: &[Function] = &[
     ),
     pure("DECODE_REV", 1, 1, decode_rev, "time and count of a revision"),
 ];
-
-/// The version of ArangoDB whose answers the engine gives.
-const VERSION: &str = "3.12.10";
 
 fn fail(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let reason = a.first().and_then(Value::as_str).unwrap_or("FAIL() called");
@@ -57,7 +58,8 @@ fn warn(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     Ok(Value::Bool(a[0].is_true()))
 }
 
-/// Calls a function of the table by its name; those that need data cannot be reached by a computed name.
+/// Calls a function of the table by its computed name (CALL, APPLY). Functions that need data
+/// cannot be called this way.
 fn called(call: &mut Call<'_>, name: &Value, arguments: &[Value]) -> Result<Value> {
     let Some(name) = name.as_str() else { return Err(call.fails()) };
     let name = name.to_uppercase();
@@ -94,7 +96,8 @@ fn min_match(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     }
 }
 
-/// Collection of an id, of a document, or the name itself.
+/// Returns the collection in an id or in a document's `_id`. A text that is not an id counts as the
+/// name of a collection.
 fn collection_of(value: &Value) -> Option<&str> {
     let text = value.as_str().or_else(|| value.text_of("_id"))?;
     text.split('/').next().filter(|name| !name.is_empty())
@@ -107,12 +110,12 @@ fn same_collection(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     }
 }
 
-/// Digits of revisions, six bits each (the server's source: `HybridLogicalClock`).
+/// The 64 digits of revision texts, six bits each (ArangoDB's source: `HybridLogicalClock`).
 const REVISION_DIGITS: &[u8; 64] =
     b"-_ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-/// Longest revision in digits.
+/// Maximum number of digits of a revision.
 const REVISION_DIGITS_MAX: usize = 11;
-/// Bits of the count behind the milliseconds.
+/// Number of low bits of a revision that hold a counter; the bits above hold milliseconds.
 const COUNT_BITS: u32 = 20;
 
 fn decode_rev(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
@@ -128,21 +131,26 @@ fn decode_rev(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     Ok(Value::object(out))
 }
 
-/// Random bits: a fresh hasher of the standard library is keyed by the system's randomness.
-pub(super) fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
+/// Random bytes from the operating system.
+fn random_bytes<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Error::new(Code::SystemError, format!("no random bytes: {error}")))?;
+    Ok(bytes)
+}
+
+/// Random bits from the operating system.
+pub(super) fn random() -> Result<u64> {
+    random_bytes().map(u64::from_ne_bytes)
 }
 
 /// A random UUID (version 4).
-pub(super) fn uuid() -> String {
-    let high = (random() & !0xf000) | 0x4000;
-    let low = (random() & !(0b11 << 62)) | (0b10 << 62);
-    format!(
-        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-        high >> 32,
-        high >> 16 & 0xffff,
-        high & 0xffff,
-        low >> 48,
-        low & 0xffff_ffff_ffff
-    )
+pub(crate) fn random_uuid() -> Result<String> {
+    let mut bytes = random_bytes::<16>()?;
+    bytes[6] = bytes[6] & 0x0F | 0x40;
+    bytes[8] = bytes[8] & 0x3F | 0x80;
+    let hex = |range: std::ops::Range<usize>| {
+        bytes[range].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    Ok(format!("{}-{}-{}-{}-{}", hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16)))
 }

@@ -1,13 +1,13 @@
-//! AQL's pure functions: one table of name, arity and implementation; what needs data is part of the plan instead.
+//! AQL's pure functions, in a table of names, arities and implementations. Functions that need data
+//! are evaluated by plan nodes or by the host.
 
 mod array;
-mod bits;
 mod calendar;
 mod call;
+#[cfg(feature = "conformance")]
+mod conformance;
 mod date;
 mod document;
-mod geo;
-mod hash;
 mod misc;
 mod numeric;
 mod regex;
@@ -19,8 +19,9 @@ mod zone;
 
 pub(crate) use array::flat;
 pub use call::{Call, Warnings};
+pub(crate) use misc::random_uuid;
 pub use regex::matches_regex;
 pub use string::like;
-pub use table::{Function, arity, function, refused};
+pub use table::{Function, arity, function, left_out, refused};
 #[cfg(test)]
 mod tests;

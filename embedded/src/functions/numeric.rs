@@ -1,4 +1,4 @@
-//! Numbers and vectors.
+//! AQL functions over numbers and vectors.
 
 use super::Call;
 use super::call::number;
@@ -21,7 +21,7 @@ macro_rules! double {
     };
 }
 
-/// The functions of this file.
+/// The AQL functions that this file implements.
 pub(super) const TABLE: &[Function] = &[
     double!("ABS", f64::abs, "without sign"),
     double!("CEIL", f64::ceil, "next integer above"),
@@ -58,33 +58,45 @@ pub(super) const TABLE: &[Function] = &[
         2,
         2,
         |c, a| vectors(c, a, manhattan),
-        "sum of the differences of two vectors",
+        "sum of the absolute differences of two vectors' components",
     ),
     pure("L2_DISTANCE", 2, 2, |c, a| vectors(c, a, euclid), "distance of two vectors"),
-    pure("DECAY_GAUSS", 5, 5, |c, a| decay(c, a, gauss), "decreases like a bell from an origin"),
+    pure(
+        "DECAY_GAUSS",
+        5,
+        5,
+        |c, a| decay(c, a, gauss),
+        "decreases with the distance from an origin, as a Gaussian curve",
+    ),
     pure(
         "DECAY_EXP",
         5,
         5,
         |c, a| decay(c, a, exponential),
-        "decreases by the same part each step from an origin",
+        "decreases exponentially with the distance from an origin",
     ),
-    pure("DECAY_LINEAR", 5, 5, |c, a| decay(c, a, linear), "decreases evenly from an origin"),
+    pure(
+        "DECAY_LINEAR",
+        5,
+        5,
+        |c, a| decay(c, a, linear),
+        "decreases linearly with the distance from an origin",
+    ),
     pure("IN_RANGE", 5, 5, in_range, "whether a value lies between two others"),
 ];
 
 fn rand(_: &mut Call<'_>, _: &[Value]) -> Result<Value> {
-    number(super::misc::random() as f64 / 2f64.powi(64))
+    number(super::misc::random()? as f64 / 2f64.powi(64))
 }
 
 fn vector(value: &Value) -> Option<Vec<f64>> {
     value.as_array()?.iter().map(Value::as_f64).collect()
 }
 
-/// A measure of two vectors; none where it is not defined.
+/// A similarity or distance of two vectors; `None` if it is not defined for them.
 type Measure = fn(&[f64], &[f64]) -> Option<f64>;
 
-/// A measure of two vectors, or of one and each of a list.
+/// Applies a measure to two vectors, or to one vector and each vector of a list.
 fn vectors(call: &mut Call<'_>, a: &[Value], measure: Measure) -> Result<Value> {
     let (Some([left, ..]), Some([right, ..])) = (a[0].as_array(), a[1].as_array()) else {
         return call.mistyped();
@@ -146,7 +158,7 @@ fn linear(distance: f64, scale: f64, at_scale: f64) -> f64 {
     ((width - distance) / width).max(0.0)
 }
 
-/// `DECAY_*(value or list, origin, scale, offset, decay)`
+/// Evaluates `DECAY_*(value or list, origin, scale, offset, decay)`.
 fn decay(call: &mut Call<'_>, a: &[Value], shape: fn(f64, f64, f64) -> f64) -> Result<Value> {
     let numbers: Option<Vec<f64>> = a[1..].iter().map(Value::as_f64).collect();
     let Some([origin, scale, offset, at_scale]) = numbers.as_deref() else {

@@ -1,4 +1,5 @@
-//! Regular expressions: ICU's dialect, carried over into the one of the crate that matches here.
+//! AQL functions with regular expressions, whose ICU syntax is translated to the syntax of
+//! `fancy_regex`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -10,7 +11,7 @@ use super::{Call, Warnings};
 use crate::error::{Code, Result};
 use crate::value::Value;
 
-/// The functions of this file.
+/// The AQL functions that this file implements.
 pub(super) const TABLE: &[Function] = &[
     pure("REGEX_TEST", 2, 3, test, "whether an expression matches a part of a text"),
     pure("REGEX_MATCHES", 2, 3, matches, "the first match and its groups"),
@@ -19,25 +20,27 @@ pub(super) const TABLE: &[Function] = &[
     pure("SPLIT", 1, 3, split, "parts between separators"),
 ];
 
-/// Longest expression in bytes.
+/// Maximum length of a regular expression in bytes.
 const PATTERN_BYTES_MAX: usize = 64 * 1024;
-/// Expressions that are kept ready, over all queries.
+/// Maximum number of compiled regular expressions in the cache, which all queries share.
 const READY_MAX: usize = 256;
-/// Steps back that one match may take; more are an invalid expression, as the server's own limits are.
+/// Maximum number of backtracking steps of one match. If a match needs more steps, the expression
+/// is treated as invalid; ArangoDB has similar limits.
 const BACKTRACKS_MAX: usize = 1_000_000;
-/// Longest text that a replacement may make, in bytes.
+/// Maximum length of the result of a replacement, in bytes.
 const TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Results of one step of ICU's split; the last one holds the rest.
+/// Maximum number of parts that one step of ICU's split returns; if it is reached, the last part is
+/// the rest of the text.
 const SPLIT_STEP: usize = 16;
 
-/// What ICU takes for the end of a line.
+/// The characters that ICU treats as line ends.
 const LINE_ENDS: &str = r"\n\x0b\x0c\r\x{85}\x{2028}\x{2029}";
 
 fn has_line_end(text: &str) -> bool {
     text.contains(['\n', '\u{b}', '\u{c}', '\r', '\u{85}', '\u{2028}', '\u{2029}'])
 }
 
-/// An expression ready to match a text; none if it is invalid.
+/// Returns the compiled expression to match a text; `None` for an invalid expression.
 fn compiled(pattern: &str, ignore_case: bool, text: &str) -> Option<Arc<Regex>> {
     type Ready = HashMap<(String, bool, bool), Option<Arc<Regex>>>;
     static READY: OnceLock<Mutex<Ready>> = OnceLock::new();
@@ -61,7 +64,8 @@ fn compiled(pattern: &str, ignore_case: bool, text: &str) -> Option<Arc<Regex>> 
     made
 }
 
-/// ICU's escapes in this crate's words. `lines`: the text has line ends, which `.` and `$` see differently.
+/// Translates ICU's escapes to the syntax of `fancy_regex`. `lines` means that the text contains
+/// line ends, which affect the translation of `.` and `$`.
 fn translated(pattern: &str, lines: bool) -> String {
     let flagged = ["(?s", "(?m", "(?is", "(?im"].iter().any(|flags| pattern.contains(flags));
     let lines = lines && !flagged;
@@ -86,7 +90,7 @@ fn translated(pattern: &str, lines: bool) -> String {
     out
 }
 
-/// Translates what stands behind a backslash; the rest is returned.
+/// Translates the escape after a backslash and returns the rest of the expression.
 fn escape<'a>(text: &'a str, in_class: bool, out: &mut String) -> &'a str {
     let Some(c) = text.chars().next() else {
         out.push('\\');
@@ -143,7 +147,7 @@ fn escape<'a>(text: &'a str, in_class: bool, out: &mut String) -> &'a str {
     rest
 }
 
-/// The matches of a text from the front, as ICU finds them: an empty one may follow a longer one at once.
+/// Finds successive matches as ICU does: an empty match may directly follow a non-empty match.
 struct Finder<'r, 't> {
     regex: &'r Regex,
     text: &'t str,
@@ -155,7 +159,7 @@ impl<'r, 't> Finder<'r, 't> {
         Self { regex, text, next: Some(0) }
     }
 
-    /// The next match; an error where it takes too many steps.
+    /// Returns the next match; fails if the search takes too many steps.
     fn find(&mut self) -> std::result::Result<Option<Captures<'t, str>>, ()> {
         let Some(from) = self.next else { return Ok(None) };
         let found = self.regex.captures_from_pos(self.text, from).map_err(drop)?;
@@ -170,7 +174,8 @@ impl<'r, 't> Finder<'r, 't> {
     }
 }
 
-/// The arguments of a function that matches: text, expression and case.
+/// Reads the arguments of a matching function: the text, the expression, and whether to ignore
+/// case.
 fn ready(a: &[Value], case_at: usize) -> (String, Option<Arc<Regex>>) {
     let text = a[0].to_text().into_owned();
     let ignore_case = a.get(case_at).is_some_and(Value::is_true);
@@ -190,7 +195,7 @@ fn test(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     }
 }
 
-/// `text =~ pattern`: null with a warning if the pattern is invalid.
+/// Evaluates `text =~ pattern`; null with a warning for an invalid pattern.
 pub fn matches_regex(text: &Value, pattern: &Value, warnings: &mut Warnings) -> Result<Value> {
     test(&mut Call { name: "REGEX_TEST", warnings }, &[text.clone(), pattern.clone()])
 }
@@ -232,7 +237,8 @@ fn replace(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     Ok(out.into())
 }
 
-/// Appends a replacement: `$1`, `${name}` and what a backslash makes literal; none if a group is not there.
+/// Appends a replacement text in which `$1`, `${name}` and escapes are resolved; `None` if a group
+/// does not exist.
 fn expand(template: &str, found: &Captures<'_, str>, out: &mut String) -> Option<()> {
     let mut rest = template;
     while let Some(at) = rest.find(['$', '\\']) {
@@ -272,7 +278,8 @@ fn expand(template: &str, found: &Captures<'_, str>, out: &mut String) -> Option
     Some(())
 }
 
-/// One step of ICU's split: at most [`SPLIT_STEP`] parts, groups of the separator among them; the last one is the rest.
+/// Runs one step of ICU's split. Returns at most [`SPLIT_STEP`] parts, including the capture groups
+/// of separators; the last part is the rest of the text.
 fn split_step<'t>(regex: &Regex, text: &'t str) -> std::result::Result<Vec<&'t str>, ()> {
     let mut parts = Vec::new();
     if text.is_empty() {
@@ -307,7 +314,8 @@ fn split_step<'t>(regex: &Regex, text: &'t str) -> std::result::Result<Vec<&'t s
     }
 }
 
-/// All parts of a text, at most `limit`. `each`: the expression is empty, so the parts are the characters.
+/// Splits a text and returns the first `limit` parts. `each` is set for an empty expression, which
+/// makes each character a part.
 fn parts(regex: &Regex, text: &str, each: bool, limit: usize) -> Option<Vec<Value>> {
     let mut out = Vec::new();
     if text.is_empty() && !each {
@@ -328,7 +336,8 @@ fn parts(regex: &Regex, text: &str, each: bool, limit: usize) -> Option<Vec<Valu
     Some(out)
 }
 
-/// The number of parts that an argument allows: none of a wrong type, and nothing below 0.
+/// Reads the argument that limits the number of parts; `None` after a warning for a wrong type or a
+/// negative number.
 fn limit(call: &mut Call<'_>, value: Option<&Value>) -> Result<Option<usize>> {
     match value {
         None => Ok(Some(usize::MAX)),

@@ -1,4 +1,4 @@
-//! Sums, extremes and spreads of lists; null items do not count.
+//! AQL functions for sums, extremes and variances of lists; null items are ignored.
 
 use super::Call;
 use super::call::number;
@@ -6,7 +6,7 @@ use super::table::{Function, pure};
 use crate::error::{Code, Result};
 use crate::value::{Value, compare};
 
-/// The functions of this file.
+/// The AQL functions that this file implements.
 pub(super) const TABLE: &[Function] = &[
     pure("MIN", 1, 1, |c, a| extreme(c, a, false), "smallest item"),
     pure("MAX", 1, 1, |c, a| extreme(c, a, true), "largest item"),
@@ -15,10 +15,10 @@ pub(super) const TABLE: &[Function] = &[
     pure("AVERAGE", 1, 1, average, "arithmetic mean"),
     pure("AVG", 1, 1, average, "arithmetic mean"),
     pure("MEDIAN", 1, 1, |c, a| spread(c, a, median), "middle item"),
-    pure("PERCENTILE", 2, 3, percentile, "item below which a part of the list lies"),
+    pure("PERCENTILE", 2, 3, percentile, "value below which a given percentage of the items lies"),
     pure("VARIANCE_POPULATION", 1, 1, |c, a| spread(c, a, variance), "mean squared deviation"),
     pure("VARIANCE", 1, 1, |c, a| spread(c, a, variance), "mean squared deviation"),
-    pure("VARIANCE_SAMPLE", 1, 1, |c, a| spread(c, a, sample), "squared deviation of a sample"),
+    pure("VARIANCE_SAMPLE", 1, 1, |c, a| spread(c, a, sample), "variance of a sample"),
     pure(
         "STDDEV_POPULATION",
         1,
@@ -47,12 +47,13 @@ fn extreme(call: &mut Call<'_>, a: &[Value], largest: bool) -> Result<Value> {
     Ok(found.cloned().unwrap_or_default())
 }
 
-/// The items that are not null; none if one of them is no number.
+/// Returns the items that are not null, as numbers; `None` if one of them is not a number.
 fn numbers(items: &[Value]) -> Option<Vec<f64>> {
     items.iter().filter(|v| !v.is_null()).map(Value::as_f64).collect()
 }
 
-/// Anything but numbers gives null without a word; what has no end counts as 0.
+/// Applies `run` to the items. Returns null without a warning if an item is not a number, and 0 for
+/// an infinite result.
 fn total(call: &mut Call<'_>, a: &[Value], run: fn(&[f64]) -> f64) -> Result<Value> {
     let Some(items) = a[0].as_array() else { return call.no_list() };
     Ok(numbers(items).map_or(Value::Null, |n| Value::finite(run(&n)).unwrap_or(Value::Int(0))))
@@ -65,7 +66,7 @@ fn average(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     }
 }
 
-/// Runs over the items in order; anything but numbers gives null and warning 1561.
+/// Applies `run` to the items. Returns null with warning 1561 if an item is not a number.
 fn spread(call: &mut Call<'_>, a: &[Value], run: fn(&[f64]) -> Option<f64>) -> Result<Value> {
     let Some(items) = a[0].as_array() else { return call.no_list() };
     match numbers(items) {
@@ -74,7 +75,8 @@ fn spread(call: &mut Call<'_>, a: &[Value], run: fn(&[f64]) -> Option<f64>) -> R
     }
 }
 
-/// Sum of the squared deviations from the mean, item by item (Welford's method, whose last digits the server shows).
+/// Sum of the squared deviations from the mean, computed by Welford's method, which gives the same
+/// last digits as ArangoDB.
 fn deviations(numbers: &[f64]) -> f64 {
     let (mut mean, mut sum) = (0.0, 0.0);
     for (at, x) in numbers.iter().enumerate() {
@@ -106,7 +108,8 @@ fn median(numbers: &[f64]) -> Option<f64> {
     Some(if line.len() % 2 == 1 { *upper } else { (line[middle - 1] + upper) / 2.0 })
 }
 
-/// Nearest rank, or the line between neighbours, from 0 to 100 percent (as 3.12.6 and later have it).
+/// Evaluates PERCENTILE, by nearest rank or by interpolation between neighbours. The percentage may
+/// be from 0 to 100, as in 3.12.6 and later.
 fn percentile(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let Some(items) = a[0].as_array() else { return call.no_list() };
     let Some(percent) = a[1].as_f64().filter(|p| (0.0..=100.0).contains(p)) else {

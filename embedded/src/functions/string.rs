@@ -1,4 +1,4 @@
-//! Text functions; positions and lengths count Unicode code points.
+//! AQL text functions; positions and lengths count Unicode code points.
 
 use base64::Engine as _;
 
@@ -7,10 +7,16 @@ use super::table::{Function, MANY, live, pure};
 use crate::error::{Code, Error, Result};
 use crate::value::{Value, parse};
 
-/// The functions of this file.
+/// The AQL functions that this file implements.
 pub(super) const TABLE: &[Function] = &[
-    pure("CONCAT", 1, MANY, concat, "joins texts; null is nothing, an array its items"),
-    pure("CONCAT_SEPARATOR", 2, MANY, concat_separator, "joins texts with one between"),
+    pure("CONCAT", 1, MANY, concat, "joins texts; skips nulls and joins the items of arrays"),
+    pure(
+        "CONCAT_SEPARATOR",
+        2,
+        MANY,
+        concat_separator,
+        "joins texts with a separator between them",
+    ),
     pure(
         "CHAR_LENGTH",
         1,
@@ -21,27 +27,39 @@ pub(super) const TABLE: &[Function] = &[
     pure("LOWER", 1, 1, |_, a| Ok(a[0].to_text().to_lowercase().into()), "in small letters"),
     pure("UPPER", 1, 1, |_, a| Ok(a[0].to_text().to_uppercase().into()), "in capitals"),
     pure("SUBSTRING", 2, 3, substring, "part from an offset"),
-    pure("SUBSTRING_BYTES", 2, 5, substring_bytes, "part from a byte offset"),
+    pure("SUBSTRING_BYTES", 2, 5, substring_bytes, "part of a text from a byte offset"),
     pure("LEFT", 2, 2, left, "the first characters"),
     pure("RIGHT", 2, 2, right, "the last characters"),
-    pure("TRIM", 1, 2, trim, "without space at the ends"),
-    pure("LTRIM", 1, 2, ltrim, "without space at the start"),
-    pure("RTRIM", 1, 2, rtrim, "without space at the end"),
-    pure("CONTAINS", 2, 3, contains, "whether, or where, a text stands in another"),
+    pure("TRIM", 1, 2, trim, "the text without white space at both ends"),
+    pure("LTRIM", 1, 2, ltrim, "the text without white space at the start"),
+    pure("RTRIM", 1, 2, rtrim, "the text without white space at the end"),
+    pure("CONTAINS", 2, 3, contains, "whether a text contains another, or at which position"),
     pure("STARTS_WITH", 2, 3, starts_with, "whether a text begins with another"),
     pure("FIND_FIRST", 2, 4, find_first, "first position of a text"),
     pure("FIND_LAST", 2, 4, find_last, "last position of a text"),
     pure("SUBSTITUTE", 2, 4, substitute, "with texts replaced"),
     pure("LIKE", 2, 3, like_function, "whether a pattern of % and _ matches"),
     pure("REPEAT", 2, 3, repeat, "the same text several times"),
-    pure("LEVENSHTEIN_MATCH", 3, 6, levenshtein_match, "whether two texts are near"),
-    pure("NGRAM_SIMILARITY", 3, 3, |c, a| ngrams(c, a, false), "part of the n-grams in a text"),
+    pure(
+        "LEVENSHTEIN_MATCH",
+        3,
+        6,
+        levenshtein_match,
+        "whether the edit distance of two texts is small",
+    ),
+    pure(
+        "NGRAM_SIMILARITY",
+        3,
+        3,
+        |c, a| ngrams(c, a, false),
+        "share of the target's n-grams that a text contains",
+    ),
     pure(
         "NGRAM_POSITIONAL_SIMILARITY",
         3,
         3,
         |c, a| ngrams(c, a, true),
-        "likeness of the n-grams of two texts",
+        "similarity of two texts by their n-grams",
     ),
     pure("LEVENSHTEIN_DISTANCE", 2, 2, levenshtein, "edit distance with transpositions"),
     pure("JSON_STRINGIFY", 1, 1, |_, a| Ok(a[0].to_json().into()), "as JSON text"),
@@ -57,24 +75,24 @@ pub(super) const TABLE: &[Function] = &[
     pure("TO_CHAR", 1, 1, to_char, "the character of a code point"),
     pure("ENCODE_URI_COMPONENT", 1, 1, encode_uri, "percent-encoded"),
     live("RANDOM_TOKEN", 1, 1, random_token, "random letters and digits"),
-    live("UUID", 0, 0, |_, _| Ok(super::misc::uuid().into()), "a random UUID"),
+    live("UUID", 0, 0, |_, _| Ok(super::misc::random_uuid()?.into()), "a random UUID"),
 ];
 
-/// Longest text a function may make, in bytes.
+/// Maximum length of a function's result, in bytes.
 const TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Longest text REPEAT makes, in bytes (the server's limit).
+/// Maximum length of the result of REPEAT, in bytes (ArangoDB's limit).
 const REPEAT_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Longest text LEVENSHTEIN_DISTANCE takes, in characters.
+/// Maximum length of an argument of LEVENSHTEIN_DISTANCE, in characters.
 const LEVENSHTEIN_CHARS_MAX: usize = 4096;
-/// Longest RANDOM_TOKEN (the server's limit).
+/// Maximum length of a RANDOM_TOKEN, in characters (ArangoDB's limit).
 const TOKEN_CHARS_MAX: i64 = 65_536;
 
-/// A number of things as a value.
+/// Converts a count to a value.
 pub(super) fn count(n: usize) -> Value {
     Value::from(n as u64)
 }
 
-/// Bytes as hex digits.
+/// Encodes bytes as hex digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
@@ -84,7 +102,22 @@ fn concat(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
         [Value::Array(items)] => items.as_slice(),
         _ => a,
     };
-    Ok(items.iter().map(Value::to_text).collect::<String>().into())
+    joined(items.iter().map(Value::to_text), "")
+}
+
+/// Joins texts with a separator; returns error 32 if the result is longer than the limit.
+fn joined<T: AsRef<str>>(texts: impl Iterator<Item = T>, separator: &str) -> Result<Value> {
+    let mut out = String::new();
+    for (number, text) in texts.enumerate() {
+        if number > 0 {
+            out.push_str(separator);
+        }
+        out.push_str(text.as_ref());
+        if out.len() > TEXT_BYTES_MAX {
+            return Err(Error::of(Code::ResourceLimit));
+        }
+    }
+    Ok(out.into())
 }
 
 fn concat_separator(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
@@ -93,11 +126,11 @@ fn concat_separator(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
         [Value::Array(items)] => items.as_slice(),
         rest => rest,
     };
-    let texts: Vec<_> = items.iter().filter(|v| !v.is_null()).map(Value::to_text).collect();
-    Ok(texts.join(&separator).into())
+    joined(items.iter().filter(|v| !v.is_null()).map(Value::to_text), &separator)
 }
 
-/// A start that may count from the end, and a length, cut to what is there.
+/// Returns the start and end of a substring. A negative `offset` counts from the end of the text.
+/// The substring never extends beyond the end of the text.
 fn window(length: usize, offset: i64, take: Option<i64>) -> (usize, usize) {
     let length = length as i64;
     let start = if offset < 0 { (length + offset).max(0) } else { offset.min(length) };
@@ -111,7 +144,8 @@ fn substring(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     Ok(text.chars().skip(start).take(end - start).collect::<String>().into())
 }
 
-/// A part by bytes, widened by some characters on either side; null with a warning if it cuts a character.
+/// Evaluates SUBSTRING_BYTES: a substring given by byte positions, optionally extended by some
+/// characters on both sides. Returns null with a warning if a bound is inside a character.
 fn substring_bytes(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let Some(text) = a[0].as_str() else { return call.caution(Code::BadParameter) };
     let (start, end) = window(text.len(), a[1].to_i64(), a.get(2).map(Value::to_i64));
@@ -174,7 +208,8 @@ fn contains(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let (text, search) = (a[0].to_text(), a[1].to_text());
     let found = if search.is_empty() { None } else { text.find(&*search) };
     if a.get(2).is_some_and(Value::is_true) {
-        // The server goes there in steps of the width of the first character, so these are bytes, more or less.
+        // ArangoDB advances by the byte width of the text's first character, so it returns a byte
+        // position rounded up to a multiple of that width.
         let width = text.chars().next().map_or(1, char::len_utf8);
         return Ok(found.map_or(Value::Int(-1), |at| count(at.next_multiple_of(width))));
     }
@@ -195,7 +230,8 @@ fn starts_with(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     }
 }
 
-/// The characters from `start` to `end` (inclusive) of the arguments, and how many stand before them.
+/// Returns the part of the text from `start` to `end` (inclusive), and the number of characters
+/// before this part. `start` and `end` are optional arguments of the function.
 fn searched(a: &[Value]) -> Option<(String, usize)> {
     let text = a[0].to_text();
     let start = usize::try_from(a.get(2).map_or(0, Value::to_i64)).ok()?;
@@ -229,7 +265,8 @@ fn find_last(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     Ok(at.unwrap_or(Value::Int(-1)))
 }
 
-/// The earliest of several texts: byte position and which one.
+/// Finds the earliest occurrence of any of several texts; returns the byte position of the
+/// occurrence, and the index of the text that occurs there.
 fn first_of<'a>(text: &str, needles: impl Iterator<Item = &'a str>) -> Option<(usize, usize)> {
     needles
         .enumerate()
@@ -238,7 +275,7 @@ fn first_of<'a>(text: &str, needles: impl Iterator<Item = &'a str>) -> Option<(u
         .min()
 }
 
-/// What to look for and what to put there instead; none if a text is missing.
+/// Reads the texts to search for and their replacements; `None` if one of them is not a text.
 fn replacements(a: &[Value]) -> Option<(Vec<(String, String)>, Option<&Value>)> {
     let text = |v: &Value| v.as_str().map(str::to_owned);
     let new = |v: &Value| if v.is_null() { Some(String::new()) } else { text(v) };
@@ -289,7 +326,8 @@ fn substitute(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     Ok(out.into())
 }
 
-/// Whether `%` (any text), `_` (one character) and `\` (the next one as it is) match the whole text.
+/// Whether the whole text matches a LIKE pattern with `%` (any text), `_` (one character) and `\`
+/// (the next character literally).
 pub fn like(text: &str, pattern: &str, ignore_case: bool) -> bool {
     enum Part {
         Any,
@@ -361,7 +399,7 @@ fn levenshtein(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     }
 }
 
-/// Edits from one text to another; none for texts too long.
+/// Edit distance of two texts; `None` if a text has more than `LEVENSHTEIN_CHARS_MAX` characters.
 fn distance(left: &str, right: &str, transpositions: bool) -> Option<usize> {
     let left: Vec<char> = left.chars().collect();
     let right: Vec<char> = right.chars().collect();
@@ -390,10 +428,10 @@ fn distance(left: &str, right: &str, transpositions: bool) -> Option<usize> {
     Some(above[right.len()])
 }
 
-/// Largest distance that LEVENSHTEIN_MATCH takes without transpositions (the server's limit).
+/// Maximum distance argument of LEVENSHTEIN_MATCH without transpositions (ArangoDB's limit).
 const MATCH_DISTANCE_MAX: i64 = 4;
 
-/// `LEVENSHTEIN_MATCH(text, target, distance, transpositions, …)` outside of SEARCH.
+/// Evaluates `LEVENSHTEIN_MATCH(text, target, distance, transpositions, …)` outside of SEARCH.
 fn levenshtein_match(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let transpositions = match a.get(3) {
         None => true,
@@ -411,11 +449,13 @@ fn levenshtein_match(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     }
 }
 
-/// Largest product of the lengths of two texts whose n-grams are compared.
+/// Maximum product of the lengths of two texts in an n-gram comparison.
 const NGRAM_PAIRS_MAX: usize = 64 << 20;
 
-/// Similarity of two texts by their n-grams (G. Kondrak, "N-gram similarity and distance"), in single precision.
-/// `positional`: n-grams may be alike in part, and the longer text counts; else the target counts.
+/// Similarity of two texts by their n-grams (G. Kondrak, "N-gram similarity and distance"), in
+/// single precision. Without `positional`, the number of equal n-grams is divided by the number of
+/// n-grams in the target. With `positional`, two partly equal n-grams count as a fraction, and the
+/// sum is divided by the number of n-grams in the longer text.
 fn ngrams(call: &mut Call<'_>, a: &[Value], positional: bool) -> Result<Value> {
     let (Some(text), Some(target), true) = (a[0].as_str(), a[1].as_str(), a[2].is_number()) else {
         return call.mistyped();
@@ -491,7 +531,9 @@ fn random_token(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     if !(0..=TOKEN_CHARS_MAX).contains(&length) {
         return Err(call.fails());
     }
-    let token = (0..length)
-        .map(|_| char::from(LETTERS[(super::misc::random() % LETTERS.len() as u64) as usize]));
-    Ok(token.collect::<String>().into())
+    let letter = |_| {
+        let at = super::misc::random()? % LETTERS.len() as u64;
+        Ok(char::from(LETTERS[at as usize]))
+    };
+    Ok((0..length).map(letter).collect::<Result<String>>()?.into())
 }

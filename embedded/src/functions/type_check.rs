@@ -1,4 +1,4 @@
-//! Types: asking for them and casting to them.
+//! AQL functions that check types and cast values.
 
 use std::sync::Arc;
 
@@ -22,26 +22,26 @@ macro_rules! asks {
     };
 }
 
-/// The functions of this file.
+/// The AQL functions that this file implements.
 pub(super) const TABLE: &[Function] = &[
-    asks!("IS_NULL", Value::is_null, "whether it is null"),
-    asks!("IS_BOOL", |v| matches!(v, Value::Bool(_)), "whether it is true or false"),
-    asks!("IS_NUMBER", Value::is_number, "whether it is a number"),
-    asks!("IS_STRING", |v| v.as_str().is_some(), "whether it is a text"),
-    asks!("IS_ARRAY", |v| v.as_array().is_some(), "whether it is a list"),
-    asks!("IS_LIST", |v| v.as_array().is_some(), "whether it is a list"),
-    asks!("IS_OBJECT", |v| v.as_object().is_some(), "whether it is an object"),
-    asks!("IS_DOCUMENT", |v| v.as_object().is_some(), "whether it is an object"),
+    asks!("IS_NULL", Value::is_null, "whether the value is null"),
+    asks!("IS_BOOL", |v| matches!(v, Value::Bool(_)), "whether the value is true or false"),
+    asks!("IS_NUMBER", Value::is_number, "whether the value is a number"),
+    asks!("IS_STRING", |v| v.as_str().is_some(), "whether the value is a text"),
+    asks!("IS_ARRAY", |v| v.as_array().is_some(), "whether the value is a list"),
+    asks!("IS_LIST", |v| v.as_array().is_some(), "whether the value is a list"),
+    asks!("IS_OBJECT", |v| v.as_object().is_some(), "whether the value is an object"),
+    asks!("IS_DOCUMENT", |v| v.as_object().is_some(), "whether the value is an object"),
     asks!(
         "IS_DATESTRING",
         |v| v.as_str().is_some_and(|s| super::calendar::parse(s).is_some()),
-        "whether it is a date text"
+        "whether the value is a date as text"
     ),
-    asks!("IS_KEY", |v| v.as_str().is_some_and(is_key), "whether it may be a document key"),
+    asks!("IS_KEY", |v| v.as_str().is_some_and(is_key), "whether the value may be a document key"),
     asks!(
         "IS_IPV4",
         |v| v.as_str().is_some_and(|s| ipv4(s).is_some()),
-        "whether it is an IPv4 address"
+        "whether the value is an IPv4 address"
     ),
     pure("IPV4_TO_NUMBER", 1, 1, ipv4_to_number, "an IPv4 address as a number"),
     pure("IPV4_FROM_NUMBER", 1, 1, ipv4_from_number, "a number as an IPv4 address"),
@@ -74,7 +74,7 @@ pub(super) const TABLE: &[Function] = &[
     ),
 ];
 
-/// Longest document key in bytes.
+/// Maximum length of a document key in bytes.
 const KEY_BYTES_MAX: usize = 254;
 
 fn is_key(text: &str) -> bool {
@@ -102,7 +102,7 @@ fn first(a: &[Value], good: fn(&Value) -> bool) -> Value {
     a.iter().find(|v| good(v)).cloned().unwrap_or_default()
 }
 
-/// Four decimal numbers without leading zeros.
+/// Parses an IPv4 address: four decimal numbers without leading zeros.
 fn ipv4(text: &str) -> Option<u32> {
     text.parse::<std::net::Ipv4Addr>().ok().map(u32::from)
 }

@@ -1,4 +1,4 @@
-//! Time zones by their IANA names, from the database that is built in.
+//! Time zones by IANA name, from the time zone database that is built into the program.
 
 use std::sync::OnceLock;
 
@@ -15,35 +15,36 @@ fn database() -> &'static TimeZoneDatabase {
     DATABASE.get_or_init(TimeZoneDatabase::bundled)
 }
 
-/// All names, in order.
+/// All names of time zones, sorted.
 pub(super) fn names() -> Vec<Value> {
     database().available().map(|name| Value::from(name.as_str())).collect()
 }
 
-/// The zone of a name; another spelling than the database's is unknown.
+/// Returns the time zone with a name. Upper and lower case must match the time zone database.
 pub(super) fn zone(name: &str) -> Result<TimeZone> {
     let found = database().get(name).ok().filter(|zone| zone.iana_name() == Some(name));
     found.ok_or_else(|| unusable(format!("{name} not found in timezone database")))
 }
 
-/// What the server's time library throws ends the query.
+/// Returns the error for an unusable zone or time. As in ArangoDB, this error ends the query.
 fn unusable(what: String) -> Error {
     Error::new(Code::Internal, what)
 }
 
-/// The moment of milliseconds since 1970; beyond the ends of the library's calendar, its ends.
+/// Converts milliseconds since 1970 to a timestamp, clamped to the library's range.
 fn timestamp(ms: i64) -> Timestamp {
     let ends = Timestamp::MIN.as_millisecond()..=Timestamp::MAX.as_millisecond();
     let inside = ms.clamp(*ends.start() + 1, *ends.end() - 1);
     Timestamp::from_millisecond(inside).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// Milliseconds of local time.
+/// Converts UTC milliseconds since 1970 to local milliseconds.
 pub(super) fn to_local(zone: &TimeZone, ms: i64) -> i64 {
     ms + i64::from(zone.to_offset(timestamp(ms)).seconds()) * 1000
 }
 
-/// Milliseconds since 1970 of a local time; one that does not exist or exists twice is an error.
+/// Converts a local time to milliseconds since 1970; fails for a local time that does not exist or
+/// is ambiguous.
 pub(super) fn to_utc(zone: &TimeZone, ms: i64) -> Result<i64> {
     let local = Moment::of(ms);
     let date_time = DateTime::new(
@@ -64,13 +65,16 @@ pub(super) fn to_utc(zone: &TimeZone, ms: i64) -> Result<i64> {
     }
 }
 
-/// Whether a zone is at UTC then, as local texts end in `Z`.
+/// Whether a zone's offset at the given time is 0 and includes no daylight saving. If so, texts of
+/// local times end in `Z`.
 pub(super) fn is_utc(zone: &TimeZone, ms: i64) -> bool {
     let info = zone.to_offset_info(timestamp(ms));
     info.offset().seconds() == 0 && !info.dst().is_dst()
 }
 
-/// The object that tells about a zone at a moment: the time under `name`, and what holds from when to when.
+/// Returns an object that describes a time zone at one moment. The object has an attribute with the
+/// name `name` and the value `time`, the zone's offset, and the period in which this offset
+/// applies.
 pub(super) fn about(name: &str, time: Value, zone: &TimeZone, ms: i64) -> Value {
     let at = timestamp(ms);
     let info = zone.to_offset_info(at);

@@ -1,4 +1,5 @@
-//! What the server says about itself; the version is ArangoDB's, the details say that it is this engine.
+//! Handlers for calls about the server. The reported version is ArangoDB's; its details name this
+//! engine.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,9 +12,9 @@ use super::front::Front;
 use super::reply::{Reply, object};
 use super::request::Request;
 
-/// Version of the engine itself.
+/// Version of this engine, as opposed to the emulated release.
 const EMBEDDED_VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Said wherever a licence is asked for.
+/// The name of the licence in answers.
 const LICENSE: &str = "embedded";
 
 /// `POST /_open/auth`
@@ -66,7 +67,7 @@ pub(super) fn version(call: &Call<'_>) -> Result<Reply> {
     Ok(Reply::json(200, &body))
 }
 
-/// Names of arangod's details that have no meaning here; they are all texts there.
+/// Version details that arangod reports and that have no meaning for the engine.
 const NO_DETAIL: [&str; 45] = [
     "arm",
     "asan",
@@ -115,7 +116,7 @@ const NO_DETAIL: [&str; 45] = [
     "zlib-version",
 ];
 
-/// `details` of the version: what arangod has and this engine has not is `none`.
+/// Returns `details` of the version. Details that have a meaning only for arangod are `none`.
 fn details(call: &Call<'_>) -> Value {
     let version = call.engine().options().release.to_string();
     let mut details: Object =
@@ -143,7 +144,7 @@ fn details(call: &Call<'_>) -> Value {
     Value::object(details)
 }
 
-/// The attributes of both objects.
+/// Returns an object with the attributes of both objects.
 pub(super) fn joined(first: &Value, second: &Value) -> Value {
     let both = [first, second].into_iter().filter_map(Value::as_object);
     Value::object(both.flat_map(|o| o.iter()).map(|(n, v)| (n.clone(), v.clone())).collect())
@@ -153,7 +154,7 @@ fn texts(words: &[&str]) -> Vec<Value> {
     words.iter().map(Value::string).collect()
 }
 
-/// `GET /_api/engine`, as 3.12.10 answers (its list lacks `vector`, too).
+/// `GET /_api/engine`. As in 3.12.10, the list of index types does not contain `vector`.
 pub(super) fn engine() -> Reply {
     let indexes = [
         "primary",
@@ -209,7 +210,7 @@ pub(super) fn role(call: &Call<'_>) -> Reply {
     Reply::ok(200, object! { "role" => role, "mode" => "default" })
 }
 
-/// `GET /_admin/options-public`, since 3.12.8; none of its options is one of this engine.
+/// `GET /_admin/options-public`, since 3.12.8; the engine has none of ArangoDB's public options.
 pub(super) fn options_public(call: &Call<'_>) -> Result<Reply> {
     if call.engine().options().release.options_public() {
         return Ok(Reply::json(200, &object! {}));
@@ -241,7 +242,7 @@ pub(super) fn license() -> Reply {
     )
 }
 
-/// `GET /_admin/options`: for bearers of a server token only, as arangod's default has it.
+/// `GET /_admin/options`: allowed only with a server token, as in arangod by default.
 pub(super) fn options(call: &Call<'_>) -> Result<Reply> {
     call.need_system()?;
     match call.caller {

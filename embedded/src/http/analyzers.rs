@@ -1,4 +1,4 @@
-//! `/_api/analyzer`: the built-in ones and definitions of others.
+//! `/_api/analyzer`: the built-in analyzers and user definitions.
 
 use std::sync::Arc;
 
@@ -12,15 +12,16 @@ use super::auth::Level;
 use super::call::Call;
 use super::reply::{Reply, object};
 
-/// Features that an analyzer can have.
+/// All features that an analyzer can have.
 const FEATURES: [&str; 4] = ["frequency", "position", "offset", "norm"];
-/// The database whose analyzers all others may use.
+/// The database whose analyzers every database can use.
 const SYSTEM: &str = "_system";
 fn bad(message: impl Into<String>) -> Error {
     Error::new(Code::BadParameter, message)
 }
 
-/// The database whose analyzer a name means, and the plain name; 403 for one that is neither this one nor `_system`.
+/// Splits an analyzer's name into its database and the plain name. Returns error 403/11 for a
+/// database that is neither the request's database nor `_system`.
 fn located<'a>(call: &'a Call<'_>, name: &'a str) -> Result<(&'a str, &'a str)> {
     match name.rsplit_once("::") {
         None => Ok((call.db(), name)),
@@ -36,7 +37,8 @@ fn located<'a>(call: &'a Call<'_>, name: &'a str) -> Result<(&'a str, &'a str)> 
     }
 }
 
-/// The analyzer behind a name of this database or of `_system`, with the name it is shown by.
+/// Finds an analyzer in the request's database or `_system`, and returns it with the name that
+/// answers show.
 fn find(call: &Call<'_>, name: &str) -> Result<Option<(String, Analyzer)>> {
     if let Some(found) = built_in().iter().find(|analyzer| analyzer.name == name) {
         return Ok(Some((found.name.clone(), Analyzer::clone(found))));
@@ -50,13 +52,13 @@ fn find(call: &Call<'_>, name: &str) -> Result<Option<(String, Analyzer)>> {
     Ok(found.map(|found| (format!("{db}::{}", found.name), Analyzer::clone(&found))))
 }
 
-/// 400/10 unless there is an analyzer of that name.
+/// Returns error 400/10 unless the analyzer exists.
 pub(super) fn need(call: &Call<'_>, name: &str) -> Result<()> {
     find(call, name)?.map(|_| ()).ok_or_else(|| bad(format!("unknown analyzer '{name}'")))
 }
 
-/// The name of an analyzer as links of this database show it: without the prefix of its database, with `::` in front of
-/// one of `_system` elsewhere.
+/// Returns an analyzer's name as links show it. The prefix of the request's database is left out.
+/// In databases other than `_system`, an analyzer of `_system` has the prefix `::`.
 pub(super) fn plain_name(call: &Call<'_>, name: &str) -> String {
     match located(call, name) {
         Ok((db, plain)) if db != call.db() => format!("::{plain}"),
@@ -65,14 +67,15 @@ pub(super) fn plain_name(call: &Call<'_>, name: &str) -> String {
     }
 }
 
-/// The features of an analyzer; 400/10 if there is none of that name.
+/// The features of an analyzer; error 400/10 for an unknown analyzer.
 pub(super) fn features_of(call: &Call<'_>, name: &str) -> Result<Value> {
     let found = find(call, name)?.ok_or_else(|| bad(format!("unknown analyzer '{name}'")))?;
     let features = found.1.features.iter().map(|feature| Value::from(feature.as_str()));
     Ok(features.collect::<Vec<_>>().into())
 }
 
-/// Names under `analyzers` and `analyzer` at any depth.
+/// Returns the analyzer names in the attributes `analyzers` and `analyzer` at any depth of a
+/// definition.
 pub(super) fn named_in(level: &Value) -> Vec<String> {
     let mut names = Vec::new();
     let mut open = vec![level.clone()];
@@ -96,7 +99,7 @@ pub(super) fn named_in(level: &Value) -> Vec<String> {
     names
 }
 
-fn shown(name: &str, analyzer: &Analyzer) -> Value {
+fn analyzer_value(name: &str, analyzer: &Analyzer) -> Value {
     let features: Vec<Value> = analyzer.features.iter().map(|f| Value::from(f.as_str())).collect();
     object! {
         "name" => name,
@@ -113,12 +116,13 @@ pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
         .database
         .analyzers
         .values()
-        .map(|analyzer| shown(&format!("{}::{}", call.db(), analyzer.name), analyzer));
-    let mut list: Vec<Value> = built_in().iter().map(|a| shown(&a.name, a)).chain(own).collect();
+        .map(|analyzer| analyzer_value(&format!("{}::{}", call.db(), analyzer.name), analyzer));
+    let mut list: Vec<Value> =
+        built_in().iter().map(|a| analyzer_value(&a.name, a)).chain(own).collect();
     if call.db() != SYSTEM {
         let system = call.engine().database(SYSTEM)?;
         let shared = system.analyzers.values();
-        list.extend(shared.map(|one| shown(&format!("{SYSTEM}::{}", one.name), one)));
+        list.extend(shared.map(|one| analyzer_value(&format!("{SYSTEM}::{}", one.name), one)));
     }
     Ok(Reply::result(200, list.into()))
 }
@@ -127,12 +131,13 @@ pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
 pub(super) fn one(call: &Call<'_>, name: &str) -> Result<Reply> {
     call.need_database(Level::Read)?;
     let (name, analyzer) = find(call, name)?.ok_or_else(|| Error::of(Code::DocumentNotFound))?;
-    let mut shown = shown(&name, &analyzer).as_object().cloned().unwrap_or_default();
+    let mut shown = analyzer_value(&name, &analyzer).as_object().cloned().unwrap_or_default();
     shown.arrange(&["features", "properties", "type", "name"]);
     Ok(Reply::ok(200, Value::object(shown)))
 }
 
-/// `POST /_api/analyzer`: 201 for a new one, 200 for the same one again, 400/10 for another one of that name.
+/// `POST /_api/analyzer`: 201 for a new analyzer, 200 for an equal existing analyzer, 400/10 for a
+/// different analyzer with the same name.
 pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     call.need_database(Level::Write)?;
     let body = Value::object(call.request.object()?);
@@ -178,16 +183,16 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
         features: features(&body.attribute("features"))?,
     };
     let full = format!("{}::{name}", call.db());
-    let answer = shown(&full, &analyzer);
+    let answer = analyzer_value(&full, &analyzer);
     let status = match find(call, name)? {
         None => {
             call.engine().put_analyzer(call.db(), analyzer)?;
             201
         }
-        Some((_, known)) if same(&shown(&full, &known), &answer) => 200,
+        Some((_, known)) if same(&analyzer_value(&full, &known), &answer) => 200,
         Some((_, known)) => {
             let text = "Name collision detected while registering an arangosearch analyzer.";
-            let (new, old) = (answer.to_json(), shown(&full, &known).to_json());
+            let (new, old) = (answer.to_json(), analyzer_value(&full, &known).to_json());
             return Err(bad(format!(
                 "{text} Current definition is: {new} Previous definition was: {old}"
             )));
@@ -205,7 +210,8 @@ fn same(one: &Value, other: &Value) -> bool {
     text(one) == text(other)
 }
 
-/// Features in the server's order; each but the first and the last needs the one before.
+/// Reads a list of features and sorts them in ArangoDB's order. `position` requires `frequency`,
+/// and `offset` requires `position`.
 fn features(given: &Value) -> Result<Vec<String>> {
     let list = match given {
         Value::Null => return Ok(Vec::new()),
@@ -253,7 +259,7 @@ pub(super) fn remove(call: &Call<'_>, name: &str) -> Result<Reply> {
     Ok(Reply::ok(200, object! { "name" => format!("{}::{}", call.db(), analyzer.name) }))
 }
 
-/// Whether a view or an inverted index of the database names the analyzer.
+/// Whether a view or an inverted index of the database uses the analyzer.
 fn is_used(call: &Call<'_>, name: &str) -> bool {
     let names = |definition: &Value| {
         let own = |used: &String| {

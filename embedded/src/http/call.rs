@@ -1,4 +1,4 @@
-//! One authorised request inside one database, and the checks that handlers share.
+//! One authorised request in one database, with checks that all handlers use.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use super::request::Request;
 
 /// Name of the database from which the server is administered.
 pub(super) const SYSTEM: &str = "_system";
-/// Header that puts a request into a stream transaction.
+/// Header with the id of the stream transaction in which a request runs.
 pub(super) const TRANSACTION_HEADER: &str = "x-arango-trx-id";
 
-/// What a handler gets.
+/// One request with its caller and database. Every handler gets this value as an argument.
 pub(super) struct Call<'a> {
     pub(super) front: &'a Front,
     pub(super) request: &'a Request,
@@ -25,7 +25,7 @@ pub(super) struct Call<'a> {
     pub(super) database: Arc<Database>,
 }
 
-/// A transaction of this request alone, or a stream transaction lent to it.
+/// The transaction of a request: its own, or a stream transaction that is lent to the request.
 pub(super) enum Work {
     Own(Box<Transaction>),
     Lent(Lent),
@@ -43,7 +43,7 @@ impl Deref for Work {
 }
 
 impl Work {
-    /// Commits what belongs to this request alone; a stream transaction goes on.
+    /// Commits the request's own transaction; a stream transaction stays open.
     pub(super) fn finish(&self, wait_for_sync: bool) -> Result<()> {
         match self {
             Self::Own(transaction) => transaction.commit(wait_for_sync),
@@ -51,7 +51,8 @@ impl Work {
         }
     }
 
-    /// Gives up what belongs to this request alone; in a stream transaction only the writes since `savepoint`.
+    /// Aborts the request's own transaction; in a stream transaction, undoes only the writes since
+    /// `savepoint`.
     pub(super) fn undo(&self, savepoint: usize) {
         match self {
             Self::Own(transaction) => transaction.abort(),
@@ -61,17 +62,17 @@ impl Work {
 }
 
 impl Call<'_> {
-    /// The engine.
+    /// The engine that answers the request.
     pub(super) fn engine(&self) -> &Arc<Engine> {
         &self.front.engine
     }
 
-    /// The database's name.
+    /// The name of the request's database.
     pub(super) fn db(&self) -> &str {
         &self.database.name
     }
 
-    /// 403/11 unless the caller has that level on the database.
+    /// Returns error 403/11 unless the caller has at least this level on the database.
     pub(super) fn need_database(&self, level: Level) -> Result<()> {
         if self.caller.database(self.db()) >= level {
             return Ok(());
@@ -79,7 +80,7 @@ impl Call<'_> {
         Err(Error::of(Code::Forbidden))
     }
 
-    /// 403/11 unless the caller has that level on the collection.
+    /// Returns error 403/11 unless the caller has at least this level on the collection.
     pub(super) fn need_collection(&self, name: &str, level: Level) -> Result<()> {
         if self.caller.collection(self.db(), name) >= level {
             return Ok(());
@@ -89,12 +90,12 @@ impl Call<'_> {
         Err(Error::new(Code::Forbidden, message))
     }
 
-    /// Only in `_system` (403/1230).
+    /// Returns error 403/1230 for a request to a database other than `_system`.
     pub(super) fn need_system(&self) -> Result<()> {
         if self.db() == SYSTEM { Ok(()) } else { Err(Error::of(Code::UseSystemDatabase)) }
     }
 
-    /// Only for those who administrate the server: `rw` on `_system`.
+    /// Returns error 403/11 unless the caller administers the server (`rw` on `_system`).
     pub(super) fn need_admin(&self) -> Result<()> {
         if self.is_admin() { Ok(()) } else { Err(Error::of(Code::Forbidden)) }
     }
@@ -104,7 +105,7 @@ impl Call<'_> {
         self.caller.database(SYSTEM) == Level::Write
     }
 
-    /// A collection by name or number (1203).
+    /// Returns a collection by its name or id, or error 1203.
     pub(super) fn collection(&self, name: &str) -> Result<Arc<Collection>> {
         let all = &self.database.collections;
         let by_number = || {
@@ -114,26 +115,29 @@ impl Call<'_> {
         all.get(name).or_else(by_number).cloned().ok_or_else(|| not_found(name))
     }
 
-    /// A collection that the caller may use at that level.
+    /// Returns a collection by its name or id, or an error unless the caller has at least this
+    /// level on it.
     pub(super) fn permitted(&self, name: &str, level: Level) -> Result<Arc<Collection>> {
         let collection = self.collection(name)?;
         self.need_collection(&collection.name, level)?;
         Ok(collection)
     }
 
-    /// Whether the caller may read every collection of the database, so that reads need not be announced.
+    /// Whether the caller may read every collection of the database. Only then may a transaction
+    /// read undeclared collections.
     pub(super) fn reads_everything(&self) -> bool {
         let closed = |name: &String| self.caller.collection(self.db(), name) < Level::Read;
         self.caller.reads_everything(self.db())
             || !self.database.collections.keys().any(|name| name != "_users" && closed(name))
     }
 
-    /// The number of the stream transaction in the request's header (400/10 if it is none).
+    /// The id of the stream transaction in the request's header; error 400/10 for an invalid id.
     pub(super) fn stream(&self) -> Result<Option<u64>> {
         self.request.header(TRANSACTION_HEADER).map(stream_id).transpose()
     }
 
-    /// The request's stream transaction, or one of its own that declares `declared`.
+    /// Returns the request's stream transaction, or begins a transaction with the declared
+    /// collections.
     pub(super) fn work(&self, declared: &Declared, wait_for_sync: bool) -> Result<Work> {
         match self.stream()? {
             Some(id) => {
@@ -147,30 +151,30 @@ impl Call<'_> {
         }
     }
 
-    /// `work` that reads one collection.
+    /// Returns the transaction to read one collection, as [`Self::work`] does.
     pub(super) fn reading(&self, collection: &Collection) -> Result<Work> {
         let declared = Declared { read: vec![collection.name.clone()], ..Declared::default() };
         self.work(&declared, false)
     }
 
-    /// `work` that writes one collection.
+    /// Returns the transaction to write one collection, as [`Self::work`] does.
     pub(super) fn writing(&self, collection: &Collection, wait_for_sync: bool) -> Result<Work> {
         let declared = Declared { write: vec![collection.name.clone()], ..Declared::default() };
         self.work(&declared, wait_for_sync)
     }
 
-    /// `waitForSync` of the request or of the collection.
+    /// Whether the request or the collection sets `waitForSync`.
     pub(super) fn wait_for_sync(&self, collection: &Collection) -> bool {
         self.request.flag("waitForSync").unwrap_or(false) || collection.wait_for_sync
     }
 }
 
-/// 1203 with the recorded text.
+/// Returns error 1203 with ArangoDB's text.
 pub(super) fn not_found(name: &str) -> Error {
     Error::new(Code::DataSourceNotFound, format!("collection or view not found: {name}"))
 }
 
-/// The number in a transaction's id.
+/// Parses the id of a stream transaction.
 pub(super) fn stream_id(text: &str) -> Result<u64> {
     let bad = || Error::new(Code::BadParameter, "bad transaction ID");
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {

@@ -1,4 +1,5 @@
-//! What a coordinator says about shards: kept and checked as in a cluster, while the data lies in one place.
+//! Checks and shows the sharding attributes that a coordinator has; they are stored as in a
+//! cluster, although all data is in one process.
 
 use crate::error::{Code, Error, Result};
 use crate::schema::{Collection, Database, Index, Sharding};
@@ -10,12 +11,13 @@ use super::index_body::bad;
 use super::limits::{SHARD_KEYS_MAX, SHARDS_MAX};
 use super::reply::{Reply, object};
 
-/// Whether a coordinator is played.
+/// Whether the engine emulates a coordinator.
 pub(super) fn is_coordinator(call: &Call<'_>) -> bool {
     call.engine().options().role.is_coordinator()
 }
 
-/// 1470 for what a cluster cannot do.
+/// Returns error 1470 if the engine emulates a coordinator, because clusters do not support the
+/// feature `what`.
 pub(super) fn need_single(call: &Call<'_>, what: &str) -> Result<()> {
     if is_coordinator(call) {
         return Err(Error::new(
@@ -26,10 +28,10 @@ pub(super) fn need_single(call: &Call<'_>, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// `GET /_api/cluster/endpoints`: where the coordinators are.
+/// `GET /_api/cluster/endpoints`: the addresses of the coordinators.
 pub(super) fn endpoints(call: &Call<'_>) -> Result<Reply> {
     if !is_coordinator(call) {
-        return Err(super::server_calls::no_cluster());
+        return Err(no_cluster());
     }
     let endpoint = object! { "endpoint" => "unix://localhost" };
     Ok(Reply::ok(200, object! { "endpoints" => vec![endpoint] }))
@@ -46,12 +48,12 @@ pub(super) fn shards(call: &Call<'_>, name: &str) -> Result<Reply> {
     Ok(Reply::ok(200, Value::object(answer)))
 }
 
-/// Name of a shard.
+/// Returns the name of a collection's shard.
 pub(super) fn shard_name(collection: &Collection, at: u32) -> String {
     format!("s{}", collection.id + u64::from(at))
 }
 
-/// `options` of a new database are checked where they mean something.
+/// Checks the `options` of a new database; a single server ignores them.
 pub(super) fn check_database_options(call: &Call<'_>, options: &Value) -> Result<()> {
     if !is_coordinator(call) {
         return Ok(());
@@ -64,7 +66,7 @@ pub(super) fn check_database_options(call: &Call<'_>, options: &Value) -> Result
     copies(options, 1, 1).map(|_| ())
 }
 
-/// What `current` says more of a database.
+/// Additional properties of a database that a coordinator shows in `GET /_api/database/current`.
 pub(super) fn database_properties(database: &Database) -> Value {
     let options = &database.options;
     let number = |name: &str| match options.attribute(name) {
@@ -82,7 +84,8 @@ fn is_one_shard(database: &Database) -> bool {
     database.options.text_of("sharding") == Some("single")
 }
 
-/// `replicationFactor` and `writeConcern`; 10 if the second is larger.
+/// Reads `replicationFactor` and `writeConcern`; error 10 if `writeConcern` is the larger of the
+/// two.
 fn copies(body: &Value, factor: u32, concern: u32) -> Result<(u32, u32)> {
     let number = |name: &str, default: u32| match body.attribute(name) {
         Value::Null => Ok(default),
@@ -100,7 +103,8 @@ fn copies(body: &Value, factor: u32, concern: u32) -> Result<(u32, u32)> {
     Ok((factor, concern))
 }
 
-/// How a new collection is spread, as the body and the database say; nothing on a single server.
+/// Determines the sharding of a new collection from the request's body and the database's options;
+/// `None` on a single server.
 pub(super) fn sharding(call: &Call<'_>, body: &Value) -> Result<Option<Sharding>> {
     if !is_coordinator(call) {
         return Ok(None);
@@ -143,7 +147,8 @@ pub(super) fn sharding(call: &Call<'_>, body: &Value) -> Result<Option<Sharding>
     Ok(Some(Sharding { shards, keys, like: Some(name), ..leader.clone() }))
 }
 
-/// In a OneShard database every collection lies where `_graphs` lies.
+/// Returns the sharding in a OneShard database, where every collection has one shard and
+/// `distributeShardsLike` is `_graphs`.
 fn one_shard(plain: Sharding, given: Option<u32>) -> Result<Sharding> {
     if given.is_some_and(|given| given != 1) {
         return Err(bad("Collection in a 'oneShardDatabase' must have 1 shard"));
@@ -176,7 +181,7 @@ fn shard_keys(given: &Value) -> Result<Vec<String>> {
     list.iter().map(key).collect()
 }
 
-/// `PUT …/properties`: the two numbers that can change.
+/// Applies the changeable `replicationFactor` and `writeConcern` of `PUT …/properties`.
 pub(super) fn change(collection: &mut Collection, body: &Value) -> Result<()> {
     if let Some(sharding) = &mut collection.sharding {
         let (factor, concern) = copies(body, sharding.replication_factor, sharding.write_concern)?;
@@ -185,7 +190,7 @@ pub(super) fn change(collection: &mut Collection, body: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Puts what a coordinator says of a collection into its properties.
+/// Adds the properties that only a coordinator shows.
 pub(super) fn show(collection: &Collection, all: &mut Object) {
     let Some(sharding) = &collection.sharding else { return };
     all.remove("objectId");
@@ -202,7 +207,8 @@ pub(super) fn show(collection: &Collection, all: &mut Object) {
     }
 }
 
-/// 1470 for a unique index that cannot be checked within one shard.
+/// Returns error 1470 for a unique index that lacks a shard key, if the collection has several
+/// shards. No single shard could check the uniqueness.
 pub(super) fn check_index(collection: &Collection, index: &Index) -> Result<()> {
     let Some(sharding) = &collection.sharding else { return Ok(()) };
     if !index.unique || sharding.shards == 1 {
@@ -216,4 +222,9 @@ pub(super) fn check_index(collection: &Collection, index: &Index) -> Result<()> 
             format!("shard key '{key}' must be present in unique index"),
         )),
     }
+}
+
+/// Returns the error for a call that only a coordinator supports.
+fn no_cluster() -> Error {
+    Error::new(Code::HttpServerNotImplemented, "this operation is only supported on a coordinator")
 }

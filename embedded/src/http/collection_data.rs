@@ -1,4 +1,4 @@
-//! `/_api/collection/C/…`: what concerns its documents.
+//! Handlers of the calls under `/_api/collection/C/` about a collection's documents.
 
 use sha2::{Digest, Sha256};
 
@@ -21,7 +21,8 @@ pub(super) fn count(call: &Call<'_>, name: &str) -> Result<Reply> {
     Ok(located(call, Reply::ok(200, body)))
 }
 
-/// `GET /_api/collection/C/figures`; sizes are not measured per collection and stand as 0.
+/// `GET /_api/collection/C/figures`. The engine does not measure the sizes of single collections
+/// and reports 0.
 pub(super) fn figures(call: &Call<'_>, name: &str) -> Result<Reply> {
     let collection = call.permitted(name, Level::Read)?;
     let count = call.reading(&collection)?.count(&collection)?;
@@ -41,7 +42,7 @@ pub(super) fn figures(call: &Call<'_>, name: &str) -> Result<Reply> {
     Ok(located(call, Reply::ok(200, body)))
 }
 
-/// `details=true`: what the engine holds for the collection, index by index.
+/// Adds the figures of the storage engine and of each index, which `details=true` requests.
 fn with_engine(figures: &Value, collection: &Collection, count: u64) -> Value {
     let indexes = collection.indexes.iter().map(|index| {
         let kind = index.definition.text_of("type").unwrap_or(match index.kind {
@@ -56,7 +57,7 @@ fn with_engine(figures: &Value, collection: &Collection, count: u64) -> Value {
     Value::object(all)
 }
 
-/// Hands every document to `each`.
+/// Calls `each` for every document of a collection.
 fn scan(
     transaction: &Transaction,
     collection: &Collection,
@@ -74,13 +75,15 @@ fn scan(
 
 fn newest(rev: &mut String, document: &Value) {
     let candidate = document.text_of("_rev").unwrap_or_default();
-    // Revisions of one length sort by age; a longer one is younger.
+    // Of two revisions, the longer text is newer; texts of equal length sort from the older to the
+    // newer revision.
     if (candidate.len(), candidate) > (rev.len(), rev.as_str()) {
         candidate.clone_into(rev);
     }
 }
 
-/// `GET /_api/collection/C/revision`: the youngest revision of its documents, `0` without any.
+/// `GET /_api/collection/C/revision`: the newest revision of the collection's documents, or `0` for
+/// an empty collection.
 pub(super) fn revision(call: &Call<'_>, name: &str) -> Result<Reply> {
     let collection = call.permitted(name, Level::Read)?;
     let mut rev = String::new();
@@ -90,7 +93,8 @@ pub(super) fn revision(call: &Call<'_>, name: &str) -> Result<Reply> {
     Ok(located(call, Reply::ok(200, body)))
 }
 
-/// `GET /_api/collection/C/checksum`: a sum over the documents that does not depend on their order.
+/// `GET /_api/collection/C/checksum`: a checksum that does not depend on the order of the
+/// documents.
 pub(super) fn checksum(call: &Call<'_>, name: &str) -> Result<Reply> {
     let collection = call.permitted(name, Level::Read)?;
     let with_revisions = call.request.flag("withRevisions") == Some(true);
@@ -131,10 +135,10 @@ fn digest(document: &Value, with_revisions: bool, with_data: bool) -> u64 {
     let mut text = Vec::new();
     write_text(&Value::object(part), &mut text);
     let hash = Sha256::digest(&text);
-    u64::from_be_bytes(hash[..8].try_into().expect("a hash of 32 bytes has 8"))
+    u64::from_be_bytes(hash[..8].try_into().expect("a hash of 32 bytes has at least 8 bytes"))
 }
 
-/// `PUT /_api/collection/C/truncate`; inside a stream transaction it is part of it.
+/// `PUT /_api/collection/C/truncate`, also inside a stream transaction.
 pub(super) fn truncate(call: &Call<'_>, name: &str) -> Result<Reply> {
     let collection = call.permitted(name, Level::Write)?;
     if call.stream()?.is_some() {
@@ -147,14 +151,16 @@ pub(super) fn truncate(call: &Call<'_>, name: &str) -> Result<Reply> {
     Ok(brief_reply(call, &collection))
 }
 
-/// `GET /_api/collection/C/shards` and `PUT …/responsibleShard`: a single server has none.
+/// `GET /_api/collection/C/shards` and `PUT …/responsibleShard`: a single server has no shards and
+/// refuses both calls.
 pub(super) fn shards(call: &Call<'_>, name: &str) -> Result<Reply> {
     call.permitted(name, Level::Read)?;
     let message = "this operation is only supported on a coordinator";
     Err(Error::new(Code::NotImplemented, message))
 }
 
-/// Calls that change nothing here: everything is always loaded, compacted and counted.
+/// Answers calls such as `load` and `recalculateCount`, which have no effect because the engine's
+/// collections are always loaded, compacted and counted.
 pub(super) fn nothing(call: &Call<'_>, name: &str, action: &str) -> Result<Reply> {
     let collection = call.permitted(name, Level::Read)?;
     match action {

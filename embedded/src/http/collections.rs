@@ -1,4 +1,4 @@
-//! `/_api/collection`: definitions.
+//! Handlers of `/_api/collection` that list, create, show, change, rename and drop collections.
 
 use crate::error::{Code, Error, Result};
 use crate::schema::{Collection, CollectionKind};
@@ -11,7 +11,7 @@ use super::collection_body as body;
 use super::reply::{Reply, object};
 use super::request::percent_encode;
 
-/// The short form of a collection.
+/// Returns the short JSON form of a collection.
 pub(super) fn brief_of(collection: &Collection) -> Value {
     object! {
         "id" => collection.id.to_string(),
@@ -23,7 +23,7 @@ pub(super) fn brief_of(collection: &Collection) -> Value {
     }
 }
 
-/// `type` in JSON.
+/// Returns the number of a collection's `type` in JSON.
 pub(super) fn kind_number(kind: CollectionKind) -> i64 {
     match kind {
         CollectionKind::Document => 2,
@@ -31,7 +31,7 @@ pub(super) fn kind_number(kind: CollectionKind) -> i64 {
     }
 }
 
-/// `globallyUniqueId`.
+/// Returns `globallyUniqueId` of a collection.
 pub(super) fn unique_id(collection: &Collection) -> String {
     match &collection.sharding {
         _ if collection.is_system => collection.name.clone(),
@@ -40,7 +40,8 @@ pub(super) fn unique_id(collection: &Collection) -> String {
     }
 }
 
-/// The long form; `more` are attributes that only some answers have.
+/// Returns the long JSON form of a collection; `more` contains attributes that only some answers
+/// have.
 pub(super) fn properties_of(
     call: &Call<'_>,
     collection: &Collection,
@@ -86,7 +87,7 @@ pub(super) fn properties_of(
     Ok(Value::object(all))
 }
 
-/// An answer below a collection carries where it was asked, as the server's does.
+/// Adds the `location` header with the request's path, as ArangoDB does for collections.
 pub(super) fn located(call: &Call<'_>, reply: Reply) -> Reply {
     let path: Vec<String> = call.request.path.iter().map(|part| percent_encode(part)).collect();
     reply.header("location", &format!("/_db/{}/{}", percent_encode(call.db()), path.join("/")))
@@ -164,7 +165,7 @@ pub(super) fn rename(call: &Call<'_>, name: &str) -> Result<Reply> {
     Ok(located(call, brief_answer(renamed)))
 }
 
-/// Name of a graph that holds the collection.
+/// Returns the name of a graph that contains the collection, if any.
 fn graph_with<'a>(call: &'a Call<'_>, collection: &str) -> Option<&'a str> {
     call.database
         .graphs
@@ -188,19 +189,20 @@ pub(super) fn remove(call: &Call<'_>, name: &str) -> Result<Reply> {
     Ok(Reply::ok(200, object! { "id" => collection.id.to_string() }))
 }
 
-/// The short form again, for calls that change data.
+/// Returns the answer with a collection's short JSON form and a `location` header.
 pub(super) fn brief_reply(call: &Call<'_>, collection: &Collection) -> Reply {
     located(call, brief_answer(collection))
 }
 
-/// The short form as an answer of its own: in another order than in a list.
+/// Returns an answer with a collection's short JSON form. Its attributes have another order than in
+/// the list of collections.
 fn brief_answer(collection: &Collection) -> Reply {
     let mut shown = brief_of(collection).as_object().cloned().unwrap_or_default();
     shown.arrange(&["globallyUniqueId", "isSystem", "status", "type", "name", "id"]);
     Reply::ok(200, Value::object(shown))
 }
 
-/// `PUT` without the name of a collection (recorded).
+/// Returns the error for `PUT` without a collection name and action, with ArangoDB's recorded text.
 pub(super) fn no_action() -> Error {
     let message = "expected PUT /_api/collection/<collection-name>/<action>";
     Error::new(Code::HttpBadParameter, message)

@@ -1,4 +1,4 @@
-//! `/_api/cursor`
+//! Handlers of `/_api/cursor`, which run queries and return their results in batches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use super::limits::{BATCH_SIZE_DEFAULT, CURSOR_TTL_S_MAX};
 use super::queries;
 use super::reply::Reply;
 
-/// Bytes that the text of a batch begins with at most, and those for what stands around its rows.
+/// Bytes reserved for an answer: at most the first number for the rows of the batch, and the second
+/// number for the text around the rows.
 const REPLY_BYTES_MAX: usize = 64 << 10;
 const REPLY_BYTES_MORE: usize = 1024;
 
@@ -26,7 +27,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
         .unwrap_or(call.engine().options().role.cursor_ttl_s());
     let flag = |value: Value| matches!(value, Value::Bool(true));
     let allow_retry = flag(body.attribute("options").attribute("allowRetry"));
-    // A streaming query does not know how many rows it has.
+    // ArangoDB cannot know the number of rows of a streaming query, so `count` is ignored.
     let is_stream = flag(body.attribute("options").attribute("stream"));
     let with_count = flag(body.attribute("count")) && !is_stream;
     let mut ran = queries::run(call, &query)?;
@@ -52,14 +53,16 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
         shared: ran.shared.clone(),
     };
     let batch = cursor.batch(1);
-    // A result that cannot be kept must not have changed anything.
+    // The cursor is stored before the commit, because a query whose result cannot be stored must
+    // not change any data.
     let id = call.engine().next_id();
     if let Err(error) = call.front.cursors.keep(id, cursor) {
         ran.undo();
         return Err(error);
     }
     match (call.stream()?.filter(|_| is_stream), ran.finish()) {
-        // The server reads on with each batch, so that nothing else may use the transaction in between.
+        // In ArangoDB a streaming query reads in the transaction until the last batch is fetched.
+        // Until then, no other call may use the transaction.
         (Some(stream), Ok(Some(lent))) => call.front.cursors.occupy(id, (stream, lent)),
         (_, Ok(_)) => {}
         (_, Err(error)) => {
@@ -78,7 +81,8 @@ fn batch_size(body: &Value) -> Result<usize> {
     }
 }
 
-/// `POST` or `PUT /_api/cursor/ID`, `POST /_api/cursor/ID/BATCH`
+/// `POST` or `PUT /_api/cursor/ID` returns the next batch; `POST /_api/cursor/ID/BATCH` returns the
+/// batch with that number.
 pub(super) fn next(call: &Call<'_>, id: &str, batch: Option<&str>) -> Result<Reply> {
     let number = cursor_id(id)?;
     let wanted = batch
@@ -87,7 +91,8 @@ pub(super) fn next(call: &Call<'_>, id: &str, batch: Option<&str>) -> Result<Rep
     if let Some(stream) = call.stream()?
         && !call.front.cursors.occupies(number, stream)
     {
-        // A fetch inside a stream transaction keeps it alive, and fails when it is gone.
+        // Fetching a batch inside a stream transaction keeps the transaction alive, and fails if
+        // the transaction no longer exists.
         drop(call.engine().streams().lend(stream, call.db(), call.caller.name())?);
     }
     let batch = call.front.cursors.fetch(number, call.db(), call.caller.name(), wanted)?;
@@ -104,7 +109,7 @@ fn cursor_id(text: &str) -> Result<u64> {
     text.parse().map_err(|_| Error::of(Code::CursorNotFound))
 }
 
-/// A batch as text; its rows take about so many bytes at most.
+/// Writes a batch as JSON text; `bytes` is an upper bound for the size of its rows.
 fn reply(status: u16, id: Option<u64>, bytes: u64, batch: &Batch) -> Reply {
     let room = usize::try_from(bytes).unwrap_or(REPLY_BYTES_MAX).min(REPLY_BYTES_MAX);
     let mut text = Vec::with_capacity(room + REPLY_BYTES_MORE);
@@ -132,7 +137,8 @@ fn reply(status: u16, id: Option<u64>, bytes: u64, batch: &Batch) -> Reply {
     if let Some(key) = &batch.shared {
         put("planCacheKey", &Value::from(key.as_str()).to_json());
     }
-    // A cursor tells `cached` behind `extra`, a result that is whole at once before it.
+    // As in arangod, `cached` comes after `extra` in an answer with a cursor, and before `extra` in
+    // an answer with the complete result.
     let extra = ("extra", &*batch.extra);
     let cached = ("cached", "false");
     let both = if id.is_some() { [extra, cached] } else { [cached, extra] };

@@ -1,4 +1,5 @@
-//! Results that are fetched in batches: kept by id, owned by a user, bounded in number and bytes, ended by time.
+//! Query results that clients fetch in batches. A cursor belongs to one user and expires; the
+//! number and total size of cursors are limited.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,80 +11,81 @@ use crate::value::Value;
 
 use super::limits::{CURSOR_BYTES_MAX, CURSORS_MAX};
 
-/// A query's result and how it is to be handed out.
+/// A query's result and the options of its batches.
 #[derive(Debug)]
 pub(super) struct Cursor {
-    /// User that alone may fetch.
+    /// The only user who may fetch batches.
     pub(super) owner: String,
     /// Database of the query.
     pub(super) database: String,
-    /// All rows.
+    /// All rows of the result.
     pub(super) rows: Arc<Vec<Value>>,
-    /// Bytes that the query held at most; an upper bound of what the rows take.
+    /// The query's peak memory in bytes, an upper bound for the size of the rows.
     pub(super) bytes: u64,
-    /// Rows per batch, at least 1.
+    /// Maximum number of rows in a batch, at least 1.
     pub(super) batch_size: usize,
-    /// Life after each fetch.
+    /// Time after a fetched batch until the cursor expires.
     pub(super) ttl: Duration,
-    /// Whether the last batch can be fetched again.
+    /// Whether the batch that was returned last can be fetched again.
     pub(super) allow_retry: bool,
-    /// Whether `count` stands in each batch.
+    /// Whether each batch has the attribute `count`.
     pub(super) with_count: bool,
-    /// `extra` of each batch, as JSON text.
+    /// The attribute `extra` of each batch, as JSON text.
     pub(super) extra: Arc<str>,
-    /// Key of the shared plan that was used, if one was.
+    /// Key of the shared plan, if the query used one.
     pub(super) shared: Option<String>,
 }
 
-/// One batch.
+/// One batch of a cursor's rows.
 #[derive(Debug)]
 pub(super) struct Batch {
-    /// Its rows.
+    /// The rows of the batch.
     pub(super) rows: Vec<Value>,
-    /// Id of the batch after it, if there is one.
+    /// Id of the next batch, if any.
     pub(super) next_batch: Option<u64>,
-    /// Number of all rows, if it was asked for.
+    /// Number of rows in the entire result, if the request asked for it.
     pub(super) count: Option<usize>,
-    /// Warnings and counters, as JSON text.
+    /// The query's warnings and counters (`extra`), as JSON text.
     pub(super) extra: Arc<str>,
     /// `planCacheKey`
     pub(super) shared: Option<String>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct OpenCursor {
     cursor: Cursor,
-    /// Number of the batch handed out last, from 1.
+    /// Number of the last returned batch, from 1.
     batch: usize,
     expires: Instant,
-    /// The stream transaction of a streaming query, by number: nobody else uses it before the last batch.
+    /// The stream transaction of a streaming query, with its id. No other call may use the
+    /// transaction before the last batch is fetched.
     occupies: Option<(u64, Lent)>,
 }
 
 /// The cursors of one listener.
 #[derive(Debug, Default)]
 pub(super) struct Cursors {
-    kept: Mutex<Store>,
+    store: Mutex<Store>,
 }
 
 #[derive(Debug, Default)]
 struct Store {
-    cursors: HashMap<u64, Kept>,
+    cursors: HashMap<u64, OpenCursor>,
     bytes: u64,
 }
 
 impl Store {
-    fn remove(&mut self, id: u64) -> Option<Kept> {
-        let kept = self.cursors.remove(&id)?;
-        self.bytes -= kept.cursor.bytes;
-        Some(kept)
+    fn remove(&mut self, id: u64) -> Option<OpenCursor> {
+        let open = self.cursors.remove(&id)?;
+        self.bytes -= open.cursor.bytes;
+        Some(open)
     }
 
     fn sweep(&mut self, now: Instant) {
         let expired: Vec<u64> = self
             .cursors
             .iter()
-            .filter(|(_, kept)| kept.expires <= now)
+            .filter(|(_, open)| open.expires <= now)
             .map(|(id, _)| *id)
             .collect();
         for id in expired {
@@ -93,7 +95,7 @@ impl Store {
 }
 
 impl Cursor {
-    /// The batch of that number, from 1.
+    /// Returns the batch with the given number; numbers begin at 1.
     pub(super) fn batch(&self, number: usize) -> Batch {
         let start = self.batch_size.saturating_mul(number - 1).min(self.rows.len());
         let end = start.saturating_add(self.batch_size).min(self.rows.len());
@@ -108,19 +110,20 @@ impl Cursor {
 }
 
 impl Cursors {
-    /// No cursors.
+    /// Returns an empty set of cursors.
     pub(super) fn new() -> Self {
         Self::default()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Store> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a cursor whose first batch is handed out now; 500/32 when there is no room.
+    /// Stores a cursor whose first batch is in the current answer; error 500/32 if a limit would be
+    /// exceeded.
     pub(super) fn keep(&self, id: u64, cursor: Cursor) -> Result<()> {
         let now = Instant::now();
-        let mut store = self.kept();
+        let mut store = self.store();
         store.sweep(now);
         let full = |what: &str| {
             Err(Error::new(Code::ResourceLimit, format!("too many {what} in open cursors")))
@@ -134,26 +137,28 @@ impl Cursors {
         }
         store.bytes = bytes;
         let expires = now + cursor.ttl;
-        store.cursors.insert(id, Kept { cursor, batch: 1, expires, occupies: None });
+        store.cursors.insert(id, OpenCursor { cursor, batch: 1, expires, occupies: None });
         Ok(())
     }
 
-    /// Has a kept cursor occupy its stream transaction until its last batch, its deletion or its time is over.
+    /// Reserves a stream transaction for a stored cursor until the cursor's last batch, removal or
+    /// expiry.
     pub(super) fn occupy(&self, id: u64, transaction: (u64, Lent)) {
-        if let Some(kept) = self.kept().cursors.get_mut(&id) {
-            kept.occupies = Some(transaction);
+        if let Some(open) = self.store().cursors.get_mut(&id) {
+            open.occupies = Some(transaction);
         }
     }
 
-    /// Whether a cursor occupies the stream transaction of that number.
+    /// Whether the cursor `id` reserves the stream transaction with the id `transaction`.
     pub(super) fn occupies(&self, id: u64, transaction: u64) -> bool {
-        let store = self.kept();
-        let occupied = store.cursors.get(&id).and_then(|kept| kept.occupies.as_ref());
+        let store = self.store();
+        let occupied = store.cursors.get(&id).and_then(|open| open.occupies.as_ref());
         occupied.is_some_and(|(number, _)| *number == transaction)
     }
 
-    /// The next batch, or with `wanted` the batch of that number: the next, or the last one again if the query allowed
-    /// it. 404/1600 for everything else. A cursor without retry ends with its last batch.
+    /// Returns the next batch. `wanted` may be the number of the next batch or, if the query set
+    /// `allowRetry`, of the batch returned last; any other number is error 404/1600. A cursor
+    /// without `allowRetry` is removed with its last batch.
     pub(super) fn fetch(
         &self,
         id: u64,
@@ -163,40 +168,40 @@ impl Cursors {
     ) -> Result<Batch> {
         let gone = || Error::of(Code::CursorNotFound);
         let now = Instant::now();
-        let mut store = self.kept();
+        let mut store = self.store();
         store.sweep(now);
-        let kept = store.cursors.get_mut(&id).ok_or_else(gone)?;
-        if kept.cursor.database != database || kept.cursor.owner != owner {
+        let open = store.cursors.get_mut(&id).ok_or_else(gone)?;
+        if open.cursor.database != database || open.cursor.owner != owner {
             return Err(gone());
         }
-        let next = kept.batch as u64 + 1;
+        let next = open.batch as u64 + 1;
         let number = match wanted {
-            Some(number) if number == kept.batch as u64 && kept.cursor.allow_retry => kept.batch,
-            None => kept.batch + 1,
-            Some(number) if number == next => kept.batch + 1,
+            Some(number) if number == open.batch as u64 && open.cursor.allow_retry => open.batch,
+            None => open.batch + 1,
+            Some(number) if number == next => open.batch + 1,
             Some(_) => return Err(gone()),
         };
-        if kept.cursor.batch_size.saturating_mul(number - 1) >= kept.cursor.rows.len() {
+        if open.cursor.batch_size.saturating_mul(number - 1) >= open.cursor.rows.len() {
             return Err(gone());
         }
-        kept.batch = number;
-        kept.expires = now + kept.cursor.ttl;
-        let batch = kept.cursor.batch(number);
+        open.batch = number;
+        open.expires = now + open.cursor.ttl;
+        let batch = open.cursor.batch(number);
         if batch.next_batch.is_none() {
-            kept.occupies = None;
-            if !kept.cursor.allow_retry {
+            open.occupies = None;
+            if !open.cursor.allow_retry {
                 store.remove(id);
             }
         }
         Ok(batch)
     }
 
-    /// Forgets a cursor; 404/1600 if it is not the caller's.
+    /// Removes a cursor; error 404/1600 for a cursor of another caller.
     pub(super) fn remove(&self, id: u64, database: &str, owner: &str) -> Result<()> {
-        let mut store = self.kept();
+        let mut store = self.store();
         store.sweep(Instant::now());
         match store.cursors.get(&id) {
-            Some(kept) if kept.cursor.database == database && kept.cursor.owner == owner => {
+            Some(open) if open.cursor.database == database && open.cursor.owner == owner => {
                 store.remove(id);
                 Ok(())
             }
@@ -204,9 +209,9 @@ impl Cursors {
         }
     }
 
-    /// Drops what is over its time.
+    /// Removes expired cursors.
     pub(super) fn sweep(&self) {
-        self.kept().sweep(Instant::now());
+        self.store().sweep(Instant::now());
     }
 }
 
@@ -244,10 +249,10 @@ mod tests {
         assert_eq!(fetch("bob", None), "404/1600");
         assert_eq!(sizes(&cursors.fetch(1, "e", "ann", None)), "404/1600");
         assert_eq!(fetch("ann", None), "2 next Some(3)");
-        assert_eq!(fetch("ann", Some(2)), "404/1600", "no retry was asked for");
+        assert_eq!(fetch("ann", Some(2)), "404/1600", "the cursor does not allow retries");
         assert_eq!(fetch("ann", Some(3)), "1 next None");
         assert_eq!(fetch("ann", None), "404/1600");
-        assert_eq!(cursors.kept().bytes, 0);
+        assert_eq!(cursors.store().bytes, 0);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `/_api/database`
+//! Handlers of `/_api/database`, which list, create and drop databases.
 
 use crate::error::{Code, Error, Result};
 use crate::value::Value;
@@ -27,7 +27,7 @@ fn names(call: &Call<'_>, wanted: impl Fn(&str) -> bool) -> Reply {
     Reply::result(200, names.map(Value::from).collect::<Vec<_>>().into())
 }
 
-/// `GET /_api/database/current`; there is no path, and drivers want a text.
+/// `GET /_api/database/current`. `path` is an empty text, because drivers expect a text.
 pub(super) fn current(call: &Call<'_>) -> Reply {
     let mut body = object! {
         "id" => call.database.id.to_string(),
@@ -68,14 +68,14 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     Ok(Reply::result(201, true.into()))
 }
 
-/// Everything in the new database.
+/// Grants a user all rights in a new database.
 fn give(call: &Call<'_>, user: &str, database: &str) -> Result<()> {
     let users = call.front.auth.users();
     users.grant(user, database, None, Some(Level::Write))?;
     users.grant(user, database, Some(ANY), Some(Level::Write))
 }
 
-/// `users` of the body, checked before anything is made.
+/// Reads and checks `users` of the body, before the database is created.
 fn users_of(body: &Value) -> Result<Vec<(String, User)>> {
     let given = body.attribute("users");
     let bad = || Error::new(Code::BadParameter, "'users' must be a list of users");

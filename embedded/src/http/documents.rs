@@ -1,8 +1,8 @@
-//! `/_api/document`: one document or a list of them.
+//! Handlers of `/_api/document`, which read and write one document or a list of documents.
 
 use std::collections::BTreeMap;
 
-use crate::data::{Told, takes_drafts};
+use crate::data::{DraftOutcome, takes_drafts};
 use crate::encode::Drafts;
 use crate::error::{Code, Error, Result};
 use crate::limits::KEY_LOCK_WAIT_MS;
@@ -18,7 +18,7 @@ use super::limits::ARRAY_MAX;
 use super::reply::{Reply, object};
 use super::request::percent_encode;
 
-/// What a write is to answer and how it is to be done.
+/// The options of a write request, for the write and for its answer.
 pub(super) struct Wish {
     pub(super) options: WriteOptions,
     pub(super) silent: bool,
@@ -28,15 +28,16 @@ pub(super) struct Wish {
 }
 
 impl Wish {
-    /// From the URL and headers of a write to `collection`.
+    /// Reads the options from the URL and headers of a write to `collection`.
     pub(super) fn of(call: &Call<'_>, collection: &Collection) -> Result<Self> {
         let request = call.request;
         let flag = |name: &str, default: bool| request.flag(name).unwrap_or(default);
-        // The header is about one document; a list has revisions of its own.
+        // `If-Match` applies only to a request for one document; in a list each element has its own
+        // revision.
         let is_list = matches!(request.segments().as_slice(), [_, "document", _]);
         let if_match = request.header("if-match").filter(|_| !is_list).map(revision);
         let options = WriteOptions {
-            // The header wins over the body's `_rev`.
+            // `If-Match` takes precedence over the body's `_rev`.
             ignore_revs: if_match.is_some() || flag("ignoreRevs", true),
             keep_null: flag("keepNull", true),
             merge_objects: flag("mergeObjects", true),
@@ -58,7 +59,8 @@ impl Wish {
         })
     }
 
-    /// Whether new documents can be written from their text: nobody asks for their values.
+    /// Whether new documents can be written as drafts (encoded directly from JSON), because neither
+    /// the answer nor a check needs their values.
     fn takes_drafts(&self, collection: &Collection) -> bool {
         !self.return_old && !self.return_new && takes_drafts(collection, &self.options)
     }
@@ -68,14 +70,14 @@ impl Wish {
     }
 }
 
-/// A revision without its quotes, of which arangod takes both kinds.
+/// Returns a revision without its quotes. Like arangod, accepts quoted and unquoted revisions.
 fn revision(header: &str) -> String {
     let header = header.trim();
     let quoted = |quote: char| header.strip_prefix(quote).and_then(|h| h.strip_suffix(quote));
     quoted('"').or_else(|| quoted('\'')).unwrap_or(header).to_owned()
 }
 
-/// What a request without the name of a collection is told.
+/// Returns the error for a request that does not name a collection.
 pub(super) fn no_collection(call: &Call<'_>) -> Error {
     if call.request.method == "POST" {
         let text = "'collection' is missing, expecting /_api/document/<collection>";
@@ -97,7 +99,7 @@ fn overwrite_mode(call: &Call<'_>) -> Result<OverwriteMode> {
     }
 }
 
-/// 412 with the document's identity, for a precondition that failed.
+/// Returns error 412 for a failed precondition, with the document's `_id`, `_key` and `_rev`.
 pub(super) fn precondition_failed(collection: &str, key: &str, rev: &str) -> Error {
     let extra = object! { "_id" => format!("{collection}/{key}"), "_key" => key, "_rev" => rev };
     Error::new(Code::Conflict, REVISIONS_DIFFER).with_status(412).with_extra(extra)
@@ -120,7 +122,8 @@ pub(super) fn read(call: &Call<'_>, collection: &str, key: &str) -> Result<Reply
     Ok(Reply::json(200, &document).etag(rev))
 }
 
-/// Identity and what else was asked for.
+/// Returns the answer to a write: the document's identity and, if requested, the old and the new
+/// document.
 pub(super) fn described(collection: &str, written: &Written, wish: &Wish) -> Value {
     let mut answer = Object::with_capacity(6);
     answer.push_new("_id", format!("{collection}/{}", written.key).into());
@@ -130,7 +133,8 @@ pub(super) fn described(collection: &str, written: &Written, wish: &Wish) -> Val
     if let (Some(old_rev), false) = (&written.old_rev, is_removal) {
         answer.push_new("_oldRev", old_rev.as_str().into());
     }
-    // What `overwriteMode: ignore` left alone is neither shown old nor new (tests of python-arango).
+    // A document that `overwriteMode: ignore` left unchanged is returned neither as `old` nor as
+    // `new` (tests of python-arango).
     let left_alone = !written.executed && written.new.is_null();
     if wish.return_old && !written.old.is_null() && !left_alone {
         answer.push_new("old", written.old.clone());
@@ -141,7 +145,7 @@ pub(super) fn described(collection: &str, written: &Written, wish: &Wish) -> Val
     Value::object(answer)
 }
 
-/// One write in the request's transaction.
+/// Runs a single write in the request's transaction.
 fn write_one(
     call: &Call<'_>,
     collection: &Collection,
@@ -155,7 +159,8 @@ fn write_one(
     Ok(written)
 }
 
-/// A revision that differs is 412 in the document API, whoever named it; a conflict between writers stays 409.
+/// Sets the status of error 1200 to 412 if the revision differs from the expected one; a conflict
+/// between writers stays 409.
 pub(super) fn as_precondition(error: Error) -> Error {
     let differs = error.code == Code::Conflict && error.message == REVISIONS_DIFFER;
     if differs { error.with_status(412) } else { error }
@@ -213,7 +218,7 @@ pub(super) fn insert(call: &Call<'_>, collection: &str) -> Result<Reply> {
     }
 }
 
-/// A draft that was left is written from its text.
+/// Parses and inserts a document that could not be written as a draft.
 fn insert_text(
     work: &Transaction,
     collection: &Collection,
@@ -225,7 +230,7 @@ fn insert_text(
     work.insert(collection, &document, &wish.options)
 }
 
-/// A list of new documents whose values nobody needs.
+/// Inserts a list of new documents, as drafts where possible.
 fn insert_drafts(
     call: &Call<'_>,
     collection: &Collection,
@@ -235,17 +240,19 @@ fn insert_drafts(
     let work = call.writing(collection, wish.wait_for_sync)?;
     let mut outcome = Outcome::new(collection, wish, drafts.list.len());
     work.insert_drafts(collection, drafts, &wish.options, |told| match told {
-        Told::Written(key, revision) => {
+        DraftOutcome::Written(key, revision) => {
             outcome.put_new(key, revision);
             Ok(())
         }
-        Told::Left(text) => outcome.take(&work, || insert_text(&work, collection, text, wish)),
+        DraftOutcome::Left(text) => {
+            outcome.take(&work, || insert_text(&work, collection, text, wish))
+        }
     })?;
     work.finish(wish.wait_for_sync)?;
     Ok(outcome.reply(call, 201))
 }
 
-/// The same for one document.
+/// Inserts one new document, as a draft if possible.
 fn insert_draft(
     call: &Call<'_>,
     collection: &Collection,
@@ -256,12 +263,12 @@ fn insert_draft(
         let mut written = None;
         work.insert_drafts(collection, drafts, &wish.options, |told| {
             written = Some(match told {
-                Told::Written(key, revision) => Written::fresh(key, revision),
-                Told::Left(text) => insert_text(work, collection, text, wish)?,
+                DraftOutcome::Written(key, revision) => Written::fresh(key, revision),
+                DraftOutcome::Left(text) => insert_text(work, collection, text, wish)?,
             });
             Ok(())
         })?;
-        Ok(written.expect("each draft is told of"))
+        Ok(written.expect("each draft has an answer"))
     })?;
     Ok(reply_one(call, collection, &written, wish, 201))
 }
@@ -309,7 +316,7 @@ pub(super) fn remove(call: &Call<'_>, collection: &str, key: &str) -> Result<Rep
     Ok(reply_one(call, &collection, &written, &wish, 200))
 }
 
-/// `PUT /_api/document/C` with a list; with `onlyget=true` the listed documents are read.
+/// `PUT /_api/document/C` with a list; `onlyget=true` reads the listed documents.
 pub(super) fn replace_many(call: &Call<'_>, collection: &str) -> Result<Reply> {
     if call.request.flag("onlyget") == Some(true) {
         return read_many(call, collection);
@@ -357,8 +364,8 @@ fn list(call: &Call<'_>) -> Result<Vec<Value>> {
     }
 }
 
-/// Key and revision of a list's element: a key, an id, or an object with `_key` or `_id`. An id of another collection
-/// names no document here.
+/// Returns the key and the revision in an element of a list: a key, an id, or an object with `_key`
+/// or `_id`. An id of another collection is error 1202.
 fn selected<'a>(
     collection: &Collection,
     selector: &'a Value,
@@ -377,7 +384,7 @@ fn selected<'a>(
     }
 }
 
-/// An element's place in the answer when it failed.
+/// Returns the answer for a failed element of the list in a request.
 fn failed(error: &Error, with_identity: bool) -> Value {
     let mut answer = Object::with_capacity(6);
     answer.push_new("error", Value::Bool(true));
@@ -392,7 +399,7 @@ fn failed(error: &Error, with_identity: bool) -> Value {
     Value::object(answer)
 }
 
-/// How often each number failed, for `x-arango-error-codes`.
+/// The number of failed elements for each error number, for the header `x-arango-error-codes`.
 #[derive(Default)]
 struct Failures(BTreeMap<u32, u64>);
 
@@ -410,7 +417,8 @@ impl Failures {
     }
 }
 
-/// Many writes in one transaction; failed elements are skipped, the others count.
+/// Writes the elements of a list in one transaction. A failed element gets its error as its answer
+/// and is counted as failed; all other elements are written.
 fn many(
     call: &Call<'_>,
     collection: &Collection,
@@ -429,18 +437,18 @@ fn many(
     Ok(outcome.reply(call, synced))
 }
 
-/// Bytes that most answers to one element fit in.
+/// Capacity in bytes that suffices for most answers to one element of the request's list.
 const ANSWER_BYTES: usize = 96;
 
-/// What became of a list's elements so far.
+/// The answers to the elements of a list that have been processed so far.
 struct Outcome<'a> {
     collection: &'a Collection,
     wish: &'a Wish,
     elements: usize,
     failures: Failures,
-    /// The items of the answer: an answer by itself is text at once, since there may be very many.
+    /// The answers as JSON text, which needs less memory than values for a long list.
     answers: String,
-    /// How each plain identity begins, up to the key in its `_id`.
+    /// The JSON text with which each identity begins: everything before the key in `_id`.
     beginning: String,
 }
 
@@ -453,7 +461,7 @@ impl<'a> Outcome<'a> {
         Self { collection, wish, elements, failures: Failures::default(), answers, beginning }
     }
 
-    /// Writes one element; an error of it alone becomes its answer.
+    /// Writes one element. An error that concerns only the element becomes the element's answer.
     fn take(&mut self, work: &Work, write: impl FnOnce() -> Result<Written>) -> Result<()> {
         let savepoint = work.savepoint();
         match write() {
@@ -486,14 +494,15 @@ impl<'a> Outcome<'a> {
         self.put_identity(&written.key, |answers| answers.push_str(&written.rev));
     }
 
-    /// The identity of a new document.
+    /// Adds the answer for a new document: its `_id`, `_key` and `_rev`.
     fn put_new(&mut self, key: &str, revision: u64) {
         if !self.wish.silent {
             self.put_identity(key, |answers| put_revision(revision, answers));
         }
     }
 
-    /// A plain identity without a detour: neither keys nor revisions have anything that JSON escapes.
+    /// Writes an identity (`_id`, `_key`, `_rev`) directly as text, because keys and revisions need
+    /// no JSON escapes.
     fn put_identity(&mut self, key: &str, put_revision: impl FnOnce(&mut String)) {
         let answers = &mut self.answers;
         if !answers.is_empty() {
@@ -507,7 +516,8 @@ impl<'a> Outcome<'a> {
     }
 
     fn reply(mut self, call: &Call<'_>, synced: u16) -> Reply {
-        // Where nothing was written, the collection's own wish to sync counts for nothing (recorded).
+        // If nothing was written, the collection's `waitForSync` has no effect (recorded from
+        // ArangoDB).
         let failed = self.failures.0.values().sum::<u64>();
         let nothing_written = failed == self.elements as u64 && self.elements > 0;
         let asked = call.request.flag("waitForSync") == Some(true);
@@ -523,7 +533,8 @@ impl<'a> Outcome<'a> {
     }
 }
 
-/// Errors of the transaction or the engine, not of one element.
+/// Whether an error concerns the whole transaction or the engine, and not just one element of the
+/// list.
 pub(super) fn ends_everything(error: &Error) -> bool {
     let request_wide = [
         Code::ResourceLimit,

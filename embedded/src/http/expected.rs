@@ -1,8 +1,10 @@
-//! What a request that fits no path of its family is told: the words and numbers of ArangoDB's handlers.
+//! Errors for requests whose path begins like a known API but does not exist, with the texts and
+//! numbers of ArangoDB's handlers.
 
 use crate::error::{Code, Error};
 
-/// The error for a known family with the wrong number of parts, or an action that nobody knows; `None` elsewhere.
+/// Returns the error for a path of a known API with a wrong number of segments or an unknown
+/// action; `None` for other paths.
 pub(super) fn expected(method: &str, path: &[&str]) -> Option<Error> {
     let bad = |text: &str| Some(Error::new(Code::HttpBadParameter, text));
     let missing = |text: &str| Some(Error::new(Code::HttpNotFound, text));

@@ -1,5 +1,5 @@
-//! Answers of a server in trouble, given on request: for tests of what a client does then, and only in an engine that was
-//! started for it.
+//! Simulates faults that a test requests in order to check how a client reacts; needs the start
+//! option `--faults`.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,10 +12,10 @@ use super::limits::{FAULT_ORDERS_MAX, FAULT_TIMES_MAX};
 use super::reply::{Reply, object};
 use super::request::Request;
 
-/// Header of a request that asks for a fault of its own: a name, or `name;after`.
+/// Header with which a request asks for a fault in its own answer: `name` or `name;after`.
 const HEADER: &str = "x-arango-embedded-fault";
 
-/// What can be asked for.
+/// The faults that a test can request.
 const FAULTS: [(&str, Code); 17] = [
     ("moved-leader", Code::ClusterNotLeader),
     ("leadership-challenge", Code::ClusterLeadershipChallengeOngoing),
@@ -36,15 +36,15 @@ const FAULTS: [(&str, Code); 17] = [
     ("transaction-gone", Code::TransactionNotFound),
 ];
 
-/// One fault.
+/// One simulated fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     code: Code,
-    /// Whether the request is done first, so that only its answer is lost.
+    /// Whether the request is executed before the fault, so that only the request's answer is lost.
     pub(super) after: bool,
 }
 
-/// A fault for requests to come.
+/// A requested fault, which the next `times` requests with this method and path prefix get.
 #[derive(Debug)]
 struct Order {
     fault: Fault,
@@ -53,7 +53,7 @@ struct Order {
     path: String,
 }
 
-/// The faults of one listener.
+/// The simulated faults that clients have requested for one listener.
 #[derive(Debug)]
 pub(super) struct Faults {
     allowed: bool,
@@ -61,25 +61,26 @@ pub(super) struct Faults {
 }
 
 impl Fault {
-    fn named(name: &str, after: bool) -> Result<Self> {
+    fn by_name(name: &str, after: bool) -> Result<Self> {
         let known = FAULTS.iter().find(|(known, _)| *known == name);
         let (_, code) = known.ok_or_else(|| bad(format!("'{name}' is no fault of this engine")))?;
         Ok(Self { code: *code, after })
     }
 
-    /// Its answer.
+    /// Returns the error with which the request is answered.
     pub(super) fn error(self) -> Error {
         Error::of(self.code)
     }
 }
 
 impl Faults {
-    /// None is asked for yet.
+    /// Returns the faults of a new listener: none. `allowed` is the start option `--faults`.
     pub(super) fn new(allowed: bool) -> Self {
         Self { allowed, orders: Mutex::default() }
     }
 
-    /// The fault of a request: that of its header, else the first order that is for it.
+    /// Returns the fault for a request, if any: the fault in the request's header, otherwise the
+    /// fault of the first matching order.
     pub(super) fn of(&self, request: &Request) -> Result<Option<Fault>> {
         let path = request.segments();
         if !self.allowed || path.starts_with(&["_admin", "embedded"]) {
@@ -88,7 +89,7 @@ impl Faults {
         if let Some(text) = request.header(HEADER) {
             let (name, after) =
                 text.strip_suffix(";after").map_or((text, false), |name| (name, true));
-            return Fault::named(name, after).map(Some);
+            return Fault::by_name(name, after).map(Some);
         }
         let path = format!("/{}", path.join("/"));
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +107,8 @@ impl Faults {
     }
 }
 
-/// `PUT /_admin/embedded/faults`: `fault`, and perhaps `times`, `after`, `method`, and `path` as requests have to begin.
+/// `PUT /_admin/embedded/faults`: orders a fault for later requests. The body has `fault`, and
+/// optionally `times`, `after`, `method` and `path` (a prefix).
 pub(super) fn order(call: &Call<'_>) -> Result<Reply> {
     let faults = allowed(call)?;
     let body = Value::object(call.request.object()?);
@@ -118,7 +120,7 @@ pub(super) fn order(call: &Call<'_>) -> Result<Reply> {
         _ => return Err(bad(format!("'times' must be a number from 1 to {FAULT_TIMES_MAX}"))),
     };
     let order = Order {
-        fault: Fault::named(name, after)?,
+        fault: Fault::by_name(name, after)?,
         times,
         method: body.text_of("method").map(str::to_owned),
         path: body.text_of("path").unwrap_or("/").to_owned(),
@@ -127,14 +129,14 @@ pub(super) fn order(call: &Call<'_>) -> Result<Reply> {
     if orders.len() >= FAULT_ORDERS_MAX {
         return Err(Error::new(
             Code::ResourceLimit,
-            format!("there are {FAULT_ORDERS_MAX} faults to come"),
+            format!("{FAULT_ORDERS_MAX} requested faults are still pending"),
         ));
     }
     orders.push(order);
     Ok(Reply::ok(200, object! { "faults" => orders.len() as u64 }))
 }
 
-/// `DELETE /_admin/embedded/faults`: no fault comes any more.
+/// `DELETE /_admin/embedded/faults`: removes all ordered faults that are still pending.
 pub(super) fn clear(call: &Call<'_>) -> Result<Reply> {
     let faults = allowed(call)?;
     faults.orders.lock().unwrap_or_else(PoisonError::into_inner).clear();

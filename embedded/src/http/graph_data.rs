@@ -1,5 +1,5 @@
-//! `/_api/gharial/G/vertex/…`, `…/edge/…` and `/_api/edges`: vertices and edges; the ends of an edge must exist, and a
-//! vertex takes its edges with it.
+//! Handlers of `/_api/gharial/G/vertex/…`, `…/edge/…` and `/_api/edges`, which read and write
+//! vertices and edges. The ends of an edge must exist, and removing a vertex removes its edges.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,12 +19,13 @@ use super::limits::SCAN_BATCH;
 use super::queries::stats;
 use super::reply::{Reply, object};
 
-/// Field of an edge index: edges that start at a vertex.
+/// The field `_from` of an edge index, to find edges that start at a vertex.
 const FROM: usize = 0;
-/// Field of an edge index: edges that end at a vertex.
+/// The field `_to` of an edge index, to find edges that end at a vertex.
 const TO: usize = 1;
 
-/// A collection of a graph, as `vertex` or as `edge`.
+/// Returns a vertex or edge collection of a graph, or an error if it is not part of the graph or if
+/// the caller lacks the access level.
 fn member(
     call: &Call<'_>,
     graph: &Graph,
@@ -42,7 +43,7 @@ fn member(
     call.permitted(name, level)
 }
 
-/// `GET …/C/K`
+/// `GET /_api/gharial/G/vertex/C/K` and `…/edge/C/K`: reads a vertex or an edge.
 pub(super) fn read(
     call: &Call<'_>,
     graph: &str,
@@ -66,7 +67,8 @@ pub(super) fn read(
     Ok(Reply::ok(200, object! { kind => document }).header("etag", &rev))
 }
 
-/// What one write of a graph may touch.
+/// Declares the collections of a write to a graph: one collection is written, and all vertex
+/// collections of the graph may be read.
 fn declared(call: &Call<'_>, graph: &Graph, written: &Collection) -> Declared {
     let known = |name: &&str| call.database.collections.contains_key(*name);
     let read = vertices_of(graph).into_iter().filter(known).map(str::to_owned).collect();
@@ -86,7 +88,7 @@ fn write(
     Ok(written)
 }
 
-/// `{vertex: {…}, new, old}`
+/// Returns an answer in the form `{vertex: {…}, new, old}`, or with `edge` in place of `vertex`.
 fn reply(
     status: u16,
     kind: &str,
@@ -107,7 +109,8 @@ fn reply(
     Reply::ok(status, Value::object(body)).header("etag", &written.rev)
 }
 
-/// The ends that a document names must be ids of documents in the right collections of the definition.
+/// Checks that the ends of an edge are ids of existing documents in collections that the edge
+/// definition allows.
 fn check_ends(
     call: &Call<'_>,
     work: &Transaction,
@@ -142,7 +145,7 @@ fn check_ends(
     Ok(())
 }
 
-/// `POST …/C`
+/// `POST /_api/gharial/G/vertex/C` and `…/edge/C`: inserts a vertex or an edge.
 pub(super) fn insert(call: &Call<'_>, graph: &str, kind: &str, name: &str) -> Result<Reply> {
     let graph = find(call, graph)?;
     let collection = member(call, &graph, kind, name, Level::Write)?;
@@ -157,7 +160,7 @@ pub(super) fn insert(call: &Call<'_>, graph: &str, kind: &str, name: &str) -> Re
     Ok(reply(status(call, 201), kind, &collection, &written, &wish))
 }
 
-/// `PATCH …/C/K`
+/// `PATCH /_api/gharial/G/vertex/C/K` and `…/edge/C/K`: updates a vertex or an edge.
 pub(super) fn update(
     call: &Call<'_>,
     graph: &str,
@@ -178,7 +181,7 @@ pub(super) fn update(
     Ok(reply(status(call, 200), kind, &collection, &written, &wish))
 }
 
-/// `PUT …/C/K`
+/// `PUT /_api/gharial/G/vertex/C/K` and `…/edge/C/K`: replaces a vertex or an edge.
 pub(super) fn replace(
     call: &Call<'_>,
     graph: &str,
@@ -199,7 +202,8 @@ pub(super) fn replace(
     Ok(reply(status(call, 200), kind, &collection, &written, &wish))
 }
 
-/// `DELETE …/C/K`; a vertex takes the edges of every graph with it.
+/// `DELETE /_api/gharial/G/vertex/C/K` and `…/edge/C/K`. Removing a vertex removes its edges in
+/// every graph.
 pub(super) fn remove(
     call: &Call<'_>,
     graph: &str,
@@ -229,7 +233,8 @@ pub(super) fn remove(
     Ok(Reply::ok(status(call, 200), Value::object(body)))
 }
 
-/// Edge collections of all graphs whose edges may end in the vertex collection; each must be writable.
+/// Returns the edge collections (of any graph) whose edges may start or end in a vertex collection;
+/// fails unless the caller may write to all of them.
 fn edges_at(call: &Call<'_>, vertices: &str) -> Result<Vec<Arc<Collection>>> {
     let definitions = call.database.graphs.values().flat_map(|graph| &graph.edge_definitions);
     let names: BTreeSet<&str> = definitions
@@ -254,7 +259,8 @@ fn remove_edges(work: &Transaction, edges: &Collection, vertex: &str) -> Result<
     Ok(())
 }
 
-/// Edges of a vertex in one direction, by the edge index.
+/// Calls `each` for every edge that starts at the vertex (`field` is `FROM`) or ends at it (`TO`),
+/// using the edge index.
 fn touching(
     work: &Transaction,
     edges: &Collection,
@@ -309,7 +315,7 @@ pub(super) fn edges(call: &Call<'_>, name: &str) -> Result<Reply> {
     let counted = Stats { scanned_index: count, document_lookups: count, ..Stats::default() };
     let mut stats = stats(&counted, started.elapsed().as_secs_f64());
     if let Value::Object(all) = &mut stats {
-        // One look into the edge index for each direction, and its cache never holds the vertex.
+        // In the statistics, each direction counts as one index lookup without a cache.
         let looks = fields.len() as u64;
         let all = Arc::make_mut(all);
         all.insert("cursorsCreated", Value::from(looks));

@@ -1,4 +1,4 @@
-//! `/_api/gharial`: definitions of named graphs.
+//! Handlers of `/_api/gharial`, which manage the definitions of named graphs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,8 +14,9 @@ use super::collection_body;
 use super::limits::DECLARED_MAX;
 use super::reply::{Reply, object};
 
-/// A graph as it is answered: definitions and the names in them are sets, in the order of their names.
-fn shown(graph: &Graph) -> Value {
+/// Returns the JSON form of a graph. Edge definitions, and the collections in each definition, are
+/// sorted by name.
+fn graph_value(graph: &Graph) -> Value {
     let texts = |names: &[String]| {
         let sorted: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         sorted.into_iter().map(Value::from).collect::<Vec<_>>()
@@ -42,37 +43,39 @@ fn shown(graph: &Graph) -> Value {
     }
 }
 
-/// Every collection that belongs to the graph.
+/// Returns the names of the graph's collections.
 pub(super) fn collections_of(graph: &Graph) -> BTreeSet<&str> {
     let edges = graph.edge_definitions.iter().map(|d| d.collection.as_str());
     edges.chain(vertices_of(graph)).collect()
 }
 
-/// Its vertex collections, orphans included.
+/// Returns the names of the graph's vertex collections, including orphans (collections that no edge
+/// definition uses).
 pub(super) fn vertices_of(graph: &Graph) -> BTreeSet<&str> {
     let ends = graph.edge_definitions.iter().flat_map(|d| d.from.iter().chain(&d.to));
     ends.chain(&graph.orphan_collections).map(String::as_str).collect()
 }
 
-/// The graph of that name (1924).
+/// Returns the graph with a name, or error 1924.
 pub(super) fn find(call: &Call<'_>, name: &str) -> Result<Arc<Graph>> {
     let missing = || Error::new(Code::GraphNotFound, format!("graph '{name}' not found"));
     call.database.graphs.get(name).cloned().ok_or_else(missing)
 }
 
-/// `waitForSync` makes 201 or 200 of 202.
+/// Returns the answer's status: `synced` if the request sets `waitForSync`, otherwise 202.
 pub(super) fn status(call: &Call<'_>, synced: u16) -> u16 {
     if call.request.flag("waitForSync") == Some(true) { synced } else { 202 }
 }
 
 fn reply(status: u16, graph: &Graph) -> Reply {
-    Reply::ok(status, object! { "graph" => shown(graph) }).header("etag", &graph.rev)
+    Reply::ok(status, object! { "graph" => graph_value(graph) }).header("etag", &graph.rev)
 }
 
 /// `GET /_api/gharial`
 pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
     call.need_database(Level::Read)?;
-    let graphs: Vec<Value> = call.database.graphs.values().map(|graph| shown(graph)).collect();
+    let graphs: Vec<Value> =
+        call.database.graphs.values().map(|graph| graph_value(graph)).collect();
     Ok(Reply::ok(200, object! { "graphs" => graphs }))
 }
 
@@ -80,7 +83,7 @@ pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
 pub(super) fn one(call: &Call<'_>, name: &str) -> Result<Reply> {
     call.need_database(Level::Read)?;
     let graph = find(call, name)?;
-    Ok(Reply::ok(200, object! { "graph" => shown(&graph) }))
+    Ok(Reply::ok(200, object! { "graph" => graph_value(&graph) }))
 }
 
 /// `POST /_api/gharial`
@@ -136,7 +139,7 @@ fn definitions(given: &Value) -> Result<Vec<EdgeDefinition>> {
     Ok(definitions)
 }
 
-/// An edge definition with sorted ends, as the server keeps it.
+/// Reads an edge definition and sorts its collections by name, as ArangoDB does.
 fn definition(given: &Value) -> Result<EdgeDefinition> {
     let ends = |name: &str| -> Result<Vec<String>> {
         let list = given.attribute(name);
@@ -166,7 +169,7 @@ fn orphans(given: &Value) -> Result<Vec<String>> {
     }
 }
 
-/// An edge collection has one definition, whatever graph it is in (1921).
+/// Returns error 1921 if the edge collection has another definition in another graph.
 fn need_same_elsewhere(call: &Call<'_>, graph: &str, definition: &EdgeDefinition) -> Result<()> {
     let others = call.database.graphs.values().filter(|other| other.name != graph);
     for known in others.flat_map(|other| &other.edge_definitions) {
@@ -178,7 +181,7 @@ fn need_same_elsewhere(call: &Call<'_>, graph: &str, definition: &EdgeDefinition
     Ok(())
 }
 
-/// Makes the missing collections of a graph, then stores it.
+/// Creates the missing collections of a graph, then stores the graph.
 fn put(call: &Call<'_>, graph: &Graph) -> Result<()> {
     let edges =
         graph.edge_definitions.iter().map(|d| (d.collection.as_str(), CollectionKind::Edge));
@@ -210,7 +213,8 @@ fn make_collection(call: &Call<'_>, name: &str, kind: CollectionKind) -> Result<
     let mut collection = collection_body::new_collection(&given)?;
     collection.sharding = super::cluster::sharding(call, &given)?;
     match call.engine().create_collection(call.db(), collection) {
-        // A collection that is both an edge and a vertex collection, or one that somebody else made just now.
+        // The collection exists already: the graph uses it for both edges and vertices, or another
+        // request has just created it.
         Err(error) if error.code == Code::DuplicateName => Ok(()),
         done => done.map(|_| ()),
     }
@@ -233,14 +237,14 @@ pub(super) fn remove(call: &Call<'_>, name: &str) -> Result<Reply> {
     Ok(Reply::ok(status(call, 201), object! { "removed" => true }))
 }
 
-/// Its collections that no other graph holds.
+/// Returns the graph's collections that no other graph contains.
 fn unshared<'a>(database: &Database, graph: &'a Graph) -> Vec<&'a str> {
     let others = database.graphs.values().filter(|other| other.name != graph.name);
     let kept: BTreeSet<&str> = others.flat_map(|other| collections_of(other)).collect();
     collections_of(graph).into_iter().filter(|name| !kept.contains(name)).collect()
 }
 
-/// Drops a collection that may be gone already.
+/// Drops a collection; succeeds also if it does not exist any more.
 fn drop_quietly(call: &Call<'_>, collection: &str) -> Result<()> {
     match call.engine().drop_collection(call.db(), collection) {
         Err(error) if error.code == Code::DataSourceNotFound => Ok(()),
@@ -264,7 +268,7 @@ pub(super) fn edge_collections(call: &Call<'_>, name: &str) -> Result<Reply> {
     Ok(names(graph.edge_definitions.iter().map(|d| d.collection.as_str()).collect()))
 }
 
-/// Stores a changed graph and answers it.
+/// Stores a changed graph and returns it in the answer.
 fn changed(call: &Call<'_>, mut graph: Graph) -> Result<Reply> {
     graph.rev = call.engine().new_rev();
     put(call, &graph)?;
@@ -312,7 +316,8 @@ pub(super) fn remove_vertex_collection(
     changed_and_dropped(call, graph, collection, "dropCollection")
 }
 
-/// Stores a changed graph, then drops the collection it lost if that is wished and no other graph holds it.
+/// Stores a changed graph, then drops the removed collection if the request asks for it and no
+/// other graph contains the collection.
 fn changed_and_dropped(
     call: &Call<'_>,
     graph: Graph,
@@ -351,7 +356,8 @@ pub(super) fn add_definition(call: &Call<'_>, name: &str) -> Result<Reply> {
     changed(call, graph)
 }
 
-/// `PUT /_api/gharial/G/edge/C`; an end that is left alone becomes an orphan.
+/// `PUT /_api/gharial/G/edge/C`. Vertex collections that no edge definition uses any more become
+/// orphans.
 pub(super) fn replace_definition(call: &Call<'_>, name: &str, collection: &str) -> Result<Reply> {
     let mut graph = editable(call, name)?;
     let mut body: Object = call.request.object()?;
@@ -375,7 +381,7 @@ pub(super) fn remove_definition(call: &Call<'_>, name: &str, collection: &str) -
     changed_and_dropped(call, graph, collection, "dropCollections")
 }
 
-/// Vertex collections without an edge definition are orphans, those with one are not.
+/// Makes orphans of all vertex collections that no edge definition uses.
 fn settle_orphans(graph: &mut Graph, mut vertices: BTreeSet<String>) {
     vertices.extend(graph.orphan_collections.drain(..));
     for definition in &graph.edge_definitions {

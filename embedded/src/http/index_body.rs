@@ -1,4 +1,4 @@
-//! Index definitions out of request bodies, with ArangoDB's defaults filled in.
+//! Reads and checks index definitions in request bodies, with ArangoDB's defaults.
 
 use crate::compat::Release;
 use crate::error::{Code, Error, Result};
@@ -10,16 +10,17 @@ use super::limits::INDEX_FIELDS_MAX;
 use super::reply::object;
 use super::{vector_body, view_body};
 
-/// A refused definition (400/10).
+/// Returns error 400/10, which refuses a definition.
 pub(super) fn bad(message: impl Into<String>) -> Error {
     Error::new(Code::BadParameter, message)
 }
 
-/// A new index as `POST /_api/index` asks for it; its number and a missing name are given later.
+/// Reads a new index from the body of `POST /_api/index`. The catalog adds the id and a missing
+/// name.
 pub(super) fn index(body: &Value, vector_index: bool, release: Release) -> Result<Index> {
     let kind = body.text_of("type").ok_or_else(|| bad("invalid index type"))?;
     match kind {
-        // The old names of the sorted index do the same.
+        // `hash` and `skiplist` are old names of the type `persistent`.
         "persistent" | "hash" | "skiplist" => persistent(body, kind),
         "ttl" => ttl(body),
         "inverted" => inverted(body, release),
@@ -31,7 +32,7 @@ pub(super) fn index(body: &Value, vector_index: bool, release: Release) -> Resul
     }
 }
 
-/// The parts that all kinds share.
+/// Builds an index from the attributes that all index types share.
 pub(super) fn build(
     body: &Value,
     kind: IndexKind,
@@ -57,7 +58,7 @@ fn name(body: &Value) -> Result<String> {
     }
 }
 
-/// A boolean attribute, `default` without it.
+/// Reads a boolean attribute; returns `default` if it is missing.
 pub(super) fn flag(body: &Value, name: &str, default: bool) -> Result<bool> {
     match body.attribute(name) {
         Value::Null => Ok(default),
@@ -66,7 +67,7 @@ pub(super) fn flag(body: &Value, name: &str, default: bool) -> Result<bool> {
     }
 }
 
-/// `fields` as texts, between 1 and `most`, each once.
+/// Reads `fields`: between 1 and `most` attribute names, without duplicates.
 pub(super) fn fields(body: &Value, most: usize) -> Result<Vec<String>> {
     attribute_names(body, "fields", most)
 }
@@ -92,17 +93,17 @@ fn attribute_names(body: &Value, what: &str, most: usize) -> Result<Vec<String>>
     Ok(names)
 }
 
-/// Fields split at their dots.
+/// Splits field names at their dots into attribute paths.
 pub(super) fn paths(fields: &[String]) -> Vec<Vec<String>> {
     fields.iter().map(|field| field.split('.').map(str::to_owned).collect()).collect()
 }
 
-/// Fields as a list of texts.
+/// Converts field names to a JSON list.
 pub(super) fn texts(fields: &[String]) -> Value {
     fields.iter().map(|field| Value::from(field.as_str())).collect::<Vec<_>>().into()
 }
 
-/// `storedValues`, if there are any.
+/// Reads `storedValues`; returns `None` if it is missing or empty.
 pub(super) fn stored_values(body: &Value) -> Result<Option<Value>> {
     let given = body.attribute("storedValues");
     match given.as_array() {
@@ -152,7 +153,8 @@ fn ttl(body: &Value) -> Result<Index> {
     build(body, IndexKind::Ttl, paths(&fields), false, true, definition)
 }
 
-/// A sorted index over numbers: what arangod keeps as a curve through space is kept in the order of its fields.
+/// Reads an index of type `mdi`, `mdi-prefixed` or `zkd`. Its entries are sorted by their fields,
+/// in contrast to arangod, which uses a space-filling curve.
 fn multi_dimensional(body: &Value, kind: &str) -> Result<Index> {
     if body.text_of("fieldValueTypes") != Some("double") {
         return Err(bad("'fieldValueTypes' must be \"double\""));
@@ -186,7 +188,7 @@ fn multi_dimensional(body: &Value, kind: &str) -> Result<Index> {
     build(body, IndexKind::Persistent, paths(&all), unique, sparse, Value::object(definition))
 }
 
-/// Kinds that are kept and listed but used by no query.
+/// Reads an index of a type that is stored and listed, but that no query uses.
 fn listed_only(body: &Value, kind: &str) -> Result<Index> {
     if flag(body, "unique", false)? {
         return Err(bad(format!("an index of type {kind} cannot be unique")));
@@ -289,7 +291,7 @@ fn inverted(body: &Value, release: Release) -> Result<Index> {
     build(body, kind, Vec::new(), false, true, Value::object(definition))
 }
 
-/// `features` of an inverted index or a field of one, in the server's order.
+/// Reads `features` of an inverted index or a field; returns them in ArangoDB's order.
 fn features(level: &Value) -> Result<Option<Value>> {
     const FEATURES: [&str; 4] = ["frequency", "position", "offset", "norm"];
     let given = level.attribute("features");
@@ -310,7 +312,8 @@ fn features(level: &Value) -> Result<Option<Value>> {
     Ok(Some(kept.collect::<Vec<_>>().into()))
 }
 
-/// A field is a text or an object with a name; it is answered as an object.
+/// Reads a field of an inverted index, given as a name or as an object with a name; returns it as
+/// an object.
 fn inverted_field(field: &Value, search: bool) -> Result<Value> {
     let given = match field {
         Value::String(name) => object! { "name" => &**name },
@@ -328,7 +331,7 @@ fn inverted_field(field: &Value, search: bool) -> Result<Value> {
     let own = flag(&given, "searchField", search)?;
     if stars > 1 || stars == 1 && own {
         return Err(bad(format!(
-            "the field '{name}' expands more than one list, or is a search field too"
+            "the field '{name}' has more than one [*], or has [*] and is a search field"
         )));
     }
     for name in ["includeAllFields", "trackListPositions", "cache"] {

@@ -1,4 +1,4 @@
-//! `/_api/index`
+//! Handlers of `/_api/index`, which list, create, show and drop indexes.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use super::cluster;
 use super::index_body;
 use super::reply::{Reply, object};
 
-/// An index as it is answered.
-fn shown(
+/// Returns the JSON form of an index.
+fn index_value(
     call: &Call<'_>,
     collection: &Collection,
     index: &Index,
@@ -41,7 +41,7 @@ fn shown(
     all.insert("name", index.name.as_str().into());
     all.insert("sparse", index.sparse.into());
     all.insert("unique", index.unique.into());
-    // Not measured: 1 is what an index has while nothing repeats.
+    // The selectivity is not measured. The attribute is always 1, as if no key occurred twice.
     if index.unique || index.kind == IndexKind::Edge || estimates(index) {
         all.insert("selectivityEstimate", Value::Int(1));
     }
@@ -69,12 +69,13 @@ fn shown(
     Ok(Value::object(all))
 }
 
-/// Whether the definition asks for an estimate of how selective the index is.
+/// Whether the index's definition sets `estimates`.
 fn estimates(index: &Index) -> bool {
     matches!(index.definition.attribute("estimates"), Value::Bool(true))
 }
 
-/// The name under which the one shard of a collection is told: its own on a single server.
+/// Returns the name of a collection's first shard. On a single server, the shard's name is the
+/// collection's name.
 fn shard_of(call: &Call<'_>, collection: &Collection) -> String {
     if cluster::is_coordinator(call) {
         cluster::shard_name(collection, 0)
@@ -87,7 +88,8 @@ fn shard_of(call: &Call<'_>, collection: &Collection) -> String {
 pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
     let collection = call.permitted(collection_name(call)?, Level::Read)?;
     let with_hidden = call.request.flag("withHidden") == Some(true);
-    let list = collection.indexes.iter().map(|index| shown(call, &collection, index, with_hidden));
+    let list =
+        collection.indexes.iter().map(|index| index_value(call, &collection, index, with_hidden));
     let mut list = list.collect::<Result<Vec<Value>>>()?;
     if with_hidden {
         list.extend(links(call, &collection));
@@ -99,7 +101,7 @@ pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
     Ok(Reply::ok(200, object! { "indexes" => list, "identifiers" => Value::object(by_id) }))
 }
 
-/// The links of views to a collection, as the indexes that they are.
+/// Returns the links from views to a collection, which ArangoDB lists as indexes.
 fn links(call: &Call<'_>, collection: &Collection) -> Vec<Value> {
     let views = call.database.views.values().filter(|view| view.holds(&collection.name));
     let link = |view: &Arc<View>| {
@@ -116,7 +118,8 @@ fn links(call: &Call<'_>, collection: &Collection) -> Vec<Value> {
     views.map(link).collect()
 }
 
-/// Has an inverted index say which features its analyzers have; a field says so where it differs from the index.
+/// Sets `features` of an inverted index and its fields from their analyzers. A field gets
+/// `features` only if they differ from the index's.
 fn with_features(call: &Call<'_>, index: &mut Index) -> Result<()> {
     let mut definition = index.definition.as_object().cloned().unwrap_or_default();
     let own = |level: &Value, name: &str| -> Result<Value> {
@@ -169,14 +172,15 @@ fn find(collection: &Collection, id: &str) -> Result<Arc<Index>> {
         .ok_or_else(|| Error::of(Code::IndexNotFound))
 }
 
-/// `GET /_api/index/C/ID`, by number or name
+/// `GET /_api/index/C/ID`; `ID` may also be the index's name.
 pub(super) fn one(call: &Call<'_>, collection: &str, id: &str) -> Result<Reply> {
     let collection = call.permitted(collection, Level::Read)?;
     let index = find(&collection, id)?;
-    Ok(Reply::ok_merged(200, &shown(call, &collection, &index, false)?))
+    Ok(Reply::ok_merged(200, &index_value(call, &collection, &index, false)?))
 }
 
-/// `POST /_api/index?collection=C`: 201 for a new one, 200 for one that was there with the same definition.
+/// `POST /_api/index?collection=C`: 201 for a new index, 200 for an existing index with the same
+/// definition.
 pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     let collection = call.permitted(collection_name(call)?, Level::Read)?;
     call.need_database(Level::Write)?;
@@ -190,7 +194,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     }
     let (engine, db, name) = (call.engine(), call.db(), &collection.name);
     let in_background = index_body::flag(&body, "inBackground", false)?;
-    // Before 3.12.9 the training belongs to the creation whatever is asked.
+    // Before 3.12.9, a vector index is always trained before its creation is answered.
     let made = if in_background && release.untrained_vectors() {
         engine.create_index_in_background(db, name, wanted)
     } else {
@@ -202,7 +206,7 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     }
     let status = if is_new { 201 } else { 200 };
     let mut answer = Object::with_capacity(14);
-    if let Some(shown) = shown(call, &collection, &index, false)?.as_object() {
+    if let Some(shown) = index_value(call, &collection, &index, false)?.as_object() {
         for (name, value) in shown.iter() {
             answer.push_new(name.clone(), value.clone());
         }
@@ -212,8 +216,9 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     Ok(Reply::ok_merged(status, &Value::object(answer)))
 }
 
-/// What releases make of a new vector index that could not be trained: until 3.12.8 there is none, in 3.12.9 it is there but
-/// the creation in the foreground says that it failed, and from 3.12.10 on the answer only tells its state.
+/// Handles a new vector index that could not be trained. Until 3.12.8 it is dropped again, and the
+/// creation fails. In 3.12.9 it stays, but its creation fails unless `inBackground` is set. The
+/// creation succeeds in 3.12.10, and the answer contains the index's state.
 fn check_trained(
     call: &Call<'_>,
     collection: &Collection,
@@ -240,7 +245,8 @@ fn check_trained(
     }
 }
 
-/// Creation failures are 400 with the real number, except for 11, 1212 and what this engine lacks or lost.
+/// Sets the status of a failed creation to 400, except for errors that keep their own status, such
+/// as 11, 1212 and unsupported features.
 fn creation_failed(error: Error) -> Error {
     let own_status = [
         Code::Forbidden,

@@ -1,4 +1,4 @@
-//! ArangoDB's HTTP API on Unix sockets, over the engine.
+//! Serves ArangoDB's HTTP API on Unix sockets by calls to the engine.
 
 mod admin;
 mod analyzers;
@@ -8,6 +8,8 @@ mod cluster;
 mod collection_body;
 mod collection_data;
 mod collections;
+#[cfg(feature = "conformance")]
+mod conformance;
 mod cursor_calls;
 mod cursors;
 mod databases;
@@ -17,22 +19,18 @@ mod faults;
 mod front;
 mod graph_data;
 mod graphs;
-mod import;
 mod index_body;
 mod indexes;
-mod jobs;
 mod limits;
+mod metrics;
 mod own_threads;
-mod plan_cache;
 mod pool;
 mod queries;
 mod read_only;
 mod reply;
 mod request;
 mod routes;
-mod running;
 mod server;
-mod server_calls;
 mod service;
 mod threads;
 mod tokens;

@@ -1,4 +1,5 @@
-//! Connections on threads of their own: a request is worked on where it was read, and nothing is handed over and back.
+//! Serves connections on threads of their own: the thread that reads a request also handles it,
+//! without a handover to another thread.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -13,18 +14,19 @@ use super::limits::CONNECTION_THREADS_MAX;
 use super::threads::Threads;
 
 thread_local! {
-    /// The event loop of this thread's connections, one after another.
+    /// The thread's event loop, which it reuses for one connection after another.
     static EVENTS: RefCell<Option<Runtime>> = const { RefCell::new(None) };
-    /// Whether this thread has one connection and nothing else to do.
+    /// Whether the thread currently serves one connection of its own.
     static OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling thread belongs to one connection, so that whatever it waits for makes nobody else wait.
+/// Whether the calling thread serves only one connection and so may block.
 pub(super) fn is_own() -> bool {
     OWN.get()
 }
 
-/// The threads; connections beyond their number share the event loop of the listener.
+/// The threads that serve one connection each; connections without such a thread share the
+/// listener's event loop.
 #[derive(Debug)]
 pub(super) struct OwnThreads {
     places: Arc<Semaphore>,
@@ -32,7 +34,7 @@ pub(super) struct OwnThreads {
 }
 
 impl OwnThreads {
-    /// No threads yet.
+    /// Returns a pool that has not started any threads yet.
     pub(super) fn new() -> Self {
         Self {
             places: Arc::new(Semaphore::new(CONNECTION_THREADS_MAX)),
@@ -40,12 +42,13 @@ impl OwnThreads {
         }
     }
 
-    /// A thread for one connection, while there are some.
-    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
+    /// Returns a permit for a thread, unless the maximum number of threads is in use.
+    pub(super) fn permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.places).try_acquire_owned().ok()
     }
 
-    /// Serves a connection on a thread of its own to its end; gives the stream back when there is none to be had.
+    /// Serves a connection on its own thread until the connection ends. Returns the stream if the
+    /// thread cannot serve it.
     pub(super) async fn run<F>(
         &self,
         place: OwnedSemaphorePermit,
@@ -59,13 +62,13 @@ impl OwnThreads {
         let (end, ended) = oneshot::channel();
         let job = move || {
             let left = on_this_thread(stream, serve);
-            // Who hears of the end finds the place free.
+            // The permit must be released before the channel reports the end of the connection.
             drop(place);
-            // Nobody waits any more when the server is gone.
+            // The receiver is gone if the server has stopped.
             let _ = end.send(left);
         };
         if self.threads.start(Box::new(job)).is_err() {
-            return Err(io::Error::other("no thread for a connection"));
+            return Err(io::Error::other("no thread can be started for a connection"));
         }
         match ended.await {
             Ok(None) => Ok(None),
@@ -75,7 +78,8 @@ impl OwnThreads {
     }
 }
 
-/// Serves a connection here; gives the stream back if there are no descriptors for an event loop.
+/// Serves a connection on the calling thread. Returns the stream if no event loop can be created,
+/// for example without free descriptors.
 fn on_this_thread<F>(
     stream: StdUnixStream,
     serve: impl FnOnce(UnixStream) -> F,
@@ -87,7 +91,7 @@ where
         let runtime = match events.take().map_or_else(loop_of_events, Ok) {
             Ok(runtime) => events.insert(runtime),
             Err(error) => {
-                tracing::warn!(%error, "a connection shares the event loop of its listener");
+                tracing::warn!(%error, "no event loop for a connection: it shares the listener's");
                 return Some(stream);
             }
         };
@@ -118,7 +122,7 @@ mod tests {
         let threads = OwnThreads::new();
         let here = std::thread::current().id();
         let (_near, far) = UnixStream::pair().expect("a pair");
-        let place = threads.place().expect("a place");
+        let place = threads.permit().expect("a place");
         let (told, heard) = oneshot::channel();
         let serve = move |_| async move {
             told.send((is_own(), std::thread::current().id())).expect("waits");
@@ -126,7 +130,7 @@ mod tests {
         assert!(threads.run(place, far, serve).await.expect("runs").is_none());
         let (own, there) = heard.await.expect("told");
         assert!(own && there != here && !is_own());
-        let all: Vec<_> = (0..CONNECTION_THREADS_MAX).map(|_| threads.place()).collect();
-        assert!(all.iter().all(Option::is_some) && threads.place().is_none());
+        let all: Vec<_> = (0..CONNECTION_THREADS_MAX).map(|_| threads.permit()).collect();
+        assert!(all.iter().all(Option::is_some) && threads.permit().is_none());
     }
 }

@@ -1,4 +1,5 @@
-//! Engine work leaves the event loop here: bounded threads, queues and bodies, and lanes that do not block each other.
+//! Runs engine work outside of the event loop, in groups (lanes) that do not block each other;
+//! threads, queues and body sizes are limited.
 
 use std::sync::Arc;
 
@@ -13,20 +14,20 @@ use super::limits::{
 use super::own_threads;
 use super::threads::{Threads, run_here};
 
-/// Which threads a request may use.
+/// A group of requests with its own limit of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// Most requests.
+    /// All requests without a lane of their own.
     Common,
     /// Operations inside a stream transaction.
     Stream,
     /// Begin of a stream transaction, which may wait for exclusive locks.
     Begin,
-    /// Commit or abort of a stream transaction, for which others wait.
+    /// Commit or abort of a stream transaction, for which other requests may wait.
     Finish,
 }
 
-/// The lanes, each with its places to run and to wait.
+/// All lanes, each with a limited number of running and of waiting requests.
 #[derive(Debug)]
 pub(super) struct Pool {
     common: LanePlaces,
@@ -53,7 +54,7 @@ impl LanePlaces {
 }
 
 impl Pool {
-    /// Empty lanes; threads come with the work.
+    /// Returns a pool without threads; threads are started when needed.
     pub(super) fn new() -> Self {
         Self {
             common: LanePlaces::new(WORKERS_MAX),
@@ -65,7 +66,8 @@ impl Pool {
         }
     }
 
-    /// Room for a body of that many bytes, held as long as the body is; 503/21003 when there is none.
+    /// Returns a permit for the bytes of a request body, or error 503/21003 if the limit is
+    /// reached. The caller must hold the permit as long as the body is in memory.
     pub(super) fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit> {
         let units =
             u32::try_from(bytes.div_ceil(BODY_UNIT)).map_err(|_| Error::of(Code::HttpTooLarge))?;
@@ -74,7 +76,8 @@ impl Pool {
             .map_err(|_| Error::of(Code::QueueFull))
     }
 
-    /// Runs `work` on a thread where it may wait; 503/21003 when the lane's queue is full, 500 when `work` panics.
+    /// Runs `work` on a thread that may block. Errors: 503/21003 if the lane's queue is full, 500
+    /// if `work` panics.
     pub(super) async fn run<T, F>(&self, lane: Lane, work: F) -> Result<T>
     where
         T: Send + 'static,

@@ -1,4 +1,5 @@
-//! Queries out of request bodies: options, permissions, running in the right transaction, explain and parse.
+//! Reads queries and their options from request bodies, checks permissions, and runs, explains or
+//! parses queries.
 
 use std::time::Instant;
 
@@ -11,13 +12,13 @@ use super::auth::Level;
 use super::call::{Call, Work};
 use super::read_only;
 use super::reply::{Reply, object};
-use super::running::Ended;
 use super::server::Mode;
 
-/// Bytes that most texts of `extra` fit in.
+/// Initial capacity for the text of `extra`, in bytes, which usually suffices.
 const EXTRA_BYTES: usize = 512;
 
-/// The query of a body (1502 without one).
+/// Reads a query with its bind parameters and options from a body; error 1502 if the query text is
+/// missing.
 pub(super) fn query_of(body: &Value) -> Result<Query> {
     let text = match body.attribute("query") {
         Value::String(text) if !text.trim().is_empty() => text.to_string(),
@@ -52,7 +53,7 @@ fn options_of(body: &Value, options: &Value) -> Result<QueryOptions> {
     })
 }
 
-/// `optimizer.rules`; what is no text says nothing.
+/// Reads `optimizer.rules`; ignores items that are not texts.
 fn rules_of(options: &Value) -> Vec<String> {
     match options.attribute("optimizer").attribute("rules") {
         Value::Array(rules) => rules.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
@@ -60,7 +61,7 @@ fn rules_of(options: &Value) -> Vec<String> {
     }
 }
 
-/// A number that is not negative, if it is there.
+/// Reads an optional attribute that must be a number of at least 0.
 pub(super) fn number(body: &Value, name: &str) -> Result<Option<f64>> {
     match body.attribute(name) {
         Value::Null => Ok(None),
@@ -71,7 +72,7 @@ pub(super) fn number(body: &Value, name: &str) -> Result<Option<f64>> {
     }
 }
 
-/// Prepares a query and lets it pass only with permission for everything it touches.
+/// Prepares a query and checks the caller's permissions for all collections that the query uses.
 fn prepare(call: &Call<'_>, query: &Query) -> Result<Prepared> {
     let prepared = query::prepare(&call.database, query)?;
     permit(call, &prepared.access)?;
@@ -95,17 +96,17 @@ fn permit(call: &Call<'_>, access: &Access) -> Result<()> {
     Ok(())
 }
 
-/// A query that ran to its end and is not committed yet.
-pub(super) struct Ran {
-    /// Rows, counters, warnings.
+/// A query that has run but is not committed yet.
+pub(super) struct QueryRun {
+    /// Rows, counters and warnings.
     pub(super) answer: Answer,
-    /// How long it took.
+    /// Run time in seconds.
     pub(super) seconds: f64,
-    /// How much of it went by before it ran.
+    /// Seconds from the start until the query was prepared.
     prepared_s: f64,
-    /// How much of it had gone by when its transaction was there.
+    /// Seconds from the start until the query's transaction had begun.
     ready_s: f64,
-    /// Key of the shared plan that was used, if one was.
+    /// Key of the shared plan, if the query used one.
     pub(super) shared: Option<String>,
     plan: Option<Value>,
     work: Work,
@@ -113,8 +114,8 @@ pub(super) struct Ran {
     wait_for_sync: bool,
 }
 
-impl Ran {
-    /// Commits what belongs to the request alone; otherwise gives the stream transaction that was lent.
+impl QueryRun {
+    /// Commits the request's own transaction, or returns the request's stream transaction.
     pub(super) fn finish(self) -> Result<Option<Lent>> {
         self.work.finish(self.wait_for_sync)?;
         Ok(match self.work {
@@ -123,57 +124,69 @@ impl Ran {
         })
     }
 
-    /// Takes the query's writes back.
+    /// Undoes the query's writes.
     pub(super) fn undo(self) {
         self.work.undo(self.savepoint);
     }
 }
 
-/// Runs a query: in the request's stream transaction, where a failed one is undone alone, or in its own.
-pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<Ran> {
+/// Runs a query in its own transaction, or in the request's stream transaction, where a failure
+/// undoes only the query.
+pub(super) fn run(call: &Call<'_>, query: &Query) -> Result<QueryRun> {
     let started = Instant::now();
     let mut prepared = prepare(call, query)?;
     prepared.user = Some(call.caller.name().to_owned()).filter(|name| !name.is_empty());
     prepared.kill = Some(std::sync::Arc::clone(&call.request.cancelled));
     let shared = if query.options.use_plan_cache {
         prepared.may_share()?;
-        call.front.plans.visit(&call.database, query, &prepared)
+        #[cfg(feature = "conformance")]
+        let shared = call.front.conformance.plans.visit(&call.database, query, &prepared);
+        #[cfg(not(feature = "conformance"))]
+        let shared = None;
+        shared
     } else {
         None
     };
     let prepared_s = started.elapsed().as_secs_f64();
     let access = std::mem::take(&mut prepared.access);
-    let writes = !access.write.is_empty() || !access.exclusive.is_empty();
-    let listed = call.front.running.list(call, query, writes);
+    #[cfg(feature = "conformance")]
+    let listed = {
+        let writes = !access.write.is_empty() || !access.exclusive.is_empty();
+        call.front.conformance.running.list(call, query, writes)
+    };
     let wait_for_sync = access.wait_for_sync;
     let declared = Declared {
         read: access.read,
         write: access.write,
         exclusive: access.exclusive,
-        // A read that only the running query knows of (`DOCUMENT`) cannot be checked; it is let through when there is
-        // nothing that the caller may not read.
+        // A collection that becomes known only while the query runs (`DOCUMENT`) cannot be checked
+        // in advance. Reading it is allowed if the caller may read all collections.
         allow_implicit: call.reads_everything(),
     };
     let work = call.work(&declared, wait_for_sync)?;
     let ready_s = started.elapsed().as_secs_f64();
     let savepoint = work.savepoint();
     let ran = prepared.run(&call.database, &work).inspect_err(|_| work.undo(savepoint));
-    listed.ended(&match &ran {
-        Ok(answer) => Ended {
-            peak_bytes: answer.stats.peak_memory_usage,
-            warnings: answer.warnings.len() as u64,
-            exit: 0,
-        },
-        Err(error) => Ended { exit: error.code.num(), ..Ended::default() },
-    });
+    #[cfg(feature = "conformance")]
+    listed.ended(&super::conformance::QueryEnd::of(&ran));
     let answer = ran?;
     let seconds = started.elapsed().as_secs_f64();
-    let plan = if query.options.profile >= 2 { Some(prepared.shown(&work)?) } else { None };
-    Ok(Ran { answer, seconds, prepared_s, ready_s, shared, plan, work, savepoint, wait_for_sync })
+    let plan = if query.options.profile >= 2 { Some(prepared.plan_value(&work)?) } else { None };
+    Ok(QueryRun {
+        answer,
+        seconds,
+        prepared_s,
+        ready_s,
+        shared,
+        plan,
+        work,
+        savepoint,
+        wait_for_sync,
+    })
 }
 
-/// `extra` of a cursor as JSON text; `profile` is 0, 1 (or true) or 2.
-pub(super) fn extra(ran: &Ran, profile: &Value) -> String {
+/// Returns `extra` of a cursor as JSON text; `profile` is 0, 1 (or true) or 2.
+pub(super) fn extra(ran: &QueryRun, profile: &Value) -> String {
     let mut extra = String::with_capacity(EXTRA_BYTES);
     extra.push_str("{\"warnings\":");
     write_text(&warnings(&ran.answer.warnings).into(), &mut extra);
@@ -203,8 +216,9 @@ pub(super) fn extra(ran: &Ran, profile: &Value) -> String {
     extra
 }
 
-/// How long a query was at what, in seconds; all that comes before its run is told as one phase.
-fn phases(ran: &Ran) -> Value {
+/// Durations of the query's phases in seconds. All preparation counts as the phase `parsing`, and
+/// the begin of the transaction as `initializing`.
+fn phases(ran: &QueryRun) -> Value {
     let mut phases = Object::with_capacity(9);
     let names = [
         "initializing",
@@ -236,7 +250,8 @@ fn warnings(warnings: &[(Code, String)]) -> Vec<Value> {
     warnings.iter().map(shown).collect()
 }
 
-/// `stats`, with every attribute of 3.12.10 (drivers need them in each batch); `fullCount` is null where nobody asked for it.
+/// Returns all attributes of `stats` in 3.12.10, because drivers need them in each batch.
+/// `fullCount` is null unless requested.
 fn counters(stats: &Stats, seconds: f64) -> [(&'static str, Value); 17] {
     [
         ("writesExecuted", stats.writes_executed.into()),
@@ -259,7 +274,7 @@ fn counters(stats: &Stats, seconds: f64) -> [(&'static str, Value); 17] {
     ]
 }
 
-/// `stats` as a value.
+/// Returns `stats` of a query as an object.
 pub(super) fn stats(stats: &Stats, seconds: f64) -> Value {
     let mut all = Object::with_capacity(17);
     for (name, value) in counters(stats, seconds) {
@@ -289,7 +304,7 @@ pub(super) fn rules() -> Reply {
     Reply::json(200, &Value::array(crate::plan::RULES.iter().map(shown).collect()))
 }
 
-/// `POST /_api/explain`; there is one plan, so that `allPlans` lists that one.
+/// `POST /_api/explain`. The planner makes only one plan, so `allPlans` returns a list of one.
 pub(super) fn explain(call: &Call<'_>) -> Result<Reply> {
     let started = Instant::now();
     let body = Value::object(call.request.object()?);
@@ -305,7 +320,7 @@ pub(super) fn explain(call: &Call<'_>) -> Result<Reply> {
             .collect();
     let declared = Declared { read, allow_implicit: true, ..Declared::default() };
     let work = call.work(&declared, false)?;
-    let plan = prepared.shown(&work)?;
+    let plan = prepared.plan_value(&work)?;
     work.finish(false)?;
     let all_plans = matches!(body.attribute("options").attribute("allPlans"), Value::Bool(true));
     let (executed, skipped) = prepared.rules_run();

@@ -1,4 +1,5 @@
-//! The read-only listener: what it lets through by method and path, and which stream transactions are its own.
+//! The methods and paths that a read-only listener allows, and the stream transactions that began
+//! on it.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -10,14 +11,15 @@ use crate::error::{Code, Error, Result};
 use super::limits::READ_STREAMS_MAX;
 use super::request::Request;
 
-/// Stream transactions begun on a read-only listener; only these can be ended there.
+/// The stream transactions that began on a read-only listener. The listener can end no other
+/// transactions.
 #[derive(Debug, Default)]
 pub(super) struct ReadStreams {
     ids: Mutex<BTreeSet<u64>>,
 }
 
 impl ReadStreams {
-    /// Remembers a new one; the oldest is forgotten above the limit.
+    /// Adds a new transaction; if the limit is exceeded, removes the oldest.
     pub(super) fn add(&self, id: u64) {
         let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
         ids.insert(id);
@@ -26,19 +28,20 @@ impl ReadStreams {
         }
     }
 
-    /// Whether it was begun here.
+    /// Whether the transaction began on this read-only listener.
     pub(super) fn has(&self, id: u64) -> bool {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
     }
 }
 
-/// The refusal of everything that writes.
+/// Returns the error for a write on a read-only listener.
 pub(super) fn refusal() -> Error {
     Error::of(Code::ReadOnly)
 }
 
-/// Refuses by method and path what can only write. Queries and begins of transactions are judged by their handlers,
-/// which know what they touch.
+/// Refuses requests whose method and path show that they write. Queries and begins of transactions
+/// pass; their handlers check them later, because only the handlers know which collections are
+/// written.
 pub(super) fn check(request: &Request) -> Result<()> {
     let method = &request.method;
     if [Method::GET, Method::HEAD].contains(method) {

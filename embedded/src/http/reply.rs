@@ -1,4 +1,5 @@
-//! Answers: status, headers, JSON body, and ArangoDB's envelope for success and failure.
+//! Builds answers: status, headers, JSON body, and the attributes that ArangoDB adds to successes
+//! and errors.
 
 use bytes::Bytes;
 use http::header::{self, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -11,7 +12,7 @@ use crate::value::{Object, Value, write_text};
 /// Builds a `Value` object; keys must be distinct.
 macro_rules! object {
     ($($key:expr => $value:expr),* $(,)?) => {{
-        #[allow(unused_mut, reason = "an empty object is not changed")]
+        #[allow(unused_mut, reason = "without keys, `mut` is not needed")]
         let mut object = $crate::value::Object::new();
         $(object.push_new($key, $crate::value::Value::from($value));)*
         $crate::value::Value::object(object)
@@ -19,14 +20,14 @@ macro_rules! object {
 }
 pub(super) use object;
 
-/// Bytes that most bodies fit in.
+/// Initial capacity for a body in bytes, which usually suffices.
 const BODY_BYTES: usize = 1024;
 /// Content type of every JSON answer.
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 /// Content type of answers without a body.
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// Headers that stand in every answer (recorded from 3.12.10), and the mark of this engine.
+/// Headers of every answer (recorded from 3.12.10), and a header with the engine's version.
 const ALWAYS: [(HeaderName, HeaderValue); 9] = [
     (header::SERVER, HeaderValue::from_static("ArangoDB")),
     (HeaderName::from_static("x-arango-queue-time-seconds"), HeaderValue::from_static("0.000000")),
@@ -53,7 +54,7 @@ const ALWAYS: [(HeaderName, HeaderValue); 9] = [
     ),
 ];
 
-/// One answer before it is put on the wire.
+/// An answer before it is sent.
 #[derive(Debug)]
 pub(super) struct Reply {
     status: u16,
@@ -63,24 +64,24 @@ pub(super) struct Reply {
 }
 
 impl Reply {
-    /// JSON as it is.
+    /// Returns an answer with a JSON body.
     pub(super) fn json(status: u16, body: &Value) -> Self {
         let mut text = Vec::with_capacity(BODY_BYTES);
         write_text(body, &mut text);
         Self::json_bytes(status, text)
     }
 
-    /// JSON that is text already.
+    /// Returns an answer whose JSON body is given as finished text.
     pub(super) fn json_text(status: u16, json: String) -> Self {
         Self::json_bytes(status, json.into_bytes())
     }
 
-    /// JSON that is text already, as bytes.
+    /// Returns an answer whose JSON body is already encoded as bytes.
     pub(super) fn json_bytes(status: u16, body: Vec<u8>) -> Self {
         Self { status, headers: Vec::new(), body, json: true }
     }
 
-    /// An object with `error: false` and `code` before its own attributes.
+    /// Returns an answer with `error: false` and `code`, followed by the attributes of `body`.
     pub(super) fn ok(status: u16, body: Value) -> Self {
         let mut object = Object::with_capacity(8);
         object.push_new("error", Value::Bool(false));
@@ -89,14 +90,14 @@ impl Reply {
         Self::json(status, &Value::object(object))
     }
 
-    /// An object's own attributes, then `error: false` and `code`.
+    /// Returns an answer with the attributes of `body`, followed by `error: false` and `code`.
     pub(super) fn ok_last(status: u16, mut body: Object) -> Self {
         body.insert("error", Value::Bool(false));
         body.insert("code", Value::Int(i64::from(status)));
         Self::json(status, &Value::object(body))
     }
 
-    /// An object's own attributes, then `code` and `error: false`, as calls answer that merge them in.
+    /// Returns an answer with the attributes of `own`, followed by `code` and `error: false`.
     pub(super) fn ok_merged(status: u16, own: &Value) -> Self {
         let mut body = own.as_object().cloned().unwrap_or_default();
         body.insert("code", Value::Int(i64::from(status)));
@@ -104,24 +105,25 @@ impl Reply {
         Self::json(status, &Value::object(body))
     }
 
-    /// `{error: false, code, result}`.
+    /// Returns an answer in the form `{error: false, code, result}`.
     pub(super) fn result(status: u16, result: Value) -> Self {
         Self::ok(status, object! { "result" => result })
     }
 
-    /// No body, `text/plain`.
+    /// Returns an answer of type `text/plain` without a body.
     pub(super) fn empty(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: Vec::new(), json: false }
     }
 
-    /// The envelope of an error.
+    /// Returns the answer for an error, in the form that ArangoDB uses.
     pub(super) fn error(error: &Error) -> Self {
         let status = error.status();
         let code = Value::Int(i64::from(status));
         let number = Value::Int(i64::from(error.code.num()));
         let message = Value::string(&error.message);
         let mut object = Object::with_capacity(8);
-        // The attributes stand as arangod writes them, in two places of its source.
+        // The attributes have the same order as in arangod, where the order depends on the code
+        // path that answers.
         if let Some(extra) = &error.extra {
             object.push_new("error", Value::Bool(true));
             object.push_new("code", code);
@@ -141,17 +143,18 @@ impl Reply {
         }
     }
 
-    /// Bytes of the body.
+    /// Length of the body in bytes.
+    #[cfg(feature = "conformance")]
     pub(super) fn bytes(&self) -> usize {
         self.body.len()
     }
 
-    /// A text of another content type than JSON.
+    /// Returns an answer of type `text/plain` with a body.
     pub(super) fn text(status: u16, body: String) -> Self {
         Self { status, headers: Vec::new(), body: body.into_bytes(), json: false }
     }
 
-    /// One more header; a value that HTTP cannot carry is left out (names are checked before they get here).
+    /// Adds a header; ignores a value that HTTP does not allow. `name` must be valid.
     #[must_use]
     pub(super) fn header(mut self, name: &'static str, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {
@@ -160,13 +163,13 @@ impl Reply {
         self
     }
 
-    /// The revision in double quotes, as the document API has it.
+    /// Adds the header `etag` with the revision in double quotes, as in the document API.
     #[must_use]
     pub(super) fn etag(self, rev: &str) -> Self {
         self.header("etag", &format!("\"{rev}\""))
     }
 
-    /// As hyper wants it.
+    /// Converts the answer to the response type of `hyper`.
     pub(super) fn into_response(self) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::new(Bytes::from(self.body)));
         *response.status_mut() =
@@ -184,7 +187,7 @@ impl Reply {
     }
 }
 
-/// Appends the attributes of `from`, which must be an object; others are ignored.
+/// Adds the attributes of `from` to an object; does nothing if `from` is not an object.
 fn append(object: &mut Object, from: &Value) {
     if let Some(from) = from.as_object() {
         for (name, value) in from.iter() {

@@ -1,4 +1,4 @@
-//! One request as the handlers see it: database, path segments, parameters, headers and body, all decoded.
+//! A decoded request: database, path segments, parameters, headers and body.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,28 +9,30 @@ use http::{HeaderMap, Method, Uri};
 use crate::error::{Code, Error, Result};
 use crate::value::{Object, Value, parse};
 
-/// Prefix of the database; without it a request goes to `_system`.
+/// Path prefix before the database name. A request without the prefix goes to the database
+/// `_system`.
 const DATABASE_PREFIX: &str = "_db";
 
-/// A whole request.
+/// A request that has been received completely.
 #[derive(Debug)]
 pub(super) struct Request {
     /// The method.
     pub(super) method: Method,
-    /// Database named by `/_db/NAME`, decoded.
+    /// The decoded database name if the path begins with `/_db/NAME`, otherwise `_system`.
     pub(super) database: String,
-    /// Path segments after the database prefix, decoded once, empty ones left out.
+    /// Path segments after the database prefix, decoded once, without empty segments.
     pub(super) path: Vec<String>,
-    /// Headers as they came.
+    /// Headers as received.
     pub(super) headers: HeaderMap,
-    /// Set by somebody else, it ends the queries of the request.
+    /// A flag that another thread sets to end the request's queries.
     pub(super) cancelled: Arc<AtomicBool>,
     parameters: Vec<(String, String)>,
     body: Bytes,
 }
 
 impl Request {
-    /// Splits the target; a broken percent escape or invalid UTF-8 is 400.
+    /// Builds a request, splitting and decoding its target; error 400 for a broken percent escape
+    /// or invalid UTF-8.
     pub(super) fn new(method: Method, uri: &Uri, headers: HeaderMap, body: Bytes) -> Result<Self> {
         let mut path = uri
             .path()
@@ -60,49 +62,52 @@ impl Request {
         Ok(Self { method, database, path, headers, cancelled, parameters, body })
     }
 
-    /// The path as borrowed segments, for matching.
+    /// Returns the path segments as borrowed texts, for pattern matching.
     pub(super) fn segments(&self) -> Vec<&str> {
         self.path.iter().map(String::as_str).collect()
     }
 
-    /// The last value of a URL parameter.
+    /// Returns the value of a URL parameter; the last value if the parameter is repeated.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().rev().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
     }
 
-    /// All URL parameters.
+    /// Returns the names and values of all URL parameters.
+    #[cfg(feature = "conformance")]
     pub(super) fn parameters(&self) -> impl Iterator<Item = (&str, &str)> {
         self.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// A boolean URL parameter as arangod reads it: `true`, `yes`, `on`, `y`, `1`; anything else is false.
+    /// Returns a boolean URL parameter, read as arangod does: `true`, `yes`, `on`, `y` and `1` are
+    /// true, all other values are false.
     pub(super) fn flag(&self, name: &str) -> Option<bool> {
         let value = self.parameter(name)?;
         let yes = ["true", "yes", "on", "y", "1"];
         Some(yes.iter().any(|word| value.eq_ignore_ascii_case(word)))
     }
 
-    /// A header's text, if it is text.
+    /// Returns the value of a header if it is a text.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// Whether there is a body.
+    /// Whether the request has a body.
     pub(super) fn has_body(&self) -> bool {
         !self.body.is_empty()
     }
 
-    /// The body as it came.
+    /// Returns the bytes of the body, without parsing them.
+    #[cfg(feature = "conformance")]
     pub(super) fn bytes(&self) -> &[u8] {
         &self.body
     }
 
-    /// The body as JSON; an empty one is 400/600.
+    /// Parses the body as JSON; error 400/600 for an empty body.
     pub(super) fn body(&self) -> Result<Value> {
         parse(self.json()?)
     }
 
-    /// The text that should be JSON; an empty one is 400/600.
+    /// Returns the unparsed text of a JSON body; error 400/600 for an empty body.
     pub(super) fn json(&self) -> Result<&[u8]> {
         if self.body.is_empty() {
             return Err(Error::new(Code::HttpCorruptedJson, "expecting a JSON body"));
@@ -110,7 +115,8 @@ impl Request {
         Ok(&self.body)
     }
 
-    /// The body as a JSON object; an empty body is an empty object, another type is 400/10.
+    /// Parses the body as a JSON object. An empty body counts as an empty object; any other JSON
+    /// value is error 400/10.
     pub(super) fn object(&self) -> Result<Object> {
         if self.body.is_empty() {
             return Ok(Object::new());
@@ -122,7 +128,8 @@ impl Request {
     }
 }
 
-/// `/_arango/v0` may stand before the path or after the database; other API versions are refused.
+/// Removes the prefix `/_arango/v0`, which may come before or after the database; refuses other API
+/// versions.
 fn strip_version(path: &mut Vec<String>) -> Result<()> {
     if path.len() < 2 || path[0] != "_arango" {
         return Ok(());
@@ -134,7 +141,7 @@ fn strip_version(path: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// Decodes `%XX` (and `+` in parameters).
+/// Decodes `%XX` and, in URL parameters, `+` as a blank.
 pub(super) fn percent_decode(text: &str, plus_is_blank: bool) -> Result<String> {
     let bad = || Error::new(Code::HttpBadParameter, "malformed percent-encoding in URL");
     let bytes = text.as_bytes();
@@ -162,7 +169,7 @@ pub(super) fn percent_decode(text: &str, plus_is_blank: bool) -> Result<String> 
     String::from_utf8(out).map_err(|_| bad())
 }
 
-/// Encodes everything but unreserved characters, for `location` headers.
+/// Percent-encodes all characters except the unreserved ones, for `location` headers.
 pub(super) fn percent_encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,5 @@
-//! Every path that is answered, in one list; the rest is 404, or 501 by name where ArangoDB has more.
+//! Maps the paths that the engine supports to their handlers. Other paths are answered 404, or 501
+//! if ArangoDB has them.
 
 use std::sync::Arc;
 
@@ -16,14 +17,15 @@ use super::request::Request;
 use super::server::Mode;
 use super::{
     admin, analyzers, cluster, collection_data, collections, cursor_calls, databases, documents,
-    expected, faults, graph_data, graphs, import, indexes, jobs, plan_cache, queries, running,
-    server_calls, tokens, transactions, user_calls, views,
+    expected, faults, graph_data, graphs, indexes, metrics, queries, tokens, transactions,
+    user_calls, views,
 };
 
-/// Where the web interface would be; drivers only look at the `Server` header of this answer.
+/// The path of the web interface, to which `GET /` redirects. Drivers read only the `Server` header
+/// of this answer.
 const FRONT_PAGE: &str = "/_db/_system/_admin/aardvark/index.html";
 
-/// Parts of ArangoDB's API that this engine does not have.
+/// The first segments, after `/_api/`, of ArangoDB's paths that the engine does not support.
 const UNSUPPORTED: [&str; 16] = [
     "agency",
     "aqlfunction",
@@ -43,7 +45,8 @@ const UNSUPPORTED: [&str; 16] = [
     "wal",
 ];
 
-/// Paths of which at least one method is answered; another method is 405.
+/// The paths `/_api/NAME` for which the engine supports at least one method; other methods are
+/// answered 405.
 const FAMILIES: [&str; 15] = [
     "import",
     "tasks",
@@ -62,11 +65,11 @@ const FAMILIES: [&str; 15] = [
     "gharial",
 ];
 
-/// Answers a request; errors become their envelope.
+/// Answers a request; converts an error to an error answer.
 pub(super) fn answer(front: &Arc<Front>, request: &Request) -> Reply {
     let answer = match front.faults.of(request) {
         Ok(None) => routed(front, request),
-        // What was done stays done; only its answer is another.
+        // The request is executed, and the fault replaces its answer.
         Ok(Some(fault)) if fault.after => routed(front, request).and_then(|_| Err(fault.error())),
         Ok(Some(fault)) => Err(fault.error()),
         Err(error) => Err(error),
@@ -76,7 +79,7 @@ pub(super) fn answer(front: &Arc<Front>, request: &Request) -> Reply {
 
 fn routed(front: &Front, request: &Request) -> Result<Reply> {
     let path = request.segments();
-    // HEAD is GET without its body, which the wire leaves away.
+    // HEAD is handled like GET; `hyper` omits the body of the answer.
     let method = if request.method == Method::HEAD { "GET" } else { request.method.as_str() };
     match (method, path.as_slice()) {
         (_, []) => return Ok(Reply::empty(301).header("location", FRONT_PAGE)),
@@ -93,7 +96,8 @@ fn routed(front: &Front, request: &Request) -> Result<Reply> {
     dispatch(&call, method, path.as_slice())
 }
 
-/// Who calls, if the database is open to the caller (401/11) and there (1228).
+/// Identifies the caller and checks access to the database. Errors: 401/11 if the caller may not
+/// use the database, 1228 if the database does not exist.
 pub(super) fn admit(front: &Front, request: &Request) -> Result<Caller> {
     let path = request.segments();
     let caller = front.auth.identify(request.header("authorization"))?;
@@ -114,7 +118,7 @@ pub(super) fn admit(front: &Front, request: &Request) -> Result<Caller> {
 #[rustfmt::skip]
 fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
     match (method, path) {
-        // It looks at no method (recorded).
+        // As recorded from ArangoDB, every method is accepted on this path.
         (_, ["_api", "version"]) => admin::version(call),
         ("GET", ["_api", "engine"]) => Ok(admin::engine()),
         ("GET", ["_admin", "status"]) => Ok(admin::status(call)),
@@ -130,35 +134,11 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("DELETE", ["_admin", "embedded", "faults"]) => faults::clear(call),
         ("GET", ["_api", "key-generators"]) => Ok(admin::key_generators()),
 
-        ("GET", ["_admin", "echo"]) | ("POST", ["_admin", "echo"]) => Ok(server_calls::echo(call)),
-        ("GET", ["_admin", "statistics"]) => Ok(server_calls::statistics(call)),
-        ("GET", ["_admin", "statistics-description"]) => Ok(server_calls::statistics_description()),
-        ("GET", ["_admin", "metrics"]) | ("GET", ["_admin", "metrics", "v2"]) => Ok(server_calls::metrics(call)),
-        ("GET", ["_admin", "log", "entries"]) => server_calls::log_entries(call),
-        ("GET", ["_admin", "log"]) => server_calls::log(call),
-        ("DELETE", ["_admin", "log"]) => server_calls::clear_log(call),
-        ("GET" | "PUT" | "DELETE", ["_admin", "log", "level"]) => server_calls::log_levels(call),
-        ("GET" | "PUT", ["_admin", "log", "structured"]) => server_calls::log_parameters(call),
-        ("GET", ["_admin", "database", "target-version"]) => Ok(server_calls::target_version(call)),
-        ("GET" | "POST", ["_admin", "routing", "reload"]) => Ok(Reply::ok(200, object! {})),
-        ("GET", ["_admin", "support-info"]) => server_calls::support_info(call),
-        ("PUT", ["_admin", "server", "mode"]) => server_calls::set_mode(call),
-        ("GET", ["_admin", "server", "api-calls"]) => server_calls::recording(call, "calls"),
-        ("GET", ["_admin", "server", "aql-queries"]) => server_calls::recording(call, "queries"),
-        ("GET" | "POST", ["_admin", "server", "tls"]) => server_calls::tls(call),
-        ("GET", ["_admin", "options-description"]) => server_calls::options_description(call),
-        ("PUT", ["_admin", "compact"]) => server_calls::compact(call),
-        ("GET", ["_api", "endpoint"]) => server_calls::endpoints(call),
+        ("GET", ["_admin", "metrics"]) | ("GET", ["_admin", "metrics", "v2"]) => Ok(metrics::metrics(call)),
 
         ("GET", ["_api", "tasks"]) => Ok(Reply::json(200, &Vec::<Value>::new().into())),
         ("GET" | "DELETE", ["_api", "tasks", _]) => Err(Error::of(Code::TaskNotFound)),
         ("POST" | "PUT", ["_api", "tasks", ..]) => Err(Error::unsupported("/_api/tasks")),
-
-        ("GET", ["_api", "job", what]) => jobs::get(call, what),
-        ("PUT", ["_api", "job", id]) => jobs::fetch(call, id),
-        ("PUT", ["_api", "job", id, "cancel"]) => jobs::cancel(call, id),
-        ("DELETE", ["_api", "job", what]) => jobs::remove(call, what),
-        ("GET" | "PUT" | "DELETE", ["_api", "job", ..]) => Err(Error::of(Code::HttpBadParameter)),
 
         (_, ["_api", "token", ..]) if !call.database.release.access_tokens() => Err(unknown(path)),
         ("GET", ["_api", "token", name]) => tokens::all(call, name),
@@ -206,8 +186,6 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("PUT", ["_api", "collection", c, action @ ("load" | "unload" | "compact" | "recalculateCount"
             | "loadIndexesIntoMemory")]) => collection_data::nothing(call, c, action),
 
-        ("POST", ["_api", "import"]) => import::import(call),
-
         ("POST" | "PUT" | "PATCH" | "DELETE", ["_api", "document"]) => {
             Err(documents::no_collection(call))
         }
@@ -233,18 +211,6 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("POST", ["_api", "explain"]) => queries::explain(call),
         ("POST", ["_api", "query"]) => queries::parse(call),
         ("GET", ["_api", "query", "rules"]) => Ok(queries::rules()),
-        ("GET", ["_api", "query", "current"]) => running::current(call),
-        ("GET", ["_api", "query", "slow"]) => running::slow(call),
-        ("DELETE", ["_api", "query", "slow"]) => running::clear_slow(call),
-        ("GET", ["_api", "query", "properties"]) => Ok(running::properties(call)),
-        ("PUT", ["_api", "query", "properties"]) => running::change(call),
-        ("DELETE", ["_api", "query", id]) => running::kill(call, id),
-        ("GET", ["_api", "query-plan-cache"]) => Ok(plan_cache::list(call)),
-        ("DELETE", ["_api", "query-plan-cache"]) => plan_cache::clear(call),
-        ("GET", ["_api", "query-cache", "properties"]) => Ok(server_calls::cache_properties(call)),
-        ("PUT", ["_api", "query-cache", "properties"]) => server_calls::change_cache(call),
-        ("GET", ["_api", "query-cache", "entries"]) => Ok(Reply::json(200, &Vec::<Value>::new().into())),
-        ("DELETE", ["_api", "query-cache"]) => Ok(Reply::ok(200, object! {})),
 
         ("POST", ["_api", "transaction", "begin"]) => transactions::begin(call),
         ("GET", ["_api", "transaction"]) => Ok(transactions::all(call)),
@@ -286,11 +252,35 @@ fn dispatch(call: &Call<'_>, method: &str, path: &[&str]) -> Result<Reply> {
         ("DELETE", ["_api", "gharial", g, kind @ ("vertex" | "edge"), c, key]) => graph_data::remove(call, g, kind, c, key),
         ("GET", ["_api", "edges", c]) => graph_data::edges(call, c),
 
-        _ => Err(expected::expected(method, path).unwrap_or_else(|| unknown(path))),
+        _ => {
+            #[cfg(feature = "conformance")]
+            if let Some(reply) = super::conformance::dispatch(call, method, path) {
+                return reply;
+            }
+            #[cfg(not(feature = "conformance"))]
+            if let Some(error) = left_out(path) {
+                return Err(error);
+            }
+            Err(expected::expected(method, path).unwrap_or_else(|| unknown(path)))
+        }
     }
 }
 
-/// 404, 405 or 501 for what is not in the list.
+/// Returns error 501 for a call that only a build with the feature `conformance` supports; `None`
+/// for other calls.
+#[cfg(not(feature = "conformance"))]
+fn left_out(path: &[&str]) -> Option<Error> {
+    const FAMILIES: [&str; 5] = ["import", "job", "endpoint", "query-plan-cache", "query-cache"];
+    let is_left_out = match path {
+        ["_api", "query", what, ..] => *what != "rules",
+        ["_api", family, ..] => FAMILIES.contains(family),
+        _ => false,
+    };
+    let name = || format!("/{} in a build without the feature `conformance`", path.join("/"));
+    is_left_out.then(|| Error::unsupported(name()))
+}
+
+/// Returns error 404, 405 or 501 for a request that no handler answers.
 fn unknown(path: &[&str]) -> Error {
     match path {
         ["_api", family, ..] if UNSUPPORTED.contains(family) => {

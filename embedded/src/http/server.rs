@@ -1,4 +1,5 @@
-//! The accept loop: HTTP/1.1 with keep-alive on one Unix socket, a cap on connections, and a drain with an end.
+//! The accept loop, which serves HTTP/1.1 with keep-alive on one Unix socket. The loop limits the
+//! number of connections, and the time that open requests have to finish when the server stops.
 
 use std::future::Future;
 use std::io;
@@ -25,17 +26,18 @@ use super::limits::{
 };
 use super::service;
 
-/// What a listener lets through.
+/// Which requests a listener allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Everything that the caller's grants allow.
+    /// All requests that the caller's grants allow.
     ReadWrite,
-    /// Nothing that writes, whoever asks: 403/1004.
+    /// Only reads; a write is answered 403/1004.
     ReadOnly,
 }
 
-/// Serves `engine` on `listener` until `shutdown`; then open requests get `DRAIN_WAIT` to finish. Works on a
-/// current-thread runtime: engine work runs on blocking threads.
+/// Serves `engine` on `listener` until `shutdown` completes; then open requests have `DRAIN_WAIT`
+/// to finish. A current-thread runtime of `tokio` suffices, because engine work runs on other
+/// threads.
 pub async fn serve(
     engine: Arc<Engine>,
     listener: StdUnixListener,
@@ -71,20 +73,23 @@ pub async fn serve(
         }
     }
     drop(listener);
-    // A receiver is held above, so that this cannot fail.
+    // Sending cannot fail, because a receiver exists in this function.
     let _ = stop.send(Phase::Draining);
     let drained = tokio::time::timeout(DRAIN_WAIT, async {
         while connections.join_next().await.is_some() {}
     });
     if drained.await.is_err() {
-        tracing::warn!(open = connections.len(), "connections cut after the drain deadline");
+        tracing::warn!(
+            open = connections.len(),
+            "closed connections whose requests did not finish in time"
+        );
         let _ = stop.send(Phase::Cut);
         connections.abort_all();
     }
     Ok(())
 }
 
-/// The next connection, once there is a place for it.
+/// Accepts the next connection as soon as a permit is free.
 async fn accept(
     listener: &UnixListener,
     places: &Arc<Semaphore>,
@@ -98,7 +103,7 @@ fn next_pause(pause: Duration) -> Duration {
     (pause * 2).min(ACCEPT_PAUSE_MAX)
 }
 
-/// How far the end of the server is.
+/// The phases of the server's stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Serving,
@@ -106,7 +111,7 @@ enum Phase {
     Cut,
 }
 
-/// Ends when the server is that far, or when nobody is left who could say so.
+/// Waits until the server has reached a phase, or until the sender of phases is dropped.
 async fn reached(phase: Phase, stopping: &mut watch::Receiver<Phase>) {
     while *stopping.borrow_and_update() < phase {
         if stopping.changed().await.is_err() {
@@ -115,7 +120,8 @@ async fn reached(phase: Phase, stopping: &mut watch::Receiver<Phase>) {
     }
 }
 
-/// One connection from its first to its last request, on a thread of its own while there are some.
+/// Serves one connection until it ends, on its own thread if the maximum number of such threads is
+/// not reached.
 async fn served(
     stream: UnixStream,
     place: OwnedSemaphorePermit,
@@ -123,7 +129,7 @@ async fn served(
     stopping: watch::Receiver<Phase>,
 ) {
     let mut stream = stream;
-    if let Some(own_place) = front.own_threads.place() {
+    if let Some(own_place) = front.own_threads.permit() {
         let (shared, stops) = (Arc::clone(&front), stopping.clone());
         let serve = move |stream| connection(stream, shared, stops);
         match front.own_threads.run(own_place, stream, serve).await {
@@ -146,7 +152,8 @@ async fn connection(stream: UnixStream, front: Arc<Front>, mut stopping: watch::
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WAIT)
-        // At most 100 headers (431): hyper's own bound, for which it needs no memory of its own.
+        // The maximum number of headers stays 100, the default of `hyper`, so that headers are
+        // parsed without an allocation. A request with more headers is answered 431.
         .max_buf_size(HEAD_BYTES_MAX)
         .keep_alive(true)
         .serve_connection(TokioIo::new(Box::pin(stream)), service);
@@ -174,10 +181,10 @@ mod tests {
     use crate::Options;
     use crate::http::AuthSettings;
 
-    /// Bytes of an answer that no socket's buffer holds.
+    /// Size in bytes of an answer that is larger than any socket's buffer.
     const LARGE: usize = 8 * 1024 * 1024;
 
-    /// A connection to an engine with a short patience that is asked for a large answer.
+    /// Opens a connection to a server with a short `answer_stall`, and requests a large answer.
     async fn asked(front: &Arc<Front>) -> (UnixStream, tokio::task::JoinHandle<()>) {
         let (mut client, server) = UnixStream::pair().unwrap();
         let (stop, stopping) = watch::channel(Phase::Serving);
@@ -214,7 +221,7 @@ mod tests {
                 break;
             }
             read += bytes;
-            // Longer than the bound in all, but no pause is near it.
+            // All pauses together are longer than `answer_stall`, but each pause is much shorter.
             if pauses < 100 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 pauses += 1;
@@ -224,7 +231,7 @@ mod tests {
         served.await.unwrap();
 
         let (mut silent, served) = asked(&front).await;
-        // The bound only guards against a test that hangs.
+        // The timeout only ends a test that hangs.
         tokio::time::timeout(Duration::from_secs(30), served).await.expect("in time").unwrap();
         let mut rest = Vec::new();
         let left = silent.read_to_end(&mut rest).await;

@@ -1,4 +1,4 @@
-//! One request on its way from the wire to a handler and back.
+//! Receives one request, runs it on a thread and sends the answer.
 
 use std::convert::Infallible;
 use std::io::Read;
@@ -17,17 +17,16 @@ use crate::error::{Code, Error, Result};
 
 use super::call::TRANSACTION_HEADER;
 use super::front::Front;
-use super::jobs::JOB_HEADER;
 use super::limits::{BODY_BYTES_MAX, BODY_WAIT, TARGET_BYTES_MAX};
 use super::pool::Lane;
 use super::reply::Reply;
 use super::request::Request;
 use super::routes;
 
-/// `true` or `store`: the answer comes later.
-const ASYNC_HEADER: &str = "x-arango-async";
+/// Header for asynchronous requests (`true` or `store`).
+pub(super) const ASYNC_HEADER: &str = "x-arango-async";
 
-/// Answers one request; every failure becomes an answer, so that nothing here can fail.
+/// Answers one request. If the request fails, the answer contains the error.
 pub(super) async fn answer(
     front: Arc<Front>,
     request: hyper::Request<Incoming>,
@@ -43,7 +42,14 @@ pub(super) async fn answer(
                 whole.and_then(|body| Request::new(head.method, &head.uri, head.headers, body));
             let done = match request {
                 Ok(request) if request.headers.contains_key(ASYNC_HEADER) => {
-                    Ok(later(&front, request, room).await)
+                    #[cfg(feature = "conformance")]
+                    let done = {
+                        let lane = lane(&request);
+                        Ok(super::conformance::later(&front, request, lane, room).await)
+                    };
+                    #[cfg(not(feature = "conformance"))]
+                    let done = Err(Error::unsupported("the header x-arango-async"));
+                    done
                 }
                 Ok(request) => {
                     let (work, lane) = (Arc::clone(&front), lane(&request));
@@ -58,7 +64,7 @@ pub(super) async fn answer(
             done.unwrap_or_else(|error| Reply::error(&error)).into_response()
         }
         Err(error) => {
-            // The body was not read to its end, so that the connection cannot go on.
+            // The body was not read completely, so the connection cannot be reused.
             let mut response = Reply::error(&error).into_response();
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             response
@@ -66,41 +72,7 @@ pub(super) async fn answer(
     })
 }
 
-/// Answers 202 once the caller is let in, and works afterwards; `store` keeps the answer as a job.
-async fn later(front: &Arc<Front>, request: Request, room: OwnedSemaphorePermit) -> Reply {
-    let stored = request.header(ASYNC_HEADER) == Some("store");
-    let (lane, request) = (lane(&request), Arc::new(request));
-    let (work, asked) = (Arc::clone(front), Arc::clone(&request));
-    let admit = move || {
-        let caller = routes::admit(&work, &asked)?;
-        let id = work.engine.next_id();
-        if stored {
-            work.jobs.begin(id, caller.name(), Arc::clone(&asked.cancelled))?;
-        }
-        Ok(id)
-    };
-    let id = match front.pool.run(Lane::Common, admit).await.and_then(|id| id) {
-        Ok(id) => id,
-        Err(error) => return Reply::error(&error),
-    };
-    let front = Arc::clone(front);
-    // On the listener's event loop: this one may end with its connection.
-    front.events.clone().spawn(async move {
-        let work = Arc::clone(&front);
-        let answer = move || {
-            let _room = room;
-            routes::answer(&work, &request)
-        };
-        let reply = front.pool.run(lane, answer).await;
-        if stored {
-            front.jobs.finish(id, reply.unwrap_or_else(|error| Reply::error(&error)));
-        }
-    });
-    let reply = Reply::empty(202);
-    if stored { reply.header(JOB_HEADER, &id.to_string()) } else { reply }
-}
-
-/// Reads the whole request within the limits.
+/// Receives a request; returns an error if it exceeds a limit of size or time.
 async fn receive(
     front: &Front,
     request: hyper::Request<Incoming>,
@@ -126,7 +98,7 @@ async fn receive(
     Ok((head, collect(body).await?, room))
 }
 
-/// The body as it was before its compression; what is longer than a body may be is 413.
+/// Decompresses the body; error 413 if the result is too long.
 fn body_of(headers: &HeaderMap, body: Bytes) -> Result<Bytes> {
     let Some(encoding) = headers.get(CONTENT_ENCODING) else { return Ok(body) };
     let mut whole = Vec::new();
@@ -153,7 +125,8 @@ async fn collect(body: Incoming) -> Result<Bytes> {
     }
 }
 
-/// Stream transactions, and above all their ends, must never wait behind requests that wait for them.
+/// Returns the lane (group of threads) of a request. Operations in stream transactions, especially
+/// commits and aborts, must not queue after requests that wait for them.
 fn lane(request: &Request) -> Lane {
     match request.segments().as_slice() {
         ["_api", "transaction", "begin"] => Lane::Begin,

@@ -1,4 +1,5 @@
-//! Threads for engine work: the one that worked last works next, so that its caches are warm; those that idle long end.
+//! A pool of threads for engine work. The thread that became idle last runs the next job, because
+//! its caches are warm; a thread that stays idle too long ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,18 +10,19 @@ use tokio::sync::oneshot;
 use crate::error::{Code, Error, Result};
 use crate::limits::QUERY_STACK_BYTES;
 
-/// How long a thread waits for work before it ends.
+/// Time that a thread waits for work before it ends.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The threads. How many work at once is the caller's to bound; as many exist at most.
+/// A pool of threads without a maximum. The caller limits the number of concurrent jobs, and
+/// thereby the number of threads.
 #[derive(Clone, Default)]
 pub(super) struct Threads {
     idle: Arc<Mutex<Vec<Arc<Seat>>>>,
 }
 
-/// Where a thread waits for its next job.
+/// The slot where a thread waits for its next job.
 #[derive(Default)]
 struct Seat {
     job: Mutex<Option<Job>>,
@@ -38,7 +40,7 @@ fn open<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Threads {
-    /// Runs `work` on one of the threads; a panic in it is an internal error.
+    /// Runs `work` on a pool thread; a panic becomes an internal error.
     pub(super) async fn run<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -47,13 +49,13 @@ impl Threads {
         let (answer, waiting) = oneshot::channel();
         self.start(Box::new(move || {
             let outcome = catch_unwind(AssertUnwindSafe(work));
-            // Nobody waits any more when the client has gone.
+            // The receiver is gone if the client has disconnected.
             let _ = answer.send(outcome);
         }))?;
         waiting.await.ok().and_then(std::result::Result::ok).ok_or_else(panicked)
     }
 
-    /// Gives a job to a thread.
+    /// Gives a job to an idle or a new thread.
     pub(super) fn start(&self, job: Job) -> Result<()> {
         let seat = open(&self.idle).pop();
         if let Some(seat) = seat {
@@ -68,7 +70,7 @@ impl Threads {
     }
 }
 
-/// Runs `work` here; a panic in it is an internal error.
+/// Runs `work` on the calling thread; a panic becomes an internal error.
 pub(super) fn run_here<T>(work: impl FnOnce() -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| panicked())
 }
@@ -91,8 +93,9 @@ fn work(idle: &Mutex<Vec<Arc<Seat>>>, first: Job) {
     }
 }
 
-/// The next job, or none after a long wait. A seat that nobody has taken from the list cannot be given a job any more once it
-/// has left it, so no job is lost.
+/// Waits for the next job; returns `None` after a long wait. A thread removes its slot from the
+/// list of idle slots before it ends. If the slot is no longer in the list, a job has been assigned
+/// to it, and the thread continues to wait for the job.
 fn next(idle: &Mutex<Vec<Arc<Seat>>>, seat: &Arc<Seat>) -> Option<Job> {
     let mut waiting = open(&seat.job);
     loop {
@@ -126,7 +129,8 @@ mod tests {
         for _ in 0..50 {
             seen.insert(threads.run(|| std::thread::current().id()).await.unwrap());
         }
-        // A thread answers before it sits down again, so a second one may be started now and then.
+        // A thread sends its answer shortly before it becomes idle, so the next job sometimes
+        // starts another thread.
         assert!(seen.len() <= 3, "{seen:?}");
     }
 

@@ -1,4 +1,5 @@
-//! `/_api/token/U`: access tokens, which stand for a password.
+//! Handlers of `/_api/token/U`, which manage a user's access tokens (a token can replace the
+//! password).
 
 use crate::error::{Code, Error, Result};
 use crate::value::Value;
@@ -7,12 +8,12 @@ use super::auth::AccessToken;
 use super::call::Call;
 use super::reply::{Reply, object};
 
-/// One's own tokens, and those of everybody for administrators.
+/// Checks the caller: users may manage their own tokens, administrators the tokens of all users.
 fn need(call: &Call<'_>, name: &str) -> Result<()> {
     if call.caller.name() == name { Ok(()) } else { call.need_admin() }
 }
 
-fn shown(token: &AccessToken) -> Value {
+fn token_value(token: &AccessToken) -> Value {
     object! {
         "id" => token.id,
         "name" => token.name.as_str(),
@@ -27,18 +28,18 @@ fn shown(token: &AccessToken) -> Value {
 pub(super) fn all(call: &Call<'_>, name: &str) -> Result<Reply> {
     need(call, name)?;
     let user = call.front.auth.users().get(name).ok_or_else(|| Error::of(Code::UserNotFound))?;
-    let tokens: Vec<Value> = user.tokens.iter().map(shown).collect();
+    let tokens: Vec<Value> = user.tokens.iter().map(token_value).collect();
     Ok(Reply::json(200, &object! { "tokens" => tokens }))
 }
 
-/// `POST /_api/token/U`: the only answer that holds the token itself.
+/// `POST /_api/token/U`: creates a token. Only this answer contains the token's text.
 pub(super) fn create(call: &Call<'_>, name: &str) -> Result<Reply> {
     need(call, name)?;
     let body = Value::object(call.request.object()?);
     let title = body.text_of("name").unwrap_or_default();
     let until = body.attribute("valid_until").as_f64().filter(|until| *until > 0.0);
     let (token, text) = call.front.auth.users().add_token(name, title, until.map(|u| u as u64))?;
-    let mut answer = shown(&token).as_object().cloned().unwrap_or_default();
+    let mut answer = token_value(&token).as_object().cloned().unwrap_or_default();
     answer.push_new("token", text.into());
     Ok(Reply::json(200, &Value::object(answer)))
 }

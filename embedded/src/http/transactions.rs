@@ -1,4 +1,4 @@
-//! `/_api/transaction`: stream transactions.
+//! Handlers of `/_api/transaction`, which begin, end and list stream transactions.
 
 use crate::error::{Code, Error, Result};
 use crate::txn::{Declared, StreamSettings};
@@ -27,7 +27,9 @@ pub(super) fn begin(call: &Call<'_>) -> Result<Reply> {
         read: names(call, &collections, "read", Level::Read)?,
         write: names(call, &collections, "write", Level::Write)?,
         exclusive: names(call, &collections, "exclusive", Level::Write)?,
-        // As for single queries: reads that cannot be checked are let through only where nothing is closed.
+        // The caller's grants on undeclared collections are not checked. As in single queries,
+        // reading such collections is therefore allowed only if the caller may read all
+        // collections.
         allow_implicit: allow_implicit && call.reads_everything(),
     };
     let writes = !declared.write.is_empty() || !declared.exclusive.is_empty();
@@ -35,7 +37,7 @@ pub(super) fn begin(call: &Call<'_>) -> Result<Reply> {
     if read_only && writes {
         return Err(read_only::refusal());
     }
-    // 0 would be for ever; here it is the longest wait that the engine has.
+    // In ArangoDB a `lockTimeout` of 0 means no limit; the engine then waits for its maximum time.
     let lock_timeout = number(&body, "lockTimeout")?.filter(|seconds| *seconds > 0.0);
     let size = number(&body, "maxTransactionSize")?.map(|bytes| bytes as u64);
     let settings = StreamSettings {
@@ -59,7 +61,8 @@ fn flag(body: &Value, name: &str) -> Result<Option<bool>> {
     }
 }
 
-/// Names under `read`, `write` or `exclusive`, a text or a list of texts, each existing and permitted.
+/// Reads the collection names in `read`, `write` or `exclusive`: a text or a list of texts. Each
+/// collection must exist, and the caller must have at least the access level `level` on it.
 fn names(call: &Call<'_>, collections: &Value, kind: &str, level: Level) -> Result<Vec<String>> {
     let bad = || {
         let message = format!("'collections.{kind}' must be a collection name or a list of names");
@@ -86,7 +89,7 @@ fn state(status: u16, id: u64, word: &str) -> Reply {
     Reply::json(status, &object! { "code" => code, "error" => false, "result" => result })
 }
 
-/// `GET /_api/transaction`: the caller's running ones in this database.
+/// `GET /_api/transaction`: lists the caller's running transactions in the database.
 pub(super) fn all(call: &Call<'_>) -> Reply {
     let list = call.engine().streams().list(call.db(), call.caller.name());
     let list: Vec<Value> = list
@@ -103,7 +106,8 @@ pub(super) fn status(call: &Call<'_>, id: &str) -> Result<Reply> {
     Ok(state(200, id, word))
 }
 
-/// What a read-only listener did not begin, it does not end.
+/// Returns the transaction's id if this listener may end the transaction. A read-only listener may
+/// end only transactions that began on it.
 fn own(call: &Call<'_>, id: &str) -> Result<u64> {
     let id = stream_id(id)?;
     if call.front.mode == Mode::ReadOnly && !call.front.read_streams.has(id) {
@@ -126,7 +130,8 @@ pub(super) fn abort(call: &Call<'_>, id: &str) -> Result<Reply> {
     Ok(state(200, id, "aborted"))
 }
 
-/// `DELETE /_api/transaction/write`: aborts the caller's running ones that may write, in all databases.
+/// `DELETE /_api/transaction/write`: aborts the caller's running write transactions in all
+/// databases.
 pub(super) fn abort_writing(call: &Call<'_>) -> Reply {
     call.engine().streams().abort_writing(call.caller.name());
     Reply::result(200, object! {})

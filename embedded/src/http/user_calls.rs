@@ -1,4 +1,4 @@
-//! `/_api/user` and the grants below it.
+//! Handlers of `/_api/user`, which manage users and their grants.
 
 use crate::error::{Code, Error, Result};
 use crate::value::{Object, Value};
@@ -7,12 +7,12 @@ use super::auth::{ANY, Level, User};
 use super::call::{Call, SYSTEM};
 use super::reply::{Reply, object};
 
-/// As a user is answered.
-fn shown(name: &str, user: &User) -> Value {
+/// Returns the JSON form of a user.
+fn user_value(name: &str, user: &User) -> Value {
     object! { "user" => name, "active" => user.active, "extra" => user.extra.clone() }
 }
 
-/// The user's own data may be read by the user, all others by administrators.
+/// Checks the caller: users may access their own data, administrators the data of all users.
 fn need_admin_or(call: &Call<'_>, name: &str) -> Result<()> {
     if call.caller.name() == name { Ok(()) } else { call.need_admin() }
 }
@@ -25,24 +25,24 @@ fn find(call: &Call<'_>, name: &str) -> Result<std::sync::Arc<User>> {
 pub(super) fn all(call: &Call<'_>) -> Result<Reply> {
     call.need_admin()?;
     let users = call.front.auth.users().all();
-    let users: Vec<Value> = users.iter().map(|(name, user)| shown(name, user)).collect();
+    let users: Vec<Value> = users.iter().map(|(name, user)| user_value(name, user)).collect();
     Ok(Reply::result(200, users.into()))
 }
 
 /// `GET /_api/user/U`
 pub(super) fn one(call: &Call<'_>, name: &str) -> Result<Reply> {
     need_admin_or(call, name)?;
-    Ok(Reply::ok_merged(200, &shown(name, &*find(call, name)?)))
+    Ok(Reply::ok_merged(200, &user_value(name, &*find(call, name)?)))
 }
 
-/// The parts of a user in a body.
-struct Given {
+/// The attributes of a user in a request body; a missing attribute is `None`.
+struct UserBody {
     password: Option<String>,
     active: Option<bool>,
     extra: Option<Value>,
 }
 
-fn given(body: &Value) -> Result<Given> {
+fn parse_user(body: &Value) -> Result<UserBody> {
     let bad = |what: &str| Error::new(Code::BadParameter, format!("'{what}' has the wrong type"));
     let password = match body.attribute("passwd") {
         Value::Null => None,
@@ -59,10 +59,10 @@ fn given(body: &Value) -> Result<Given> {
         extra @ Value::Object(_) => Some(extra),
         _ => return Err(bad("extra")),
     };
-    Ok(Given { password, active, extra })
+    Ok(UserBody { password, active, extra })
 }
 
-impl Given {
+impl UserBody {
     fn user(self) -> Result<User> {
         let extra = self.extra.unwrap_or_else(|| object! {});
         User::new(&self.password.unwrap_or_default(), self.active.unwrap_or(true), extra)
@@ -77,34 +77,34 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
         .text_of("user")
         .or_else(|| body.text_of("username"))
         .ok_or_else(|| Error::of(Code::UserInvalidName))?;
-    let user = given(&body)?.user()?;
+    let user = parse_user(&body)?.user()?;
     call.front.auth.users().create(name, user.clone())?;
-    Ok(Reply::ok_merged(201, &shown(name, &user)))
+    Ok(Reply::ok_merged(201, &user_value(name, &user)))
 }
 
-/// `POST /_api/user/U`: whether the password is right (401).
+/// `POST /_api/user/U`: checks the password in the body; 401 for a wrong password.
 pub(super) fn validate(call: &Call<'_>, name: &str) -> Result<Reply> {
     need_admin_or(call, name)?;
     find(call, name)?;
-    let password = given(&Value::object(call.request.object()?))?.password.unwrap_or_default();
+    let password = parse_user(&Value::object(call.request.object()?))?.password.unwrap_or_default();
     call.front.auth.token(name, &password)?;
     Ok(Reply::result(200, true.into()))
 }
 
-/// `PUT /_api/user/U`: all of the user anew, grants taken away.
+/// `PUT /_api/user/U`: replaces all attributes and removes the grants.
 pub(super) fn replace(call: &Call<'_>, name: &str) -> Result<Reply> {
     call.need_admin()?;
-    let new = given(&Value::object(call.request.object()?))?.user()?;
+    let new = parse_user(&Value::object(call.request.object()?))?.user()?;
     let user = call.front.auth.users().edit(name, |user| {
         *user = new.clone();
         Ok(())
     })?;
-    Ok(Reply::ok_merged(200, &shown(name, &user)))
+    Ok(Reply::ok_merged(200, &user_value(name, &user)))
 }
 
-/// `PATCH /_api/user/U`; users may change their own password.
+/// `PATCH /_api/user/U`: changes a user. Users may change their own password and `extra`.
 pub(super) fn update(call: &Call<'_>, name: &str) -> Result<Reply> {
-    let change = given(&Value::object(call.request.object()?))?;
+    let change = parse_user(&Value::object(call.request.object()?))?;
     if change.active.is_some() {
         call.need_admin()?;
     }
@@ -119,10 +119,10 @@ pub(super) fn update(call: &Call<'_>, name: &str) -> Result<Reply> {
         }
         Ok(())
     })?;
-    Ok(Reply::ok_merged(200, &shown(name, &user)))
+    Ok(Reply::ok_merged(200, &user_value(name, &user)))
 }
 
-/// The attributes of both, those of `new` where both have them, at any depth.
+/// Merges two objects at any depth; attributes of `new` take precedence.
 fn merged(old: &Value, new: &Value) -> Value {
     let (Some(before), Some(after)) = (old.as_object(), new.as_object()) else {
         return new.clone();
@@ -176,7 +176,8 @@ pub(super) fn levels(call: &Call<'_>, name: &str) -> Result<Reply> {
     Ok(Reply::result(200, Value::object(result)))
 }
 
-/// `GET /_api/user/U/database/DB[/COLL]`: the level after resolution.
+/// `GET /_api/user/U/database/DB[/COLL]`: returns the access level that results from all grants of
+/// the user.
 pub(super) fn level(
     call: &Call<'_>,
     name: &str,
@@ -192,7 +193,8 @@ pub(super) fn level(
     Ok(Reply::result(200, level.name().into()))
 }
 
-/// `root` stays the administrator of `_system` (403/11).
+/// Refuses (403/11) to lower the level of `root` on `_system`, because `root` must remain
+/// administrator.
 fn keep_root(name: &str, database: &str, collection: Option<&str>) -> Result<()> {
     if name == "root" && database == SYSTEM && collection.is_none_or(|name| name == ANY) {
         let message = "Cannot lower access level of 'root' to _system";
@@ -213,7 +215,8 @@ pub(super) fn grant(
     let level = body.text_of("grant").and_then(Level::of).ok_or_else(|| {
         Error::new(Code::HttpBadParameter, "'grant' must be \"rw\", \"ro\" or \"none\"")
     })?;
-    // A database may be granted before it is made (recorded); a collection has to be there.
+    // As recorded from ArangoDB, a grant may name a database that does not exist yet, but a
+    // collection must exist.
     if let Some(collection) = collection.filter(|name| *name != ANY && database != ANY) {
         let known = call.engine().database(database)?;
         if !known.collections.contains_key(collection) {

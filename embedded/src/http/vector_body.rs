@@ -1,4 +1,5 @@
-//! Definitions of vector indexes: behind a start option as on the real server, checked, with all defaults.
+//! Reads and checks definitions of vector indexes. As in ArangoDB, a start option must enable
+//! vector indexes.
 
 use std::sync::Arc;
 
@@ -12,13 +13,14 @@ use crate::vector::Factory;
 use super::index_body::{bad, build, fields, flag, paths, stored_values, texts};
 use super::reply::object;
 
-/// `nLists` that is not given (3.12.10): factor, least number, and the fixed numbers of large collections.
+/// Default values of a scaling `nLists` (3.12.10): factor, minimum, and fixed numbers of lists for
+/// large collections.
 const MULTIPLIER: u32 = 4;
 const LISTS_MIN: u32 = 2;
 const TIERS: [(u64, u32); 3] = [(1_000_000, 16_384), (10_000_000, 65_536), (300_000_000, 131_072)];
-/// Vectors per list that a training takes before it could be set.
+/// Number of training vectors per list in releases where it cannot be set.
 const DOCUMENTS_PER_LIST_FIXED: u32 = 256;
-/// Attributes of `params`; the server refuses others.
+/// The attributes that `params` can have; ArangoDB refuses all others.
 const PARAMS: [&str; 7] = [
     "metric",
     "dimension",
@@ -29,7 +31,8 @@ const PARAMS: [&str; 7] = [
     "factory",
 ];
 
-/// A vector index. Without the start option nothing else is looked at, so that a client can tell the two apart.
+/// Reads the definition of a vector index. The start option is checked first, so that a client can
+/// recognise the error for a missing start option.
 pub(super) fn index(body: &Value, enabled: bool, release: Release) -> Result<Index> {
     if !enabled {
         let option = release.vector_option();
@@ -47,7 +50,7 @@ pub(super) fn index(body: &Value, enabled: bool, release: Release) -> Result<Ind
     if sparse && !release.sparse_vectors() {
         return Err(bad("a vector index cannot be sparse before 3.12.6"));
     }
-    // How many threads train it is not the definition's; here it is always one.
+    // `parallelism` is checked but not stored, because the engine always trains with one thread.
     whole(body, "parallelism", Some(2))?;
     let (params, shown) = params(&body.attribute("params"), release)?;
     let mut definition = Object::new();
@@ -64,7 +67,7 @@ pub(super) fn index(body: &Value, enabled: bool, release: Release) -> Result<Ind
     build(body, kind, paths(&fields), false, sparse, Value::object(definition))
 }
 
-/// `storedValues` are paths without `[*]`.
+/// Reads `storedValues`, a list of paths without `[*]`.
 fn stored_paths(stored: Value) -> Result<Value> {
     let paths = stored.as_array().unwrap_or_default();
     let wrong = |path: &Value| {
@@ -78,7 +81,7 @@ fn stored_paths(stored: Value) -> Result<Value> {
     Ok(stored)
 }
 
-/// `params` with the defaults of the release.
+/// Reads `params`; missing attributes get the defaults of the release.
 fn params(given: &Value, release: Release) -> Result<(VectorParams, Value)> {
     let Some(object) = given.as_object() else {
         return Err(bad("vector index needs an object 'params'"));
@@ -133,7 +136,8 @@ fn lists_shown(params: &VectorParams) -> Value {
     }
 }
 
-/// `nLists`: a number, or from 3.12.10 on also an object that scales (`tiers` may be left out) or nothing at all.
+/// Reads `nLists`, which is a number. In 3.12.10 it may also be missing or a scaling object, whose
+/// `tiers` are optional.
 fn lists(given: &Value, release: Release) -> Result<(u32, Option<Scaling>)> {
     let scaled = |multiplier, lists, tiers| (lists, Some(Scaling { multiplier, tiers }));
     match given {
@@ -153,7 +157,7 @@ fn lists(given: &Value, release: Release) -> Result<(u32, Option<Scaling>)> {
             let lists = whole(given, "minNLists", None)?;
             Ok(scaled(multiplier, lists, tiers(&given.attribute("tiers"))?))
         }
-        _ => Ok((whole_of("nLists", given, None)?, None)),
+        _ => Ok((positive_number("nLists", given, None)?, None)),
     }
 }
 
@@ -177,7 +181,8 @@ fn tiers(given: &Value) -> Result<Vec<(u64, u32)>> {
     list.iter().map(tier).collect()
 }
 
-/// A factory that makes what is made without one, or one that no training accepts; what Faiss has beyond that is refused.
+/// Reads `factory`. Accepts factories that describe the engine's only kind of index, and factories
+/// with which every training fails; refuses the other factories of Faiss.
 fn factory(given: &Value) -> Result<Option<Arc<str>>> {
     match given.attribute("factory") {
         Value::Null => Ok(None),
@@ -202,10 +207,10 @@ fn metric(given: &Value, release: Release) -> Result<Metric> {
 }
 
 fn whole(given: &Value, name: &str, default: Option<u32>) -> Result<u32> {
-    whole_of(name, &given.attribute(name), default)
+    positive_number(name, &given.attribute(name), default)
 }
 
-fn whole_of(name: &str, given: &Value, default: Option<u32>) -> Result<u32> {
+fn positive_number(name: &str, given: &Value, default: Option<u32>) -> Result<u32> {
     let number = match (given, default) {
         (Value::Int(number), _) => u32::try_from(*number).ok(),
         (Value::Null, default) => default,
@@ -228,7 +233,8 @@ mod tests {
 
     #[test]
     fn each_release_takes_its_own_parameters() {
-        // Parameters, then what each of 3.12.5, .6, .9 and .10 answers: `.` taken, or the error's number.
+        // Each row has `params`, then the result in 3.12.5, .6, .9 and .10: `.` if accepted,
+        // otherwise the error's number.
         let table = [
             (r#""metric":"l2","nLists":2"#, ". . . ."),
             (r#""metric":"cosine","nLists":2,"defaultNProbe":9,"trainingIterations":3"#, ". . . ."),

@@ -1,4 +1,5 @@
-//! What views and inverted indexes are made of: sort orders, stored values, consolidation, checked and as they are answered.
+//! Checks sort orders, stored values and consolidation policies of views and inverted indexes, and
+//! completes them with defaults.
 
 use crate::compat::{Consolidation, Release};
 use crate::error::{Code, Error, Result};
@@ -6,14 +7,14 @@ use crate::value::{Object, Value};
 
 use super::reply::object;
 
-/// Expressions of `optimizeTopK` (ArangoDB).
+/// Maximum number of expressions in `optimizeTopK` (ArangoDB's limit).
 const TOP_K_MAX: usize = 64;
 
 fn bad(name: &str) -> Error {
     Error::new(Code::BadParameter, format!("error parsing '{name}' of a view or inverted index"))
 }
 
-/// `consolidationPolicy` of a release.
+/// Returns the default `consolidationPolicy` of an ArangoDB release.
 pub(super) fn consolidation_policy(release: Release) -> Value {
     let segments = |min: i64, max: i64, bytes_max: i64, bytes_floor: i64| {
         object! {
@@ -37,7 +38,8 @@ pub(super) fn consolidation_policy(release: Release) -> Value {
     }
 }
 
-/// A policy with the defaults of its type; names of other releases are left out.
+/// Completes a consolidation policy with the defaults of its type. Drops attributes that the
+/// emulated ArangoDB release does not have.
 pub(super) fn consolidation(given: &Value, release: Release) -> Result<Value> {
     let fault = || bad("consolidationPolicy");
     let object = given.as_object().ok_or_else(fault)?;
@@ -69,7 +71,8 @@ pub(super) fn consolidation(given: &Value, release: Release) -> Result<Value> {
     Ok(Value::object(policy))
 }
 
-/// `primarySort` of a view: fields with `asc`.
+/// Reads `primarySort` of a view: a list of fields, each ascending or descending. In the result,
+/// `asc` is true for an ascending field and false for a descending field.
 pub(super) fn primary_sort(given: &Value) -> Result<Value> {
     let list = given.as_array().ok_or_else(|| bad("primarySort"))?;
     let fields = list.iter().map(|item| {
@@ -79,7 +82,7 @@ pub(super) fn primary_sort(given: &Value) -> Result<Value> {
     Ok(fields.collect::<Result<Vec<_>>>()?.into())
 }
 
-/// `primarySort` of an inverted index: an object of fields and a compression.
+/// Reads `primarySort` of an inverted index: an object with fields and a compression.
 pub(super) fn index_sort(given: &Value) -> Result<Value> {
     let fault = || bad("primarySort");
     let list = given.attribute("fields");
@@ -120,7 +123,8 @@ fn compression(given: &Value) -> Result<Value> {
     }
 }
 
-/// `storedValues`: a list of names, of lists of names or of objects; answered as objects.
+/// Reads `storedValues`: a list whose items are attribute names, lists of names, or objects.
+/// Returns a list of objects.
 pub(super) fn stored_values(given: &Value) -> Result<Value> {
     let fault = || bad("storedValues");
     let texts = |list: &Value| -> Result<Value> {
@@ -149,7 +153,7 @@ pub(super) fn stored_values(given: &Value) -> Result<Value> {
     Ok(list.iter().map(column).collect::<Result<Vec<_>>>()?.into())
 }
 
-/// `optimizeTopK`: at most 64 expressions over `@doc`.
+/// Reads `optimizeTopK`: a list of at most 64 texts, each with a scorer call such as `BM25(@doc)`.
 pub(super) fn top_k(given: &Value) -> Result<Value> {
     let list = given.as_array().filter(|list| list.len() <= TOP_K_MAX);
     let fits = |item: &Value| {

@@ -1,4 +1,5 @@
-//! `/_api/view`: views as definitions, with ArangoDB's defaults.
+//! Handles requests to `/_api/view`: manages the definitions of views, and completes these
+//! definitions with ArangoDB's default values.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use super::call::{Call, not_found};
 use super::reply::{Reply, object};
 use super::view_body;
 
-/// Times that a change of a view is made again because somebody else came first.
+/// Maximum number of attempts to change a view that other requests change at the same time.
 const CHANGE_TRIES_MAX: usize = 16;
 /// Attributes of an `arangosearch` view that are fixed at creation.
 const IMMUTABLE: [&str; 9] = [
@@ -29,12 +30,12 @@ const IMMUTABLE: [&str; 9] = [
     "primaryKeyCache",
 ];
 
-/// How a change treats what it does not name.
+/// How a change treats attributes that are missing in the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// It stays.
+    /// Missing attributes keep their values.
     Patch,
-    /// It goes back to its default.
+    /// Missing attributes get their defaults.
     Replace,
 }
 
@@ -79,7 +80,9 @@ fn properties_of(view: &View) -> Value {
     Value::object(all)
 }
 
-/// An answer to a reading of one view: recorded in this order, while lists and changes answer in that of the definition.
+/// Returns the answer to a request that reads one view. The attributes of this answer have the
+/// order that was recorded from ArangoDB. In answers to other requests, the attributes have the
+/// order of the view's definition.
 fn merged(mut view: Object) -> Reply {
     const SHORT: [&str; 5] = ["type", "name", "indexes", "id", "globallyUniqueId"];
     const LONG: [&str; 18] = [
@@ -112,7 +115,7 @@ fn find(call: &Call<'_>, name: &str) -> Result<Arc<View>> {
     views.get(name).or_else(by_number).cloned().ok_or_else(|| not_found(name))
 }
 
-/// Reading a view needs reading every collection it draws from.
+/// Returns an error unless the caller may read every collection of the view.
 pub(super) fn need_linked(call: &Call<'_>, view: &View) -> Result<()> {
     for name in linked(&view.properties) {
         call.need_collection(&name, Level::Read)?;
@@ -174,12 +177,13 @@ pub(super) fn create(call: &Call<'_>) -> Result<Reply> {
     Ok(Reply::json(201, &properties_of(&view)))
 }
 
-/// `PATCH` and `PUT /_api/view/V/properties`
+/// Handles `PATCH` and `PUT /_api/view/V/properties`.
 pub(super) fn change(call: &Call<'_>, name: &str, change: Change) -> Result<Reply> {
     call.need_database(Level::Write)?;
     let body = Value::object(call.request.object()?);
     let mut before = find(call, name)?;
-    // Somebody else may change it meanwhile; then the change is made again over what they left.
+    // If another request changes the view during an attempt, the next attempt applies the body to
+    // the new definition.
     for _ in 0..CHANGE_TRIES_MAX {
         need_linked(call, &before)?;
         let mut view = View::clone(&before);
@@ -201,10 +205,10 @@ pub(super) fn change(call: &Call<'_>, name: &str, change: Change) -> Result<Repl
         let same = now.views.values().find(|view| view.id == before.id).cloned();
         before = same.ok_or_else(|| not_found(name))?;
     }
-    Err(Error::new(Code::Conflict, "others changed the view again and again"))
+    Err(Error::new(Code::Conflict, "other requests changed the view during every attempt"))
 }
 
-/// The defaults, but what cannot change as it is.
+/// Returns the default properties, but with the current values of attributes that cannot change.
 fn with_immutable(current: &Value, release: Release) -> Value {
     let all = defaults(release);
     let all = all.as_object().into_iter().flat_map(Object::iter).map(|(name, default)| {
@@ -221,7 +225,8 @@ fn with_immutable(current: &Value, release: Release) -> Value {
     Value::object(all)
 }
 
-/// Properties of an `arangosearch` view: `base` with what the body names.
+/// Returns the properties of an `arangosearch` view: the properties in `base`, with the changes
+/// that the request's body contains.
 fn arangosearch(call: &Call<'_>, base: &Value, body: &Value, is_new: bool) -> Result<Value> {
     let mut all = base.as_object().cloned().unwrap_or_default();
     for (name, given) in body.as_object().into_iter().flat_map(Object::iter) {
@@ -263,14 +268,16 @@ fn arangosearch(call: &Call<'_>, base: &Value, body: &Value, is_new: bool) -> Re
                 }
                 all.insert(name, given.clone());
             }
-            // Names of other versions and kinds are ignored, as the server does.
+            // Attributes that only other ArangoDB releases or other view types have are ignored, as
+            // in ArangoDB.
             (_, None) => {}
         }
     }
     Ok(Value::object(all))
 }
 
-/// Links by collection; null takes one away.
+/// Returns the links of a view after a change. `given` contains the changed links by collection
+/// name; the value null removes a link.
 fn changed_links(call: &Call<'_>, links: &Value, given: &Value) -> Result<Value> {
     let mut links = links.as_object().cloned().unwrap_or_default();
     let given = given.as_object().ok_or_else(|| bad("'links' must be an object"))?;
@@ -285,7 +292,7 @@ fn changed_links(call: &Call<'_>, links: &Value, given: &Value) -> Result<Value>
     Ok(Value::object(links))
 }
 
-/// One link with its defaults.
+/// Checks a link and completes it with defaults.
 fn link_of(call: &Call<'_>, given: &Value) -> Result<Value> {
     if given.as_object().is_none() {
         return Err(bad("a link must be an object"));
@@ -310,7 +317,9 @@ fn link_of(call: &Call<'_>, given: &Value) -> Result<Value> {
     Ok(Value::object(link))
 }
 
-/// A level with each analyzer once, by the name it has in this database, at any depth.
+/// Converts each analyzer name at any depth of a link to the form that links show: without the
+/// prefix of the request's database, or with the prefix `::` for an analyzer of `_system` in
+/// another database. Also removes duplicate names.
 fn with_plain_analyzers(call: &Call<'_>, level: &Value) -> Value {
     let Some(object) = level.as_object() else { return level.clone() };
     let entries = object.iter().map(|(name, value)| {
@@ -338,7 +347,7 @@ fn with_plain_analyzers(call: &Call<'_>, level: &Value) -> Value {
     Value::object(entries.collect())
 }
 
-/// Every analyzer named at any depth of `fields` must exist.
+/// Checks that every analyzer at any depth of a link exists.
 fn check_analyzers(call: &Call<'_>, level: &Value) -> Result<()> {
     for name in analyzers::named_in(level) {
         analyzers::need(call, &name)?;
@@ -346,7 +355,8 @@ fn check_analyzers(call: &Call<'_>, level: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Indexes of a `search-alias` view: those kept, then what the body adds or deletes.
+/// Returns the indexes of a `search-alias` view: starts with `kept`, then adds and removes indexes
+/// as the body asks.
 fn alias(call: &Call<'_>, kept: Vec<(String, String)>, body: &Value) -> Result<Value> {
     let mut list = kept;
     let given = body.attribute("indexes");
@@ -394,7 +404,8 @@ fn alias(call: &Call<'_>, kept: Vec<(String, String)>, body: &Value) -> Result<V
     Ok(list.into_iter().map(entry).collect::<Vec<_>>().into())
 }
 
-/// Refuses inverted indexes that do not fit into one view: other sort or stored values, or fields that are not the same.
+/// Refuses inverted indexes that cannot be in the same view: their sort orders, stored values or
+/// common fields differ, or two indexes of one collection share a field.
 fn check_together(call: &Call<'_>, list: &[(String, String)]) -> Result<()> {
     let mut known: Vec<(&str, IndexField)> = Vec::new();
     let mut first: Option<Value> = None;

@@ -1,4 +1,4 @@
-//! Index definitions: the two that every collection has, and what is checked before another is made.
+//! Defines the built-in indexes, and checks definitions of new indexes.
 
 use crate::error::{Code, Error, Result};
 use crate::index::entries::EXPANSION;
@@ -6,20 +6,20 @@ use crate::limits::{VECTOR_CENTROIDS_BYTES_MAX, VECTOR_TRAINING_ROUNDS_MAX};
 use crate::schema::{Index, IndexKind, VectorParams};
 use crate::value::{Object, Value};
 
-/// Persistent indexes have at most this many fields and stored values (3.12).
+/// Maximum number of fields, and of stored values, of a persistent index (ArangoDB 3.12).
 const FIELDS_MAX: usize = 32;
 
-/// The primary index.
+/// Returns the primary index of a new collection.
 pub(crate) fn primary_index() -> Index {
     fixed(0, "primary", IndexKind::Primary, &["_key"], true)
 }
 
-/// The edge index.
+/// Returns the edge index of a new edge collection.
 pub(crate) fn edge_index() -> Index {
     fixed(1, "edge", IndexKind::Edge, &["_from", "_to"], false)
 }
 
-/// The index that `_users` has on every server: names once, as arangod makes it at its first start.
+/// Returns the unique index on user names in `_users`, which arangod creates at its first start.
 pub(crate) fn users_index(id: u64) -> Index {
     let name = format!("idx_{id}");
     let mut definition = Object::new();
@@ -59,12 +59,12 @@ fn fixed(id: u64, kind_name: &str, kind: IndexKind, fields: &[&str], unique: boo
     }
 }
 
-/// Refuses definitions that the engine cannot keep.
+/// Refuses index definitions that are invalid or exceed the engine's limits.
 pub(crate) fn check_definition(index: &Index) -> Result<()> {
     match &index.kind {
         IndexKind::Primary | IndexKind::Edge => Err(Error::new(
             Code::BadParameter,
-            "primary and edge indexes are made with their collection",
+            "primary and edge indexes are created only together with their collection",
         )),
         IndexKind::DefinitionOnly(_) => Ok(()),
         IndexKind::Vector(params) => check_vector(index, params),
@@ -79,7 +79,8 @@ pub(crate) fn check_definition(index: &Index) -> Result<()> {
     }
 }
 
-/// Seconds after which a document of a ttl index expires.
+/// Returns the number of seconds from the time in a document's indexed attribute until a ttl index
+/// removes the document. Returns `None` if `expireAfter` is not a valid number.
 pub(crate) fn expire_after(index: &Index) -> Option<f64> {
     index.definition.attribute("expireAfter").as_f64().filter(|seconds| *seconds >= 0.0)
 }
@@ -90,7 +91,7 @@ fn check_vector(index: &Index, params: &VectorParams) -> Result<()> {
         dimension, lists, default_probes, training_rounds, documents_per_list, ..
     } = params.clone();
     if [dimension, lists, default_probes, training_rounds, documents_per_list].contains(&0) {
-        return bad("the parameters of a vector index are numbers from 1".to_owned());
+        return bad("each parameter of a vector index must be at least 1".to_owned());
     }
     if training_rounds > VECTOR_TRAINING_ROUNDS_MAX {
         return bad(format!("'params.trainingIterations' is at most {VECTOR_TRAINING_ROUNDS_MAX}"));
@@ -128,9 +129,9 @@ fn check_fields(index: &Index) -> Result<()> {
     let expanded_ttl = expansions > 0 && index.kind == IndexKind::Ttl;
     if expansions > 1 || expanded_ttl {
         return Err(Error::unsupported(
-            "an index with more than one [*], or a ttl index with one,",
+            "an index with more than one [*], or a ttl index with [*],",
         ));
     }
     let repeated = (1..index.fields.len()).any(|at| index.fields[..at].contains(&index.fields[at]));
-    if repeated { bad("an index field stands twice") } else { Ok(()) }
+    if repeated { bad("an index field is listed twice") } else { Ok(()) }
 }

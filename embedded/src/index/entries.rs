@@ -1,4 +1,5 @@
-//! The entries of a document in an index: none, one, or one per element for an array index.
+//! Computes the entries of one document in one index. A document has at most one entry, but in an
+//! array index one entry for each element of the array.
 
 use crate::encode::{Key, encode_ordered};
 use crate::error::{Code, Error, Result};
@@ -6,30 +7,34 @@ use crate::limits::{ARRAY_ENTRIES_MAX, KEY_BYTES_MAX};
 use crate::schema::{Collection, Index, IndexKind};
 use crate::value::{Object, Value};
 
-/// Marks an attribute of which each element gets an entry.
+/// Suffix of an attribute name in an array index, which gets one index entry per element of the
+/// array.
 pub(crate) const EXPANSION: &str = "[*]";
 
-/// One entry, not counting the primary index's.
+/// One entry of an index other than the primary index.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Entry {
-    /// Key in the index space.
+pub(crate) struct IndexEntry {
+    /// The entry's key in the index space.
     pub(crate) key: Vec<u8>,
-    /// Whether the local number is the value (and the key may stand once) instead of the end of the key.
+    /// Whether the index is unique. A unique index stores the document's local id as the entry's
+    /// value; any other index stores the local id at the end of the entry's key.
     pub(crate) unique: bool,
 }
 
-/// All entries of a whole document (with its system attributes) in one index; sorted, each once.
+/// Returns all entries of a document in one index, sorted and without duplicates. `document` must
+/// contain the system attributes.
 pub(crate) fn entries(
     collection: &Collection,
     index: &Index,
     document: &Object,
     local: u64,
-) -> Result<Vec<Entry>> {
+) -> Result<Vec<IndexEntry>> {
     match &index.kind {
-        // Where a vector goes is for `data/vectors.rs` to find out.
+        // Indexes of these types have no entries in this module; `data/vectors.rs` writes the
+        // entries of vector indexes.
         IndexKind::Primary | IndexKind::Vector(_) | IndexKind::DefinitionOnly(_) => Ok(Vec::new()),
         IndexKind::Edge => {
-            let side = |head: Key<'_>, name: &str| -> Result<Entry> {
+            let side = |head: Key<'_>, name: &str| -> Result<IndexEntry> {
                 let mut key = head.bytes();
                 encode_ordered(document.get(name).unwrap_or(&Value::Null), &mut key);
                 finished(key, false, local)
@@ -43,7 +48,7 @@ pub(crate) fn entries(
     }
 }
 
-fn sorted_entries(index: &Index, document: &Object, local: u64) -> Result<Vec<Entry>> {
+fn sorted_entries(index: &Index, document: &Object, local: u64) -> Result<Vec<IndexEntry>> {
     let head = if index.unique { Key::Unique(index.id) } else { Key::Sorted(index.id) };
     let mut keys = vec![head.bytes()];
     let of_numbers = index.definition.text_of("fieldValueTypes").is_some();
@@ -53,7 +58,7 @@ fn sorted_entries(index: &Index, document: &Object, local: u64) -> Result<Vec<En
             && is_number_field(index, path)
             && !values.iter().all(|v| v.as_f64().is_some() || (index.sparse && v.is_null()))
         {
-            let text = format!("an index of type mdi takes numbers, in '{}'", path.join("."));
+            let text = format!("an index of type mdi takes only numbers in '{}'", path.join("."));
             return Err(Error::new(Code::QueryInvalidArithmeticValue, text));
         }
         if index.sparse && values.iter().any(Value::is_null) {
@@ -61,7 +66,7 @@ fn sorted_entries(index: &Index, document: &Object, local: u64) -> Result<Vec<En
         }
         if keys.len() * values.len() > ARRAY_ENTRIES_MAX {
             let text =
-                format!("an array index takes at most {ARRAY_ENTRIES_MAX} elements of a document");
+                format!("an array index takes at most {ARRAY_ENTRIES_MAX} entries of one document");
             return Err(Error::new(Code::ResourceLimit, text));
         }
         keys = extended(&keys, &values);
@@ -73,7 +78,8 @@ fn sorted_entries(index: &Index, document: &Object, local: u64) -> Result<Vec<En
     Ok(entries)
 }
 
-/// Whether a field of a multi-dimensional index has to be a number (those of its prefix have not).
+/// Whether a path is one of the `fields` of a multi-dimensional index. The values of these fields
+/// must be numbers. The values of the index's prefix fields may have any type.
 fn is_number_field(index: &Index, path: &[String]) -> bool {
     let fields = index.definition.attribute("fields");
     let name = path.join(".");
@@ -90,7 +96,7 @@ fn extended(keys: &[Vec<u8>], values: &[Value]) -> Vec<Vec<u8>> {
     pairs.map(extend).collect()
 }
 
-fn finished(mut key: Vec<u8>, unique: bool, local: u64) -> Result<Entry> {
+fn finished(mut key: Vec<u8>, unique: bool, local: u64) -> Result<IndexEntry> {
     if !unique {
         key.extend_from_slice(&local.to_be_bytes());
     }
@@ -100,10 +106,11 @@ fn finished(mut key: Vec<u8>, unique: bool, local: u64) -> Result<Entry> {
             format!("an index entry is longer than {KEY_BYTES_MAX} bytes"),
         ));
     }
-    Ok(Entry { key, unique })
+    Ok(IndexEntry { key, unique })
 }
 
-/// The values of a path: one, or each element at its `[*]` (none if there is no array).
+/// Returns the values of a path: one value, or each element of the array at `[*]`. The result is
+/// empty if there is no array at `[*]`.
 fn field_values(document: &Object, path: &[String]) -> Vec<Value> {
     let mut rest = path.iter();
     let Some(first) = rest.next() else { return vec![Value::Null] };

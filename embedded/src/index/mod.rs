@@ -1,4 +1,4 @@
-//! What each index stores for a document.
+//! Computes the index entries of documents.
 
 mod definition;
 mod entries;
@@ -6,4 +6,4 @@ mod entries;
 pub(crate) use definition::{
     check_definition, edge_index, expire_after, primary_index, users_index,
 };
-pub(crate) use entries::{EXPANSION, Entry, entries};
+pub(crate) use entries::{EXPANSION, IndexEntry, entries};

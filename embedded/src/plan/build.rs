@@ -1,27 +1,24 @@
-//! Statements: each becomes one node or a few, in the order of the text.
+//! Plans statements. Each statement becomes one node or several nodes of the plan; the nodes have
+//! the order of the query text.
 
-use super::compile::unknown_function;
 use super::near;
-use super::node::{Aggregate, Collect, Into, Node, Pipeline, Plan, Write, WriteKind};
+use super::node::{Node, Pipeline, Plan, Write, WriteKind};
 use super::rules;
 use super::scope::Builder;
 use super::uses;
 use crate::error::{Code, Error, Result};
 use crate::expr::{Expr, Register};
-use crate::functions::{function, refused};
 use crate::schema::Database;
-use crate::syntax::{
-    self, Binary, Body, Key, Mentions, Name, Pattern, SortDirection, Source, Statement,
-};
+use crate::syntax::{self, Binary, Body, Key, Name, Pattern, SortDirection, Source, Statement};
 use crate::txn::OverwriteMode;
 use crate::value::{Object, Value};
 
-/// Nodes of one query (rows are pushed through them on the stack).
+/// Maximum number of nodes in one query. The number is limited because each row passes through the
+/// nodes recursively on the stack.
 const NODES_MAX: usize = 1000;
 
-/// Plans a query. Only binds that shape it are read: collections, attribute names, options.
-///
-/// Only rules that are `allowed` by name run.
+/// Plans a query. Reads the values of only those bind parameters that shape the plan: collections,
+/// attribute names and options. Runs only those optimizer rules that `allowed` accepts.
 pub fn plan(
     body: &Body,
     database: &Database,
@@ -53,7 +50,7 @@ pub fn plan(
 }
 
 impl Builder<'_> {
-    /// The nodes of a query or subquery; its variables go out of sight.
+    /// Plans a query or subquery, and then removes its variables from the scope.
     pub(super) fn body(&mut self, body: &Body) -> Result<Pipeline> {
         let seen = self.variables.len();
         let own_from = self.plan.variables.len();
@@ -74,7 +71,8 @@ impl Builder<'_> {
         Ok(pipeline)
     }
 
-    /// Has an inverted index that the loop is hinted at answer the FILTERs right behind it; how many of them.
+    /// Replaces the FILTERs after a loop over a collection by a search in the inverted index that
+    /// the loop's hint names. Returns the number of replaced FILTERs.
     fn take_filters(
         &mut self,
         statement: &Statement,
@@ -117,7 +115,10 @@ impl Builder<'_> {
                 let node = self.traversal(traversal)?;
                 nodes.push(node);
             }
+            #[cfg(feature = "conformance")]
             Statement::Window(window) => self.window(window, nodes)?,
+            #[cfg(not(feature = "conformance"))]
+            Statement::Window(_) => return Err(Error::unsupported("WINDOW")),
             Statement::Filter(condition) => {
                 let condition = self.expression(condition)?;
                 conjuncts(condition, nodes);
@@ -256,14 +257,14 @@ impl Builder<'_> {
         })
     }
 
-    /// Variables for the parts of a value; they are read where it lies.
+    /// Declares a variable for each part of a destructured value.
     fn destructure(&mut self, pattern: &Pattern, value: Expr) -> Result<()> {
         match pattern {
             Pattern::Hole => {}
             Pattern::Name(name) => self.declare(name, value)?,
             Pattern::Array(items) => {
                 for (at, item) in items.iter().enumerate() {
-                    // What is no list has no items.
+                    // If the destructured value is not a list, each variable is null.
                     let index = Expr::Const(Value::from(at as u64));
                     let part = Expr::Index(Box::new(value.clone()), Box::new(index));
                     self.destructure(item, part)?;
@@ -277,129 +278,6 @@ impl Builder<'_> {
             }
         }
         Ok(())
-    }
-
-    fn collect(&mut self, collect: &syntax::Collect) -> Result<Node> {
-        let mut keys = Vec::new();
-        for (name, value) in &collect.keys {
-            keys.push((self.expression(value)?, self.register(name)?));
-        }
-        let mut aggregates = Vec::new();
-        self.own_names(collect)?;
-        for (name, value) in &collect.aggregates {
-            let (kind, value) = self.aggregate(value)?;
-            aggregates.push((kind, value, self.register(name)?));
-        }
-        let into = match &collect.into {
-            Some((name, value)) => {
-                let kept = match value {
-                    Some(value) => Into::Value(self.expression(value)?),
-                    None => Into::Variables(self.kept_variables(&collect.keep)?),
-                };
-                Some((kept, self.register(name)?))
-            }
-            None => None,
-        };
-        let count = collect.count.as_ref().map(|name| self.register(name)).transpose()?;
-        let options = self.options(collect.options.as_ref())?;
-        self.known_options(
-            &options,
-            "COLLECT",
-            &["method", "disableIndex", "aggregateIntoExpressionOnDBServers"],
-        );
-        self.variables.truncate(self.level);
-        let key_names =
-            collect.keys.iter().map(|(name, _)| name).zip(keys.iter().map(|(_, out)| *out));
-        let aggregate_names = collect
-            .aggregates
-            .iter()
-            .map(|(name, _)| name)
-            .zip(aggregates.iter().map(|(_, _, out)| *out));
-        let into_name =
-            collect.into.as_ref().map(|(name, _)| name).zip(into.as_ref().map(|(_, out)| *out));
-        let count_name = collect.count.as_ref().zip(count);
-        for (name, out) in key_names.chain(aggregate_names).chain(into_name).chain(count_name) {
-            self.declare(name, Expr::Register(out))?;
-        }
-        Ok(Node::Collect(Box::new(Collect { keys, aggregates, into, count })))
-    }
-
-    /// 1511 for a name that is taken, 1512 where the `COLLECT` uses what it only makes.
-    fn own_names(&self, collect: &syntax::Collect) -> Result<()> {
-        let mut made: Vec<&Name> = Vec::new();
-        let uses = |value: &syntax::Expr, name: &Name| {
-            let mut mentions = Mentions::default();
-            mentions.value(value);
-            mentions.collections.contains(&**name)
-        };
-        let wrong = |message: String| Err(Error::new(Code::QueryVariableNameUnknown, message));
-        for (name, _) in &collect.keys {
-            self.check_new(name)?;
-            made.push(name);
-        }
-        let keys = made.len();
-        for (name, value) in &collect.aggregates {
-            self.check_new(name)?;
-            made.push(name);
-            if let Some(name) = made[..keys].iter().find(|name| uses(value, name)) {
-                let what = "in AGGREGATE expression";
-                return wrong(format!("use of unknown variable '{name}' {what}"));
-            }
-            if let Some(name) = made[keys..].iter().find(|name| uses(value, name)) {
-                return wrong(format!("use of COLLECT variable '{name}' inside same COLLECT"));
-            }
-        }
-        if let Some((_, Some(value))) = &collect.into
-            && let Some(name) = made.iter().find(|name| uses(value, name))
-        {
-            let what = "inside same COLLECT's expression";
-            return wrong(format!("use of COLLECT variable '{name}' {what}"));
-        }
-        if let Some(name) = collect.keep.iter().find(|name| made.contains(name)) {
-            let what = "inside same COLLECT's expression";
-            return wrong(format!("use of COLLECT variable '{name}' {what}"));
-        }
-        let into = collect.into.as_ref().map(|(name, _)| name);
-        into.into_iter().chain(&collect.count).try_for_each(|name| self.check_new(name))
-    }
-
-    /// The variables of this level that `INTO` puts into each row of a group.
-    fn kept_variables(&self, keep: &[Name]) -> Result<Vec<(Name, Expr)>> {
-        let own = &self.variables[self.level..];
-        if keep.is_empty() {
-            return Ok(own.iter().filter(|(name, _)| !is_hidden(name)).cloned().collect());
-        }
-        keep.iter()
-            .map(|name| {
-                own.iter().find(|(n, _)| n == name).cloned().ok_or_else(|| {
-                    let message = format!("use of unknown variable '{name}' for KEEP");
-                    Error::new(Code::QueryParse, message)
-                })
-            })
-            .collect()
-    }
-
-    /// An aggregate and its argument; 1574 for any other call.
-    pub(super) fn aggregate(&mut self, value: &syntax::Expr) -> Result<(Aggregate, Expr)> {
-        let bad = |what| Error::new(Code::QueryInvalidAggregateExpression, what);
-        let syntax::Expr::Call(name, arguments) = value else {
-            return Err(bad("aggregate expression must be a function call"));
-        };
-        let Some(kind) = aggregate_of(name) else {
-            if function(name).is_none() && !refused(name) {
-                return Err(unknown_function(name));
-            }
-            return Err(bad("unknown aggregate function used"));
-        };
-        let value = match (kind, arguments.as_slice()) {
-            (_, [one]) => self.expression(one)?,
-            (Aggregate::Count, []) => Expr::Const(Value::Null),
-            _ => {
-                let message = format!("invalid number of arguments for function '{name}()'");
-                return Err(Error::new(Code::QueryFunctionArgumentNumberMismatch, message));
-            }
-        };
-        Ok((kind, value))
     }
 
     fn write_node(
@@ -441,7 +319,7 @@ impl Builder<'_> {
         })))
     }
 
-    /// `OLD` and `NEW` of an earlier modification are out of sight behind the next one.
+    /// Removes `OLD` and `NEW` of an earlier modification from the scope.
     fn forget_old_and_new(&mut self) {
         let level = self.level;
         let mut at = 0;
@@ -512,7 +390,8 @@ impl Builder<'_> {
         self.upsert_example(example, &place, nodes)
     }
 
-    /// One condition for each attribute of the example; an object in it stands for its attributes.
+    /// Returns one condition for each attribute of an example document, including attributes of
+    /// nested objects.
     fn upsert_example(
         &mut self,
         example: &syntax::Expr,
@@ -572,12 +451,12 @@ impl Builder<'_> {
     }
 }
 
-/// Whether nobody can write the name.
-fn is_hidden(name: &str) -> bool {
+/// Whether a variable is internal: its name cannot occur in a query text.
+pub(super) fn is_hidden(name: &str) -> bool {
     name.starts_with('[')
 }
 
-/// One filter for each part of a conjunction, so that each can move on its own.
+/// Adds one filter for each operand of an AND, so that rules can move each filter separately.
 fn conjuncts(condition: Expr, nodes: &mut Vec<Node>) {
     match condition {
         Expr::Binary(Binary::And, a, b) => {
@@ -589,7 +468,8 @@ fn conjuncts(condition: Expr, nodes: &mut Vec<Node>) {
     }
 }
 
-/// Constants, binds, variables and paths into them need no register of their own.
+/// Whether an expression is a constant, bind parameter, variable or path. The value of such an
+/// expression needs no separate register.
 fn is_cheap(value: &Expr) -> bool {
     match value {
         Expr::Const(_) | Expr::Bind(_) | Expr::Register(_) => true,
@@ -597,31 +477,4 @@ fn is_cheap(value: &Expr) -> bool {
         Expr::Index(base, index) => is_cheap(base) && matches!(**index, Expr::Const(_)),
         _ => false,
     }
-}
-
-fn aggregate_of(name: &str) -> Option<Aggregate> {
-    Some(match name {
-        "LENGTH" | "COUNT" => Aggregate::Count,
-        "MIN" => Aggregate::Min,
-        "MAX" => Aggregate::Max,
-        "SUM" => Aggregate::Sum,
-        "AVERAGE" | "AVG" => Aggregate::Average,
-        "VARIANCE_POPULATION" | "VARIANCE" => Aggregate::OfList("VARIANCE_POPULATION"),
-        "VARIANCE_SAMPLE" => Aggregate::OfList("VARIANCE_SAMPLE"),
-        "STDDEV_POPULATION" | "STDDEV" => Aggregate::OfList("STDDEV_POPULATION"),
-        "STDDEV_SAMPLE" => Aggregate::OfList("STDDEV_SAMPLE"),
-        "UNIQUE" => Aggregate::OfList("UNIQUE"),
-        "SORTED_UNIQUE" => Aggregate::OfList("SORTED_UNIQUE"),
-        "COUNT_DISTINCT" | "COUNT_UNIQUE" => Aggregate::OfList("COUNT_DISTINCT"),
-        "BIT_AND" => Aggregate::OfList("BIT_AND"),
-        "BIT_OR" => Aggregate::OfList("BIT_OR"),
-        "BIT_XOR" => Aggregate::OfList("BIT_XOR"),
-        "PUSH" => Aggregate::Push,
-        _ => return None,
-    })
-}
-
-/// Aggregates that are no functions of their own.
-pub(super) fn aggregate_needs_group(name: &str) -> bool {
-    aggregate_of(name).is_some()
 }

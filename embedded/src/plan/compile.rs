@@ -1,18 +1,19 @@
-//! Expressions: names to registers, functions to pointers, constants folded.
+//! Compiles expressions: turns names into registers and functions into pointers, and folds
+//! constants.
 
-use super::build::aggregate_needs_group;
+use super::collect::aggregate_needs_group;
 use super::scope::Builder;
 use super::search::outside_of_search;
 use crate::error::{Code, Error, Result};
 use crate::expr::{DataCall, Expansion, Expr, ObjectKey, Quantifier, Question, fold};
 pub(super) use crate::functions::arity as check_arity;
-use crate::functions::{function, refused};
+use crate::functions::{function, left_out, refused};
 use crate::schema::Metric;
 use crate::syntax::{self, Key, Name, Source, Unary};
 use crate::value::Value;
 
 impl Builder<'_> {
-    /// An expression of the text as one that runs.
+    /// Compiles an expression of the query text.
     pub(super) fn expression(&mut self, expr: &syntax::Expr) -> Result<Expr> {
         use syntax::Expr as Ast;
         let compiled = match expr {
@@ -39,7 +40,8 @@ impl Builder<'_> {
             Ast::Index(base, index) => {
                 let base = Box::new(self.expression(base)?);
                 match self.expression(index)? {
-                    // A text of a number may be a place in a list.
+                    // A constant text in the brackets is an attribute name. If the text begins with
+                    // a digit, it can also be an index into a list, as in `list["0"]`.
                     Expr::Const(Value::String(name))
                         if !name.starts_with(|c: char| c.is_ascii_digit()) =>
                     {
@@ -98,7 +100,7 @@ impl Builder<'_> {
         fold(compiled, &mut self.plan.warnings)
     }
 
-    /// Several expressions, in order.
+    /// Compiles several expressions in order.
     pub(super) fn expressions(&mut self, items: &[syntax::Expr]) -> Result<Vec<Expr>> {
         items.iter().map(|item| self.expression(item)).collect()
     }
@@ -110,7 +112,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Error for a name that is no variable: 1568 for a collection, 1203 for nothing.
+    /// Returns the error for a name that is not a variable: 1568 if the name is that of a
+    /// collection, otherwise 1203.
     fn as_operand(&mut self, name: &str) -> Error {
         match self.collection(name) {
             Ok(_) => {
@@ -186,6 +189,9 @@ impl Builder<'_> {
     }
 
     fn call(&mut self, name: &Name, arguments: &[syntax::Expr]) -> Result<Expr> {
+        if left_out(name) {
+            return Err(unknown_function(name));
+        }
         if let Some(call) = self.data_call(name, arguments)? {
             return Ok(call);
         }
@@ -212,7 +218,8 @@ impl Builder<'_> {
         Ok(Expr::Call(function, self.expressions(arguments)?))
     }
 
-    /// The name of a collection that an argument names directly, else its value.
+    /// Compiles an argument that may name a collection. The result is the collection's name if the
+    /// argument names a collection directly, and the argument's value otherwise.
     fn collection_or_value(&mut self, argument: &syntax::Expr) -> Result<Expr> {
         match self.collection_argument(argument)? {
             Some(name) => {
@@ -225,7 +232,8 @@ impl Builder<'_> {
         }
     }
 
-    /// `CALL("NAME", …)` and `APPLY("NAME", […])` as the calls that they are.
+    /// Compiles `CALL("NAME", …)` and `APPLY("NAME", […])` to a direct call of the named function,
+    /// if the name is a constant. Returns `None` for any other name.
     fn dynamic_call(&mut self, name: &str, arguments: &[syntax::Expr]) -> Result<Option<Expr>> {
         let Some(syntax::Expr::Literal(Value::String(callee))) = arguments.first() else {
             return Ok(None);
@@ -239,7 +247,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Functions that read data or the session.
+    /// Compiles a call of a function that reads stored data or properties of the request; returns
+    /// `None` for other functions.
     fn data_call(&mut self, name: &str, arguments: &[syntax::Expr]) -> Result<Option<Expr>> {
         let (call, min, max) = match name {
             "CURRENT_DATABASE" => (DataCall::Database, 0, 0),
@@ -325,7 +334,7 @@ impl Builder<'_> {
         Ok(Some(Expr::Data(call, compiled)))
     }
 
-    /// The collection that an argument names directly, if it does.
+    /// Returns the collection that an argument names directly, if any.
     fn collection_argument(&mut self, argument: &syntax::Expr) -> Result<Option<Name>> {
         match argument {
             syntax::Expr::Name(name) if self.variable(name).is_none() => {
@@ -346,15 +355,20 @@ impl Builder<'_> {
     }
 }
 
-/// Error 1540.
+/// Returns error 1540 for an unknown function. Logs a warning if only builds with the feature
+/// `conformance` have the function.
 pub(super) fn unknown_function(name: &str) -> Error {
+    if left_out(name) {
+        tracing::warn!(name, "the function needs an engine built with the feature `conformance`");
+    }
     let message = format!("usage of unknown function '{name}()'");
     Error::new(Code::QueryFunctionNameUnknown, message)
 }
 
-/// The variable of inline conditions.
+/// Name of the variable for the current element in inline expressions of array operators.
 pub(super) const CURRENT: &str = "CURRENT";
-/// No name of the text can be this one.
+/// Internal name of the variable for the current item of an expansion, such as `list[*].name`. No
+/// query text can contain this name.
 const ELEMENT: &str = "[*]";
 
 fn bad_bind(name: &str) -> Error {
@@ -362,7 +376,7 @@ fn bad_bind(name: &str) -> Error {
     Error::new(Code::QueryBindParameterType, message)
 }
 
-/// A bind in the place of an attribute name: a text, or a list of texts as a path.
+/// Returns the attribute path in a bind parameter's value: one name, or a list of names.
 fn path_of_bind(bind: &str, value: &Value) -> Result<Vec<Name>> {
     let items = match value {
         Value::Array(items) => items.as_slice(),

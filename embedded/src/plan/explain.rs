@@ -1,15 +1,16 @@
-//! A plan as EXPLAIN answers it: ArangoDB's node names and the rules applied; costs are not estimated.
+//! Prints a plan for EXPLAIN, with ArangoDB's node names and the applied rules, without costs.
 
+use super::condition::{AttributeRef, Quantity, Search};
 use super::node::{
-    Lookup, NearVector, Node, Order, Pipeline, Place, Plan, Quantity, Search, Traversal,
-    UniqueVertices, ViewScorer, ViewSource, WriteKind,
+    Lookup, NearVector, Node, Order, Pipeline, Plan, Traversal, UniqueVertices, ViewScorer,
+    ViewSource, WriteKind,
 };
 use crate::expr::{Expr, Register, print};
 use crate::schema::{Index, IndexKind};
 use crate::text::Segment;
 use crate::value::{Object, Value};
 
-/// `plan` of `/_api/explain`.
+/// Returns the nodes, collections and variables of a plan in a short form for EXPLAIN.
 pub fn explain(plan: &Plan) -> Value {
     let mut printer = Printer { plan, nodes: Vec::new() };
     printer.node("SingletonNode", Object::new());
@@ -85,7 +86,8 @@ impl Printer<'_> {
         }
     }
 
-    /// The query vector is computed by a node of its own, unless it is a variable.
+    /// Adds a node that computes the query vector of a vector search, unless the query vector is a
+    /// variable.
     fn query_point(&mut self, near: &NearVector) {
         if !matches!(near.vector, Expr::Register(_)) {
             let mut out = Object::new();
@@ -221,7 +223,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A value that the text gives, else the text of an expression.
+    /// Returns the value of a constant expression, or the source text of any other expression.
     fn constant(&self, expr: &Expr) -> Value {
         match expr {
             Expr::Const(value) => value.clone(),
@@ -263,10 +265,10 @@ impl Printer<'_> {
         out
     }
 
-    /// A condition of a SEARCH as text.
+    /// Prints the condition of a SEARCH as text.
     fn search(&self, search: &Search) -> String {
         let text = |expr: &Expr| print(expr, &self.plan.variables, &self.plan.binds);
-        let place = |place: &Place| {
+        let place = |place: &AttributeRef| {
             let path = place.path.iter().fold(String::new(), |path, segment| match segment {
                 Segment::Name(name) if path.is_empty() => name.to_string(),
                 Segment::Name(name) => format!("{path}.{name}"),
@@ -340,7 +342,7 @@ impl Printer<'_> {
     }
 }
 
-/// `options` of a traversal.
+/// Returns the `options` of a traversal, in the form of EXPLAIN.
 pub(super) fn traversal_options(traversal: &Traversal) -> Value {
     let order = match traversal.order {
         Order::DepthFirst => "dfs",
@@ -363,7 +365,7 @@ pub(super) fn traversal_options(traversal: &Traversal) -> Value {
     ])
 }
 
-/// A vector index with its parameters, as its collection lists it.
+/// Returns a vector index and its parameters in the form of ArangoDB's index list.
 pub(super) fn vector_index(index: &Index) -> Value {
     let mut out = described(index).as_object().cloned().unwrap_or_default();
     out.insert("id", index.id.to_string().into());

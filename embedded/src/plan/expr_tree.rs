@@ -1,20 +1,22 @@
-//! A compiled expression as ArangoDB's syntax tree, with the numbers of its node types; binds show their values.
+//! Converts compiled expressions to ArangoDB's syntax tree, with ArangoDB's type numbers and the
+//! values of bind parameters.
 
 use crate::expr::{Expr, ObjectKey, Quantifier, Register, print};
 use crate::syntax::Binary;
 use crate::value::{Object, Value};
 
-/// What an expression needs to be shown.
+/// The data needed to convert an expression to ArangoDB's syntax tree.
 pub(super) struct ExprTree<'a> {
-    /// Values of binds by slot.
+    /// Values of bind parameters, indexed by slot number.
     pub binds: &'a [Value],
-    /// Names of variables.
+    /// Returns the name of the variable in a register.
     pub name: &'a dyn Fn(usize) -> String,
-    /// Variables of subqueries.
+    /// Returns the variable that holds the result of a subquery.
     pub subquery: &'a dyn Fn(usize) -> Option<usize>,
 }
 
-/// The variable and the attributes of `variable.a.b`, if the expression is one.
+/// Returns the variable and attribute path of an expression like `variable.a.b`, or `None` for any
+/// other expression.
 pub(super) fn attribute_path(expr: &Expr) -> Option<(Register, Vec<String>)> {
     match expr {
         Expr::Attribute(base, name) => {
@@ -46,7 +48,7 @@ fn node<const N: usize>(
     Value::object(out)
 }
 
-/// A constant; lists and objects by their parts.
+/// Returns the tree of a constant; lists and objects have one node per element.
 fn constant(value: &Value) -> Value {
     let kind = match value {
         Value::Array(items) => {
@@ -96,7 +98,7 @@ const NOT: (&str, i64) = ("unary not", 17);
 const NOTHING: (&str, i64) = ("no-op", 50);
 
 impl ExprTree<'_> {
-    /// The tree of an expression.
+    /// Returns the syntax tree of an expression.
     pub(super) fn of(&self, expr: &Expr) -> Value {
         let one = |kind, base: &Expr| node(kind, [], vec![self.of(base)]);
         match expr {
@@ -130,7 +132,8 @@ impl ExprTree<'_> {
             Expr::Binary(operator, a, b) => self.binary(*operator, a, b),
             Expr::Quantified(quantifier, operator, a, b) => {
                 let (kind, id) = of_binary(*operator);
-                // ARRAY_EQ follows WITH, 41 behind the plain operators.
+                // In ArangoDB, the type number of an array operator is that of the plain operator
+                // plus 41.
                 let kind = format!("array {kind}");
                 let below = vec![self.of(a), self.of(b), self.quantifier(quantifier)];
                 node((&kind, id + 41), [], below)

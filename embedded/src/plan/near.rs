@@ -1,19 +1,21 @@
-//! The shape of a vector search as the text has it: what later steps cannot see any more is asked here.
+//! Checks those requirements of vector searches that the syntax tree shows and the finished plan
+//! does not show.
 
 use crate::compat::Release;
 use crate::error::{Code, Error};
 use crate::schema::Metric;
 use crate::syntax::{Body, Expr, Statement};
 
-/// Error 1554 with its reason.
+/// Returns error 1554 with the reason why a query cannot use a vector index.
 pub(super) fn not_applied(why: &str) -> Error {
     let text = Code::QueryVectorSearchNotApplied.text();
     Error::new(Code::QueryVectorSearchNotApplied, format!("{text}: {why}"))
 }
 
-/// Whether an index may serve the sorts by nearness of a text: not with another key beside the nearness, more than one
-/// `FILTER` before it, or no `LIMIT` right behind it. Whatever else is wrong with them shows in the nodes. What no index
-/// serves fails when it runs.
+/// Whether every sort by nearness has a form that a search in a vector index can replace. Such a
+/// sort has one sort key, at most one `FILTER` before it (none in older releases), and a `LIMIT`
+/// directly after it. The rule `use_vector_index` checks the other requirements on the plan's
+/// nodes. A call such as `APPROX_NEAR_COSINE()` that no index answers fails at run time.
 pub(super) fn may_use_index(body: &Body, release: Release) -> bool {
     body.statements.iter().enumerate().all(|(at, statement)| {
         let Statement::Sort(keys) = statement else { return true };
@@ -29,7 +31,8 @@ pub(super) fn may_use_index(body: &Body, release: Release) -> bool {
     })
 }
 
-/// Whether an expression is a call that tells nearness, or a variable that holds one.
+/// Whether an expression is a nearness call (such as `APPROX_NEAR_COSINE`), or a variable with the
+/// value of such a call.
 fn is_near(expr: &Expr, before: &[Statement]) -> bool {
     match expr {
         Expr::Call(name, _) => Metric::ALL.iter().any(|metric| metric.function() == &**name),

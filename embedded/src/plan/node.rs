@@ -1,56 +1,59 @@
-//! What a plan is made of; names of nodes are ArangoDB's.
+//! Data types of query plans; the node names are those of ArangoDB.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::condition::Search;
 use crate::compat::Release;
 use crate::error::Code;
 use crate::expr::{Expr, Register};
 use crate::schema::{Collection, Graph, Index, VectorParams, View};
-use crate::syntax::{Binary, Direction, Name, PathSearch};
-use crate::text::{Analysis, Segment};
+use crate::syntax::{Direction, Name, PathSearch};
 use crate::txn::WriteOptions;
 use crate::value::Value;
 
-/// A query ready to run with any values for its binds.
+/// A query plan that can run repeatedly with different values of the query's bind parameters.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// The query itself.
+    /// The main query.
     pub root: Pipeline,
-    /// Its subqueries, inner ones first.
+    /// The query's subqueries; an inner subquery comes before its outer subquery.
     pub subqueries: Vec<Pipeline>,
-    /// Name of the variable in each register.
+    /// The names of the variables in the registers, by register number.
     pub variables: Vec<String>,
-    /// Collections it touches.
+    /// The collections that the query uses.
     pub collections: Vec<Used>,
-    /// The named graphs of the database, if the plan was made with them in sight.
+    /// The database's named graphs, if the plan depends on them.
     pub graphs: Option<BTreeMap<String, Arc<Graph>>>,
-    /// Loops over views.
+    /// The query's loops over views and inverted indexes.
     pub views: Vec<UsedView>,
-    /// Names of value binds by slot.
+    /// Names of the value bind parameters, indexed by slot number.
     pub binds: Vec<Name>,
-    /// Whether the value of each slot was null when the plan was made.
+    /// Whether the bind parameter of each slot was null when the plan was made.
     pub bind_was_null: Vec<bool>,
-    /// Slots that must not be null for the plan to hold (it reads a sparse index).
+    /// Slots of bind parameters that must not be null, because the plan reads an index that omits
+    /// null values.
     pub never_null: Vec<usize>,
-    /// Binds that shaped the plan (collections, attribute names, options), with the values they had.
+    /// Names and values of the bind parameters that shaped the plan: collections, attribute names
+    /// and options.
     pub structural: Vec<(String, Value)>,
-    /// Rules that changed something.
+    /// Names of the optimizer rules that changed the plan.
     pub rules: Vec<&'static str>,
-    /// Whether an edge collection stands behind a bind.
+    /// Whether a bind parameter names an edge collection of a traversal.
     pub bound_edges: bool,
-    /// Variables of loops whose index holds all that is used of their documents.
+    /// Registers of the loops that need not read documents. The index of such a loop contains all
+    /// attributes that the query uses.
     pub covered: Vec<Register>,
-    /// Whether a write waits for the disk.
+    /// Whether the query's writes wait for the sync to disk.
     pub wait_for_sync: bool,
-    /// The release whose rules it was made by.
+    /// The ArangoDB release whose optimizer rules made the plan.
     pub release: Release,
-    /// What is to be said of the text each time it runs.
+    /// Warnings from planning; each run of the plan reports them.
     pub warnings: Vec<(Code, String)>,
 }
 
 impl Plan {
-    /// The vector indexes it asks.
+    /// Returns the vector indexes that the plan uses.
     pub fn vector_indexes(&self) -> Vec<&Index> {
         let nodes = [&self.root].into_iter().chain(&self.subqueries).flat_map(|p| &p.nodes);
         let asked = nodes.filter_map(|node| match node {
@@ -61,78 +64,80 @@ impl Plan {
     }
 }
 
-/// A collection and what the query does with it.
+/// A collection of a query, and how the query uses it.
 #[derive(Debug)]
 pub struct Used {
-    /// As the catalog had it when the plan was made.
+    /// The collection's definition at planning time.
     pub collection: Arc<Collection>,
-    /// Read by a loop or a function.
+    /// Whether a loop or a function of the query reads the collection.
     pub read: bool,
-    /// Written.
+    /// Whether the query writes to the collection.
     pub write: bool,
-    /// Written with `exclusive`.
+    /// Whether the query writes to the collection with the option `exclusive`.
     pub exclusive: bool,
 }
 
-/// Where a loop over segments looks.
+/// The source of a loop over the segments of a view or an inverted index.
 #[derive(Debug)]
 pub enum ViewSource {
-    /// Into a view, as the catalog had it when the plan was made.
+    /// A view with its definition at planning time.
     View(Arc<View>),
-    /// Into an inverted index that a FILTER was hinted at.
+    /// An inverted index that the loop's index hint names.
     Index(Arc<Index>),
 }
 
 /// A loop over a view or an inverted index.
 #[derive(Debug)]
 pub struct UsedView {
-    /// What it is.
+    /// The view or inverted index that the loop reads.
     pub source: ViewSource,
-    /// Numbers of the view, or of the inverted indexes, that are looked into.
+    /// Ids of the segment stores to search: the view's own id, or the ids of the inverted indexes.
     pub stores: Vec<u64>,
-    /// The collections it holds.
+    /// The collections whose documents the view or inverted index contains, as positions in
+    /// [`Plan::collections`].
     pub collections: Vec<usize>,
-    /// Names of the only ones that are wanted.
+    /// Names of the collections to which the query restricts the search, if any.
     pub only: Option<Vec<String>>,
-    /// The variable of the loop.
+    /// The register of the loop's variable.
     pub out: Register,
-    /// The condition.
+    /// The condition of the SEARCH.
     pub search: Search,
-    /// Scores that are asked for.
+    /// The scorer calls of the query.
     pub scorers: Vec<ViewScorer>,
-    /// Calls of `OFFSET_INFO`: what they ask for, and where the answer goes.
+    /// For each call of `OFFSET_INFO`: the paths in its argument, and the register for its result.
     pub offsets: Vec<(Expr, Register)>,
-    /// Whether everything committed so far has to be searched.
+    /// Whether the search first waits until the view contains all earlier commits.
     pub wait_for_sync: bool,
-    /// Which rows alone are wanted, where only the best are.
+    /// Which best-scored rows the query needs, if it does not need all rows.
     pub best: Option<BestRows>,
 }
 
-/// The best rows of a loop over a view, by one scorer.
+/// The range of best-scored rows that a query needs from a loop over a view.
 #[derive(Debug)]
 pub struct BestRows {
-    /// The scorer.
+    /// The scorer that orders the rows, as an index into [`UsedView::scorers`].
     pub scorer: usize,
-    /// Offset of the LIMIT.
+    /// Offset of the LIMIT after the search.
     pub offset: Expr,
-    /// Count of the LIMIT.
+    /// Count of the LIMIT after the search.
     pub count: Expr,
-    /// Whether more keys of the SORT decide between rows of one score; without, the earlier is the better.
+    /// Whether further sort keys order the rows with equal scores. Without further sort keys, rows
+    /// with equal scores have the order in which the search found them.
     pub ties: bool,
 }
 
-/// A score of the documents of a view.
+/// A scorer call, which computes a score for each document of a view.
 #[derive(Debug)]
 pub struct ViewScorer {
-    /// How it is computed.
+    /// The scoring formula.
     pub kind: ScorerKind,
-    /// What follows the variable.
+    /// The scorer's arguments after the document variable.
     pub arguments: Vec<Expr>,
-    /// Where it goes.
+    /// The register for the score.
     pub out: Register,
 }
 
-/// Scorers.
+/// Scoring formulas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScorerKind {
     /// `BM25(d, k, b)`
@@ -141,228 +146,162 @@ pub enum ScorerKind {
     Tfidf,
 }
 
-/// The condition of a SEARCH.
-#[derive(Debug)]
-pub enum Search {
-    /// The same for all documents.
-    Is(Expr),
-    /// `==`, `<`, `<=`, `>`, `>=`, `LIKE`; the attribute stands on the left.
-    Compare { place: Place, operator: Binary, value: Expr },
-    /// `d.a IN list`
-    In { place: Place, list: Expr },
-    /// `list ALL == d.a`
-    Items { place: Place, quantity: Quantity, operator: Binary, list: Expr },
-    /// A geo function of a shape, as a condition or compared with a number.
-    Geo { name: Name, place: Place, at: usize, arguments: Vec<Expr>, bound: Option<(Binary, Expr)> },
-    /// A function of an attribute.
-    Call { call: SearchCall, place: Place, arguments: Vec<Expr> },
-    /// All of them.
-    And(Vec<Self>),
-    /// Any of them.
-    Or(Vec<Self>),
-    /// At least a number of them.
-    AtLeast(Vec<Self>, Expr),
-    /// `NOT`
-    Not(Box<Self>),
-    /// `BOOST`
-    Boost(Box<Self>, Expr),
-}
-
-/// An attribute of the document and the analyzer around it; `identity` without one.
-#[derive(Debug)]
-pub struct Place {
-    /// Attribute names and places in lists.
-    pub(crate) path: Vec<Segment>,
-    /// Name of the analyzer.
-    pub analyzer: Option<Expr>,
-    /// In inverted indexes the analyzer of the field; None inside if there is no such field.
-    pub(crate) field: Option<Option<Arc<Analysis>>>,
-}
-
-/// How many items of a list have to be found.
-#[derive(Debug)]
-pub enum Quantity {
-    /// Every one.
-    All,
-    /// At least one.
-    Any,
-    /// Not one.
-    None,
-    /// At least a number.
-    AtLeast(Expr),
-}
-
-/// Functions of an attribute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SearchCall {
-    /// `PHRASE(d.a, part, gap, part, …)`
-    Phrase,
-    /// `EXISTS(d.a, type, analyzer)`
-    Exists,
-    /// `STARTS_WITH(d.a, prefix)`, `STARTS_WITH(d.a, prefixes, least)`
-    StartsWith,
-    /// `IN_RANGE(d.a, low, high, includeLow, includeHigh)`
-    InRange,
-    /// `LIKE(d.a, pattern)`
-    Like,
-    /// `LEVENSHTEIN_MATCH(d.a, target, distance, transpositions, maxTerms, prefix)`
-    LevenshteinMatch,
-    /// `NGRAM_MATCH(d.a, target, share, analyzer)`
-    NgramMatch,
-    /// `MINHASH_MATCH(d.a, target, share, analyzer)`
-    MinhashMatch,
-}
-
-/// Nodes that rows are pushed through.
+/// The pipeline of nodes that a query's rows pass through.
 #[derive(Debug, Default)]
 pub struct Pipeline {
-    /// In order; the first one gets one row.
+    /// The pipeline's nodes in order; the first node receives one row.
     pub nodes: Vec<Node>,
-    /// Index behind the last node of each stage; a stage but the last ends with a node that gathers all rows.
+    /// The end of each stage: the index after the stage's last node. Each stage except the last
+    /// ends with a node that collects all rows.
     pub stages: Vec<usize>,
-    /// The first register that is its own: those before it hold what the row came with, which all its rows share.
+    /// The first register that belongs to the pipeline itself. Registers with lower numbers belong
+    /// to the incoming row, and have the same values in all rows of the pipeline.
     pub own_from: Register,
 }
 
-/// One step.
+/// One node of a pipeline.
 #[derive(Debug)]
 pub enum Node {
-    /// All documents of a collection.
+    /// A loop over all documents of a collection.
     EnumerateCollection { collection: usize, out: Register, hint: Hint },
-    /// Documents found by an index.
+    /// A loop over the documents that an index lookup finds.
     Index { collection: usize, out: Register, lookup: Box<Lookup> },
-    /// The documents nearest to a vector.
+    /// A loop over the documents whose vectors are nearest to a query vector; a vector index finds
+    /// these documents.
     EnumerateNearVector(Box<NearVector>),
-    /// Documents that a view finds, or an inverted index (`indexed`).
+    /// A loop over the documents that a view finds or, if `indexed` is true, that an inverted index
+    /// finds.
     EnumerateView { view: usize, out: Register, indexed: bool },
-    /// The items of a list.
+    /// A loop over the items of a list.
     EnumerateList { source: Expr, out: Register },
-    /// Vertices along edges.
+    /// A loop over the vertices that a traversal or path search reaches.
     Traversal(Box<Traversal>),
-    /// Rows that fulfil a condition.
+    /// Keeps rows that fulfil a condition.
     Filter(Expr),
-    /// A value for a register.
+    /// Computes a value for a register.
     Calculation { value: Expr, out: Register },
-    /// All rows in order; true is descending.
+    /// Sorts all rows by the sort keys; `true` means descending.
     Sort(Vec<(Expr, bool)>),
-    /// Some rows in the middle.
+    /// Keeps the rows that a LIMIT selects.
     Limit { offset: Expr, count: Expr },
-    /// Groups.
+    /// Collects all rows and groups them.
     Collect(Box<Collect>),
-    /// Aggregates over the rows around each row.
+    /// Computes aggregates for each row over a window: the rows around this row.
     Window(Box<Window>),
-    /// All rows gathered before the first write, so that no scan sees what it causes.
+    /// Collects all rows before the first write, so that no loop reads documents that the query
+    /// itself wrote.
     Gather,
-    /// A modification.
+    /// Writes a document for each row.
     Write(Box<Write>),
-    /// A result.
+    /// Returns a value for each row.
     Return { value: Expr, distinct: bool },
 }
 
-/// `OPTIONS` of a FOR that concern indexes.
+/// The index hints in the `OPTIONS` of a FOR.
 #[derive(Clone, Debug, Default)]
 pub struct Hint {
     /// Names of indexes to prefer.
     pub names: Vec<String>,
-    /// Whether anything else is error 1577.
+    /// Whether the query fails (1577) if no index of the hint is usable.
     pub force: bool,
-    /// Whether no index may be used.
+    /// Whether the loop must not use an index.
     pub disable: bool,
 }
 
-/// How an index is read.
+/// A lookup in an index.
 #[derive(Clone, Debug)]
 pub struct Lookup {
-    /// The index.
+    /// The index that the lookup reads.
     pub index: Arc<Index>,
-    /// `_from` (0) or `_to` (1) of an edge index.
+    /// For an edge index, the field to look up: `_from` (0) or `_to` (1).
     pub field: usize,
-    /// Whether the values are `_id`s, to be read as keys.
+    /// Whether the values to look up are document ids (`_id`), which the lookup converts to keys.
     pub by_id: bool,
-    /// Values of the first fields.
+    /// Values that the index's first fields must equal.
     pub equals: Vec<Expr>,
-    /// A list of values for the field behind those.
+    /// A list of values; the index field after those in `equals` must equal one of them.
     pub one_of: Option<Expr>,
-    /// Lower bound of the field behind those, and whether it belongs to the range.
+    /// Lower bound of the index field after `equals`, and whether the bound is inclusive.
     pub lower: Option<(Expr, bool)>,
-    /// Upper bound.
+    /// Upper bound of the index field after `equals`, and whether the bound is inclusive.
     pub upper: Option<(Expr, bool)>,
     /// Whether the index is read backwards.
     pub backwards: bool,
 }
 
-/// How a vector index is asked.
+/// A search in a vector index.
 #[derive(Debug)]
 pub struct NearVector {
-    /// The collection.
+    /// The collection, as an index into [`Plan::collections`].
     pub collection: usize,
-    /// The index.
+    /// The searched index.
     pub index: Arc<Index>,
-    /// Its parameters.
+    /// The parameters of the searched vector index.
     pub params: VectorParams,
-    /// The document.
+    /// The register for the found document.
     pub out: Register,
-    /// How near it is.
+    /// The register for the similarity or distance of the found document.
     pub similarity: Register,
     /// The query vector.
     pub vector: Expr,
-    /// The options of the call (`nProbe`), if there are any.
+    /// The options of the nearness call (`nProbe`), if present.
     pub options: Option<Expr>,
-    /// Which documents count.
+    /// Conditions that documents must fulfil.
     pub filters: Vec<Expr>,
-    /// Whether the index's stored values hold all that they ask for.
+    /// Whether the index's stored values contain all attributes of the conditions.
     pub covered: bool,
-    /// Attributes of the document that the query looks at, if it does not need the whole.
+    /// Attributes of the document that the query uses; `None` for all attributes.
     pub attributes: Option<Vec<String>>,
-    /// Offset and count of the `LIMIT` behind it: so many documents are found.
+    /// Offset and count of the `LIMIT` after the vector search.
     pub limit: (Expr, Expr),
 }
 
 /// `FOR v, e, p IN min..max OUTBOUND start …`
 #[derive(Debug)]
 pub struct Traversal {
-    /// A traversal, or a search for paths.
+    /// Whether the loop is a traversal or a path search, and which path search.
     pub search: PathSearch,
-    /// An id or a document.
+    /// The start vertex: an id or a document.
     pub start: Expr,
-    /// The other end of a path search.
+    /// The target vertex of a path search.
     pub target: Option<Expr>,
-    /// What an edge weighs: the attribute that says it, and what counts where that is no number.
+    /// The attribute with an edge's weight, and the default weight for edges whose attribute is not
+    /// a number.
     pub weight: Option<(Name, f64)>,
-    /// Edges on the way to the first vertex that is emitted.
+    /// Minimum number of edges on the path to an emitted vertex.
     pub min: u64,
-    /// Edges on the way to the last one.
+    /// Maximum number of edges on the path to an emitted vertex.
     pub max: u64,
-    /// The named graph, if it is one.
+    /// Name of the named graph, if the query uses one.
     pub graph: Option<Name>,
-    /// Edge collections.
+    /// The edge collections to follow.
     pub edges: Vec<Followed>,
-    /// Vertex collections that the graph's definition names.
+    /// The vertex collections in the graph's definition.
     pub vertices: Vec<usize>,
-    /// Vertex collections that may be entered; any if there are none.
+    /// Names of the vertex collections that may be visited; an empty list allows all.
     pub only_vertices: Vec<Name>,
-    /// What is visited first.
+    /// The order in which a traversal visits vertices.
     pub order: Order,
-    /// How often a vertex may be visited.
+    /// How often the same vertex may be visited.
     pub unique_vertices: UniqueVertices,
-    /// Whether a path may use an edge once only.
+    /// Whether a path may use an edge only once.
     pub unique_edges: bool,
-    /// Where the walk does not go on, and the variable that keeps the value.
+    /// The `PRUNE` condition that ends a path, and the register for the condition's value, if any.
     pub prune: Option<(Expr, Option<Register>)>,
-    /// The vertex.
+    /// The register for the reached vertex.
     pub vertex: Register,
-    /// The edge that led to it.
+    /// The register for the last edge of the path, if the query uses it.
     pub edge: Option<Register>,
-    /// The path that led to it.
+    /// The register for the path, if the query uses it.
     pub path: Option<Register>,
 }
 
-/// An edge collection and how its edges are followed.
+/// An edge collection and the direction in which its edges are followed.
 #[derive(Clone, Copy, Debug)]
 pub struct Followed {
-    /// Number of the collection in the plan.
+    /// The collection, as an index into [`Plan::collections`].
     pub collection: usize,
-    /// From where to where.
+    /// The direction in which edges are followed.
     pub direction: Direction,
 }
 
@@ -373,98 +312,99 @@ pub enum Order {
     DepthFirst,
     /// `bfs`
     BreadthFirst,
-    /// `weighted`: the lightest path
+    /// `weighted`, which visits the vertex with the lightest path first.
     Weighted,
 }
 
 /// `uniqueVertices` of a traversal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UniqueVertices {
-    /// As often as a path leads there.
+    /// Each vertex is visited once for each path that reaches it.
     None,
-    /// Once in each path.
+    /// Each vertex is visited at most once in each path.
     Path,
-    /// Once.
+    /// Each vertex is visited at most once in the whole traversal.
     Global,
 }
 
 /// `COLLECT`
 #[derive(Debug)]
 pub struct Collect {
-    /// Group keys.
+    /// Expressions of the group keys, with their registers.
     pub keys: Vec<(Expr, Register)>,
     /// Aggregates.
     pub aggregates: Vec<(Aggregate, Expr, Register)>,
-    /// The rows of a group.
+    /// The register for the rows of a group.
     pub into: Option<(Into, Register)>,
-    /// The number of rows of a group.
+    /// The register for the number of rows of a group.
     pub count: Option<Register>,
 }
 
 /// `WINDOW`
 #[derive(Debug)]
 pub struct Window {
-    /// The value whose nearness counts, if it is not that of the rows.
+    /// The value that a range window compares; `None` for a window that counts rows.
     pub range: Option<Expr>,
-    /// How far the window reaches.
+    /// The bounds of the window.
     pub bounds: Bounds,
     /// Aggregates.
     pub aggregates: Vec<(Aggregate, Expr, Register)>,
 }
 
-/// How far a `WINDOW` reaches to both sides of a row.
+/// The lower and upper bounds of a `WINDOW`, relative to the current row.
 #[derive(Clone, Debug)]
 pub enum Bounds {
-    /// Rows before and behind it.
+    /// Bounds of a row window: numbers of rows before and after the current row.
     Rows(u64, u64),
-    /// Numbers less and more.
+    /// Bounds of a range window: distances below and above the current row's value.
     Numbers(f64, f64),
-    /// ISO 8601 durations before and behind it.
+    /// Bounds of a date window: ISO 8601 durations before and after the current row's value.
     Durations(Option<Name>, Option<Name>),
 }
 
-/// What `INTO` keeps of a row.
+/// The value that `INTO` stores for each row of a group.
 #[derive(Debug)]
 pub enum Into {
-    /// An object of variables.
+    /// An object with the listed variables.
     Variables(Vec<(Name, Expr)>),
-    /// A value.
+    /// The value of an expression.
     Value(Expr),
 }
 
-/// Aggregate functions.
+/// Aggregate functions of `COLLECT` and `WINDOW`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregate {
-    /// Number of rows.
+    /// The number of rows.
     Count,
-    /// Smallest value.
+    /// The smallest value.
     Min,
-    /// Largest value.
+    /// The largest value.
     Max,
-    /// Sum.
+    /// The sum of the values.
     Sum,
-    /// Mean.
+    /// The mean of the values.
     Average,
-    /// A function of the list of all values, by name.
+    /// An aggregate computed by the named AQL function, called with the list of all values of a
+    /// group.
     OfList(&'static str),
-    /// The list of all values.
+    /// The list of all values of a group.
     Push,
 }
 
-/// A modification node.
+/// A data modification: `INSERT`, `UPDATE`, `REPLACE`, `REMOVE` or `UPSERT`.
 #[derive(Debug)]
 pub struct Write {
-    /// The collection written.
+    /// The collection to write to, as an index into [`Plan::collections`].
     pub collection: usize,
-    /// What is written.
+    /// The kind of modification, such as insert or remove.
     pub kind: WriteKind,
-    /// `OPTIONS`
+    /// The `OPTIONS` that apply to each write.
     pub options: WriteOptions,
-    /// `ignoreErrors`
+    /// `ignoreErrors`: whether rows whose write fails are skipped.
     pub ignore_errors: bool,
-    /// `OLD`
+    /// The register of `OLD`.
     pub old: Register,
-    /// `NEW`
+    /// The register of `NEW`.
     pub new: Register,
 }
 
@@ -473,16 +413,17 @@ pub struct Write {
 pub enum WriteKind {
     /// `INSERT`
     Insert { document: Expr },
-    /// `UPDATE` or `REPLACE`; without a patch the key expression is the document too.
+    /// `UPDATE` or `REPLACE`. Without `WITH`, `key` is the whole given document, which contains the
+    /// key, and `patch` is `None`.
     Change { key: Expr, patch: Option<Expr>, replace: bool },
     /// `REMOVE`
     Remove { key: Expr },
-    /// `UPSERT`; the lookup leaves what it found in `OLD`.
+    /// `UPSERT`. Before the write, `lookup` puts the found document into the register of `OLD`.
     Upsert { lookup: Pipeline, insert: Expr, update: Expr, replace: bool },
 }
 
 impl Aggregate {
-    /// The server's name of it.
+    /// Returns the scorer's name in AQL.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Count => "LENGTH",
@@ -497,7 +438,7 @@ impl Aggregate {
 }
 
 impl Node {
-    /// ArangoDB's name of the node.
+    /// Returns the name of ArangoDB's node type.
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::EnumerateCollection { .. } => "EnumerateCollectionNode",
@@ -529,15 +470,15 @@ impl Node {
         }
     }
 
-    /// Whether the node needs all rows before it passes one on.
+    /// Whether the node must receive all rows before it emits its first row.
     pub fn gathers(&self) -> bool {
         matches!(self, Self::Sort(_) | Self::Collect(_) | Self::Window(_) | Self::Gather)
     }
 
-    /// The expressions in it.
+    /// Returns the expressions that the node evaluates, except the search condition of a view.
     pub fn expressions(&self) -> Vec<&Expr> {
         match self {
-            // A view's condition holds no subquery.
+            // The search condition of a view is left out; it contains no subquery.
             Self::EnumerateCollection { .. } | Self::EnumerateView { .. } | Self::Gather => {
                 Vec::new()
             }
@@ -591,7 +532,8 @@ impl Node {
         }
     }
 
-    /// The register a loop or a calculation fills; a traversal fills several ([`Traversal::outs`]).
+    /// Returns the register that a loop or calculation fills. A traversal fills several registers
+    /// ([`Traversal::outs`]).
     pub fn out(&self) -> Option<Register> {
         match self {
             Self::EnumerateCollection { out, .. }
@@ -606,31 +548,15 @@ impl Node {
 }
 
 impl Traversal {
-    /// The registers it fills.
+    /// Returns the registers that the traversal fills.
     pub fn outs(&self) -> impl Iterator<Item = Register> {
         let prune = self.prune.as_ref().and_then(|(_, out)| *out);
         [Some(self.vertex), self.edge, self.path, prune].into_iter().flatten()
     }
 }
 
-impl SearchCall {
-    /// The name in the text.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Phrase => "PHRASE",
-            Self::Exists => "EXISTS",
-            Self::StartsWith => "STARTS_WITH",
-            Self::InRange => "IN_RANGE",
-            Self::Like => "LIKE",
-            Self::LevenshteinMatch => "LEVENSHTEIN_MATCH",
-            Self::NgramMatch => "NGRAM_MATCH",
-            Self::MinhashMatch => "MINHASH_MATCH",
-        }
-    }
-}
-
 impl Lookup {
-    /// All of an index.
+    /// Returns a lookup that reads the whole index.
     pub(super) fn whole(index: Arc<Index>) -> Self {
         Self {
             index,
@@ -644,7 +570,7 @@ impl Lookup {
         }
     }
 
-    /// What it looks for.
+    /// Returns the expressions whose values the lookup searches for.
     pub(super) fn expressions(&self) -> Vec<&Expr> {
         let bounds = [self.lower.as_ref(), self.upper.as_ref()]
             .into_iter()

@@ -1,4 +1,5 @@
-//! `OPTIONS`: objects that must be known when a query is planned; binds are allowed in them.
+//! Reads `OPTIONS` of statements, which are objects of constants and bind parameters known at
+//! planning time.
 
 use super::node::Hint;
 use super::scope::Builder;
@@ -8,7 +9,7 @@ use crate::syntax;
 use crate::txn::{OverwriteMode, WriteOptions};
 use crate::value::Value;
 
-/// What `OPTIONS` of a modification say.
+/// The options of a modification.
 pub(super) struct Modification {
     pub write: WriteOptions,
     pub ignore_errors: bool,
@@ -17,7 +18,7 @@ pub(super) struct Modification {
     pub hint: Hint,
 }
 
-/// What `OPTIONS` of a loop over a collection may say.
+/// Options that a loop over a collection allows.
 const LOOP_OPTIONS: &[&str] = &[
     "indexHint",
     "forceIndexHint",
@@ -27,7 +28,7 @@ const LOOP_OPTIONS: &[&str] = &[
     "lookahead",
     "waitForSync",
 ];
-/// What `OPTIONS` of a modification may say.
+/// Options that a modification allows.
 const MODIFICATION_OPTIONS: &[&str] = &[
     "waitForSync",
     "skipDocumentValidation",
@@ -41,12 +42,13 @@ const MODIFICATION_OPTIONS: &[&str] = &[
     "refillIndexCaches",
     "versionAttribute",
 ];
-/// What `OPTIONS` of an `UPSERT` may say beside those.
+/// Options that an `UPSERT` allows in addition to those of a modification.
 const UPSERT_OPTIONS: &[&str] =
     &["indexHint", "forceIndexHint", "disableIndex", "useCache", "readOwnWrites"];
 
 impl Builder<'_> {
-    /// An object of constants and binds; 1575 for anything else.
+    /// Evaluates an object of constants and bind parameters, and returns error 1575 for any other
+    /// expression.
     pub(super) fn options(&mut self, options: Option<&syntax::Expr>) -> Result<Value> {
         let Some(options) = options else { return Ok(Value::Null) };
         match self.constant(options) {
@@ -59,7 +61,7 @@ impl Builder<'_> {
         }
     }
 
-    /// An expression in which binds count as constants and no variable is in sight.
+    /// Compiles an expression in which bind parameters are constants and no variables are allowed.
     pub(super) fn constant(&mut self, expr: &syntax::Expr) -> Result<Expr> {
         let outer = std::mem::replace(&mut self.binds_as_constants, true);
         let hidden = std::mem::take(&mut self.variables);
@@ -69,7 +71,7 @@ impl Builder<'_> {
         compiled
     }
 
-    /// A warning for each option that the statement does not know.
+    /// Records a warning for each unknown option of the statement.
     pub(super) fn known_options(&mut self, given: &Value, word: &str, known: &[&str]) {
         let Value::Object(given) = given else { return };
         for (name, _) in given.iter() {
@@ -82,7 +84,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A warning for an option with a value that it cannot have.
+    /// Records a warning for an option with an invalid value.
     fn invalid_option(&mut self, given: &Value, name: &str, word: &str) {
         let value = given.attribute(name).to_json();
         let message = format!(
@@ -91,7 +93,7 @@ impl Builder<'_> {
         self.warn(Code::QueryInvalidOptionsAttribute, message);
     }
 
-    /// The index hints in the `OPTIONS` of a `FOR`.
+    /// Returns the index hints in the `OPTIONS` of a `FOR`.
     pub(super) fn hint(&mut self, options: Option<&syntax::Expr>) -> Result<Hint> {
         let options = self.options(options)?;
         self.known_options(&options, "FOR", LOOP_OPTIONS);
@@ -105,12 +107,13 @@ impl Builder<'_> {
         Ok(hint_of(&options))
     }
 
-    /// The `OPTIONS` of a loop over a view.
+    /// Returns the `OPTIONS` of a loop over a view.
     pub(super) fn view_options(&mut self, options: Option<&syntax::Expr>) -> Result<Value> {
         self.options(options)
     }
 
-    /// The `OPTIONS` of a modification; `insert` lets `overwriteMode` count.
+    /// Returns the `OPTIONS` of a modification. Reads `overwriteMode` only if the statement's
+    /// keyword `word` is `INSERT`.
     pub(super) fn modification(
         &mut self,
         options: Option<&syntax::Expr>,
@@ -155,7 +158,7 @@ impl Builder<'_> {
     }
 }
 
-/// Whether the fault lies in a bind, not in the place it stands in.
+/// Whether an error code means a missing or invalid bind parameter.
 pub(super) fn bind_fault(code: Code) -> bool {
     matches!(code, Code::QueryBindParameterMissing | Code::QueryBindParameterType)
 }

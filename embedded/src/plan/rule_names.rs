@@ -1,7 +1,9 @@
-//! The optimizer's rules as release 3.12 names them, in the order in which they run; only some of them do something here.
+//! Names of all optimizer rules of ArangoDB 3.12 in ArangoDB's order; the engine implements only
+//! some of them.
 
-/// A rule's name, and what holds for it: h hidden, c in clusters only, d may be switched off, p may make further plans,
-/// o off unless asked for, e of the enterprise edition (site/data/3.12/optimizer-rules.json of the manual's sources).
+/// Each rule's name and flags: h = hidden, c = clusters only, d = can be disabled, p = may create
+/// more plans, o = off by default, e = enterprise edition. The source is
+/// `site/data/3.12/optimizer-rules.json` in the repository of ArangoDB's manual.
 pub const RULES: &[(&str, &str)] = &[
     ("replace-function-with-index", ""),
     ("inline-subqueries", "d"),
@@ -89,7 +91,7 @@ pub const RULES: &[(&str, &str)] = &[
     ("splice-subqueries", ""),
 ];
 
-/// Place of a rule among them; behind all for one of this engine alone.
+/// Returns a rule's position in `RULES`; a rule that only this engine has comes after all others.
 pub(super) fn place_of(rule: &str) -> usize {
     RULES.iter().position(|(name, _)| *name == rule).unwrap_or(RULES.len())
 }

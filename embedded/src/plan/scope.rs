@@ -1,4 +1,4 @@
-//! Names in scope, the collections met, and the order in which they are read and written.
+//! The names in scope during planning, and the collections that a query reads and writes.
 
 use std::sync::Arc;
 
@@ -9,32 +9,32 @@ use crate::schema::Database;
 use crate::syntax::{Name, Source};
 use crate::value::{Object, Value};
 
-/// Variables a query may have (the server's limit of registers).
+/// Maximum number of variables in one query, which is ArangoDB's limit of registers.
 const REGISTERS_MAX: usize = 1000;
-/// Collections a query may touch (the server's limit).
+/// Maximum number of collections in one query, which is ArangoDB's limit.
 const COLLECTIONS_MAX: usize = 2048;
 
-/// A plan in the making.
+/// The state of planning: the plan that is being built, and the variables in scope.
 pub(super) struct Builder<'a> {
     pub database: &'a Database,
     pub given: &'a Object,
     pub plan: Plan,
-    /// Variables in sight, inner ones last.
+    /// Variables in scope; variables of a subquery come after those of the query that contains it.
     pub variables: Vec<(Name, Expr)>,
-    /// Where the variables of the current query level begin.
+    /// Index in `variables` of the first variable of the current query or subquery.
     pub level: usize,
-    /// Whether binds are needed as constants now (in `OPTIONS`).
+    /// Whether bind parameters are compiled to constants, as in `OPTIONS`.
     pub binds_as_constants: bool,
-    /// Whether anything was written by what came before in the text.
+    /// Whether a statement planned so far modifies data.
     pub wrote: bool,
-    /// What a SEARCH needs to be computed before its loop.
+    /// Nodes that must run before the loop of a SEARCH, such as subqueries in its condition.
     pub hoisted: Vec<Node>,
-    /// Whether a rule of that name may run.
+    /// Returns whether the optimizer rule with the given name may run.
     pub allowed: &'a dyn Fn(&str) -> bool,
 }
 
 impl<'a> Builder<'a> {
-    /// A builder that has seen nothing.
+    /// Creates a builder with an empty plan.
     pub(super) fn new(
         database: &'a Database,
         given: &'a Object,
@@ -53,7 +53,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A new register.
+    /// Adds a new register to the plan.
     pub(super) fn register(&mut self, name: &str) -> Result<Register> {
         if self.plan.variables.len() >= REGISTERS_MAX {
             return Err(Error::new(
@@ -65,14 +65,14 @@ impl<'a> Builder<'a> {
         Ok(self.plan.variables.len() - 1)
     }
 
-    /// Brings a variable into sight; 1511 if its name is taken.
+    /// Adds a variable to the scope, or returns error 1511 if the variable's name is taken.
     pub(super) fn declare(&mut self, name: &Name, value: Expr) -> Result<()> {
         self.check_new(name)?;
         self.variables.push((Name::clone(name), value));
         Ok(())
     }
 
-    /// 1511 if a name is taken.
+    /// Returns error 1511 if a variable with the name exists.
     pub(super) fn check_new(&self, name: &Name) -> Result<()> {
         if self.variables.iter().any(|(n, _)| n == name) {
             let message = format!("variable '{name}' is assigned multiple times");
@@ -81,14 +81,16 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Brings a variable with a register of its own into sight.
+    /// Adds a variable with a new register to the scope.
     pub(super) fn declare_new(&mut self, name: &Name) -> Result<Register> {
         let register = self.register(name)?;
         self.declare(name, Expr::Register(register))?;
         Ok(register)
     }
 
-    /// The same for the variable of a loop whose items are taken apart: several loops may have one.
+    /// Declares a loop variable with a new register. The variable of a loop that destructures its
+    /// items has an internal name, which begins with `[`. Several loops may use the same internal
+    /// name.
     pub(super) fn declare_item(&mut self, name: &Name) -> Result<Register> {
         if !name.starts_with('[') {
             return self.declare_new(name);
@@ -98,12 +100,14 @@ impl<'a> Builder<'a> {
         Ok(register)
     }
 
-    /// `OLD`, `NEW`, `CURRENT`: the last one counts.
+    /// Declares `OLD`, `NEW` or `CURRENT`, which may be declared repeatedly; the last declaration
+    /// is used.
     pub(super) fn declare_again(&mut self, name: &str, value: Expr) {
         self.variables.push((Name::from(name), value));
     }
 
-    /// What a name in sight stands for; `$OLD` and `$NEW` are the names that `OLD` and `NEW` are short for.
+    /// Returns the expression of a variable in scope; `$OLD` and `$NEW` are other names of `OLD`
+    /// and `NEW`.
     pub(super) fn variable(&self, name: &str) -> Option<&Expr> {
         let name = match name {
             "$OLD" => "OLD",
@@ -113,7 +117,8 @@ impl<'a> Builder<'a> {
         self.variables.iter().rev().find(|(n, _)| &**n == name).map(|(_, value)| value)
     }
 
-    /// A bind whose value shapes the plan; 1551 if it is missing.
+    /// Returns the value of a bind parameter and records that the plan depends on it. Returns error
+    /// 1551 for a missing bind parameter.
     pub(super) fn structural(&mut self, name: &str) -> Result<Value> {
         let Some(value) = self.given.get(name) else { return Err(missing_bind(name)) };
         if !self.plan.structural.iter().any(|(n, _)| n == name) {
@@ -122,7 +127,8 @@ impl<'a> Builder<'a> {
         Ok(value.clone())
     }
 
-    /// The slot of a value bind.
+    /// Returns the slot number of a value bind parameter. Assigns a slot number at the parameter's
+    /// first use.
     pub(super) fn slot(&mut self, name: &Name) -> usize {
         if let Some(at) = self.plan.binds.iter().position(|n| n == name) {
             return at;
@@ -132,7 +138,7 @@ impl<'a> Builder<'a> {
         self.plan.binds.len() - 1
     }
 
-    /// The name behind a written or bound collection.
+    /// Returns a collection's name, which is in the query text or in a bind parameter.
     pub(super) fn source_name(&mut self, source: &Source) -> Result<Name> {
         match source {
             Source::Name(name) => Ok(Name::clone(name)),
@@ -151,12 +157,13 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Notes a warning about the text.
+    /// Records a warning about the query text.
     pub(super) fn warn(&mut self, code: Code, message: String) {
         self.plan.warnings.push((code, message));
     }
 
-    /// The number of a collection in the plan; 1203 if there is none of that name, 501 for a view.
+    /// Returns the collection's index in [`Plan::collections`] and adds the collection at its first
+    /// use. Returns error 1203 for an unknown collection, or error 9 (HTTP status 501) for a view.
     pub(super) fn collection(&mut self, name: &str) -> Result<usize> {
         if let Some(at) = self.plan.collections.iter().position(|u| u.collection.name == name) {
             return Ok(at);
@@ -183,14 +190,15 @@ impl<'a> Builder<'a> {
         Ok(self.plan.collections.len() - 1)
     }
 
-    /// Notes a read; 1579 behind a write of the same collection.
+    /// Records a read of a collection. Returns error 1579 after a write to the same collection.
     pub(super) fn read(&mut self, collection: usize) -> Result<()> {
         let used = &mut self.plan.collections[collection];
         used.read = true;
         if used.write { Err(after_modification(&used.collection.name)) } else { Ok(()) }
     }
 
-    /// Notes a write; 1579 behind another one of the same collection.
+    /// Records a write to a collection. Returns error 1579 after another write to the same
+    /// collection.
     pub(super) fn write(&mut self, collection: usize, exclusive: bool) -> Result<()> {
         self.wrote = true;
         let used = &mut self.plan.collections[collection];
@@ -201,13 +209,14 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Notes a read of who knows which collection; 1579 behind any write.
+    /// Checks a read whose collection is known only at run time. Returns error 1579 after any
+    /// write.
     pub(super) fn read_anything(&self, what: &str) -> Result<()> {
         if self.wrote { Err(after_modification(what)) } else { Ok(()) }
     }
 }
 
-/// Error 1551.
+/// Returns error 1551 for a missing bind parameter.
 pub(super) fn missing_bind(name: &str) -> Error {
     let message = format!("no value specified for declared bind parameter '{name}'");
     Error::new(Code::QueryBindParameterMissing, message)

@@ -1,36 +1,38 @@
-//! `FOR … IN view SEARCH …`: the condition as paths of the document on one side and values on the other.
+//! Plans `FOR … IN view SEARCH …`, and compiles the condition to comparisons with values.
 
 use std::sync::Arc;
 
-use super::compile::check_arity;
-use super::node::{
-    Node, Place, Quantity, ScorerKind, Search, SearchCall, UsedView, ViewScorer, ViewSource,
-};
+use super::compile::{check_arity, unknown_function};
+use super::condition::{AttributeRef, Quantity, Search, SearchCall};
+use super::node::{Node, ScorerKind, UsedView, ViewScorer, ViewSource};
 use super::scope::Builder;
+use super::search_filter::mirrored;
 use crate::error::{Code, Error, Result};
 use crate::expr::{Expr, Register};
+use crate::functions::left_out;
 use crate::schema::Database;
 use crate::syntax::{self, Binary, Name, Unary};
 use crate::text::{Analysis, IndexField, Segment, index_fields};
 use crate::value::Value;
 
-/// Functions that only a SEARCH knows.
+/// Functions that exist only in a SEARCH.
 const SEARCH_ONLY: [&str; 2] = ["EXISTS", "PHRASE"];
-/// Parts of an AND, an OR or a MIN_MATCH.
+/// Maximum number of operands of an AND, an OR or a MIN_MATCH.
 pub(super) const PARTS_MAX: usize = 10_000;
 
-/// What a SEARCH is compiled with.
+/// The context in which the condition of a SEARCH is compiled.
 pub(super) struct Context {
-    /// The variable of the FOR.
+    /// The register of the FOR's variable, which contains the searched document.
     pub(super) document: Register,
-    /// Fields of the inverted indexes that are looked into; None for a view with analyzers of its own.
+    /// Fields of the searched inverted indexes; `None` for a view of the type `arangosearch`.
     fields: Option<Vec<IndexField>>,
-    /// Whether a field that no index has makes the condition impossible.
+    /// Whether the search is refused if it uses a field that the inverted index does not have.
     pub(super) strict: bool,
 }
 
 impl Builder<'_> {
-    /// A loop over a view, with what its SEARCH needs before it and what of it no index can answer behind it.
+    /// Plans a loop over a view: first calculations for the SEARCH, then the loop, then filters for
+    /// the conditions that no index can answer.
     pub(super) fn view_loop(
         &mut self,
         variable: &Name,
@@ -100,8 +102,9 @@ impl Builder<'_> {
         Node::EnumerateView { view: self.plan.views.len() - 1, out, indexed }
     }
 
-    /// The loop over a collection that is hinted at an inverted index, where all of the FILTERs behind it can be answered by
-    /// that index alone. None where it cannot; 1577 if the hint is forced.
+    /// Plans a loop over a collection as a search in the inverted index that the loop's hint names,
+    /// if this index can answer all FILTERs after the loop. Otherwise returns `None`, or error 1577
+    /// if the hint is forced.
     pub(super) fn inverted_loop(
         &mut self,
         node: &Node,
@@ -130,20 +133,21 @@ impl Builder<'_> {
         Ok(Some(self.segment_loop(used, options.attribute("waitForSync").is_true())))
     }
 
-    /// `OFFSET_INFO(d, paths)`: a register that the loop over the view fills.
+    /// Compiles `OFFSET_INFO(d, paths)` to a register that the view's loop fills.
     pub(super) fn offset_info(&mut self, arguments: &[syntax::Expr]) -> Result<Expr> {
         check_arity("OFFSET_INFO", arguments.len(), 2, 2)?;
         let view = self.scored_view("OFFSET_INFO", &arguments[0])?;
         let paths = self.expression(&arguments[1])?;
         if !paths.is_free() {
-            return Err(Error::unsupported("OFFSET_INFO() with paths that are no constants"));
+            return Err(Error::unsupported("OFFSET_INFO() with paths that are not constants"));
         }
         let out = self.register("OFFSET_INFO")?;
         self.plan.views[view].offsets.push((paths, out));
         Ok(Expr::Register(out))
     }
 
-    /// The view of the variable that a scorer is given; 9 for anything else.
+    /// Returns the view whose loop variable is a scorer's argument, or error 9 for another
+    /// argument.
     fn scored_view(&mut self, name: &str, document: &syntax::Expr) -> Result<usize> {
         let view = match self.expression(document)? {
             Expr::Register(register) => {
@@ -160,7 +164,7 @@ impl Builder<'_> {
         )
     }
 
-    /// The score of a view's document: a register that the loop over the view fills.
+    /// Compiles a scorer call to a register that the view's loop fills.
     pub(super) fn scorer(&mut self, name: &str, arguments: &[syntax::Expr]) -> Result<Expr> {
         let kind = if name == "BM25" { ScorerKind::Bm25 } else { ScorerKind::Tfidf };
         let max = if kind == ScorerKind::Bm25 { 3 } else { 2 };
@@ -168,7 +172,7 @@ impl Builder<'_> {
         let view = self.scored_view(name, &arguments[0])?;
         let arguments = self.expressions(&arguments[1..])?;
         if !arguments.iter().all(Expr::is_free) {
-            let what = format!("{name}() with arguments that are no constants");
+            let what = format!("{name}() with arguments that are not constants");
             return Err(Error::unsupported(what));
         }
         let same = |scorer: &ViewScorer| {
@@ -228,14 +232,14 @@ impl Builder<'_> {
             other => {
                 let value = self.expression(other)?;
                 if value.registers().contains(&context.document) {
-                    return Err(Error::unsupported("an attribute as a whole condition of SEARCH"));
+                    return Err(Error::unsupported("an attribute without a comparison in SEARCH"));
                 }
                 Ok(Search::Is(self.checked(value, context)?))
             }
         }
     }
 
-    /// The parts of a chain of ANDs or ORs.
+    /// Compiles all operands of a chain of ANDs or ORs.
     fn parts(
         &mut self,
         expr: &syntax::Expr,
@@ -259,26 +263,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A comparison of `GEO_DISTANCE` with a bound.
-    fn distance(
-        &mut self,
-        expr: &syntax::Expr,
-        operator: Binary,
-        call: &syntax::Expr,
-        bound: &syntax::Expr,
-        context: &Context,
-        analyzer: Option<&Expr>,
-    ) -> Result<Search> {
-        let syntax::Expr::Call(name, arguments) = call else {
-            return Err(Error::of(Code::Internal));
-        };
-        match self.geo(name, arguments, Some((operator, bound)), context, analyzer)? {
-            Some(search) => Ok(search),
-            None => self.comparison_of(expr, context, analyzer),
-        }
-    }
-
-    fn comparison_of(
+    pub(super) fn comparison_of(
         &mut self,
         expr: &syntax::Expr,
         context: &Context,
@@ -288,37 +273,6 @@ impl Builder<'_> {
             return Err(Error::of(Code::Internal));
         };
         self.comparison(*operator, a, b, context, analyzer)
-    }
-
-    /// A geo function one of whose first two arguments is a path of the document; None if neither is.
-    fn geo(
-        &mut self,
-        name: &Name,
-        arguments: &[syntax::Expr],
-        bound: Option<(Binary, &syntax::Expr)>,
-        context: &Context,
-        analyzer: Option<&Expr>,
-    ) -> Result<Option<Search>> {
-        let mut at = None;
-        for (number, argument) in arguments.iter().take(2).enumerate() {
-            if self.is_of(std::slice::from_ref(argument), context)? {
-                at = at.or(Some(number));
-            }
-        }
-        let Some(at) = at else { return Ok(None) };
-        let allowed =
-            [Binary::Less, Binary::LessEqual, Binary::Greater, Binary::GreaterEqual, Binary::Equal];
-        if let Some((operator, _)) = bound.filter(|(operator, _)| !allowed.contains(operator)) {
-            return Err(Error::unsupported(format!("{name}() with {operator} in SEARCH")));
-        }
-        let place = self.place(&arguments[at], context, analyzer)?;
-        let others = arguments.iter().enumerate().filter(|(number, _)| *number != at);
-        let arguments = others.map(|(_, argument)| self.operand(argument, context));
-        let arguments = arguments.collect::<Result<_>>()?;
-        let bound = bound
-            .map(|(operator, bound)| Ok((operator, self.operand(bound, context)?)))
-            .transpose()?;
-        Ok(Some(Search::Geo { name: Name::clone(name), place, at, arguments, bound }))
     }
 
     fn comparison(
@@ -378,6 +332,7 @@ impl Builder<'_> {
     ) -> Result<Search> {
         let arity = |min: usize, max: usize| check_arity(name, arguments.len(), min, max);
         match name {
+            _ if left_out(name) => Err(unknown_function(name)),
             "ANALYZER" => {
                 arity(2, 2)?;
                 let analyzer = self.operand(&arguments[1], context)?;
@@ -398,7 +353,7 @@ impl Builder<'_> {
             }
             "PHRASE" => {
                 arity(2, PARTS_MAX)?;
-                // The path, then parts with gaps between them, and perhaps an analyzer: which it is, the number tells.
+                // `PHRASE` takes a path, texts with gaps between them, and optionally an analyzer.
                 let (analyzer, last) = match arguments.len() % 2 {
                     0 => (analyzer.cloned(), arguments.len()),
                     _ => {
@@ -433,7 +388,8 @@ impl Builder<'_> {
                 } else {
                     SearchCall::MinhashMatch
                 };
-                // A text behind the target is the analyzer; a number is the share.
+                // An argument after the target is the analyzer's name if it is a text, or the share
+                // of n-grams to match if it is a number.
                 let (own, rest) = match arguments {
                     [_, _, _, analyzer] => (Some(analyzer), &arguments[1..3]),
                     [
@@ -478,8 +434,12 @@ impl Builder<'_> {
         }
     }
 
-    /// Whether any of some expressions reads the document.
-    fn is_of(&mut self, expressions: &[syntax::Expr], context: &Context) -> Result<bool> {
+    /// Whether any expression in a list reads the searched document.
+    pub(super) fn is_of(
+        &mut self,
+        expressions: &[syntax::Expr],
+        context: &Context,
+    ) -> Result<bool> {
         for expr in expressions {
             if self.expression(expr)?.registers().contains(&context.document) {
                 return Ok(true);
@@ -488,17 +448,17 @@ impl Builder<'_> {
         Ok(false)
     }
 
-    fn place(
+    pub(super) fn place(
         &mut self,
         expr: &syntax::Expr,
         context: &Context,
         analyzer: Option<&Expr>,
-    ) -> Result<Place> {
+    ) -> Result<AttributeRef> {
         let compiled = self.expression(expr)?;
         self.place_of(&compiled, context, analyzer)
     }
 
-    fn operand(&mut self, expr: &syntax::Expr, context: &Context) -> Result<Expr> {
+    pub(super) fn operand(&mut self, expr: &syntax::Expr, context: &Context) -> Result<Expr> {
         let compiled = self.expression(expr)?;
         self.checked(compiled, context)
     }
@@ -508,7 +468,7 @@ impl Builder<'_> {
     }
 }
 
-/// `d.tags[*]` behind an IN means the items that a field `tags[*]` holds.
+/// Returns the attribute before `[*]` in `x IN d.tags[*]`, if the index has the field `tags[*]`.
 fn items_of<'a>(expansion: &'a syntax::Expansion, context: &Context) -> Option<&'a syntax::Expr> {
     let bare = expansion.stars == 1
         && expansion.filter.is_none()
@@ -530,7 +490,7 @@ fn is_distance(expr: &syntax::Expr) -> bool {
     matches!(expr, syntax::Expr::Call(name, _) if **name == *"GEO_DISTANCE")
 }
 
-/// What a loop over segments is made of.
+/// The settings of a loop over a view's segments.
 struct Loop {
     source: ViewSource,
     stores: Vec<u64>,
@@ -541,8 +501,14 @@ struct Loop {
 }
 
 impl Builder<'_> {
-    /// The path of `variable.a.b[0]`, with the analyzer around it.
-    fn place_of(&self, expr: &Expr, context: &Context, analyzer: Option<&Expr>) -> Result<Place> {
+    /// Returns the attribute path of an expression like `variable.a.b[0]`, with the current
+    /// analyzer.
+    fn place_of(
+        &self,
+        expr: &Expr,
+        context: &Context,
+        analyzer: Option<&Expr>,
+    ) -> Result<AttributeRef> {
         let mut path = Vec::new();
         let mut at = expr;
         loop {
@@ -553,7 +519,7 @@ impl Builder<'_> {
                 }
                 Expr::Index(base, index) => {
                     let Expr::Const(Value::Int(place @ 0..)) = **index else {
-                        return Err(Error::unsupported("a computed place in a list in SEARCH"));
+                        return Err(Error::unsupported("a computed list index in SEARCH"));
                     };
                     path.push(Segment::Item(place as usize));
                     at = base;
@@ -564,20 +530,21 @@ impl Builder<'_> {
                 }
                 _ => {
                     let text =
-                        "anything but a path of the document (d.a.b) on this side of a SEARCH";
+                        "an operand of SEARCH that is not an attribute path of a document (d.a.b)";
                     return Err(Error::unsupported(text));
                 }
             }
         }
         let field = context.fields.as_ref().map(|fields| field_of(fields, &path));
         if context.strict && field.as_ref().is_some_and(Option::is_none) {
-            return Err(Error::unsupported("a field that the inverted index has not"));
+            return Err(Error::unsupported("a field that the inverted index lacks"));
         }
-        Ok(Place { path, analyzer: analyzer.cloned(), field })
+        Ok(AttributeRef { path, analyzer: analyzer.cloned(), field })
     }
 }
 
-/// The analyzer of the field that a path means: the field itself, or the nearest one around it that holds all below it.
+/// Returns the analyzer of a path's field. If the path has no field, returns the analyzer of the
+/// nearest parent field that includes all subattributes.
 fn field_of(fields: &[IndexField], path: &[Segment]) -> Option<Arc<Analysis>> {
     let names: Vec<&str> = path
         .iter()
@@ -595,18 +562,16 @@ fn field_of(fields: &[IndexField], path: &[Segment]) -> Option<Arc<Analysis>> {
     nearest.map(|field| field.analysis.clone())
 }
 
-/// 9 for a function that works in a SEARCH only.
+/// Returns error 9 for a function that only works in a SEARCH, or `None` for any other function.
 pub(super) fn outside_of_search(name: &str) -> Option<Error> {
     SEARCH_ONLY.contains(&name).then(|| {
-        Error::new(
-            Code::NotImplemented,
-            format!("{name}() can be used in the SEARCH of a view only"),
-        )
+        let text = format!("{name}() can be used in the SEARCH of a view only");
+        Error::new(Code::NotImplemented, text)
     })
 }
 
-/// The collections that `OPTIONS { collections: […] }` leaves, by name or number; all without it or with null, 10 for one
-/// that is not linked.
+/// Returns the collections that `OPTIONS { collections […] }` lists by name or id (`None`: all of
+/// the view's collections), or error 10 for a collection that is not in the view.
 fn chosen(options: &Value, linked: &[String], database: &Database) -> Result<Option<Vec<String>>> {
     let given = options.attribute("collections");
     let Some(items) = given.as_array() else {
@@ -632,19 +597,4 @@ fn chosen(options: &Value, linked: &[String], database: &Database) -> Result<Opt
         })
     };
     items.iter().map(name).collect::<Result<Vec<_>>>().map(Some)
-}
-
-/// `5 < d.x` is `d.x > 5`.
-fn mirrored(operator: Binary) -> Result<Binary> {
-    Ok(match operator {
-        Binary::Less => Binary::Greater,
-        Binary::LessEqual => Binary::GreaterEqual,
-        Binary::Greater => Binary::Less,
-        Binary::GreaterEqual => Binary::LessEqual,
-        Binary::Equal | Binary::NotEqual => operator,
-        // An item of the attribute equals the value.
-        Binary::In => Binary::Equal,
-        Binary::NotIn => Binary::NotEqual,
-        other => return Err(Error::unsupported(format!("the operator {other:?} in SEARCH"))),
-    })
 }

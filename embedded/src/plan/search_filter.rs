@@ -1,6 +1,7 @@
-//! What a SEARCH asks that no index can answer: it is looked at document by document, behind the loop.
+//! Plans the parts of a SEARCH that no index can answer, as filters after the loop.
 
-use super::node::{Node, Search};
+use super::condition::Search;
+use super::node::Node;
 use super::scope::Builder;
 use super::search::{Context, PARTS_MAX};
 use crate::error::{Code, Error, Result};
@@ -8,9 +9,10 @@ use crate::expr::{Expr, Register};
 use crate::syntax::{self, Binary, Unary};
 
 impl Builder<'_> {
-    /// A condition as what the segments answer and what has to be looked at in each document they find. The server does so
-    /// with every condition that asks more of a document than a path and a value; the parts of an AND can be told apart,
-    /// those of an OR or a NOT only if all of them are of one kind (501).
+    /// Splits a search condition into a part that the view's segments answer, and filters that are
+    /// computed for each document. The filters are the conditions that do not compare a path with a
+    /// value; ArangoDB also computes these for each document. An AND can be split, but an OR or a
+    /// NOT that needs both segments and documents is refused with error 9.
     pub(super) fn answered(
         &mut self,
         search: &syntax::Expr,
@@ -55,7 +57,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Whether the segments cannot answer a part, but a look at the document can.
+    /// Whether the segments cannot answer a part of a condition, but the part can be computed from
+    /// the document.
     fn unanswered(&mut self, part: &syntax::Expr, context: &Context) -> Result<bool> {
         match self.search(part, context, None) {
             Ok(_) => Ok(false),
@@ -63,7 +66,8 @@ impl Builder<'_> {
         }
     }
 
-    /// A value that a SEARCH may compare with: nothing of the document; subqueries are answered before the loop.
+    /// Checks a value that a SEARCH compares with attributes: the value must not depend on the
+    /// searched document. A value with subqueries is computed before the loop.
     pub(super) fn checked(&mut self, value: Expr, context: &Context) -> Result<Expr> {
         if value.registers().contains(&context.document) {
             return Err(Error::unsupported("computing with attributes of the document in SEARCH"));
@@ -79,21 +83,22 @@ impl Builder<'_> {
         Ok(Expr::Register(out))
     }
 
-    /// Whether a subquery of an expression may look at a variable.
+    /// Whether an expression contains a subquery that may read a variable.
     fn asks_inside(&self, value: &Expr, variable: Register) -> bool {
         value.subqueries().into_iter().any(|number| {
             self.plan.subqueries[number].nodes.iter().any(|node| {
                 let asks = |inner: &&Expr| {
                     inner.registers().contains(&variable) || self.asks_inside(inner, variable)
                 };
-                // What a view's condition uses is not told.
+                // A view's search condition may read the variable, but `expressions` does not
+                // return this condition.
                 matches!(node, Node::EnumerateView { .. }) || node.expressions().iter().any(asks)
             })
         })
     }
 }
 
-/// The parts of a chain of ANDs.
+/// Collects the operands of a chain of ANDs.
 fn conjuncts<'a>(expr: &'a syntax::Expr, out: &mut Vec<&'a syntax::Expr>) {
     match expr {
         syntax::Expr::Group(inner) => conjuncts(inner, out),
@@ -103,4 +108,19 @@ fn conjuncts<'a>(expr: &'a syntax::Expr, out: &mut Vec<&'a syntax::Expr>) {
         }
         other => out.push(other),
     }
+}
+
+/// Mirrors a comparison operator, because `5 < d.x` means `d.x > 5`.
+pub(super) fn mirrored(operator: Binary) -> Result<Binary> {
+    Ok(match operator {
+        Binary::Less => Binary::Greater,
+        Binary::LessEqual => Binary::GreaterEqual,
+        Binary::Greater => Binary::Less,
+        Binary::GreaterEqual => Binary::LessEqual,
+        Binary::Equal | Binary::NotEqual => operator,
+        // `value IN d.x` means that an item of the list `d.x` equals the value.
+        Binary::In => Binary::Equal,
+        Binary::NotIn => Binary::NotEqual,
+        other => return Err(Error::unsupported(format!("the operator {other:?} in SEARCH"))),
+    })
 }

@@ -1,7 +1,9 @@
-//! A plan as `/_api/explain` answers it: ArangoDB's nodes with their attributes, expressions as its syntax trees.
+//! Converts a plan to the form of `/_api/explain`, with ArangoDB's nodes and their attributes, and
+//! with expressions as ArangoDB's syntax trees.
 //!
-//! What this engine does inside one node (a filter beside a loop, an expression in a RETURN) is told as the nodes that the server
-//! would have for it. Numbers of documents are real, costs follow the server's simplest rules.
+//! Some work that this engine does inside another node (such as the expression of a RETURN) is
+//! shown as a separate node, because ArangoDB has a node for this work. The shown document counts
+//! are exact; the shown costs follow ArangoDB's simplest cost rules.
 
 use std::collections::HashMap;
 
@@ -11,23 +13,23 @@ use super::rule_names::place_of;
 use crate::expr::{Expr, Register, known};
 use crate::value::{Object, Value};
 
-/// Items that a list is thought to have when it is not known (the server's number).
+/// The number of items that ArangoDB assumes for a list of unknown length.
 pub(super) const LIST_ITEMS: f64 = 100.0;
 
-/// What a plan is shown with.
-pub struct Showing<'a> {
-    /// The plan.
+/// The data needed to show a plan in ArangoDB's form.
+pub struct PlanView<'a> {
+    /// The plan to show.
     pub plan: &'a Plan,
-    /// Values of its binds by slot.
+    /// Values of the plan's bind parameters, indexed by slot number.
     pub binds: &'a [Value],
-    /// Documents of its collections.
+    /// Document count of each of the plan's collections.
     pub documents: &'a [u64],
-    /// Whether a rule of that name may be told (`optimizer.rules`).
+    /// Returns whether the optimizer rule with the given name is enabled (`optimizer.rules`).
     pub allowed: &'a dyn Fn(&str) -> bool,
 }
 
-/// `plan` of `/_api/explain`.
-pub fn shown(showing: &Showing<'_>) -> Value {
+/// Returns `plan` of `/_api/explain`.
+pub fn shown(showing: &PlanView<'_>) -> Value {
     let mut printer = Printer::new(showing);
     let mut start = Object::new();
     start.insert("bindParameterVariables", Value::object(Object::new()));
@@ -36,8 +38,8 @@ pub fn shown(showing: &Showing<'_>) -> Value {
     printer.finish()
 }
 
-/// The nodes that an error of `failing` goes through, as the server lists them in its message.
-pub fn trail(showing: &Showing<'_>, failing: &Node) -> String {
+/// Lists the nodes from `failing` to the end of the plan, in the form of ArangoDB's error messages.
+pub fn trail(showing: &PlanView<'_>, failing: &Node) -> String {
     let mut printer = Printer::new(showing);
     printer.failing = Some(failing);
     printer.node("SingletonNode", Object::new(), false);
@@ -46,7 +48,8 @@ pub fn trail(showing: &Showing<'_>, failing: &Node) -> String {
     let mut out = String::new();
     for (at, node) in printer.nodes.iter().enumerate().skip(first - 1) {
         let kind = node.text_of("type").unwrap_or_default();
-        // A sort asks for all rows by a call of its own.
+        // ArangoDB lists a sort twice in the error message, because a sort requests all rows in a
+        // separate call.
         let times = if kind == "SortNode" && at + 1 > first { 2 } else { 1 };
         (0..times).for_each(|_| out.push_str(&format!(" [node #{}: {kind}]", at + 1)));
     }
@@ -55,29 +58,31 @@ pub fn trail(showing: &Showing<'_>, failing: &Node) -> String {
 
 pub(super) struct Variable {
     pub(super) name: String,
-    /// Whether it holds whole documents of a collection.
+    /// Whether the variable contains whole documents of a collection.
     pub(super) full: bool,
     pub(super) constant: Option<Value>,
 }
 
 pub(super) struct Printer<'a> {
-    pub(super) showing: &'a Showing<'a>,
+    pub(super) showing: &'a PlanView<'a>,
     pub(super) nodes: Vec<Value>,
     pub(super) rules: Vec<&'static str>,
     pub(super) variables: Vec<Variable>,
-    /// Attributes that a loop reads apart, with their variables.
+    /// For each attribute that a loop reads instead of the whole document, the attribute's
+    /// variable. The key is the loop's register and the attribute's path.
     pub(super) projected: HashMap<(Register, Vec<String>), usize>,
-    /// Variables of subqueries that were shown.
+    /// The result variables of the subqueries that are already shown, by subquery number.
     pub(super) subqueries: HashMap<usize, usize>,
     pub(super) cost: f64,
     pub(super) items: f64,
     pub(super) prefetched: u64,
     pub(super) prefetch: bool,
-    /// The variable of the list of the next loop, where it is known already.
+    /// The variable with the list of the next loop, if a shown node already computes the list.
     pub(super) listed: Option<usize>,
-    /// The variable of what is returned, where it was known before the first loop.
+    /// The variable of the value that RETURN returns, if the value is computed before the first
+    /// loop.
     pub(super) early: Option<usize>,
-    /// The node that failed, and the number that it is shown by.
+    /// The engine's node that failed, if the plan is shown for an error message.
     pub(super) failing: Option<&'a Node>,
     pub(super) failed: Option<usize>,
 }
@@ -94,13 +99,13 @@ pub(super) fn filled<const N: usize>(entries: [(&str, Value); N]) -> Object {
     out
 }
 
-/// A number as the server writes it: whole ones without a point.
+/// Converts a number to ArangoDB's form, in which whole numbers have no decimal point.
 pub(super) fn number(x: f64) -> Value {
     if x.fract() == 0.0 && x.abs() < 9e15 { Value::Int(x as i64) } else { Value::Double(x) }
 }
 
 impl<'a> Printer<'a> {
-    pub(super) fn new(showing: &'a Showing<'a>) -> Self {
+    pub(super) fn new(showing: &'a PlanView<'a>) -> Self {
         let plan = showing.plan;
         let variables = plan.variables.iter().enumerate();
         let named = |(id, name): (usize, &String)| {
@@ -131,7 +136,7 @@ impl<'a> Printer<'a> {
         let plan = self.showing.plan;
         let engine_rules: Vec<&'static str> = plan.rules.clone();
         for rule in engine_rules {
-            // What this engine calls by a name of its own.
+            // ArangoDB has another name for this rule.
             self.rule(if rule == "optimize-topk-of-view" {
                 "arangosearch-constrained-sort"
             } else {
@@ -171,7 +176,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Whether a variable is the text's or was made for a node; those of inline conditions are neither.
+    /// Whether a variable is shown; variables of inline expressions such as `CURRENT` are not.
     pub(super) fn is_shown(&self, id: usize) -> bool {
         let name = &self.variables[id].name;
         !matches!(name.as_str(), "CURRENT" | "[*]" | "[]")
@@ -229,7 +234,8 @@ impl<'a> Printer<'a> {
         ExprTree { binds: self.showing.binds, name: &name, subquery: &subquery }.of(expr)
     }
 
-    /// The variable that holds an expression's value, calculated if need be; subqueries in it come first.
+    /// Returns a variable that holds an expression's value, and adds a node that computes the value
+    /// if necessary.
     pub(super) fn computed(&mut self, expr: &Expr) -> usize {
         if let Expr::Register(register) = expr {
             return *register;
@@ -294,7 +300,7 @@ impl<'a> Printer<'a> {
         self.node("SubqueryEndNode", more, false);
     }
 
-    /// The nodes of a pipeline; the variable that it returns.
+    /// Shows the nodes of a pipeline. Returns the variable of the pipeline's result.
     pub(super) fn pipeline(&mut self, pipeline: &Pipeline, top: bool) -> Option<usize> {
         let nodes = &pipeline.nodes;
         let early = match nodes.last() {
@@ -310,7 +316,7 @@ impl<'a> Printer<'a> {
             let (first, shown_before) = (at, self.nodes.len());
             at += 1;
             if let (Node::EnumerateList { source, .. }, true) = (node, early.is_some()) {
-                // What it goes through is known first.
+                // ArangoDB computes the list in a calculation node before the loop.
                 let given = self.computed(source);
                 self.listed = Some(given);
             }
@@ -344,7 +350,8 @@ impl<'a> Printer<'a> {
                 nodes[first..at].iter().any(|node| std::ptr::eq(node, failing))
             });
             if failing {
-                // An expression fails where it is calculated.
+                // If the expression of a FILTER or RETURN fails, ArangoDB names the node that
+                // calculates the expression.
                 let calculates = matches!(node, Node::Filter(_) | Node::Return { .. });
                 let is_calculation =
                     |shown: &Value| shown.text_of("type") == Some("CalculationNode");
@@ -358,7 +365,8 @@ impl<'a> Printer<'a> {
         returned
     }
 
-    /// Whether a value needs no row.
+    /// Whether an expression has the same value for all rows, so that ArangoDB computes it before
+    /// the loops.
     pub(super) fn moves_up(&self, value: &Expr) -> bool {
         (self.showing.allowed)("move-calculations-up") && value.is_free()
     }
@@ -376,7 +384,7 @@ impl<'a> Printer<'a> {
             variable = out;
         }
         if !top {
-            // A subquery ends with its own node.
+            // A subquery has no RETURN node; it ends with a `SubqueryEndNode`.
             return Some(variable);
         }
         self.cost += self.items;

@@ -1,4 +1,4 @@
-//! What gathers rows, as a plan shows it: sorts, groups and windows.
+//! Shows sorts, groups and windows of a plan.
 
 use super::node::{Aggregate, Bounds, Collect, Into, Window};
 use super::shown::{Printer, filled, number, object};

@@ -1,4 +1,4 @@
-//! Loops of a shown plan: over collections, by indexes, over views.
+//! Shows a plan's loops over collections, indexes and views.
 
 use super::node::{Lookup, Node, ViewSource};
 use super::shown::{Printer, filled, object};
@@ -9,7 +9,8 @@ use crate::syntax::{Binary, Name};
 use crate::value::{Object, Value};
 
 impl<'a> Printer<'a> {
-    /// Filters right behind a loop that need nothing but its documents run inside it.
+    /// Returns the filters after a loop that depend only on the loop's documents. ArangoDB runs
+    /// such filters inside the loop.
     pub(super) fn filters_beside<'n>(
         &self,
         nodes: &'n [Node],
@@ -116,7 +117,8 @@ impl<'a> Printer<'a> {
             && lookup.equals.len() == lookup.index.fields.len().max(1)
             && (lookup.index.unique || lookup.index.kind == IndexKind::Primary);
         let found = if complete { documents.min(1.0) } else { documents };
-        // The conditions had variables before the index took them over.
+        // ArangoDB creates a variable for each condition, even if an index replaces the condition
+        // later.
         for _ in lookup.expressions() {
             self.made();
         }
@@ -127,7 +129,7 @@ impl<'a> Printer<'a> {
         let covers = attributes.as_ref().is_some_and(|paths| {
             !paths.is_empty() && paths.iter().all(|path| lookup.index.fields.contains(path))
         });
-        // Documents that the index holds whole are not looked up.
+        // A loop does not read documents if the loop's index contains all used attributes.
         self.cost += items * (searched + found * if covers { 0.05 } else { 1.0 });
         let strategy = match &attributes {
             Some(paths) if paths.is_empty() => "no document",
@@ -157,7 +159,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Documents that a view finds, or an inverted index, which is shown as the index it is.
+    /// Shows a loop over a view as a view node, or a loop over an inverted index as an index node.
     pub(super) fn view(&mut self, view: usize, out: Register) {
         let used = &self.showing.plan.views[view];
         let collections = &self.showing.plan.collections;
@@ -194,7 +196,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// What an index is asked for, as a disjunction of one conjunction.
+    /// Returns the condition of an index lookup in ArangoDB's form: an OR that contains one AND.
     pub(super) fn condition(&self, out: Register, lookup: &Lookup) -> Value {
         let fields = &lookup.index.fields;
         let place = |at: usize| {
@@ -255,7 +257,7 @@ pub(super) fn names(path: &[String]) -> Value {
     Value::array(path.iter().map(|name| name.as_str().into()).collect())
 }
 
-/// An index as a node lists it.
+/// Returns an index in the form in which an index node lists it.
 pub(super) fn described(index: &Index) -> Value {
     let fields = match index.kind {
         IndexKind::Primary => vec!["_key".into()],

@@ -1,4 +1,5 @@
-//! The other nodes of a shown plan: lists, filters, limits, nearness, traversals and modifications.
+//! Shows further nodes of a plan: lists, filters, limits, vector searches, traversals and
+//! modifications.
 
 use super::node::{Node, Traversal, Write, WriteKind};
 use super::shown::{LIST_ITEMS, Printer, filled, object};
@@ -9,7 +10,7 @@ use crate::syntax::{Binary, Direction, PathSearch};
 use crate::value::{Object, Value};
 
 impl<'a> Printer<'a> {
-    /// The number of a LIMIT.
+    /// Returns the value of the offset or count of a LIMIT.
     pub(super) fn whole(&self, expr: &Expr) -> Option<u64> {
         let value = match expr {
             Expr::Const(value) => value,

@@ -1,4 +1,4 @@
-//! `FOR v, e, p IN … OUTBOUND start …`: the edge collections with their directions, the depth and the options of a traversal.
+//! Plans traversals and path searches, such as `FOR v, e, p IN … OUTBOUND start …`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::schema::{CollectionKind, Graph};
 use crate::syntax::{self, Binary, Direction, Name, PathSearch};
 use crate::value::Value;
 
-/// What `OPTIONS` of a traversal say.
+/// The options of a traversal.
 struct TraversalOptions {
     order: Order,
     unique_vertices: UniqueVertices,
@@ -22,7 +22,7 @@ struct TraversalOptions {
     weight: Option<(Name, f64)>,
 }
 
-/// What `OPTIONS` of a traversal may say.
+/// Options that a traversal allows.
 const TRAVERSAL_OPTIONS: &[&str] = &[
     "bfs",
     "order",
@@ -38,10 +38,10 @@ const TRAVERSAL_OPTIONS: &[&str] = &[
     "useCache",
     "indexHint",
 ];
-/// What `OPTIONS` of a path search may say.
+/// Options that a path search allows.
 const PATH_OPTIONS: &[&str] = &["weightAttribute", "defaultWeight", "algorithm", "useCache"];
 
-/// Edge collections, and the vertex collections that are known to lie behind them.
+/// The edge collections of a traversal, and the vertex collections that they connect, if known.
 #[derive(Default)]
 struct Reach {
     edges: Vec<Followed>,
@@ -49,8 +49,11 @@ struct Reach {
 }
 
 impl Builder<'_> {
-    /// The node of a traversal or a path search.
+    /// Plans the node of a traversal or a path search.
     pub(super) fn traversal(&mut self, traversal: &syntax::Traversal) -> Result<Node> {
+        if traversal.search != PathSearch::Traversal && !cfg!(feature = "conformance") {
+            return Err(Error::unsupported("a search for paths"));
+        }
         self.read_anything("traversal")?;
         let (min, max) = self.depth(traversal.depth.as_ref())?;
         let start = self.vertex(&traversal.start)?;
@@ -106,7 +109,8 @@ impl Builder<'_> {
         })))
     }
 
-    /// A start or target; 1501 for one that cannot be a vertex.
+    /// Compiles a start or target vertex. Returns error 1501 for a constant that cannot be a
+    /// vertex.
     fn vertex(&mut self, vertex: &syntax::Expr) -> Result<Expr> {
         let vertex = self.expression(vertex)?;
         if matches!(&vertex, Expr::Const(value) if names_no_vertex(value)) {
@@ -123,7 +127,8 @@ impl Builder<'_> {
         Ok(out)
     }
 
-    /// Whole numbers that are known when the query is planned; 1501 for anything else.
+    /// Evaluates the depths of a traversal, which must be whole numbers known at planning time.
+    /// Returns error 1501 for any other depth.
     fn depth(&mut self, depth: Option<&syntax::Expr>) -> Result<(u64, u64)> {
         let (min, max) = match depth {
             None => return Ok((1, 1)),
@@ -182,7 +187,8 @@ impl Builder<'_> {
         Ok(reach)
     }
 
-    /// Listed edge collections; the vertex collections are those that named graphs put at their ends.
+    /// Resolves the edge collections listed in the query. The definitions of the named graphs say
+    /// which vertex collections each edge collection connects.
     fn listed_reach(
         &mut self,
         traversal: &syntax::Traversal,
@@ -206,7 +212,8 @@ impl Builder<'_> {
         Ok(reach)
     }
 
-    /// Adds an edge collection; 1218 if it is none, or stands there with another direction.
+    /// Adds an edge collection to a traversal. Returns error 1218 for a document collection, or for
+    /// an edge collection that the traversal already follows in another direction.
     fn follow(&mut self, name: &str, direction: Direction, reach: &mut Reach) -> Result<()> {
         let collection = self.collection(name)?;
         self.read(collection)?;
@@ -292,7 +299,8 @@ impl Builder<'_> {
         })
     }
 
-    /// The value of an expression of constants and binds; none for any other.
+    /// Returns the value of an expression of constants and bind parameters, or `None` for any other
+    /// expression.
     fn known(&mut self, expr: &syntax::Expr) -> Result<Option<Value>> {
         match self.constant(expr) {
             Ok(Expr::Const(value)) => Ok(Some(value)),
@@ -315,7 +323,7 @@ fn weight(options: &Value) -> (Name, f64) {
     (Name::from(attribute), default.unwrap_or(1.0))
 }
 
-/// A name, or a list of names.
+/// Reads a traversal option that is one name or a list of names.
 fn names_of(options: &Value, attribute: &str) -> Result<Vec<Name>> {
     let given = options.attribute(attribute);
     let items = match &given {
@@ -336,12 +344,13 @@ fn bad(message: impl Into<String>) -> Error {
     Error::new(Code::BadParameter, message)
 }
 
-/// Whether a value of a text or a bind is refused as a start, and not just warned of.
+/// Whether a value causes an error if it is used as a start vertex. Other invalid values cause only
+/// a warning.
 pub fn names_no_vertex(value: &Value) -> bool {
     matches!(value, Value::Null | Value::Bool(_)) || value.is_number()
 }
 
-/// Error 1501 for such a start.
+/// Returns error 1501 for a start vertex that is neither an id nor a document.
 pub fn invalid_start() -> Error {
     let message = "invalid start vertex. Must either be an _id string or an object with _id.";
     Error::new(Code::QueryParse, message)

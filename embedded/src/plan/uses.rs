@@ -1,24 +1,25 @@
-//! Which attributes of a loop's documents a plan uses: what an index holds of them need not be read from the document.
+//! Finds the attributes of a loop's documents that a plan uses, so that a loop whose index contains
+//! them need not read documents.
 
 use super::expr_tree::attribute_path;
 use super::node::{Node, Plan, WriteKind};
 use crate::expr::{Expr, Register};
 use crate::schema::IndexKind;
 
-/// Attributes of a document that are read apart from it at most (`maxProjections`).
+/// Maximum number of attributes that a loop reads instead of the whole document (`maxProjections`).
 pub(super) const PROJECTIONS_MAX: usize = 5;
 
-/// What of a document is used.
+/// The attributes of a loop's documents that a plan uses.
 pub(super) struct Used {
     out: Register,
-    /// Whether it is used whole.
+    /// Whether the whole document is used.
     pub whole: bool,
-    /// Its attributes that are used, each once.
+    /// The document's used attributes, without duplicates.
     pub paths: Vec<Vec<String>>,
 }
 
 impl Used {
-    /// Nothing so far of the documents in that register.
+    /// Creates a value without used attributes, for the documents in the register `out`.
     pub(super) fn new(out: Register) -> Self {
         Self { out, whole: false, paths: Vec::new() }
     }
@@ -29,14 +30,15 @@ impl Used {
         }
     }
 
-    /// Adds what an expression uses.
+    /// Adds the document attributes that an expression uses.
     pub(super) fn read(&mut self, expr: &Expr) {
         let mut inside = 0;
         let mut found = Vec::new();
         let (out, whole) = (self.out, &mut self.whole);
         expr.walk(&mut |e| {
             if inside > 0 {
-                // Below a path that is counted already.
+                // This path is skipped, because it is the beginning of a path that is already
+                // recorded.
                 inside -= 1;
                 return;
             }
@@ -53,7 +55,7 @@ impl Used {
     }
 
     fn node(&mut self, node: &Node) {
-        // A document that says which one to change is asked for its key.
+        // A modification uses only the key of the document that it removes or changes.
         let key = match node {
             Node::Write(write) if write.options.ignore_revs => match &write.kind {
                 WriteKind::Remove { key } => Some(key),
@@ -71,12 +73,14 @@ impl Used {
                 other => self.read(other),
             }
         }
-        // What a view's condition uses is not told.
+        // A view's search condition may use the document, but `expressions` does not return this
+        // condition.
         self.whole |= matches!(node, Node::EnumerateView { .. });
     }
 }
 
-/// The attributes by which the documents of a loop are used everywhere but in these filters; none if they are used whole.
+/// Returns the attributes of a loop's documents that the plan uses outside of the filters listed in
+/// `beside`. Returns `None` if the whole document or too many attributes are used.
 pub(super) fn attributes(plan: &Plan, out: Register, beside: &[&Expr]) -> Option<Vec<Vec<String>>> {
     let mut used = Used::new(out);
     let pipelines = std::iter::once(&plan.root).chain(&plan.subqueries);
@@ -89,7 +93,8 @@ pub(super) fn attributes(plan: &Plan, out: Register, beside: &[&Expr]) -> Option
     (!used.whole && used.paths.len() <= PROJECTIONS_MAX).then_some(used.paths)
 }
 
-/// Finds the loops whose index holds all that is used of a document, and those that need no more than its key.
+/// Records in [`Plan::covered`] the loops that need not read documents, because their index
+/// contains all used attributes or only the key is used.
 pub(super) fn note_covered(plan: &mut Plan) {
     let pipelines = std::iter::once(&plan.root).chain(&plan.subqueries);
     let mut covered = Vec::new();

@@ -1,4 +1,4 @@
-//! `WINDOW`: how far it reaches must be known when the query is planned.
+//! Plans `WINDOW`, whose bounds must be known at planning time.
 
 use super::node::{Bounds, Node, Window};
 use super::scope::Builder;
@@ -9,7 +9,8 @@ use crate::syntax::{self, Key, Name};
 use crate::value::Value;
 
 impl Builder<'_> {
-    /// The nodes of a `WINDOW`: over a range the rows are sorted by it first.
+    /// Adds the nodes of a `WINDOW`. If the window has a range value, rows are first sorted by that
+    /// value.
     pub(super) fn window(&mut self, window: &syntax::Window, nodes: &mut Vec<Node>) -> Result<()> {
         let mut range = None;
         if let Some(written) = &window.range {
@@ -37,7 +38,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The value of a bound, if it is given; 1575 if it is not known yet.
+    /// Returns the value of a window's bound, or error 1575 for a bound not known at planning time.
     fn bound(&mut self, bounds: &syntax::Expr, wanted: &str) -> Result<Option<Value>> {
         let syntax::Expr::Object(entries) = bounds else { return Ok(None) };
         let found = entries.iter().find(|(key, _)| *key == Key::Name(Name::from(wanted)));
@@ -89,7 +90,7 @@ fn reach(before: Option<Value>, behind: Option<Value>) -> Result<Bounds> {
     Ok(Bounds::Numbers(number(before), number(behind)))
 }
 
-/// A duration that a date can be moved by.
+/// Returns a bound that is an ISO 8601 duration, or an error for any other text.
 fn duration(bound: Option<Value>, which: &str) -> Result<Option<Name>> {
     let Some(Value::String(text)) = bound else { return Ok(None) };
     let moved = shifted("DATE_ADD", &Value::Int(0), &text, &mut Warnings::default())?;
@@ -101,7 +102,8 @@ fn duration(bound: Option<Value>, which: &str) -> Result<Option<Name>> {
     Ok(Some(text))
 }
 
-/// Milliseconds of a date moved by a duration with `DATE_ADD` or `DATE_SUBTRACT`; none if either is not valid.
+/// Adds a duration to a date or subtracts it; `by` is `DATE_ADD` or `DATE_SUBTRACT`. Returns the
+/// new date in milliseconds since 1970, or `None` for an invalid date or duration.
 pub fn shifted(
     by: &str,
     date: &Value,

@@ -1,4 +1,5 @@
-//! Plans by text: the same few texts come thousands of times a second with other binds.
+//! A cache of query plans by query text; most clients send only a few different texts, with varying
+//! bind parameters.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -7,27 +8,29 @@ use crate::plan::{Plan, ViewSource};
 use crate::schema::{Database, Graph};
 use crate::value::{Object, equal};
 
-/// Texts whose plans are kept; the one unused for longest goes first.
+/// Maximum number of query texts with cached plans; a further text replaces the least recently used
+/// one.
 const TEXTS_MAX: usize = 512;
-/// Longest text that is kept, in bytes.
+/// Maximum length of a query text whose plan is cached, in bytes.
 const TEXT_BYTES_MAX: usize = 16 * 1024;
-/// Plans of one text (other collections, attribute names or options among the binds).
+/// Maximum number of cached plans for one query text. Different values of bind parameters for
+/// collections, attribute names or options need different plans.
 const VARIANTS_MAX: usize = 8;
 
 #[derive(Default)]
 struct Cache {
-    texts: HashMap<Arc<str>, Entry>,
+    texts: HashMap<Arc<str>, CachedPlans>,
     uses: u64,
 }
 
-struct Entry {
+struct CachedPlans {
     last_use: u64,
     plans: Vec<Arc<Plan>>,
 }
 
 static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
 
-/// A plan of this text that still holds for the database and these binds.
+/// Returns a cached plan of a query text that is valid for the database and the bind parameters.
 pub(super) fn find(text: &str, database: &Database, binds: &Object) -> Option<Arc<Plan>> {
     let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     cache.uses += 1;
@@ -37,7 +40,7 @@ pub(super) fn find(text: &str, database: &Database, binds: &Object) -> Option<Ar
     entry.plans.iter().find(|plan| holds(plan, database, binds)).map(Arc::clone)
 }
 
-/// Keeps a plan.
+/// Adds a plan to the cache, unless the query text is too long.
 pub(super) fn keep(text: &str, plan: &Arc<Plan>) {
     if text.len() > TEXT_BYTES_MAX {
         return;
@@ -55,15 +58,18 @@ pub(super) fn keep(text: &str, plan: &Arc<Plan>) {
             cache.texts.remove(&oldest);
         }
     }
-    let entry = cache.texts.entry(Arc::from(text)).or_insert(Entry { last_use, plans: Vec::new() });
+    let entry =
+        cache.texts.entry(Arc::from(text)).or_insert(CachedPlans { last_use, plans: Vec::new() });
     if entry.plans.len() >= VARIANTS_MAX {
         entry.plans.remove(0);
     }
     entry.plans.push(Arc::clone(plan));
 }
 
-/// A plan depends on the collections and views it uses, on the binds that shaped it and, with a traversal in it, on the named
-/// graphs; on nothing else. The catalog makes a new value of a collection whenever anything about it or its indexes changes.
+/// Whether a cached plan is still valid. A plan depends on the query's collections and views and on
+/// bind parameters such as collection names. A plan with a traversal also depends on the named
+/// graphs. When a collection or one of its indexes changes, the catalog replaces the collection's
+/// definition by a new value, so comparing pointers is sufficient.
 fn holds(plan: &Plan, database: &Database, binds: &Object) -> bool {
     plan.release == database.release
         && plan.collections.iter().all(|used| {
@@ -75,7 +81,7 @@ fn holds(plan: &Plan, database: &Database, binds: &Object) -> bool {
                 let now = database.views.get(&view.name);
                 now.is_some_and(|now| Arc::ptr_eq(now, view))
             }
-            // An index is a part of its collection.
+            // The comparison of collections above includes their indexes.
             ViewSource::Index(_) => true,
         })
         && plan.graphs.as_ref().is_none_or(|graphs| same(graphs, &database.graphs))

@@ -1,4 +1,4 @@
-//! A query's way: text → syntax tree → plan → rows; plans are kept by text.
+//! Runs queries: text → syntax tree → plan → rows, with plans cached by query text.
 
 mod cache;
 mod parsed;

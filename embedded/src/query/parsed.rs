@@ -1,17 +1,17 @@
-//! `/_api/query`: a text is parsed and nothing else.
+//! Parses a query without running it, for `/_api/query`.
 
 use super::prepared::in_aql;
 use crate::error::Result;
 use crate::syntax::{Mentions, parse, tree};
 use crate::value::{Object, Value};
 
-/// `collections`, `bindVars`, `ast` of a text, or 1501.
+/// Returns `collections`, `bindVars` and `ast` of a query text, or error 1501.
 pub fn parse_only(text: &str) -> Result<Value> {
     let body = parse(text).map_err(|error| in_aql(error, "while parsing"))?;
     let mut mentions = Mentions::default();
     mentions.read(&body);
     let collections = mentions.collections.into_iter().map(Value::from).collect();
-    // The server keeps them in a table that lists what came last first.
+    // ArangoDB lists bind parameters in the reverse order of their appearance in the query.
     let binds = mentions.binds.into_iter().rev().map(Value::from).collect();
     let mut out = Object::new();
     out.insert("collections", Value::array(collections));

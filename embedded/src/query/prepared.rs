@@ -1,4 +1,4 @@
-//! Preparing a query and running it.
+//! Prepares queries (parses, plans and binds them), and runs them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,83 +9,89 @@ use crate::error::{Code, Error, Result};
 use crate::exec::{Budget, Executor, Stats};
 use crate::expr::Expr;
 use crate::functions::Warnings;
-use crate::plan::{Node, Plan, RULES, Showing, WriteKind, explain, plan, shown, trail};
+use crate::plan::{Node, Plan, PlanView, RULES, WriteKind, explain, plan, shown, trail};
 use crate::schema::{Collection, Database, Index};
 use crate::syntax::parse;
 use crate::txn::Transaction;
 use crate::value::{Object, Value};
 
-/// One query as a client sent it.
+/// A query as a client sent it.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
-    /// AQL.
+    /// The query text in AQL.
     pub text: String,
-    /// `bindVars`, collection names under `@name` keys.
+    /// `bindVars`; the key of a bind parameter for a collection has the form `@name`.
     pub binds: Object,
-    /// Options that change what the query does.
+    /// The query's options and limits.
     pub options: QueryOptions,
 }
 
-/// `options` and limits of a cursor request.
+/// The `options` and limits of a cursor request.
 #[derive(Clone, Debug, Default)]
 pub struct QueryOptions {
-    /// Count the rows that the last top-level LIMIT cut off.
+    /// Whether to count all rows before the last top-level LIMIT (`fullCount`).
     pub full_count: bool,
-    /// A warning ends the query as an error.
+    /// Whether the query fails at the first warning.
     pub fail_on_warning: bool,
-    /// Warnings kept at most (10 when None).
+    /// Maximum number of warnings to return (10 for `None`).
     pub max_warning_count: Option<usize>,
-    /// Seconds after which the query is killed (1500); 0 means never.
+    /// Seconds after which the query is killed with error 1500; 0 disables the limit.
     pub max_runtime_s: f64,
-    /// Bytes of rows a query may hold (32); 0 means the engine's own limit.
+    /// Maximum size in bytes of the rows that a query keeps in memory (otherwise error 32); 0 means
+    /// the engine's own limit.
     pub memory_limit: u64,
-    /// `optimizer.rules`: `-name` switches a rule off, `+name` or `name` on, `all` is every rule that may be switched.
+    /// `optimizer.rules`: `-name` disables a rule, and `+name` or `name` enables it. The name `all`
+    /// means every rule that can be disabled.
     pub rules: Vec<String>,
-    /// Whether the plan has to be fit for the server's plan cache (1584), and is listed there.
+    /// The option `usePlanCache`: whether the plan appears in the list of cached plans. A plan that
+    /// ArangoDB would not cache causes error 1584.
     pub use_plan_cache: bool,
-    /// 2 shows the plan with the answer.
+    /// The option `profile`; with 2 or more, the answer contains the plan.
     pub profile: u8,
 }
 
-/// What a query needs to be let in: filled by `prepare`, before any data is touched.
+/// The collections for which a query needs permissions, computed by `prepare` before the query
+/// reads data.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// Collections (and views) it reads.
+    /// Collections and views that the query reads.
     pub read: Vec<String>,
-    /// Collections it writes.
+    /// Collections to which the query writes.
     pub write: Vec<String>,
-    /// Those it writes with `OPTIONS { exclusive: true }`.
+    /// Collections to which the query writes with `OPTIONS { exclusive: true }`.
     pub exclusive: Vec<String>,
-    /// Whether an `OPTIONS { waitForSync: true }` stands in it.
+    /// Whether the query contains `OPTIONS { waitForSync: true }`.
     pub wait_for_sync: bool,
 }
 
-/// A query's answer; all rows are there (the engine runs a query whole before the first batch).
+/// A query's answer. It contains all rows, because a query runs completely before the first batch
+/// is sent.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// Result rows.
+    /// The rows of the result.
     pub rows: Vec<Value>,
-    /// Counters.
+    /// Counters of the run, such as the number of scanned documents.
     pub stats: Stats,
-    /// Warnings with their texts.
+    /// Error codes and messages of the query's warnings.
     pub warnings: Vec<(Code, String)>,
 }
 
-/// A parsed and planned query, ready to run any number of times with the binds it was prepared with.
+/// A planned query with the values of its bind parameters, which can run repeatedly.
 #[derive(Debug)]
 pub struct Prepared {
-    /// What it may touch.
+    /// The collections that the query reads and writes.
     pub access: Access,
-    /// Who asks, for `CURRENT_USER()`.
+    /// The user's name, for `CURRENT_USER()`.
     pub user: Option<String>,
-    /// Set to true by somebody else, it ends the run with 1500.
+    /// A flag with which another thread ends the running query, which then fails (error 1500).
     pub kill: Option<Arc<AtomicBool>>,
     plan: Arc<Plan>,
     binds: Vec<Value>,
     options: QueryOptions,
 }
 
-/// Parses, binds and plans (plans are kept by text as long as their collections do not change).
+/// Parses and plans a query, and assigns the values of its bind parameters. Plans are cached by
+/// query text until a collection of the query changes.
 pub fn prepare(database: &Database, query: &Query) -> Result<Prepared> {
     let kept = match query.options.rules.as_slice() {
         [] => cache::find(&query.text, database, &query.binds),
@@ -98,7 +104,8 @@ pub fn prepare(database: &Database, query: &Query) -> Result<Prepared> {
             let allowed = |rule: &str| allows(&query.options.rules, rule);
             let made = plan(&body, database, &query.binds, &allowed).map_err(|error| {
                 match error.code {
-                    // Collections are looked up and constants folded behind the parser; the server names no phase then.
+                    // ArangoDB's messages for unknown collections and wrong constant arguments do
+                    // not name the phase of the query (such as `while parsing`).
                     Code::DataSourceNotFound | Code::QueryFunctionArgumentTypeMismatch => error,
                     _ => in_aql(error, "while parsing"),
                 }
@@ -115,7 +122,8 @@ pub fn prepare(database: &Database, query: &Query) -> Result<Prepared> {
     Ok(Prepared { access, user: None, kill: None, plan, binds, options: query.options.clone() })
 }
 
-/// Whether a rule may run: the last word about it counts.
+/// Whether an optimizer rule may run. If several items of `optimizer.rules` name the rule, the last
+/// one counts.
 fn allows(said: &[String], rule: &str) -> bool {
     let flags = RULES.iter().find(|(name, _)| *name == rule).map_or("", |(_, flags)| *flags);
     let mut allowed = !flags.contains('o');
@@ -131,7 +139,8 @@ fn allows(said: &[String], rule: &str) -> bool {
     allowed
 }
 
-/// Values of the binds by slot; 1551 for a missing one, 1552 for one that the text does not mention.
+/// Returns the values of the bind parameters, indexed by slot number. Returns error 1551 for a
+/// missing bind parameter, or 1552 for an unknown bind parameter.
 fn slots(plan: &Plan, given: &Object) -> Result<Vec<Value>> {
     let mut values = Vec::with_capacity(plan.binds.len());
     for name in &plan.binds {
@@ -168,7 +177,8 @@ fn access(plan: &Plan) -> Access {
 }
 
 impl Prepared {
-    /// Runs the plan in a transaction. A failed run leaves its writes to the caller's savepoint.
+    /// Runs the plan in a transaction. After a failed run, the caller must roll back to a savepoint
+    /// that was taken before the run.
     pub fn run(&self, database: &Database, transaction: &Transaction) -> Result<Answer> {
         let warnings = Warnings { fail: self.options.fail_on_warning, ..Warnings::default() };
         let max = self.options.max_warning_count.unwrap_or(warnings.max);
@@ -201,31 +211,32 @@ impl Prepared {
         Ok(Answer { rows, stats: executor.stats, warnings: executor.warnings.kept })
     }
 
-    /// The vector indexes it asks.
+    /// Returns the vector indexes that the plan uses.
     pub fn vector_indexes(&self) -> Vec<&Index> {
         self.plan.vector_indexes()
     }
 
-    /// The nodes in short, with expressions as text.
+    /// Returns the plan's nodes in a short form, with expressions as text.
     pub fn explain(&self) -> Value {
         explain(&self.plan)
     }
 
-    /// `plan` of `/_api/explain`; the transaction says how many documents there are.
-    pub fn shown(&self, transaction: &Transaction) -> Result<Value> {
+    /// Returns `plan` of `/_api/explain`; the document counts come from the transaction.
+    pub fn plan_value(&self, transaction: &Transaction) -> Result<Value> {
         let counts = self.plan.collections.iter().map(|used| transaction.count(&used.collection));
         let documents = counts.collect::<Result<Vec<u64>>>()?;
         let allowed = |rule: &str| allows(&self.options.rules, rule);
         let (plan, binds) = (&*self.plan, self.binds.as_slice());
-        Ok(shown(&Showing { plan, binds, documents: &documents, allowed: &allowed }))
+        Ok(shown(&PlanView { plan, binds, documents: &documents, allowed: &allowed }))
     }
 
-    /// The collections of the plan, as they were when it was made.
+    /// Returns the plan's collections with their definitions at planning time.
     pub fn collections(&self) -> Vec<Arc<Collection>> {
         self.plan.collections.iter().map(|used| Arc::clone(&used.collection)).collect()
     }
 
-    /// 1584 unless the plan is the same for all values of value binds, and has nothing to say.
+    /// Returns error 1584 if ArangoDB would not cache the plan, for example because the plan
+    /// depends on the values of bind parameters or has warnings.
     pub fn may_share(&self) -> Result<()> {
         let pipelines = std::iter::once(&self.plan.root).chain(&self.plan.subqueries);
         let unfit = |node: &Node| match node {
@@ -250,10 +261,10 @@ impl Prepared {
     fn trail(&self, failing: &Node) -> String {
         let allowed = |rule: &str| allows(&self.options.rules, rule);
         let (plan, binds) = (&*self.plan, self.binds.as_slice());
-        trail(&Showing { plan, binds, documents: &[], allowed: &allowed }, failing)
+        trail(&PlanView { plan, binds, documents: &[], allowed: &allowed }, failing)
     }
 
-    /// How many of the rules ran, and how many were switched off.
+    /// Returns the number of executed and the number of disabled optimizer rules.
     pub fn rules_run(&self) -> (u64, u64) {
         let may_run =
             RULES.iter().filter(|(_, flags)| !flags.contains(['c', 'o', 'h'])).map(|(n, _)| *n);
@@ -261,7 +272,7 @@ impl Prepared {
         ((may_run.count() - off) as u64, off as u64)
     }
 
-    /// What the plan has to say before it runs: warnings of the text and of its constants.
+    /// Returns the warnings that planning caused, which are known before the run.
     pub fn warnings(&self) -> Result<Vec<(Code, String)>> {
         let max = self.options.max_warning_count.unwrap_or(Warnings::default().max);
         let mut warnings =
@@ -272,7 +283,8 @@ impl Prepared {
         Ok(warnings.kept)
     }
 
-    /// Whether the server might keep the query's result: it only reads, and answers alike each time.
+    /// Whether ArangoDB might cache the query's result, because the query only reads and is
+    /// deterministic.
     pub fn cacheable(&self) -> bool {
         let writes = self.plan.collections.iter().any(|used| used.write);
         let pipelines = std::iter::once(&self.plan.root).chain(&self.plan.subqueries);
@@ -281,9 +293,10 @@ impl Prepared {
     }
 }
 
-/// The message as the server words it for queries.
+/// Changes an error's message to the form that ArangoDB uses for query errors.
 pub(super) fn in_aql(mut error: Error, phase: &str) -> Error {
-    // The name of a collection is looked up before there is a query.
+    // The prefix `AQL:` is missing for unknown collections, because ArangoDB resolves names of
+    // collections before it creates the query.
     let unknown = error.code == Code::DataSourceNotFound && phase == "while parsing";
     if !unknown && !error.message.starts_with("AQL: ") {
         error.message = format!("AQL: {} ({phase})", error.message);
@@ -291,7 +304,7 @@ pub(super) fn in_aql(mut error: Error, phase: &str) -> Error {
     error
 }
 
-/// Whether an expression calls nothing that answers differently each time.
+/// Whether all function calls in an expression are deterministic.
 fn is_steady(expr: &Expr) -> bool {
     let mut steady = true;
     expr.walk(&mut |e| {

@@ -1,4 +1,5 @@
-//! Databases, collections, indexes, views, analyzers and graphs as values.
+//! Definitions of databases, collections, indexes, views, analyzers and graphs, as plain data
+//! types.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,22 +7,22 @@ use std::sync::Arc;
 use crate::compat::Release;
 use crate::value::{Object, Value};
 
-/// One database as the catalog knew it at one moment; a query plans against such a value.
+/// An immutable version of a database's definition, which the planner reads.
 #[derive(Clone, Debug, Default)]
 pub struct Database {
-    /// Number of the database, stable for its life.
+    /// Id of the database, which never changes.
     pub id: u64,
-    /// Its name.
+    /// The name of the database.
     pub name: String,
-    /// `options` of its creation (sharding and friends), echoed.
+    /// The `options` with which the database was created (such as sharding), returned unchanged.
     pub options: Value,
-    /// The release whose rules its queries follow; the engine's, not stored.
+    /// The ArangoDB release that the database's queries emulate, taken from the engine's options.
     pub release: Release,
     /// Collections by name.
     pub collections: BTreeMap<String, Arc<Collection>>,
-    /// Views by name; they share the namespace of the collections.
+    /// Views by name; views and collections share one namespace.
     pub views: BTreeMap<String, Arc<View>>,
-    /// User-made analyzers by plain name.
+    /// User-defined analyzers by name without the database prefix.
     pub analyzers: BTreeMap<String, Arc<Analyzer>>,
     /// Named graphs by name.
     pub graphs: BTreeMap<String, Arc<Graph>>,
@@ -30,41 +31,42 @@ pub struct Database {
 /// `type` of a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CollectionKind {
-    /// 2
+    /// A document collection (type 2).
     Document,
-    /// 3; each document has `_from` and `_to`.
+    /// An edge collection (type 3), in which each document has `_from` and `_to`.
     Edge,
 }
 
 /// A collection and its indexes.
 #[derive(Clone, Debug)]
 pub struct Collection {
-    /// Number of the collection, stable over a rename.
+    /// Id of the collection, which a rename does not change.
     pub id: u64,
-    /// Its name.
+    /// The name of the collection.
     pub name: String,
-    /// Documents or edges.
+    /// Whether the collection contains documents or edges.
     pub kind: CollectionKind,
-    /// Whether its name may begin with `_`.
+    /// Whether the collection is a system collection, whose name may begin with `_`.
     pub is_system: bool,
-    /// Whether each write waits for the disk even if the request does not ask.
+    /// Whether every write waits for the sync to disk.
     pub wait_for_sync: bool,
-    /// How keys are made.
+    /// How missing keys are generated, and whether users may choose keys.
     pub key_options: KeyOptions,
-    /// JSON Schema check of its documents.
+    /// The JSON Schema of the collection's documents.
     pub validation: Option<Validation>,
-    /// `computedValues` as given; null if there are none.
+    /// `computedValues` as defined; null without computed values.
     pub computed_values: Value,
-    /// `cacheEnabled`, echoed.
+    /// `cacheEnabled`, returned unchanged.
     pub cache_enabled: bool,
-    /// How it is spread over a cluster; None on a single server.
+    /// The collection's sharding in a cluster; `None` on a single server.
     pub sharding: Option<Sharding>,
-    /// Indexes; the first is always the primary one, the second of an edge collection the edge index.
+    /// The collection's indexes: the primary index first, then the edge index of an edge
+    /// collection.
     pub indexes: Vec<Arc<Index>>,
 }
 
 impl Collection {
-    /// What is made where nothing but name and kind is given: no number and no indexes yet.
+    /// Creates a collection with default properties, without an id or indexes.
     pub fn new(name: &str, kind: CollectionKind) -> Self {
         Self {
             id: 0,
@@ -82,12 +84,13 @@ impl Collection {
     }
 }
 
-/// How a coordinator says that a collection is spread.
+/// The sharding of a collection on a coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sharding {
     /// `numberOfShards`
     pub shards: u32,
-    /// `shardKeys`, with `:` where only a part of a value counts.
+    /// `shardKeys`; a shard key with `:` at its beginning or end uses only a part of the
+    /// attribute's value.
     pub keys: Vec<String>,
     /// `replicationFactor`
     pub replication_factor: u32,
@@ -98,12 +101,14 @@ pub struct Sharding {
 }
 
 impl Sharding {
-    /// Whether a document may not bring its own key: its shard does not follow from it (1466).
+    /// Whether users may not choose document keys (error 1466), because the collection has several
+    /// shards and `_key` is not the only shard key.
     pub fn forbids_own_keys(&self) -> bool {
         self.shards > 1 && self.keys != ["_key"]
     }
 
-    /// Whether a document would lie in another shard (1469); a missing attribute is null.
+    /// Whether a change would move a document to another shard; such a change is refused with error
+    /// 1469. A missing attribute counts as null.
     pub fn differs(&self, old: &Value, new: &Object) -> bool {
         let new = Value::object(new.clone());
         self.keys.iter().filter(|key| *key != "_key").any(|key| {
@@ -117,13 +122,13 @@ impl Sharding {
 /// `keyOptions` of a collection.
 #[derive(Clone, Debug)]
 pub struct KeyOptions {
-    /// How missing keys are made.
+    /// How the keys of documents without a given key are generated.
     pub generator: KeyGenerator,
-    /// Whether a document may bring its own key (else 1222).
+    /// Whether users may choose document keys (otherwise error 1222).
     pub allow_user_keys: bool,
-    /// Step of `autoincrement`.
+    /// Step of the `autoincrement` generator.
     pub increment: u64,
-    /// First value of `autoincrement`.
+    /// Offset of the `autoincrement` generator, its first value.
     pub offset: u64,
 }
 
@@ -141,13 +146,15 @@ impl Default for KeyOptions {
 /// `keyOptions.type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyGenerator {
-    /// Growing decimal numbers, shared by the server.
+    /// The traditional key generator: increasing decimal numbers from one sequence for all
+    /// collections of the engine.
     Traditional,
-    /// Growing decimal numbers of this collection.
+    /// The autoincrement key generator: increasing decimal numbers from a separate sequence for
+    /// each collection.
     Autoincrement,
-    /// Sixteen hex digits that sort.
+    /// The padded key generator: sixteen hex digits in ascending order.
     Padded,
-    /// Random.
+    /// The UUID key generator: random UUIDs.
     Uuid,
 }
 
@@ -156,27 +163,28 @@ pub enum KeyGenerator {
 pub struct Validation {
     /// The JSON Schema (draft 4).
     pub rule: Value,
-    /// When it is applied.
+    /// The kinds of writes to which the JSON Schema applies.
     pub level: ValidationLevel,
-    /// Text of error 1620.
+    /// Message of error 1620, which refuses an invalid document.
     pub message: String,
 }
 
 /// `schema.level`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValidationLevel {
-    /// Never.
+    /// The JSON Schema applies to no writes.
     None,
-    /// Inserts.
+    /// The JSON Schema applies to inserts.
     New,
-    /// Inserts, and changes of documents that were valid.
+    /// The JSON Schema applies to inserts, and to updates of documents that were valid before the
+    /// update.
     Moderate,
-    /// Every write.
+    /// The JSON Schema applies to all writes.
     Strict,
 }
 
 impl ValidationLevel {
-    /// ArangoDB's word for it.
+    /// Returns ArangoDB's name of the validation level.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -190,24 +198,27 @@ impl ValidationLevel {
 /// An index of a collection.
 #[derive(Clone, Debug)]
 pub struct Index {
-    /// Number; `0` is the primary index, `1` the edge index of an edge collection (`C/<id>` outside).
+    /// Id of the index (`<collection>/<id>` in answers); `0` is the primary index, `1` the edge
+    /// index of an edge collection.
     pub id: u64,
-    /// Its name (`idx_<number>` by default).
+    /// Name of the index (`idx_<number>` by default).
     pub name: String,
-    /// What it is.
+    /// The type of the index.
     pub kind: IndexKind,
-    /// Attribute paths, split at dots; empty for kinds that keep theirs in `definition`.
+    /// The indexed attribute paths, split at dots. Empty for types whose fields are only in
+    /// `definition`.
     pub fields: Vec<Vec<String>>,
-    /// Whether two documents may not share a key.
+    /// Whether the index is a unique index.
     pub unique: bool,
-    /// Whether documents with a missing or null field stay out.
+    /// Whether the index omits documents with a missing or null field.
     pub sparse: bool,
-    /// The definition as it is answered (without `id`, `isNewlyCreated`, `error`, `code`).
+    /// The index's definition as returned to clients, without `id`, `isNewlyCreated`, `error` and
+    /// `code`.
     pub definition: Value,
 }
 
 impl Index {
-    /// Whether it is an inverted index.
+    /// Whether the index is an inverted index.
     pub fn is_inverted(&self) -> bool {
         matches!(&self.kind, IndexKind::DefinitionOnly(kind) if kind == "inverted")
     }
@@ -216,43 +227,47 @@ impl Index {
 /// `type` of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexKind {
-    /// By `_key`.
+    /// The primary index on `_key`.
     Primary,
-    /// By `_from` and by `_to`.
+    /// The edge index on `_from` and on `_to`.
     Edge,
-    /// Sorted by its fields.
+    /// A persistent index, sorted by the index's fields.
     Persistent,
-    /// Sorted by its one field; documents expire.
+    /// A TTL index, sorted by the field that determines when a document expires.
     Ttl,
-    /// Vectors of one field in cells around trained centroids.
+    /// A vector index, which keeps the vectors of one field in lists around trained centroids.
     Vector(VectorParams),
-    /// Any other type, by name: kept and listed, used by no query.
+    /// Any other type, with its name. Such an index is stored and listed, but it has no entries in
+    /// the index space.
     DefinitionOnly(String),
 }
 
 /// `params` of a vector index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VectorParams {
-    /// What near means.
+    /// The metric of similarity or distance.
     pub metric: Metric,
-    /// Components of each vector.
+    /// Number of components of each vector.
     pub dimension: u32,
-    /// `nLists`: cells if the number is fixed, the fewest if it scales; so many vectors a training needs.
+    /// `nLists`: the fixed number of the index's lists, or the minimum if the number grows with the
+    /// data. Training needs at least this number of vectors.
     pub lists: u32,
-    /// How the number of cells grows with the number of vectors, if it does.
+    /// How the number of lists grows with the number of vectors; `None` for a fixed number of
+    /// lists.
     pub scaling: Option<Arc<Scaling>>,
-    /// `factory` as it was given.
+    /// `factory` as defined.
     pub factory: Option<Arc<str>>,
-    /// `defaultNProbe`: cells that a query looks into if it does not say.
+    /// `defaultNProbe`: number of lists that a query reads by default.
     pub default_probes: u32,
-    /// `trainingIterations`: rounds of k-means.
+    /// `trainingIterations`: number of rounds of k-means.
     pub training_rounds: u32,
-    /// `numberOfDocsPerCentroid`: vectors of the training sample for each cell.
+    /// `numberOfDocsPerCentroid`: number of training vectors per list.
     pub documents_per_list: u32,
 }
 
 impl VectorParams {
-    /// ArangoDB's defaults for an `l2` index of one dimension with this many cells.
+    /// Returns the parameters of an `l2` index with the dimension 1 and the given number of lists.
+    /// All other parameters have ArangoDB's default values.
     pub fn of_cells(lists: u32) -> Self {
         Self {
             metric: Metric::L2,
@@ -267,17 +282,20 @@ impl VectorParams {
     }
 }
 
-/// `nLists` as an object: its `strategy` is always `autoSqrt`, its `minNLists` is [`VectorParams::lists`].
+/// `nLists` in its object form. `strategy` is always `autoSqrt`, and `minNLists` is
+/// [`VectorParams::lists`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scaling {
-    /// Factor of the square root of the number of vectors.
+    /// Factor that is multiplied with the square root of the number of vectors to give the number
+    /// of lists.
     pub multiplier: u32,
-    /// Numbers of vectors from which on a number of cells is fixed; the highest that is reached counts.
+    /// Tiers: pairs of a minimum number of vectors, and the number of lists from this minimum on.
+    /// The tier with the highest reached minimum applies.
     pub tiers: Vec<(u64, u32)>,
 }
 
 impl VectorParams {
-    /// How many cells an index over so many vectors gets.
+    /// Returns the number of lists for a given number of vectors.
     pub fn lists_for(&self, vectors: u64) -> u32 {
         let Some(scaling) = &self.scaling else { return self.lists };
         let reached = scaling.tiers.iter().filter(|(threshold, _)| *threshold <= vectors);
@@ -285,7 +303,7 @@ impl VectorParams {
             Some((_, lists)) => *lists,
             None => {
                 let scaled = f64::from(scaling.multiplier) * (vectors as f64).sqrt();
-                // A number above u32 ends at its greatest, which no training accepts.
+                // A number of lists above `u32::MAX` becomes `u32::MAX`, which no training accepts.
                 self.lists.max(scaled as u32)
             }
         }
@@ -295,19 +313,19 @@ impl VectorParams {
 /// `metric` of a vector index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
-    /// Cosine of the angle; more is nearer.
+    /// The cosine metric; a vector with a larger cosine is nearer.
     Cosine,
-    /// Distance; less is nearer.
+    /// The Euclidean metric; a vector with a smaller distance is nearer.
     L2,
-    /// Product; more is nearer.
+    /// The inner product metric; a vector with a larger product is nearer.
     InnerProduct,
 }
 
 impl Metric {
-    /// All of them.
+    /// All metrics.
     pub const ALL: [Self; 3] = [Self::Cosine, Self::L2, Self::InnerProduct];
 
-    /// Its name in `params`.
+    /// Returns the metric's name in `params`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cosine => "cosine",
@@ -316,7 +334,7 @@ impl Metric {
         }
     }
 
-    /// The function that searches by it.
+    /// Returns the name of the metric's AQL function.
     pub fn function(self) -> &'static str {
         match self {
             Self::Cosine => "APPROX_NEAR_COSINE",
@@ -325,27 +343,27 @@ impl Metric {
         }
     }
 
-    /// Whether the nearest comes first in a descending sort.
+    /// Whether the nearest document comes first in a descending sort.
     pub fn is_descending(self) -> bool {
         self != Self::L2
     }
 }
 
-/// A view as it was defined.
+/// The definition of a view.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// Number of the view.
+    /// Id of the view.
     pub id: u64,
-    /// Its name.
+    /// Name of the view.
     pub name: String,
-    /// `arangosearch` or `search-alias`.
+    /// Type of the view: `arangosearch` or `search-alias`.
     pub kind: String,
-    /// Its properties with all defaults filled in.
+    /// The view's properties, including default values.
     pub properties: Value,
 }
 
 impl View {
-    /// Names of the collections of which it holds documents.
+    /// Returns the names of the view's linked collections.
     pub fn linked(&self) -> Vec<String> {
         let links = self.properties.attribute("links");
         links
@@ -356,7 +374,8 @@ impl View {
             .collect()
     }
 
-    /// The inverted indexes that a `search-alias` view draws from, as names of collection and index.
+    /// Returns the inverted indexes of a `search-alias` view as pairs of collection name and index
+    /// name.
     pub fn indexes(&self) -> Vec<(String, String)> {
         let list = self.properties.attribute("indexes");
         let entry = |entry: &Value| {
@@ -365,46 +384,46 @@ impl View {
         list.as_array().unwrap_or_default().iter().filter_map(entry).collect()
     }
 
-    /// Whether it holds documents of a collection.
+    /// Whether the view has a link to a collection.
     pub fn holds(&self, collection: &str) -> bool {
         let links = self.properties.attribute("links");
         links.as_object().is_some_and(|links| links.get(collection).is_some())
     }
 }
 
-/// An analyzer as it was defined.
+/// The definition of an analyzer.
 #[derive(Clone, Debug)]
 pub struct Analyzer {
-    /// Plain name, without the database prefix.
+    /// The analyzer's name without the database prefix.
     pub name: String,
-    /// `text`, `identity`, ….
+    /// Type of the analyzer, such as `text` or `identity`.
     pub kind: String,
-    /// `properties`, with defaults.
+    /// `properties`, including default values.
     pub properties: Value,
-    /// `features`.
+    /// `features` of the analyzer, such as `frequency` and `position`.
     pub features: Vec<String>,
 }
 
 /// A named graph.
 #[derive(Clone, Debug)]
 pub struct Graph {
-    /// Its name.
+    /// The name of the graph.
     pub name: String,
-    /// `_rev` of its definition.
+    /// `_rev` of the graph's definition, as text.
     pub rev: String,
-    /// Edge definitions.
+    /// The edge collections of the graph, with the vertex collections that they connect.
     pub edge_definitions: Vec<EdgeDefinition>,
     /// Vertex collections without an edge definition.
     pub orphan_collections: Vec<String>,
 }
 
-/// Which vertex collections an edge collection joins.
+/// An edge collection and the vertex collections that it connects.
 #[derive(Clone, Debug)]
 pub struct EdgeDefinition {
     /// The edge collection.
     pub collection: String,
-    /// Where its edges may start.
+    /// Vertex collections that contain the start vertices of the edges.
     pub from: Vec<String>,
-    /// Where they may end.
+    /// Vertex collections that contain the end vertices of the edges.
     pub to: Vec<String>,
 }

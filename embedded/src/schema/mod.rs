@@ -1,4 +1,5 @@
-//! Plain definitions of what a database holds; loaded by the catalog, read by the planner; no behaviour.
+//! Definitions of databases, collections, indexes and views as plain data types, which the catalog
+//! loads and the planner reads.
 
 mod definitions;
 

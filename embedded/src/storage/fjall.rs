@@ -1,4 +1,5 @@
-//! The real store: fjall, one journal, three trees, one sync per group of commits.
+//! The store on disk: a fjall database with one journal, three trees and at most one sync for each
+//! commit group.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -33,28 +34,31 @@ struct Shared {
     spaces: [Keyspace; 3],
     group: Group,
     poison: Poison,
-    /// Commits that are visible.
+    /// Number of visible commit groups.
     commits: AtomicU64,
-    /// Held while a commit is applied; see [`Shared::snapshot`].
+    /// A lock that a commit holds while it is applied; see [`Shared::snapshot`].
     applying: Mutex<()>,
-    /// Commits that were begun and that have ended, and what was visible when the last one had ended.
+    /// Number of commit groups that have begun, number of groups that have ended, and fjall's
+    /// visible sequence number after the end of the last group.
     begun: AtomicU64,
     ended: AtomicU64,
     settled: AtomicU64,
-    /// Whether something was written since the last sync.
+    /// Whether there are unsynced writes.
     unsynced: AtomicBool,
-    /// Number of the newest group, and of the newest one that a sync covers.
+    /// Group numbers of the newest written group and of the newest synced group.
     written: AtomicU64,
     synced: AtomicU64,
-    /// Whether syncs happen at all; only the crash test says no.
+    /// Whether commits are synced at all; only tests disable syncs.
     sync: bool,
     stop: Mutex<bool>,
     stopped: Condvar,
 }
 
 impl FjallStore {
-    /// Opens or creates the store in its own directory. With `sync` false nothing is ever synced. What the seal calls synced
-    /// has to be there; a clean close writes a new one.
+    /// Opens or creates the store in a directory that contains nothing else. If `sync` is false,
+    /// the store never syncs. The seal is a file with the number of the newest commit group at the
+    /// last clean close. If the store lacks this group, the method returns an error. A clean close
+    /// writes a new seal.
     pub(crate) fn open(
         directory: &Path,
         memtable_bytes: u64,
@@ -97,7 +101,7 @@ impl FjallStore {
             ended: AtomicU64::new(0),
             settled: AtomicU64::new(visible),
             unsynced: AtomicBool::new(false),
-            // Opening synced the journal.
+            // Opening the store synced the journal, so both numbers are equal.
             written: AtomicU64::new(mark.number),
             synced: AtomicU64::new(mark.number),
             sync,
@@ -108,13 +112,13 @@ impl FjallStore {
         Ok(Self { shared, syncer, seal })
     }
 
-    /// Number of the newest group of commits.
+    /// Returns the number of the newest commit group.
     pub(crate) fn newest(&self) -> u64 {
         self.shared.written.load(Ordering::Acquire)
     }
 
-    /// Has a new, empty store number its groups on from those of another one, so that what a seal and the views say of that one holds for
-    /// this one too. To be called before the first commit.
+    /// Lets a new, empty store continue the group numbers of another store, so that the seal and
+    /// the journal positions stored by views stay valid. Must be called before the first commit.
     pub(crate) fn number_on(&self, newest: u64) {
         self.shared.written.store(newest, Ordering::Release);
         self.shared.synced.store(newest, Ordering::Release);
@@ -133,7 +137,7 @@ impl Drop for FjallStore {
             && self.shared.poison.check().is_ok()
             && let Err(error) = seal.write(self.shared.written.load(Ordering::Acquire))
         {
-            // The seal of before is still true.
+            // If writing a new seal fails, the old seal stays valid.
             tracing::warn!(%error, "the store was closed without a new seal");
         }
     }
@@ -141,7 +145,8 @@ impl Drop for FjallStore {
 
 impl Store for FjallStore {
     fn snapshot(&self) -> Arc<dyn Snapshot> {
-        // Counted before the snapshot is taken: a commit in between makes it look old, never new.
+        // The number of commits is read before the snapshot is taken, so that a commit in between
+        // makes the snapshot seem older, never newer.
         let commits = self.shared.commits.load(Ordering::Acquire);
         let snapshot = self.shared.snapshot();
         Arc::new(FjallSnapshot { shared: self.shared.clone(), snapshot, commits })
@@ -157,10 +162,12 @@ impl Store for FjallStore {
 }
 
 impl Shared {
-    /// A snapshot that shows each commit whole or not at all. fjall numbers a flush or compaction like a commit, and what has a
-    /// lower number counts as visible from then on: also a commit that is being applied (lsm-tree 3.1, `upgrade_version`). So a
-    /// snapshot is kept only if no commit was on its way while it was taken, or nothing was published since the last one
-    /// ended; else it is taken again, in the end between two commits.
+    /// Takes a snapshot that contains each commit completely or not at all. fjall gives a flush or
+    /// compaction a sequence number like a commit, and then makes all lower numbers visible, even
+    /// those of a commit in progress (lsm-tree 3.1, `upgrade_version`). For this reason, a snapshot
+    /// is used only if no commit was in progress, or if no flush or compaction has made a higher
+    /// sequence number visible since the last commit ended. An unusable snapshot is taken again,
+    /// and the last attempt takes the snapshot between two commits.
     fn snapshot(&self) -> fjall::Snapshot {
         for _ in 0..SNAPSHOT_TRIES_MAX {
             let (ended, settled) =
@@ -179,7 +186,7 @@ impl Shared {
         self.database.snapshot()
     }
 
-    /// One fjall batch and at most one sync for a whole group.
+    /// Writes all batches of a commit group as one fjall batch with at most one sync.
     fn write(&self, batches: Vec<Batch>, sync: bool) -> Result<()> {
         let mode = if sync && self.sync { PersistMode::SyncData } else { PersistMode::Buffer };
         let count = batches.iter().map(|batch| batch.operations.len()).sum();
@@ -205,7 +212,8 @@ impl Shared {
         for ((space, key), number) in numbers {
             out.insert(&self.spaces[space as usize], key, number.to_be_bytes().as_slice());
         }
-        // Only one leader is here at a time.
+        // Only one thread at a time writes a commit group, so no other thread changes `written`
+        // here.
         let number = self.written.load(Ordering::Acquire) + 1;
         let mark = Mark { number, synced: self.synced.load(Ordering::Acquire) };
         out.insert(&self.spaces[Space::Meta as usize], Key::Mark.bytes(), mark.write().as_slice());
@@ -221,13 +229,16 @@ impl Shared {
         if mode == PersistMode::SyncData {
             self.synced.fetch_max(number, Ordering::AcqRel);
         }
-        // Only leaders set it, one after another; a sync covers all that was written before it.
+        // Only the thread that writes a commit group sets this flag, so two threads never set it at
+        // the same time. A sync includes all earlier writes.
         self.unsynced.store(mode == PersistMode::Buffer, Ordering::Release);
         self.commits.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
-    /// The newest value of a counter; only the leader of a group asks, so nothing changes meanwhile.
+    /// Returns the current value of a counter. This value includes changes by earlier batches of
+    /// the same group. Only the thread that writes the group calls this function, so no other
+    /// thread changes the counter meanwhile.
     fn number<'a>(
         &self,
         numbers: &'a mut HashMap<(Space, Vec<u8>), u64>,
@@ -301,7 +312,7 @@ fn failed(error: &fjall::Error) -> Error {
 
 fn refused(directory: &Path, error: &fjall::Error) -> Error {
     let reason = match error {
-        fjall::Error::Locked => "another process has it open".to_owned(),
+        fjall::Error::Locked => "another process has the store open".to_owned(),
         other => other.to_string(),
     };
     Error::new(Code::SystemError, format!("open the store in {}: {reason}", directory.display()))
@@ -313,7 +324,8 @@ mod tests {
 
     use super::*;
 
-    /// Keys that every commit writes in two trees, commits, and bytes of a tree's memory: so few that trees are flushed all the time.
+    /// Number of keys that every commit writes to both trees, number of commits, and a small
+    /// memtable size, which makes flushes frequent.
     const KEYS: u64 = 64;
     const COMMITS: u64 = 4_000;
     const MEMTABLE_BYTES: u64 = 64 << 10;
@@ -337,7 +349,7 @@ mod tests {
                     let value = |space, key: u64| {
                         number(snapshot.get(space, &key.to_be_bytes()).expect("an answer"))
                     };
-                    // Every commit writes all keys of both trees: one number stands everywhere.
+                    // Each commit writes one number as the value of all keys in both trees.
                     let first = value(Space::Documents, 0);
                     for key in 0..KEYS {
                         for space in [Space::Documents, Space::Indexes] {

@@ -1,4 +1,5 @@
-//! Group commit: whoever comes while a group is being written joins the next one; the first of them writes it for all.
+//! Group commit: commits that arrive while a group is being written form the next group. The thread
+//! of one of these commits writes that group.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -6,12 +7,12 @@ use super::kv::Batch;
 use crate::error::{Code, Error, Result};
 use crate::limits::{GROUP_BYTES_MAX, GROUP_COMMITS_MAX, GROUP_WAITING_MAX};
 
-/// Why nothing is written any more; set once, by the first failed write or sync.
+/// The reason why the store refuses writes, set once by the first failed write or sync.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Poison(Arc<Mutex<Option<String>>>);
 
 impl Poison {
-    /// Refuses if something failed before.
+    /// Returns an error if an earlier write or sync failed.
     pub(crate) fn check(&self) -> Result<()> {
         match &*self.0.lock().expect("only moves inside") {
             None => Ok(()),
@@ -24,7 +25,7 @@ impl Poison {
         }
     }
 
-    /// The answer to a commit whose own group failed: it may or may not be on disk.
+    /// Returns the error for a commit whose group failed; such a commit may or may not be on disk.
     fn failed(&self) -> Error {
         let reason = self.0.lock().expect("only moves inside").clone().unwrap_or_default();
         Error::new(
@@ -33,7 +34,7 @@ impl Poison {
         )
     }
 
-    /// Remembers the first failure.
+    /// Records a failed write or sync; only the first failure is kept.
     pub(crate) fn set(&self, reason: impl ToString) {
         let mut slot = self.0.lock().expect("only moves inside");
         if slot.is_none() {
@@ -47,18 +48,19 @@ impl Poison {
 #[derive(Default)]
 struct Queue {
     waiting: Vec<(Batch, bool)>,
-    /// Tickets given out.
+    /// Number of tickets issued so far; each commit takes one ticket.
     joined: u64,
-    /// Tickets whose group is through.
+    /// Number of tickets whose group has ended.
     done: u64,
-    /// Tickets whose group was written; below `done` once a group failed.
+    /// Number of tickets whose group was written; less than `done` after a failed write.
     written: u64,
     writing: bool,
-    /// Those who sleep until a group is through: nobody is woken where nobody sleeps, since waking costs a system call.
+    /// Number of threads that sleep until their commit is written. If no thread sleeps, no wake-up
+    /// is sent, which saves a system call.
     asleep: usize,
 }
 
-/// Merges concurrent commits.
+/// Merges concurrent commits into groups.
 #[derive(Default)]
 pub(super) struct Group {
     queue: Mutex<Queue>,
@@ -67,12 +69,13 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// A group without waiters that shares a poison with its store.
+    /// Creates an empty queue of commits that shares the store's failure state.
     pub(super) fn new(poison: Poison) -> Self {
         Self { poison, ..Self::default() }
     }
 
-    /// Commits a batch through `write`, which gets the batches of a whole group and whether any of them wants a sync.
+    /// Commits a batch, and waits until its group is written. The function `write` receives all
+    /// batches of a group, and whether one of them needs a sync.
     pub(super) fn commit(
         &self,
         batch: Batch,
@@ -99,7 +102,7 @@ impl Group {
         if ticket <= queue.written { Ok(()) } else { Err(self.poison.failed()) }
     }
 
-    /// Writes the group that waits, without the lock.
+    /// Writes the waiting commits as one group; the lock is released during the write.
     fn lead<'a>(
         &'a self,
         mut queue: MutexGuard<'a, Queue>,
@@ -116,7 +119,8 @@ impl Group {
     }
 }
 
-/// Ends a group whatever happens, so that nobody waits for a leader that panicked.
+/// The write of one group. Dropping the value ends the group, even after a panic, so that no thread
+/// waits for a writing thread that panicked.
 struct Leader<'a> {
     group: &'a Group,
     count: u64,

@@ -1,8 +1,12 @@
-//! Looks through the store's journal before the store does: a tail that a power loss tore is cut off, damage is refused.
+//! Checks the store's journals before the store opens them: truncates a torn tail (batches at the
+//! end that a power loss left incomplete), and returns an error for damaged data.
 //!
-//! The store itself refuses to open when a torn batch still parses, and drops what follows a damaged one without a word.
-//! Which of the two it is, the marks tell: each batch says up to which one a sync was through when it was written. A bad
-//! batch that a later one calls synced is damage; one that nobody calls so was never answered for.
+//! If a torn batch can still be parsed, fjall refuses to open the store. After a damaged batch,
+//! fjall silently drops all later batches. A mark in each batch therefore distinguishes a torn tail
+//! from damage. The mark contains the number of the newest group that was synced when the batch was
+//! written. If the mark of a later batch says that an unreadable batch was synced, the unreadable
+//! batch is damaged. Otherwise, the unreadable batch was never reported as durable, and is part of
+//! a torn tail.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -13,28 +17,31 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::encode::{Key, Mark};
 use crate::error::{Code, Error, Result};
 
-/// Ends each batch: the journal's name and version.
+/// The magic number at the end of each batch, which contains the name and version of the journal
+/// format.
 const MAGIC: [u8; 4] = *b"FJL\x03";
 const START: u8 = 1;
 const ITEM: u8 = 2;
 const END: u8 = 3;
 const CLEAR: u8 = 4;
-/// Bytes read at a time.
+/// Number of bytes that are read from a journal at a time.
 const CHUNK: usize = 64 << 10;
 
-/// What a journal holds.
+/// The result of reading a journal from its beginning.
 #[derive(Debug, Default)]
 struct Scan {
-    /// Whole batches from the beginning.
+    /// Number of complete batches from the beginning of the journal.
     batches: u64,
-    /// Where they end.
+    /// Position after the last complete batch.
     end: u64,
-    /// Number of the last marked batch among them.
+    /// Number of the commit group of the last complete batch, as stored in the batch's mark.
+    /// Batches without a mark are ignored.
     last: u64,
 }
 
-/// Checks the journals of a store: of the newest a torn tail is cut off, unless the group `synced` would be lost with it;
-/// older ones were synced before the next one was begun, so that nothing of them may be unreadable.
+/// Checks the journals of a store. Truncates a torn tail of the newest journal, but returns an
+/// error if the group with the number `synced` or an earlier one is missing. Older journals must be
+/// completely readable, because each was synced before the next journal began.
 pub(crate) fn repair(store: &Path, synced: u64) -> Result<()> {
     let failed = |path: &Path, error: io::Error| {
         Error::new(Code::SystemError, format!("check the journal {}: {error}", path.display()))
@@ -43,7 +50,7 @@ pub(crate) fn repair(store: &Path, synced: u64) -> Result<()> {
     let damaged = |path: &Path, at: u64| {
         let path = path.display();
         let text = format!(
-            "{path} is damaged at byte {at}: synced commits follow that cannot be read. Restore the directory from a copy"
+            "{path} is damaged at byte {at}: synced commits after this position cannot be read. Restore the directory from a copy"
         );
         Err(Error::new(Code::SystemError, text))
     };
@@ -65,7 +72,7 @@ pub(crate) fn repair(store: &Path, synced: u64) -> Result<()> {
     }
 }
 
-/// The place in a finished journal behind which something stands that is no batch.
+/// Returns the position of the first data that is not a batch in an older journal, if there is any.
 fn unreadable(path: &Path) -> io::Result<Option<u64>> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
@@ -74,18 +81,19 @@ fn unreadable(path: &Path) -> io::Result<Option<u64>> {
     Ok(if is_empty(&mut file)? { None } else { Some(scan.end) })
 }
 
-/// What follows the last whole batch.
+/// What a journal file contains after its last complete batch.
 #[derive(Debug, PartialEq, Eq)]
 enum Tail {
-    /// Nothing, or room that was never written.
+    /// No data after the last batch, or allocated space that was never written.
     Clean,
-    /// So many bytes that were never synced, now cut off.
+    /// Bytes that were never synced. The start truncated these bytes; the value is the number of
+    /// truncated bytes.
     Torn(u64),
-    /// Something that was synced.
+    /// Synced data that cannot be read; the value is the position at which it begins.
     Damaged(u64),
 }
 
-/// The store's journals, oldest first.
+/// Returns the paths of the store's journals, oldest first.
 fn journals(store: &Path) -> io::Result<Vec<PathBuf>> {
     let mut journals = Vec::new();
     for entry in fs::read_dir(store)? {
@@ -101,7 +109,7 @@ fn journals(store: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(journals.into_iter().map(|(_, path)| path).collect())
 }
 
-/// `before` is the journal that was written before this one, if it is still there.
+/// Repairs the newest journal; `before` is the path of the previous journal, if it still exists.
 fn repair_file(path: &Path, before: Option<&Path>, synced: u64) -> io::Result<Tail> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
@@ -117,7 +125,8 @@ fn repair_file(path: &Path, before: Option<&Path>, synced: u64) -> io::Result<Ta
     let mut from = scan.end;
     while let Some(after) = find_magic(&mut file, from)? {
         if let Some((_, Some(mark))) = batch(&file, after, length)? {
-            // Where nothing tells what came before, one bad batch is taken to stand before the first good one.
+            // If no earlier mark is known, the check assumes that exactly one unreadable batch
+            // precedes this readable batch.
             let last = *known.get_or_insert(mark.number.saturating_sub(2));
             if mark.synced > last {
                 return Ok(Tail::Damaged(scan.end));
@@ -131,7 +140,8 @@ fn repair_file(path: &Path, before: Option<&Path>, synced: u64) -> io::Result<Ta
     Ok(Tail::Torn(length - scan.end))
 }
 
-/// Number of the last marked batch of an older journal: what the first batch of the next one follows.
+/// Returns the group number in the last mark of an older journal. The group numbers of the next
+/// journal continue from this number.
 fn last_of(journal: Option<&Path>) -> io::Result<Option<u64>> {
     let Some(path) = journal else { return Ok(None) };
     let file = File::open(path)?;
@@ -150,21 +160,23 @@ fn scan(file: &File, length: u64) -> io::Result<Scan> {
     Ok(scan)
 }
 
-/// Whether only zeros follow.
+/// Whether the rest of a journal file contains only zeros.
 fn is_empty(file: &mut File) -> io::Result<bool> {
-    let mut chunk = vec![0; CHUNK];
+    let (mut chunk, zeros) = (vec![0; CHUNK], vec![0; CHUNK]);
     loop {
         let read = file.read(&mut chunk)?;
         if read == 0 {
             return Ok(true);
         }
-        if chunk[..read].iter().any(|byte| *byte != 0) {
+        // A comparison of slices is fast even in a build without optimisation, unlike a loop over
+        // the bytes.
+        if chunk[..read] != zeros[..read] {
             return Ok(false);
         }
     }
 }
 
-/// The place after the next magic that ends after `from`.
+/// Returns the end position of the first magic number that begins at or after `from`.
 fn find_magic(file: &mut File, from: u64) -> io::Result<Option<u64>> {
     file.seek(SeekFrom::Start(from))?;
     let (mut held, mut base) = (Vec::new(), from);
@@ -178,14 +190,15 @@ fn find_magic(file: &mut File, from: u64) -> io::Result<Option<u64>> {
         if let Some(at) = held.windows(MAGIC.len()).position(|window| window == MAGIC) {
             return Ok(Some(base + (at + MAGIC.len()) as u64));
         }
-        // A magic may lie across two chunks.
+        // The last bytes of the chunk are kept, because a magic number may span two chunks.
         let done = held.len().saturating_sub(MAGIC.len() - 1);
         held.drain(..done);
         base += done as u64;
     }
 }
 
-/// The end and the mark of a whole batch at a place, or None if there is none.
+/// Returns the end and the mark (group numbers) of the batch at a position, or `None` if there is
+/// no complete batch.
 fn batch(file: &File, at: u64, length: u64) -> io::Result<Option<(u64, Option<Mark>)>> {
     let mut file = file;
     file.seek(SeekFrom::Start(at))?;
@@ -223,7 +236,8 @@ impl Entries<'_> {
         Ok(())
     }
 
-    /// A whole batch with the right checksum, and its mark if it has one.
+    /// Reads a batch and returns its mark (group numbers), if it has one. Returns `None` if the
+    /// batch is incomplete or its checksum is wrong.
     fn batch(&mut self) -> io::Result<Option<Option<Mark>>> {
         if self.take::<1>()? != [START] {
             return Ok(None);
@@ -281,7 +295,8 @@ mod tests {
     use crate::limits::MEMTABLE_BYTES;
     use crate::storage::{Batch, FjallStore, Store};
 
-    /// A closed store with synced and unsynced commits, its journal and where the last batches of it begin.
+    /// Creates a store with synced and unsynced commits and closes it. Returns the store's
+    /// directory, its journal and the position at which each commit's batch starts.
     fn journal(syncs: &[bool]) -> (tempfile::TempDir, PathBuf, Vec<u64>) {
         let home = tempfile::tempdir().unwrap();
         let store = FjallStore::open(home.path(), MEMTABLE_BYTES, true, None).unwrap();

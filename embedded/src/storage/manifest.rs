@@ -1,5 +1,6 @@
-//! The list of sorted tables of each key space, held against its digest before fjall reads it: lsm-tree 3.1 writes that digest beside
-//! the list and does not look at it (`version/recovery.rs`), and a changed byte of the list can hide a table's rows without a word.
+//! Checks each key space's list of sorted tables against the digest of the list, so that a changed
+//! byte of the list cannot silently hide a table. lsm-tree 3.1 writes the digest but does not
+//! verify it (`version/recovery.rs`).
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -9,19 +10,20 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::{Code, Error, Result};
 
-/// The file that names the list that counts: its number (8 bytes, little-endian), the digest of its bytes (XXH3, 16 bytes,
-/// little-endian) and the kind of digest (1 byte, 0).
+/// Name of a key space's digest file. It contains the number of the current list of tables (8
+/// bytes, little-endian), the XXH3 digest of this list (16 bytes, little-endian) and the kind of
+/// digest (1 byte, always 0).
 const CURRENT: &str = "current";
 const CURRENT_BYTES: usize = 25;
-/// The directory of the tables.
+/// Name of a key space's directory of sorted tables.
 const TABLES: &str = "tables";
 
-/// Refuses a store in which a list of tables, or the file that names it, is not as it was written.
+/// Returns an error if a key space's list of tables or its digest file is damaged.
 pub(super) fn check(store: &Path) -> Result<()> {
     let damaged = |path: &Path, why: &str| {
         let path = path.display();
         let text = format!(
-            "{path} is damaged ({why}): it tells which sorted tables the store has. Restore the directory from a copy"
+            "{path} is damaged ({why}): it lists the sorted tables of the store. Restore the directory from a copy"
         );
         Error::new(Code::SystemError, text)
     };
@@ -29,17 +31,17 @@ pub(super) fn check(store: &Path) -> Result<()> {
         let path = space.join(CURRENT);
         let current = match fs::read(&path) {
             Ok(current) => current,
-            // A key space that was being made has no tables yet, and fjall makes it anew.
+            // A key space whose creation was interrupted has no tables; fjall creates it again.
             Err(error) if error.kind() == ErrorKind::NotFound && !has_tables(&space) => continue,
             Err(error) => return Err(damaged(&path, &error.to_string())),
         };
         let Some((number, digest)) = parts(&current) else {
-            return Err(damaged(&path, "it is no number with a digest"));
+            return Err(damaged(&path, "it is not a number with a digest"));
         };
         let path = space.join(format!("v{number}"));
         let list = fs::read(&path).map_err(|error| damaged(&path, &error.to_string()))?;
         if xxh3_128(&list) != digest {
-            return Err(damaged(&path, "another digest than it was written with"));
+            return Err(damaged(&path, "its digest does not match its content"));
         }
     }
     Ok(())
@@ -49,7 +51,7 @@ fn has_tables(space: &Path) -> bool {
     fs::read_dir(space.join(TABLES)).is_ok_and(|mut tables| tables.next().is_some())
 }
 
-/// Number and digest of the list that counts.
+/// Returns the number and digest of the current list of sorted tables.
 fn parts(current: &[u8]) -> Option<(u64, u128)> {
     let (number, rest) = current.split_first_chunk()?;
     let (digest, kind) = rest.split_first_chunk()?;
@@ -57,7 +59,7 @@ fn parts(current: &[u8]) -> Option<(u64, u128)> {
     holds.then(|| (u64::from_le_bytes(*number), u128::from_le_bytes(*digest)))
 }
 
-/// The directories of the key spaces; none in a store that has none yet.
+/// Returns the directories of the store's key spaces, or none for a new store.
 fn spaces(all: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(all) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -73,7 +75,7 @@ mod tests {
     use crate::encode::Space;
     use crate::storage::{Batch, FjallStore, Store};
 
-    /// So many writes that trees have tables.
+    /// Writes enough data that the store writes sorted tables.
     fn written(store: &Path) {
         let open = FjallStore::open(store, 64 << 10, true, None).unwrap();
         for number in 0..400_u32 {

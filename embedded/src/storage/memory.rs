@@ -1,4 +1,5 @@
-//! A store that forgets: sorted maps behind one lock; the truth that the real one is tested against.
+//! A store in memory that consists of sorted maps and one lock. Tests compare the store on disk
+//! with this store.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,7 +11,8 @@ use crate::error::Result;
 
 type Tree = Arc<BTreeMap<Vec<u8>, Bytes>>;
 
-/// Sorted maps in memory; a snapshot is a clone of the maps' handles, a commit copies those it changes.
+/// A store in memory. A snapshot shares the store's sorted maps, and a commit copies shared maps
+/// before changing them.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryStore {
     trees: Arc<RwLock<Trees>>,
@@ -90,7 +92,8 @@ impl Snapshot for MemorySnapshot {
 
 #[cfg(test)]
 mod tests {
-    //! Same batches, same answers, also from older snapshots and after a restart.
+    //! Tests that the store on disk and the store in memory give equal answers after equal batches,
+    //! also from older snapshots and after a restart.
 
     use proptest::prelude::*;
 
@@ -128,7 +131,7 @@ mod tests {
         Space::ALL[usize::from(number)]
     }
 
-    /// Keys of counters, away from the others and from what the store keeps for itself.
+    /// Returns the key of a counter, which differs from all other keys of the test and the store.
     fn counter(number: u8) -> Vec<u8> {
         vec![100, number]
     }
@@ -139,7 +142,8 @@ mod tests {
             for backwards in [false, true] {
                 let all = |snapshot: &dyn Snapshot| {
                     let pairs = snapshot.scan(space, lower, upper, backwards).map(Result::unwrap);
-                    // The store's own mark is not the model's.
+                    // The pair with the key `4` is left out: it is a mark that only the store on
+                    // disk writes.
                     pairs.filter(|(key, _)| **key != [4]).collect::<Vec<_>>()
                 };
                 assert_eq!(all(real), all(model));

@@ -1,4 +1,4 @@
-//! Ordered bytes that survive: a small trait, the real store, and one in memory.
+//! Storage of sorted key-value pairs: a trait, a store on disk, and a store in memory for tests.
 
 mod fjall;
 mod group;
@@ -15,4 +15,4 @@ pub(crate) use kv::{Batch, Bytes, Operation, Snapshot, Store};
 #[cfg(test)]
 pub(crate) use memory::MemoryStore;
 #[cfg(test)]
-pub(crate) use watched::Watched;
+pub(crate) use watched::RecordingStore;

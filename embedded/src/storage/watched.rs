@@ -1,4 +1,5 @@
-//! A store for tests that notes where scans begin, and how many snapshots are held while something is written.
+//! A store for tests that records the first key of each scan, and the number of open snapshots at
+//! each commit.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -7,26 +8,26 @@ use super::{Batch, Bytes, FjallStore, Snapshot, Store};
 use crate::encode::Space;
 use crate::error::Result;
 
-/// The store, watched.
-pub(crate) struct Watched {
+/// A store that records scans and commits.
+pub(crate) struct RecordingStore {
     store: FjallStore,
-    /// Where the scans began.
+    /// The first key of each recorded scan.
     pub(crate) scans: Arc<Mutex<Vec<Vec<u8>>>>,
-    /// How many snapshots were held at each commit.
+    /// Number of open snapshots at each commit.
     pub(crate) held: Mutex<Vec<usize>>,
     snapshots: Mutex<Vec<Weak<WatchedSnapshot>>>,
 }
 
 struct WatchedSnapshot(Arc<dyn Snapshot>, Arc<Mutex<Vec<Vec<u8>>>>);
 
-impl Watched {
+impl RecordingStore {
     pub(crate) fn new(store: FjallStore) -> Self {
         let (scans, held, snapshots) = Default::default();
         Self { store, scans, held, snapshots }
     }
 }
 
-impl Store for Watched {
+impl Store for RecordingStore {
     fn snapshot(&self) -> Arc<dyn Snapshot> {
         let snapshot = Arc::new(WatchedSnapshot(self.store.snapshot(), self.scans.clone()));
         self.snapshots.lock().expect("only moves inside").push(Arc::downgrade(&snapshot));

@@ -1,4 +1,4 @@
-//! The syntax tree: what stands in the text, names not yet resolved.
+//! The syntax tree of a query text, with unresolved names.
 
 use std::sync::Arc;
 
@@ -7,19 +7,20 @@ use crate::value::Value;
 /// A name of a variable, attribute, function or collection.
 pub type Name = Arc<str>;
 
-/// A query or a subquery: statements in order; the last one returns or modifies.
+/// A query or a subquery: its statements in order, of which the last one is a `RETURN` or a
+/// modification.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Body {
-    /// `WITH a, b` in front (only of the whole query).
+    /// The collections of `WITH a, b` at the beginning of the whole query.
     pub with: Vec<Source>,
-    /// What follows.
+    /// The statements of the query.
     pub statements: Vec<Statement>,
 }
 
-/// A collection or view by name or bind parameter.
+/// A collection or view, named in the query text or by a bind parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
-    /// Written out.
+    /// A name in the query text.
     Name(Name),
     /// `@@name`
     Bind(Name),
@@ -28,7 +29,7 @@ pub enum Source {
 }
 
 impl PathSearch {
-    /// The word of the text; none for a traversal.
+    /// Returns the keyword of a path search, or an empty text for a traversal.
     pub fn word(self) -> &'static str {
         match self {
             Self::Traversal => "",
@@ -51,7 +52,7 @@ pub enum Statement {
     Filter(Expr),
     /// `LET name = value`
     Let { name: Name, value: Expr },
-    /// `LET [a, b] = value`, and what `FOR [a, b] IN …` takes its item apart with.
+    /// `LET [a, b] = value`, and the destructuring of `FOR [a, b] IN …`.
     Destructure { pattern: Pattern, value: Expr },
     /// `SORT`
     Sort(Vec<(Expr, SortDirection)>),
@@ -65,7 +66,7 @@ pub enum Statement {
     Return { distinct: bool, value: Expr },
     /// `INSERT document INTO collection`
     Insert { document: Expr, into: Source, options: Option<Expr> },
-    /// `UPDATE key [WITH patch] IN collection`, or `REPLACE`.
+    /// `UPDATE key [WITH patch] IN collection`, or the same with `REPLACE`.
     Change { replace: bool, key: Expr, with: Option<Expr>, into: Source, options: Option<Expr> },
     /// `REMOVE key IN collection`
     Remove { key: Expr, from: Source, options: Option<Expr> },
@@ -76,24 +77,25 @@ pub enum Statement {
 /// The direction of a sort key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SortDirection {
-    /// `ASC`, or nothing.
+    /// `ASC`, or no direction.
     Ascending,
     /// `DESC`
     Descending,
-    /// A constant or a bind: `"desc"` or a false value turn the order around.
+    /// A direction given as a constant or bind parameter: `"desc"` or a value that AQL converts to
+    /// false sorts in descending order.
     Given(Box<Expr>),
 }
 
-/// What a value is taken apart into.
+/// The left side of a destructuring assignment.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pattern {
-    /// Left out: `[, b]`
+    /// A skipped list item, as in `[, b]`.
     Hole,
     /// A variable.
     Name(Name),
     /// `[a, b]`
     Array(Vec<Pattern>),
-    /// `{a, b: c}`: attributes and what they become; none is left out.
+    /// `{a, b: c}`: attributes and their patterns; `None` is a skipped item, as in `{, b}`.
     Object(Vec<Option<(Name, Pattern)>>),
 }
 
@@ -117,7 +119,7 @@ pub struct Collect {
 /// `WINDOW [range WITH] {preceding, following} AGGREGATE …`
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
-    /// The value of the range form.
+    /// The range value in `WINDOW range WITH`, if given.
     pub range: Option<Expr>,
     /// `{ preceding: …, following: … }`
     pub bounds: Expr,
@@ -128,17 +130,17 @@ pub struct Window {
 /// `UPSERT search INSERT … UPDATE|REPLACE … IN collection`
 #[derive(Clone, Debug, PartialEq)]
 pub struct Upsert {
-    /// An example object, or the condition of the `FILTER` form over `CURRENT`.
+    /// The example object of an `UPSERT`, or the condition of `UPSERT FILTER` over `CURRENT`.
     pub search: Expr,
-    /// Whether `search` is a condition.
+    /// Whether `search` is a condition (`UPSERT FILTER`) instead of an example object.
     pub filter: bool,
-    /// Document for nothing found.
+    /// The document to insert if no document is found.
     pub insert: Expr,
     /// Whether a found document is replaced instead of updated.
     pub replace: bool,
-    /// Patch or new document for what was found.
+    /// The patch or replacement for the found document.
     pub update: Expr,
-    /// The collection.
+    /// The collection to write to.
     pub into: Source,
     /// `OPTIONS`
     pub options: Option<Expr>,
@@ -147,47 +149,47 @@ pub struct Upsert {
 /// Direction of a traversal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From `_from` to `_to`.
+    /// The direction `OUTBOUND`, from `_from` to `_to`.
     Outbound,
-    /// From `_to` to `_from`.
+    /// The direction `INBOUND`, from `_to` to `_from`.
     Inbound,
-    /// Both.
+    /// The direction `ANY`: both directions.
     Any,
 }
 
-/// What kind of path search a `FOR` asks for.
+/// Whether a graph `FOR` is a traversal or which path search it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathSearch {
-    /// All vertices within a depth.
+    /// A traversal, which visits all vertices within a range of depths.
     Traversal,
-    /// `SHORTEST_PATH`
+    /// `SHORTEST_PATH`: one shortest path.
     Shortest,
-    /// `ALL_SHORTEST_PATHS`
+    /// `ALL_SHORTEST_PATHS`: all paths of the shortest length.
     AllShortest,
-    /// `K_SHORTEST_PATHS`
+    /// `K_SHORTEST_PATHS`: paths in the order of their length.
     KShortest,
-    /// `K_PATHS`
+    /// `K_PATHS`: all paths within a range of depths.
     KPaths,
 }
 
 /// `FOR v, e, p IN min..max DIRECTION start GRAPH g | edges`
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traversal {
-    /// One to three names.
+    /// One to three names of the traversal's variables.
     pub variables: Vec<Name>,
-    /// Traversal or a path search.
+    /// Whether this is a traversal, or which path search it is.
     pub search: PathSearch,
-    /// Depth: a number or a range.
+    /// The depth of the traversal: a number or a range of numbers.
     pub depth: Option<Expr>,
-    /// Default direction.
+    /// The direction for edge collections without their own direction.
     pub direction: Direction,
     /// Start vertex.
     pub start: Expr,
     /// Target vertex of a path search.
     pub target: Option<Expr>,
-    /// `GRAPH` name.
+    /// The graph's name after `GRAPH`, if given.
     pub graph: Option<Expr>,
-    /// Edge collections, each with its own direction if given.
+    /// The edge collections, each with its own direction, if it has one.
     pub edges: Vec<(Option<Direction>, Source)>,
     /// `PRUNE [name =] condition`
     pub prune: Option<(Option<Name>, Expr)>,
@@ -195,7 +197,7 @@ pub struct Traversal {
     pub options: Option<Expr>,
 }
 
-/// Binary operators in the order of the text.
+/// Binary operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Binary {
@@ -230,27 +232,27 @@ pub enum Unary {
     Minus,
 }
 
-/// How many items of the left array have to fulfil an array comparison.
+/// How many items of the array on the left must fulfil a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Quantifier {
-    /// Every item.
+    /// All items.
     All,
-    /// At least one.
+    /// At least one item.
     Any,
-    /// Not one.
+    /// No item.
     None,
     /// `AT LEAST (n)`
     AtLeast(Expr),
-    /// Exactly this number, or a range of numbers (`[? 2..3 FILTER …]`).
+    /// Exactly this number of items, or a number within this range (`[? 2..3 FILTER …]`).
     Exactly(Expr),
 }
 
-/// The name of an attribute in the text.
+/// An attribute name: plain, from a bind parameter, or computed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Key {
-    /// Written out.
+    /// A name in the query text.
     Name(Name),
-    /// `@name`: a text, or a list of texts as a path.
+    /// `@name`, whose value is an attribute name, or a list of names that forms a path.
     Bind(Name),
     /// `[expression]` in an object literal.
     Computed(Box<Expr>),
@@ -259,63 +261,66 @@ pub enum Key {
 /// `[* FILTER … LIMIT … RETURN …]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expansion {
-    /// What is expanded.
+    /// The expanded list.
     pub base: Expr,
-    /// Number of stars; more than one flattens first.
+    /// Number of stars in the brackets; with two or more stars, the list is flattened first.
     pub stars: usize,
-    /// `FILTER` over `CURRENT`.
+    /// `FILTER` condition over `CURRENT`.
     pub filter: Option<Expr>,
     /// `LIMIT`
     pub limit: Option<(Option<Expr>, Expr)>,
-    /// `RETURN` over `CURRENT`.
+    /// `RETURN` expression over `CURRENT`.
     pub projection: Option<Expr>,
-    /// What follows the bracket, with [`Expr::Element`] for the item.
+    /// The attribute and index accesses after the brackets, applied to each item. In them,
+    /// [`Expr::Element`] represents the item.
     pub tail: Expr,
 }
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
-    /// A constant; an infinite number stands for one that is out of range.
+    /// A constant; an infinite number represents a number literal out of range.
     Literal(Value),
-    /// A variable, or a collection's name.
+    /// The name of a variable or a collection.
     Name(Name),
     /// `@name`
     Bind(Name),
     /// `@@name`
     CollectionBind(Name),
-    /// The item of the innermost expansion's tail.
+    /// The current item of the innermost expansion. Occurs only in the accesses after the brackets
+    /// of this expansion.
     Element,
-    /// `base.name`
+    /// Access to an attribute: `base.name`.
     Attribute(Box<Expr>, Key),
-    /// `base[index]`
+    /// Access to a list item or computed attribute: `base[index]`.
     Index(Box<Expr>, Box<Expr>),
     /// `[a, b]`
     Array(Vec<Expr>),
-    /// `{a: b}`
+    /// An object literal: `{a: b}`.
     Object(Vec<(Key, Expr)>),
-    /// `-a`
+    /// A unary operation, such as `-a`.
     Unary(Unary, Box<Expr>),
-    /// `a + b`
+    /// A binary operation, such as `a + b`.
     Binary(Binary, Box<Expr>, Box<Expr>),
-    /// `a ANY == b`
+    /// An array comparison, such as `a ANY == b`.
     Quantified(Box<Quantifier>, Binary, Box<Expr>, Box<Expr>),
-    /// `a ? b : c`, `a ?: c`
+    /// `a ? b : c`, or `a ?: c` without the second operand.
     Ternary(Box<Expr>, Option<Box<Expr>>, Box<Expr>),
-    /// `NAME(a, b)`; the name in capitals.
+    /// A function call `NAME(a, b)`; the stored name is in capitals.
     Call(Name, Vec<Expr>),
-    /// `a[*]…`
+    /// An array expansion: `a[*]…`.
     Expansion(Box<Expansion>),
-    /// `a[? n FILTER …]`
+    /// The question-mark operator: `a[? n FILTER …]`.
     Question(Box<Expr>, Option<Box<Quantifier>>, Option<Box<Expr>>),
-    /// An expansion in parentheses: what follows does not belong to its items.
+    /// An expression in parentheses, such as `(a[*].b)`; later accesses apply to the whole list
+    /// instead of its items.
     Group(Box<Expr>),
-    /// `(FOR …)`
+    /// A subquery: `(FOR …)`.
     Subquery(Box<Body>),
 }
 
 impl Pattern {
-    /// Calls `visit` for each variable in it.
+    /// Calls `visit` for each variable of a destructuring pattern.
     pub fn names(&self, visit: &mut dyn FnMut(&Name)) {
         match self {
             Self::Hole => {}

@@ -1,4 +1,4 @@
-//! Text to tokens; the only place that knows quotes, comments and number forms.
+//! Splits a query text into tokens, and handles quotes, comments and all number formats.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::token::{Kind, SIGNS, Token, Word};
 use crate::error::{Code, Error, Result};
 use crate::value::{Value, parse_number};
 
-/// Cuts a whole text; the last token is the end.
+/// Returns the tokens of a query text; the last token is [`Kind::End`].
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>> {
     let mut lexer = Lexer { text, at: 0 };
     let mut out = Vec::with_capacity(text.len() / 4 + 1);
@@ -22,7 +22,8 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>> {
     }
 }
 
-/// Error 1501 at a byte offset: `what near '…' at position L:C` (line from 1, column from 1, in characters).
+/// Returns error 1501 for a byte offset, with the message `what near '…' at position L:C`. Lines
+/// and columns are counted from 1, columns in characters.
 pub(super) fn fault(text: &str, at: usize, what: &str) -> Error {
     let before = &text[..at.min(text.len())];
     let line = before.matches('\n').count() + 1;
@@ -33,7 +34,7 @@ pub(super) fn fault(text: &str, at: usize, what: &str) -> Error {
     Error::new(Code::QueryParse, format!("{what} near '{near}{dots}' at position {line}:{column}"))
 }
 
-/// How much of the text an error shows.
+/// Maximum number of characters of the query text in an error message.
 const NEAR_CHARS_MAX: usize = 32;
 
 struct Lexer<'a> {
@@ -156,7 +157,7 @@ impl Lexer<'_> {
         if whole > 1 && self.text.as_bytes()[start] == b'0' {
             return self.fail(start, "syntax error, unexpected integer number with leading zero");
         }
-        // `1..5` is a range, not a number with a point.
+        // `1..5` is a range, not a number with a decimal point.
         if self.peek() == Some(b'.') && self.byte(1).is_some_and(|b| b.is_ascii_digit()) {
             self.at += 1;
             self.digits(u8::is_ascii_digit);
@@ -173,7 +174,8 @@ impl Lexer<'_> {
         }
         match parse_number(&self.text[start..self.at]) {
             Some(value) => Ok(Kind::Number(value)),
-            // The query runs with null in its place, and is told so.
+            // A number out of range is represented as infinity; the planner replaces it by null
+            // with a warning.
             None => Ok(Kind::Number(Value::Double(f64::INFINITY))),
         }
     }

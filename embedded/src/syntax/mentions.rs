@@ -1,25 +1,27 @@
-//! What a text mentions: collections, bind parameters, functions, and whether it modifies; without a schema.
+//! Finds, without a schema, the collections, bind parameters and functions that a query names, and
+//! whether the query modifies data.
 
 use std::collections::BTreeSet;
 
 use super::ast::{Body, Expr, Key, Name, Quantifier, SortDirection, Source, Statement};
 
-/// Names met in a query.
+/// The collections, bind parameters and functions that a query names.
 #[derive(Debug, Default)]
 pub struct Mentions {
-    /// Collections by name (those behind binds are not known).
+    /// Names of the collections in the query text; collections in bind parameters are not included.
     pub collections: BTreeSet<String>,
-    /// Bind parameters as keys of `bindVars`, in the order of the text.
+    /// Names of the bind parameters as in `bindVars`, in the order of the query text.
     pub binds: Vec<String>,
-    /// Whether something in it modifies, at any depth.
+    /// Whether any statement of the query or of a subquery modifies data.
     pub modifies: bool,
-    /// Functions that are called, in capitals; those of users with their group (`GROUP::NAME`).
+    /// Names of the called functions, in capitals; user-defined functions include their group
+    /// (`GROUP::NAME`).
     pub calls: BTreeSet<String>,
     scope: Vec<Name>,
 }
 
 impl Mentions {
-    /// Reads a query or subquery.
+    /// Collects the collections, bind parameters and functions that a query or subquery names.
     pub fn read(&mut self, body: &Body) {
         let seen = self.scope.len();
         body.with.iter().for_each(|source| self.source(source));
@@ -27,7 +29,7 @@ impl Mentions {
         self.scope.truncate(seen);
     }
 
-    /// Reads an expression by itself.
+    /// Collects the names in a single expression.
     pub fn value(&mut self, value: &Expr) {
         self.expr(value);
     }

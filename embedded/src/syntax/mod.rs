@@ -1,9 +1,10 @@
-//! AQL text to a syntax tree and back; nothing here knows a schema.
+//! Converts AQL text to a syntax tree and back; names are not resolved.
 
 mod ast;
 mod lexer;
 mod mentions;
 mod parser;
+mod primary;
 mod print;
 mod statements;
 mod token;

@@ -1,4 +1,5 @@
-//! Recursive descent for statements, precedence climbing for expressions; every nesting is counted.
+//! Parses query texts with recursive descent for statements and precedence climbing for
+//! expressions, and limits the depth of nesting.
 
 use super::ast::{Binary, Body, Expansion, Expr, Key, Name, Quantifier, Source, Unary};
 use super::lexer::{fault, tokens};
@@ -6,12 +7,14 @@ use super::token::{Kind, Token, Word, shown_sign};
 use crate::error::{Code, Error, Result};
 use crate::value::Value;
 
-/// Longest query text in bytes.
+/// Maximum length of a query text, in bytes.
 pub const QUERY_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Deepest expression (the server's limit; 1524 beyond).
+/// Maximum nesting depth of an expression (ArangoDB's limit; a deeper expression causes error
+/// 1524).
 pub(super) const EXPRESSION_DEPTH_MAX: usize = 500;
 
-/// Reads a whole query; 1502 for an empty one, 1501 with its place for any other fault.
+/// Parses a query. Returns error 1502 for an empty query, or 1501 with a position for any other
+/// syntax error.
 pub fn parse(text: &str) -> Result<Body> {
     if text.len() > QUERY_BYTES_MAX {
         return Err(Error::new(
@@ -31,20 +34,20 @@ pub fn parse(text: &str) -> Result<Body> {
     }
 }
 
-/// A text on its way to a tree.
+/// The state of the parser.
 pub(super) struct Parser<'a> {
     text: &'a str,
     tokens: Vec<Token>,
     at: usize,
-    /// Height of the expression read last.
+    /// Height of the syntax tree of the last parsed expression.
     pub(super) height: usize,
-    /// Nesting of calls that read expressions.
+    /// Number of nested calls of the expression parser.
     depth: usize,
-    /// Set where `IN` introduces the collection of a modification and is no operator.
+    /// Whether `IN` ends the expression, because it introduces the collection of a modification.
     no_in: bool,
 }
 
-/// An infix operator's binding power and meaning.
+/// Returns the binding power and the operator of an infix token, or `None` for any other token.
 fn infix(kind: &Kind) -> Option<(u8, Binary)> {
     Some(match kind {
         Kind::Word(Word::Or) | Kind::Sign("||") => (2, Binary::Or),
@@ -81,24 +84,24 @@ fn comparison(operator: Binary) -> bool {
 }
 
 impl Parser<'_> {
-    /// The next token.
+    /// Returns the next token.
     pub(super) fn peek(&self) -> &Kind {
         self.peek_at(0)
     }
 
-    /// The token so many places ahead; behind the last one it is the end.
+    /// Returns the token `ahead` tokens after the next one, or the end token if there are fewer.
     pub(super) fn peek_at(&self, ahead: usize) -> &Kind {
         &self.tokens[(self.at + ahead).min(self.tokens.len() - 1)].kind
     }
 
-    /// Goes past the next token, but not past the end.
+    /// Skips the next token, except the end token.
     pub(super) fn advance(&mut self) {
         if self.at + 1 < self.tokens.len() {
             self.at += 1;
         }
     }
 
-    /// Goes past the next token if it is this one; whether it was.
+    /// Skips the next token if the token has the given kind. Returns whether a token was skipped.
     pub(super) fn accept(&mut self, kind: &Kind) -> bool {
         let found = self.peek() == kind;
         if found {
@@ -107,22 +110,24 @@ impl Parser<'_> {
         found
     }
 
-    /// The same for a reserved word.
+    /// Skips the next token if it is the given reserved word. Returns whether a token was skipped.
     pub(super) fn word(&mut self, word: Word) -> bool {
         self.accept(&Kind::Word(word))
     }
 
-    /// The same for a sign.
+    /// Skips the next token if it is the given sign. Returns whether a token was skipped.
     pub(super) fn sign(&mut self, sign: &'static str) -> bool {
         self.accept(&Kind::Sign(sign))
     }
 
-    /// A word that is reserved only where it stands (`KEEP`, `COUNT`, `OPTIONS`, …).
+    /// Whether the token `ahead` tokens after the next one is a contextual word (`KEEP`, `COUNT`,
+    /// `OPTIONS`, …).
     pub(super) fn is_soft(&self, ahead: usize, word: &str) -> bool {
         matches!(self.peek_at(ahead), Kind::Name(name) if name.eq_ignore_ascii_case(word))
     }
 
-    /// The same for a word that is reserved only where it stands.
+    /// Skips the next token if it is the given contextual word. Returns whether a token was
+    /// skipped.
     pub(super) fn soft(&mut self, word: &str) -> bool {
         let found = self.is_soft(0, word);
         if found {
@@ -131,7 +136,7 @@ impl Parser<'_> {
         found
     }
 
-    /// Goes past a sign that must come now (1501).
+    /// Skips a required sign, or returns error 1501 for any other token.
     pub(super) fn expect_sign(&mut self, sign: &'static str) -> Result<()> {
         if self.sign(sign) {
             Ok(())
@@ -140,7 +145,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Goes past a reserved word that must come now (1501).
+    /// Skips a required reserved word, or returns error 1501 for any other token.
     pub(super) fn expect_word(&mut self, word: Word) -> Result<()> {
         if self.word(word) {
             Ok(())
@@ -149,7 +154,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Error 1501 at the next token.
+    /// Returns error 1501 for an unexpected next token.
     pub(super) fn unexpected<T>(&self, wanted: &str) -> Result<T> {
         let token = &self.tokens[self.at];
         let at_least = self.is_soft(0, "AT") && self.is_soft(1, "LEAST");
@@ -173,12 +178,12 @@ impl Parser<'_> {
         ))
     }
 
-    /// Error 1501 with words of its own, at the next token.
+    /// Returns error 1501 with a given message at the next token.
     pub(super) fn wrong<T>(&self, what: &str) -> Result<T> {
         Err(fault(self.text, self.tokens[self.at].start, what))
     }
 
-    /// A name.
+    /// Parses a name.
     pub(super) fn name(&mut self) -> Result<Name> {
         match self.peek() {
             Kind::Name(name) | Kind::QuotedName(name) => {
@@ -190,7 +195,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A collection by name or bind.
+    /// Parses a collection, given by name or by a bind parameter `@@name`.
     pub(super) fn source(&mut self) -> Result<Source> {
         if let Kind::CollectionBind(name) = self.peek() {
             let name = name.clone();
@@ -200,7 +205,8 @@ impl Parser<'_> {
         Ok(Source::Name(self.name()?))
     }
 
-    /// The same where a value bind names a collection too (`WITH`, edge collections).
+    /// Parses a collection, given by name or by a bind parameter `@@name` or `@name`. `WITH` and
+    /// lists of edge collections allow both.
     pub(super) fn source_or_value_bind(&mut self) -> Result<Source> {
         if let Kind::Bind(name) = self.peek() {
             let name = name.clone();
@@ -210,7 +216,8 @@ impl Parser<'_> {
         self.source()
     }
 
-    /// Sets the height of what was built over children up to `below` high; 1524 when too high.
+    /// Sets the height of an expression to one above the height `below` of its operands. Returns
+    /// error 1524 if the height exceeds `EXPRESSION_DEPTH_MAX`.
     pub(super) fn grow(&mut self, below: usize) -> Result<()> {
         self.height = below + 1;
         if self.height > EXPRESSION_DEPTH_MAX {
@@ -220,7 +227,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A whole expression.
+    /// Parses an expression.
     pub(super) fn expression(&mut self) -> Result<Expr> {
         let outer = std::mem::replace(&mut self.no_in, false);
         let result = self.climb(0);
@@ -228,7 +235,8 @@ impl Parser<'_> {
         result
     }
 
-    /// An expression before `IN collection` or `INTO collection`.
+    /// Parses an expression before `IN collection` or `INTO collection`. In such an expression,
+    /// `IN` is not an operator.
     pub(super) fn expression_before_in(&mut self) -> Result<Expr> {
         let outer = std::mem::replace(&mut self.no_in, true);
         let result = self.climb(0);
@@ -268,7 +276,9 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    /// Looks ahead for an infix operator: power, quantifier word, operator, tokens to skip up to it.
+    /// Looks for an infix operator at the next token. Returns the operator's binding power, its
+    /// quantifier (such as `ANY`), the operator itself, and the number of quantifier tokens before
+    /// the operator.
     fn operator(&self) -> Result<Option<(u8, Option<Word>, Binary, usize)>> {
         let word = match self.peek() {
             Kind::Word(word @ (Word::All | Word::Any | Word::None)) => Some(*word),
@@ -276,7 +286,8 @@ impl Parser<'_> {
         };
         let at_least = self.is_soft(0, "AT") && self.is_soft(1, "LEAST");
         if at_least {
-            // The operator stands behind `(n)`; comparisons of all kinds bind alike here.
+            // The operator after `AT LEAST (n)` is read later. It is a comparison, and every
+            // comparison with `AT LEAST` has the binding power 5.
             return Ok(Some((5, Some(Word::In), Binary::Equal, 2)));
         }
         let ahead = usize::from(word.is_some());
@@ -297,7 +308,7 @@ impl Parser<'_> {
         Ok(Some((power, word, operator, ahead)))
     }
 
-    /// Reads `(n)` of `AT LEAST (n)`; the quantifier's words are behind us.
+    /// Returns the quantifier of a word; for `AT LEAST`, also reads `(n)`.
     fn finish_quantifier(&mut self, word: Option<Word>) -> Result<Option<Quantifier>> {
         Ok(match word {
             Some(Word::All) => Some(Quantifier::All),
@@ -317,7 +328,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `(n)` behind `AT LEAST`.
+    /// Parses `(n)` after `AT LEAST` and returns `n`.
     fn at_least_count(&mut self) -> Result<Expr> {
         self.expect_sign("(")?;
         let count = self.expression()?;
@@ -325,7 +336,7 @@ impl Parser<'_> {
         Ok(count)
     }
 
-    /// Skips the operator's own tokens and says which it is.
+    /// Skips the tokens of the operator, and returns the operator.
     fn finish_operator(&mut self, seen: Binary, quantified: bool) -> Binary {
         let operator = if self.word(Word::Not) {
             if *self.peek() == Kind::Word(Word::Like) { Binary::NotLike } else { Binary::NotIn }
@@ -403,7 +414,7 @@ impl Parser<'_> {
         Ok(Key::Name(self.name()?))
     }
 
-    /// What stands behind `[`: an index, an expansion or a question.
+    /// Parses what follows `[`: an index, an expansion (`[*]`) or a question-mark operator (`[?]`).
     fn bracket(&mut self, value: Expr) -> Result<Expr> {
         let mut stars = 0;
         while self.sign("*") {
@@ -453,7 +464,8 @@ impl Parser<'_> {
                 tail: Expr::Element,
             }))
         };
-        // `[**]` gathers what came before it; `[*]` goes on inside each item.
+        // `[**]` expands the whole preceding value, while `[*]` expands each item of a preceding
+        // expansion.
         Ok(if stars > 1 { build(value) } else { extend(value, build) })
     }
 
@@ -495,152 +507,9 @@ impl Parser<'_> {
         *height = (*height).max(self.height);
         Ok(Some(value))
     }
-
-    /// A constant, a name, a bind, a call, or something in brackets.
-    pub(super) fn primary(&mut self) -> Result<Expr> {
-        self.height = 1;
-        let literal = |p: &mut Self, value| {
-            p.advance();
-            Ok(Expr::Literal(value))
-        };
-        match self.peek().clone() {
-            Kind::Word(Word::Null) => literal(self, Value::Null),
-            Kind::Word(Word::True) => literal(self, Value::Bool(true)),
-            Kind::Word(Word::False) => literal(self, Value::Bool(false)),
-            Kind::Number(value) => literal(self, value),
-            Kind::Text(text) => literal(self, Value::String(text)),
-            Kind::Bind(name) => {
-                self.advance();
-                Ok(Expr::Bind(name))
-            }
-            Kind::CollectionBind(name) => {
-                self.advance();
-                Ok(Expr::CollectionBind(name))
-            }
-            Kind::Word(Word::Like) if *self.peek_at(1) == Kind::Sign("(") => {
-                self.advance();
-                self.call("LIKE".to_owned())
-            }
-            Kind::Name(name) if matches!(self.peek_at(1), Kind::Sign("(" | "::")) => {
-                self.advance();
-                self.call(name.to_uppercase())
-            }
-            Kind::Name(name) | Kind::QuotedName(name) => {
-                self.advance();
-                Ok(Expr::Name(name))
-            }
-            Kind::Sign("(") => self.parenthesis(),
-            Kind::Sign("[") => self.array(),
-            Kind::Sign("{") => self.object(),
-            _ => self.unexpected(""),
-        }
-    }
-
-    fn call(&mut self, mut name: String) -> Result<Expr> {
-        while self.sign("::") {
-            name = format!("{name}::{}", self.name()?.to_uppercase());
-        }
-        self.expect_sign("(")?;
-        let arguments = self.list(")", false)?;
-        Ok(Expr::Call(Name::from(name), arguments))
-    }
-
-    /// Expressions up to a closing bracket, which is read too.
-    fn list(&mut self, close: &'static str, trailing_comma: bool) -> Result<Vec<Expr>> {
-        let mut items = Vec::new();
-        let mut height = 0;
-        while !self.sign(close) {
-            if !items.is_empty() {
-                self.expect_sign(",")?;
-                if trailing_comma && self.sign(close) {
-                    break;
-                }
-            }
-            items.push(if close == ")" && self.starts_statement() {
-                Expr::Subquery(Box::new(self.body()?))
-            } else {
-                self.expression()?
-            });
-            height = height.max(self.height);
-        }
-        self.grow(height)?;
-        Ok(items)
-    }
-
-    fn parenthesis(&mut self) -> Result<Expr> {
-        self.advance();
-        let inner = if self.starts_statement() {
-            Expr::Subquery(Box::new(self.body()?))
-        } else {
-            self.expression()?
-        };
-        self.expect_sign(")")?;
-        Ok(match inner {
-            Expr::Expansion(_) => Expr::Group(Box::new(inner)),
-            other => other,
-        })
-    }
-
-    fn array(&mut self) -> Result<Expr> {
-        self.advance();
-        let items = self.list("]", true)?;
-        Ok(Expr::Array(items))
-    }
-
-    /// An object literal.
-    pub(super) fn object(&mut self) -> Result<Expr> {
-        self.expect_sign("{")?;
-        let mut entries = Vec::new();
-        let mut height = 0;
-        while !self.sign("}") {
-            if !entries.is_empty() {
-                self.expect_sign(",")?;
-                if self.sign("}") {
-                    break;
-                }
-            }
-            entries.push(self.object_entry()?);
-            height = height.max(self.height);
-        }
-        self.grow(height)?;
-        Ok(Expr::Object(entries))
-    }
-
-    fn object_entry(&mut self) -> Result<(Key, Expr)> {
-        let key = match self.peek().clone() {
-            Kind::Name(name) | Kind::QuotedName(name) => {
-                self.advance();
-                if *self.peek() != Kind::Sign(":") {
-                    self.height = 1;
-                    return Ok((Key::Name(name.clone()), Expr::Name(name)));
-                }
-                Key::Name(name)
-            }
-            Kind::Text(text) => {
-                self.advance();
-                Key::Name(text)
-            }
-            Kind::Bind(name) => {
-                self.advance();
-                Key::Bind(name)
-            }
-            Kind::Sign("[") => {
-                self.advance();
-                let name = self.expression()?;
-                self.expect_sign("]")?;
-                Key::Computed(Box::new(name))
-            }
-            _ => return self.unexpected("expecting identifier or '}'"),
-        };
-        let key_height = self.height;
-        self.expect_sign(":")?;
-        let value = self.expression()?;
-        self.height = self.height.max(key_height);
-        Ok((key, value))
-    }
 }
 
-/// Applies an access behind an expansion to its items, at the innermost one.
+/// Applies an access after an expansion to the items of the innermost expansion.
 fn extend(value: Expr, access: impl FnOnce(Expr) -> Expr) -> Expr {
     match value {
         Expr::Expansion(mut expansion) => {

@@ -1,4 +1,5 @@
-//! A syntax tree as text that reads back as the same tree; every operation in parentheses, every name quoted if needed.
+//! Prints a syntax tree as query text that parses to the same tree; every operation is in
+//! parentheses.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -8,12 +9,12 @@ use super::ast::{
 };
 use super::token::Word;
 
-/// The text of a query.
+/// Returns the text of a query's syntax tree.
 pub fn print(body: &Body) -> String {
     body.to_string()
 }
 
-/// Items with commas between.
+/// Prints items separated by commas.
 struct List<'a, T>(&'a [T]);
 
 impl<T: Display> Display for List<'_, T> {
@@ -28,7 +29,7 @@ impl<T: Display> Display for List<'_, T> {
     }
 }
 
-/// `keyword value` if there is one, with a space in front.
+/// Prints a space, a keyword and a value; prints nothing without a value.
 struct Clause<'a, T>(&'a str, &'a Option<T>);
 
 impl<T: Display> Display for Clause<'_, T> {
@@ -40,10 +41,10 @@ impl<T: Display> Display for Clause<'_, T> {
     }
 }
 
-/// A name, in back-ticks where it would not read back.
-struct Named<'a>(&'a str);
+/// Prints a name, in back-ticks if it would not parse without them.
+struct QuotedName<'a>(&'a str);
 
-impl Display for Named<'_> {
+impl Display for QuotedName<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut chars = self.0.chars();
         let plain = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
@@ -59,7 +60,7 @@ impl Display for Named<'_> {
 impl Display for Source {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Name(name) => write!(f, "{}", Named(name)),
+            Self::Name(name) => write!(f, "{}", QuotedName(name)),
             Self::Bind(name) => write!(f, "@@{name}"),
             Self::ValueBind(name) => write!(f, "@{name}"),
         }
@@ -70,8 +71,8 @@ impl Display for Pattern {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Hole => Ok(()),
-            Self::Name(name) => write!(f, "{}", Named(name)),
-            // A comma behind each keeps the last hole.
+            Self::Name(name) => write!(f, "{}", QuotedName(name)),
+            // A comma follows each item, because otherwise a skipped last item would be lost.
             Self::Array(items) => {
                 f.write_str("[")?;
                 items.iter().try_for_each(|item| write!(f, "{item}, "))?;
@@ -81,7 +82,7 @@ impl Display for Pattern {
                 f.write_str("{")?;
                 for item in items {
                     match item {
-                        Some((name, pattern)) => write!(f, "{}: {pattern}, ", Named(name))?,
+                        Some((name, pattern)) => write!(f, "{}: {pattern}, ", QuotedName(name))?,
                         None => f.write_str(", ")?,
                     }
                 }
@@ -111,11 +112,11 @@ impl Display for Statement {
         match self {
             Self::For { variable, source, search, options } => {
                 let (search, options) = (Clause("SEARCH ", search), Clause("OPTIONS ", options));
-                write!(f, "FOR {} IN {source}{search}{options}", Named(variable))
+                write!(f, "FOR {} IN {source}{search}{options}", QuotedName(variable))
             }
             Self::Traversal(traversal) => write!(f, "{traversal}"),
             Self::Filter(condition) => write!(f, "FILTER {condition}"),
-            Self::Let { name, value } => write!(f, "LET {} = {value}", Named(name)),
+            Self::Let { name, value } => write!(f, "LET {} = {value}", QuotedName(name)),
             Self::Destructure { pattern, value } => write!(f, "LET {pattern} = {value}"),
             Self::Sort(keys) => {
                 f.write_str("SORT ")?;
@@ -173,7 +174,7 @@ impl Display for Statement {
 
 fn assignments(items: &[(super::ast::Name, Expr)], f: &mut Formatter<'_>) -> fmt::Result {
     for (i, (name, value)) in items.iter().enumerate() {
-        write!(f, "{}{} = {value}", if i > 0 { ", " } else { "" }, Named(name))?;
+        write!(f, "{}{} = {value}", if i > 0 { ", " } else { "" }, QuotedName(name))?;
     }
     Ok(())
 }
@@ -190,13 +191,13 @@ impl Display for Collect {
             assignments(&self.aggregates, f)?;
         }
         if let Some(count) = &self.count {
-            write!(f, " WITH COUNT INTO {}", Named(count))?;
+            write!(f, " WITH COUNT INTO {}", QuotedName(count))?;
         }
         if let Some((name, value)) = &self.into {
-            write!(f, " INTO {}{}", Named(name), Clause("= ", value))?;
+            write!(f, " INTO {}{}", QuotedName(name), Clause("= ", value))?;
         }
         for (i, name) in self.keep.iter().enumerate() {
-            write!(f, "{}{}", if i == 0 { " KEEP " } else { ", " }, Named(name))?;
+            write!(f, "{}{}", if i == 0 { " KEEP " } else { ", " }, QuotedName(name))?;
         }
         write!(f, "{}", Clause("OPTIONS ", &self.options))
     }
@@ -223,7 +224,7 @@ impl Display for PathSearch {
 
 impl Display for Traversal {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let names: Vec<Named<'_>> = self.variables.iter().map(|n| Named(n)).collect();
+        let names: Vec<QuotedName<'_>> = self.variables.iter().map(|n| QuotedName(n)).collect();
         write!(f, "FOR {} IN ", List(&names))?;
         if let Some(depth) = &self.depth {
             write!(f, "{depth} ")?;
@@ -247,7 +248,7 @@ impl Display for Traversal {
         if let Some((name, condition)) = &self.prune {
             f.write_str(" PRUNE ")?;
             if let Some(name) = name {
-                write!(f, "{} = ", Named(name))?;
+                write!(f, "{} = ", QuotedName(name))?;
             }
             write!(f, "{condition}")?;
         }
@@ -308,7 +309,7 @@ impl Display for Key {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) if name.is_empty() => f.write_str("\"\""),
-            Self::Name(name) => write!(f, "{}", Named(name)),
+            Self::Name(name) => write!(f, "{}", QuotedName(name)),
             Self::Bind(name) => write!(f, "@{name}"),
             Self::Computed(value) => write!(f, "[{value}]"),
         }
@@ -319,15 +320,15 @@ impl Display for Expr {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Literal(value) => f.write_str(&value.to_json()),
-            Self::Name(name) => write!(f, "{}", Named(name)),
+            Self::Name(name) => write!(f, "{}", QuotedName(name)),
             Self::Bind(name) => write!(f, "@{name}"),
             Self::CollectionBind(name) => write!(f, "@@{name}"),
             Self::Element => Ok(()),
             Self::Attribute(base, Key::Name(name)) if name.is_empty() => {
-                write!(f, "{}[\"\"]", Based(base))
+                write!(f, "{}[\"\"]", AccessBase(base))
             }
-            Self::Attribute(base, key) => write!(f, "{}.{key}", Based(base)),
-            Self::Index(base, index) => write!(f, "{}[{index}]", Based(base)),
+            Self::Attribute(base, key) => write!(f, "{}.{key}", AccessBase(base)),
+            Self::Index(base, index) => write!(f, "{}[{index}]", AccessBase(base)),
             Self::Array(items) => write!(f, "[{}]", List(items)),
             Self::Object(entries) => {
                 f.write_str("{")?;
@@ -345,7 +346,7 @@ impl Display for Expr {
             Self::Ternary(condition, None, no) => write!(f, "({condition} ?: {no})"),
             Self::Call(name, arguments) => write!(f, "{name}({})", List(arguments)),
             Self::Expansion(expansion) => {
-                write!(f, "{}[{}", Based(&expansion.base), "*".repeat(expansion.stars))?;
+                write!(f, "{}[{}", AccessBase(&expansion.base), "*".repeat(expansion.stars))?;
                 write!(f, "{}", Clause("FILTER ", &expansion.filter))?;
                 match &expansion.limit {
                     Some((Some(offset), count)) => write!(f, " LIMIT {offset}, {count}")?,
@@ -355,7 +356,7 @@ impl Display for Expr {
                 write!(f, "{}]{}", Clause("RETURN ", &expansion.projection), expansion.tail)
             }
             Self::Question(base, quantifier, filter) => {
-                write!(f, "{}[?", Based(base))?;
+                write!(f, "{}[?", AccessBase(base))?;
                 write!(f, "{}{}]", Clause("", quantifier), Clause("FILTER ", filter))
             }
             Self::Group(inner) => write!(f, "({inner})"),
@@ -364,10 +365,11 @@ impl Display for Expr {
     }
 }
 
-/// What an access stands behind; numbers and constants take parentheses, `CURRENT` of a tail is nothing at all.
-struct Based<'a>(&'a Expr);
+/// Prints the expression before an attribute or index access, with parentheses around constants.
+/// The current item of an expansion is printed as an empty text.
+struct AccessBase<'a>(&'a Expr);
 
-impl Display for Based<'_> {
+impl Display for AccessBase<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.0 {
             Expr::Literal(_) => write!(f, "({})", self.0),

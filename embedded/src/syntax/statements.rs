@@ -1,4 +1,4 @@
-//! Statements: what follows FOR, COLLECT, INSERT and their like.
+//! Parses statements such as `FOR`, `FILTER` and `RETURN`.
 
 use super::ast::{
     Body, Collect, Direction, Expr, Key, Name, PathSearch, Pattern, SortDirection, Source,
@@ -9,11 +9,11 @@ use super::token::{Kind, Word};
 use crate::error::{Code, Error, Result};
 use crate::value::Value;
 
-/// The variable of a loop whose items are taken apart; nobody can write its name.
+/// The internal name of a destructuring loop's variable, which no query text can contain.
 const ITEM: &str = "[]";
 
 impl Parser<'_> {
-    /// A whole query with its `WITH`.
+    /// Parses a query, including a `WITH` at its beginning.
     pub(super) fn query(&mut self) -> Result<Body> {
         let mut with = Vec::new();
         if self.word(Word::With) {
@@ -30,7 +30,7 @@ impl Parser<'_> {
         Ok(body)
     }
 
-    /// Whether a subquery begins here.
+    /// Whether a statement, and therefore a query or subquery, begins at the next token.
     pub(super) fn starts_statement(&self) -> bool {
         matches!(
             self.peek(),
@@ -52,7 +52,7 @@ impl Parser<'_> {
         )
     }
 
-    /// Statements up to RETURN, or up to an end after a modification.
+    /// Parses the statements of a query or subquery, up to its RETURN or its end.
     pub(super) fn body(&mut self) -> Result<Body> {
         let mut statements = Vec::new();
         let mut height = 0;
@@ -81,7 +81,7 @@ impl Parser<'_> {
         Ok(Body { with: Vec::new(), statements })
     }
 
-    /// Reads one statement; true if it was RETURN.
+    /// Parses one statement. Returns whether the statement is a RETURN.
     fn statement(&mut self, out: &mut Vec<Statement>) -> Result<bool> {
         let Kind::Word(word) = *self.peek() else { return self.unexpected("") };
         self.advance();
@@ -190,7 +190,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A name, or what a value is taken apart into.
+    /// Parses a variable name, or the left side of a destructuring assignment.
     fn pattern(&mut self, depth: usize) -> Result<Pattern> {
         if depth > super::parser::EXPRESSION_DEPTH_MAX {
             return Err(Error::of(Code::QueryTooMuchNesting));
@@ -448,7 +448,7 @@ impl Parser<'_> {
         Ok(SortDirection::Given(Box::new(value)))
     }
 
-    /// `name = expression, …` up to something else.
+    /// Parses one or more assignments `name = expression`, separated by commas.
     fn assignments(&mut self) -> Result<Vec<(Name, Expr)>> {
         let mut out = Vec::new();
         let mut height = 0;
@@ -464,7 +464,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The same where each expression has to be a call.
+    /// Parses assignments whose expressions must be function calls.
     fn aggregates(&mut self) -> Result<Vec<(Name, Expr)>> {
         let calls = self.assignments()?;
         if calls.iter().all(|(_, value)| matches!(value, Expr::Call(..))) {
@@ -491,7 +491,7 @@ impl Parser<'_> {
             self.expect_word(Word::Into)?;
             collect.count = Some(self.name()?);
             if !collect.aggregates.is_empty() {
-                return self.unexpected("expecting no COUNT behind AGGREGATE");
+                return self.unexpected("expecting no COUNT after AGGREGATE");
             }
         } else if self.word(Word::Into) {
             let name = self.name()?;

@@ -1,4 +1,5 @@
-//! The grammar as a table, and the property that printed trees read back.
+//! Tests the grammar with tables of query texts, and tests that a printed syntax tree parses to an
+//! equal tree.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::error::Code;
 use crate::limits::QUERY_STACK_BYTES;
 use crate::value::Value;
 
-/// Prints with every parenthesis, so that precedence shows.
+/// Parses an expression and prints it with all parentheses, which show the precedence.
 fn shape(text: &str) -> String {
     print(&parse(&format!("RETURN {text}")).unwrap_or_else(|e| panic!("{text}: {e}")))[7..]
         .to_owned()
@@ -154,9 +155,10 @@ fn faults_name_their_place() {
 
 #[test]
 fn nesting_has_an_end() {
-    // On a stack as queries have it: a test's own is smaller.
+    // The stack of a test thread is too small, so the test runs in a thread with the stack size of
+    // query threads.
     let thread = std::thread::Builder::new().stack_size(QUERY_STACK_BYTES).spawn(nested);
-    thread.expect("a thread").join().expect("nesting ends by its limit");
+    thread.expect("a thread").join().expect("the parser limits the depth of nesting");
 }
 
 fn nested() {

@@ -1,25 +1,25 @@
-//! What the lexer hands to the parser.
+//! The tokens that the lexer passes to the parser.
 
 use std::sync::Arc;
 
 use crate::value::Value;
 
-/// One token and where it begins.
+/// A token and its position in the query text.
 #[derive(Clone, Debug)]
 pub(super) struct Token {
     pub kind: Kind,
-    /// Byte offset of the first character.
+    /// Byte offset of the token's first character.
     pub start: usize,
 }
 
-/// Kinds of token.
+/// Kinds of tokens, with their values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
     /// A reserved word.
     Word(Word),
-    /// A plain name; contextual words such as `COUNT` or `KEEP` are names too.
+    /// An unquoted name, or a contextual word such as `COUNT` or `KEEP`.
     Name(Arc<str>),
-    /// A name in back-ticks or forward ticks; never a contextual word.
+    /// A name in back-ticks or forward ticks, which is never a contextual word.
     QuotedName(Arc<str>),
     /// A string literal.
     Text(Arc<str>),
@@ -31,24 +31,24 @@ pub(super) enum Kind {
     CollectionBind(Arc<str>),
     /// An operator or a bracket.
     Sign(&'static str),
-    /// The end of the text.
+    /// The end of the query text.
     End,
 }
 
 macro_rules! words {
     ($($word:ident = $text:literal $role:literal,)*) => {
-        /// Reserved words, in any case of letters.
+        /// Reserved words, which are case-insensitive.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Word { $($word,)* }
 
         impl Word {
-            /// The reserved word spelled like this, if it is one.
+            /// Returns the reserved word with a given spelling, if there is one.
             pub(super) fn of(text: &str) -> Option<Self> {
                 $(if text.eq_ignore_ascii_case($text) { return Some(Self::$word); })*
                 None
             }
 
-            /// As a syntax error names it.
+            /// Returns a reserved word's name in syntax error messages.
             pub(super) fn shown(self) -> &'static str {
                 match self { $(Self::$word => $role,)* }
             }
@@ -102,7 +102,7 @@ pub(super) const SIGNS: &[&str] = &[
     "/", "%", "?", ":", "(", ")", "[", "]", "{", "}", ",", ".",
 ];
 
-/// A sign as a syntax error names it.
+/// Returns a sign's name in syntax error messages.
 pub(super) fn shown_sign(sign: &'static str) -> &'static str {
     match sign {
         "=" => "assignment",

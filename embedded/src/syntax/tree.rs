@@ -1,4 +1,5 @@
-//! A syntax tree as `/_api/query` answers it: ArangoDB's names of nodes, subqueries in front of what uses them.
+//! Converts a syntax tree to the form of `/_api/query`, with ArangoDB's node names, and with each
+//! subquery as a `LET` before its use.
 
 use super::ast::{
     Binary, Body, Collect, Direction, Expansion, Expr, Key, Name, PathSearch, Pattern, Quantifier,
@@ -6,20 +7,20 @@ use super::ast::{
 };
 use crate::value::{Object, Value};
 
-/// `ast` of `/_api/query`.
+/// Returns `ast` of `/_api/query`.
 pub fn tree(body: &Body) -> Value {
     let mut builder = Builder { scope: Vec::new(), next: 0, out: Vec::new() };
     Value::array(vec![builder.body("root", body)])
 }
 
-/// A name in sight, the number of its variable and the name that this one has.
-type Seen = (Name, u64, Name);
+/// A name in scope, the id of the variable that it names, and the printed name of this variable.
+type ScopedName = (Name, u64, Name);
 
-/// A tree in the making; names stand for the variables that are in sight.
+/// Builds ArangoDB's syntax tree, and resolves names to the variables in scope.
 struct Builder {
-    scope: Vec<Seen>,
+    scope: Vec<ScopedName>,
     next: u64,
-    /// Statements so far.
+    /// The converted statements of the current query or subquery.
     out: Vec<Value>,
 }
 
@@ -27,7 +28,7 @@ fn node(kind: &str, below: Vec<Value>) -> Value {
     with(kind, [], below)
 }
 
-/// A node with attributes of its own; without anything below it there are no `subNodes`.
+/// Returns a tree node with attributes and children; a node without children has no `subNodes`.
 fn with<const N: usize>(kind: &str, more: [(&str, Value); N], below: Vec<Value>) -> Value {
     let mut out = Object::with_capacity(N + 2);
     out.push_new("type", kind.into());
@@ -60,7 +61,7 @@ fn source(source: &Source) -> Value {
     }
 }
 
-/// Of 0 any, 1 inbound, 2 outbound.
+/// Returns ArangoDB's number for a direction: 0 = any, 1 = inbound, 2 = outbound.
 fn direction(direction: Direction) -> Value {
     constant(match direction {
         Direction::Any => 0_i64,
@@ -75,7 +76,7 @@ impl Builder {
         self.next - 1
     }
 
-    /// A name that nobody wrote.
+    /// Returns a new variable name that is not in the query text.
     fn made_name(&mut self) -> Name {
         Name::from(self.number().to_string())
     }
@@ -261,7 +262,7 @@ impl Builder {
         self.push("collect", vec![options, node("array", keys), aggregates, into, value, keep]);
     }
 
-    /// The lookup is a subquery in front.
+    /// Converts an `UPSERT`; the lookup becomes a subquery before the `UPSERT`.
     fn upsert(&mut self, upsert: &Upsert) {
         let old = self.variable(&Name::from("$OLD"));
         let found = Name::from(if upsert.filter { "CURRENT" } else { "" });
@@ -487,14 +488,15 @@ impl Builder {
         with("quantifier", [("quantifier", word.into())], below)
     }
 
-    /// The variable of an expansion over what it goes through; where the scope ended before.
+    /// Adds the variable of an expansion to the scope. Returns the iterator node, and the number of
+    /// names in the scope before the addition.
     fn iterator(&mut self, base: &Expr) -> (Value, usize) {
         let base = self.expression(base);
         let seen = self.scope.len();
         let name = Name::from(format!("{}_", self.made_name()));
         let variable = self.variable(&name);
         let id = self.next - 1;
-        // `CURRENT` and the item of the tail are this variable.
+        // `CURRENT` and the internal name of the current item both name this variable.
         let seen_as = |known: &str| (Name::from(known), id, name.clone());
         self.scope.extend([seen_as("CURRENT"), seen_as(ITEM)]);
         (node("iterator", vec![variable, base]), seen)
@@ -524,7 +526,8 @@ impl Builder {
     }
 }
 
-/// The item of an expansion in what stands behind it.
+/// The internal name of an expansion's current item, used in the accesses after the expansion's
+/// brackets.
 const ITEM: &str = "[*]";
 
 fn word(operator: Binary) -> &'static str {

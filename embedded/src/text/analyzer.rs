@@ -1,15 +1,15 @@
-//! Analyzers by name: their definitions made ready to run.
+//! Finds analyzers by name and compiles their definitions.
 
 use std::sync::{Arc, LazyLock, PoisonError, RwLock, Weak};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::aql::{Program, Returns};
+use super::aql::Program;
 use super::collation::Collation;
 use super::geo::Shapes;
 use super::properties::{hex_bytes, number, texts};
-use super::remembered::Remembered;
+use super::remembered::TokenCache;
 use super::tokens::{Case, Edge, Kind, Ngram, Norm, Token, Tokens, Words, is_unreadable, stemmer};
 use crate::error::{Code, Error, Result};
 use crate::schema::{Analyzer, Database};
@@ -19,27 +19,43 @@ use crate::value::{Object, Value};
 const TEXT_LANGUAGES: [&str; 12] =
     ["de", "en", "es", "fi", "fr", "it", "nl", "no", "pt", "ru", "sv", "zh"];
 
-/// An analyzer ready to run.
-#[derive(Debug)]
-pub(crate) struct Analysis {
-    /// Plain name, without the prefix of its database.
-    pub(crate) name: String,
-    /// Whether a term knows how often it stands in a document.
-    pub(crate) frequency: bool,
-    /// Whether a field knows how long it is.
-    pub(crate) norm: bool,
-    /// Whether a term knows where it stands; phrases need it.
-    pub(crate) position: bool,
-    /// Whether `OFFSET_INFO` may tell where in the text a term stands.
-    pub(crate) offset: bool,
-    /// What the tokens are.
-    pub(crate) returns: Returns,
-    kind: Arc<Kind>,
-    /// What `TOKENS()` answered lately.
-    remembered: Remembered,
+/// The type of an analyzer's tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "conformance"),
+    allow(dead_code, reason = "analyzers of type `aql` return more")
+)]
+pub(crate) enum Returns {
+    /// The tokens are texts.
+    Text,
+    /// The tokens are numbers.
+    Number,
+    /// The tokens are bools.
+    Bool,
 }
 
-/// The analyzers that every database has.
+/// A compiled analyzer.
+#[derive(Debug)]
+pub(crate) struct Analysis {
+    /// The analyzer's name without a database prefix.
+    pub(crate) name: String,
+    /// Whether an index stores the frequency of each term in each document.
+    pub(crate) frequency: bool,
+    /// Whether an index stores the length of the field in each document.
+    pub(crate) norm: bool,
+    /// Whether an index stores the positions of terms, which phrase searches need.
+    pub(crate) position: bool,
+    /// Whether the offsets of terms in the text are available for `OFFSET_INFO`.
+    #[cfg_attr(not(feature = "conformance"), allow(dead_code, reason = "`OFFSET_INFO` reads it"))]
+    pub(crate) offset: bool,
+    /// The type of the analyzer's tokens.
+    pub(crate) returns: Returns,
+    kind: Arc<Kind>,
+    /// A cache of recent results of `TOKENS()`.
+    remembered: TokenCache,
+}
+
+/// Returns the built-in analyzers, which every database has.
 pub(crate) fn built_in() -> &'static [Arc<Analyzer>] {
     static BUILT_IN: LazyLock<Vec<Arc<Analyzer>>> = LazyLock::new(make_built_in);
     &BUILT_IN
@@ -70,7 +86,8 @@ fn make_built_in() -> Vec<Arc<Analyzer>> {
     std::iter::once(identity).chain(TEXT_LANGUAGES.iter().map(text)).map(Arc::new).collect()
 }
 
-/// The definition behind a name, which may carry the prefix of its database; 10 if there is none.
+/// Returns the definition of an analyzer; the name may have a database prefix. Returns error 10 for
+/// an unknown analyzer.
 pub(super) fn definition<'d>(database: &'d Database, name: &str) -> Result<&'d Arc<Analyzer>> {
     if let Some(found) = built_in().iter().find(|analyzer| analyzer.name == name) {
         return Ok(found);
@@ -86,19 +103,21 @@ pub(super) fn definition<'d>(database: &'d Database, name: &str) -> Result<&'d A
     })
 }
 
-/// The analyzer of a name; 10 if there is none, 501 if it does what the engine cannot do.
+/// Returns the compiled analyzer with the given name. Returns error 10 for an unknown analyzer, or
+/// error 9 for an analyzer that the engine cannot run.
 pub(crate) fn find(database: &Database, name: &str) -> Result<Arc<Analysis>> {
     ready(definition(database, name)?)
 }
 
-/// Definitions that were made ready lately, with what they became; one that nobody holds any more is no longer found.
+/// A cache of compiled analyzers by their definition; the weak pointer becomes invalid when the
+/// analyzer is dropped.
 type Ready = Vec<(Weak<Analyzer>, Arc<Analysis>)>;
 
 static READY: RwLock<Ready> = RwLock::new(Vec::new());
-/// Analyzers that are kept ready.
+/// Maximum number of analyzers in the cache.
 const READY_MAX: usize = 64;
 
-/// A definition made ready to run, once for as long as it is the one that holds.
+/// Returns the compiled form of an analyzer definition from the cache, or compiles and caches it.
 fn ready(analyzer: &Arc<Analyzer>) -> Result<Arc<Analysis>> {
     let is_it = |(of, _): &&(Weak<Analyzer>, Arc<Analysis>)| of.as_ptr() == Arc::as_ptr(analyzer);
     let known = READY.read().unwrap_or_else(PoisonError::into_inner);
@@ -116,7 +135,8 @@ fn ready(analyzer: &Arc<Analyzer>) -> Result<Arc<Analysis>> {
     Ok(made)
 }
 
-/// Whether an analyzer of a type with these properties can be made: 10 if not. What the engine cannot run is no reason.
+/// Returns error 10 if an analyzer's type or properties are illegal. An analyzer may be legal even
+/// if the engine cannot run it.
 pub(crate) fn check_kind(kind: &str, properties: &Value) -> Result<()> {
     match Kind::new(kind, properties) {
         Err(error) if error.code != Code::NotImplemented => Err(error),
@@ -125,7 +145,8 @@ pub(crate) fn check_kind(kind: &str, properties: &Value) -> Result<()> {
 }
 
 impl Analysis {
-    /// Makes a definition run; 501 if it asks for what the engine cannot do.
+    /// Compiles an analyzer's definition, or returns error 9 for an analyzer that the engine cannot
+    /// run.
     pub(super) fn new(analyzer: &Analyzer) -> Result<Self> {
         let kind = Kind::new(&analyzer.kind, &analyzer.properties)?;
         Ok(Self::of(analyzer.name.clone(), &analyzer.features, Arc::new(kind)))
@@ -141,31 +162,33 @@ impl Analysis {
             offset: has("offset"),
             returns: kind.returns(),
             kind,
-            remembered: Remembered::default(),
+            remembered: TokenCache::default(),
         }
     }
 
-    /// The same with other features.
+    /// Returns a copy of the analyzer with other features.
     pub(super) fn with_features(&self, features: &[String]) -> Self {
         Self::of(self.name.clone(), features, self.kind.clone())
     }
 
-    /// The tokens of a text, in order.
+    /// Splits a text into tokens.
     pub(crate) fn analyze(&self, text: &str) -> Tokens {
         self.kind.tokens(text)
     }
 
-    /// The tokens alone.
+    /// Splits a text into tokens, and returns only the texts of the tokens.
     pub(crate) fn tokens(&self, text: &str) -> Vec<String> {
         self.analyze(text).list.into_iter().map(|token| token.text).collect()
     }
 
-    /// The texts whose pieces a wildcard analyzer holds; None for other types.
+    /// Returns the tokens of a wildcard analyzer before it splits them into n-grams, or `None` for
+    /// any other analyzer.
     pub(super) fn wholes(&self, text: &str) -> Option<Vec<Token>> {
         self.kind.wholes(text).map(|tokens| tokens.list)
     }
 
-    /// The shape of a value, for a geo analyzer.
+    /// Returns the shape that a geo analyzer makes of a value. Returns `None` if the value is not a
+    /// shape, or if the analyzer is not a geo analyzer.
     pub(super) fn shape(&self, value: &Value) -> Option<Value> {
         match &*self.kind {
             Kind::Geo(shapes) => shapes.of(value),
@@ -173,17 +196,18 @@ impl Analysis {
         }
     }
 
-    /// Whether it is a geo analyzer.
+    /// Whether the analyzer is a geo analyzer.
     pub(crate) fn is_geo(&self) -> bool {
         matches!(*self.kind, Kind::Geo(_))
     }
 
-    /// Whether it is a wildcard analyzer.
+    /// Whether the analyzer is a wildcard analyzer.
     pub(crate) fn is_wildcard(&self) -> bool {
         matches!(*self.kind, Kind::Wildcard { .. })
     }
 
-    /// Hashes of a signature, for a minhash analyzer.
+    /// Returns the number of hashes in the signatures of a minhash analyzer, or `None` for any
+    /// other analyzer.
     pub(crate) fn hashes(&self) -> Option<usize> {
         match &*self.kind {
             Kind::MinHash { hashes, .. } => Some(*hashes),
@@ -191,8 +215,8 @@ impl Analysis {
         }
     }
 
-    /// What `TOKENS()` answers for a text.
-    pub(crate) fn shown(&self, text: &str) -> Result<Value> {
+    /// Returns the result of `TOKENS()` for a text.
+    pub(crate) fn tokens_value(&self, text: &str) -> Result<Value> {
         if let Kind::Aql(program) = &*self.kind {
             return Ok(Value::array(program.values(text)));
         }
@@ -212,9 +236,11 @@ impl Analysis {
     }
 }
 
-/// The tokens of a null, bool or number as the server shows them: numbers in four steps of precision, most of it first.
+/// Returns ArangoDB's tokens of a null, bool or number. A number has four tokens, from the highest
+/// precision to the lowest.
 pub(crate) fn basic(value: &Value) -> Option<Value> {
-    /// In front of a number; each step of precision adds its bits.
+    /// The prefix byte of a number's most precise token; tokens of lower precision have larger
+    /// prefixes.
     const NUMBER: u8 = 0xA0;
     let shown = |bytes: &[u8]| Value::from(STANDARD.encode(bytes));
     Some(Value::array(match value {
@@ -237,13 +263,16 @@ pub(crate) fn basic(value: &Value) -> Option<Value> {
 impl Kind {
     fn returns(&self) -> Returns {
         match self {
-            Self::Aql(program) => program.returns,
+            Self::Aql(program) => program.returns(),
             Self::Pipeline(kinds) => kinds.last().map_or(Returns::Text, Self::returns),
             _ => Returns::Text,
         }
     }
 
     fn new(kind: &str, properties: &Value) -> Result<Self> {
+        if kind == "minhash" && !cfg!(feature = "conformance") {
+            return Err(Error::unsupported("an analyzer of type 'minhash'"));
+        }
         let text = |name: &str| properties.text_of(name).unwrap_or_default().to_owned();
         let texts = |name: &str| texts(properties, name);
         let inner = || {

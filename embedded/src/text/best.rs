@@ -1,5 +1,5 @@
-//! The best documents of a disjunction of terms, without a look at those that cannot be among them (MaxScore by Turtle and Flood
-//! 1995, in windows of documents and with a bound for each block of postings, after Ding and Suel 2011).
+//! Finds the documents with the highest scores for an OR of terms, by the algorithm MaxScore
+//! (Turtle and Flood 1995) with score bounds for each block of postings (Ding and Suel 2011).
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -12,26 +12,31 @@ use tantivy::{DocId, TERMINATED};
 use super::matcher::Matcher;
 use super::score::Weight;
 
-/// Documents of a window, over which scores are added up.
+/// Maximum number of consecutive documents in a window, the range whose scores are summed together.
 const WINDOW: usize = 4096;
-/// Documents of the first window; each further one is twice as large, since there is little to exceed at first.
+/// Number of documents in the first window, which is small because the score threshold is low at
+/// first. Each further window is twice as large, up to `WINDOW`.
 const WINDOW_FIRST: DocId = 512;
-/// Documents of a block of postings (tantivy's).
+/// Number of documents in a block of postings (tantivy's block size).
 const BLOCK: usize = 128;
-/// What stands for this frequency and all above.
+/// The largest four-bit code of a term frequency. It represents a frequency of 15 and every larger
+/// frequency.
 const MANY: u8 = 15;
-/// Candidates that are scored together, before what they have to exceed is looked at again.
+/// Number of candidate documents that are scored together before the score threshold is read again.
 const CHUNK: usize = 32;
-/// Blocks of a term that is so rare that windows without it are worth finding.
+/// Maximum number of blocks of postings of a rare term. If a search requires rare terms, it skips
+/// windows without any of them.
 const SPARSE_BLOCKS_MAX: usize = 64;
-/// What a bound is raised by, so that no rounding puts a score above it.
+/// Factor that raises score bounds, so that rounding cannot lift a score above its bound.
 const SLACK: f32 = 1.000_1;
-/// Times that bounds may have grown with the mean length before they are made anew.
+/// Maximum factor by which a changed mean field length may raise stored score bounds. Above this
+/// factor, the stored bounds are not used.
 const GROWTH_MAX: f32 = 1.05;
-/// The length that stands for itself and all longer ones.
+/// The largest compressed field length; the lengths of all longer fields are compressed to this
+/// value too.
 const LENGTH_LONG: u16 = u16::MAX;
 
-/// Lengths of one field of a segment by document, in little memory.
+/// Lengths of one field in all documents of a segment, compressed to 16 bits.
 #[derive(Debug)]
 pub(super) struct FieldLengths {
     short: Vec<u16>,
@@ -39,7 +44,7 @@ pub(super) struct FieldLengths {
 }
 
 impl FieldLengths {
-    /// Reads all of them.
+    /// Reads the field lengths of all documents.
     pub(super) fn read(column: Option<Column<i64>>, documents: DocId) -> Self {
         let mut short = vec![0; documents as usize];
         if let Some(column) = &column {
@@ -51,19 +56,19 @@ impl FieldLengths {
         Self { short, column }
     }
 
-    /// Bytes in memory.
+    /// Returns the size of the compressed lengths in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.short.len() * size_of::<u16>()
     }
 
-    /// The lengths of several documents.
+    /// Writes the field lengths of the documents `docs` to `lengths`.
     fn of_all(&self, docs: &[DocId], lengths: &mut [f32]) {
         for (doc, length) in docs.iter().zip(lengths) {
             *length = self.of(*doc);
         }
     }
 
-    /// The length of a document's field, 0 without one.
+    /// Returns the length of the field in a document, or 0 if the document does not have the field.
     fn of(&self, doc: DocId) -> f32 {
         match self.short.get(doc as usize) {
             Some(&LENGTH_LONG) | None => {
@@ -75,20 +80,20 @@ impl FieldLengths {
     }
 }
 
-/// What the postings of a term can add to a score at most, by block, for a weight of 1.
+/// Upper bounds of a term's contribution to scores (with weight 1), for each block of postings.
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
     unit: Weight,
-    /// Last document and highest score of each block.
+    /// For each block of postings, its last document and its highest score.
     blocks: Vec<(DocId, f32)>,
-    /// Highest score of all.
+    /// Highest score in all blocks of the term's postings.
     highest: f32,
-    /// Frequencies in all documents, of a term that many of them have.
+    /// The term's frequencies in all documents, if they are cached for this term.
     dense: Option<Arc<Dense>>,
 }
 
 impl Bounds {
-    /// Looks at all postings of a term.
+    /// Computes the score bounds from all postings of a term.
     pub(super) fn read(
         weight: &Weight,
         mut postings: BlockSegmentPostings,
@@ -107,44 +112,47 @@ impl Bounds {
         Self { unit, blocks, highest, dense: None }
     }
 
-    /// The same with the frequencies in all documents.
+    /// Adds the cached frequencies of the term in all documents.
     pub(super) fn with_dense(self, dense: Option<Arc<Dense>>) -> Self {
         Self { dense, ..self }
     }
 
-    /// Frequencies in all documents, where they are known.
+    /// Returns the term's frequencies in all documents, if cached.
     pub(super) fn dense(&self) -> Option<&Arc<Dense>> {
         self.dense.as_ref()
     }
 
-    /// What to multiply them by for a weight now; none if they do not fit it.
+    /// Returns the factor by which the stored score bounds must be multiplied for a weight, or
+    /// `None` if they do not apply to this weight.
     pub(super) fn factor(&self, weight: &Weight) -> Option<f32> {
         let growth = self.unit.growth(&weight.unit())?;
         (growth <= GROWTH_MAX).then_some(growth * weight.scale() * SLACK)
     }
 
-    /// Bytes in memory, without the frequencies.
+    /// Returns the size of the score bounds in bytes, without the term's frequencies.
     pub(super) fn bytes(&self) -> usize {
         self.blocks.len() * size_of::<(DocId, f32)>()
     }
 
-    /// Bytes of the frequencies.
+    /// Returns the size of the term's cached frequencies in bytes.
     pub(super) fn dense_bytes(&self) -> usize {
         self.dense.as_ref().map_or(0, |dense| dense.0.len())
     }
 }
 
-/// How often a frequent term stands in each document of a segment, four bits each: a look costs less than a place in postings.
+/// The frequencies of a term in all documents of a segment, with four bits each. They are faster to
+/// read than postings.
 #[derive(Debug)]
 pub(super) struct Dense(Vec<u8>);
 
 impl Dense {
-    /// Bytes that it takes.
+    /// Returns the size of a term's frequencies in a segment with the given number of documents, in
+    /// bytes.
     pub(super) fn bytes_of(documents: DocId) -> usize {
         documents.div_ceil(2) as usize
     }
 
-    /// Looks at all postings of a term.
+    /// Reads the frequencies from all postings of a term.
     pub(super) fn read(mut postings: BlockSegmentPostings, documents: DocId) -> Self {
         let mut all = vec![0; Self::bytes_of(documents)];
         while !postings.docs().is_empty() {
@@ -157,14 +165,16 @@ impl Dense {
         Self(all)
     }
 
-    /// How often it stands there; None if that is more often than four bits tell.
+    /// Returns the term's frequency in a document, or `None` if the frequency is too large for four
+    /// bits.
     fn frequency(&self, doc: DocId) -> Option<u8> {
         let frequency = (self.0[doc as usize / 2] >> (doc % 2 * 4)) & MANY;
         (frequency < MANY).then_some(frequency)
     }
 }
 
-/// A document and its score; of two with one score the earlier is the better.
+/// A document and its score. Of documents with equal scores, the document that comes first in the
+/// segments is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scored {
     pub(super) score: f32,
@@ -175,7 +185,8 @@ pub(super) struct Scored {
 impl Eq for Scored {}
 
 impl Ord for Scored {
-    /// The worse is the greater, so that a heap gives it away first.
+    /// Compares documents so that the worse one is greater, because a heap removes its greatest
+    /// element first.
     fn cmp(&self, other: &Self) -> Ordering {
         let earlier = (self.segment, self.doc).cmp(&(other.segment, other.doc));
         other.score.total_cmp(&self.score).then(earlier)
@@ -188,19 +199,19 @@ impl PartialOrd for Scored {
     }
 }
 
-/// The best so far, over the segments in their order.
+/// The best documents that a search has found so far, in all segments.
 pub(super) struct Heap {
     kept: BinaryHeap<Scored>,
     most: usize,
 }
 
 impl Heap {
-    /// Keeps so many.
+    /// Creates a heap for at most the given number of documents.
     pub(super) fn new(most: usize) -> Self {
         Self { kept: BinaryHeap::new(), most: most.max(1) }
     }
 
-    /// What a document that comes now has to exceed.
+    /// Returns the score that the next document must exceed to be among the best.
     pub(super) fn threshold(&self) -> f32 {
         match self.kept.peek() {
             Some(worst) if self.kept.len() == self.most => worst.score,
@@ -208,7 +219,7 @@ impl Heap {
         }
     }
 
-    /// Takes a document that comes after all that were offered before it.
+    /// Adds a document if it is among the best. Documents must be offered in ascending order.
     pub(super) fn offer(&mut self, scored: Scored) {
         if scored.score > self.threshold() {
             if self.kept.len() == self.most {
@@ -218,31 +229,32 @@ impl Heap {
         }
     }
 
-    /// Whether it holds as many as it may, so that there may be others.
+    /// Whether the heap is full. If it is full, more documents may match than the heap contains.
     pub(super) fn is_full(&self) -> bool {
         self.kept.len() == self.most
     }
 
-    /// All of them, in no order.
+    /// Returns all documents, unordered.
     pub(super) fn into_all(self) -> Vec<Scored> {
         self.kept.into_vec()
     }
 }
 
-/// A term of the disjunction in one segment.
+/// The postings of one term of an OR condition in one segment.
 pub(super) struct TermPostings {
     weight: Weight,
     bounds: Arc<Bounds>,
     factor: f32,
-    /// Walks window by window; the number of its block.
+    /// A cursor that reads the postings window by window, and the number of its current block.
     scan: BlockSegmentPostings,
     block: usize,
-    /// Looks at single documents, in rising order.
+    /// A cursor that looks up single documents in ascending order.
     probe: BlockSegmentPostings,
 }
 
 impl TermPostings {
-    /// Two cursors at the first posting; none if the bounds do not fit the weight.
+    /// Combines a term's score bounds with two cursors, both at the term's first posting. Returns
+    /// `None` if the stored bounds do not apply to the weight.
     pub(super) fn new(
         weight: Weight,
         bounds: Arc<Bounds>,
@@ -253,17 +265,18 @@ impl TermPostings {
         Some(Self { weight, bounds, factor, scan, block: 0, probe })
     }
 
-    /// Documents with the term.
+    /// Returns the number of documents with the term.
     pub(super) fn count(&self) -> u32 {
         self.scan.doc_freq()
     }
 
-    /// What any document can get of this term at most.
+    /// Returns an upper bound of the term's score in any document.
     fn highest(&self) -> f32 {
         self.bounds.highest * self.factor
     }
 
-    /// The first document from `from` on that may have the term; the very first one where the term is rare.
+    /// Returns a lower bound of the next document at or after `from` that contains the term. For a
+    /// rare term, the bound is that next document itself; for other terms, the bound is `from`.
     fn next_place(&mut self, from: DocId) -> DocId {
         if self.bounds.blocks.len() > SPARSE_BLOCKS_MAX {
             return from;
@@ -272,7 +285,8 @@ impl TermPostings {
         self.scan.docs().get(at).copied().unwrap_or(TERMINATED)
     }
 
-    /// What the documents of a window can get of this term at most; the walk goes on at its first block.
+    /// Returns an upper bound of the term's score in a window, and advances to the window's first
+    /// block of postings.
     fn bound(&mut self, start: DocId, end: DocId) -> f32 {
         let blocks = &self.bounds.blocks;
         while blocks.get(self.block).is_some_and(|(last, _)| *last < start) {
@@ -288,8 +302,8 @@ impl TermPostings {
         bound * self.factor
     }
 
-    /// Hands the term's documents of a window with their scores on, but for blocks that with `others` do not exceed the
-    /// threshold.
+    /// Passes the term's documents in a window and their scores to `take`. Skips blocks whose bound
+    /// plus `others`, the bound of all other terms, does not exceed the threshold.
     fn walk(
         &mut self,
         (start, end): (DocId, DocId),
@@ -323,7 +337,8 @@ impl TermPostings {
         }
     }
 
-    /// The term's score of a document, which is not before the last one that was asked for.
+    /// Returns the term's score in a document. Successive calls must pass documents in ascending
+    /// order.
     fn score(&mut self, doc: DocId, lengths: &FieldLengths) -> f32 {
         match self.bounds.dense.as_ref().and_then(|dense| dense.frequency(doc)) {
             Some(0) => return 0.0,
@@ -339,22 +354,23 @@ impl TermPostings {
     }
 }
 
-/// Sums of a window's documents; one serves all segments of a search.
-pub(super) struct Window {
+/// The score sums of the documents in a window. One value is reused for all windows and segments of
+/// a search.
+pub(super) struct ScoreWindow {
     start: DocId,
     end: DocId,
     sums: Vec<f32>,
     touched: Vec<u64>,
-    /// Documents of the window that may be among the best, with what they have of the terms looked at first.
+    /// Documents of the window that may be among the best, with their score sums so far.
     candidates: Vec<(DocId, f32)>,
-    /// Scores of a block.
+    /// Buffer for the scores of the documents in one block of a posting list.
     scores: Vec<f32>,
-    /// Scores of some candidates, term by term.
+    /// Buffer for the scores of one group of [`CHUNK`] candidates, by term.
     found: Vec<[f32; CHUNK]>,
 }
 
-impl Window {
-    /// An empty one.
+impl ScoreWindow {
+    /// Creates an empty window.
     pub(super) fn new() -> Self {
         Self {
             start: 0,
@@ -367,7 +383,8 @@ impl Window {
         }
     }
 
-    /// Empties it into the documents that exceed a sum, in their order.
+    /// Moves the documents with a score sum above `least` to the candidates, in ascending order,
+    /// and clears the sums.
     fn settle(&mut self, least: f32) {
         for (word, touched) in self.touched.iter_mut().enumerate() {
             let mut bits = std::mem::take(touched);
@@ -383,21 +400,23 @@ impl Window {
     }
 }
 
-/// One segment's part of the search.
+/// A search for the best documents in one segment.
 pub(super) struct Search<'a> {
     pub(super) segment: u32,
     pub(super) documents: DocId,
     pub(super) lengths: &'a FieldLengths,
     pub(super) terms: Vec<TermPostings>,
-    /// What a document has to fulfil besides.
+    /// A condition that documents must also fulfil.
     pub(super) filter: Option<Box<dyn Matcher>>,
 }
 
 impl Search<'_> {
-    /// Offers all documents that may be among the best; `wanted` says whether one counts, `look` is asked now and then whether to go on.
+    /// Offers to the heap all documents of the segment that may be among the best. Documents for
+    /// which `wanted` returns false are left out. The function `look` is called for each window of
+    /// documents; its error stops the search.
     pub(super) fn run<E>(
         mut self,
-        window: &mut Window,
+        window: &mut ScoreWindow,
         heap: &mut Heap,
         wanted: impl Fn(DocId) -> bool,
         look: &mut dyn FnMut() -> Result<(), E>,
@@ -420,7 +439,8 @@ impl Search<'_> {
             let bounds = self.terms.iter_mut().map(|term| term.bound(window.start, window.end));
             order.extend(bounds.zip(0..));
             order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-            // The first ones of them cannot lift a document above the threshold, all together.
+            // The terms with the smallest bounds are optional, as long as their bounds together do
+            // not exceed the threshold.
             let threshold = heap.threshold();
             let mut sum = 0.0;
             let optional = order.iter().take_while(|(bound, _)| {
@@ -438,20 +458,23 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Collects the documents of a window that the terms behind the first `optional` ones may have lifted above the threshold.
+    /// Collects the documents of a window whose scores may exceed the threshold. Only documents
+    /// with a required term are considered, because the first `optional` terms in `order` alone
+    /// cannot exceed the threshold.
     fn gather(
         &mut self,
-        window: &mut Window,
+        window: &mut ScoreWindow,
         order: &[(f32, usize)],
         optional: usize,
         threshold: f32,
     ) {
         let (optional, needed) = order.split_at(optional);
         let rest: f32 = optional.iter().map(|(bound, _)| bound).sum();
-        // With no more than this in the needed terms a document is not among the best.
+        // A document is not among the best if the scores of its required terms sum to at most
+        // `least`.
         let least = threshold / SLACK - rest * SLACK;
         let range = (window.start, window.end);
-        let Window { candidates, scores, sums, touched, .. } = &mut *window;
+        let ScoreWindow { candidates, scores, sums, touched, .. } = &mut *window;
         candidates.clear();
         if let [(_, term)] = *needed {
             let keep = |docs: &[DocId], scores: &[f32]| {
@@ -461,7 +484,7 @@ impl Search<'_> {
             self.terms[term].walk(range, self.lengths, rest * SLACK, threshold, scores, keep);
             return;
         }
-        // A search for one word needs no sums.
+        // With several required terms, the scores of each document must be summed.
         sums.resize(WINDOW, 0.0);
         touched.resize(WINDOW / 64, 0);
         let all: f32 = order.iter().map(|(bound, _)| bound).sum();
@@ -479,7 +502,8 @@ impl Search<'_> {
         window.settle(least);
     }
 
-    /// Where the first document is, from `from` on, that has a term without which nothing exceeds the threshold.
+    /// Returns a lower bound of the next document at or after `from` whose score may exceed the
+    /// threshold.
     fn next_place(&mut self, from: DocId, by_highest: &[(f32, usize)], threshold: f32) -> DocId {
         let mut sum = 0.0;
         let optional = by_highest.iter().take_while(|(bound, _)| {
@@ -494,7 +518,8 @@ impl Search<'_> {
             .unwrap_or(TERMINATED)
     }
 
-    /// Scores some documents of a window in full, as far as it can matter.
+    /// Completes the scores of candidates, term by term, and offers the best ones to the heap. A
+    /// candidate is dropped as soon as it cannot be among the best.
     fn consider(
         &mut self,
         candidates: &mut [(DocId, f32)],
@@ -557,7 +582,8 @@ impl Search<'_> {
                     found[*term][place] = self.terms[*term].score(doc, self.lengths);
                 }
             }
-            // Added up in the order of the query, as every other way to this score does.
+            // Scores are summed in the order of the query's terms, so that rounding is the same as
+            // in other searches.
             let score = found.iter().map(|scores| scores[place]).sum();
             heap.offer(Scored { score, segment: self.segment, doc });
         }

@@ -1,46 +1,49 @@
-//! What a view holds of one document: its terms with their places, and the length of each field.
+//! Computes what a view indexes of one document: terms with positions, and the length of each
+//! field.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::aql::Returns;
+use super::analyzer::Returns;
 use super::link::{Items, Level};
 use super::terms::{Path, Type, holds_numbers, number, token};
 use crate::limits::{VIEW_DOCUMENT_TERM_BYTES_MAX, VIEW_DOCUMENT_TERMS_MAX};
 use crate::value::Value;
 
-/// Longest term that is held; a longer token is found by nothing.
+/// Maximum length of an indexed term in bytes; a longer term is not indexed.
 pub(super) const TERM_BYTES_MAX: usize = 32_766;
-/// Places between two items of an array, so that no phrase reaches from one into the next.
+/// Gap in positions between two items of an array, so that no phrase spans two items.
 const ITEM_GAP: u32 = 1000;
 
-/// The terms of a document.
+/// What a view indexes of one document.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
-    /// Terms and their places in their fields.
+    /// Terms, each with one position in its field; a term at several positions occurs several
+    /// times.
     pub(super) terms: Vec<(String, u32)>,
-    /// Number of tokens by field (path and analyzer).
+    /// Number of tokens in each field; a field is a path with an analyzer or type.
     pub(super) lengths: BTreeMap<String, u64>,
-    /// Numbers by field, as doubles: ranges are looked for among them.
+    /// The numbers in each field, for range searches.
     pub(super) numbers: BTreeMap<String, Vec<f64>>,
-    /// Whether it had more terms than a document may have.
+    /// Whether the document has more terms than the limits allow.
     pub(super) cut: bool,
-    /// Whether it has any value that the view holds; a view knows nothing of a document without one.
+    /// Whether the document has any indexed value; a document without an indexed value is not in
+    /// the view.
     pub(super) any: bool,
     places: BTreeMap<String, u32>,
     stored: BTreeSet<String>,
-    /// Bytes of the terms and of the fields.
+    /// Size of the terms and field names, in bytes.
     bytes: usize,
 }
 
 impl Entries {
-    /// What a link holds of a document.
+    /// Computes what a link indexes of a document.
     pub(super) fn of(level: &Level, document: &Value) -> Self {
         let mut entries = Self::default();
         entries.value(level, &Path::default(), document, false);
         entries
     }
 
-    /// `item` says whether the value is one of a list's.
+    /// Adds a value at a path; `item` says whether the value is an item of a list.
     fn value(&mut self, level: &Level, path: &Path, value: &Value, item: bool) {
         let alone = level.items == Items::Only && !item;
         if level.items != Items::Only {
@@ -75,7 +78,7 @@ impl Entries {
             _ if alone || !level.values => {}
             Value::String(text) => self.text(level, path, text),
             Value::Null | Value::Bool(_) | Value::Int(_) | Value::UInt(_) | Value::Double(_) => {
-                let kind = Type::of(value).expect("these four have a type");
+                let kind = Type::of(value).expect("null, bools and numbers have a type");
                 self.any = true;
                 let field = path.typed(kind);
                 self.add(&field, [(token(value), 1)]);
@@ -84,7 +87,8 @@ impl Entries {
         }
     }
 
-    /// Holds the shapes that geo analyzers see in a value; whether that is all there is to it.
+    /// Adds the shapes that geo analyzers make of a value. Returns whether the value is an array
+    /// that must not also be indexed as a list.
     fn shapes(&mut self, level: &Level, path: &Path, value: &Value) -> bool {
         if !matches!(value, Value::Object(_) | Value::Array(_)) {
             return false;
@@ -97,11 +101,13 @@ impl Entries {
                 self.add(&path.shape(analysis), [(shape.to_json(), 1)]);
             }
         }
-        // A pair of numbers is one place and not two values.
+        // An array that is a shape, such as a pair of coordinates, is not also indexed as a list of
+        // values.
         found && matches!(value, Value::Array(_))
     }
 
-    /// Holds attributes that a value has not as nulls, where the level wants that.
+    /// Adds a null for each missing attribute, if the link's definition indexes this attribute even
+    /// when it is missing.
     fn absent(&mut self, level: &Level, path: &Path, value: &Value) {
         for (name, inner) in level.missing(value) {
             let path = path.with(name);
@@ -157,14 +163,15 @@ impl Entries {
         }
     }
 
-    /// Whether the document may have one more term of so many bytes; it is cut from the first one on that it may not have.
+    /// Whether the limits allow one more term of the given length. At the first term over a limit,
+    /// indexing of the document ends.
     fn has_room(&mut self, bytes: usize) -> bool {
         self.cut |= self.terms.len() >= VIEW_DOCUMENT_TERMS_MAX
             || self.bytes + bytes > VIEW_DOCUMENT_TERM_BYTES_MAX;
         !self.cut
     }
 
-    /// Adds the tokens of one value behind those that the field has already.
+    /// Adds the tokens of one value to a field, at positions after the field's existing tokens.
     fn add(&mut self, field: &str, tokens: impl IntoIterator<Item = (String, u32)>) {
         let mut next = self.places.get(field).map_or(0, |last| last + ITEM_GAP);
         let mut count = 0;
@@ -202,7 +209,7 @@ impl Entries {
     }
 }
 
-/// What `EXISTS` calls the types.
+/// Names of value types in the arguments of `EXISTS`.
 struct Stored;
 
 impl Stored {
@@ -222,7 +229,8 @@ mod tests {
     use crate::schema::Database;
     use crate::value::{Object, parse};
 
-    /// Each term begins with its path: a long path and many values are far more than the document itself.
+    /// Each term begins with the attribute's path, so the terms of a long path with many values are
+    /// much larger than the document.
     #[test]
     fn terms_of_a_document_have_a_bound_in_bytes() {
         let link = parse(br#"{"includeAllFields": true, "storeValues": "id"}"#).unwrap();

@@ -1,4 +1,5 @@
-//! Links: which attributes of a document a view holds, and by which analyzers.
+//! Compiled links of views and inverted indexes, which say which attributes are indexed, and with
+//! which analyzers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,55 +9,58 @@ use crate::error::{Code, Error, Result};
 use crate::schema::Database;
 use crate::value::Value;
 
-/// What becomes of a list.
+/// How a list value of an attribute is indexed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Items {
-    /// Each item is a value of the attribute.
+    /// Each item of a list is indexed as a value of the attribute.
     Each,
-    /// Each item is held under its place.
+    /// Each item of a list is indexed under its position in the list.
     Placed,
-    /// Nothing.
+    /// The list is not indexed.
     None,
-    /// Each item is a value, and what is no list is none (`[*]`); lists in it are not looked into.
+    /// Only items of a list are indexed (`[*]`); nested lists are not indexed.
     Only,
 }
 
-/// One level of a link or of an inverted index; what it does not say itself it has from the level around it.
+/// The settings of one level of a link or an inverted index. The outermost level is the whole
+/// document, and each inner level is one attribute. Missing settings are those of the parent level.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
-    /// How texts become tokens.
+    /// The analyzers for texts.
     pub(super) analyzers: Vec<Arc<Analysis>>,
-    /// Attributes with a level of their own.
+    /// Settings of the subattributes that the link lists by name.
     pub(super) fields: BTreeMap<String, Self>,
-    /// Whether attributes without a level of their own are held too.
+    /// Whether attributes that are not listed are also indexed.
     pub(super) include_all: bool,
-    /// Whether the view can say that an attribute is there (`EXISTS`).
+    /// Whether the view stores which attributes exist, for `EXISTS`.
     pub(super) store: bool,
-    /// What becomes of a list.
+    /// How lists are indexed.
     pub(super) items: Items,
-    /// Whether values of this level itself are held.
+    /// Whether the values of the attribute itself are indexed, and not only those of attributes
+    /// inside it.
     pub(super) values: bool,
-    /// Whether it is held as null where it is missing.
+    /// Whether a missing value is indexed as null.
     pub(super) absent: bool,
 }
 
-/// A field of an inverted index, as queries look it up.
+/// A field of an inverted index, in the form that the planner reads.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexField {
-    /// Its path; lists on the way are not part of it.
+    /// The field's path, without `[*]`.
     pub(crate) path: Vec<String>,
-    /// Its one analyzer.
+    /// The field's analyzer.
     pub(crate) analysis: Arc<Analysis>,
-    /// Whether all attributes below it are held.
+    /// Whether all subattributes of the field are indexed.
     pub(crate) include_all: bool,
-    /// Whether items of lists are values.
+    /// Whether items of lists are indexed as values.
     pub(crate) search: bool,
-    /// Whether it is the items of a list that are held (`[*]`).
+    /// Whether only the items of a list are indexed (`[*]`).
     pub(crate) expanded: bool,
 }
 
 impl Level {
-    /// The outermost level of a link as the catalog keeps it; 501 for what the engine cannot do, 10 for nonsense.
+    /// Compiles the outermost level of a link, with all inner levels. Returns error 9 for a link
+    /// that the engine does not support, or error 10 for an illegal link.
     pub(super) fn of_link(database: &Database, link: &Value) -> Result<Self> {
         let outer = Self {
             analyzers: vec![analyzer::find(database, "identity")?],
@@ -112,7 +116,8 @@ impl Level {
         Self { fields: BTreeMap::new(), ..self.clone() }
     }
 
-    /// What an inverted index holds; 10 for an analyzer that is not there, 501 for what the engine cannot do.
+    /// Compiles all levels of an inverted index. Returns error 10 for an unknown analyzer, or error
+    /// 9 for an inverted index that the engine does not support.
     pub(super) fn of_index(database: &Database, index: &Value) -> Result<Self> {
         let mut outer = Self {
             analyzers: vec![analysis_of(database, index, None)?],
@@ -136,7 +141,8 @@ impl Level {
                 absent: items_of(field, index) == Items::None,
             };
             let path = field.text_of("name").unwrap_or_default();
-            // What a search field lies in may be a list too.
+            // The parent levels keep the setting for lists, because a parent attribute of a search
+            // field may also be a list.
             let bare = Self { include_all: false, values: false, absent: false, ..own.clone() };
             let mut at = &mut outer;
             for segment in path.split('.') {
@@ -156,7 +162,7 @@ impl Level {
         Ok(outer)
     }
 
-    /// The attributes with a level of their own that a value has not.
+    /// Returns the listed attributes that a value does not have, with their levels.
     pub(super) fn missing<'a>(
         &'a self,
         value: &'a Value,
@@ -165,14 +171,15 @@ impl Level {
         self.fields.iter().filter(move |(name, _)| !has(name))
     }
 
-    /// The level of an attribute, if the view holds it.
+    /// Returns the level for an attribute, or `None` if the attribute is not indexed.
     pub(super) fn field(&self, name: &str) -> Option<&Self> {
-        // An attribute that is not listed has the level around it, with the fields listed there.
+        // An attribute that is not listed has the settings and listed attributes of this level.
         self.fields.get(name).or_else(|| self.include_all.then_some(self))
     }
 }
 
-/// The fields of an inverted index; the outermost one stands for `includeAllFields` of the index.
+/// Returns the fields of an inverted index. If the index includes all fields, the last returned
+/// field has an empty path and represents all fields.
 pub(crate) fn index_fields(database: &Database, index: &Value) -> Result<Vec<IndexField>> {
     let outer = analysis_of(database, index, None)?;
     let all = index.attribute("includeAllFields");
@@ -202,7 +209,8 @@ pub(crate) fn index_fields(database: &Database, index: &Value) -> Result<Vec<Ind
     Ok(fields)
 }
 
-/// The analyzer that a level names, or the one around it, with the features that the level wants.
+/// Returns the analyzer for one level of a link's fields, with the features that the level sets. A
+/// level without an analyzer has the analyzer of the outer level.
 fn analysis_of(
     database: &Database,
     level: &Value,

@@ -1,4 +1,5 @@
-//! Matchers walk the documents of one segment that fulfil a condition, in rising order, and score them.
+//! Matchers, which are iterators over the matching documents of one segment, in ascending order,
+//! with scores.
 
 use std::sync::Arc;
 
@@ -10,57 +11,59 @@ use tantivy::{DocId, DocSet, TERMINATED};
 use super::query::Between;
 use super::score::Weight;
 
-/// The documents of a condition in one segment.
+/// An iterator over the documents of one segment that fulfil a search condition.
 pub(super) trait Matcher: Send {
-    /// The current document; `TERMINATED` behind the last one.
+    /// Returns the matcher's current document, or `TERMINATED` after the last document.
     fn doc(&self) -> DocId;
-    /// Goes to the next document.
+    /// Advances the matcher to the next document and returns it.
     fn advance(&mut self) -> DocId;
-    /// Goes to the first document that is not before `target`, which is not before the current one.
+    /// Advances the matcher to the first document at or after `target`, and returns it; `target`
+    /// must not precede the current document.
     fn seek(&mut self, target: DocId) -> DocId;
-    /// About how many documents there are.
+    /// Returns the approximate number of matching documents.
     fn cost(&self) -> u32;
-    /// The current document's score by the scorer of a number.
+    /// Returns the current document's score, computed by the scorer with the given number.
     fn score(&mut self, scorer: usize) -> f32;
-    /// What no document's score by the first scorer exceeds.
+    /// Returns an upper bound of the first scorer's scores.
     fn most(&self) -> f32 {
         0.0
     }
-    /// From now on only documents are wanted whose score by the first scorer exceeds this; others may be passed over, or score less.
+    /// Allows the matcher to skip documents whose score from the first scorer does not exceed a
+    /// threshold, or to return too low a score for them.
     fn exceed(&mut self, _threshold: f32) {}
 }
 
-/// Finds the first document from a place on that is right.
+/// A search for the first matching document at or after a given document.
 pub(super) trait Finder: Send {
-    /// That document; `TERMINATED` if there is none.
+    /// Returns the first matching document at or after `target`, or `TERMINATED` if there is none.
     fn find(&mut self, target: DocId) -> DocId;
-    /// About how many documents there are.
+    /// Returns the approximate number of matching documents.
     fn cost(&self) -> u32;
-    /// The score of the document that was found last, by the scorer of a number.
+    /// Returns the last found document's score, computed by the scorer with the given number.
     fn score(&mut self, scorer: usize, doc: DocId) -> f32;
-    /// What no document's score by the first scorer exceeds.
+    /// Returns an upper bound of the first scorer's scores.
     fn most(&self) -> f32 {
         0.0
     }
-    /// As [`Matcher::exceed`].
+    /// Allows the finder to skip documents, as with [`Matcher::exceed`].
     fn exceed(&mut self, _threshold: f32) {}
 }
 
-/// The documents of a finder.
-pub(super) struct Found<F> {
+/// A matcher that gets its documents from a [`Finder`].
+pub(super) struct FinderMatcher<F> {
     finder: F,
     doc: DocId,
 }
 
-impl<F: Finder> Found<F> {
-    /// From the first one on.
+impl<F: Finder> FinderMatcher<F> {
+    /// Creates a matcher positioned at the first matching document.
     pub(super) fn new(mut finder: F) -> Self {
         let doc = finder.find(0);
         Self { finder, doc }
     }
 }
 
-impl<F: Finder> Matcher for Found<F> {
+impl<F: Finder> Matcher for FinderMatcher<F> {
     fn doc(&self) -> DocId {
         self.doc
     }
@@ -96,15 +99,15 @@ impl<F: Finder> Matcher for Found<F> {
     }
 }
 
-/// Lengths of one field.
+/// The column with the lengths of one field, if the segment has it.
 pub(super) type Lengths = Option<Column<i64>>;
 
-/// The length of a field of a document.
+/// Returns the length of the field in a document, or 0 if the document does not have the field.
 pub(super) fn length(lengths: &Lengths, doc: DocId) -> f32 {
     lengths.as_ref().and_then(|column| column.first(doc)).map_or(0.0, |length| length as f32)
 }
 
-/// Documents with a term.
+/// Matches the documents with a term.
 pub(super) struct Term {
     pub(super) postings: SegmentPostings,
     pub(super) lengths: Lengths,
@@ -140,7 +143,7 @@ impl Matcher for Term {
     }
 }
 
-/// Documents of a set, without a score.
+/// Matches the documents of a set; all scores are 0.
 pub(super) struct Set(pub(super) BitSetDocSet, pub(super) u32);
 
 impl Matcher for Set {
@@ -165,18 +168,18 @@ impl Matcher for Set {
     }
 }
 
-/// Documents with a number of a range, without a score.
+/// Finds the documents with a number in a range; all scores are 0.
 pub(super) struct Numbers {
     between: Between,
     column: Column<f64>,
-    /// The first document behind all.
+    /// The document id that follows the last document to check.
     end: DocId,
 }
 
 impl Numbers {
-    /// Looks at the documents before `end`.
-    pub(super) fn new(between: Between, column: Column<f64>, end: DocId) -> Found<Self> {
-        Found::new(Self { between, column, end })
+    /// Creates a matcher that checks the documents before `end`.
+    pub(super) fn new(between: Between, column: Column<f64>, end: DocId) -> FinderMatcher<Self> {
+        FinderMatcher::new(Self { between, column, end })
     }
 }
 
@@ -196,14 +199,14 @@ impl Finder for Numbers {
     }
 }
 
-/// All documents of a segment.
+/// Matches all documents of a segment.
 pub(super) struct All {
     doc: DocId,
     end: DocId,
 }
 
 impl All {
-    /// From the first to the one before `end`.
+    /// Creates a matcher of all documents before `end`.
     pub(super) fn new(end: DocId) -> Self {
         Self { doc: if end == 0 { TERMINATED } else { 0 }, end }
     }
@@ -232,14 +235,15 @@ impl Matcher for All {
     }
 }
 
-/// Documents that all children have; the rarest child leads.
+/// Matches the documents that all child matchers match. The child with the fewest documents
+/// proposes candidates.
 pub(super) struct Every {
     children: Vec<Box<dyn Matcher>>,
     doc: DocId,
 }
 
 impl Every {
-    /// Of one child or more.
+    /// Creates a matcher from one or more child matchers.
     pub(super) fn new(mut children: Vec<Box<dyn Matcher>>) -> Self {
         children.sort_by_key(|child| child.cost());
         let first = children.first().map_or(TERMINATED, |child| child.doc());
@@ -300,7 +304,7 @@ impl Matcher for Every {
     }
 }
 
-/// Each child has to add what all others together cannot.
+/// Sets each child's threshold to the given threshold minus the score bounds of all other children.
 fn exceed_together(children: &mut [Box<dyn Matcher>], threshold: f32) {
     let all: f32 = children.iter().map(|child| child.most()).sum();
     for child in children {
@@ -309,9 +313,9 @@ fn exceed_together(children: &mut [Box<dyn Matcher>], threshold: f32) {
     }
 }
 
-/// Documents that at least so many children have.
+/// Matches the documents that at least `least` child matchers match.
 pub(super) struct Enough {
-    /// Whether a document has the highest of its children's scores and not their sum.
+    /// Whether a document's score is the highest of the children's scores instead of their sum.
     highest: bool,
     children: Vec<Box<dyn Matcher>>,
     least: usize,
@@ -319,19 +323,21 @@ pub(super) struct Enough {
 }
 
 impl Enough {
-    /// Of one child or more; `least` is one or more.
+    /// Creates a matcher from one or more child matchers; `least` must be at least 1.
     pub(super) fn new(children: Vec<Box<dyn Matcher>>, least: usize) -> Self {
         let mut enough = Self { highest: false, children, least, doc: TERMINATED };
         enough.doc = enough.find();
         enough
     }
 
-    /// Documents that a child has, which score as the best of those that have them.
+    /// Creates a matcher of the documents that any child matches; the score is the highest of the
+    /// matching children's scores.
     pub(super) fn highest(children: Vec<Box<dyn Matcher>>) -> Self {
         Self { highest: true, ..Self::new(children, 1) }
     }
 
-    /// The first document at the children's places that enough of them have.
+    /// Advances the children from their current positions to the first document that enough of them
+    /// match, and returns it.
     fn find(&mut self) -> DocId {
         loop {
             let doc = self.children.iter().map(|child| child.doc()).min().unwrap_or(TERMINATED);
@@ -400,14 +406,14 @@ impl Matcher for Enough {
     }
 }
 
-/// Documents that a child has not.
+/// Matches the documents that the child matcher does not match.
 pub(super) struct Not {
     child: Box<dyn Matcher>,
     all: All,
 }
 
 impl Not {
-    /// Of the documents before `end`.
+    /// Creates a matcher over the documents before `end`.
     pub(super) fn new(child: Box<dyn Matcher>, end: DocId) -> Self {
         let mut not = Self { child, all: All::new(end) };
         not.skip();

@@ -1,16 +1,16 @@
-//! Text search: what the views of a database hold, how it is kept in segments, and how a SEARCH finds and scores it.
+//! Text search: computes what a view indexes, maintains the view's segments, and evaluates and
+//! scores a SEARCH.
 
+#[cfg(not(feature = "conformance"))]
+mod absent;
 mod analyzer;
-mod aql;
 mod best;
-mod collation;
+#[cfg(feature = "conformance")]
+mod conformance;
 mod definition;
 mod entries;
-mod geo;
-mod highlight;
 mod link;
 mod matcher;
-mod minhash;
 mod ngram;
 mod normal;
 mod pending;
@@ -25,6 +25,11 @@ mod terms;
 mod tokens;
 mod view;
 mod views;
+
+#[cfg(not(feature = "conformance"))]
+use absent::{self as aql, self as collation, self as geo, self as highlight, self as minhash};
+#[cfg(feature = "conformance")]
+use conformance::{aql, collation, geo, highlight, minhash};
 
 pub(crate) use analyzer::{Analysis, basic, built_in, check_kind, find};
 pub(crate) use definition::{check, check_index, definitions};

@@ -1,22 +1,26 @@
-//! `NGRAM_MATCH`: how many tokens of a target a field has, one behind the other in the target's order.
+//! Implements `NGRAM_MATCH`, which counts the tokens of a target that a field contains in the same
+//! order.
 
 use std::sync::Arc;
 
 use tantivy::postings::{Postings, SegmentPostings};
 use tantivy::{DocId, DocSet, TERMINATED};
 
-use super::matcher::{Finder, Found, Lengths, length};
+use super::matcher::{Finder, FinderMatcher, Lengths, length};
 use super::score::Weight;
 
-/// Fewest tokens of a target that are enough for a share of it.
+/// Returns how many of the `tokens` tokens of a target must match, if at least the given share must
+/// match.
 pub(crate) fn least(tokens: usize, share: f32) -> usize {
     ((tokens as f32 * share).ceil() as usize).clamp(1, tokens.max(1))
 }
 
-/// Length of the longest row of target places that rises with the places in a text. `pairs` are (place in the text, place
-/// in the target), in any order.
+/// Returns how many tokens occur in the same order in the text and in the target. Each element of
+/// `pairs` is a token's position in the text and its position in the target; the elements may be in
+/// any order.
 fn longest(pairs: &mut [(u32, usize)]) -> usize {
-    // Of one place in the text only one token counts: later target places come first.
+    // If a text position has several target positions, the sort puts the later target positions
+    // first, so that at most one of them counts.
     pairs.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
     let mut ends: Vec<usize> = Vec::new();
     for (_, place) in pairs.iter() {
@@ -30,7 +34,7 @@ fn longest(pairs: &mut [(u32, usize)]) -> usize {
     ends.len()
 }
 
-/// How many tokens of a target another text has in their order.
+/// Returns how many of a target's tokens another text contains in the same order.
 pub(crate) fn in_order(text: &[String], target: &[String]) -> usize {
     let mut pairs = Vec::new();
     for (at, token) in text.iter().enumerate() {
@@ -40,9 +44,9 @@ pub(crate) fn in_order(text: &[String], target: &[String]) -> usize {
     longest(&mut pairs)
 }
 
-/// Documents with enough tokens in order.
+/// Finds the documents that contain enough tokens of a target in the same order.
 pub(super) struct Ngrams {
-    /// Postings of each token and its places in the target.
+    /// For each distinct token, its postings and its positions in the target.
     terms: Vec<(SegmentPostings, Vec<usize>)>,
     count: usize,
     least: usize,
@@ -52,15 +56,15 @@ pub(super) struct Ngrams {
 }
 
 impl Ngrams {
-    /// Of a target of `count` tokens.
+    /// Creates a finder for a target of `count` tokens.
     pub(super) fn new(
         terms: Vec<(SegmentPostings, Vec<usize>)>,
         count: usize,
         least: usize,
         lengths: Lengths,
         weights: Arc<[Weight]>,
-    ) -> Found<Self> {
-        Found::new(Self { terms, count, least, lengths, weights, found: 0 })
+    ) -> FinderMatcher<Self> {
+        FinderMatcher::new(Self { terms, count, least, lengths, weights, found: 0 })
     }
 }
 

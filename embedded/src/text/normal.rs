@@ -1,11 +1,11 @@
-//! Unicode normalization as analyzers need it: canonical composition (NFC) and the removal of accents.
+//! Unicode normalisation for analyzers: canonical composition (NFC) and the removal of accents.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
 const DATA: &str = include_str!("unicode.txt");
 
-/// Hangul syllables are computed (Unicode Standard, section 3.12).
+/// Constants to decompose Hangul syllables by computation (Unicode Standard, section 3.12).
 const HANGUL: Hangul = Hangul { syllables: 0xAC00, lead: 0x1100, vowel: 0x1161, tail: 0x11A7 };
 const VOWELS: u32 = 21;
 const TAILS: u32 = 28;
@@ -25,7 +25,7 @@ struct Tables {
     marks: Vec<(u32, u32)>,
 }
 
-/// The text composed canonically (NFC).
+/// Returns a text in canonical composition (NFC).
 pub(super) fn composed(text: &str) -> String {
     if text.is_ascii() {
         return text.to_owned();
@@ -34,7 +34,7 @@ pub(super) fn composed(text: &str) -> String {
     compose(decomposed(text, tables), tables)
 }
 
-/// The text without non-spacing marks: decomposed, marks dropped, composed again.
+/// Removes accents from a text: decomposes it, drops the non-spacing marks, and composes it again.
 pub(super) fn without_accents(text: &str) -> String {
     if text.is_ascii() {
         return text.to_owned();
@@ -45,12 +45,14 @@ pub(super) fn without_accents(text: &str) -> String {
     compose(chars, tables)
 }
 
-/// The text decomposed canonically (NFD).
+/// Returns a text in canonical decomposition (NFD).
+#[cfg(feature = "conformance")]
 pub(super) fn decomposed_text(text: &str) -> String {
     decomposed(text, tables()).into_iter().collect()
 }
 
 /// Whether a character is a non-spacing mark.
+#[cfg(feature = "conformance")]
 pub(super) fn is_mark(c: char) -> bool {
     !c.is_ascii() && tables().is_mark(c)
 }
@@ -111,7 +113,7 @@ fn read(data: &str) -> Option<Tables> {
     Some(tables)
 }
 
-/// Fully decomposed, with marks in canonical order.
+/// Returns the complete canonical decomposition of a text, with marks in canonical order.
 fn decomposed(text: &str, tables: &Tables) -> Vec<char> {
     let mut out = Vec::with_capacity(text.len());
     for c in text.chars() {
@@ -137,7 +139,7 @@ fn decompose(c: char, tables: &Tables, out: &mut Vec<char>) {
         return;
     }
     match tables.parts.get(&c) {
-        // A part is older than its whole, so that this ends.
+        // The recursion ends, because no character occurs in its own decomposition.
         Some(parts) => parts.iter().for_each(|part| decompose(*part, tables, out)),
         None => out.push(c),
     }

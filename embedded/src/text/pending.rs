@@ -1,4 +1,5 @@
-//! What writers leave for a view: a row for each document that they changed, until its segments hold the change.
+//! Reads the pending rows of a view. A changed document has a pending row until the view's segments
+//! contain the change.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +8,23 @@ use crate::error::{Code, Error, Result};
 use crate::limits::VIEW_BATCH_ROWS;
 use crate::storage::Snapshot;
 
-/// Pending rows and the documents that they name.
+/// A batch of pending rows, and the documents that they name.
 pub(super) struct Pending {
-    /// Keys of the rows.
+    /// Keys of the pending rows.
     pub(super) keys: Vec<Vec<u8>>,
-    /// Collections by local number.
+    /// Id of each document's collection, by the document's local id.
     pub(super) documents: BTreeMap<u64, u64>,
-    /// The group of commits at which they were read.
+    /// Number of the newest commit group in the snapshot from which the rows were read.
     pub(super) position: u64,
-    /// Whether there may be more rows.
+    /// Whether the view may have more pending rows after this batch.
     pub(super) more: bool,
 }
 
 impl Pending {
-    /// The next rows with keys not below `from`.
+    /// Reads the next batch of pending rows, from the key `from` on.
     pub(super) fn read(view: u64, from: &[u8], snapshot: &dyn Snapshot) -> Result<Self> {
         let upper = successor(Key::Pending(view).bytes());
-        let upper = upper.expect("a view's number is below the last one");
+        let upper = upper.expect("a view's id is not the largest possible id");
         let mut pending = Self {
             keys: Vec::new(),
             documents: BTreeMap::new(),
@@ -42,7 +43,7 @@ impl Pending {
     }
 }
 
-/// The number of the newest group of commits that a snapshot holds.
+/// Returns the number of the newest commit group in a snapshot.
 pub(super) fn position(snapshot: &dyn Snapshot) -> Result<u64> {
     let mark = snapshot.get(Space::Meta, &Key::Mark.bytes())?;
     Ok(mark.and_then(|bytes| Mark::read(&bytes)).unwrap_or_default().number)
@@ -53,7 +54,7 @@ mod tests {
     use super::super::definition::Definition;
     use super::super::view::{View, Whole};
     use super::*;
-    use crate::storage::{Batch, FjallStore, Store, Watched};
+    use crate::storage::{Batch, FjallStore, RecordingStore, Store};
     use crate::value::Value;
 
     const VIEW: u64 = 7;
@@ -71,7 +72,7 @@ mod tests {
     fn a_drain_passes_over_no_row_twice_and_looks_for_none_where_nothing_was_committed() {
         let home = tempfile::tempdir().unwrap();
         let store = FjallStore::open(&home.path().join("store"), 1 << 20, false, None).unwrap();
-        let store = Watched::new(store);
+        let store = RecordingStore::new(store);
         let scans = store.scans.clone();
         let definition = Definition { view: VIEW, name: "v".into(), links: Vec::new() };
         let whole: Whole = |_, _| Ok(Value::Null);
@@ -84,10 +85,11 @@ mod tests {
         let sweep = [Key::Pending(VIEW).bytes(), begins(most - 1), begins(2 * most - 1)];
         assert_eq!(std::mem::take(&mut *scans.lock().unwrap()), sweep);
         view.drain(&store, &|| false).unwrap();
-        assert_eq!(scans.lock().unwrap().len(), 1, "whether more was committed meanwhile");
+        assert_eq!(scans.lock().unwrap().len(), 1, "a drain without pending rows makes one scan");
         view.drain(&store, &|| false).unwrap();
         assert_eq!(scans.lock().unwrap().len(), 1, "nothing was committed");
-        // A row of a lower number than those before: its transaction was slow.
+        // A transaction that commits late may add a pending row with a smaller number than existing
+        // rows.
         rows(&store, 5..6);
         view.drain(&store, &|| false).unwrap();
         assert_eq!(

@@ -1,50 +1,51 @@
-//! Phrases: terms that stand one behind the other, with gaps and with several choices for one place.
+//! Finds phrases: terms at consecutive positions, possibly with gaps and alternative terms.
 
 use std::sync::Arc;
 
 use tantivy::postings::{Postings, SegmentPostings};
 use tantivy::{DocId, DocSet, TERMINATED};
 
-use super::matcher::{Finder, Found, Lengths, length};
+use super::matcher::{Finder, FinderMatcher, Lengths, length};
 use super::score::Weight;
 
-/// One place of a phrase: the postings of what may stand there.
-pub(super) struct Place {
-    /// How far it is from the first place.
+/// One position of a phrase, with the postings of its alternative terms.
+pub(super) struct PhrasePosition {
+    /// Distance of this position from the phrase's first position.
     pub(super) offset: u32,
-    /// Postings with positions, one for each term.
+    /// Postings with positions, one for each alternative term.
     pub(super) choices: Vec<SegmentPostings>,
 }
 
-/// Documents with a phrase.
+/// Finds the documents that contain a phrase.
 pub(super) struct Phrase {
-    /// The rarest first: it leads.
-    places: Vec<Place>,
+    /// The positions of the phrase. The position with the rarest terms comes first, because the
+    /// search begins with it.
+    places: Vec<PhrasePosition>,
     lengths: Lengths,
     weights: Arc<[Weight]>,
-    /// How often the phrase stands in the current document.
+    /// Number of occurrences of the phrase in the current document.
     frequency: u32,
-    /// What a document has to score more than.
+    /// The score that a document must exceed to be found.
     threshold: f32,
-    /// Places of the current document, kept for the next one.
+    /// Buffer for the start positions of the phrase in a document.
     starts: Vec<u32>,
     here: Vec<u32>,
 }
 
-/// What a bound is raised by, so that no rounding puts a score above it.
+/// Factor that raises score bounds, so that rounding cannot lift a score above its bound.
 const SLACK: f32 = 1.000_1;
 
 impl Phrase {
-    /// Of one place or more.
+    /// Creates a matcher for a phrase with at least one position.
     pub(super) fn new(
-        mut places: Vec<Place>,
+        mut places: Vec<PhrasePosition>,
         lengths: Lengths,
         weights: Arc<[Weight]>,
-    ) -> Found<Self> {
-        places.sort_by_key(Place::cost);
+    ) -> FinderMatcher<Self> {
+        places.sort_by_key(PhrasePosition::cost);
         let threshold = f32::NEG_INFINITY;
         let (starts, here) = (Vec::new(), Vec::new());
-        Found::new(Self { places, lengths, weights, frequency: 0, threshold, starts, here })
+        FinderMatcher::new(Self { places, lengths, weights, frequency: 0, threshold, starts, here })
     }
 
     fn count(&mut self, doc: DocId) -> u32 {
@@ -63,7 +64,9 @@ impl Phrase {
         starts.len() as u32
     }
 
-    /// Whether a document may score enough: a phrase stands there no more often than the rarest of its terms.
+    /// Whether a document's score may exceed the threshold. The check assumes that the phrase
+    /// occurs as often in the document as the rarest of its positions; the phrase cannot occur more
+    /// often.
     fn may_exceed(&self, doc: DocId) -> bool {
         if self.threshold <= 0.0 {
             return true;
@@ -78,7 +81,7 @@ impl Phrase {
     }
 }
 
-impl Place {
+impl PhrasePosition {
     fn seek(&mut self, target: DocId) -> DocId {
         let docs = self
             .choices
@@ -91,13 +94,15 @@ impl Place {
         self.choices.iter().fold(0, |sum: u32, choice| sum.saturating_add(choice.size_hint()))
     }
 
-    /// How often its terms stand in a document that all places have come to.
+    /// Returns the number of occurrences of the position's alternative terms in a document.
     fn frequency(&self, doc: DocId) -> u32 {
         let here = self.choices.iter().filter(|choice| choice.doc() == doc);
         here.fold(0, |sum: u32, choice| sum.saturating_add(choice.term_freq()))
     }
 
-    /// Where a phrase would begin that has one of the choices here, in rising order.
+    /// For each occurrence of a term of this phrase position in the document, writes to `out` the
+    /// position at which an occurrence of the phrase with this term would start. The positions are
+    /// in ascending order.
     fn starts(&mut self, doc: DocId, out: &mut Vec<u32>) {
         out.clear();
         let mut positions = Vec::new();
@@ -132,7 +137,7 @@ impl Finder for Phrase {
     }
 
     fn cost(&self) -> u32 {
-        self.places.first().map_or(0, Place::cost)
+        self.places.first().map_or(0, PhrasePosition::cost)
     }
 
     fn score(&mut self, scorer: usize, doc: DocId) -> f32 {
@@ -145,7 +150,7 @@ impl Finder for Phrase {
     }
 
     fn exceed(&mut self, threshold: f32) {
-        // What others add may have no bound.
+        // The given threshold is NaN if the scores of other conditions have no upper bound.
         self.threshold = if threshold.is_nan() { f32::NEG_INFINITY } else { threshold };
     }
 }

@@ -1,15 +1,18 @@
-//! `properties` of analyzers as the server keeps them: checked, with defaults, without what it does not know.
+//! Checks the `properties` of analyzers, adds default values and removes unknown properties, as
+//! ArangoDB does.
 
 use crate::error::{Code, Error, Result};
 use crate::value::{Object, Value};
 
-/// Types that take no part in a pipeline: they read whole values of documents.
+/// Analyzer types that other analyzers cannot contain, because they read whole values instead of
+/// texts.
 const GEO: [&str; 3] = ["geojson", "geopoint", "geo_s2"];
-/// Analyzers in one pipeline, and inside of one another.
+/// Maximum number of analyzers in one pipeline, and maximum nesting depth of analyzers.
 const PARTS_MAX: usize = 100;
 const DEPTH_MAX: usize = 20;
 
-/// The properties of an analyzer of a type; 9 for an unknown type, 10 for properties that it does not take.
+/// Returns the properties of an analyzer, including default values. Returns error 9 for an unknown
+/// analyzer type, or 10 for illegal properties.
 pub(crate) fn normalized(kind: &str, given: &Value) -> Result<Value> {
     normalized_at(kind, given, 0)
 }
@@ -97,7 +100,7 @@ fn normalized_at(kind: &str, given: &Value, depth: usize) -> Result<Value> {
     }
 }
 
-/// An analyzer within another one, with its defaults.
+/// Returns the type and complete properties of an analyzer inside another analyzer.
 fn inner(part: &Value, depth: usize) -> Result<Value> {
     let kind = part.text_of("type").filter(|kind| !GEO.contains(kind) && depth < DEPTH_MAX);
     let Some(kind) = kind else { return Err(rejected("type")) };
@@ -169,7 +172,8 @@ fn delimiters(list: &Value) -> bool {
     texts.len() == list.len() && !overlap
 }
 
-/// What is given and what is kept of it; the first name that does not fit is the fault.
+/// The properties in a request, the properties accepted so far, and the name of the first illegal
+/// property.
 struct Properties<'a> {
     given: &'a Value,
     kept: Object,
@@ -230,7 +234,8 @@ impl Properties<'_> {
         self.keep(name, found.map(|number| (number as i64).into()));
     }
 
-    /// Language, country and variant, without the character set (`en.utf-8` is `en`).
+    /// Accepts the property `locale`, and removes the character set from it (`en.utf-8` becomes
+    /// `en`).
     fn locale(&mut self) {
         let given = self.given.attribute("locale");
         let locale = given.as_str().map(|text| {
@@ -266,21 +271,21 @@ impl Properties<'_> {
     }
 }
 
-/// A number from 0 of an attribute.
+/// Returns an attribute that is a whole number of at least 0, or `None` for any other value.
 pub(super) fn number(of: &Value, name: &str) -> Option<usize> {
     let number = of.attribute(name).as_f64()?;
     (number >= 0.0 && number.fract() == 0.0 && number <= f64::from(u32::MAX))
         .then_some(number as usize)
 }
 
-/// The texts of a list.
+/// Returns the texts in an attribute that is a list.
 pub(super) fn texts(of: &Value, name: &str) -> Vec<String> {
     let list = of.attribute(name);
     let items = list.as_array().unwrap_or_default().iter();
     items.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Bytes written as two hex digits each.
+/// Decodes pairs of hex digits to bytes; returns `None` for any other text.
 pub(super) fn hex_bytes(text: &str) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(2) || !text.is_ascii() {
         return None;

@@ -1,4 +1,5 @@
-//! What a SEARCH asks for once its values are known, and how that becomes terms of the segments.
+//! The condition of a SEARCH after all its values were computed, and the conversion of the
+//! condition to selections of the segments' terms.
 
 use std::sync::Arc;
 
@@ -10,128 +11,130 @@ use crate::error::{Code, Error, Result};
 use crate::functions::like;
 use crate::value::Value;
 
-/// A condition over the documents of a view.
+/// A condition on the documents of a view.
 #[derive(Clone, Debug)]
 pub(crate) enum Query {
-    /// Every document.
+    /// Every document matches.
     All,
-    /// No document.
+    /// No document matches.
     Nothing,
-    /// A field holds a value: a token under its analyzer, or a null, bool or number.
+    /// A field has the given value: a token of its analyzer, or a null, bool or number.
     Equal(Field, Value),
-    /// A field holds a value between two bounds (each with whether it belongs to the range) of one type.
+    /// A field has a value between two bounds of one type, each of which may be inclusive.
     Range(Field, Option<(Value, bool)>, Option<(Value, bool)>),
-    /// A field holds a token that begins so.
+    /// A field has a token that begins with a given prefix.
     Prefix(Field, String),
-    /// A field holds a token that looks so (`%`, `_`).
+    /// A field has a token that matches a pattern (`%`, `_`).
     Like(Field, String),
-    /// A field holds a token within a number of edits.
+    /// A field has a token within a given edit distance of a target (`LEVENSHTEIN_MATCH`).
     Near(Field, Edits),
-    /// A field holds tokens one behind the other.
+    /// A field contains a phrase.
     Phrase(Field, Vec<Part>),
-    /// A field holds a share of these tokens in their order.
+    /// A field contains a required share of the given tokens in the same order (`NGRAM_MATCH`).
     Ngram(Field, Vec<String>, f32),
-    /// A field holds a shape that fulfils a condition.
+    /// A field has a shape that fulfils a geo condition.
     Geo(Field, GeoTest),
-    /// A field is there: `any`, `string`, `numeric`, `bool`, `null`, or `analyzer:` and a name.
+    /// An attribute exists and has the given type: `any`, `string`, `numeric`, `bool`, `null`, or
+    /// `analyzer:` and a name.
     Exists(Vec<Segment>, String),
-    /// All of them.
+    /// The document fulfils all of the conditions.
     And(Vec<Self>),
-    /// At least so many of them.
+    /// The document fulfils at least the given number of the conditions.
     AtLeast(usize, Vec<Self>),
-    /// Not this.
+    /// The document does not fulfil the condition.
     Not(Box<Self>),
-    /// The same with another weight.
+    /// A condition whose score is multiplied by a factor.
     Boost(Box<Self>, f32),
 }
 
-/// An attribute path and the analyzer under which its texts are looked at.
+/// An attribute path and the analyzer for its texts.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
-    /// Attribute names.
+    /// Attribute names and list indexes of the path.
     pub(crate) path: Vec<Segment>,
-    /// The analyzer.
+    /// The analyzer of the field's texts.
     pub(crate) analysis: Arc<Analysis>,
 }
 
-/// A part of a phrase: how many places lie between it and the part before, and what may stand there.
+/// A part of a phrase: alternative tokens for one position.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
-    /// Places between.
+    /// Number of positions between the previous part and this part.
     pub(crate) gap: i64,
-    /// Any of these.
+    /// The alternative tokens.
     pub(crate) choices: Vec<Choice>,
 }
 
-/// What may stand in one place of a phrase.
+/// An alternative for one position of a phrase.
 #[derive(Clone, Debug)]
 pub(crate) enum Choice {
-    /// A token.
+    /// The given token.
     Token(String),
-    /// A token that begins so.
+    /// Any token that begins with the given prefix.
     Prefix(String),
-    /// A token that looks so.
+    /// Any token that matches a pattern.
     Like(String),
-    /// A token within a number of edits.
+    /// Any token within a given edit distance of a target.
     Near(Edits),
-    /// A token between two bounds.
+    /// Any token between two bounds, each of which may be inclusive.
     Range(Option<(String, bool)>, Option<(String, bool)>),
 }
 
-/// `LEVENSHTEIN_MATCH`
+/// The arguments of `LEVENSHTEIN_MATCH`.
 #[derive(Clone, Debug)]
 pub(crate) struct Edits {
-    /// The token it is compared with.
+    /// The target with which tokens are compared.
     pub(crate) target: String,
-    /// How many edits are allowed.
+    /// Maximum edit distance.
     pub(crate) distance: usize,
-    /// Whether two swapped neighbours are one edit.
+    /// Whether a transposition of two characters counts as one edit.
     pub(crate) transpositions: bool,
-    /// Tokens taken at most, the nearest first; 0 is all.
+    /// Maximum number of tokens that match. If more tokens are within the distance, the tokens
+    /// nearest to the target match. 0 means no limit.
     pub(crate) terms_max: usize,
-    /// What the token must begin with; the target follows it.
+    /// The prefix that a token must have; only the rest of the token is compared with the target.
     pub(crate) prefix: String,
 }
 
-/// Terms of one field: what they begin with, and which of them are meant.
+/// A selection of terms of one field.
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
-    /// What all terms of the field begin with.
+    /// The prefix of all terms of the field.
     pub(super) field: String,
-    /// What counts when they are scored; None if they are not.
+    /// The analyzer's features that affect scores; `None` if the terms have no scores.
     pub(super) features: Option<Features>,
-    /// Which of them.
+    /// The selected tokens.
     pub(super) tokens: Tokens,
 }
 
-/// Numbers of one field between two bounds, each with whether it belongs to them.
+/// A condition on the numbers of one field: between two bounds, each of which may be inclusive.
 #[derive(Clone, Debug)]
 pub(super) struct Between {
-    /// What all terms of the field begin with.
+    /// Prefix of all terms of the field.
     pub(super) field: String,
     lower: Option<(f64, bool)>,
     upper: Option<(f64, bool)>,
 }
 
-/// Some tokens.
+/// A set of tokens, given by a condition.
 #[derive(Clone, Debug)]
 pub(super) enum Tokens {
-    /// One.
+    /// The given token.
     One(String),
-    /// Those from a lower to an upper bound.
+    /// All tokens between two bounds, each of which may be inclusive.
     Range(Option<(String, bool)>, Option<(String, bool)>),
-    /// Those that begin so.
+    /// All tokens with a prefix.
     Prefix(String),
-    /// Those that look so.
+    /// All tokens that match a pattern.
     Like(String),
-    /// Those within a number of edits.
+    /// All tokens within a given edit distance of a target.
     Near(Edits),
-    /// Shapes that fulfil a condition.
+    /// All shapes that fulfil a geo condition.
     Geo(GeoTest),
 }
 
 impl Field {
-    /// The terms of a value.
+    /// Selects the terms for a value of a field.
     pub(super) fn equal(&self, value: &Value) -> Result<Selection> {
         match (value, Type::of(value)) {
             (Value::String(text), _) => Ok(self.selection(Tokens::One(text.to_string()))),
@@ -140,7 +143,8 @@ impl Field {
         }
     }
 
-    /// The terms of a range; None if no value can lie in it.
+    /// Selects the terms for a range of values, or returns `None` if the bounds have different
+    /// types.
     pub(super) fn range(
         &self,
         lower: Option<&(Value, bool)>,
@@ -169,7 +173,9 @@ impl Field {
         }))
     }
 
-    /// The numbers of a range; none if it is none of numbers, or if not each integer around a bound is a double.
+    /// Returns the condition for a range of numbers, with the bounds as doubles. Returns `None` if
+    /// a bound is not a number, or if its absolute value is 2^53 or more, where doubles are not
+    /// exact.
     pub(super) fn between(
         &self,
         lower: Option<&(Value, bool)>,
@@ -190,19 +196,19 @@ impl Field {
         Some(Between { field, lower: of(lower)?, upper: of(upper)? })
     }
 
-    /// The shapes of a geo analyzer.
+    /// Selects the shapes of the field that fulfil a geo condition.
     pub(super) fn shapes(&self, test: GeoTest) -> Selection {
         let field = Path::of(&self.path).shape(&self.analysis);
         Selection { field, ..self.selection(Tokens::Geo(test)) }
     }
 
-    /// The texts behind the pieces of a wildcard analyzer.
+    /// Returns a selection of whole tokens, which a wildcard analyzer has not split into n-grams.
     pub(super) fn wholes(&self, tokens: Tokens) -> Selection {
         let field = Path::of(&self.path).whole(&self.analysis);
         Selection { field, ..self.selection(tokens) }
     }
 
-    /// Tokens of texts.
+    /// Returns the selection of the given tokens in the field's analyzed texts.
     pub(super) fn selection(&self, tokens: Tokens) -> Selection {
         let features = Features { frequency: self.analysis.frequency, norm: self.analysis.norm };
         let field = Path::of(&self.path).analyzed(&self.analysis);
@@ -215,14 +221,14 @@ impl Field {
     }
 }
 
-/// The terms that `EXISTS` looks for.
+/// Selects the terms for `EXISTS`.
 pub(super) fn stored(path: &[Segment], what: &str) -> Selection {
     let field = Path::of(path).typed(Type::Stored);
     Selection { field, features: None, tokens: Tokens::One(what.to_owned()) }
 }
 
 impl Between {
-    /// Whether a number is one of them.
+    /// Whether a number is between the bounds of the range.
     pub(super) fn holds(&self, number: f64) -> bool {
         self.lower.is_none_or(|(bound, own)| number > bound || (own && number == bound))
             && self.upper.is_none_or(|(bound, own)| number < bound || (own && number == bound))
@@ -230,7 +236,8 @@ impl Between {
 }
 
 impl Tokens {
-    /// A bound below all of them, without the field.
+    /// Returns a lower bound of the selected tokens, without the field's prefix, and whether the
+    /// bound is inclusive.
     pub(super) fn lower(&self) -> Option<(String, bool)> {
         match self {
             Self::One(token) => Some((token.clone(), true)),
@@ -242,7 +249,8 @@ impl Tokens {
         }
     }
 
-    /// Whether a token that is not below `lower` is one of them; None when no later one can be.
+    /// Whether the condition selects `token`, which must not be below the lower bound. Returns
+    /// `None` if neither this token nor any greater token is selected.
     pub(super) fn holds(&self, token: &str) -> Option<bool> {
         match self {
             Self::One(one) => (one == token).then_some(true),
@@ -263,7 +271,7 @@ impl Tokens {
 }
 
 impl Choice {
-    /// The tokens that it stands for.
+    /// Returns the tokens that this alternative allows.
     pub(super) fn tokens(&self) -> Tokens {
         match self {
             Self::Token(token) => Tokens::One(token.clone()),
@@ -276,8 +284,10 @@ impl Choice {
 }
 
 impl Edits {
-    /// How like the target a token without the prefix is: 1 less the edits by the length of the shorter of the two with their
-    /// prefix, in characters; not below 0 where the tokens are limited (ArangoDB's `by_edit_distance`).
+    /// Returns the similarity between the target and a token, which is given without the prefix.
+    /// The similarity is `1 − distance / length`: `distance` is the edit distance, and `length` is
+    /// the number of characters of the shorter of the two texts, each including the prefix. If the
+    /// number of tokens is limited, the similarity is at least 0 (ArangoDB's `by_edit_distance`).
     pub(super) fn similarity(&self, token: &str) -> f32 {
         let length = |text: &str| (self.prefix.chars().count() + text.chars().count()).max(1);
         let similarity =
@@ -285,7 +295,9 @@ impl Edits {
         if self.terms_max > 0 { similarity.max(0.0) } else { similarity }
     }
 
-    /// The number of edits between the target and a token without the prefix; above the distance it may be any number above.
+    /// Returns the edit distance between the target and a token, which is given without the prefix.
+    /// If the distance is above the allowed distance, the result may be any number above the
+    /// allowed distance.
     pub(crate) fn of(&self, token: &str) -> usize {
         let a: Vec<char> = self.target.chars().collect();
         let b: Vec<char> = token.chars().collect();
@@ -310,7 +322,8 @@ impl Edits {
     }
 }
 
-/// What every text that looks like a pattern begins with.
+/// Returns the part of a pattern before its first wildcard or escape; all matching texts begin with
+/// it.
 fn fixed(pattern: &str) -> &str {
     pattern.split(['%', '_', '\\']).next().unwrap_or_default()
 }

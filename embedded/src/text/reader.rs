@@ -1,10 +1,10 @@
-//! One look at the segments of a view: conditions become matchers, matchers become hits.
+//! Searches the segments of a view: converts conditions to matchers, and matchers to hits.
 
 mod hits;
-mod known;
 mod matching;
 mod prepare;
 mod prepared;
+mod segment_cache;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use tantivy::schema::IndexRecordOption;
 use tantivy::{Searcher, SegmentReader};
 
 pub(crate) use self::hits::Hits;
-pub(super) use self::known::Known;
+pub(super) use self::segment_cache::SegmentCache;
 use super::best::{Bounds, Dense, FieldLengths};
 use super::matcher::Lengths;
 use super::query::Query;
@@ -24,46 +24,50 @@ use super::segments::{Fields, failed, lengths_column};
 use super::terms::PART_END;
 use crate::error::Result;
 
-/// A found document.
+/// A document that a search found.
 #[derive(Clone, Debug)]
 pub(crate) struct Hit {
-    /// Its collection.
+    /// Id of the found document's collection.
     pub(crate) collection: u64,
-    /// Its local number.
+    /// Local id of the found document.
     pub(crate) local: u64,
-    /// The revision that was found.
+    /// Revision of the document in the segment.
     pub(crate) revision: u64,
-    /// Its scores, one for each scorer.
+    /// The found document's scores, one for each scorer.
     pub(crate) scores: Vec<f32>,
 }
 
-/// Some hits.
+/// A page of hits.
 pub(crate) type Page = Vec<Hit>;
 
-/// Documents of a term from which its bounds are kept; those of others are soon made.
+/// Minimum number of documents of a term whose score bounds are cached. The bounds of rarer terms
+/// are not cached, because they are computed quickly.
 const BOUNDS_KEPT_FROM: u32 = 512;
-/// One of so many documents has a term of which a look at any document is to be cheap.
+/// A term gets a table of its frequencies if it occurs in at least 1/`DENSE_FROM` of a segment's
+/// documents.
 const DENSE_FROM: u32 = 16;
 
-/// The segments of one store at one moment, and what is known of them.
+/// A snapshot of the segments of one store, with cached data of these segments.
 pub(super) struct Piece {
     pub(super) searcher: Searcher,
-    pub(super) known: Arc<Known>,
+    pub(super) cache: Arc<SegmentCache>,
 }
 
-/// The segments of a view at one moment; those of a `search-alias` view are parts of several indexes.
-pub(super) struct Reader {
+/// A snapshot of the segments of a view. The segments of a `search-alias` view belong to several
+/// inverted indexes, each with its own store.
+pub(super) struct ViewReader {
     pieces: Vec<Piece>,
     fields: Fields,
 }
 
-impl Reader {
-    /// Of some stores.
+impl ViewReader {
+    /// Creates a reader of the segments of one or more stores.
     pub(super) fn new(pieces: Vec<Piece>, fields: Fields) -> Self {
         Self { pieces, fields }
     }
 
-    /// Looks for a condition; documents of other collections than those asked for are left out.
+    /// Searches for documents that fulfil a condition. With `collections`, returns only documents
+    /// of these collections.
     pub(super) fn search(
         self,
         query: &Query,
@@ -74,12 +78,12 @@ impl Reader {
         Ok(Hits::new(self, prepared, scorings.len(), collections))
     }
 
-    /// Makes what a search by BM25 with its defaults needs to know of frequent terms; ends early when `stopped`, or when what may
-    /// be kept is full.
+    /// Computes and caches data of frequent terms, for searches with BM25 and its default
+    /// arguments. Ends early if `stopped` returns true or the cache is full.
     pub(super) fn know(&self, stopped: &dyn Fn() -> bool) -> Result<()> {
         for segment in self.segments() {
-            let known = self.known(segment);
-            if !known.is_new(segment.segment_id()) {
+            let cache = self.cache(segment);
+            if !cache.is_new(segment.segment_id()) {
                 continue;
             }
             let inverted = self.inverted(segment)?;
@@ -106,32 +110,32 @@ impl Reader {
                 if info.doc_freq >= segment.max_doc() / DENSE_FROM {
                     frequent.push((info.clone(), key.clone()));
                 }
-                if known.bounds_of(&key).is_some() {
+                if cache.bounds_of(&key).is_some() {
                     continue;
                 }
                 let option = IndexRecordOption::WithFreqs;
                 let postings = inverted.read_block_postings_from_terminfo(info, option);
                 let lengths = weight.wants_length().then_some(&**lengths);
                 let made = Bounds::read(weight, postings.map_err(failed)?, lengths);
-                if !known.keep_more_bounds(key, made) {
+                if !cache.keep_more_bounds(key, made) {
                     break;
                 }
             }
             frequent.sort_by_key(|(info, _)| Reverse(info.doc_freq));
             for (info, key) in frequent {
-                if stopped() || !known.has_room_for(Dense::bytes_of(segment.max_doc())) {
+                if stopped() || !cache.has_room_for(Dense::bytes_of(segment.max_doc())) {
                     break;
                 }
-                let Some(bounds) = known.bounds_of(&key) else { continue };
+                let Some(bounds) = cache.bounds_of(&key) else { continue };
                 let option = IndexRecordOption::WithFreqs;
                 let postings = inverted.read_block_postings_from_terminfo(&info, option);
                 let dense = Dense::read(postings.map_err(failed)?, segment.max_doc());
-                known.keep_more_bounds(
+                cache.keep_more_bounds(
                     key,
                     Bounds::clone(&bounds).with_dense(Some(Arc::new(dense))),
                 );
             }
-            known.is_known(segment.segment_id());
+            cache.note_known(segment.segment_id());
         }
         Ok(())
     }
@@ -144,21 +148,22 @@ impl Reader {
         segment.inverted_index(self.fields.terms).map_err(failed)
     }
 
-    /// What is known of a segment.
-    fn known(&self, segment: &SegmentReader) -> &Known {
+    /// Returns the cache of the store to which a segment belongs.
+    fn cache(&self, segment: &SegmentReader) -> &SegmentCache {
         let owns = |piece: &&Piece| {
             let own = piece.searcher.segment_readers();
             own.iter().any(|one| one.segment_id() == segment.segment_id())
         };
-        let (first, others) = self.pieces.split_first().expect("a segment is of a piece");
+        let (first, others) = self.pieces.split_first().expect("each segment belongs to a piece");
         if others.is_empty() {
-            return &first.known;
+            return &first.cache;
         }
-        &others.iter().find(owns).unwrap_or(first).known
+        &others.iter().find(owns).unwrap_or(first).cache
     }
 }
 
-/// The field of a term: a path and an analyzer or type, each with the end of its part.
+/// Returns the field at the beginning of a term: the path and the analyzer or type, each with the
+/// byte that ends it.
 fn field_of(term: &str) -> Option<&str> {
     let mut ends = term.match_indices(PART_END).map(|(at, _)| at);
     ends.nth(1).map(|end| &term[..=end])

@@ -1,4 +1,5 @@
-//! Token lists of texts that were asked for lately: a query over what is new takes the same texts apart again and again.
+//! A cache of the token lists that `TOKENS()` returns, because a query often splits the same texts
+//! repeatedly.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,20 +7,22 @@ use std::sync::{Mutex, PoisonError};
 use crate::limits::{TOKENS_REMEMBERED_BYTES, TOKENS_REMEMBERED_TEXT_BYTES_MAX};
 use crate::value::Value;
 
-/// What one analyzer made of texts, in two generations: what was not asked for while a generation filled up is forgotten.
+/// The cached results of one analyzer, in two generations. A result that is used moves from the old
+/// to the young generation. When the young generation is full, it becomes the old generation, and
+/// all results left in the previous old generation are dropped.
 #[derive(Debug, Default)]
-pub(super) struct Remembered(Mutex<Generations>);
+pub(super) struct TokenCache(Mutex<Generations>);
 
 #[derive(Debug, Default)]
 struct Generations {
     young: HashMap<Box<str>, Value>,
     old: HashMap<Box<str>, Value>,
-    /// Bytes of the young ones.
+    /// Size of the young generation in bytes.
     bytes: usize,
 }
 
-impl Remembered {
-    /// The list of a text, if it is known.
+impl TokenCache {
+    /// Returns the cached token list of a text.
     pub(super) fn get(&self, text: &str) -> Option<Value> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(list) = known.young.get(text) {
@@ -30,7 +33,7 @@ impl Remembered {
         Some(list)
     }
 
-    /// Remembers the list of a text, unless that is a long one.
+    /// Caches the token list of a text, unless the text is too long.
     pub(super) fn put(&self, text: &str, list: &Value) {
         if text.len() <= TOKENS_REMEMBERED_TEXT_BYTES_MAX {
             let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_text_is_known_until_two_generations_came_behind_it() {
-        let known = Remembered::default();
+        let known = TokenCache::default();
         let list = Value::array(vec!["a".into()]);
         known.put("first", &list);
         known.put(&"x".repeat(TOKENS_REMEMBERED_TEXT_BYTES_MAX + 1), &list);
@@ -66,7 +69,7 @@ mod tests {
         let many = 2 * TOKENS_REMEMBERED_BYTES / text(0).len();
         for n in 0..many {
             known.put(&text(n), &list);
-            assert!(known.get("first").is_some(), "what is asked for stays");
+            assert!(known.get("first").is_some(), "a used result stays cached");
         }
         assert!(known.get(&text(0)).is_none() && known.get(&text(many - 1)).is_some());
         let held = known.0.lock().unwrap();

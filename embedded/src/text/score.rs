@@ -1,54 +1,57 @@
-//! BM25 and TFIDF as ArangoDB computes them, in single precision.
+//! BM25 and TFIDF with ArangoDB's formulas, in single precision.
 
-/// Arguments that a BM25 without arguments has (ArangoDB's defaults).
+/// ArangoDB's default values of BM25's arguments `k` and `b`.
 pub(crate) const BM25_DEFAULTS: (f32, f32) = (1.2, 0.75);
 
 /// A scorer with its arguments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scoring {
-    /// `BM25(d, k, b)`
+    /// The scorer `BM25(d, k, b)`.
     Bm25 {
-        /// Saturation of the term frequency.
+        /// BM25's argument `k`, the saturation of the term frequency.
         k: f32,
-        /// Weight of the field length.
+        /// BM25's argument `b`, the weight of the field length.
         b: f32,
     },
-    /// `TFIDF(d, normalize)`
+    /// The scorer `TFIDF(d, normalize)`.
     Tfidf {
-        /// Whether the length of the field counts.
+        /// Whether the length of the field affects the score.
         normalize: bool,
     },
 }
 
-/// What is known of a field over all segments.
+/// Statistics of a field over all segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct FieldStatistics {
-    /// Documents that have it; removed ones count until their segment is written again.
+    /// Number of documents with the field. A removed document counts until its segment is merged.
     pub(super) documents: u64,
-    /// Tokens in all of them.
+    /// Number of tokens of the field in all documents.
     pub(super) tokens: u64,
 }
 
-/// What is known of a field's analyzer.
+/// The features of a field's analyzer that affect scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Features {
-    /// Term frequencies count.
+    /// Whether the index stores term frequencies.
     pub(super) frequency: bool,
-    /// Field lengths count.
+    /// Whether the index stores field lengths.
     pub(super) norm: bool,
 }
 
-/// One scorer of one term, all that does not depend on the document computed.
+/// A scorer's formula for one term, with all values that do not depend on the document.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Weight {
-    /// `a − a·c/(c + tf)`, where c is `flat` plus `slope` times the length of the field.
+    /// `a − a·c/(c + tf)`, where `tf` is the term frequency and `c` is `flat` plus `slope` times
+    /// the length of the field.
     Bm25 { a: f32, flat: f32, slope: f32 },
-    /// `sqrt(tf)·a`, divided by the root of the length where `by_length`.
+    /// `sqrt(tf)·a`, where `tf` is the term frequency; if `by_length` is true, divided by the
+    /// square root of the field length.
     Tfidf { a: f32, by_length: bool },
 }
 
 impl Weight {
-    /// The weight of a term that stands in each of `frequencies` documents (several for a phrase), with a boost.
+    /// Returns the weight of a term or a phrase for a scorer, with a boost. `frequencies` are
+    /// document frequencies: one for a term, or one for each term of a phrase.
     pub(super) fn new(
         scoring: Scoring,
         features: Features,
@@ -79,14 +82,15 @@ impl Weight {
         }
     }
 
-    /// That of BM25 without arguments, with a factor of 1, for an analyzer with all features.
+    /// Returns the weight for BM25 with default arguments and the factor 1, for an analyzer with
+    /// which the index stores term frequencies and field lengths.
     pub(super) fn usual(field: FieldStatistics) -> Self {
         let features = Features { frequency: true, norm: true };
         let (k, b) = BM25_DEFAULTS;
         Self::new(Scoring::Bm25 { k, b }, features, field, &[], 1.0).unit()
     }
 
-    /// The same with a factor of 1 before it.
+    /// Returns a copy of the weight with the factor 1.
     pub(super) fn unit(&self) -> Self {
         match *self {
             Self::Bm25 { flat, slope, .. } => Self::Bm25 { a: 1.0, flat, slope },
@@ -94,14 +98,14 @@ impl Weight {
         }
     }
 
-    /// The factor before it.
+    /// Returns `a`, the factor in the formula of the weight.
     pub(super) fn scale(&self) -> f32 {
         match *self {
             Self::Bm25 { a, .. } | Self::Tfidf { a, .. } => a,
         }
     }
 
-    /// The same with twice the factor before it.
+    /// Returns a copy of the weight with twice the factor.
     pub(super) fn twice(&self) -> Self {
         match *self {
             Self::Bm25 { a, flat, slope } => Self::Bm25 { a: 2.0 * a, flat, slope },
@@ -109,7 +113,7 @@ impl Weight {
         }
     }
 
-    /// What no score exceeds.
+    /// Returns an upper bound of the score.
     pub(super) fn most(&self) -> f32 {
         match *self {
             Self::Bm25 { a, .. } => a.max(0.0),
@@ -117,8 +121,10 @@ impl Weight {
         }
     }
 
-    /// How many times as much `now` can score as this one did, both with the same factor before them; none if that is not known.
-    /// With a mean length r times as large, tf / (tf + c/r) = r·tf / (r·tf + c) is at most r·tf / (tf + c).
+    /// Returns an upper bound of the ratio between a document's score by the weight `now` and its
+    /// score by this weight, as if both weights had the same factor. Returns `None` if there is no
+    /// known bound. If the mean field length grows by a factor r, then tf / (tf + c/r) = r·tf /
+    /// (r·tf + c), which is at most r·tf / (tf + c).
     pub(super) fn growth(&self, now: &Self) -> Option<f32> {
         match (*self, *now) {
             (Self::Bm25 { flat: then, slope, .. }, Self::Bm25 { flat, slope: other, .. })
@@ -135,7 +141,7 @@ impl Weight {
         }
     }
 
-    /// Whether the length of the field is needed.
+    /// Whether the score needs the length of the field.
     pub(super) fn wants_length(&self) -> bool {
         match self {
             Self::Bm25 { slope, .. } => *slope != 0.0,
@@ -143,7 +149,8 @@ impl Weight {
         }
     }
 
-    /// Turns the lengths of documents into the scores of a term that stands there so often, once at least.
+    /// Replaces each document's field length by the term's score in the document. All frequencies
+    /// must be at least 1.
     pub(super) fn score_all(&self, frequencies: &[u32], lengths: &mut [f32]) {
         match *self {
             Self::Bm25 { a, flat, slope } => {
@@ -160,7 +167,7 @@ impl Weight {
         }
     }
 
-    /// The score of a term that stands `frequency` times in a field of `length` tokens.
+    /// Returns the score of a term that occurs `frequency` times in a field of `length` tokens.
     pub(super) fn score(&self, frequency: f32, length: f32) -> f32 {
         match *self {
             Self::Bm25 { a, flat, slope } => {
@@ -175,7 +182,7 @@ impl Weight {
     }
 }
 
-/// `ln(1 + (N − df + 0.5) / (df + 0.5))`
+/// Returns BM25's inverse document frequency: `ln(1 + (N − df + 0.5) / (df + 0.5))`.
 fn idf(documents: f32, frequency: f32) -> f32 {
     (1.0 + (documents - frequency + 0.5) / (frequency + 0.5)).ln()
 }
@@ -190,7 +197,8 @@ mod tests {
         assert!((a - b).abs() < 1e-5, "{a} is not {b}");
     }
 
-    /// The five documents of the sample in ArangoDB's documentation of BOOST(): "foo", "bar", "foo bar", "foo baz", "baz".
+    /// The scores are those of an example with five documents in ArangoDB's documentation of
+    /// BOOST(): "foo", "bar", "foo bar", "foo baz", "baz".
     #[test]
     fn one_word_documents_score_as_documented() {
         let field = FieldStatistics { documents: 5, tokens: 7 };

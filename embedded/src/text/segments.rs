@@ -1,4 +1,4 @@
-//! The segments of one view as tantivy keeps them: one schema for all views, opened, written and read here alone.
+//! The segments of a view as a tantivy index; all views have the same tantivy schema.
 
 use std::path::Path;
 
@@ -15,7 +15,8 @@ use super::entries::Entries;
 use crate::error::{Code, Error, Result};
 use crate::limits::{VIEW_QUIET_MERGE_DOCUMENTS_MAX, VIEW_WRITER_BYTES};
 
-/// Share of removed documents above which a segment is written again (ArangoDB: `minDeletionRatio` 0.5).
+/// Share of removed documents in a segment above which the segment is merged (ArangoDB:
+/// `minDeletionRatio` 0.5).
 const REMOVED_SHARE_MAX: f32 = 0.5;
 
 const LOCAL: &str = "local";
@@ -24,35 +25,36 @@ const REVISION: &str = "revision";
 const TERMS: &str = "terms";
 const LENGTHS: &str = "lengths";
 
-/// The fields of every segment.
+/// The tantivy fields that every segment has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields {
-    /// Local number of the document; no two documents of an engine share one.
+    /// Local id of the document, which is unique among all documents of the engine.
     local: Field,
-    /// Number of its collection.
+    /// Id of the document's collection.
     collection: Field,
-    /// Its revision when it was written here.
+    /// Revision of the document at the time of indexing.
     revision: Field,
-    /// All terms of all fields.
+    /// All terms; each term begins with the path of its attribute.
     pub(super) terms: Field,
-    /// Lengths and numbers by field.
+    /// For each attribute, a column with the attribute's length and a column with its numeric
+    /// values.
     lengths: Field,
 }
 
-/// A document on its way into a segment.
+/// A document to be added to a segment.
 #[derive(Debug)]
-pub(super) struct Entry {
-    /// Its collection.
+pub(super) struct SegmentDocument {
+    /// Id of the document's collection.
     pub(super) collection: u64,
-    /// Its local number.
+    /// Local id of the document.
     pub(super) local: u64,
-    /// Its revision.
+    /// Revision of the document.
     pub(super) revision: u64,
-    /// What the view holds of it.
+    /// The terms and lengths to index.
     pub(super) entries: Entries,
 }
 
-/// Names of the columns that a hit is read from.
+/// Names of the columns from which a search reads a hit.
 pub(super) const COLUMNS: [&str; 3] = [LOCAL, COLLECTION, REVISION];
 
 fn schema() -> (Schema, Fields) {
@@ -71,12 +73,12 @@ fn schema() -> (Schema, Fields) {
     (builder.build(), Fields { local, collection, revision, terms, lengths })
 }
 
-/// The fields of all segments.
+/// Returns the tantivy fields that every segment has.
 pub(super) fn fields() -> Fields {
     schema().1
 }
 
-/// Opens the segments in a directory, or makes an empty set.
+/// Opens the tantivy index in a directory, or creates an empty one.
 pub(super) fn open(directory: &Path) -> Result<(Index, Fields)> {
     let (wanted, fields) = schema();
     let index = if directory.join("meta.json").exists() {
@@ -85,9 +87,10 @@ pub(super) fn open(directory: &Path) -> Result<(Index, Fields)> {
         Index::create_in_dir(directory, wanted.clone()).map_err(failed)?
     };
     if index.schema() != wanted {
-        return Err(Error::new(Code::SystemError, "the segments have other fields"));
+        return Err(Error::new(Code::SystemError, "the segments have unexpected fields"));
     }
-    // Readers trust what they read; a changed byte would give other rows.
+    // The checksums of all files are verified here, because readers do not verify them, and a
+    // changed byte would give wrong results.
     let damaged = index.validate_checksum().map_err(failed)?;
     if let Some(file) = damaged.iter().next() {
         let text = format!("{} is damaged", directory.join(file).display());
@@ -96,12 +99,12 @@ pub(super) fn open(directory: &Path) -> Result<(Index, Fields)> {
     Ok((index, fields))
 }
 
-/// A reader that looks for new segments only when it is told.
+/// Returns a reader, which sees new segments only after a reload.
 pub(super) fn reader(index: &Index) -> Result<IndexReader> {
     index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into().map_err(failed)
 }
 
-/// The one writer of the segments.
+/// Creates the writer of the segments; only one writer may exist at a time.
 pub(super) fn writer(index: &Index) -> Result<IndexWriter> {
     let options = IndexWriterOptions::builder()
         .num_worker_threads(1)
@@ -115,8 +118,9 @@ pub(super) fn writer(index: &Index) -> Result<IndexWriter> {
     Ok(writer)
 }
 
-/// Segments that one is to be made of, by the documents of all: as many as there are, but no large one for the sake of a few
-/// documents, so that none is written again before it has grown by half.
+/// Chooses the segments to merge: as many as possible, beginning with the smallest. The largest
+/// chosen segment has at most twice as many documents as the other chosen segments together, so the
+/// merged segment has at least 1.5 times as many documents as the largest chosen segment.
 pub(super) fn to_merge<S: Copy>(mut segments: Vec<(u64, S)>) -> Vec<S> {
     segments.sort_by_key(|(documents, _)| *documents);
     let (mut smaller, mut count) = (0_u64, 0);
@@ -130,19 +134,19 @@ pub(super) fn to_merge<S: Copy>(mut segments: Vec<(u64, S)>) -> Vec<S> {
     segments[..count].iter().map(|(_, segment)| *segment).collect()
 }
 
-/// What the last commit said about itself.
+/// Returns the text that the last commit of the segments stored together with the segments.
 pub(super) fn payload(index: &Index) -> Result<Option<String>> {
     Ok(index.load_metas().map_err(failed)?.payload)
 }
 
 impl Fields {
-    /// Adds a document; one of the same local number has to be removed first.
-    pub(super) fn add(&self, writer: &IndexWriter, entry: Entry) -> Result<()> {
-        let mut document = TantivyDocument::default();
-        document.add_u64(self.local, entry.local);
-        document.add_u64(self.collection, entry.collection);
-        document.add_u64(self.revision, entry.revision);
-        let tokens = entry.entries.terms.into_iter().map(|(text, place)| Token {
+    /// Adds a document; the caller must first remove any older version with the same local id.
+    pub(super) fn add(&self, writer: &IndexWriter, document: SegmentDocument) -> Result<()> {
+        let mut row = TantivyDocument::default();
+        row.add_u64(self.local, document.local);
+        row.add_u64(self.collection, document.collection);
+        row.add_u64(self.revision, document.revision);
+        let tokens = document.entries.terms.into_iter().map(|(text, place)| Token {
             offset_from: 0,
             offset_to: 0,
             position: place as usize,
@@ -150,15 +154,15 @@ impl Fields {
             position_length: 1,
         });
         let tokens = PreTokenizedString { text: String::new(), tokens: tokens.collect() };
-        document.add_pre_tokenized_text(self.terms, tokens);
-        let lengths = entry.entries.lengths.iter();
+        row.add_pre_tokenized_text(self.terms, tokens);
+        let lengths = document.entries.lengths.iter();
         let lengths = lengths.map(|(field, length)| (column(field), OwnedValue::U64(*length)));
-        let numbers = entry.entries.numbers.iter().map(|(field, numbers)| {
+        let numbers = document.entries.numbers.iter().map(|(field, numbers)| {
             let numbers = numbers.iter().copied().map(OwnedValue::F64).collect();
             (column(&of_numbers(field)), OwnedValue::Array(numbers))
         });
-        document.add_object(self.lengths, lengths.chain(numbers).collect());
-        writer.add_document(document).map(drop).map_err(failed)
+        row.add_object(self.lengths, lengths.chain(numbers).collect());
+        writer.add_document(row).map(drop).map_err(failed)
     }
 
     /// Removes a document.
@@ -172,17 +176,17 @@ impl Fields {
     }
 }
 
-/// The name of the column that holds the lengths of a field.
+/// Returns the name of a field's column inside the column group for lengths.
 fn column(field: &str) -> String {
     format!("{:032x}", xxh3_128(field.as_bytes()))
 }
 
-/// The same as readers ask for it.
+/// Returns the full name of the column with the lengths of a field.
 pub(super) fn lengths_column(field: &str) -> String {
     format!("{LENGTHS}.{}", column(field))
 }
 
-/// The name of the column that holds the numbers of a field, as readers ask for it.
+/// Returns the full name of the column with the numbers of a field.
 pub(super) fn numbers_column(field: &str) -> String {
     lengths_column(&of_numbers(field))
 }
@@ -191,9 +195,9 @@ fn of_numbers(field: &str) -> String {
     format!("{field}numbers")
 }
 
-/// A failure of tantivy as one of the engine.
+/// Converts a tantivy error to an error of the engine.
 pub(super) fn failed(error: impl std::fmt::Display) -> Error {
-    Error::new(Code::SystemError, format!("the segments of a view failed: {error}"))
+    Error::new(Code::SystemError, format!("using the segments of a view failed: {error}"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! How terms are written: path, analyzer or type, token. So one field of the segments holds every field of every link.
+//! Encodes the terms of segments as path, then analyzer or type, then token, so that one tantivy
+//! field contains the terms of all attributes.
 
 use std::sync::Arc;
 
@@ -6,30 +7,30 @@ use super::analyzer::Analysis;
 use crate::encode::encode_ordered;
 use crate::value::Value;
 
-/// Between the names of a path.
+/// The byte that ends each name in a path.
 const NAME_END: char = '\u{1}';
-/// Behind a path, and behind what follows it.
+/// The byte that ends the path in a term. The same byte ends the analyzer or type after the path.
 pub(super) const PART_END: char = '\u{0}';
-/// In front of a character of a name that is one of these three.
+/// The byte that escapes a control byte inside an attribute name.
 const ESCAPE: char = '\u{2}';
-/// In front of the names of types, so that no analyzer is called so.
+/// The byte before the name of a type; it distinguishes this name from the name of an analyzer.
 const TYPE: char = '\u{1}';
 
-/// A step of the path of an attribute.
+/// One step in an attribute path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Segment {
-    /// An attribute.
+    /// An attribute with the given name.
     Name(Arc<str>),
-    /// An item of a list.
+    /// The list item with the given index.
     Item(usize),
 }
 
-/// A path as terms begin with it.
+/// The encoded path at the beginning of terms.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path(String);
 
 impl Path {
-    /// A path of a query.
+    /// Returns the encoded form of a path in a query.
     pub(super) fn of(segments: &[Segment]) -> Self {
         segments.iter().fold(Self::default(), |path, segment| match segment {
             Segment::Name(name) => path.with(name),
@@ -37,7 +38,7 @@ impl Path {
         })
     }
 
-    /// The path of an attribute below this one.
+    /// Returns the encoded path of a subattribute.
     pub(super) fn with(&self, name: &str) -> Self {
         let mut out = self.0.clone();
         for c in name.chars() {
@@ -52,48 +53,51 @@ impl Path {
         Self(out)
     }
 
-    /// The path of an item of a list whose places count.
+    /// Returns the encoded path of a list item, for lists whose positions are indexed.
     pub(super) fn item(&self, place: usize) -> Self {
-        // No name begins so: behind an escape stands one of three digits.
+        // An attribute name never looks like a list item, because in a name a digit follows each
+        // escape byte.
         Self(format!("{}{ESCAPE}#{place}{NAME_END}", self.0))
     }
 
-    /// What the terms of texts under an analyzer begin with.
+    /// Returns the prefix of the terms that an analyzer makes of texts.
     pub(super) fn analyzed(&self, analysis: &Analysis) -> String {
         format!("{}{PART_END}{}{PART_END}", self.0, analysis.name)
     }
 
-    /// What the shapes of a geo analyzer begin with.
+    /// Returns the prefix of the terms with the shapes that a geo analyzer makes.
     pub(super) fn shape(&self, analysis: &Analysis) -> String {
         format!("{}{PART_END}{TYPE}shape {}{PART_END}", self.0, analysis.name)
     }
 
-    /// What the texts behind the pieces of a wildcard analyzer begin with.
+    /// Returns the prefix of the terms that hold a wildcard analyzer's tokens as a whole, before
+    /// the analyzer splits them into n-grams.
     pub(super) fn whole(&self, analysis: &Analysis) -> String {
         format!("{}{PART_END}{TYPE}whole {}{PART_END}", self.0, analysis.name)
     }
 
-    /// What the terms of values of a type begin with.
+    /// Returns the prefix of the terms of one [`Type`].
     pub(super) fn typed(&self, kind: Type) -> String {
         format!("{}{PART_END}{TYPE}{}{PART_END}", self.0, kind.name())
     }
 }
 
-/// Types that no analyzer handles, and the mark of stored values.
+/// Types of terms that no analyzer makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
-    /// Null.
+    /// The type of the value null.
     Null,
-    /// False and true.
+    /// The type of the values false and true.
     Bool,
-    /// Numbers.
+    /// The type of numbers.
     Number,
-    /// What `EXISTS` looks for; the tokens are names of types.
+    /// The type of the terms for `EXISTS`, whose tokens are names of value types.
     Stored,
 }
 
 impl Type {
-    /// The type of a value that is one token.
+    /// Returns the type of a null, bool or number, which becomes one token, or `None` for any other
+    /// value.
     pub(super) fn of(value: &Value) -> Option<Self> {
         match value {
             Value::Null => Some(Self::Null),
@@ -113,13 +117,13 @@ impl Type {
     }
 }
 
-/// Whether the terms that begin so are those of numbers.
+/// Whether a field prefix is that of numbers.
 pub(super) fn holds_numbers(field: &str) -> bool {
     let name = field.strip_suffix(PART_END).and_then(|rest| rest.strip_suffix("number"));
     name.and_then(|rest| rest.strip_suffix(TYPE)).is_some_and(|rest| rest.ends_with(PART_END))
 }
 
-/// A null, bool or number as a token whose bytes sort as the values do.
+/// Converts a null, bool or number to a token. The bytes of tokens sort as the values do.
 pub(super) fn token(value: &Value) -> String {
     let mut bytes = Vec::new();
     encode_ordered(value, &mut bytes);
@@ -131,7 +135,8 @@ pub(super) fn token(value: &Value) -> String {
     })
 }
 
-/// The number that a token of one stands for; of an integer that no double is, the next one below it.
+/// Returns the number in a token as a double. An integer that no double represents exactly is
+/// rounded down.
 pub(super) fn number(token: &str) -> Option<f64> {
     let ordered = u64::from_str_radix(token.get(2..18)?, 16).ok()?;
     let bits = if ordered >> 63 == 1 { ordered ^ 1 << 63 } else { !ordered };

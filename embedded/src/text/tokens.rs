@@ -1,4 +1,4 @@
-//! How a text becomes tokens, one kind of analyzer each.
+//! Splits texts into tokens, as the type of an analyzer requires.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -19,22 +19,22 @@ use crate::limits::{
 /// A token of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// The token.
+    /// The token itself.
     pub(crate) text: String,
-    /// How many places it is behind the token before.
+    /// Distance in positions from the previous token.
     pub(crate) step: u32,
-    /// Byte of the text at which it begins.
+    /// Byte offset of the token's beginning in the text.
     pub(crate) from: u32,
-    /// Byte of the text behind it.
+    /// Byte offset of the token's end in the text.
     pub(crate) to: u32,
 }
 
-/// Tokens of one text; what is more than a document may hold is left out.
+/// The tokens of one text, up to the limits for one document.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens {
-    /// In the order of the text.
+    /// The tokens in the order of the text.
     pub(crate) list: Vec<Token>,
-    /// Whether there were more.
+    /// Whether the text has more tokens than the limits allow.
     pub(crate) cut: bool,
     bytes: usize,
 }
@@ -51,7 +51,7 @@ impl Tokens {
     }
 }
 
-/// What an analyzer does.
+/// The type of an analyzer, with its compiled properties.
 #[derive(Debug)]
 pub(super) enum Kind {
     Identity,
@@ -71,11 +71,11 @@ pub(super) enum Kind {
     Geo(Shapes),
 }
 
-/// Case and accents.
+/// Settings for the normalisation of case and accents.
 #[derive(Debug)]
 pub(super) struct Norm {
     pub(super) case: Case,
-    /// Whether accents stay.
+    /// Whether accents are kept.
     pub(super) accent: bool,
 }
 
@@ -86,7 +86,8 @@ pub(super) enum Case {
     None,
 }
 
-/// Which segments a segmentation keeps.
+/// Which parts of a text a `segmentation` analyzer keeps: all, those with letters or digits, or all
+/// except blanks.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Words {
     All,
@@ -94,19 +95,19 @@ pub(super) enum Words {
     Graphic,
 }
 
-/// Pieces of a text.
+/// Settings of an n-gram analyzer.
 #[derive(Debug)]
 pub(super) struct Ngram {
     pub(super) min: usize,
     pub(super) max: usize,
     pub(super) original: bool,
-    /// Whether a symbol is a character, not a byte.
+    /// Whether n-grams consist of characters instead of bytes.
     pub(super) utf8: bool,
     pub(super) start: String,
     pub(super) end: String,
 }
 
-/// Beginnings of a word.
+/// Settings of edge n-grams, which are the prefixes of a word.
 #[derive(Debug)]
 pub(super) struct Edge {
     pub(super) min: usize,
@@ -115,7 +116,7 @@ pub(super) struct Edge {
 }
 
 impl Kind {
-    /// The tokens of a text.
+    /// Returns the tokens of a text.
     pub(super) fn tokens(&self, text: &str) -> Tokens {
         let mut out = Tokens::default();
         self.add(text, &mut out);
@@ -173,7 +174,7 @@ impl Kind {
             }
             Self::Aql(program) => {
                 for (at, token) in program.texts(text).into_iter().enumerate() {
-                    let step = u32::from(at == 0 || !program.collapse);
+                    let step = u32::from(at == 0 || !program.collapses());
                     out.push(token, step, 0, text.len());
                 }
             }
@@ -190,20 +191,22 @@ impl Kind {
                     wildcard(&whole, *size, out);
                 }
             }
-            // Shapes are no texts.
+            // A geo analyzer makes no tokens of texts.
             Self::Geo(_) => {}
             Self::Collation(collation) => out.push(collation.key(text), 1, 0, text.len()),
         }
     }
 
-    /// The tokens of a token of another analyzer: the first of them takes its place.
+    /// Adds the tokens that this analyzer makes of a token of another analyzer. If `whole_known` is
+    /// true, the first new token gets the position of the other analyzer's token.
     fn add_behind(&self, token: &Token, whole_known: bool, out: &mut Tokens) {
         let own = self.tokens(&token.text);
         out.cut |= own.cut;
         let same_bytes = (token.to - token.from) as usize == token.text.len();
         for (at, inner) in own.list.into_iter().enumerate() {
             let step = if at == 0 && whole_known { token.step } else { inner.step };
-            // A token that is not the text itself any more is as long as the text it came of.
+            // If the other analyzer changed the length of its token, offsets inside it are unknown,
+            // so each new token has the offsets of the whole token.
             let (from, to) = if same_bytes {
                 (token.from + inner.from, token.from + inner.to)
             } else {
@@ -213,7 +216,8 @@ impl Kind {
         }
     }
 
-    /// The tokens whose pieces a wildcard analyzer holds.
+    /// Returns the tokens of a wildcard analyzer before it splits them into n-grams, or `None` for
+    /// any other analyzer.
     pub(super) fn wholes(&self, text: &str) -> Option<Tokens> {
         match self {
             Self::Wildcard { of, .. } => Some(of.tokens(text)),
@@ -240,7 +244,9 @@ impl Case {
 }
 
 impl Ngram {
-    /// Pieces by where they begin, shorter ones first; the original stands behind the pieces of the beginning.
+    /// Adds the n-grams in the order in which they start in the text. Of several n-grams with the
+    /// same start, the shorter ones come first. If `original` is true, the whole text is added
+    /// after the n-grams that start at the beginning of the text.
     fn add(&self, text: &str, out: &mut Tokens) {
         let bounds: Vec<usize> = if self.utf8 {
             text.char_indices().map(|(at, _)| at).chain([text.len()]).collect()
@@ -308,16 +314,17 @@ impl Edge {
     }
 }
 
-/// The stemmer of a locale's language; none where Snowball has none for it.
+/// Returns the stemmer of a locale's language, or `None` if Snowball has no stemmer for the
+/// language.
 pub(super) fn stemmer(locale: &str) -> Option<Algorithm> {
-    /// Languages of ArangoDB's Snowball.
+    /// Languages for which ArangoDB's Snowball has a stemmer.
     const LANGUAGES: [&str; 28] = [
         "ar", "hy", "eu", "ca", "da", "en", "fi", "fr", "de", "el", "hi", "hu", "id", "ga", "it",
         "lt", "ne", "no", "nb", "nn", "pt", "ro", "ru", "sr", "es", "sv", "ta", "tr",
     ];
     let language = locale.split(['_', '-', '.', '@']).next().unwrap_or_default().to_lowercase();
     match language.as_str() {
-        // Martin Porter's Dutch stemmer is the one that Snowball called Dutch until its third release.
+        // ArangoDB has a Snowball version before 3.0, whose Dutch stemmer is that of Martin Porter.
         "nl" => Some(Algorithm::DutchPorter),
         "nb" | "nn" => Some(Algorithm::Norwegian),
         "yi" => Some(Algorithm::Yiddish),
@@ -327,7 +334,7 @@ pub(super) fn stemmer(locale: &str) -> Option<Algorithm> {
 }
 
 thread_local! {
-    /// Stems of words that this thread met lately: a text has few words that were never met before.
+    /// The thread's cache of recent stems by language; most words repeat.
     static STEMS: RefCell<HashMap<Discriminant<Algorithm>, HashMap<Box<str>, Box<str>>>> = RefCell::default();
 }
 
@@ -351,7 +358,8 @@ fn stemmed(text: &str, stem: Option<Algorithm>) -> String {
     })
 }
 
-/// Bytes as a text; those that are none become characters for private use, one each.
+/// Converts bytes to a text. If the bytes are not valid UTF-8, each byte above 0x7F becomes a
+/// private-use character.
 fn readable(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
@@ -365,15 +373,16 @@ fn readable(bytes: &[u8]) -> String {
     }
 }
 
-/// Characters for private use that stand for bytes from here on.
+/// The private-use character for the byte 0; the character for another byte is larger by the byte's
+/// value.
 const UNREADABLE: u32 = 0xF700;
 
-/// Whether a token is a part of a character.
+/// Whether a token contains bytes that were part of a split character.
 pub(super) fn is_unreadable(text: &str) -> bool {
     text.chars().any(|c| (UNREADABLE + 0x80..=UNREADABLE + 0xFF).contains(&u32::from(c)))
 }
 
-/// Blanks as a segmentation knows them; line breaks are none.
+/// Whether a `segmentation` analyzer treats a character as a blank; a newline is not a blank.
 fn is_blank(c: char) -> bool {
     matches!(
         c,
@@ -382,7 +391,8 @@ fn is_blank(c: char) -> bool {
     )
 }
 
-/// Marks the beginning and the end of a text in the pieces of a wildcard analyzer.
+/// The character that marks the beginning and the end of a token in the n-grams of a wildcard
+/// analyzer.
 const EDGE_MARK: char = '\u{FFFD}';
 
 fn wildcard(whole: &Token, size: usize, out: &mut Tokens) {
@@ -395,7 +405,7 @@ fn wildcard(whole: &Token, size: usize, out: &mut Tokens) {
     }
 }
 
-/// Parts between any of some delimiters; empty ones are none.
+/// Adds the parts of a text between any of the delimiters, without empty parts.
 fn split_at_any(text: &str, delimiters: &[String], out: &mut Tokens) {
     let (mut begin, mut at) = (0, 0);
     while at <= text.len() {
@@ -414,7 +424,8 @@ fn split_at_any(text: &str, delimiters: &[String], out: &mut Tokens) {
     }
 }
 
-/// Parts between delimiters; a part in double quotes may hold them, and two quotes in it are one.
+/// Adds the parts of a text between delimiters. A part in double quotes may contain delimiters;
+/// inside such a part, two double quotes represent one double quote.
 fn split(text: &str, delimiter: &str, out: &mut Tokens) {
     if delimiter.is_empty() {
         return out.push(text, 1, 0, text.len());
@@ -441,7 +452,8 @@ fn split(text: &str, delimiter: &str, out: &mut Tokens) {
     }
 }
 
-/// A quoted part that ends at a delimiter or at the end, and what follows the delimiter.
+/// Returns the quoted part at the beginning of a text, and the text after the delimiter that
+/// follows it, if any. Returns `None` if the text does not begin with a quoted part.
 fn quoted<'a>(text: &'a str, delimiter: &str) -> Option<(String, Option<&'a str>)> {
     let mut rest = text.strip_prefix('"')?;
     let mut part = String::new();

@@ -1,4 +1,5 @@
-//! One view's segments: brought up to the documents in bounded batches, and built again where they no longer hold.
+//! Updates the segments of one view with changed documents in bounded batches, and builds invalid
+//! segments again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,8 +16,8 @@ use tantivy::{FutureResult, Index, IndexReader, IndexWriter, SegmentMeta};
 use super::definition::{Definition, Link};
 use super::entries::Entries;
 use super::pending::{Pending, position};
-use super::reader::{Known, Piece, Reader};
-use super::segments::{self, Entry, Fields, failed};
+use super::reader::{Piece, SegmentCache, ViewReader};
+use super::segments::{self, Fields, SegmentDocument, failed};
 use crate::encode::{Key, Record, Space, local_id_of_key, local_id_of_value, successor};
 use crate::error::{Code, Error, Result};
 use crate::limits::{
@@ -26,54 +27,55 @@ use crate::schema::Collection;
 use crate::storage::{Batch, Snapshot, Store};
 use crate::value::{Object, Value, parse};
 
-/// A stored record of a collection as a whole document.
+/// A function that decodes a stored document of a collection, with all its attributes.
 pub(crate) type Whole = fn(&Collection, &[u8]) -> Result<Value>;
 
-/// The segments of one view.
+/// The segments of one view, and the state of their updates.
 pub(super) struct View {
     definition: RwLock<Arc<Definition>>,
     index: Index,
     fields: Fields,
     reader: IndexReader,
-    known: Arc<Known>,
-    writing: Mutex<Writing>,
-    /// Whether it was dropped: nothing is written any more.
+    cache: Arc<SegmentCache>,
+    writing: Mutex<WriterState>,
+    /// Whether the view was dropped or closed. If so, nothing may write to its segments.
     gone: AtomicBool,
     whole: Whole,
 }
 
-/// What only the one who writes needs.
+/// State of the writer of the view's segments.
 #[derive(Default)]
-struct Writing {
+struct WriterState {
     writer: Option<IndexWriter>,
     contents: Contents,
-    /// Segments that are being made one, in a thread of the writer.
+    /// The merge of segments that currently runs in a thread of the writer, if any.
     merging: Option<FutureResult<Option<SegmentMeta>>>,
-    /// Drains in a row that found nothing to do.
+    /// Number of consecutive drains (updates of the segments) that found no pending rows.
     idle: u32,
-    /// The group of commits at which there were no pending rows.
+    /// The newest commit group in the last snapshot in which the view had no pending rows.
     clean: Option<u64>,
 }
 
-/// What the segments say they hold.
+/// What the segments contained at their last commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Contents {
-    /// The store's group of commits up to which they hold everything.
+    /// The number of the store's commit group up to which the segments contain all changes.
     position: u64,
-    /// Digests of the links that are whole, by collection.
+    /// Digests of the links that are completely indexed, by collection id.
     links: BTreeMap<u64, String>,
 }
 
-/// Segments that can be read.
-struct Opened {
+/// The opened segments of a view.
+struct OpenSegments {
     index: Index,
     fields: Fields,
     reader: IndexReader,
     contents: Contents,
 }
 
-impl Opened {
-    /// Opens or makes them; a file that is missing or damaged shows here, since the reader opens all of them.
+impl OpenSegments {
+    /// Opens or creates the segments in a directory. Missing and damaged files cause an error,
+    /// because the reader opens all files.
     fn open(directory: &Path) -> Result<Self> {
         make(directory)?;
         let (index, fields) = segments::open(directory)?;
@@ -84,8 +86,9 @@ impl Opened {
 }
 
 impl View {
-    /// Opens the segments in a directory of their own. Where they cannot be read, or do not belong to this state of the
-    /// store, they count as empty and the next drain builds them again.
+    /// Opens the segments in the view's directory. If these segments are unreadable or do not match
+    /// the store, empty segments replace them. The next update then fills the empty segments from
+    /// the documents.
     pub(super) fn open(
         directory: &Path,
         definition: Definition,
@@ -93,24 +96,24 @@ impl View {
         whole: Whole,
     ) -> Result<Self> {
         let (name, view) = (definition.name.clone(), definition.view);
-        // A file that is cut short makes tantivy panic.
-        let opened = catch_unwind(AssertUnwindSafe(|| Opened::open(directory)));
+        // Panics are caught, because tantivy panics on a truncated file.
+        let opened = catch_unwind(AssertUnwindSafe(|| OpenSegments::open(directory)));
         let opened = opened.unwrap_or_else(|_| {
             Err(Error::new(Code::Internal, "reading the segments ended in a panic"))
         });
-        let Opened { index, fields, reader, contents } = match opened {
+        let OpenSegments { index, fields, reader, contents } = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 tracing::warn!(view = name, %error, "the segments of a view are built again");
                 fs::remove_dir_all(directory).map_err(failed)?;
-                Opened::open(directory)?
+                OpenSegments::open(directory)?
             }
         };
-        let mut writing = Writing { contents, ..Writing::default() };
+        let mut writing = WriterState { contents, ..WriterState::default() };
         if !writing.contents.belongs(view, snapshot)? {
             tracing::warn!(
                 view = name,
-                "the segments of a view are built again, since they belong to another state of the store"
+                "the segments of a view are built again, because they do not match the state of the store"
             );
             let mut writer = segments::writer(&index)?;
             writer.delete_all_documents().map_err(failed)?;
@@ -126,29 +129,30 @@ impl View {
             definition: RwLock::new(Arc::new(definition)),
             index,
             fields,
-            known: Arc::default(),
+            cache: Arc::default(),
             writing: Mutex::new(writing),
             gone: AtomicBool::new(false),
             whole,
         })
     }
 
-    /// The definition as it is now.
+    /// Returns the current definition of the view.
     pub(super) fn definition(&self) -> Arc<Definition> {
         self.definition.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Changes the definition; the next drain follows.
+    /// Changes the view's definition; the next update of the segments applies the new definition.
     pub(super) fn define(&self, definition: Definition) {
         *self.definition.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(definition);
     }
 
-    /// The segments as they were committed last.
+    /// Returns a snapshot of the segments at the last commit, and their cache.
     pub(super) fn piece(&self) -> Piece {
-        Piece { searcher: self.reader.searcher(), known: self.known.clone() }
+        Piece { searcher: self.reader.searcher(), cache: self.cache.clone() }
     }
 
-    /// Brings the segments up to all that is committed now; ends early when `stopped`.
+    /// Drains the pending rows: brings the segments up to date with all commits of the store. Ends
+    /// early if `stopped` returns true.
     pub(super) fn drain(&self, store: &dyn Store, stopped: &dyn Fn() -> bool) -> Result<()> {
         let mut writing = self.lock()?;
         let stopped = || self.gone.load(Ordering::Acquire) || stopped();
@@ -157,15 +161,17 @@ impl View {
         }
         let result = self.drain_with(&mut writing, store, &stopped);
         if result.is_err() {
-            // What the writer held is lost with it; the segments say what they hold.
-            *writing = Writing::default();
+            // After an error, the writer and its buffer are discarded, and `contents` is read again
+            // from the last commit.
+            *writing = WriterState::default();
             writing.contents = Contents::read(&self.index)?;
         }
         result
     }
 
-    /// Uses a quiet while: makes few segments of many, one merge at a time in the background, and what searches need to know of
-    /// frequent terms. Ends early when `stopped`.
+    /// Maintains an idle view (without changes for some rounds): merges segments in the background,
+    /// one merge at a time, and computes data of frequent terms for searches. Ends early if
+    /// `stopped` returns true.
     pub(super) fn tidy(&self, stopped: &dyn Fn() -> bool) -> Result<()> {
         let stopped = || self.gone.load(Ordering::Acquire) || stopped();
         {
@@ -175,11 +181,11 @@ impl View {
             }
             self.merge(&mut writing)?;
         }
-        Reader::new(vec![self.piece()], self.fields).know(&stopped)
+        ViewReader::new(vec![self.piece()], self.fields).know(&stopped)
     }
 
-    /// Looks after a merge that is under way, or begins one if there is something to merge.
-    fn merge(&self, writing: &mut Writing) -> Result<()> {
+    /// Completes a running merge, or begins a merge if segments should be merged.
+    fn merge(&self, writing: &mut WriterState) -> Result<()> {
         if let Some(merging) = &mut writing.merging {
             let Poll::Ready(merged) =
                 Pin::new(merging).poll(&mut Context::from_waker(Waker::noop()))
@@ -189,7 +195,8 @@ impl View {
             writing.merging = None;
             merged.map_err(failed)?;
         }
-        // Merges of the writer's own policy may have ended since the last commit.
+        // The writer starts further merges by itself. The list of segments is compared, because
+        // such a merge may have ended since the last commit.
         let searchable = self.index.searchable_segment_ids().map_err(failed)?;
         let searchable: BTreeSet<_> = searchable.into_iter().collect();
         if self.segments() != searchable {
@@ -202,30 +209,33 @@ impl View {
         if !chosen.is_empty() {
             let writer = self.writer(writing)?;
             let merging = writer.merge(&chosen);
-            tracing::debug!(segments = chosen.len(), "segments of a quiet view are made one");
+            tracing::debug!(segments = chosen.len(), "segments of an idle view are merged");
             writing.merging = Some(merging);
         }
         Ok(())
     }
 
-    /// Ends all writing for good; a drain that is under way ends with its batch first.
+    /// Ends all writing to the view. A running drain (update of the segments) first completes its
+    /// current batch.
     pub(super) fn end(&self) -> Result<()> {
         self.gone.store(true, Ordering::Release);
         self.lock()?.writer = None;
         Ok(())
     }
 
-    /// The writer, if there is one, for whoever waits for its merges; nothing is written any more.
+    /// Ends all writing to the view, and returns the writer, if any, so that the caller can wait
+    /// for running merges.
     pub(super) fn last_writer(&self) -> Option<IndexWriter> {
         self.gone.store(true, Ordering::Release);
         self.lock().ok()?.writer.take()
     }
 
-    fn lock(&self) -> Result<MutexGuard<'_, Writing>> {
+    fn lock(&self) -> Result<MutexGuard<'_, WriterState>> {
         self.writing.lock().or_else(|panicked| {
-            // What the writer held went with the one who panicked; the segments say what they hold.
+            // After a panic, the writer and its buffer are discarded, and `contents` is read again
+            // from the last commit.
             let mut writing = panicked.into_inner();
-            *writing = Writing::default();
+            *writing = WriterState::default();
             writing.contents = Contents::read(&self.index)?;
             self.writing.clear_poison();
             Ok(writing)
@@ -234,7 +244,7 @@ impl View {
 
     fn drain_with(
         &self,
-        writing: &mut Writing,
+        writing: &mut WriterState,
         store: &dyn Store,
         stopped: &dyn Fn() -> bool,
     ) -> Result<()> {
@@ -247,8 +257,11 @@ impl View {
                 return Ok(());
             }
         }
-        // The rows of one drain are read in one sweep, since the store has to pass over each that was dropped before. What
-        // lands behind the sweep is for the next one; all that was committed before it lies ahead.
+        // A drain reads the pending rows in one ascending pass. It does not read from the first key
+        // again, because the store would have to skip all rows that the drain has removed. A new
+        // row whose key is smaller than the key that the pass has reached waits for the next drain.
+        // Rows that were committed before the drain are never missed, because the pass begins at
+        // the first key.
         let mut from = Key::Pending(definition.view).bytes();
         for _ in 0..VIEW_DRAIN_BATCHES_MAX {
             let snapshot = store.snapshot();
@@ -276,10 +289,10 @@ impl View {
         Ok(())
     }
 
-    /// Removes what belongs to links that are gone or changed.
+    /// Removes the documents of dropped or changed links from the segments.
     fn forget(
         &self,
-        writing: &mut Writing,
+        writing: &mut WriterState,
         definition: &Definition,
         store: &dyn Store,
     ) -> Result<()> {
@@ -306,10 +319,11 @@ impl View {
         self.commit(writing, definition.view, store)
     }
 
-    /// Writes all documents of a link; false if `stopped` came first, and then the next drain begins anew.
+    /// Adds all documents of a link's collection to the segments. Returns `false` if `stopped`
+    /// interrupted this work; the next drain of the view then adds all documents again.
     fn build(
         &self,
-        writing: &mut Writing,
+        writing: &mut WriterState,
         definition: &Definition,
         link: &Link,
         store: &dyn Store,
@@ -325,7 +339,8 @@ impl View {
         for pair in snapshot.scan(Space::Documents, &lower, &upper, false) {
             let (key, record) = pair?;
             if stopped() {
-                // Nothing of it is committed as whole; what is written goes with the writer.
+                // The link is not recorded as complete, and dropping the writer discards the
+                // uncommitted documents.
                 writing.writer = None;
                 return Ok(false);
             }
@@ -349,13 +364,13 @@ impl View {
         Ok(true)
     }
 
-    fn add(&self, writing: &mut Writing, link: &Link, local: u64, record: &[u8]) -> Result<()> {
+    fn add(&self, writing: &mut WriterState, link: &Link, local: u64, record: &[u8]) -> Result<()> {
         let read = (self.whole)(&link.collection, record)
             .and_then(|document| Ok((document, Record::read(record)?.revision)));
         let (document, revision) = match read {
             Ok(read) => read,
             Err(error) => {
-                // One that nobody can read keeps no other one from being found.
+                // An unreadable document is left out, so that other documents can still be found.
                 let collection = &link.collection.name;
                 tracing::error!(collection, local, %error, "a stored document cannot be read");
                 return Ok(());
@@ -365,20 +380,20 @@ impl View {
         if entries.cut {
             tracing::warn!(
                 collection = link.collection.name,
-                "a document has more terms than a view holds of one; the rest is not found"
+                "a document has too many terms for a view; its last terms are not indexed"
             );
         }
         if !entries.any {
             return Ok(());
         }
-        let entry = Entry { collection: link.collection.id, local, revision, entries };
-        self.fields.add(self.writer(writing)?, entry)
+        let document = SegmentDocument { collection: link.collection.id, local, revision, entries };
+        self.fields.add(self.writer(writing)?, document)
     }
 
-    /// Writes what pending rows name, commits it, and drops the rows.
+    /// Writes the documents of pending rows to the segments, commits, and removes the rows.
     fn take_in(
         &self,
-        writing: &mut Writing,
+        writing: &mut WriterState,
         definition: &Definition,
         pending: Pending,
         store: &dyn Store,
@@ -396,7 +411,8 @@ impl View {
                 bytes += record.len();
             }
             if bytes >= VIEW_BATCH_BYTES {
-                // The rows stay until all of them are in; they are taken in again should this be as far as it goes.
+                // The pending rows stay until all their documents are written, so an interrupted
+                // drain is repeated completely.
                 self.commit(writing, definition.view, store)?;
                 bytes = 0;
             }
@@ -412,8 +428,9 @@ impl View {
         store.commit(batch, false)
     }
 
-    /// Commits what was written, for queries to see. The store is synced first: segments never outlive what they hold.
-    fn commit(&self, writing: &mut Writing, view: u64, store: &dyn Store) -> Result<()> {
+    /// Commits the written documents, so that queries find them. The store is synced first, because
+    /// segments on disk must never be newer than the store.
+    fn commit(&self, writing: &mut WriterState, view: u64, store: &dyn Store) -> Result<()> {
         store.commit(Batch::default(), true)?;
         let payload = writing.contents.text();
         let writer = self.writer(writing)?;
@@ -426,20 +443,20 @@ impl View {
         Ok(())
     }
 
-    /// Has searches see the segments as they are now.
+    /// Makes the current segments visible to searches, and removes cached data of other segments.
     fn renew(&self) -> Result<()> {
         self.reader.reload().map_err(failed)?;
-        self.known.keep_only(&self.segments());
+        self.cache.keep_only(&self.segments());
         Ok(())
     }
 
-    /// The segments that searches see.
+    /// Returns the segments that searches see.
     fn segments(&self) -> BTreeSet<SegmentId> {
         let searcher = self.reader.searcher();
         searcher.segment_readers().iter().map(|segment| segment.segment_id()).collect()
     }
 
-    fn writer<'a>(&self, writing: &'a mut Writing) -> Result<&'a mut IndexWriter> {
+    fn writer<'a>(&self, writing: &'a mut WriterState) -> Result<&'a mut IndexWriter> {
         if writing.writer.is_none() {
             writing.writer = Some(segments::writer(&self.index)?);
         }
@@ -447,8 +464,10 @@ impl View {
     }
 }
 
-impl Writing {
-    /// Lets the writer with its thread and its buffer go once nothing was to do for a while.
+impl WriterState {
+    /// Counts a drain (update of the segments) that found no pending rows. After
+    /// `VIEW_WRITER_IDLE_DRAINS` such drains, drops the writer, which frees the writer's thread and
+    /// buffer.
     fn rest(&mut self) {
         self.idle = self.idle.saturating_add(1);
         if self.idle >= VIEW_WRITER_IDLE_DRAINS && self.merging.is_none() {
@@ -489,7 +508,8 @@ impl Contents {
         Value::object(out).to_json()
     }
 
-    /// Whether segments and store belong together: neither knows of something that the other has lost.
+    /// Whether the segments match the store: they contain all changes whose pending rows were
+    /// removed, and no changes that are missing in the store.
     fn belongs(&self, view: u64, snapshot: &dyn Snapshot) -> Result<bool> {
         let key = Key::ViewPosition(view);
         let taken_in = snapshot.get(key.space(), &key.bytes())?;

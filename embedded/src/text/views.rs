@@ -1,4 +1,4 @@
-//! All views of an engine that can be searched, and the one way to bring them up to the documents.
+//! The searchable views of all databases: opens, updates, searches and closes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::definition::Definition;
 use super::query::Query;
-use super::reader::{Hits, Reader};
+use super::reader::{Hits, ViewReader};
 use super::score::Scoring;
 use super::segments::{self, failed};
 use super::view::{View, Whole};
@@ -18,28 +18,30 @@ use crate::error::Result;
 use crate::limits::VIEW_CLOSE_MS;
 use crate::storage::Store;
 
-/// The views of all databases.
+/// The searchable views of all databases.
 pub(crate) struct Views {
     directory: PathBuf,
     whole: Whole,
-    open: RwLock<BTreeMap<u64, Opened>>,
+    open: RwLock<BTreeMap<u64, OpenView>>,
     changing: Mutex<()>,
 }
 
 #[derive(Clone)]
-struct Opened {
+struct OpenView {
     database: u64,
     view: Arc<View>,
 }
 
 impl Views {
-    /// No views yet; their segments lie under `directory`. `whole` makes a document of a stored record.
+    /// Creates an empty set of views whose segments are in `directory`. The function `whole`
+    /// decodes a stored document.
     pub(crate) fn new(directory: PathBuf, whole: Whole) -> Self {
         Self { directory, whole, open: RwLock::default(), changing: Mutex::default() }
     }
 
-    /// Makes the definitions of a database the ones that hold: opens new views, drops those that are gone. They are asked
-    /// for while nobody else changes the views, so that older ones never come after newer ones.
+    /// Applies the view definitions of a database: opens new views, and removes dropped ones. The
+    /// function `definitions` is called under the lock, so that an older definition never replaces
+    /// a newer one.
     pub(crate) fn define(
         &self,
         store: &dyn Store,
@@ -57,7 +59,7 @@ impl Views {
             }
             let directory = self.directory.join(number.to_string());
             let view = View::open(&directory, definition, &*store.snapshot(), self.whole)?;
-            let opened = Opened { database, view: Arc::new(view) };
+            let opened = OpenView { database, view: Arc::new(view) };
             self.open.write().unwrap_or_else(PoisonError::into_inner).insert(number, opened);
         }
         let mut gone = Vec::new();
@@ -72,13 +74,13 @@ impl Views {
             let removed =
                 view.end().and_then(|()| remove(&self.directory.join(number.to_string())));
             if let Err(error) = removed {
-                tracing::warn!(view = number, %error, "the segments of a dropped view stay until the next start");
+                tracing::warn!(view = number, %error, "the segments of a dropped view stay on disk until the next start");
             }
         }
         Ok(())
     }
 
-    /// Removes the segments of views that nobody knows any more.
+    /// Removes the segments of all views that are not open.
     pub(crate) fn clear_unknown(&self) -> Result<()> {
         if !self.directory.exists() {
             return Ok(());
@@ -93,12 +95,13 @@ impl Views {
         Ok(())
     }
 
-    /// The views that can be searched.
+    /// Returns the ids of the searchable views.
     pub(crate) fn numbers(&self) -> Vec<u64> {
         self.open.read().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
     }
 
-    /// Brings the view of a number up to all that is committed now, if it is there; ends early when `stopped`.
+    /// Brings a view up to date with all commits of the store, if the view exists. Ends early if
+    /// `stopped` returns true.
     pub(crate) fn drain_number(
         &self,
         store: &dyn Store,
@@ -108,12 +111,14 @@ impl Views {
         self.find(number).map_or(Ok(()), |view| view.drain(store, stopped))
     }
 
-    /// Has the view of a number use a quiet while, if it is there; ends early when `stopped`.
+    /// Merges segments of a view without recent changes, and prepares data for its searches; does
+    /// nothing if the view does not exist. Ends early if `stopped` returns true.
     pub(crate) fn tidy_number(&self, number: u64, stopped: &dyn Fn() -> bool) -> Result<()> {
         self.find(number).map_or(Ok(()), |view| view.tidy(stopped))
     }
 
-    /// Looks into stores (views, inverted indexes) as they were committed last, as into one; one that is gone has nothing.
+    /// Searches one or more views or inverted indexes together, as they were at their last commit.
+    /// A missing view counts as empty.
     pub(crate) fn search(
         &self,
         numbers: &[u64],
@@ -123,10 +128,11 @@ impl Views {
     ) -> Result<Hits> {
         let open = numbers.iter().filter_map(|number| self.find(*number));
         let pieces = open.map(|view| view.piece()).collect();
-        Reader::new(pieces, segments::fields()).search(query, scorings, collections)
+        ViewReader::new(pieces, segments::fields()).search(query, scorings, collections)
     }
 
-    /// Closes all views. Merges of segments that are under way end first, for a while: behind a closed engine nothing is written.
+    /// Closes all views. Waits for running merges of segments for a limited time, because no merge
+    /// may write after the engine is closed.
     pub(crate) fn close(&self) {
         let open = std::mem::take(&mut *self.open.write().unwrap_or_else(PoisonError::into_inner));
         let (ended, waiting) = mpsc::channel::<()>();
@@ -134,19 +140,19 @@ impl Views {
             let ended = ended.clone();
             let wait = move || {
                 if let Err(error) = writer.wait_merging_threads() {
-                    tracing::warn!(%error, "segments of a view could not be made few");
+                    tracing::warn!(%error, "segments of a view could not be merged");
                 }
                 drop(ended);
             };
             if let Err(error) = thread::Builder::new().name("views".into()).spawn(wait) {
-                tracing::warn!(%error, "no thread to wait for the merges of a view");
+                tracing::warn!(%error, "the thread that waits for merges did not start");
             }
         }
         drop(ended);
-        // Nothing is ever sent: the channel ends with the last of them.
+        // The channel carries no messages; it closes when the last waiting thread ends.
         let limit = Duration::from_millis(VIEW_CLOSE_MS);
         if waiting.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-            tracing::warn!(after_ms = VIEW_CLOSE_MS, "merges of segments were left behind");
+            tracing::warn!(after_ms = VIEW_CLOSE_MS, "merges of segments did not finish");
         }
     }
 

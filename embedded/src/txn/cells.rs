@@ -1,9 +1,13 @@
-//! Lists of vector indexes in memory, and the proof that what is kept is what a snapshot shows.
+//! A cache of the lists of vector indexes, which returns a cached list only if it equals the list
+//! in the caller's snapshot.
 //!
-//! Commits that change lists say when they begin and when they have ended; both are moments of one counter. A snapshot notes
-//! the moment before it was taken. If no change of a list is under way and the last one had ended by then, the snapshot shows
-//! the list as that change left it, and so does whatever was kept under the moment of that end. In every other case the list is
-//! read from the store.
+//! A commit that changes lists announces the beginning and the end of the change, and each
+//! announcement increments a shared counter. A transaction records the counter before it takes its
+//! snapshot. If no change of a list is in progress, and the last change ended at or before the
+//! recorded counter value, the snapshot contains this change. A cached copy of the list is stored
+//! with the counter value at which the list's last change had ended. The copy is used only while
+//! this is still the counter value of the list's last change. Otherwise, the list is read from the
+//! store.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,24 +17,25 @@ use crate::encode::{Space, vector_list_of_key};
 use crate::storage::{Batch, Operation};
 use crate::vector::Cell;
 
-/// An index and one of its lists.
+/// The id of a vector index, and the number of a list in it.
 type List = (u64, u32);
 
-/// The lists that are kept, bounded in bytes; those unused for longest go first.
+/// The cached lists, limited in bytes. Lists that were not used recently are removed first.
 #[derive(Debug)]
 pub(crate) struct Cells {
     bytes_max: u64,
-    /// Grows with each begin and end of a change.
+    /// Counter that each beginning and each end of a change increments.
     moment: AtomicU64,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Changes of lists: at most one entry for each list there is.
+    /// For each list that was changed: the number of changes in progress, and the counter value at
+    /// the end of the last change.
     changes: HashMap<List, Change>,
-    kept: HashMap<List, Kept>,
-    /// The kept ones, each once; the next to go is in front.
+    lists: HashMap<List, CachedList>,
+    /// The cached lists in the order in which they are considered for removal, without duplicates.
     order: VecDeque<List>,
     bytes: u64,
 }
@@ -42,32 +47,34 @@ struct Change {
 }
 
 #[derive(Debug)]
-struct Kept {
-    /// None for a list that is too large to be kept.
+struct CachedList {
+    /// The list, or `None` if it is too large for the cache.
     cell: Option<Arc<Cell>>,
     as_of: Version,
     used: bool,
 }
 
-/// Training and last change of a list that was read.
+/// The version of a list: the number of the index's training, and the counter value at which the
+/// list's last change ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     generation: u64,
     ended: u64,
 }
 
-/// What is known of a list.
+/// The result of a lookup in the cache.
 #[derive(Debug)]
-pub(crate) enum Found {
-    /// This is what the snapshot shows.
+pub(crate) enum CellLookup {
+    /// The cached list, which equals the list in the snapshot.
     Cell(Arc<Cell>),
-    /// Nothing is kept; what the snapshot shows may be kept under this version.
+    /// The list is not cached. After reading the list from the snapshot, the caller may cache the
+    /// list under this version.
     Missing(Version),
-    /// It has to be read from the store, and not kept.
+    /// The caller must read the list from the snapshot, and must not cache it.
     Unknown,
 }
 
-/// A change that is under way; dropping says that it has ended.
+/// A change of lists that is in progress. Dropping the value announces the end of the change.
 #[derive(Debug)]
 pub(crate) struct Changing<'a> {
     cells: &'a Cells,
@@ -75,17 +82,18 @@ pub(crate) struct Changing<'a> {
 }
 
 impl Cells {
-    /// Nothing is kept yet; `bytes_max` bounds it.
+    /// Creates an empty cache for lists of at most `bytes_max` bytes together.
     pub(crate) fn new(bytes_max: u64) -> Self {
         Self { bytes_max, moment: AtomicU64::new(0), inner: Mutex::default() }
     }
 
-    /// The moment to note before a snapshot is taken.
+    /// Returns the counter of changes, which a transaction records before it takes its snapshot.
     pub(crate) fn moment(&self) -> u64 {
         self.moment.load(Ordering::SeqCst)
     }
 
-    /// Says which lists a batch changes, until the answer is dropped behind its commit.
+    /// Announces that the batch is about to change some lists. The caller must drop the result
+    /// after the commit.
     pub(crate) fn changing(&self, batch: &Batch) -> Option<Changing<'_>> {
         let list = |operation: &Operation| match operation {
             Operation::Put(Space::Indexes, key, _) | Operation::Delete(Space::Indexes, key) => {
@@ -105,37 +113,38 @@ impl Cells {
         Some(Changing { cells: self, lists })
     }
 
-    /// What is known of a list of a training, for a snapshot that was taken after the moment `seen`.
-    pub(crate) fn find(&self, index: u64, list: u32, generation: u64, seen: u64) -> Found {
+    /// Looks up a list in the cache; the cached list must belong to the training `generation`.
+    /// `seen` is the counter value recorded before the caller's snapshot was taken.
+    pub(crate) fn find(&self, index: u64, list: u32, generation: u64, seen: u64) -> CellLookup {
         let mut inner = self.inner.lock().expect("only moves inside");
         let change = inner.changes.get(&(index, list)).copied().unwrap_or_default();
         if change.under_way > 0 || change.ended > seen {
-            return Found::Unknown;
+            return CellLookup::Unknown;
         }
         let version = Version { generation, ended: change.ended };
-        match inner.kept.get_mut(&(index, list)).filter(|kept| kept.as_of == version) {
-            None => Found::Missing(version),
-            Some(kept) => {
-                kept.used = true;
-                kept.cell.clone().map_or(Found::Unknown, Found::Cell)
+        match inner.lists.get_mut(&(index, list)).filter(|cached| cached.as_of == version) {
+            None => CellLookup::Missing(version),
+            Some(cached) => {
+                cached.used = true;
+                cached.cell.clone().map_or(CellLookup::Unknown, CellLookup::Cell)
             }
         }
     }
 
-    /// Keeps a list as it was read under a version; None notes that it is too large.
+    /// Caches a list under its version; `None` records that the list is too large.
     pub(crate) fn keep(&self, index: u64, list: u32, version: Version, cell: Option<Arc<Cell>>) {
         let mut inner = self.inner.lock().expect("only moves inside");
         let bytes = cell.as_ref().map_or(0, |cell| cell.bytes());
         inner.remove((index, list));
         inner.bytes += bytes;
-        inner.kept.insert((index, list), Kept { cell, as_of: version, used: false });
+        inner.lists.insert((index, list), CachedList { cell, as_of: version, used: false });
         inner.order.push_back((index, list));
         while inner.bytes > self.bytes_max
             && let Some(first) = inner.order.pop_front()
         {
-            match inner.kept.get_mut(&first) {
-                Some(kept) if kept.used => {
-                    kept.used = false;
+            match inner.lists.get_mut(&first) {
+                Some(cached) if cached.used => {
+                    cached.used = false;
                     inner.order.push_back(first);
                 }
                 _ => inner.take(first),
@@ -143,32 +152,32 @@ impl Cells {
         }
     }
 
-    /// Bytes that a list may have to be kept.
+    /// Returns the maximum size of all cached lists together, in bytes.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
-    /// Forgets the lists of indexes that are not among these.
+    /// Removes the cached lists of all indexes except the given ones.
     pub(crate) fn keep_only(&self, indexes: &BTreeSet<u64>) {
         let mut inner = self.inner.lock().expect("only moves inside");
         inner.changes.retain(|(index, _), change| indexes.contains(index) || change.under_way > 0);
         let gone: Vec<List> =
-            inner.kept.keys().filter(|(index, _)| !indexes.contains(index)).copied().collect();
+            inner.lists.keys().filter(|(index, _)| !indexes.contains(index)).copied().collect();
         gone.into_iter().for_each(|list| inner.remove(list));
     }
 }
 
 impl Inner {
     fn remove(&mut self, list: List) {
-        if self.kept.contains_key(&list) {
-            self.order.retain(|kept| *kept != list);
+        if self.lists.contains_key(&list) {
+            self.order.retain(|cached| *cached != list);
             self.take(list);
         }
     }
 
     fn take(&mut self, list: List) {
-        if let Some(kept) = self.kept.remove(&list) {
-            self.bytes -= kept.cell.map_or(0, |cell| cell.bytes());
+        if let Some(cached) = self.lists.remove(&list) {
+            self.bytes -= cached.cell.map_or(0, |cell| cell.bytes());
         }
     }
 }
@@ -176,7 +185,8 @@ impl Inner {
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
         let mut inner = self.cells.inner.lock().expect("only moves inside");
-        // The new moment is behind the commit: who notes it takes a snapshot that has the change.
+        // The counter is incremented after the commit, so a snapshot taken under the new value
+        // contains the change.
         let now = self.cells.moment.fetch_add(1, Ordering::SeqCst) + 1;
         for list in &self.lists {
             let change = inner.changes.entry(*list).or_default();
@@ -208,20 +218,20 @@ mod tests {
         batch
     }
 
-    fn shown(found: Found) -> &'static str {
+    fn shown(found: CellLookup) -> &'static str {
         match found {
-            Found::Cell(_) => "cell",
-            Found::Missing(_) => "missing",
-            Found::Unknown => "unknown",
+            CellLookup::Cell(_) => "cell",
+            CellLookup::Missing(_) => "missing",
+            CellLookup::Unknown => "unknown",
         }
     }
 
     #[test]
-    fn a_kept_list_serves_only_snapshots_that_show_it() {
+    fn a_cached_list_serves_only_snapshots_that_show_it() {
         let cells = Cells::new(1 << 20);
         let before = cells.moment();
-        let Found::Missing(version) = cells.find(1, 2, 7, before) else {
-            panic!("nothing is kept")
+        let CellLookup::Missing(version) = cells.find(1, 2, 7, before) else {
+            panic!("nothing is cached")
         };
         cells.keep(1, 2, version, cell(3));
         assert_eq!(shown(cells.find(1, 2, 7, before)), "cell");
@@ -238,7 +248,7 @@ mod tests {
         {
             assert_eq!(shown(cells.find(1, 2, 7, seen)), expected);
         }
-        let Found::Missing(version) = cells.find(1, 2, 7, cells.moment()) else {
+        let CellLookup::Missing(version) = cells.find(1, 2, 7, cells.moment()) else {
             panic!("settled")
         };
         cells.keep(1, 2, version, cell(4));
@@ -262,7 +272,7 @@ mod tests {
         let there = [0, 1, 2, 3].map(|list| shown(cells.find(1, list, 0, 0)));
         assert_eq!(there, ["cell", "missing", "cell", "cell"]);
         cells.keep(1, 4, version, None);
-        assert_eq!(shown(cells.find(1, 4, 0, 0)), "unknown", "too large to be kept");
+        assert_eq!(shown(cells.find(1, 4, 0, 0)), "unknown", "too large to be cached");
         cells.keep(1, 5, version, cell(100));
         assert!(cells.inner.lock().expect("free").bytes <= 3 * one);
     }

@@ -1,4 +1,5 @@
-//! Revisions and numbers that only grow, also over restarts and steps of the system's clock.
+//! Generates revisions and ids that always increase, even across restarts and changes of the system
+//! clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,15 +9,17 @@ use crate::error::Result;
 use crate::limits::{CLOCK_CEILING_MS, ID_CEILING_STEP};
 use crate::storage::{Batch, Snapshot};
 
-/// Bits of the counter below the milliseconds of a revision.
+/// Number of low bits of a revision that are a counter; the other bits are milliseconds.
 const COUNTER_BITS: u32 = 20;
-/// ArangoDB's alphabet for `_rev`.
+/// The alphabet of ArangoDB's base-64 encoding of `_rev`.
 const ALPHABET: &[u8; 64] = b"-_ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-/// Hands out revisions (hybrid logical clock: milliseconds << 20 | counter) and server-wide numbers.
+/// Generates revisions and ids that are unique in the whole engine. A revision is a hybrid logical
+/// clock: `milliseconds << 20 | counter`.
 ///
-/// A ceiling of each lies in the store; a start begins above it. Each commit that carries a number above the ceiling
-/// raises it in the same batch, so the ceiling is never less durable than the numbers.
+/// The store contains an upper bound (ceiling) of revisions and another of ids. A restarted engine
+/// begins above these ceilings. If a commit uses a revision or id above the stored ceiling, the
+/// same batch raises the ceiling, so that the ceiling is as durable as the commit.
 #[derive(Debug)]
 pub(crate) struct Clock {
     revision: AtomicU64,
@@ -25,7 +28,8 @@ pub(crate) struct Clock {
     id_ceiling: AtomicU64,
 }
 
-/// Ceilings that a batch carries; they count once the batch is written.
+/// The new upper bounds of revisions and ids that a batch stores. The bounds become valid when the
+/// batch is written; 0 means that a bound is unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ceilings {
     revision: u64,
@@ -33,14 +37,14 @@ pub(crate) struct Ceilings {
 }
 
 impl Clock {
-    /// Starts above everything that the store knows.
+    /// Creates a clock that begins above all revisions and ids in the store.
     pub(crate) fn load(snapshot: &dyn Snapshot) -> Result<Self> {
         let read = |key: Key<'_>| -> Result<u64> {
             let value = snapshot.get(Space::Meta, &key.bytes())?;
             value.map_or(Ok(0), |value| local_id_of_value(&value))
         };
         let revision = read(Key::RevisionCeiling)?;
-        // Numbers 0 and 1 are the primary and the edge index.
+        // Small ids are never assigned: 0 and 1 are the ids of the primary and the edge index.
         let id = read(Key::IdCeiling)?.max(100);
         Ok(Self {
             revision: AtomicU64::new(revision),
@@ -50,12 +54,13 @@ impl Clock {
         })
     }
 
-    /// A revision above all before it.
+    /// Returns a new revision, which is larger than all earlier ones.
     pub(crate) fn revision(&self) -> u64 {
         self.revisions(1)
     }
 
-    /// The first of so many revisions in a row, each above all before it.
+    /// Reserves `count` consecutive revisions, all larger than all earlier ones, and returns the
+    /// first.
     pub(crate) fn revisions(&self, count: u64) -> u64 {
         let milliseconds =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
@@ -67,12 +72,12 @@ impl Clock {
         first(last.expect("the closure always answers"))
     }
 
-    /// A number above all before it.
+    /// Returns a new id, which is larger than all earlier ones.
     pub(crate) fn id(&self) -> u64 {
         self.id.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// Adds the ceilings to a batch if numbers above the stored ones were given out.
+    /// Adds new ceilings to a batch if revisions or ids above the stored ceilings were assigned.
     pub(crate) fn put_ceilings(&self, batch: &mut Batch) -> Ceilings {
         let mut ceilings = Ceilings::default();
         let revision = self.revision.load(Ordering::Acquire);
@@ -88,21 +93,21 @@ impl Clock {
         ceilings
     }
 
-    /// The batch with these ceilings was written.
+    /// Records that the batch with these ceilings was written.
     pub(crate) fn written(&self, ceilings: Ceilings) {
         self.revision_ceiling.fetch_max(ceilings.revision, Ordering::AcqRel);
         self.id_ceiling.fetch_max(ceilings.id, Ordering::AcqRel);
     }
 }
 
-/// `_rev` as it is shown: base 64 in ArangoDB's alphabet without leading zeros.
+/// A `_rev` as text: base 64 in ArangoDB's alphabet, without leading zeros.
 pub(crate) struct Revision {
     digits: [u8; 11],
     start: usize,
 }
 
 impl Revision {
-    /// The digits of a revision.
+    /// Encodes a revision.
     pub(crate) fn of(revision: u64) -> Self {
         let mut digits = [0u8; 11];
         let mut start = digits.len();
@@ -115,18 +120,18 @@ impl Revision {
         Self { digits, start }
     }
 
-    /// As text.
+    /// Returns the revision as text.
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.digits[self.start..]).expect("the alphabet is ASCII")
     }
 }
 
-/// `_rev` as a text of its own.
+/// Returns the text of a `_rev` as a new string.
 pub(crate) fn revision_text(revision: u64) -> String {
     Revision::of(revision).text().to_owned()
 }
 
-/// Appends `_rev` as it is shown.
+/// Appends the text of a `_rev`.
 pub(crate) fn put_revision(revision: u64, out: &mut String) {
     out.push_str(Revision::of(revision).text());
 }

@@ -1,4 +1,4 @@
-//! Who may write a collection at all: many writers together, or one alone.
+//! Locks of whole collections, either shared by several writers or exclusive.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex};
@@ -10,51 +10,55 @@ use crate::error::{Code, Error, Result};
 struct Writers {
     shared: usize,
     alone: bool,
-    /// Those who wait to be alone; new shared writers stay behind them.
+    /// Number of threads that wait for an exclusive lock. While a thread waits for an exclusive
+    /// lock, requests for shared locks must wait, too.
     waiting: usize,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     writers: HashMap<u64, Writers>,
-    /// Those who sleep until something is freed: nobody is woken where nobody sleeps, since waking costs a system call.
+    /// Number of threads that sleep until a lock is released. If no thread sleeps, no wake-up is
+    /// sent, which saves a system call.
     asleep: usize,
 }
 
-/// Locks of whole collections by number.
+/// The locks of all collections, by collection id.
 #[derive(Debug, Default)]
 pub(crate) struct CollectionLocks {
     table: Mutex<Table>,
     freed: Condvar,
 }
 
-/// Locks of one transaction; dropping frees them.
+/// The collection locks of one transaction; dropping the value releases the locks.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct CollectionGuard {
     locks: Vec<(u64, bool)>,
     table: Option<Arc<CollectionLocks>>,
 }
 
 impl CollectionLocks {
-    /// Takes collections (number, whether alone) in the order of their numbers, so that two takers never wait for each
-    /// other; 18 when `wait` is over. No wait means for ever.
+    /// Locks collections in the order of their ids, so that two callers never wait for each other.
+    /// Each request is a collection id and whether the lock is exclusive. Returns error 18 if the
+    /// locks are not free after `wait`; `None` waits without a limit.
     pub(crate) fn take(
         self: &Arc<Self>,
         mut wanted: Vec<(u64, bool)>,
         wait: Option<Duration>,
-    ) -> Result<Held> {
+    ) -> Result<CollectionGuard> {
         let deadline = wait.map(|wait| Instant::now() + wait);
         wanted.sort_unstable();
-        // The exclusive entry of a collection sorts last and wins.
+        // If a collection is requested twice, the exclusive request is used, which sorts last.
         wanted.reverse();
         wanted.dedup_by_key(|(id, _)| *id);
         wanted.reverse();
-        let mut held = Held { locks: Vec::with_capacity(wanted.len()), table: Some(self.clone()) };
+        let mut guard =
+            CollectionGuard { locks: Vec::with_capacity(wanted.len()), table: Some(self.clone()) };
         for (id, alone) in wanted {
             self.take_one(id, alone, deadline)?;
-            held.locks.push((id, alone));
+            guard.locks.push((id, alone));
         }
-        Ok(held)
+        Ok(guard)
     }
 
     fn take_one(&self, id: u64, alone: bool, deadline: Option<Instant>) -> Result<()> {
@@ -91,7 +95,7 @@ impl CollectionLocks {
     }
 }
 
-impl Drop for Held {
+impl Drop for CollectionGuard {
     fn drop(&mut self) {
         let Some(locks) = self.table.take().filter(|_| !self.locks.is_empty()) else { return };
         let mut table = locks.table.lock().expect("only moves inside");

@@ -1,4 +1,5 @@
-//! Locks of single keys, held until the transaction ends: the first writer wins, the others wait a little or fail.
+//! Locks of single keys, held until the transaction ends; the first writer of a key gets the lock.
+//! Other writers wait for a limited time, and fail if the lock is not released.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
@@ -10,7 +11,7 @@ use crate::storage::Bytes;
 
 const SHARDS: usize = 16;
 
-/// A key of the store, written as its space and its bytes; hashed once, when it is made.
+/// A key of the store with its key space, and a hash that is computed only once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LockKey {
     hash: u64,
@@ -24,17 +25,17 @@ impl Hash for LockKey {
     }
 }
 
-/// Takes the hash that a key brings as it is.
+/// A hasher that returns the hash stored in a key.
 #[derive(Default)]
-struct Brought(u64);
+struct KeyHasher(u64);
 
-impl Hasher for Brought {
+impl Hasher for KeyHasher {
     fn finish(&self) -> u64 {
         self.0
     }
 
     fn write(&mut self, _: &[u8]) {
-        unreachable!("a lock's key writes one number")
+        unreachable!("the hash of a lock's key is one number")
     }
 
     fn write_u64(&mut self, hash: u64) {
@@ -44,8 +45,9 @@ impl Hasher for Brought {
 
 #[derive(Default)]
 struct Owners {
-    by_key: HashMap<LockKey, u64, BuildHasherDefault<Brought>>,
-    /// Those who wait for any of the keys: nobody is woken where nobody waits, since waking costs a system call.
+    by_key: HashMap<LockKey, u64, BuildHasherDefault<KeyHasher>>,
+    /// Number of threads that wait for a key's lock. If no thread waits, no wake-up is sent, which
+    /// saves a system call.
     waiting: usize,
 }
 
@@ -55,7 +57,7 @@ struct Shard {
     freed: Condvar,
 }
 
-/// Who writes which key.
+/// The table of locked keys, with the owner of each.
 pub(crate) struct Locks {
     shards: [Shard; SHARDS],
     hasher: RandomState,
@@ -67,29 +69,31 @@ impl Default for Locks {
     }
 }
 
-/// What a try came to.
+/// The result of an attempt to lock a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grant {
-    /// It is new; the owner has to give it back.
+    /// The owner obtained the lock, and must release it.
     New,
-    /// The owner had it already.
+    /// The owner already had the lock.
     Held,
-    /// Somebody else has it and kept it.
+    /// Another transaction has the lock.
     Refused,
 }
 
 impl Locks {
-    /// A key as it is locked.
+    /// Creates a key of the lock table from a key of the store.
     pub(crate) fn key(&self, space: Space, bytes: Bytes) -> LockKey {
         LockKey { hash: self.hasher.hash_one((space, &*bytes)), space, bytes }
     }
 
     fn shard(&self, key: &LockKey) -> &Shard {
-        // The map inside uses the lowest and the highest bits.
+        // The shard is chosen by middle bits of the hash, because the hash map in a shard uses the
+        // lowest and highest bits.
         &self.shards[(key.hash >> 32) as usize % SHARDS]
     }
 
-    /// Takes a key for `owner`, waiting at most `wait`.
+    /// Locks a key for `owner`. If another owner has the lock, waits at most `wait` for its
+    /// release.
     pub(crate) fn take(&self, owner: u64, key: &LockKey, wait: Duration) -> Grant {
         let shard = self.shard(key);
         let mut owners = shard.owners.lock().expect("only moves inside");
@@ -117,7 +121,7 @@ impl Locks {
         }
     }
 
-    /// Gives keys back.
+    /// Releases the locks of some keys.
     pub(crate) fn free(&self, keys: impl IntoIterator<Item = LockKey>) {
         for key in keys {
             let shard = self.shard(&key);
@@ -131,9 +135,9 @@ impl Locks {
         }
     }
 
-    /// Keys that are locked now.
+    /// Returns the number of locked keys.
     #[cfg(test)]
-    pub(crate) fn held(&self) -> usize {
+    pub(crate) fn locked_keys(&self) -> usize {
         self.shards.iter().map(|shard| shard.owners.lock().unwrap().by_key.len()).sum()
     }
 }
@@ -155,6 +159,6 @@ mod tests {
             locks.free([key.clone()]);
             assert_eq!(second.join().unwrap(), Grant::New);
         });
-        assert_eq!(locks.held(), 1);
+        assert_eq!(locks.locked_keys(), 1);
     }
 }

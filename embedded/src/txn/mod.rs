@@ -1,4 +1,4 @@
-//! Transactions: a snapshot, an overlay of own writes, locks where the first writer wins, and one commit.
+//! Transactions, each with a snapshot, an overlay of its own writes, key locks and one commit.
 
 mod cells;
 mod clock;
@@ -13,7 +13,7 @@ mod transaction;
 mod vectors;
 
 pub(crate) use clock::{Clock, put_revision, revision_text};
-pub(crate) use collection_locks::{CollectionLocks, Held};
+pub(crate) use collection_locks::{CollectionGuard, CollectionLocks};
 pub(crate) use locks::{Grant, Locks};
 pub(crate) use options::REVISIONS_DIFFER;
 pub use options::{Declared, IndexRange, OverwriteMode, WriteOptions, Written};

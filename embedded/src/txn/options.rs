@@ -1,39 +1,46 @@
-//! What a caller asks of a transaction and what a write answers.
+//! Options of transactions and writes, and the results of writes.
 
 use crate::value::Value;
 
-/// Collections named at the begin of a transaction.
+/// The collections that a transaction declares at its beginning.
 #[derive(Clone, Debug, Default)]
 pub struct Declared {
-    /// May be read.
+    /// Collections that the transaction may read.
     pub read: Vec<String>,
-    /// May be read and written.
+    /// Collections that the transaction may read and write.
     pub write: Vec<String>,
-    /// May be read and written while nobody else writes them.
+    /// Collections that the transaction may read and write, and to which no other transaction may
+    /// write until this transaction ends.
     pub exclusive: Vec<String>,
-    /// Whether other collections may be read (never written) without being named.
+    /// Whether the transaction may read undeclared collections; writing to undeclared collections
+    /// is never allowed.
     pub allow_implicit: bool,
 }
 
-/// Options of one write, as the document API and AQL's `OPTIONS` have them.
+/// Options of a write, as in the document API and in AQL's `OPTIONS`.
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
-    /// `ignoreRevs`: false makes `_rev` of the given document a condition (1200).
+    /// `ignoreRevs`: if false, the `_rev` in the given document must match the stored one
+    /// (otherwise error 1200).
     pub ignore_revs: bool,
-    /// `keepNull`: false removes attributes that an update sets to null.
+    /// `keepNull`: if false, an update removes attributes that it sets to null.
     pub keep_null: bool,
-    /// `mergeObjects`: false replaces sub-objects in an update.
+    /// `mergeObjects`: if false, an update replaces sub-objects instead of merging them.
     pub merge_objects: bool,
-    /// What an insert does when the key exists.
+    /// What an insert does if the key exists.
     pub overwrite: OverwriteMode,
-    /// How long a writer may wait for another writer of the same key before 1200/409 (requests: `KEY_LOCK_WAIT_MS`).
+    /// Maximum wait for another writer of the same key, in milliseconds. After a longer wait, the
+    /// write fails with error 1200 (HTTP 409). Requests use `KEY_LOCK_WAIT_MS`.
     pub lock_wait_ms: u64,
-    /// Whether a request of its own that has written nothing yet may write what was committed after its begin (document
-    /// API); otherwise that is 1200/409.
+    /// Whether the write may overwrite documents that were committed after the write's transaction
+    /// began. The document API allows this if the transaction serves only one request and has no
+    /// earlier writes. If it is not allowed, such a write fails with error 1200 (HTTP 409).
     pub sees_newest: bool,
-    /// Revision that the document must have (`If-Match`), checked whatever `ignore_revs` says; 412 when it differs.
+    /// The revision that the document must have (`If-Match`), regardless of `ignore_revs`; a
+    /// different revision causes error 1200 (HTTP 412).
     pub if_match: Option<String>,
-    /// `versionAttribute`: a write with a version not above the stored one is skipped.
+    /// `versionAttribute`: the attribute with a version number. The write is skipped unless the new
+    /// version number is above the stored version number.
     pub version_attribute: Option<String>,
 }
 
@@ -52,41 +59,42 @@ impl Default for WriteOptions {
     }
 }
 
-/// Text of a revision that is not the one that was named (recorded).
+/// ArangoDB's error message for a revision that differs from the expected one.
 pub(crate) const REVISIONS_DIFFER: &str = "conflict, _rev values do not match";
 
 /// `overwriteMode` of an insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverwriteMode {
-    /// 1210.
+    /// The mode `conflict`, which causes error 1210.
     Conflict,
-    /// Nothing is written.
+    /// The mode `ignore`, which keeps the existing document.
     Ignore,
-    /// The whole document is replaced.
+    /// The mode `replace`, which replaces the whole document.
     Replace,
-    /// The document is patched.
+    /// The mode `update`, which patches the existing document.
     Update,
 }
 
-/// What a write did.
+/// The result of writing a document.
 #[derive(Clone, Debug)]
 pub struct Written {
     /// `_key` of the document.
     pub key: String,
-    /// `_rev` after the write (of the removed document for a removal).
+    /// `_rev` after the write; for a removal, the `_rev` of the removed document.
     pub rev: String,
     /// `_rev` before the write, if there was a document.
     pub old_rev: Option<String>,
-    /// The whole document before, with `_id`, `_key`, `_rev`; null if there was none.
+    /// The whole document before the write, with `_id`, `_key` and `_rev`; null if there was none.
     pub old: Value,
-    /// The whole document after; null for a removal or an ignored insert.
+    /// The whole document after the write; null for a removal or an ignored insert.
     pub new: Value,
-    /// False when `overwriteMode: ignore` or `versionAttribute` kept the old document.
+    /// Whether the write took effect; false if `overwriteMode: ignore` or `versionAttribute` kept
+    /// the old document.
     pub executed: bool,
 }
 
 impl Written {
-    /// A new document of which nobody needs the values.
+    /// Returns the result of inserting a new document, without the document itself.
     pub(crate) fn fresh(key: &str, revision: u64) -> Self {
         Self {
             key: key.to_owned(),
@@ -99,13 +107,16 @@ impl Written {
     }
 }
 
-/// Which part of a sorted index to read: equal values for a prefix of the fields, then bounds for the next field.
+/// The part of a sorted index to read: equal values for the first fields, then bounds for the next
+/// field.
 #[derive(Clone, Debug, Default)]
 pub struct IndexRange {
-    /// Values of the first fields.
+    /// Values that the index's first fields must equal.
     pub equals: Vec<Value>,
-    /// Lower bound of the next field and whether the bound itself belongs to it.
+    /// Lower bound of the first index field that is not in `equals`, and whether the bound is
+    /// inclusive.
     pub lower: Option<(Value, bool)>,
-    /// Upper bound of the next field and whether the bound itself belongs to it.
+    /// Upper bound of the first index field that is not in `equals`, and whether the bound is
+    /// inclusive.
     pub upper: Option<(Value, bool)>,
 }

@@ -1,4 +1,4 @@
-//! The writes of a transaction that nobody else sees yet, with a way back to each earlier moment.
+//! The writes of a transaction before its commit, with savepoints.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -6,7 +6,7 @@ use std::ops::Bound;
 use crate::encode::Space;
 use crate::storage::{Batch, Bytes};
 
-/// A written key: its value, or None for a removed one.
+/// A transaction's own write of a key: the new value, or `None` for a removal.
 pub(crate) type Own = Option<Bytes>;
 
 #[derive(Debug)]
@@ -15,39 +15,40 @@ enum Undo {
     Count { collection: u64, delta: i64 },
 }
 
-/// Own writes by key, and what they replaced.
+/// A transaction's own writes by key, and the earlier values that a rollback restores.
 #[derive(Debug, Default)]
 pub(crate) struct Overlay {
     maps: [BTreeMap<Bytes, Own>; 3],
     counts: BTreeMap<u64, i64>,
     undo: Vec<Undo>,
     bytes: u64,
-    /// Keys that nothing was written at before and that nobody has asked for since: they wait here, in no order, until
-    /// somebody looks. Whoever writes and commits without a look never pays for their place.
+    /// Unsorted writes that the transaction made after its last read. The transaction had not
+    /// written the keys of these writes before. The writes are sorted only before the next read, so
+    /// a transaction that commits without reading never sorts them.
     unseen: Vec<(Space, Bytes, Bytes)>,
 }
 
 impl Overlay {
-    /// What this transaction wrote at a key.
+    /// Returns the transaction's write of a key, if any.
     pub(crate) fn get(&self, space: Space, key: &[u8]) -> Option<&Own> {
-        debug_assert!(self.unseen.is_empty(), "whoever looks has them put in their places");
+        debug_assert!(self.unseen.is_empty(), "unseen writes are sorted in before a read");
         let map = &self.maps[space as usize];
         if map.is_empty() { None } else { map.get(key) }
     }
 
-    /// Own writes with `lower <= key < upper`.
+    /// Returns the transaction's own writes with `lower <= key < upper`.
     pub(crate) fn range<'a>(
         &'a self,
         space: Space,
         lower: &[u8],
         upper: &[u8],
     ) -> std::collections::btree_map::Range<'a, Bytes, Own> {
-        debug_assert!(self.unseen.is_empty(), "whoever looks has them put in their places");
+        debug_assert!(self.unseen.is_empty(), "unseen writes are sorted in before a read");
         let upper = upper.max(lower);
         self.maps[space as usize].range::<[u8], _>((Bound::Included(lower), Bound::Excluded(upper)))
     }
 
-    /// Writes or removes a key.
+    /// Records the write or removal of a key.
     pub(crate) fn set(&mut self, space: Space, key: impl Into<Bytes>, value: Own) {
         let key = key.into();
         self.bytes += (key.len() + value.as_ref().map_or(0, |value| value.len())) as u64;
@@ -59,63 +60,63 @@ impl Overlay {
         self.undo.push(Undo::Key { space, key, before });
     }
 
-    /// Writes a key that this transaction has not written yet and does not look for now; `settle` comes before the next
-    /// look.
+    /// Records a write of a key that the transaction has not written before. The caller must call
+    /// `settle` before the next read.
     pub(crate) fn set_unseen(&mut self, space: Space, key: Bytes, value: Bytes) {
         self.bytes += (key.len() + value.len()) as u64;
         self.unseen.push((space, key, value));
     }
 
-    /// Makes room for so many more.
+    /// Reserves space for a number of unsorted writes.
     pub(crate) fn reserve_unseen(&mut self, count: usize) {
         self.unseen.reserve(count);
     }
 
-    /// How many writes are unseen.
+    /// Returns the number of unsorted writes.
     pub(crate) fn unseen(&self) -> usize {
         self.unseen.len()
     }
 
-    /// Takes back the last unseen writes, so that so many stay.
+    /// Removes the newest unsorted writes until `count` remain.
     pub(crate) fn keep_unseen(&mut self, count: usize) {
         self.unseen.truncate(count);
     }
 
-    /// Puts what is unseen in its place.
+    /// Inserts the unsorted writes into the sorted writes.
     pub(crate) fn settle(&mut self) {
         for (space, key, value) in std::mem::take(&mut self.unseen) {
             self.place(space, key, Some(value));
         }
     }
 
-    /// Counts documents of a collection up or down.
+    /// Records a change in the number of documents of a collection.
     pub(crate) fn count(&mut self, collection: u64, delta: i64) {
         *self.counts.entry(collection).or_default() += delta;
         self.undo.push(Undo::Count { collection, delta });
     }
 
-    /// Documents that this transaction added to a collection.
+    /// Returns by how much this transaction has changed the number of documents of a collection.
     pub(crate) fn counted(&self, collection: u64) -> i64 {
         self.counts.get(&collection).copied().unwrap_or(0)
     }
 
-    /// Bytes written so far; undone writes count too, since they pass through memory.
+    /// Returns the number of bytes written so far, including undone writes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether nothing was written.
+    /// Whether the transaction has no writes.
     pub(crate) fn is_empty(&self) -> bool {
         self.undo.is_empty() && self.unseen.is_empty()
     }
 
-    /// The current end of the writes.
+    /// Returns a savepoint: the number of writes so far.
     pub(crate) fn savepoint(&mut self) -> usize {
         self.settle();
         self.undo.len()
     }
 
-    /// Undoes what came after a savepoint.
+    /// Undoes the writes after a savepoint.
     pub(crate) fn rollback_to(&mut self, savepoint: usize) {
         self.settle();
         while self.undo.len() > savepoint {
@@ -134,7 +135,7 @@ impl Overlay {
         }
     }
 
-    /// All writes as one batch; the overlay is empty afterwards.
+    /// Takes all writes as one batch; the overlay is then empty.
     pub(crate) fn take_batch(&mut self, count_key: impl Fn(u64) -> Vec<u8>) -> Batch {
         let mut batch = Batch::default();
         let placed = self.maps.iter().map(BTreeMap::len).sum::<usize>();

@@ -1,4 +1,5 @@
-//! Reading: documents by key, in the order of their insertion, or along an index; own writes lie over the snapshot.
+//! Reads documents by key, in insertion order, or from an index, where a transaction's own writes
+//! override its snapshot.
 
 use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::Arc;
@@ -15,13 +16,14 @@ use crate::schema::{Collection, CollectionKind, Index, IndexKind};
 use crate::storage::Bytes;
 use crate::value::{Object, Value};
 
-/// Documents that are read one by one: fewer than a walk is worth.
+/// Minimum number of documents for which one range scan may replace single lookups.
 const WALK_MIN: usize = 4;
-/// Documents that a walk steps over for each that is wanted, this one included.
+/// Maximum number of documents that a range scan may read for each wanted document; otherwise,
+/// single lookups are used.
 const WALK_WIDTH_MAX: usize = 2;
 
-/// A place in a scan; it borrows nothing, so a query may write between two batches. Documents that are inserted after
-/// the scan began do not come up in it.
+/// The state of a scan over documents. It borrows no data, so that a query can write between two
+/// batches of the scan. A scan does not return documents that were inserted after it began.
 #[derive(Debug)]
 pub struct Scan {
     collection: Arc<Collection>,
@@ -30,33 +32,37 @@ pub struct Scan {
     upper: Vec<u8>,
     backwards: bool,
     source: Source,
-    /// Local numbers from here on were given out after the scan began.
+    /// Local ids from this one on were assigned after the scan began.
     born_before: u64,
     done: bool,
 }
 
-/// Pairs that a walk over several keys meets in vain before single lookups are cheaper: more than the shorter numbers
-/// among a hundred generated ones.
+/// Maximum number of pairs that a scan over several keys may skip; beyond this number, single
+/// lookups are cheaper. Keys are sorted as texts, so shorter keys lie between generated keys: 101
+/// lies between 1009 and 1010. Between a hundred consecutive generated keys, there are fewer
+/// shorter keys than this maximum.
 const WALK_PAIRS_MAX: usize = 32;
-/// Bytes before and behind the key in a primary key: its kind, the collection and the mark of a text; the end of a text.
+/// A key of the primary index contains a document key. The first number is the number of bytes
+/// before the document key (kind, collection and text tag). The second number is the number of
+/// bytes after it (end of the text).
 const PRIMARY_HEAD_BYTES: usize = 10;
 const PRIMARY_END_BYTES: usize = 2;
 
-/// Where an entry of a scan keeps its document.
+/// Where a scanned key-value pair contains the document or its local id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// In the value itself.
+    /// The pair's value is the document.
     Document,
-    /// Under the local number at the end of its key.
+    /// The local id is at the end of the pair's key.
     KeySuffix,
-    /// Under the local number in its value.
+    /// The pair's value is the local id.
     Value,
-    /// Like `Value`, and there is one entry at most: at `lower`.
+    /// The pair's value is the local id, and at most one pair is read, with the key `lower`.
     Point,
 }
 
 impl Transaction {
-    /// One document by key, whole, with `_key`, `_id`, `_rev` first.
+    /// Reads one whole document by key; `_key`, `_id` and `_rev` are its first attributes.
     pub fn get(&self, collection: &Collection, key: &str) -> Result<Option<Value>> {
         let collection = self.readable(collection)?;
         let state = self.state()?;
@@ -67,7 +73,7 @@ impl Transaction {
         bytes.map(|bytes| stored(collection, &bytes)).transpose()
     }
 
-    /// A document by its local number, if it still has the revision under which it was found.
+    /// Reads a document by its local id, if the document still has the expected revision.
     pub(crate) fn get_found(
         &self,
         collection: &Collection,
@@ -82,15 +88,16 @@ impl Transaction {
         stored(collection, &bytes).map(Some)
     }
 
-    /// All documents in the order of their insertion.
+    /// Begins a scan of all documents in insertion order.
     pub fn scan(&self, collection: &Collection) -> Result<Scan> {
         let lower = Key::Documents(collection.id).bytes();
         let upper = Key::Document(collection.id, u64::MAX).bytes();
         self.new_scan(collection, Source::Document, lower, upper, false)
     }
 
-    /// Documents of a primary (`_key`), edge (`_from` or `_to` by `field`), persistent or ttl index within a range, in
-    /// index order or backwards. `field` picks `_from` (0) or `_to` (1) of the edge index and is 0 otherwise.
+    /// Begins a scan of a range of a primary (`_key`), edge, persistent or TTL index, in index
+    /// order or backwards. For an edge index, `field` selects `_from` (0) or `_to` (1); for other
+    /// indexes, `field` is 0.
     pub fn index_scan(
         &self,
         collection: &Collection,
@@ -145,7 +152,7 @@ impl Transaction {
         Ok(Scan { collection, space, lower, upper, backwards, source, born_before, done: false })
     }
 
-    /// The next documents of a scan, at most `max`; an empty answer is the end.
+    /// Returns the next documents of a scan, at most `max`. Returns an empty list at the end.
     pub fn next(&self, scan: &mut Scan, max: usize) -> Result<Vec<Value>> {
         let mut documents = Vec::new();
         let state = self.state()?;
@@ -155,7 +162,7 @@ impl Transaction {
         Ok(documents)
     }
 
-    /// Number of documents.
+    /// Returns the number of documents in a collection.
     pub fn count(&self, collection: &Collection) -> Result<u64> {
         let collection = self.readable(collection)?;
         let state = self.state()?;
@@ -166,7 +173,7 @@ impl Transaction {
 }
 
 impl Scan {
-    /// Reads on until there are so many documents, or the entries end.
+    /// Reads pairs until the scan has enough documents or reaches the end of its range.
     fn read(&mut self, state: &State, max: usize) -> Result<Vec<Value>> {
         if self.source == Source::Point {
             self.done = true;
@@ -207,7 +214,7 @@ impl Scan {
         if self.source == Source::Document { Ok(documents) } else { self.fetch(state, &locals) }
     }
 
-    /// The documents of these local numbers, in their order.
+    /// Returns the documents with the given local ids, in the order of `locals`.
     fn fetch(&self, state: &State, locals: &[u64]) -> Result<Vec<Value>> {
         let mut documents = Vec::with_capacity(locals.len());
         if let Some(range) = neighbours(locals) {
@@ -224,7 +231,8 @@ impl Scan {
         Ok(documents)
     }
 
-    /// Those of a range of local numbers that are wanted, by their place in it.
+    /// Reads a range of local ids with one scan. Returns one item for each id of the range: the
+    /// document, or `None` if the document is not wanted or does not exist.
     fn walk(
         &self,
         state: &State,
@@ -249,8 +257,9 @@ impl Scan {
     }
 }
 
-/// The range of some local numbers, if one walk through it is cheaper than a lookup of each: documents that were written
-/// one after another, as an index by time or by number has them.
+/// Returns the range from the smallest to the largest local id, if one scan of this range is
+/// cheaper than single lookups. One scan is cheaper for documents that were written one after
+/// another, as an index on a time or number often returns them.
 fn neighbours(locals: &[u64]) -> Option<RangeInclusive<u64>> {
     if locals.len() < WALK_MIN {
         return None;
@@ -261,8 +270,9 @@ fn neighbours(locals: &[u64]) -> Option<RangeInclusive<u64>> {
 }
 
 impl State {
-    /// Which of some rising keys of the index space the snapshot has. Keys that are near each other, as generated ones are,
-    /// are found or missed by one walk instead of a lookup for each.
+    /// Returns, for each of several keys in ascending order, whether the index key space of the
+    /// snapshot contains the key. For keys close together, such as generated keys, one scan
+    /// replaces the single lookups.
     pub(crate) fn are_stored(&self, keys: &[&[u8]]) -> Result<Vec<bool>> {
         let mut stored = vec![false; keys.len()];
         let mut at = 0;
@@ -292,12 +302,13 @@ impl State {
         Ok(stored)
     }
 
-    /// The record of a document by its local number.
+    /// Returns a document in its stored form, looked up by its local id.
     pub(crate) fn document(&self, collection: u64, local: u64) -> Result<Option<Bytes>> {
         self.get(Space::Documents, &document_key(collection, local))
     }
 
-    /// Visits the pairs with `lower <= key < upper`, own writes over the snapshot, until the visitor breaks.
+    /// Calls `visit` for the pairs with `lower <= key < upper` until `visit` returns `Break`. The
+    /// transaction's own writes override the snapshot.
     pub(crate) fn merged(
         &self,
         space: Space,
@@ -340,33 +351,34 @@ impl State {
     }
 }
 
-/// The bytes of a document's primary key.
+/// Returns the bytes of a document's key in the primary index.
 pub(crate) fn primary_key(collection: u64, key: &str) -> Vec<u8> {
     let mut bytes = Key::Primary(collection).bytes();
     crate::encode::encode_ordered_text(key, &mut bytes);
     bytes
 }
 
-/// The key in the bytes of a primary key; None for anything that `primary_key` of a legal key did not make.
+/// Returns the document key that a key of the primary index contains. Returns `None` for bytes that
+/// `primary_key` cannot have made of a legal document key.
 pub(crate) fn key_of_primary(bytes: &[u8]) -> Option<&str> {
     let key = bytes.get(PRIMARY_HEAD_BYTES..bytes.len().checked_sub(PRIMARY_END_BYTES)?)?;
     std::str::from_utf8(key).ok()
 }
 
-/// A stored document with its system attributes first.
+/// Decodes a stored document; the system attributes come first.
 pub(crate) fn whole(collection: &Collection, bytes: &[u8]) -> Result<Value> {
-    whole_of(collection, &Record::read(bytes)?).map(Value::object)
+    decode_document(collection, &Record::read(bytes)?).map(Value::object)
 }
 
-/// A record's document with its system attributes first.
-pub(super) fn whole_of(collection: &Collection, record: &Record<'_>) -> Result<Object> {
+/// Decodes the attributes of a stored document; the system attributes come first.
+pub(super) fn decode_document(collection: &Collection, record: &Record<'_>) -> Result<Object> {
     let mut object = head(collection, record.key);
     let is_edge = collection.kind == CollectionKind::Edge;
     record.attributes_into(&mut object, Revision::of(record.revision).text().into(), is_edge)?;
     Ok(object)
 }
 
-/// A stored document with those of its attributes that are wanted, system attributes first.
+/// Decodes only the wanted attributes of a stored document; system attributes come first.
 pub(crate) fn part(collection: &Collection, bytes: &[u8], wanted: &[String]) -> Result<Value> {
     let record = Record::read(bytes)?;
     let mut object = Object::with_capacity(wanted.len());
@@ -382,7 +394,7 @@ pub(crate) fn part(collection: &Collection, bytes: &[u8], wanted: &[String]) -> 
     Ok(Value::object(object))
 }
 
-/// `_key` and `_id`, with room for the rest.
+/// Creates an object with `_key` and `_id`, and with capacity for further attributes.
 pub(crate) fn head(collection: &Collection, key: &str) -> Object {
     let mut object = Object::with_capacity(12);
     object.push_new("_key", Value::from(key));

@@ -1,4 +1,5 @@
-//! Stream transactions: lent to one operation at a time, aborted when idle, remembered for a while when over.
+//! The registry of stream transactions. It lends each transaction to one operation at a time,
+//! aborts idle transactions, and keeps the final status of ended transactions for a while.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,14 +13,16 @@ use crate::engine::Engine;
 use crate::error::{Code, Error, Result};
 use crate::limits::{STREAM_FINISH_WAIT_MS, STREAMS_MAX, TOMBSTONES_MAX};
 
-/// What a begin asks for.
+/// Options for beginning a stream transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamSettings {
-    /// Whether the commit is synced.
+    /// Whether the commit of the stream transaction is synced to disk.
     pub wait_for_sync: bool,
-    /// Longest wait for the collections; None: 900 s, 0: for ever (ArangoDB's `lockTimeout`).
+    /// Maximum wait for the collection locks in milliseconds (ArangoDB's `lockTimeout`); `None`
+    /// means 900 s, and 0 means no limit.
     pub lock_timeout_ms: Option<u64>,
-    /// Bytes of writes; None: the engine's own limit, which is also the most.
+    /// Maximum number of bytes that the transaction may write; `None` means the engine's limit, to
+    /// which larger values are reduced.
     pub max_transaction_size: Option<u64>,
 }
 
@@ -31,9 +34,10 @@ struct Stream {
 
 struct Use {
     busy: bool,
-    /// Whether it is being aborted: it is told as aborted before its locks are free.
+    /// Whether the transaction is being aborted. Its status is then `aborted` even before its locks
+    /// are released.
     aborting: bool,
-    /// When the last operation ended.
+    /// Time at which the transaction's last operation ended.
     idle_since: Instant,
 }
 
@@ -42,34 +46,36 @@ enum Standing {
     Over(&'static str, Instant),
 }
 
-struct Entry {
+struct RegistryEntry {
     database: String,
     user: String,
-    /// Whether a collection was declared for writing.
+    /// Whether the transaction declared a collection for writing.
     writes: bool,
     standing: Standing,
 }
 
 /// All stream transactions of the engine.
 pub struct Registry {
-    entries: Mutex<HashMap<u64, Entry>>,
+    entries: Mutex<HashMap<u64, RegistryEntry>>,
     settings: RegistrySettings,
 }
 
-/// How stream transactions are kept: milliseconds and bytes as in the engine's options.
+/// Limits of stream transactions, from the engine's options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RegistrySettings {
-    /// Idle time after which one is aborted.
+    /// Milliseconds after which an unused stream transaction is aborted.
     pub(crate) idle_ms: u64,
-    /// Wait of an operation for another one of the same transaction.
+    /// Milliseconds that an operation waits for another operation of the same stream transaction.
     pub(crate) lock_wait_ms: u64,
-    /// Most bytes that one may write.
+    /// Maximum number of bytes that one stream transaction may write.
     pub(crate) size_bytes_max: u64,
-    /// Whether the commit of an expired one is answered as if it had worked.
+    /// Whether the commit of an expired stream transaction returns success, although the
+    /// transaction is aborted.
     pub(crate) late_commit_lies: bool,
 }
 
-/// A stream transaction in use; giving it back restarts its idle clock.
+/// A stream transaction that an operation uses. Dropping the value ends the use and restarts the
+/// idle time.
 pub struct Lent {
     stream: Arc<Stream>,
 }
@@ -78,7 +84,7 @@ const COMMITTED: &str = "committed";
 const ABORTED: &str = "aborted";
 
 impl Registry {
-    /// No transactions yet.
+    /// Creates a registry without transactions.
     pub(crate) fn new(settings: RegistrySettings) -> Self {
         Self { entries: Mutex::default(), settings }
     }
@@ -87,8 +93,8 @@ impl Registry {
         Duration::from_millis(self.settings.idle_ms)
     }
 
-    /// Begins one and answers its number; 1203 for an unknown collection, 18 when a collection stays locked, 32 when
-    /// too many are open.
+    /// Begins a stream transaction and returns its id. Returns error 1203 for an unknown
+    /// collection, 18 if a collection stays locked, or 32 for too many open transactions.
     pub fn begin(
         &self,
         engine: &Engine,
@@ -97,7 +103,7 @@ impl Registry {
         declared: &Declared,
         settings: StreamSettings,
     ) -> Result<u64> {
-        let running = |entry: &&Entry| matches!(entry.standing, Standing::Running(_));
+        let running = |entry: &&RegistryEntry| matches!(entry.standing, Standing::Running(_));
         if self.entries.lock().expect("only moves inside").values().filter(running).count()
             >= STREAMS_MAX
         {
@@ -122,7 +128,7 @@ impl Registry {
         let id = engine.next_id();
         let use_ = Mutex::new(Use { busy: false, aborting: false, idle_since: Instant::now() });
         let stream = Arc::new(Stream { transaction, use_, returned: Condvar::new() });
-        let entry = Entry {
+        let entry = RegistryEntry {
             database: db.to_owned(),
             user: user.to_owned(),
             writes: !declared.write.is_empty() || !declared.exclusive.is_empty(),
@@ -132,7 +138,9 @@ impl Registry {
         Ok(id)
     }
 
-    /// Lends one to an operation; 1655 if it is not the caller's, 1654 if it is over, 28 if it stays busy.
+    /// Lends a stream transaction to an operation. Returns error 1655 if the transaction is unknown
+    /// or belongs to another caller, 1654 if it is aborted, 1653 if it is committed, or 28 if it
+    /// stays in use.
     pub fn lend(&self, id: u64, db: &str, user: &str) -> Result<Lent> {
         match self.find(id, db, user)? {
             Ok(stream) if stream.is_expired(self.idle()) => Err(aborted(id)),
@@ -171,7 +179,7 @@ impl Registry {
         use_.busy = true;
         drop(use_);
         let lent = Lent { stream };
-        // It may have ended while we waited.
+        // The transaction may have ended while this operation waited for it.
         match self.find(id, db, user)? {
             Ok(_) => Ok(lent),
             Err(_) => {
@@ -180,8 +188,9 @@ impl Registry {
         }
     }
 
-    /// Commits; again is fine. 1653 after an abort. Should the write fail, the transaction is aborted. One that has been
-    /// idle too long is aborted although nobody had come to do so yet: 1654.
+    /// Commits a stream transaction; a repeated commit succeeds. A commit after an abort fails with
+    /// error 1653. If writing fails, the transaction is aborted. A commit after the idle time
+    /// aborts the transaction and fails with error 1654.
     pub fn commit(&self, id: u64, db: &str, user: &str) -> Result<()> {
         match self.find(id, db, user)? {
             Err(COMMITTED) => Ok(()),
@@ -202,7 +211,8 @@ impl Registry {
         }
     }
 
-    /// Aborts; again is fine. 1653 after a commit.
+    /// Aborts a stream transaction; a repeated abort succeeds. An abort after a commit fails with
+    /// error 1653.
     pub fn abort(&self, id: u64, db: &str, user: &str) -> Result<()> {
         match self.find(id, db, user)? {
             Err(ABORTED) => Ok(()),
@@ -222,7 +232,9 @@ impl Registry {
         }
     }
 
-    /// `running`, `committed` or `aborted`, which an expired one is before anybody has aborted it; 1655.
+    /// Returns the status of a stream transaction: `running`, `committed` or `aborted`. The status
+    /// is also `aborted` if the idle time has passed. Returns error 1655 for an unknown
+    /// transaction.
     pub fn status(&self, id: u64, db: &str, user: &str) -> Result<&'static str> {
         let running = |stream: Arc<Stream>| {
             if stream.is_aborting() || stream.is_expired(self.idle()) { ABORTED } else { "running" }
@@ -230,21 +242,22 @@ impl Registry {
         Ok(self.find(id, db, user)?.map_or_else(|over| over, running))
     }
 
-    /// Aborts the user's running ones of all databases that may write; those in use go on (`DELETE …/write`).
+    /// Aborts the user's running write transactions in all databases, except those in use
+    /// (`DELETE …/write`).
     pub fn abort_writing(&self, user: &str) {
-        let own = |entry: &Entry| entry.user == user && entry.writes;
+        let own = |entry: &RegistryEntry| entry.user == user && entry.writes;
         self.abort_all(|entry, _| own(entry));
     }
 
-    /// Aborts the running ones of a database that goes; those in use end by themselves.
+    /// Aborts the running transactions of a dropped database, except those in use.
     pub(crate) fn abort_all_in(&self, db: &str) {
         self.abort_all(|entry, _| entry.database == db);
     }
 
-    /// The caller's running ones, by number.
+    /// Returns the caller's running transactions, sorted by id.
     pub fn list(&self, db: &str, user: &str) -> Vec<(u64, &'static str)> {
         let entries = self.entries.lock().expect("only moves inside");
-        let own = |entry: &Entry| entry.database == db && entry.user == user;
+        let own = |entry: &RegistryEntry| entry.database == db && entry.user == user;
         let running = entries
             .iter()
             .filter(|(_, entry)| own(entry) && matches!(entry.standing, Standing::Running(_)));
@@ -253,7 +266,8 @@ impl Registry {
         list
     }
 
-    /// Aborts those that have been idle too long and forgets those that ended long ago.
+    /// Aborts idle transactions, and removes the status of transactions that ended longer ago than
+    /// the idle limit.
     pub fn sweep(&self) {
         let idle = self.idle();
         self.entries.lock().expect("only moves inside").retain(|_, entry| match &entry.standing {
@@ -265,8 +279,8 @@ impl Registry {
         }
     }
 
-    /// Aborts what is chosen and not in use; answers the numbers.
-    fn abort_all(&self, is_chosen: impl Fn(&Entry, &Use) -> bool) -> Vec<u64> {
+    /// Aborts the selected transactions that are not in use. Returns their ids.
+    fn abort_all(&self, is_chosen: impl Fn(&RegistryEntry, &Use) -> bool) -> Vec<u64> {
         let entries = self.entries.lock().expect("only moves inside");
         let mut chosen = Vec::new();
         for (id, entry) in entries.iter() {
@@ -322,7 +336,8 @@ impl Registry {
 }
 
 impl Lent {
-    /// Aborts it. Whoever meets its locks free is told that it is aborted, as by arangod, whose manager notes the end first (`Manager::updateTransaction`).
+    /// Aborts the transaction. Its status becomes `aborted` before its locks are released, as in
+    /// arangod (`Manager::updateTransaction`).
     fn give_up(&self) {
         self.stream.use_.lock().expect("only moves inside").aborting = true;
         self.abort();
@@ -334,7 +349,7 @@ impl Stream {
         self.use_.lock().expect("only moves inside").aborting
     }
 
-    /// Whether nobody has used it for longer than it may be idle.
+    /// Whether the transaction has been unused for the idle time.
     fn is_expired(&self, idle: Duration) -> bool {
         let use_ = self.use_.lock().expect("only moves inside");
         !use_.busy && use_.idle_since.elapsed() >= idle

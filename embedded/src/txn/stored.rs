@@ -1,26 +1,28 @@
-//! A document as it was read: kept in its bytes, and decoded as far as a query asks for it.
+//! A document in stored form, of which only the attributes that a query needs are decoded.
 
 use std::sync::Arc;
 
 use super::clock::Revision;
-use super::read::{head, whole_of};
+use super::read::{decode_document, head};
 use crate::encode::Record;
 use crate::error::Result;
 use crate::schema::{Collection, CollectionKind};
 use crate::value::{Encoded, Object, VALUE_BYTES, Value};
 
-/// Why what is read again cannot fail.
+/// The panic message, which says why decoding cannot fail.
 const CHECKED: &str = "the record was checked when it was read";
 
-/// A record that is whole, its collection, and what it holds once it is decoded.
+/// The bytes of a stored document, and its collection.
 struct Stored {
     collection: Arc<Collection>,
-    /// A copy: a part of the store's block would keep all of the block.
+    /// The bytes of the stored document. They are a copy, because a reference into the store's
+    /// block would keep the whole block in memory.
     record: Box<[u8]>,
     size: usize,
 }
 
-/// A stored document with its system attributes first, like `whole`, of which only the parts that are used get decoded.
+/// Returns a stored document whose attributes are decoded when they are used; the system attributes
+/// come first.
 pub(crate) fn stored(collection: &Arc<Collection>, bytes: &[u8]) -> Result<Value> {
     let record = Record::read(bytes)?;
     let key = record.key.len();
@@ -40,7 +42,7 @@ impl Stored {
 
 impl Encoded for Stored {
     fn attributes(&self) -> Vec<(Arc<str>, Value)> {
-        whole_of(&self.collection, &self.record()).expect(CHECKED).into_entries()
+        decode_document(&self.collection, &self.record()).expect(CHECKED).into_entries()
     }
 
     fn attribute(&self, name: &str) -> Option<Value> {

@@ -1,4 +1,5 @@
-//! One transaction from begin to commit; every read sees the snapshot plus the transaction's own writes.
+//! One transaction from its beginning to its commit. Its reads return the data of its snapshot,
+//! changed by its own writes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -6,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::clock::Clock;
-use super::collection_locks::{CollectionLocks, Held};
+use super::collection_locks::{CollectionGuard, CollectionLocks};
 use super::locks::{Grant, LockKey, Locks};
 use super::options::Declared;
 use super::overlay::Overlay;
@@ -17,53 +18,58 @@ use crate::schema::{Collection, Database};
 use crate::storage::{Bytes, Snapshot, Store};
 use crate::text::{Hits, Query, Scoring, Views};
 
-/// What all transactions share.
+/// Resources that all transactions share.
 pub(crate) struct Resources {
-    /// The store.
+    /// The store of the engine.
     pub(crate) store: Arc<dyn Store>,
-    /// Locks of keys.
+    /// Locks of single keys.
     pub(crate) locks: Locks,
     /// Locks of collections.
     pub(crate) collection_locks: Arc<CollectionLocks>,
-    /// Revisions and numbers.
+    /// Generator of revisions and ids.
     pub(crate) clock: Clock,
-    /// Views that can be searched.
+    /// Searchable views.
     pub(crate) views: Views,
-    /// Highest numeric key by collection, where a generator has asked for it.
+    /// Largest numeric document key of each collection, by collection id, for key generators that
+    /// need it.
     pub(crate) last_keys: Mutex<HashMap<u64, u64>>,
-    /// What is known of vector indexes.
+    /// Cached data of vector indexes.
     pub(crate) vectors: Vectors,
-    /// Longest wait for another writer of a key, whatever a write asks for.
+    /// Maximum wait for another writer of a key, in milliseconds; the options of a write may set a
+    /// shorter wait.
     pub(crate) key_wait_ms: u64,
 }
 
-/// How a transaction begins.
+/// Options for beginning a transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beginning {
-    /// Longest wait for a collection that somebody else holds; None is for ever.
+    /// Maximum wait for a locked collection; `None` means no limit.
     pub(crate) lock_wait: Option<Duration>,
-    /// Bytes of writes before 32.
+    /// Maximum number of bytes that the transaction may write; error 32 refuses a write above the
+    /// limit.
     pub(crate) writes_bytes_max: u64,
-    /// Whether its commit is synced whatever the commit says.
+    /// Whether the commit is synced, even if no written collection requires it.
     pub(crate) wait_for_sync: bool,
-    /// Whether it serves one request: then a write of the document API may look past its snapshot as long as nothing
-    /// was written, since such a request has seen nothing yet.
+    /// Whether the transaction serves only one request. In the document API, the first write of
+    /// such a transaction may use newer data than the snapshot, because the request has not read
+    /// any data yet.
     pub(crate) one_request: bool,
-    /// Whether the caller holds the collection locks itself.
+    /// Whether the caller already holds the collection locks, so that none are taken.
     pub(crate) locked_outside: bool,
 }
 
-/// What a transaction may do with a collection.
+/// How a transaction may access a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mode {
     Read,
     Write,
 }
 
-/// One transaction. All calls take `&self`; a caller keeps it to one thread at a time. Dropping aborts it.
+/// A transaction. Its methods take `&self`, but only one thread at a time may use a transaction.
+/// Dropping a transaction aborts it.
 pub struct Transaction {
     pub(super) resources: Arc<Resources>,
-    /// Who owns its locks.
+    /// The transaction's id, which is the owner of its key locks.
     id: u64,
     database: Arc<Database>,
     modes: BTreeMap<u64, Mode>,
@@ -72,17 +78,19 @@ pub struct Transaction {
     state: Mutex<State>,
 }
 
-/// What changes while a transaction runs.
+/// The mutable state of a transaction.
 pub(crate) struct State {
     pub(crate) snapshot: Arc<dyn Snapshot>,
-    /// The moment of vector lists that was noted before the snapshot was taken.
+    /// The counter of list changes ([`Cells::moment`](super::cells::Cells::moment)), recorded
+    /// before the snapshot was taken.
     pub(super) seen: u64,
     pub(crate) overlay: Overlay,
     locks: Vec<LockKey>,
-    held: Held,
-    /// Numeric keys to remember at the commit.
+    guard: CollectionGuard,
+    /// Largest numeric document keys to store with the commit, by collection id.
     pub(crate) last_keys: BTreeMap<u64, u64>,
-    /// Whether a written collection asks for a sync.
+    /// Whether the commit must be synced, because the options at the transaction's beginning or a
+    /// written collection require it.
     pub(crate) sync: bool,
     finished: bool,
 }
@@ -97,8 +105,8 @@ impl fmt::Debug for Transaction {
 }
 
 impl Transaction {
-    /// Takes the collection locks, then the snapshot. `database` is asked once the locks are held, so that the
-    /// definitions are those the data is in.
+    /// Begins a transaction: takes the collection locks, then the snapshot. The function `database`
+    /// is called again after the locks are taken, so that the definitions match the data.
     pub(crate) fn begin(
         resources: Arc<Resources>,
         database: &dyn Fn() -> Result<Arc<Database>>,
@@ -112,8 +120,8 @@ impl Transaction {
                 wanted.push((number_of(&before, name)?, alone));
             }
         }
-        let held = if beginning.locked_outside {
-            Held::default()
+        let guard = if beginning.locked_outside {
+            CollectionGuard::default()
         } else {
             resources.collection_locks.take(wanted, beginning.lock_wait)?
         };
@@ -136,7 +144,7 @@ impl Transaction {
             snapshot: resources.store.snapshot(),
             overlay: Overlay::default(),
             locks: Vec::new(),
-            held,
+            guard,
             last_keys: BTreeMap::new(),
             sync: beginning.wait_for_sync,
             finished: false,
@@ -154,13 +162,14 @@ impl Transaction {
         })
     }
 
-    /// The database's definitions at the begin.
+    /// Returns the database's definitions at the beginning of the transaction.
     pub fn database(&self) -> Arc<Database> {
         self.database.clone()
     }
 
-    /// Makes all writes visible at once; with `wait_for_sync` (here, at begin or of a written collection) they survive
-    /// a power loss from then on. Never conflicts. A second call answers 1654.
+    /// Commits all writes atomically. The writes survive a power loss if a sync is required by this
+    /// call, by the call that began the transaction, or by a written collection. A commit never
+    /// fails because of a conflict. A commit of an ended transaction returns error 1654.
     pub fn commit(&self, wait_for_sync: bool) -> Result<()> {
         let mut state = self.writing_state()?;
         state.finished = true;
@@ -169,7 +178,8 @@ impl Transaction {
         result
     }
 
-    /// Forgets all writes and frees the locks; nothing happens if it is over already.
+    /// Aborts the transaction: discards all writes and releases the locks. Has no effect on an
+    /// ended transaction.
     pub fn abort(&self) {
         let mut state = self.state.lock().expect("a panicked transaction is not used again");
         state.finished = true;
@@ -177,12 +187,12 @@ impl Transaction {
         self.release(&mut state);
     }
 
-    /// Marks the current end of the writes, so that a failed statement can be undone alone.
+    /// Returns a savepoint, to which the caller can roll back if a statement fails.
     pub fn savepoint(&self) -> usize {
         self.state.lock().expect("a panicked transaction is not used again").overlay.savepoint()
     }
 
-    /// Undoes the writes made after a savepoint (locks stay).
+    /// Undoes the writes after a savepoint, but keeps the locks.
     pub fn rollback_to(&self, savepoint: usize) {
         self.state
             .lock()
@@ -208,23 +218,27 @@ impl Transaction {
 
     fn release(&self, state: &mut State) {
         self.resources.locks.free(state.locks.drain(..));
-        state.held = Held::default();
+        state.guard = CollectionGuard::default();
     }
 
-    /// The state of a transaction that is not over.
+    /// Returns the state of the transaction for reading, or error 1654 if the transaction has
+    /// ended.
     pub(crate) fn state(&self) -> Result<MutexGuard<'_, State>> {
         let mut state = self.writing_state()?;
         state.overlay.settle();
         Ok(state)
     }
 
-    /// The same for who does not look for own writes.
+    /// Returns the state for a caller that does not read the transaction's own writes, or error
+    /// 1654 if the transaction has ended.
     pub(crate) fn writing_state(&self) -> Result<MutexGuard<'_, State>> {
         let state = self.state.lock().expect("a panicked transaction is not used again");
         if state.finished { Err(Error::of(Code::TransactionAborted)) } else { Ok(state) }
     }
 
-    /// The collection as this transaction knows it, for reading: 1203 if it is gone, 1652 if it may not be read.
+    /// Returns the definition, as the transaction sees it, of a collection that a call wants to
+    /// read. Returns error 1203 for a dropped collection, or 1652 for a collection that the
+    /// transaction may not read.
     pub(super) fn readable<'a>(&'a self, collection: &Collection) -> Result<&'a Arc<Collection>> {
         let own = self.own(collection)?;
         if self.allow_implicit || self.modes.contains_key(&own.id) {
@@ -234,7 +248,8 @@ impl Transaction {
         }
     }
 
-    /// The collection as this transaction knows it, for writing: 1203 if it is gone, 1652 if it was not declared.
+    /// Returns the transaction's definition of a collection to write. Returns error 1203 for a
+    /// dropped collection, or 1652 for a collection not declared for writing.
     pub(crate) fn writable<'a>(&'a self, collection: &Collection) -> Result<&'a Arc<Collection>> {
         let own = self.own(collection)?;
         match self.modes.get(&own.id) {
@@ -250,12 +265,13 @@ impl Transaction {
             .ok_or_else(|| not_found(&collection.name))
     }
 
-    /// A revision above all before it.
+    /// Returns a new revision, which is larger than all earlier ones.
     pub(crate) fn new_revision(&self) -> u64 {
         self.resources.clock.revision()
     }
 
-    /// Looks into a view as it was committed last, whatever this transaction sees or wrote.
+    /// Searches a view in its segments at their last commit, which is independent of the
+    /// transaction's snapshot and writes.
     pub(crate) fn search_view(
         &self,
         stores: &[u64],
@@ -266,7 +282,7 @@ impl Transaction {
         self.resources.views.search(stores, query, scorings, collections)
     }
 
-    /// Has the stores of a view take in all that is committed now.
+    /// Brings the segments of a view up to date with all commits of the store.
     pub(crate) fn drain_view(&self, stores: &[u64]) -> Result<()> {
         let store = &*self.resources.store;
         stores
@@ -274,17 +290,19 @@ impl Transaction {
             .try_for_each(|number| self.resources.views.drain_number(store, *number, &|| false))
     }
 
-    /// What the transactions share.
+    /// Returns the resources that all transactions share.
     pub(crate) fn resources(&self) -> &Resources {
         &self.resources
     }
 
-    /// Locks a key of the store for this transaction; false if somebody else is writing it and does not end in time.
+    /// Locks a key of the store for the transaction. Returns false if another transaction keeps the
+    /// lock for longer than the wait.
     pub(crate) fn lock(&self, state: &mut State, space: Space, key: &[u8], wait_ms: u64) -> bool {
         self.grant(state, space, key.into(), wait_ms) != Grant::Refused
     }
 
-    /// The same, and whether the lock was this transaction's already.
+    /// Locks a key of the store for the transaction. Returns whether the lock is new, was already
+    /// held, or was refused.
     pub(crate) fn grant(&self, state: &mut State, space: Space, key: Bytes, wait_ms: u64) -> Grant {
         let locks = &self.resources.locks;
         let key = locks.key(space, key);
@@ -296,8 +314,9 @@ impl Transaction {
         grant
     }
 
-    /// Whether no commit changed some keys after the snapshot. `changed` compares the snapshot with the newest data. With
-    /// `may_move` a request of its own that has written nothing yet moves to the newest data instead.
+    /// Whether the data that the caller needs is unchanged since the snapshot. The function
+    /// `changed` compares the snapshot with the newest data. With `may_move`, a one-request
+    /// transaction without writes takes the newest data as its snapshot, and the result is true.
     pub(crate) fn is_unchanged(
         &self,
         state: &mut State,
@@ -319,8 +338,8 @@ impl Transaction {
         Ok(false)
     }
 
-    /// Whether the snapshot is the newest data, if need be by moving to it: a request of its own that has written nothing
-    /// yet may.
+    /// Whether the snapshot contains the newest data. With `may_move`, a one-request transaction
+    /// without writes takes the newest data as its snapshot, and the result is true.
     pub(crate) fn is_at_newest(&self, state: &mut State, may_move: bool) -> bool {
         if state.snapshot.is_latest() {
             return true;
@@ -333,12 +352,12 @@ impl Transaction {
         false
     }
 
-    /// Whether the transaction has written more than it may.
+    /// Whether the transaction has written more bytes than its limit allows.
     pub(crate) fn is_too_large(&self, state: &State) -> bool {
         state.overlay.bytes() > self.beginning.writes_bytes_max
     }
 
-    /// 32 when the transaction has written more than it may.
+    /// Returns error 32 if the transaction has written more bytes than its limit allows.
     pub(crate) fn check_size(&self, state: &State) -> Result<()> {
         if !self.is_too_large(state) {
             return Ok(());
@@ -360,7 +379,7 @@ impl Drop for Transaction {
 }
 
 impl State {
-    /// The value of a key: own writes first.
+    /// Returns the value of a key; the transaction's own writes override the snapshot.
     pub(crate) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Bytes>> {
         match self.overlay.get(space, key) {
             Some(own) => Ok(own.clone()),
@@ -368,7 +387,7 @@ impl State {
         }
     }
 
-    /// The local number of a document by its primary key's bytes.
+    /// Returns the local id of a document, looked up by its key in the primary index.
     pub(crate) fn local_id(&self, primary: &[u8]) -> Result<Option<u64>> {
         self.get(Space::Indexes, primary)?.map(|value| local_id_of_value(&value)).transpose()
     }

@@ -1,10 +1,11 @@
-//! Vector indexes as a transaction sees them: how far one is, its cells, and the vectors near a query.
+//! Reads vector indexes in the snapshot of a transaction: their state, their centroids, and the
+//! vectors nearest to a query.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use super::cells::{Cells, Found};
+use super::cells::{CellLookup, Cells};
 use super::transaction::{Resources, State, Transaction};
 use crate::encode::{Key, Record, Space, local_id_of_key, successor};
 use crate::error::{Code, Error, Result};
@@ -14,22 +15,24 @@ use crate::storage::{Bytes, Snapshot};
 use crate::value::Value;
 use crate::vector::{Cell, Model, Near, Stage, Standing, Top, closeness};
 
-/// What all transactions know of vector indexes besides what is stored.
+/// Cached data of vector indexes that all transactions share.
 #[derive(Debug)]
 pub(crate) struct Vectors {
-    /// Lists that were read.
+    /// The cached lists of all vector indexes.
     pub(super) cells: Cells,
-    /// Cells by index; those of another training than a snapshot shows are read anew.
+    /// Cached centroids by index id. Centroids of another training than the snapshot's training are
+    /// read again.
     models: Mutex<HashMap<u64, Arc<Model>>>,
-    /// Indexes that somebody is training.
+    /// Ids of the vector indexes that are being trained.
     in_training: Mutex<BTreeSet<u64>>,
-    /// Keys by local number: a number is given once, and the key of its document never changes.
+    /// Document keys by local id. They stay valid, because a local id is used only once and a
+    /// document's key never changes.
     keys: Mutex<HashMap<u64, Arc<str>>>,
-    /// Why the last training of an index failed.
+    /// Errors of vector indexes whose last training failed, by index id.
     failures: Mutex<HashMap<u64, Error>>,
 }
 
-/// The right to train an index; dropping gives it back.
+/// The exclusive claim to train a vector index. Dropping the value releases the claim.
 #[derive(Debug)]
 pub(crate) struct InTraining<'a> {
     vectors: &'a Vectors,
@@ -37,7 +40,7 @@ pub(crate) struct InTraining<'a> {
 }
 
 impl Vectors {
-    /// Nothing is known yet; lists may take so many bytes.
+    /// Creates an empty cache. `cache_bytes_max` limits the size of the cached lists.
     pub(crate) fn new(cache_bytes_max: u64) -> Self {
         Self {
             cells: Cells::new(cache_bytes_max),
@@ -48,18 +51,18 @@ impl Vectors {
         }
     }
 
-    /// The right to train an index, if nobody has it.
+    /// Returns the claim to train an index, or `None` if another thread has it.
     pub(crate) fn claim(&self, index: u64) -> Option<InTraining<'_>> {
         let free = self.in_training.lock().expect("only moves inside").insert(index);
         free.then_some(InTraining { vectors: self, index })
     }
 
-    /// Whether somebody is training an index.
+    /// Whether a vector index is being trained.
     pub(crate) fn is_in_training(&self, index: u64) -> bool {
         self.in_training.lock().expect("only moves inside").contains(&index)
     }
 
-    /// Notes why a training failed, or that none has.
+    /// Records the error of an index's last training; `None` removes it.
     pub(crate) fn set_failure(&self, index: u64, failure: Option<Error>) {
         let mut failures = self.failures.lock().expect("only moves inside");
         match failure {
@@ -68,19 +71,19 @@ impl Vectors {
         };
     }
 
-    /// Why the last training of an index failed, if it did.
+    /// Returns the error of a vector index's last training, if the training failed.
     pub(crate) fn failure(&self, index: u64) -> Option<Error> {
         self.failures.lock().expect("only moves inside").get(&index).cloned()
     }
 
-    /// Forgets what is known of indexes that are not among these.
+    /// Removes the cached data of all vector indexes except the given ones.
     pub(crate) fn keep_only(&self, indexes: &BTreeSet<u64>) {
         self.models.lock().expect("only moves inside").retain(|index, _| indexes.contains(index));
         self.failures.lock().expect("only moves inside").retain(|index, _| indexes.contains(index));
         self.cells.keep_only(indexes);
     }
 
-    /// The cells of an index that has some, as a snapshot shows it.
+    /// Returns the centroids of a trained vector index in a snapshot.
     pub(crate) fn model(
         &self,
         snapshot: &dyn Snapshot,
@@ -120,7 +123,7 @@ impl Drop for InTraining<'_> {
     }
 }
 
-/// How far an index is, as a snapshot shows it.
+/// Returns the state of a vector index in a snapshot.
 pub(crate) fn standing(snapshot: &dyn Snapshot, index: u64) -> Result<Standing> {
     match snapshot.get(Space::Indexes, &Key::VectorStanding(index).bytes())? {
         Some(bytes) => Standing::read(&bytes).ok_or_else(damaged),
@@ -128,7 +131,7 @@ pub(crate) fn standing(snapshot: &dyn Snapshot, index: u64) -> Result<Standing> 
     }
 }
 
-/// All keys that begin like this one.
+/// Returns the range of all keys with a prefix.
 pub(crate) fn range(prefix: &Key<'_>) -> (Vec<u8>, Vec<u8>) {
     let lower = prefix.bytes();
     let upper = successor(lower.clone()).expect("a key begins with a small kind byte");
@@ -139,13 +142,13 @@ fn damaged() -> Error {
     Error::new(Code::Internal, "a stored vector index is damaged")
 }
 
-/// 1555 for an index that is not through with its training.
+/// Returns error 1555 for a vector index that is not trained yet.
 pub(crate) fn not_ready(index: &Index) -> Error {
     let text = format!("vector index '{}' is not ready for queries", index.name);
     Error::new(Code::QueryVectorIndexNotReady, text)
 }
 
-/// What is found so far.
+/// The vectors that a search has found so far: a limited number of the nearest, or all.
 enum Nearest {
     Top(Top),
     All(Vec<Near>),
@@ -161,7 +164,7 @@ impl Nearest {
 }
 
 impl State {
-    /// Looks at the vectors of one list, own writes among them.
+    /// Searches the vectors of one list, including the transaction's own writes.
     fn look_into(
         &self,
         index: u64,
@@ -192,14 +195,16 @@ impl State {
         })
     }
 
-    /// Whether an index is being filled and has yet to come to a document.
+    /// Whether the background job that adds existing documents to a vector index will still add
+    /// this document.
     pub(crate) fn is_filled_later(&self, index: u64, local: u64) -> Result<bool> {
         let standing = standing(&*self.snapshot, index)?;
         Ok(standing.has_to_come_to(local))
     }
 
-    /// The list for a new vector: 0 as long as there are no cells. Standing and cells change only while nobody writes
-    /// the collection, so the snapshot of a writer is as good as the newest one.
+    /// Returns the number of the list for a new vector, or 0 before the training. The index's state
+    /// and centroids change only while no transaction writes to the collection, so the state and
+    /// the centroids in a writer's snapshot are current.
     pub(crate) fn list_for(
         &self,
         resources: &Resources,
@@ -218,19 +223,21 @@ impl State {
     }
 }
 
-/// Which vectors a query wants.
+/// The settings of a vector search.
 pub(crate) struct Wanted<'a> {
-    /// The query vector as [`crate::vector::components`] made it.
+    /// The query vector, as [`crate::vector::components`] returns it.
     pub(crate) query: &'a [f32],
-    /// Cells to look into.
+    /// Number of lists to read.
     pub(crate) probes: usize,
-    /// How many to keep; all of those cells without a number.
+    /// Number of vectors to return; `None` for all vectors in the lists.
     pub(crate) keep: Option<usize>,
 }
 
 impl Transaction {
-    /// The vectors of an index nearest to a query, the nearest first, own writes among them; 1555 until it is trained.
-    /// `look` is asked now and then whether to go on, with the number of vectors held.
+    /// Returns the vectors of an index nearest to a query, including the transaction's own writes.
+    /// They are sorted, nearest first, if `wanted.keep` limits their number. Returns error 1555
+    /// until the index is trained. The function `look` is called regularly with the number of
+    /// vectors found; its error stops the search.
     pub(crate) fn nearest(
         &self,
         collection: &Collection,
@@ -283,8 +290,10 @@ impl Transaction {
         })
     }
 
-    /// A list as the transaction's snapshot shows it, out of memory or read into it; None if it has to be read from the store
-    /// vector by vector, because the transaction or somebody else has changed it or because it is too large.
+    /// Returns a list of a vector index as in the transaction's snapshot. A list that is not cached
+    /// is read into the cache. Returns `None` if a concurrent change of the list prevents the use
+    /// of the cache, or if the list is too large; the caller must then read the list vector by
+    /// vector.
     fn cell(
         &self,
         state: &State,
@@ -299,9 +308,9 @@ impl Transaction {
         }
         let cells = &self.resources.vectors.cells;
         let version = match cells.find(index, list, generation, state.seen) {
-            Found::Cell(cell) => return Ok(Some(cell)),
-            Found::Unknown => return Ok(None),
-            Found::Missing(version) => version,
+            CellLookup::Cell(cell) => return Ok(Some(cell)),
+            CellLookup::Unknown => return Ok(None),
+            CellLookup::Missing(version) => version,
         };
         let mut cell = Cell::default();
         for pair in state.snapshot.scan(Space::Indexes, &lower, &upper, false) {
@@ -320,7 +329,8 @@ impl Transaction {
         Ok(Some(cell))
     }
 
-    /// The key of a document that an index led to. A vector that is seen belongs to a document that is seen.
+    /// Returns the key of a document that a vector search found. The key may come from the cache,
+    /// because a snapshot that contains a vector also contains its document.
     pub(crate) fn key_by_local(
         &self,
         collection: &Collection,
@@ -341,7 +351,7 @@ impl Transaction {
         Ok(Some(Value::String(key)))
     }
 
-    /// A document that an index led to, whole or with the attributes that are wanted.
+    /// Returns a document that a vector search found, whole or only with the wanted attributes.
     pub(crate) fn by_local(
         &self,
         collection: &Collection,

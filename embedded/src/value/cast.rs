@@ -1,15 +1,17 @@
-//! AQL's casts: truth, numbers, texts, sizes.
+//! AQL's casts of values to bools, numbers and texts, and the approximate size of values in memory.
 
 use std::borrow::Cow;
 
 use super::number::double_to_string;
 use super::{Object, Value};
 
-/// What a value costs in memory beside its content, in bytes (enum, reference count, allocation).
+/// Approximate memory of a value without its content, in bytes (enum, reference counts and
+/// allocation).
 pub(crate) const VALUE_BYTES: usize = 32;
 
 impl Value {
-    /// AQL truth: null, false, 0 and "" are false, all else is true (empty arrays and objects too).
+    /// Converts a value to a bool as AQL does: null, false, 0 and "" are false, and all other
+    /// values are true.
     pub fn is_true(&self) -> bool {
         match self {
             Self::Null => false,
@@ -22,13 +24,13 @@ impl Value {
         }
     }
 
-    /// Whether this is any number.
+    /// Whether the value is a number.
     pub fn is_number(&self) -> bool {
         matches!(self, Self::Int(_) | Self::UInt(_) | Self::Double(_))
     }
 
-    /// The cast to number: null and false are 0, true is 1, numeric texts are read as doubles, `[x]` is x, `[]` 0; what is no
-    /// number is `None`.
+    /// Casts a value to a number: null, false and `[]` are 0, true is 1, a numeric text is its
+    /// number, and `[x]` is the cast of x. Returns `None` for all other values.
     pub fn to_number(&self) -> Option<Value> {
         match self {
             Self::Null | Self::Bool(false) => Some(Self::Int(0)),
@@ -44,7 +46,8 @@ impl Value {
         }
     }
 
-    /// `TO_STRING`: null is "", numbers and bools as printed, arrays and objects as JSON.
+    /// Casts a value to a text as `TO_STRING` does: null becomes "", and all other values except
+    /// texts become JSON text.
     pub fn to_text(&self) -> Cow<'_, str> {
         match self {
             Self::Null => Cow::Borrowed(""),
@@ -54,12 +57,13 @@ impl Value {
         }
     }
 
-    /// The double of a cast to number; what is no number counts as 0.
+    /// Casts a value to a double. The result is 0 if the value has no cast to a number.
     pub fn to_f64(&self) -> f64 {
         self.to_number().and_then(|n| n.as_f64()).unwrap_or(0.0)
     }
 
-    /// The integer of a cast, cut off towards zero and to the 64-bit range; of a text the digits it begins with count.
+    /// Casts a value to an integer. A double is truncated towards zero and limited to the 64-bit
+    /// range; of a text, the integer at its beginning is used.
     pub fn to_i64(&self) -> i64 {
         match self {
             Self::Bool(flag) => i64::from(*flag),
@@ -75,12 +79,13 @@ impl Value {
         }
     }
 
-    /// A finite double as a value; `None` for NaN and infinities.
+    /// Converts a finite double to a value, or returns `None` for NaN and infinities.
     pub fn finite(x: f64) -> Option<Value> {
         x.is_finite().then_some(Self::Double(x))
     }
 
-    /// About how many bytes the value holds (shared parts counted each time).
+    /// Returns the approximate size of the value in bytes; a part that occurs several times counts
+    /// each time.
     pub fn size_bytes(&self) -> usize {
         VALUE_BYTES
             + match self {
@@ -91,7 +96,38 @@ impl Value {
             }
     }
 
-    /// AQL's name of the type.
+    /// Returns [`Value::size_bytes`] if this size is at most `max`; otherwise, returns any number
+    /// above `max`.
+    pub fn size_bytes_up_to(&self, max: usize) -> usize {
+        let mut size = VALUE_BYTES;
+        match self {
+            Self::String(s) => size += s.len(),
+            Self::Array(items) => {
+                for item in items.iter() {
+                    if size > max {
+                        break;
+                    }
+                    size += item.size_bytes_up_to(max - size);
+                }
+            }
+            Self::Object(object) => match object.form() {
+                Some(form) => size += form.size_bytes(),
+                None => {
+                    for (name, value) in object.iter() {
+                        if size > max {
+                            break;
+                        }
+                        size += name.len() + VALUE_BYTES;
+                        size += value.size_bytes_up_to(max.saturating_sub(size));
+                    }
+                }
+            },
+            _ => {}
+        }
+        size
+    }
+
+    /// Returns AQL's name of the value's type.
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -113,10 +149,11 @@ impl Object {
     }
 }
 
-/// What the C library takes for space in front of a number.
+/// The whitespace that the C library skips before a number.
 const SPACE: [char; 6] = [' ', '\t', '\n', '\u{b}', '\u{c}', '\r'];
 
-/// A text as a double, as `strtod` reads it: decimal or hexadecimal, with a sign, space around; space alone is 0.
+/// Converts a text to a number as `strtod` does: decimal or hexadecimal, with an optional sign and
+/// surrounding whitespace. A blank text is 0. Returns `None` for any other text.
 fn numeric_text(text: &str) -> Option<Value> {
     let text = text.trim_matches(SPACE);
     if text.is_empty() {
@@ -140,10 +177,11 @@ fn numeric_text(text: &str) -> Option<Value> {
     Some(if whole { Value::Int(exact as i64) } else { Value::Double(exact) })
 }
 
-/// From here on a double is no longer every integer.
+/// 2^53, from which on doubles cannot represent every integer.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// The integer that a text begins with, behind space; none if it begins otherwise or is too large.
+/// Returns the integer at the beginning of a text, after any whitespace. Returns `None` if the text
+/// begins with no integer or if the integer is too large.
 pub fn leading_integer(text: &str) -> Option<i64> {
     let text = text.trim_start_matches(SPACE);
     let signed = usize::from(text.starts_with(['-', '+']));

@@ -1,26 +1,28 @@
-//! Objects in a stored form: what a value has to know of it, and when it stops asking for one attribute after another.
+//! Objects in stored form: the first reads decode only single attributes, and after several reads
+//! all attributes are decoded together.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::Value;
 
-/// Attributes that are decoded one by one before all are: each look steps over what stands before the attribute.
+/// Number of reads that decode a single attribute. The next read decodes the whole object, because
+/// each single decoding must skip all preceding attributes.
 const LOOKS_MAX: u8 = 8;
 
-/// A stored object that was checked when it was read, so that nothing here can fail.
+/// The stored form of an object. It was checked when it was read, so decoding cannot fail.
 pub trait Encoded: Send + Sync {
-    /// All attributes in order.
+    /// Decodes all attributes of the object in order.
     fn attributes(&self) -> Vec<(Arc<str>, Value)>;
-    /// One attribute, if it is there.
+    /// Decodes one attribute of the object, if present.
     fn attribute(&self, name: &str) -> Option<Value>;
-    /// Appends the JSON text that its decoded form has, which is UTF-8.
+    /// Appends the object's JSON text, which is UTF-8.
     fn write_json(&self, out: &mut Vec<u8>);
-    /// What its decoded attributes hold in bytes.
+    /// Returns the approximate size of all attributes in memory after they are decoded, in bytes.
     fn size_bytes(&self) -> usize;
 }
 
-/// A stored object, and its attributes once they are decoded.
+/// A stored object and, once they are decoded, its attributes.
 pub(super) struct Lazy<F: ?Sized> {
     entries: OnceLock<Vec<(Arc<str>, Value)>>,
     looks: AtomicU8,
@@ -28,34 +30,35 @@ pub(super) struct Lazy<F: ?Sized> {
 }
 
 impl<F> Lazy<F> {
-    /// Nothing is decoded yet.
+    /// Creates an object that is not decoded yet.
     pub(super) fn new(form: F) -> Self {
         Self { entries: OnceLock::new(), looks: AtomicU8::new(0), form }
     }
 }
 
 impl Lazy<dyn Encoded> {
-    /// The stored form.
+    /// Returns the stored form.
     pub(super) fn form(&self) -> &dyn Encoded {
         &self.form
     }
 
-    /// Whether the attributes are there.
+    /// Whether the object's attributes are decoded.
     pub(super) fn is_decoded(&self) -> bool {
         self.entries.get().is_some()
     }
 
-    /// The attributes, decoded now if they were not.
+    /// Returns the object's attributes, which are decoded on first use.
     pub(super) fn entries(&self) -> &Vec<(Arc<str>, Value)> {
         self.entries.get_or_init(|| self.form.attributes())
     }
 
-    /// The attributes, given away.
+    /// Takes all attributes out of the object, and decodes them if necessary.
     pub(super) fn take_entries(&mut self) -> Vec<(Arc<str>, Value)> {
         self.entries.take().unwrap_or_else(|| self.form.attributes())
     }
 
-    /// The stored form to take a single attribute from, unless all are decoded or soon better were.
+    /// Returns the stored form, to read a single attribute from it. Returns `None` if all
+    /// attributes are decoded or should be decoded now.
     pub(super) fn alone(&self) -> Option<&dyn Encoded> {
         let is_new = !self.is_decoded() && self.looks.load(Ordering::Relaxed) < LOOKS_MAX;
         is_new.then(|| {
@@ -72,7 +75,8 @@ mod tests {
     use super::*;
     use crate::value::Object;
 
-    /// `{"a": 1, "b": [2]}`, which counts how often it was decoded whole.
+    /// The stored object `{"a": 1, "b": [2]}`, which counts how often all its attributes are
+    /// decoded.
     struct Stored(Arc<AtomicUsize>);
 
     impl Encoded for Stored {

@@ -1,4 +1,4 @@
-//! Values as JSON text.
+//! Writes values as JSON text.
 
 use std::{fmt, io};
 
@@ -6,13 +6,14 @@ use super::encoded::Encoded;
 use super::number::write_double;
 use super::{Object, Value};
 
-/// What JSON text is appended to: a string, or bytes, into which stored texts go without being checked again.
+/// The destination to which JSON text is written: a string or bytes. If the destination is bytes,
+/// texts of stored documents are appended without another check for UTF-8.
 pub trait Sink {
     /// Appends a text.
     fn put(&mut self, text: &str);
-    /// Appends what a format says.
+    /// Appends formatted text.
     fn put_format(&mut self, arguments: fmt::Arguments<'_>);
-    /// Appends a stored object.
+    /// Appends a stored object as JSON text.
     fn put_form(&mut self, form: &dyn Encoded);
 }
 
@@ -86,9 +87,9 @@ fn write_object(object: &Object, out: &mut impl Sink) {
     out.put("}");
 }
 
-/// Appends an integer by its sign and size.
+/// Appends an integer, given by its sign and its absolute value.
 pub(crate) fn write_integer(negative: bool, size: u64, out: &mut impl Sink) {
-    // Twenty digits hold every u64.
+    // A u64 has at most twenty digits.
     let mut digits = [b'0'; 20];
     let mut start = digits.len();
     let mut rest = size;
@@ -113,18 +114,21 @@ pub fn write_string(text: &str, out: &mut impl Sink) {
     out.put("\"");
 }
 
-/// Bytes that are looked at together: so many fit a register of every processor.
+/// Number of bytes that are compared together. Every supported processor has registers of at least
+/// this number of bytes.
 const CHUNK: usize = 16;
 
 fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// Place of the first byte from `from` on that a string literal cannot hold as it is.
+/// Returns the position of the first byte at or after `from` that must be escaped in a string
+/// literal.
 fn special(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     while let Some(chunk) = bytes.get(at..).and_then(<[u8]>::first_chunk::<CHUNK>) {
-        // Without an early end, so that it becomes a few comparisons of whole registers.
+        // The loop over the chunk has no early exit, so that the compiler can compare all its bytes
+        // at once.
         if chunk.iter().fold(false, |any, byte| any | is_special(*byte)) {
             break;
         }
@@ -133,7 +137,8 @@ fn special(bytes: &[u8], from: usize) -> Option<usize> {
     bytes[at..].iter().position(|byte| is_special(*byte)).map(|more| at + more)
 }
 
-/// How a byte that [`special`] found stands in a string literal; empty for those that have no short form.
+/// Returns the short escape (such as `\n`) of a byte that must be escaped, or an empty text if
+/// there is none.
 fn escape(byte: u8) -> &'static str {
     match byte {
         b'"' => "\\\"",
@@ -147,7 +152,7 @@ fn escape(byte: u8) -> &'static str {
     }
 }
 
-/// Appends what stands between the quotes of a JSON string literal.
+/// Appends the content of a JSON string literal, without quotes.
 pub(crate) fn write_escaped(text: &str, out: &mut impl Sink) {
     let mut plain_from = 0;
     while let Some(at) = special(text.as_bytes(), plain_from) {
@@ -158,7 +163,7 @@ pub(crate) fn write_escaped(text: &str, out: &mut impl Sink) {
     out.put(&text[plain_from..]);
 }
 
-/// Appends what stands between the quotes of a JSON string literal, of a text that is known to be one.
+/// Appends the content of a JSON string literal, for bytes that are known to be valid UTF-8.
 pub(crate) fn write_escaped_bytes(text: &[u8], out: &mut Vec<u8>) {
     let mut plain_from = 0;
     while let Some(at) = special(text, plain_from) {
@@ -177,7 +182,7 @@ fn put_escape(byte: u8, out: &mut impl Sink) {
 }
 
 impl Value {
-    /// The value as JSON text.
+    /// Returns the value as JSON text.
     pub fn to_json(&self) -> String {
         let mut out = String::new();
         write_text(self, &mut out);

@@ -1,4 +1,4 @@
-//! JSON text to values; integers stay exact, a repeated attribute name keeps the last value.
+//! Parses JSON text to values; integers stay exact, and the last value of a repeated name is used.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,16 +8,17 @@ use super::number::parse_number;
 use super::{Object, Value};
 use crate::error::{Code, Error, Result};
 
-/// Nesting that a JSON text may have (VelocyPack has no such limit; ours keeps the stack bounded).
+/// Maximum nesting depth of a JSON text, which limits the use of the stack (VelocyPack has no such
+/// limit).
 pub const JSON_DEPTH_MAX: usize = 200;
 
 const LOW_ALONE: &str = "Unexpected \\uXXXX escape sequence (low surrogate without high surrogate)";
 pub(super) const HIGH_ALONE: &str =
     "Unexpected \\uXXXX escape sequence (high surrogate without low surrogate)";
 
-/// Reads one JSON value; 600 on anything else, in the words of ArangoDB's parser.
+/// Parses a JSON text. Returns error 600 with the message of ArangoDB's parser for an invalid text.
 pub fn parse(text: &[u8]) -> Result<Value> {
-    let mut reader = Reader::new(text)?;
+    let mut reader = JsonReader::new(text)?;
     let value = reader.value(0)?;
     reader.end()?;
     Ok(value)
@@ -27,14 +28,14 @@ fn broken(what: &str) -> Error {
     Error::new(Code::HttpCorruptedJson, format!("VPackError error: {what}"))
 }
 
-/// A JSON text and how far it was read.
-pub(crate) struct Reader<'a> {
+/// A reader of a JSON text, with its current position in the text.
+pub(crate) struct JsonReader<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Reader<'a> {
-    /// Before the first item of a text.
+impl<'a> JsonReader<'a> {
+    /// Creates a reader at the first value of a text.
     pub(crate) fn new(text: &'a [u8]) -> Result<Self> {
         let text = std::str::from_utf8(text).map_err(|_| broken("Invalid UTF-8 sequence"))?;
         let mut reader = Self { text, at: 0 };
@@ -42,18 +43,18 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
-    /// Nothing may follow any more.
+    /// Returns an error if anything except whitespace follows the value.
     pub(crate) fn end(&mut self) -> Result<()> {
         self.space();
         if self.at < self.text.len() { Err(broken("Expecting EOF")) } else { Ok(()) }
     }
 
-    /// Bytes that were read.
+    /// Returns the current position in bytes.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// The byte that comes next.
+    /// Returns the next byte, if any.
     pub(crate) fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
@@ -68,7 +69,7 @@ impl<'a> Reader<'a> {
         Err(broken(what))
     }
 
-    /// The next value, inside of so many others.
+    /// Reads the next value; `depth` is its nesting depth.
     pub(crate) fn value(&mut self, depth: usize) -> Result<Value> {
         if depth > JSON_DEPTH_MAX {
             return self.fail("Too deep nesting in Array/Object");
@@ -140,7 +141,7 @@ impl<'a> Reader<'a> {
         Ok(Value::array(items))
     }
 
-    /// The items of an array, each read by `item`.
+    /// Reads an array; `item` is called to read each item.
     pub(crate) fn items(&mut self, mut item: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         self.at += 1;
         self.space();
@@ -179,7 +180,7 @@ impl<'a> Reader<'a> {
         Ok(Value::object(Object::from_entries(entries)))
     }
 
-    /// The attributes of an object: each name, and its value read by `value`.
+    /// Reads an object; `value` is called with each attribute's name to read its value.
     pub(crate) fn members(
         &mut self,
         mut value: impl FnMut(&mut Self, Cow<'a, str>) -> Result<()>,
@@ -222,7 +223,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A text; without escapes it is a part of what is read.
+    /// Reads a string. A string without escapes is borrowed from the JSON text.
     pub(crate) fn string(&mut self) -> Result<Cow<'a, str>> {
         self.at += 1;
         let from = self.at;
@@ -263,7 +264,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Bytes to the quote that closes the string begun at `from`: what it takes at most without its escapes.
+    /// Returns the number of bytes from `from` to the string's closing quote, which is at least the
+    /// length of the unescaped string.
     fn rest_of_string(&self, from: usize) -> usize {
         let rest = &self.text.as_bytes()[from..];
         let mut escaped = false;
@@ -323,10 +325,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Bytes that are looked at together: so many fit the registers of every processor, and the compiler sees that.
+/// Number of bytes that are compared together. Every supported processor has registers of at least
+/// this number of bytes.
 const TOGETHER: usize = 16;
 
-/// Length of the part of a string before its end, its first escape or what may not stand in it.
+/// Returns the number of bytes before the end of a string, its first escape or its first illegal
+/// byte.
 fn plain_length(bytes: &[u8]) -> usize {
     let ends = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
     let (blocks, _) = bytes.as_chunks::<TOGETHER>();

@@ -1,4 +1,4 @@
-//! AQL values; everything in the engine rests on these.
+//! AQL values: their casts, order, JSON text and stored form.
 
 mod cast;
 mod encoded;
@@ -12,7 +12,7 @@ mod value;
 
 pub(crate) use cast::VALUE_BYTES;
 pub(crate) use json::{write_escaped, write_escaped_bytes, write_integer};
-pub(crate) use json_reader::Reader;
+pub(crate) use json_reader::JsonReader;
 pub(crate) use names::shared as shared_name;
 
 pub use cast::leading_integer;

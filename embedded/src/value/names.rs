@@ -1,18 +1,20 @@
-//! Attribute names shared within a thread: documents of one kind repeat the same few names, and each copy would be an allocation.
+//! Shares equal attribute names within a thread, because similar documents repeat a few names, and
+//! each copy would be an allocation.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Places of the table; a power of two. A name that meets another one in its place takes the place over.
+/// Number of slots in the table of shared names, which is a power of two. A new name replaces the
+/// earlier name in its slot.
 const PLACES: usize = 1024;
-/// Longest name that is shared, in bytes; longer ones are rarely repeated.
+/// Maximum length of a shared name in bytes; longer names are rarely repeated.
 const NAME_BYTES_MAX: usize = 48;
 
 thread_local! {
     static NAMES: RefCell<Vec<Option<Arc<str>>>> = RefCell::new(vec![None; PLACES]);
 }
 
-/// The shared copy of a name.
+/// Returns the thread's shared copy of a name, or a new copy of a long name.
 pub(crate) fn shared(name: &str) -> Arc<str> {
     if name.len() > NAME_BYTES_MAX {
         return Arc::from(name);
@@ -26,7 +28,8 @@ pub(crate) fn shared(name: &str) -> Arc<str> {
     })
 }
 
-/// Length, beginning and end of a name, mixed by a multiplication (Fibonacci hashing, Knuth): names are short and few.
+/// Returns the slot of a name, computed from its length, beginning and end by a multiplication
+/// (Fibonacci hashing, Knuth). This simple hash suffices, because names are short and few.
 fn place_of(name: &str) -> usize {
     let bytes = name.as_bytes();
     let ends = match (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {

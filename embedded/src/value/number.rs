@@ -1,10 +1,12 @@
-//! How ArangoDB prints numbers: shortest digits that read back, plain integers where they are exact, `.0` from 2^53 on.
+//! Writes and reads numbers in ArangoDB's format: the shortest digits that parse to the same
+//! number, and `.0` after whole doubles from 2^53 on.
 
 use super::json::Sink;
 
-/// From here on a double is no longer every integer; the server marks such numbers with `.0`.
+/// 2^53. From this number on, doubles cannot represent every integer, and ArangoDB prints whole
+/// doubles with `.0`.
 const EXACT_INTEGERS_END: f64 = 9_007_199_254_740_992.0;
-/// From here on integral doubles are written with an exponent.
+/// From this number on, doubles are printed with an exponent.
 const PLAIN_DIGITS_END: f64 = 1e21;
 
 /// Appends a finite double as JSON text.
@@ -34,14 +36,16 @@ pub fn write_double(x: f64, out: &mut impl Sink) {
     }
 }
 
-/// A finite double as JSON text.
+/// Returns a finite double as JSON text.
 pub fn double_to_string(x: f64) -> String {
     let mut out = String::new();
     write_double(x, &mut out);
     out
 }
 
-/// Reads a JSON or AQL decimal number: exact integers stay integers, others become doubles; `None` when out of range.
+/// Parses a decimal number of JSON or AQL. An integer without fraction or exponent that fits 64
+/// bits stays an integer; any other number becomes a double. Returns `None` for a number out of
+/// range.
 pub fn parse_number(text: &str) -> Option<super::Value> {
     use super::Value;
     if !text.bytes().any(|b| matches!(b, b'.' | b'e' | b'E')) {

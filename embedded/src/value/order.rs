@@ -1,14 +1,16 @@
-//! The total order of AQL: null < bool < number < string < array < object; missing attributes and items count as null.
+//! The total order of AQL values: null < bool < number < string < array < object, where missing
+//! attributes and items count as null.
 
 use std::cmp::Ordering;
 
 use super::{Object, Value};
 
-/// 2^63 and 2^64, the ends of the integer ranges as doubles.
+/// 2^63 and 2^64 as doubles: the first numbers above the ranges of `i64` and `u64`.
 const TWO_63: f64 = 9_223_372_036_854_775_808.0;
 const TWO_64: f64 = 18_446_744_073_709_551_616.0;
 
-/// Compares two values in the total order; strings byte by byte (the server's order for `en_US_POSIX` and ASCII).
+/// Compares two values in the total order. Strings are compared by bytes, which is ArangoDB's order
+/// for the locale `en_US_POSIX` and ASCII texts.
 pub fn compare(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Null, Value::Null) => Ordering::Equal,
@@ -25,7 +27,7 @@ pub fn equal(a: &Value, b: &Value) -> bool {
     compare(a, b) == Ordering::Equal
 }
 
-/// A value that sorts and compares by the total order, for ordered maps and sets.
+/// A value with the total order of AQL, as a key of ordered maps and sets.
 #[derive(Clone, Debug)]
 pub struct Ordered(pub Value);
 
@@ -75,7 +77,7 @@ fn compare_numbers(a: &Value, b: &Value) -> Ordering {
     }
 }
 
-/// Exact: no integer is rounded to a double on the way.
+/// Compares an integer and a double exactly, without rounding the integer.
 fn compare_integer(i: i128, x: f64) -> Ordering {
     if x >= TWO_64 {
         return Ordering::Less;

@@ -1,9 +1,10 @@
-//! Attribute paths inside a value.
+//! Reads attribute paths inside a value.
 
 use super::Value;
 
 impl Value {
-    /// The value at a path of attribute names; `null` where it ends early.
+    /// Returns the value at a path of attribute names, or `null` if an attribute of the path is
+    /// missing.
     pub fn at_path<S: AsRef<str>>(&self, path: &[S]) -> Value {
         let mut at = self;
         for (place, name) in path.iter().enumerate() {

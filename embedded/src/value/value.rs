@@ -1,4 +1,4 @@
-//! The value type: what a document, a bind parameter and a row consist of; clones are cheap.
+//! The value type of documents, bind parameters and rows, whose clones are cheap.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,37 +7,39 @@ use std::sync::Arc;
 use super::encoded::{Encoded, Lazy};
 use super::names::shared;
 
-/// Up to here looking for a name from the front beats hashing.
+/// Maximum number of attributes for which a linear search for a name is faster than hashing.
 const SMALL_OBJECT: usize = 16;
 
-/// An AQL value. Strings, arrays and objects are shared, so that a clone costs a reference count.
+/// An AQL value. Strings, arrays and objects are shared: a clone only increments a reference count.
 #[derive(Clone, Debug, Default)]
 pub enum Value {
-    /// `null`, and every missing attribute.
+    /// `null`, also the value of every missing attribute.
     #[default]
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// An integer that fits 64 bits signed; kept exactly.
+    /// An integer that fits a signed 64-bit integer.
     Int(i64),
-    /// An integer above `i64::MAX`; smaller ones are always `Int`.
+    /// An integer above `i64::MAX` that fits an unsigned 64-bit integer.
     UInt(u64),
-    /// Any other number; never NaN or infinite.
+    /// A double-precision number, which may be whole (`1.0`). NaN and infinities do not occur,
+    /// except for out-of-range literals in a syntax tree.
     Double(f64),
-    /// UTF-8 text.
+    /// A string: a UTF-8 text.
     String(Arc<str>),
-    /// A list.
+    /// An array: a list of values.
     Array(Arc<Vec<Value>>),
-    /// A document or sub-document.
+    /// An object: a document or sub-document.
     Object(Arc<Object>),
 }
 
-/// Attributes in the order of their insertion; a name stands once (the last writer keeps the first place).
+/// An object: attributes with distinct names in insertion order. Of a repeated name, the last value
+/// is kept, at the name's first position.
 pub struct Object {
     body: Body,
 }
 
-/// Attributes as they are, or as they are stored until somebody looks at them.
+/// Decoded attributes, or a stored form that is decoded when it is used.
 enum Body {
     Decoded(Vec<(Arc<str>, Value)>),
     Encoded(Box<Lazy<dyn Encoded>>),
@@ -61,9 +63,9 @@ impl fmt::Debug for Object {
     }
 }
 
-/// What can name an attribute; a borrowed text becomes the copy that its thread shares.
+/// A type that converts to an attribute name; texts become the thread's shared copy of the name.
 pub trait Name {
-    /// The name as objects keep it.
+    /// Converts to the shared form of the name.
     fn into_shared(self) -> Arc<str>;
 }
 
@@ -96,22 +98,23 @@ impl Object {
         Self { body: Body::Decoded(entries) }
     }
 
-    /// An empty object.
+    /// Creates an empty object.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty object with room for `n` attributes.
+    /// Creates an empty object with capacity for `n` attributes.
     pub fn with_capacity(n: usize) -> Self {
         Self::of(Vec::with_capacity(n))
     }
 
-    /// An object in its stored form, which is decoded as far as it is looked at.
+    /// Creates an object from its stored form; its attributes are decoded when they are read.
     pub(crate) fn encoded(form: impl Encoded + 'static) -> Self {
         Self { body: Body::Encoded(Box::new(Lazy::new(form))) }
     }
 
-    /// The stored form, if it still has one: it is whole, whatever of it was decoded.
+    /// Returns the stored form of the object, unless the object was changed. The stored form is
+    /// complete even after some attributes are decoded.
     pub(super) fn form(&self) -> Option<&dyn Encoded> {
         match &self.body {
             Body::Decoded(_) => None,
@@ -119,7 +122,7 @@ impl Object {
         }
     }
 
-    /// Whether attributes can be lent without being decoded.
+    /// Whether all attributes are decoded, so that they can be borrowed.
     pub(crate) fn is_decoded(&self) -> bool {
         match &self.body {
             Body::Decoded(_) => true,
@@ -134,7 +137,7 @@ impl Object {
         }
     }
 
-    /// The attributes for a change, after which the stored form is no more.
+    /// Returns the object's attributes so that they can be changed. Drops the stored form.
     fn entries_mut(&mut self) -> &mut Vec<(Arc<str>, Value)> {
         if let Body::Encoded(lazy) = &mut self.body {
             self.body = Body::Decoded(lazy.take_entries());
@@ -145,12 +148,13 @@ impl Object {
         }
     }
 
-    /// The attribute's value, if it is there.
+    /// Returns an attribute's value, if present.
     pub fn get(&self, name: &str) -> Option<&Value> {
         find(self.entries(), name)
     }
 
-    /// The attribute's value as one of its own, if it is there; of a stored form only this attribute is decoded.
+    /// Returns a copy of an attribute's value, if present. If the object still has its stored form,
+    /// usually only this attribute is decoded.
     pub fn attribute(&self, name: &str) -> Option<Value> {
         match &self.body {
             Body::Decoded(entries) => find(entries, name).cloned(),
@@ -161,7 +165,7 @@ impl Object {
         }
     }
 
-    /// Sets an attribute; an existing one keeps its place.
+    /// Sets an attribute; an existing attribute keeps its position.
     pub fn insert(&mut self, name: impl Name, value: Value) {
         let name = name.into_shared();
         let entries = self.entries_mut();
@@ -171,12 +175,14 @@ impl Object {
         }
     }
 
-    /// Appends an attribute that the caller knows to be new; used by decoders.
+    /// Appends an attribute; the object must not have an attribute with this name yet. Decoders use
+    /// this method.
     pub fn push_new(&mut self, name: impl Name, value: Value) {
         self.entries_mut().push((name.into_shared(), value));
     }
 
-    /// An object of entries in order; of a repeated name the last value counts, at the first place.
+    /// Creates an object from attributes in order. Of a repeated name, the last value is kept, at
+    /// the name's first position.
     pub fn from_entries(entries: Vec<(Arc<str>, Value)>) -> Self {
         if entries.len() <= SMALL_OBJECT {
             let repeats = |at: usize| entries[..at].iter().any(|(n, _)| *n == entries[at].0);
@@ -198,40 +204,41 @@ impl Object {
         Self::of(kept)
     }
 
-    /// The attributes alone.
+    /// Converts the object to a list of its attributes.
     pub(crate) fn into_entries(mut self) -> Vec<(Arc<str>, Value)> {
         std::mem::take(self.entries_mut())
     }
 
-    /// Takes an attribute out.
+    /// Removes an attribute and returns its value.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         let entries = self.entries_mut();
         let at = entries.iter().position(|(n, _)| &**n == name)?;
         Some(entries.remove(at).1)
     }
 
-    /// Attributes in order.
+    /// Returns the attributes in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &Value)> {
         self.entries().iter().map(|(n, v)| (n, v))
     }
 
-    /// Puts the attributes in the order of their names' bytes.
+    /// Sorts the attributes by the bytes of their names.
     pub(crate) fn sort_by_name(&mut self) {
         self.entries_mut().sort_by(|(left, _), (right, _)| left.cmp(right));
     }
 
-    /// Puts the named attributes first, in that order; the others keep theirs behind them.
+    /// Moves the named attributes to the front, in the order of `names`; all other attributes keep
+    /// their order.
     pub(crate) fn arrange(&mut self, names: &[&str]) {
         let place = |name: &str| names.iter().position(|known| *known == name);
         self.entries_mut().sort_by_key(|(name, _)| place(name).unwrap_or(names.len()));
     }
 
-    /// Number of attributes.
+    /// Returns the number of attributes.
     pub fn len(&self) -> usize {
         self.entries().len()
     }
 
-    /// Whether there is no attribute.
+    /// Whether the object has no attributes.
     pub fn is_empty(&self) -> bool {
         self.entries().is_empty()
     }
@@ -242,7 +249,7 @@ fn find<'a>(entries: &'a [(Arc<str>, Value)], name: &str) -> Option<&'a Value> {
 }
 
 impl PartialEq for Value {
-    /// Equality of the total order: `1 == 1.0`, a missing attribute equals null.
+    /// Compares in AQL's total order, in which `1 == 1.0`, and a missing attribute equals null.
     fn eq(&self, other: &Self) -> bool {
         super::order::equal(self, other)
     }
@@ -259,22 +266,23 @@ impl FromIterator<(Arc<str>, Value)> for Object {
 }
 
 impl Value {
-    /// A text value.
+    /// Creates a string value.
     pub fn string(text: impl AsRef<str>) -> Self {
         Self::String(Arc::from(text.as_ref()))
     }
 
-    /// A list value.
+    /// Creates an array value.
     pub fn array(items: Vec<Value>) -> Self {
         Self::Array(Arc::new(items))
     }
 
-    /// An object value.
+    /// Creates an object value.
     pub fn object(object: Object) -> Self {
         Self::Object(Arc::new(object))
     }
 
-    /// Attribute access as AQL has it: `null` for anything that is not there.
+    /// Returns the value of an attribute as in AQL: `null` if the attribute is missing or this
+    /// value is not an object.
     pub fn attribute(&self, name: &str) -> Value {
         match self {
             Self::Object(o) => o.attribute(name).unwrap_or_default(),
@@ -282,7 +290,7 @@ impl Value {
         }
     }
 
-    /// The attribute's text, if it is one.
+    /// Returns the value of an attribute if it is a text.
     pub fn text_of(&self, name: &str) -> Option<&str> {
         match self {
             Self::Object(o) => o.get(name).and_then(Value::as_str),
@@ -290,7 +298,7 @@ impl Value {
         }
     }
 
-    /// The text of a string value.
+    /// Returns the text of a string value, or `None` for any other value.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(s) => Some(s),
@@ -298,7 +306,7 @@ impl Value {
         }
     }
 
-    /// The object of an object value.
+    /// Returns the object of an object value, or `None` for any other value.
     pub fn as_object(&self) -> Option<&Object> {
         match self {
             Self::Object(o) => Some(o),
@@ -306,7 +314,7 @@ impl Value {
         }
     }
 
-    /// The items of an array value.
+    /// Returns the items of an array value, or `None` for any other value.
     pub fn as_array(&self) -> Option<&[Value]> {
         match self {
             Self::Array(a) => Some(a),
@@ -314,7 +322,7 @@ impl Value {
         }
     }
 
-    /// The number as a double, if it is a number.
+    /// Returns a number as a double, or `None` for any other value.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Self::Int(i) => Some(*i as f64),
@@ -324,7 +332,7 @@ impl Value {
         }
     }
 
-    /// Whether this is `null`.
+    /// Whether the value is `null`.
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }

@@ -1,10 +1,10 @@
-//! One list of a vector index in memory: its vectors one behind the other, so that a query reads it straight through.
+//! One list of a vector index in memory, whose vectors are contiguous for fast linear reads.
 
 use super::distance::{closeness, with_vectors};
 use super::top::{Near, Top};
 use crate::schema::Metric;
 
-/// The vectors of a list, and the local numbers of their documents.
+/// The vectors of a list, and the local ids of their documents.
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
     locals: Vec<u64>,
@@ -12,7 +12,8 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Adds a vector as the store keeps it; false if it is none of that many components.
+    /// Adds a stored vector. Returns `false` if the stored vector does not have `dimension`
+    /// components.
     pub(crate) fn push(&mut self, local: u64, stored: &[u8], dimension: usize) -> bool {
         let (stored, rest) = stored.as_chunks::<4>();
         if stored.len() != dimension || !rest.is_empty() {
@@ -23,23 +24,24 @@ impl Cell {
         true
     }
 
-    /// How many vectors it has.
+    /// Returns the number of vectors.
     pub(crate) fn len(&self) -> usize {
         self.locals.len()
     }
 
-    /// Bytes that it holds.
+    /// Returns the size of the list in memory, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         (size_of::<Self>() + self.locals.capacity() * 8 + self.components.capacity() * 4) as u64
     }
 
-    /// Frees what it holds in advance.
+    /// Frees unused capacity.
     pub(crate) fn shrink(&mut self) {
         self.locals.shrink_to_fit();
         self.components.shrink_to_fit();
     }
 
-    /// Offers the vectors from `first` on, at most `count`, to those that are kept.
+    /// Offers the vectors of a part of the list to `top`; the part is given by its first position
+    /// and its maximum length.
     pub(crate) fn keep_nearest(
         &self,
         metric: Metric,
@@ -57,7 +59,8 @@ impl Cell {
         );
     }
 
-    /// How near each of the vectors from `first` on is, at most `count` of them.
+    /// Adds the vectors of a part of the list to `all`, with their closeness; the part is given by
+    /// its first position and its maximum length.
     pub(crate) fn all_near(
         &self,
         metric: Metric,

@@ -1,22 +1,23 @@
-//! Products and distances of vectors in f32, written in lanes so that the compiler makes vector instructions of them.
+//! Inner products and distances of f32 vectors, computed as parallel sums that the compiler
+//! vectorises.
 
 use pulp::Arch;
 
 use crate::schema::Metric;
 
-/// Sums that run side by side: four registers of the wider instructions, eight of the baseline, enough to hide an addition's
-/// latency behind the others.
+/// Number of parallel sums. They fill four vector registers of 256 bits, or eight registers of 128
+/// bits. Both numbers of registers are enough to hide the latency of an addition.
 const LANES: usize = 32;
 
-/// Runs arithmetic on vectors with the widest instructions this machine has; without any that are wider than the baseline's it
-/// just runs it. What runs inside has to be inlined. Sums are the same either way: lanes are added in one order, and products
-/// are rounded before they are added.
+/// Runs a closure with the widest vector instructions that the machine has. The closure must be
+/// inlined. Its results are equal on all machines, because lanes are added in a fixed order, and
+/// each product is rounded before the addition.
 #[inline(always)]
 pub(crate) fn with_vectors<R>(work: impl FnOnce() -> R) -> R {
     Arch::new().dispatch(work)
 }
 
-/// A component in memory or as the store keeps it (four bytes, the smallest first).
+/// A component of a vector, in memory or in its stored form (four bytes, little-endian).
 pub(crate) trait Component: Copy {
     fn value(self) -> f32;
 }
@@ -35,7 +36,9 @@ impl Component for [u8; 4] {
     }
 }
 
-/// How near two vectors of one length are by a metric: more is nearer. For `l2` it is the squared distance below zero.
+/// Returns the closeness of two vectors of equal dimension; nearer vectors have a larger closeness.
+/// For `l2`, the closeness is the negative squared distance; for other metrics, it is the inner
+/// product.
 #[inline(always)]
 pub(crate) fn closeness<C: Component>(metric: Metric, a: &[f32], b: &[C]) -> f32 {
     match metric {
@@ -44,7 +47,8 @@ pub(crate) fn closeness<C: Component>(metric: Metric, a: &[f32], b: &[C]) -> f32
     }
 }
 
-/// What a query is told of a closeness: cosine, product, or the true distance.
+/// Converts a closeness to the number that a query returns: the cosine, the inner product or the
+/// distance.
 pub(crate) fn similarity(metric: Metric, closeness: f32) -> f32 {
     match metric {
         Metric::Cosine | Metric::InnerProduct => closeness,
@@ -52,10 +56,11 @@ pub(crate) fn similarity(metric: Metric, closeness: f32) -> f32 {
     }
 }
 
-/// The terms of two vectors, added up in a fixed order: the same vectors give the same sum everywhere.
+/// Sums a term over the components of two vectors, in a fixed order that gives equal sums on every
+/// machine.
 #[inline(always)]
 fn sum<C: Component>(a: &[f32], b: &[C], term: impl Fn(f32, f32) -> f32) -> f32 {
-    debug_assert_eq!(a.len(), b.len(), "vectors of one index have one length");
+    debug_assert_eq!(a.len(), b.len(), "vectors of one index have one dimension");
     let (a, a_rest) = a.as_chunks::<LANES>();
     let (b, b_rest) = b.as_chunks::<LANES>();
     let mut sums = [0.0_f32; LANES];

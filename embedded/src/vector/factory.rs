@@ -1,18 +1,22 @@
-//! Faiss factory texts: the one form that says what the index does anyway, and what is told of the others.
+//! Parses the factory text of a vector index (a Faiss description of an index), and refuses
+//! unsupported texts.
 
-/// What a factory text asks for.
+/// The kind of index that a factory text describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Factory {
-    /// `IVF<n>,Flat`, or `IVF{},Flat` for whatever number `nLists` comes to: whole vectors in lists.
+    /// `IVF<n>,Flat` or `IVF{},Flat`: unencoded vectors. The number of lists is `n` or, with `{}`,
+    /// the number in `nLists`.
     Flat(Option<u32>),
-    /// Another index over inverted lists, which would encode vectors or find lists in another way.
+    /// An unsupported index with inverted lists: an index that encodes vectors, or that finds the
+    /// lists of a query in another way than `Flat`.
     Beyond,
-    /// No inverted file at all, or no factory: no training accepts it.
+    /// A text that does not describe an index with inverted lists. A training with such a text
+    /// always fails.
     NoInvertedFile,
 }
 
 impl Factory {
-    /// What a text says.
+    /// Parses a factory text.
     pub(crate) fn of(text: &str) -> Self {
         let Some(rest) = text.strip_prefix("IVF") else { return Self::NoInvertedFile };
         let (lists, code) = rest.split_once(',').unwrap_or((rest, ""));
@@ -27,7 +31,8 @@ impl Factory {
         }
     }
 
-    /// Why a training for so many lists fails with this text; None if it does not.
+    /// Returns the reason why every training with a factory text and a number of lists fails, or
+    /// `None` if these two do not prevent a training.
     pub(crate) fn refusal(text: &str, lists: u32) -> Option<String> {
         match Self::of(text) {
             Self::Flat(given) if given.is_none_or(|given| given == lists) => None,

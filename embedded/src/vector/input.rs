@@ -1,4 +1,4 @@
-//! Vectors out of documents and queries: what is refused, and what becomes of the rest.
+//! Checks vectors of documents and queries, and converts them to f32.
 
 use std::fmt;
 
@@ -6,55 +6,58 @@ use crate::error::{Code, Error, Result};
 use crate::schema::{Index, Metric, VectorParams};
 use crate::value::{Object, Value};
 
-/// Greatest squared length: the distance of two such vectors is still a finite f32.
+/// Maximum squared norm of a vector, so that the squared distance of two vectors is a finite f32.
 const SQUARED_LENGTH_MAX: f64 = f32::MAX as f64 / 4.0;
 
-/// Why a value is no vector of an index.
+/// The reason why a value is not a valid vector for an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// No list.
+pub(crate) enum VectorFault {
+    /// The value is not a list.
     NoList,
-    /// A list of another length.
+    /// The list does not have as many items as the index's vectors.
     Length { given: usize, wanted: usize },
-    /// An item is no number.
+    /// An item of the list is not a number.
     NoNumber,
-    /// It is too long for f32.
+    /// The vector's norm is too large for single precision.
     TooLarge,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for VectorFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoList => f.write_str("a vector must be an array of numbers"),
             Self::Length { given, wanted } => {
                 write!(f, "the vector has {given} components, the index is for {wanted}")
             }
-            Self::NoNumber => f.write_str("a component of the vector is no number"),
-            Self::TooLarge => f.write_str("the vector is too long for single precision"),
+            Self::NoNumber => f.write_str("a component of the vector is not a number"),
+            Self::TooLarge => f.write_str("the vector's norm is too large for single precision"),
         }
     }
 }
 
-/// The components of a vector in f32, of length one if the metric compares directions (and there is one).
+/// Returns the components of a vector as f32; for the metric cosine, the vector is normalised to
+/// the norm 1.
 pub(crate) fn components(
     value: &Value,
     params: &VectorParams,
-) -> std::result::Result<Vec<f32>, Refused> {
-    let items = value.as_array().ok_or(Refused::NoList)?;
+) -> std::result::Result<Vec<f32>, VectorFault> {
+    let items = value.as_array().ok_or(VectorFault::NoList)?;
     let wanted = params.dimension as usize;
     if items.len() != wanted {
-        return Err(Refused::Length { given: items.len(), wanted });
+        return Err(VectorFault::Length { given: items.len(), wanted });
     }
     let mut components = Vec::with_capacity(wanted);
     for item in items {
-        // What f32 cannot hold becomes infinite here and is too large below.
-        components.push(item.as_f64().ok_or(Refused::NoNumber)? as f32);
+        // A number too large for f32 becomes infinite; the check of the norm below then refuses the
+        // vector.
+        components.push(item.as_f64().ok_or(VectorFault::NoNumber)? as f32);
     }
     let squared: f64 = components.iter().map(|x| f64::from(*x) * f64::from(*x)).sum();
     if squared > SQUARED_LENGTH_MAX {
-        return Err(Refused::TooLarge);
+        return Err(VectorFault::TooLarge);
     }
-    // A vector of zeros has no direction; as with Faiss it stays what it is, and is as far from everything.
+    // A zero vector has no direction. As in Faiss, it stays unchanged, and has the same closeness
+    // to every vector.
     if params.metric == Metric::Cosine && squared > 0.0 {
         let length = squared.sqrt();
         components.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);
@@ -62,8 +65,9 @@ pub(crate) fn components(
     Ok(components)
 }
 
-/// The vector of a document that is about to be written: none if a sparse index may do without it, 10 if it is missing,
-/// 17 if it is anything but a vector of the index (null too). `key` is for the message.
+/// Returns the vector of a written document, or `None` if it has none and the index is sparse.
+/// Returns error 10 if a vector is missing, or 17 for a value (also null) that is not a valid
+/// vector. The document key `key` is used in the error message.
 pub(crate) fn of_document(
     index: &Index,
     params: &VectorParams,
@@ -78,30 +82,31 @@ pub(crate) fn of_document(
     };
     components(value, params).map(Some).map_err(|why| {
         let text = match why {
-            Refused::NoList => format!("array expected for vector attribute for document {key}"),
-            Refused::Length { given, wanted } => format!(
+            VectorFault::NoList => format!("array expected for vector attribute for document {key}"),
+            VectorFault::Length { given, wanted } => format!(
                 "provided vector is not of matching dimension for document {key}, index dimension: {wanted}, document dimension: {given}"
             ),
-            Refused::NoNumber => {
+            VectorFault::NoNumber => {
                 format!("vector contains data not representable as double for document {key}")
             }
-            Refused::TooLarge => format!("{why}, document {key}"),
+            VectorFault::TooLarge => format!("{why}, document {key}"),
         };
         Error::new(Code::TypeError, text)
     })
 }
 
-/// 10: a document that should have a vector and has none.
+/// Returns error 10 for a document without the required vector.
 pub(crate) fn missing(key: &str) -> Error {
     Error::new(Code::BadParameter, format!("vector field not present in document {key}"))
 }
 
-/// The key of a document that has it among its attributes.
+/// Returns the document key from a document's attributes.
 pub(crate) fn key_of(document: &Object) -> &str {
     document.get("_key").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The value of a path, if each part of it is there; null is a value.
+/// Returns the value at a path, which may be null, or `None` if an attribute of the path is
+/// missing.
 fn at<'a>(document: &'a Object, path: &[String]) -> Option<&'a Value> {
     let (first, rest) = path.split_first()?;
     let mut value = document.get(first)?;
@@ -111,7 +116,7 @@ fn at<'a>(document: &'a Object, path: &[String]) -> Option<&'a Value> {
     Some(value)
 }
 
-/// Components as they are stored: four bytes each, the smallest byte first.
+/// Encodes components as four bytes each, little-endian.
 pub(crate) fn bytes_of(components: &[f32]) -> Vec<u8> {
     components.iter().flat_map(|x| x.to_le_bytes()).collect()
 }

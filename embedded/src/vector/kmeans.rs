@@ -1,40 +1,18 @@
-//! K-means with a seed: the same sample and the same seed always give the same cells.
+//! Computes centroids with k-means; the same sample and seed always give the same centroids.
 
 use super::distance::with_vectors;
 use super::model::nearest;
+use crate::random::Random;
 use crate::schema::{Metric, VectorParams};
 
-/// Part by which the two halves of a split cell differ (Faiss: 1/1024).
+/// Relative amount by which the two centroids of a split list are moved apart (Faiss: 1/1024).
 const SPLIT: f32 = 1.0 / 1024.0;
-/// Vectors between two looks at whether to go on.
+/// Number of vectors between two checks of `stopped`.
 const VECTORS_PER_LOOK: usize = 256;
 
-/// Reproducible chance (splitmix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
-#[derive(Clone, Debug)]
-pub(crate) struct Chance(u64);
-
-impl Chance {
-    /// The same seed gives the same numbers.
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `end` (0 for 0); the bias of a remainder does not matter here.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end.max(1)
-    }
-}
-
-/// `lists` centroids for a sample of at least as many vectors; `sample` holds whole vectors one behind the
-/// other. None if `stopped` came first. Cells of the metrics that compare directions have centroids of length one.
+/// Computes `lists` centroids of the vectors in `sample`, which contains the components of at least
+/// `lists` vectors, vector after vector. Returns `None` if `stopped` interrupts the training. For
+/// cosine and inner product, the centroids have the norm 1.
 pub(crate) fn train(
     sample: &[f32],
     params: &VectorParams,
@@ -46,7 +24,7 @@ pub(crate) fn train(
     let mut cells = Cells {
         metric: params.metric,
         dimension,
-        centroids: beginnings(sample, dimension, lists as usize, &mut Chance::new(seed)),
+        centroids: beginnings(sample, dimension, lists as usize, &mut Random::new(seed)),
     };
     cells.normalise();
     let mut places = vec![usize::MAX; sample.len() / dimension];
@@ -60,8 +38,8 @@ pub(crate) fn train(
     Some(cells.centroids)
 }
 
-/// Different vectors of the sample, by chance.
-fn beginnings(sample: &[f32], dimension: usize, lists: usize, chance: &mut Chance) -> Vec<f32> {
+/// Chooses vectors at different random positions of the sample as the first centroids.
+fn beginnings(sample: &[f32], dimension: usize, lists: usize, chance: &mut Random) -> Vec<f32> {
     let count = sample.len() / dimension;
     let mut order: Vec<usize> = (0..count).collect();
     for at in 0..lists.min(count) {
@@ -79,7 +57,8 @@ struct Cells {
 }
 
 impl Cells {
-    /// Puts each vector into the cell of the nearest centroid; whether any changed its cell, None if stopped.
+    /// Assigns each vector to its nearest centroid. Returns whether any assignment changed, or
+    /// `None` if the training was interrupted.
     fn assign(
         &self,
         sample: &[f32],
@@ -102,7 +81,8 @@ impl Cells {
         Some(changed)
     }
 
-    /// Each centroid becomes the mean of its cell; an empty cell takes half of the largest one.
+    /// Moves each centroid to the mean of its vectors. The centroid of a list without vectors is
+    /// replaced by splitting the largest list.
     fn move_to_means(&mut self, sample: &[f32], places: &[usize]) {
         let dimension = self.dimension;
         let mut counts = vec![0_usize; self.centroids.len() / dimension];
@@ -139,7 +119,8 @@ impl Cells {
         }
     }
 
-    /// Centroids of length one where directions are compared; a mean of nothing but opposites stays as it is.
+    /// Normalises the centroids to the norm 1, except for `l2`. A centroid that is zero stays
+    /// unchanged.
     fn normalise(&mut self) {
         if self.metric == Metric::L2 {
             return;
@@ -158,9 +139,9 @@ impl Cells {
 mod tests {
     use super::*;
 
-    /// Points around the corners of a square, a corner after the other.
+    /// Returns points near the corners of a square, one corner after another.
     fn corners(per_corner: usize) -> Vec<f32> {
-        let mut chance = Chance::new(7);
+        let mut chance = Random::new(7);
         let mut noise = || chance.below(1000) as f32 / 1000.0;
         let mut sample = Vec::new();
         for (x, y) in [(10.0, 10.0), (-10.0, 10.0), (-10.0, -10.0), (10.0, -10.0)] {
@@ -179,7 +160,8 @@ mod tests {
     fn each_corner_gets_a_cell_and_the_seed_decides() {
         let sample = corners(50);
         for metric in [Metric::L2, Metric::Cosine, Metric::InnerProduct] {
-            // Not each beginning leads to four corners; several seeds have to.
+            // K-means does not find the four corners with every seed, but it must find them with
+            // several of the eight seeds.
             let found = (0..8).filter(|seed| {
                 let made = train(&sample, &params(metric, 4), 4, *seed, &|| false).unwrap();
                 assert_eq!(made, train(&sample, &params(metric, 4), 4, *seed, &|| false).unwrap());

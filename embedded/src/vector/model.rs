@@ -1,12 +1,14 @@
-//! The cells of a trained index: where a vector belongs, and which cells are near a query.
+//! The centroids of a trained index, which determine the list of a vector and the lists nearest to
+//! a query.
 
 use super::distance::{closeness, with_vectors};
 use crate::schema::Metric;
 
-/// Centroids of one training. Lists are numbered from 1; 0 is the list of what came before the training.
+/// The centroids of one training. Lists are numbered from 1; list 0 contains vectors that were
+/// stored before the training.
 #[derive(Debug)]
 pub(crate) struct Model {
-    /// Number of the training that made them.
+    /// Number of the training that computed the centroids.
     pub(crate) generation: u64,
     metric: Metric,
     dimension: usize,
@@ -14,7 +16,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// `centroids` holds whole vectors of `dimension` components, at least one.
+    /// Creates a model. `centroids` must contain at least one vector of `dimension` components.
     pub(crate) fn new(
         generation: u64,
         metric: Metric,
@@ -26,7 +28,7 @@ impl Model {
         Self { generation, metric, dimension, centroids }
     }
 
-    /// The list a vector belongs to; of equally near ones the first.
+    /// Returns the number of the list nearest to a vector; of equally near lists, the first.
     pub(crate) fn list_of(&self, vector: &[f32]) -> u32 {
         with_vectors(
             #[inline(always)]
@@ -35,7 +37,8 @@ impl Model {
             + 1
     }
 
-    /// The `count` lists nearest to a query (all of them if there are fewer), the nearest first.
+    /// Returns the `count` lists nearest to a query, nearest first, or all lists if the index has
+    /// fewer.
     pub(crate) fn lists_near(&self, query: &[f32], count: usize) -> Vec<u32> {
         let mut lists: Vec<(f32, u32)> = with_vectors(
             #[inline(always)]
@@ -58,7 +61,7 @@ impl Model {
     }
 }
 
-/// Which of several vectors, one behind the other, is the nearest; of equally near ones the first.
+/// Returns the index of the nearest of several contiguous vectors; of equally near ones, the first.
 #[inline(always)]
 pub(super) fn nearest(metric: Metric, vector: &[f32], all: &[f32], dimension: usize) -> usize {
     let mut best = (f32::NEG_INFINITY, 0);

@@ -1,32 +1,40 @@
-//! How far an index is: the small record that every reader and writer of it looks at first.
+//! The state of a vector index. The state is stored in a few bytes, which every read and write of
+//! the index checks first.
 
-/// Stages of an index that outlive a restart; training leaves no trace before it is through.
+/// The stored stage of an index. A running training is not a separate stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Vectors of documents that were there before the index are on their way into list 0, in the order of their local
-    /// numbers; those up to this one are there. The generation is the moment the index was made: younger documents bring their
-    /// vectors themselves.
+    /// A background job is adding vectors to list 0: the vectors of documents that are older than
+    /// the index. The job works in the order of local ids and has reached the given id. In this
+    /// stage, the field `generation` contains the time at which the index was created. The job adds
+    /// only documents older than this time, because a write of a newer document stores the vector
+    /// itself.
     Filling(u64),
-    /// There are no cells; all vectors lie in list 0.
+    /// The index is not trained; all vectors are in list 0.
     #[default]
     Untrained,
-    /// There are cells; new vectors go into them, older ones are on their way out of list 0.
+    /// The index is trained. New vectors are stored in the trained lists, and older vectors are
+    /// being moved there from list 0.
     Ingesting,
-    /// List 0 is empty and stays so.
+    /// The index is ready for queries; list 0 is empty.
     Ready,
 }
 
-/// Stage, number of the training (another one after each truncation) and number of its lists.
+/// The index's stage, the number of its training, and the training's number of lists. A truncation
+/// also changes the number of the training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) stage: Stage,
     pub(crate) generation: u64,
-    /// Lists of the training; 0 as long as there is none, and in records that do not say: then the definition's number.
+    /// Number of lists of the training, or 0 before the training. Old stored states of trained
+    /// indexes also contain 0; for such a state, the number of lists in the index's definition
+    /// applies.
     pub(crate) lists: u32,
 }
 
 impl Standing {
-    /// Whether the filling of an index has yet to come to a document.
+    /// Whether the background job that adds existing documents to the index will still add this
+    /// document.
     pub(crate) fn has_to_come_to(self, local: u64) -> bool {
         match self.stage {
             Stage::Filling(behind) => local > behind && local < self.generation,
@@ -34,7 +42,8 @@ impl Standing {
         }
     }
 
-    /// Thirteen bytes, and eight more while it is filled.
+    /// Encodes the state as thirteen bytes, plus eight bytes while existing documents are being
+    /// added.
     pub(crate) fn write(self) -> Vec<u8> {
         let (stage, behind) = match self.stage {
             Stage::Untrained => (0, None),
@@ -49,7 +58,8 @@ impl Standing {
         bytes
     }
 
-    /// The reverse of `write`, and of the nine bytes without a number of lists; None for anything else.
+    /// Decodes bytes that `write` made, or an old stored state of nine bytes without the number of
+    /// lists. Returns `None` for any other bytes.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let (stage, rest) = bytes.split_first()?;
         let (generation, lists) = rest.split_first_chunk()?;

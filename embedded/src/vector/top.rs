@@ -1,9 +1,9 @@
-//! The nearest of many, kept in bounded memory.
+//! Selects the nearest of many vectors in bounded memory.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// A vector that was found: how near it is and the local number of its document.
+/// A found vector: its closeness to the query, and the local id of its document.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Near {
     pub(crate) closeness: f32,
@@ -11,7 +11,8 @@ pub(crate) struct Near {
 }
 
 impl Ord for Near {
-    /// The nearest is the greatest; of equally near ones the older document.
+    /// Compares vectors so that a nearer one is greater. Of equally near vectors, that of the older
+    /// document is greater.
     fn cmp(&self, other: &Self) -> Ordering {
         self.closeness.total_cmp(&other.closeness).then_with(|| other.local.cmp(&self.local))
     }
@@ -31,21 +32,21 @@ impl PartialEq for Near {
 
 impl Eq for Near {}
 
-/// Keeps the nearest `keep` of what it is given.
+/// Keeps the `keep` nearest of the vectors offered to it.
 #[derive(Debug)]
 pub(crate) struct Top {
     keep: usize,
-    /// The farthest of those kept is on top.
+    /// The kept vectors, as a heap with the farthest vector on top.
     kept: BinaryHeap<std::cmp::Reverse<Near>>,
 }
 
 impl Top {
-    /// Nothing yet.
+    /// Creates an empty set for at most `keep` vectors.
     pub(crate) fn new(keep: usize) -> Self {
         Self { keep, kept: BinaryHeap::new() }
     }
 
-    /// Looks at one more.
+    /// Keeps a vector if it is among the nearest so far.
     #[inline(always)]
     pub(crate) fn offer(&mut self, near: Near) {
         if self.kept.len() < self.keep {
@@ -57,12 +58,12 @@ impl Top {
         }
     }
 
-    /// How many are kept now.
+    /// Returns the number of kept vectors.
     pub(crate) fn len(&self) -> usize {
         self.kept.len()
     }
 
-    /// The nearest first.
+    /// Returns all kept vectors, nearest first.
     pub(crate) fn into_sorted(self) -> Vec<Near> {
         self.kept.into_sorted_vec().into_iter().map(|near| near.0).collect()
     }

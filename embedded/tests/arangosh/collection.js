@@ -1,4 +1,4 @@
-// Collections as scripts see them.
+// Collections with the properties and methods that scripts of arangosh use.
 'use strict';
 const { SimpleQuery } = require('./cursor');
 const { ArangoError, errors, raise } = require('./error');
@@ -7,7 +7,7 @@ const DOCUMENT = 2;
 const EDGE = 3;
 const IMPORT_BATCH = 10000;
 
-// Options of a document call as URL parameters; `true` in their place is the old form of overwrite.
+// Returns the options of a document call as URL parameters.
 function parameters(options, names) {
   const given = Object.entries(options || {}).filter(([name, value]) => names.includes(name) && value !== undefined);
   return given.length === 0 ? '' : `?${given.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&')}`;
@@ -124,7 +124,7 @@ class Collection {
 
   // ---- documents
 
-  // The key in what names a document: a key, an id, or an object with either.
+  // Returns the key of a document that is named by its key, its id, or an object with one of them.
   handle(value) {
     const named = value && typeof value === 'object' ? (value._id || value._key) : value;
     if (typeof named !== 'string' || named === '') {
@@ -143,7 +143,8 @@ class Collection {
     return `/_api/document/${encodeURIComponent(this._name)}${key === '' ? '' : `/${encodeURIComponent(key)}`}${query}`;
   }
 
-  // If-Match of an object that carries a revision, unless told to write over it.
+  // Returns the If-Match header for an object with a revision, unless the options request an
+  // overwrite or ignore revisions.
   guard(value, options) {
     if (!value || typeof value !== 'object' || !value._rev || (options && (options.overwrite || options.ignoreRevs === true))) return {};
     return { 'if-match': JSON.stringify(value._rev) };

@@ -1,4 +1,4 @@
-// `arango`: requests with credentials and the current database, bodies as JSON.
+// The object `arango`: sends requests with JSON bodies and credentials to the current database.
 'use strict';
 const { Transport } = require('./transport');
 const { ArangoError } = require('./error');
@@ -18,7 +18,7 @@ class Connection {
     this.authorization = `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
   }
 
-  // Answers { code, headers, body (Buffer), parsedBody?, error, statusText }.
+  // Returns { code, headers, body (Buffer), parsedBody?, error, statusText }.
   raw(method, target, body, headers = {}) {
     const path = /^\/_(db|open\/)/.test(target) || this.database === '_system' ? target
       : `/_db/${encodeURIComponent(this.database)}${target}`;
@@ -41,7 +41,8 @@ class Connection {
     return out;
   }
 
-  // What arangosh's plain methods answer: the body, with `code` and `error` where there is none.
+  // Returns what arangosh's plain methods return: the response body, with `code` and `error` added
+  // if they are missing.
   plain(method, target, body, headers) {
     const answer = this.raw(method, target, body, headers);
     if (answer.parsedBody !== undefined) return answer.parsedBody;
@@ -49,7 +50,7 @@ class Connection {
     return { code: answer.code, error: answer.error };
   }
 
-  // Like plain, but throws what the server says is wrong.
+  // Like `plain`, but throws an error that the server reports.
   ask(method, target, body, headers) {
     const answer = this.raw(method, target, body, headers);
     const value = answer.parsedBody;
@@ -89,7 +90,8 @@ function addArangoshNames() {
 }
 addArangoshNames();
 
-// Spaces and other bytes that may not stand in a request line, leaving what is already encoded.
+// Percent-encodes spaces and other bytes that a request line must not contain. Parts that are
+// already encoded stay unchanged.
 function encodeTarget(target) {
   return target.replace(/[^\x21-\x7e]/g, (character) => encodeURIComponent(character));
 }

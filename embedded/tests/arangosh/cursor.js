@@ -1,4 +1,4 @@
-// Cursors, statements and the answers of the simple queries.
+// Cursors, statements and simple queries (ArangoDB's queries by example, range and the like).
 'use strict';
 const { show } = require('./print');
 
@@ -122,7 +122,7 @@ class Statement {
   toString() { return '[object ArangoStatement]'; }
 }
 
-// A query that is made on first use; `execute(batchSize)` makes it with that size.
+// A query that is sent to the server on first use; `execute(batchSize)` sets its batch size.
 class SimpleQuery {
   constructor(database, text, binds) {
     this.database = database;

@@ -1,4 +1,4 @@
-// `db`: the current database, its collections and views as properties.
+// The object `db`: the current database, with its collections and views as properties.
 'use strict';
 const { Collection, DOCUMENT, EDGE } = require('./collection');
 const { View } = require('./view');
@@ -216,7 +216,8 @@ class Database {
   _createTransaction(data) { return new Transaction(this, data); }
   _transactions() { return this.ask('GET', '/_api/transaction').transactions; }
 
-  // A function given as such runs here, inside a stream transaction; the server has no JavaScript.
+  // A transaction function runs in the client, inside a stream transaction, because the server has
+  // no JavaScript.
   _executeTransaction(data) {
     if (!data || typeof data !== 'object') raise(errors.ERROR_BAD_PARAMETER.code, 400, 'usage: _executeTransaction(<object>)');
     const { action, params, ...rest } = data;
@@ -284,7 +285,8 @@ function namesOf(collections) {
   return out;
 }
 
-// Unknown properties are looked up as collections and views; those that begin with an underscore only as collections.
+// Unknown properties of `db` are looked up as collections and views. A name that begins with an
+// underscore is looked up only as a collection.
 function databaseWithProperties(connection) {
   const database = new Database(connection);
   return new Proxy(database, {
@@ -296,7 +298,7 @@ function databaseWithProperties(connection) {
       return target._collection(property) || target._view(property) || undefined;
     },
     has(target, property) { return property in target; },
-    // `db.name = undefined` forgets, as scripts do after a rename.
+    // `db.name = undefined` removes the cached object; scripts do this after a rename.
     set(target, property, value) {
       if (value === undefined && !(property in target)) target.known.delete(property);
       else target[property] = value;

@@ -1,4 +1,4 @@
-// ArangoError and the names of error numbers that scripts ask for.
+// The class ArangoError, and the error numbers that scripts use by name.
 'use strict';
 
 const NAMED = `

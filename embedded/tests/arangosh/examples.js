@@ -41,7 +41,7 @@ function exampleGraphs(database) {
   };
 }
 
-// A data set that an AQL example names in its front matter.
+// Creates a data set that an AQL example names in its front matter.
 function loadDataset(database, name) {
   if (graphs[name]) {
     exampleGraphs(database).loadGraph(name);

@@ -1,4 +1,5 @@
-// "@arangodb/aql/explainer": the plan as nodes and indexes, not in the real tool's layout.
+// The module "@arangodb/aql/explainer": prints the nodes, indexes and rules of a plan, but not in
+// the real tool's layout.
 'use strict';
 
 function explain(database, query, bindVars, options, write = console.log) {

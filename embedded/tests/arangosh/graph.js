@@ -1,4 +1,4 @@
-// Named graphs: the module "@arangodb/general-graph" on the REST interface and AQL.
+// Named graphs: the module "@arangodb/general-graph", built on the HTTP API and AQL.
 'use strict';
 const { Collection, EDGE } = require('./collection');
 const { errors, raise } = require('./error');
@@ -6,7 +6,8 @@ const { showMembers } = require('./print');
 
 const list = (value) => (value === undefined || value === null ? [] : Array.isArray(value) ? value : [value]);
 
-// A collection of a graph: writes go through the graph, so that edges follow their vertices.
+// A collection of a graph. Writes use the graph's routes, so that the removal of a vertex also
+// removes its edges.
 class GraphCollection extends Collection {
   constructor(graph, info, kind) {
     super(graph.database, info);
@@ -125,12 +126,13 @@ class Graph {
   _fromVertex(edgeId) { return this.database._document(this.edgeAt(edgeId)._from); }
   _toVertex(edgeId) { return this.database._document(this.edgeAt(edgeId)._to); }
 
-  // ---- questions answered by AQL
+  // ---- questions about a graph that AQL answers
 
   query(text, binds) { return this.database._query(text, binds).toArray(); }
   with() { return `WITH ${this.names('vertex').map((name) => `\`${name}\``).join(', ')} `; }
 
-  // Ids of the vertices that an example names: nothing (all), ids, or attributes they have.
+  // Returns the ids of the vertices that an example selects. An example is empty (all vertices), a
+  // list of ids, or a set of attribute values.
   starts(example, kind = 'vertex') {
     if (typeof example === 'string') return [example];
     const all = this.names(kind);
@@ -222,7 +224,8 @@ class Graph {
       + `OPTIONS { ${unique} } RETURN { source, destination: v, edges: p.edges, vertice: p.vertices }`, { graph: this.__name });
   }
 
-  // Shortest paths between all pairs of these: [{ from, to, vertices, edges, distance }].
+  // Returns the shortest paths between all pairs of the given vertices: [{ from, to, vertices,
+  // edges, distance }].
   pairs(starts, targets, options = {}) {
     const binds = { graph: this.__name, starts, targets };
     let weight = '';
@@ -312,7 +315,7 @@ class Graph {
   _edges(example) { return new Found(this, this.starts(example, 'edge').map((id) => this.database._document(id))); }
 }
 
-// The start of a chain such as graph._vertices(…).toArray().
+// The result of graph._vertices(…), which scripts read with chained calls such as .toArray().
 class Found {
   constructor(graph, rows) { this.graph = graph; this.rows = rows; this.at = 0; }
   toArray() { return this.rows; }

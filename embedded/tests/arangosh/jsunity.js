@@ -1,4 +1,4 @@
-// Test suites: setUpAll, setUp, test…, tearDown, tearDownAll, and the assertions they use.
+// Test suites: setUpAll, setUp, test…, tearDown, tearDownAll, and the assertions of the suites.
 'use strict';
 const { isDeepStrictEqual } = require('util');
 const { printed } = require('./print');
@@ -16,7 +16,7 @@ const plain = (value) => (value === undefined ? undefined : JSON.parse(JSON.stri
 const same = (a, b) => a === b || isDeepStrictEqual(a, b)
   || (typeof a === 'object' && typeof b === 'object' && a !== null && b !== null && isDeepStrictEqual(plain(a), plain(b)));
 
-// jsunity's own order is assertEqual(expected, actual).
+// jsunity itself uses the argument order assertEqual(expected, actual).
 const assertions = {
   fail: (message) => fail(message || 'fail() was called'),
   assert: (value, said) => { if (!value) fail('not true', said); },

@@ -1,4 +1,5 @@
-// How arangosh shows values: JSON with spaces around colons, one item per line, a space before each line end.
+// Prints values as arangosh does: JSON with spaces around colons, one item per line, a space before
+// each line end.
 'use strict';
 
 const WIDE = 2;
@@ -38,7 +39,7 @@ function showMembers(members, depth, prefix = '{') {
   return `${prefix} \n${lines.join(', \n')} \n${pad}}`;
 }
 
-// What `print` writes: texts as they are, everything else as shown.
+// Returns the output of `print`: strings unchanged, all other values in arangosh's format.
 function printed(value) {
   return typeof value === 'string' ? value : show(value, 0);
 }

@@ -1,4 +1,4 @@
-// The global names of arangosh and what `require` finds, for one connection.
+// The global names of arangosh and the modules that `require` finds, for one connection.
 'use strict';
 const fs = require('fs');
 const os = require('os');
@@ -21,7 +21,8 @@ const { printed, show } = require('./print');
 const waiting = new Int32Array(new SharedArrayBuffer(4));
 const sleep = (seconds) => { Atomics.wait(waiting, 0, 0, Math.max(0, seconds) * 1000); };
 
-// aql`…`: values become bind parameters, collections and `aql.literal` stand as they are.
+// aql`…`: values become bind parameters; names of collections and `aql.literal` are inserted into
+// the query text.
 function template(strings, ...values) {
   const bindVars = {};
   const names = [];
@@ -220,7 +221,8 @@ function makeShell({ socket, user = 'root', password = '', write = (text) => pro
   };
   scope.require = found;
 
-  // A file as arangosh runs test files: a function body with the global names, `return` allowed.
+  // Runs a file as arangosh runs its test files: as a function body, in which the global names are
+  // defined and `return` is allowed.
   function loadFile(file) {
     Object.assign(globalThis, scope);
     const text = fs.readFileSync(file.endsWith('.js') ? file : `${file}.js`, 'utf8').replace(/^#!.*/, '');
@@ -239,7 +241,7 @@ function consoleOf(write) {
   return { log: say, info: say, warn: say, error: say, debug: () => undefined, getline: () => '', topic: say, infoLines: say, warnLines: say, errorLines: say };
 }
 
-// Just what tests of the server take from lodash.
+// Only those functions of lodash that the server's tests use.
 function lodash() {
   const plain = (value) => JSON.parse(JSON.stringify(value));
   const by = (key) => (typeof key === 'function' ? key : (item) => item[key]);

@@ -18,7 +18,7 @@ class Transport {
     this.port.unref();
   }
 
-  // `body` is a Buffer or undefined; answers { status, statusText, headers, body }.
+  // `body` is a Buffer or undefined; returns { status, statusText, headers, body }.
   request(method, target, body, headers) {
     Atomics.store(this.flag, 0, 0);
     this.port.postMessage({ method, target, body, headers });

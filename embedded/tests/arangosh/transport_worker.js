@@ -1,4 +1,5 @@
-// The thread that owns the connection of transport.js: keep-alive, reconnects when the server closed it.
+// The thread that owns the connection of transport.js: keeps the connection open and reconnects
+// when the server has closed it.
 'use strict';
 const net = require('net');
 const { workerData } = require('worker_threads');

@@ -1,4 +1,4 @@
-// "@arangodb/users".
+// The module "@arangodb/users": users and their grants, over the HTTP API.
 'use strict';
 
 function users(database) {

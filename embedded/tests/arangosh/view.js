@@ -1,4 +1,4 @@
-// Views and analyzers as scripts see them.
+// Views and analyzers with the properties and methods that scripts of arangosh use.
 'use strict';
 
 class View {

@@ -1,4 +1,5 @@
-//! A disk rebuilt from a trace: files and directories as lists of changes, some of them made durable by a sync.
+//! A disk rebuilt from a trace of system calls: each file and directory is a list of changes, some
+//! of which a sync made durable.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -11,16 +12,16 @@ use crate::trace::{self, Call};
 const PAGE: u64 = 4096;
 const SECTOR: u64 = 512;
 
-/// What becomes of changes that were not synced when the power failed.
+/// The fate of unsynced changes in a power loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
-    /// None of them is there.
+    /// All unsynced changes are lost.
     Dropped,
-    /// Some first part of them is there, the last one cut within.
+    /// The first unsynced changes survive, and the last of them is truncated.
     Torn,
-    /// Each page of a file is there as it was at some moment of its own.
+    /// Each page of a file may keep a different number of the unsynced changes.
     Reordered,
-    /// All are there.
+    /// All unsynced changes survive.
     Kept,
 }
 
@@ -46,7 +47,7 @@ struct Dated {
 struct Node {
     is_directory: bool,
     changes: Vec<Dated>,
-    /// Begin and end of each sync.
+    /// Lines of the trace where each sync began and ended.
     syncs: Vec<(usize, usize)>,
     length: u64,
     entries: HashMap<String, usize>,
@@ -58,20 +59,21 @@ struct Open {
     append: bool,
 }
 
-/// Everything that happened to a directory.
+/// The history of a directory: all changes to its files, and the child's answers (lines that
+/// acknowledge commits).
 pub(crate) struct Disk {
     nodes: Vec<Node>,
-    /// Lines and texts of what the child answered.
+    /// Line numbers of the child's answers in the trace.
     pub(crate) answers: Vec<usize>,
     texts: Vec<String>,
-    /// Lines where a sync ended.
+    /// Lines of the trace where a sync ended.
     pub(crate) syncs: Vec<usize>,
-    /// One line after the last.
+    /// Line number after the last line of the trace.
     pub(crate) end: usize,
 }
 
 impl Disk {
-    /// Follows the calls of a child that began with an empty directory.
+    /// Replays the system calls of a child process that began with an empty directory.
     pub(crate) fn replay(root: &Path, calls: &[Call]) -> Self {
         let mut disk = Self {
             nodes: vec![Node { is_directory: true, ..Node::default() }],
@@ -102,7 +104,8 @@ impl Disk {
                 open.remove(&call.result);
                 let name = String::from_utf8(trace::bytes(argument(1))).expect("paths are text");
                 if !name.starts_with('/') {
-                    // A directory that is removed with what is in it is gone through from its descriptor.
+                    // A recursive removal opens subdirectories relative to the descriptor of their
+                    // parent directory.
                     let base = open.get(&trace::number(argument(0)));
                     let node = base.and_then(|base| disk_entry(&self.nodes, base.node, &name));
                     if let Some(node) = node {
@@ -167,7 +170,8 @@ impl Disk {
         }
     }
 
-    /// A write or sync of one of our files must meet a descriptor that the replay knows: one it lost would look like lost data.
+    /// A write or sync of an engine file must use a known descriptor, because an unknown descriptor
+    /// would look like lost data.
     fn check_known(&self, root: &Path, open: &HashMap<i64, Open>, call: &Call) {
         let changes = ["write", "writev", "pwrite64", "fsync", "fdatasync", "ftruncate", "lseek"];
         if !changes.contains(&call.name.as_str()) {
@@ -272,13 +276,14 @@ impl Disk {
         self.record(parent, call, Change::Remove { name });
     }
 
-    /// The line where the child answered something first.
+    /// Returns the line of the child's first answer with the given text.
     pub(crate) fn said(&self, text: &str) -> Option<usize> {
         let mut answers = self.answers.iter().zip(&self.texts);
         answers.find(|(_, said)| said.trim_end() == text).map(|(line, _)| *line)
     }
 
-    /// Lines where files with an ending were made or got their name.
+    /// Returns the lines of the trace where files whose names end with `ending` were created or
+    /// renamed.
     pub(crate) fn made(&self, ending: &str) -> Vec<usize> {
         let changes = self.nodes.iter().flat_map(|node| &node.changes);
         let made = changes.filter(|dated| match &dated.change {
@@ -290,13 +295,13 @@ impl Disk {
         lines
     }
 
-    /// What the child had answered before a moment.
+    /// Returns the answers that the child gave before a line of the trace.
     pub(crate) fn answered(&self, moment: usize) -> String {
         let before = self.answers.iter().zip(&self.texts).filter(|(begin, _)| **begin < moment);
         before.map(|(_, text)| text.as_str()).collect()
     }
 
-    /// Writes a directory as a power loss at a moment could leave it.
+    /// Writes the directory in a state that a power loss at a line of the trace could leave.
     pub(crate) fn write_state(&self, to: &Path, moment: usize, loss: Loss, random: &mut Random) {
         self.write_node(0, to, moment, loss, random);
     }
@@ -316,7 +321,8 @@ impl Disk {
     }
 }
 
-/// How many changes are there, of `count` that were made and `durable` that were synced.
+/// Returns how many of the first `count` changes survive, if the first `durable` changes were
+/// synced.
 fn chosen(durable: usize, count: usize, loss: Loss, random: &mut Random) -> usize {
     match loss {
         Loss::Dropped => durable,
@@ -328,7 +334,8 @@ fn chosen(durable: usize, count: usize, loss: Loss, random: &mut Random) -> usiz
 }
 
 impl Node {
-    /// Changes that a sync which ended before the moment covers; what came before one of them counts too.
+    /// Returns the number of durable changes. The last durable change is the last change that was
+    /// synced before the power loss.
     fn durable(&self, count: usize, moment: usize) -> usize {
         let synced = |dated: &Dated| {
             self.syncs.iter().any(|(begin, end)| dated.end < *begin && *end < moment)
@@ -360,7 +367,8 @@ impl Node {
         let mut seen: HashMap<u64, usize> = HashMap::new();
         let mut length = 0u64;
         for (at, dated) in self.changes[..count].iter().enumerate() {
-            // Each page may have stopped at its own change; the length stops where the whole file does.
+            // With `Reordered`, each page contains the changes up to a random point of its own. The
+            // file has the length that the last surviving change gave it.
             let mut reaches = |page: u64| match loss {
                 Loss::Reordered if at >= durable => {
                     let stop = seen.entry(page).or_insert_with(|| {
@@ -409,7 +417,8 @@ impl Node {
     }
 }
 
-/// A write cut at pages: page, offset in it, bytes.
+/// Splits a write at page boundaries. Each part is the page number, the offset in the page, and the
+/// bytes.
 fn parts(offset: u64, data: &[u8]) -> Vec<(u64, usize, &[u8])> {
     let mut parts = Vec::new();
     let mut at = 0usize;

@@ -1,27 +1,30 @@
-//! Reads what `strace -f -y -xx` wrote: one line per system call, some of them in two halves.
+//! Parses the output of `strace -f -y -xx`: one line for each system call, or two lines if another
+//! thread interrupts it.
 
 use std::collections::HashMap;
 
-/// The calls that change files or promise something about them. Those that the replay does not know make it fail.
+/// The `strace` filter: all system calls that change files or make them durable. The replay fails
+/// at a call that it does not support.
 pub(crate) const CALLS: &str = "trace=openat,open,creat,close,write,pwrite64,writev,pwritev,pwritev2,lseek,fsync,fdatasync,\
 sync,syncfs,sync_file_range,rename,renameat,renameat2,unlink,unlinkat,rmdir,mkdir,mkdirat,ftruncate,truncate,fallocate,\
 dup,dup2,dup3,fcntl,copy_file_range,sendfile,splice,link,linkat,symlink,symlinkat";
 
-/// A system call that succeeded.
+/// A successful system call.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// Line where it began.
+    /// Line of the trace where the call began.
     pub(crate) begin: usize,
-    /// Line where it ended.
+    /// Line of the trace where the call ended.
     pub(crate) end: usize,
     pub(crate) name: String,
-    /// Split at the commas outside of quotes and brackets.
+    /// Arguments, split at the commas outside of quotes and brackets.
     pub(crate) arguments: Vec<String>,
     pub(crate) result: i64,
 }
 
-/// All calls in the order of their effects: a descriptor is free as soon as its `close` begins (another thread may be given its
-/// number before that `close` is seen to end), everything else counts when it ends.
+/// Returns all calls, ordered by the time of their effect. A `close` takes effect at its beginning,
+/// because another thread may get the same descriptor before the `close` ends. Other calls take
+/// effect at their end.
 pub(crate) fn parse(text: &str) -> Vec<Call> {
     let mut unfinished: HashMap<&str, (usize, &str)> = HashMap::new();
     let mut calls = Vec::new();
@@ -45,7 +48,7 @@ pub(crate) fn parse(text: &str) -> Vec<Call> {
     calls
 }
 
-/// One whole call, or None if it failed.
+/// Parses one complete system call; returns `None` if the call failed.
 fn call(begin: usize, end: usize, text: &str) -> Option<Call> {
     let (head, result) =
         text.rsplit_once(" = ").unwrap_or_else(|| panic!("no result in line {end}: {text}"));
@@ -87,7 +90,7 @@ fn split(text: &str) -> Vec<String> {
     parts
 }
 
-/// The bytes of a quoted argument; all of them are written as `\xNN`.
+/// Decodes a quoted argument, in which every byte is written as `\xNN`.
 pub(crate) fn bytes(argument: &str) -> Vec<u8> {
     let inner = argument.trim().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     let inner =
@@ -96,7 +99,7 @@ pub(crate) fn bytes(argument: &str) -> Vec<u8> {
     inner.as_bytes().chunks(4).map(|chunk| digit(chunk[2]) << 4 | digit(chunk[3])).collect()
 }
 
-/// The bytes of all buffers of a `writev`.
+/// Returns the joined bytes of all buffers of a `writev` call.
 pub(crate) fn vector(argument: &str) -> Vec<u8> {
     let mut all = Vec::new();
     for part in argument.split("iov_base=").skip(1) {
@@ -106,7 +109,7 @@ pub(crate) fn vector(argument: &str) -> Vec<u8> {
     all
 }
 
-/// The number before `<path>` of a file descriptor argument, or the number itself.
+/// Parses a numeric argument; a file descriptor is followed by `<path>`, which is ignored.
 pub(crate) fn number(argument: &str) -> i64 {
     let digits = argument.split('<').next().unwrap_or("");
     digits.parse().unwrap_or_else(|_| {

@@ -1,4 +1,5 @@
-//! What the child writes, and what has to be found after each prefix of it.
+//! The writes of the child process, and checks that accept the state after any prefix of these
+//! writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,29 +13,30 @@ use arango_embedded::txn::{Declared, IndexRange, Transaction, WriteOptions};
 use arango_embedded::value::{Object, Value, parse};
 use arango_embedded::{Engine, Options};
 
-/// Writers at a time; each has its own documents.
+/// Number of parallel writers, each with its own documents.
 const WRITERS: i64 = 3;
 
-/// Milliseconds between two commits of the view: many of them in a run.
+/// Milliseconds between two commits of the view, short enough that a run has many of them.
 const VIEW_COMMIT_MS: u64 = 30;
 
-/// How much is written.
+/// The amount of data that the child process writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// Commits of each writer before and after the engine is closed and opened again.
+    /// Number of commits of each writer before and after the engine is reopened.
     pub(crate) round: i64,
     /// Bytes of the largest document.
     pub(crate) pad: i64,
-    /// Whether all of it is written into new files before the engine is opened again.
+    /// Whether the store is rewritten before the engine is opened again.
     pub(crate) rewrites: bool,
 }
 
 impl Load {
-    /// Many small commits: flushes, compactions, torn batches.
+    /// Many small commits, which cause flushes, compactions and torn batches.
     pub(crate) const SMALL: Self = Self { round: 60, pad: 9_000, rewrites: false };
-    /// Few large ones: the journal grows beyond the 64 MB at which the store begins another.
+    /// A few large commits, which exceed the journal size of 64 MB at which the store begins
+    /// another journal.
     pub(crate) const LARGE: Self = Self { round: 16, pad: 3_000_000, rewrites: false };
-    /// Small ones with a rewrite in the middle.
+    /// Small commits, with a rewrite of the store halfway.
     pub(crate) const REWRITTEN: Self = Self { rewrites: true, ..Self::SMALL };
 
     pub(crate) fn name(self) -> &'static str {
@@ -53,19 +55,20 @@ impl Load {
         }
     }
 
-    /// Synced commits of a whole run, at least.
+    /// Minimum number of synced commits in a run.
     pub(crate) fn commits(self) -> usize {
         (2 * (WRITERS - 1) * self.round) as usize
     }
 }
-/// A later document removes the one this far back.
+/// Number of documents that remain of each writer, because each new document removes the one that
+/// is `KEPT` documents older.
 const KEPT: i64 = 12;
 
 fn options(sync: bool) -> Options {
     Options { sync, memtable_bytes: 64 << 10, view_commit_ms: VIEW_COMMIT_MS, ..Options::default() }
 }
 
-/// How many commits of each writer were answered.
+/// Number of acknowledged commits of each writer.
 #[derive(Debug, Default)]
 pub(crate) struct Acks {
     ready: bool,
@@ -80,7 +83,7 @@ impl Acks {
             match line.split(' ').collect::<Vec<_>>()[..] {
                 ["ready"] => acks.ready = true,
                 ["ack", writer, commit] => {
-                    // A kill may cut the last line.
+                    // A kill may truncate the last line of the child's output.
                     let (Ok(writer), Ok(commit)) = (writer.parse(), commit.parse()) else {
                         continue;
                     };
@@ -93,7 +96,7 @@ impl Acks {
         acks
     }
 
-    /// How many commits were answered in all.
+    /// Returns the number of acknowledged commits of all writers.
     pub(crate) fn lines(&self) -> u64 {
         self.lines
     }
@@ -106,17 +109,18 @@ impl fmt::Display for Acks {
 }
 
 fn say(text: &str) {
-    // One write per answer, so that it has one place in the trace.
+    // Each answer is a single `write` call, so that it has exactly one position in the trace.
     std::io::stdout().lock().write_all(text.as_bytes()).unwrap();
     std::io::stdout().flush().unwrap();
 }
 
-/// One writer syncs only now and then: what it wrote in between may be lost, from the end and whole commits only.
+/// Whether a commit is synced. Writer 0 syncs only every eighth commit, so a power loss may remove
+/// its latest commits, but only as a whole.
 fn is_synced(writer: i64, commit: i64) -> bool {
     writer > 0 || commit % 8 == 0
 }
 
-/// The child: goes on where its directory stands.
+/// Runs the child process, which continues from the state that it finds in its directory.
 pub(crate) fn run(directory: &Path, load: Load, sync: bool) {
     for round in 0..2 {
         if round > 0 && load.rewrites {
@@ -234,7 +238,7 @@ fn index(field: &str, unique: bool) -> Index {
     }
 }
 
-/// The words and the numbers of the documents of `c`.
+/// A view over the words and numbers of collection `c`.
 fn view() -> View {
     let links = r#"{"c": {"fields": {"words": {"analyzers": ["text_en"]}, "m": {}, "n": {}}}}"#;
     let links = parse(links.as_bytes()).expect("links");
@@ -246,7 +250,8 @@ fn view() -> View {
     }
 }
 
-/// Vectors of all documents but the edges; trained as soon as there are four.
+/// A vector index over the documents (not the edges), which is trained as soon as four documents
+/// exist.
 fn vectors() -> Index {
     let params = VectorParams { dimension: 3, ..VectorParams::of_cells(4) };
     let kind = IndexKind::Vector(params);
@@ -259,7 +264,7 @@ fn vector(writer: i64, commit: i64) -> Value {
 
 type Fault = Result<(), String>;
 
-/// Opens a directory and looks whether it shows what it has to; answers the commits found per writer.
+/// Opens a directory and checks its content. Returns the number of commits found for each writer.
 pub(crate) fn check(directory: &Path, load: Load, acks: &Acks) -> Result<String, String> {
     let engine = Engine::open(directory, options(true))
         .map_err(|error| format!("it does not open: {error}"))?;
@@ -304,7 +309,7 @@ pub(crate) fn check(directory: &Path, load: Load, acks: &Acks) -> Result<String,
     }
     check_collection(&transaction, e, &edges)?;
     check_view(&engine, &transaction, &documents)?;
-    // It goes on from here.
+    // The engine can continue from the found state.
     let more = object(vec![("n", 1.5f64.to_string().into())]);
     transaction
         .insert(c, &more, &WriteOptions::default())
@@ -330,7 +335,8 @@ fn head_of(transaction: &Transaction, c: &Collection, writer: i64) -> Result<i64
     }
 }
 
-/// Documents, count and every index show exactly what is expected.
+/// Checks that the documents, the count and every index except vector indexes match the expected
+/// documents exactly.
 fn check_collection(
     transaction: &Transaction,
     collection: &Collection,
@@ -354,7 +360,8 @@ fn check_collection(
     Ok(())
 }
 
-/// The view, brought up to the commits, shows every document once and finds its number, its words and no others.
+/// Commits the view, and checks that it returns every document once and finds each document only by
+/// its own number and words.
 fn check_view(
     engine: &Engine,
     transaction: &Transaction,

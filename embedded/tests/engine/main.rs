@@ -1,4 +1,4 @@
-//! The engine as a library: transactions, queries, texts, vectors and what a rewrite leaves.
+//! Tests the engine as a library: transactions, queries, texts, vectors and rewrites.
 
 mod engine;
 mod queries;

@@ -1,4 +1,5 @@
-//! A rewrite: what was removed is in no file any more, what lives is as it was, and a kill at any moment loses nothing.
+//! After a rewrite of the store, no file contains removed data and live data is unchanged; a kill
+//! at any moment loses nothing.
 
 use std::fs;
 use std::io::{Error, ErrorKind};
@@ -11,7 +12,8 @@ use arango_embedded::value::{Object, Value, parse};
 use arango_embedded::{Engine, Options, rewrite};
 
 const DOCUMENTS: i64 = 400;
-/// Stands in each document that is removed, once as it is and once as a word of the view.
+/// A text in every document that the test removes; the files contain it in the stored document and
+/// as a word in the view.
 const SECRET: &str = "quoxcanary";
 const LIVING: &str = "keepsake";
 
@@ -36,7 +38,7 @@ fn view() -> View {
     View { id: 0, name: "v".into(), kind: "arangosearch".into(), properties }
 }
 
-/// An engine's directory in which every other document was removed.
+/// Fills an engine's directory and then removes every other document.
 fn fill(directory: &Path) {
     let engine = Engine::open(directory, options()).unwrap();
     let collection = Collection::new("c", CollectionKind::Document);
@@ -60,7 +62,7 @@ fn fill(directory: &Path) {
     engine.commit_views().unwrap();
 }
 
-/// Whether a text stands in any file of a directory.
+/// Whether any file below a directory contains the given text.
 fn holds(directory: &Path, text: &str) -> bool {
     fs::read_dir(directory).unwrap().any(|entry| {
         let path = entry.unwrap().path();
@@ -75,13 +77,13 @@ fn holds(directory: &Path, text: &str) -> bool {
     })
 }
 
-/// Whether a file is gone because a merge of segments took it away, which goes on for a moment behind an engine that is
-/// open or was just closed.
+/// Whether a file is missing because a merge of segments removed it. Merges continue for a moment
+/// after the engine is closed.
 fn was_merged(path: &Path, error: &Error) -> bool {
     error.kind() == ErrorKind::NotFound && path.components().any(|part| part.as_os_str() == "views")
 }
 
-/// That exactly what was kept is there.
+/// Checks that exactly those documents exist that were not removed.
 fn check(directory: &Path) {
     let engine = Engine::open(directory, options()).unwrap();
     let declared = Declared { read: vec!["c".into()], ..Declared::default() };
@@ -118,7 +120,8 @@ fn what_was_removed_is_in_no_file_any_more() {
     assert!(!holds(&directory, SECRET), "a removed text is still in a file");
     assert!(holds(&directory, LIVING));
     check(&directory);
-    // The views that were built again hold none of it either, and a second rewrite is as good as the first.
+    // The rebuilt views do not contain the removed text either. A second rewrite leaves the same
+    // result.
     assert!(!holds(&directory, SECRET));
     rewrite(&directory, &mut |_| ()).unwrap();
     check(&directory);
@@ -174,7 +177,7 @@ fn each_step_of_the_swap_can_be_the_last() {
     fill(&before);
     copy(&before, &after);
     rewrite(&after, &mut |_| ()).unwrap();
-    // Names of the old and the new store as each step leaves them.
+    // Directory names of the old and of the new store after each step of a rewrite.
     for (old, new) in [
         (Some("store"), Some("store.new")),
         (Some("store.old"), Some("store.new")),

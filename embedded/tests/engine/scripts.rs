@@ -1,12 +1,15 @@
-//! Scripts: each file sets up a database of its own, runs queries and holds the answers; `UPDATE_GOLDENFILES=1` rewrites
-//! the answers.
+//! Runs script files, each of which sets up its own database, runs queries and contains the
+//! expected answers; `UPDATE_GOLDENFILES=1` rewrites these answers.
 //!
-//! Lines: `collection NAME`, `edges NAME`, `graph NAME edges:from>to …`, `index NAME a,b.c [unique] [sparse]`,
+//! These lines create data and definitions: `collection NAME`, `edges NAME`,
+//! `graph NAME edges:from>to …`, `index NAME a,b.c [unique] [sparse]`,
 //! `vectors NAME field metric dimension nLists [sparse]`, `insert NAME {…}`, `view NAME {links}`,
-//! `analyzer NAME {type, properties, features}`, `inverted COLLECTION NAME {definition}`, `alias NAME COLLECTION/INDEX …` set up, `tick` commits the views; `> AQL` runs a query (`| ` continues it,
-//! `@ {…}` in front gives its binds), `stats> AQL` shows counters too, `plan> AQL` shows the nodes instead. All lines
-//! behind a query up to an empty one are its answer. `{"$rev": "c/key"}` among the binds is the revision of that document;
-//! revisions in answers show as `REV`.
+//! `analyzer NAME {type, properties, features}`, `inverted COLLECTION NAME {definition}`,
+//! `alias NAME COLLECTION/INDEX …`. `tick` commits the views. `> AQL` runs a query: a line that
+//! begins with `| ` continues it, and a line `@ {…}` before it sets its bind parameters.
+//! `stats> AQL` also shows the counters, and `plan> AQL` shows the plan nodes instead of rows. All
+//! lines after a query up to an empty line are its answer. The bind value `{"$rev": "c/key"}` is
+//! the revision of that document. Answers show each revision as `REV`.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -31,7 +34,7 @@ struct Session {
 impl Session {
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        // Views are committed where the script says `tick`.
+        // Views are committed only by the script's command `tick`.
         let options = Options { sync: false, view_commit_ms: u64::MAX / 2, ..Options::default() };
         let engine = Engine::open(directory.path(), options).expect("an empty engine");
         Self { engine, _directory: directory }
@@ -247,7 +250,7 @@ impl Session {
     }
 }
 
-/// The value with each text that looks like a revision replaced.
+/// Returns the value with `REV` in place of each revision.
 fn masked(value: &Value) -> Value {
     match value {
         Value::String(text) if text.len() == 11 && text.starts_with('_') => "REV".into(),
@@ -259,8 +262,8 @@ fn masked(value: &Value) -> Value {
     }
 }
 
-/// Node types with what they read, and the rules.
-/// A message without the nodes that the error went through: their numbers would change with every rule.
+/// Returns an error message without the plan nodes in which the error occurred, because the node
+/// numbers depend on the optimizer rules.
 fn without_nodes(message: &str) -> String {
     match (message.find(" [node #"), message.rfind("] (while")) {
         (Some(from), Some(to)) => format!("{}{}", &message[..from], &message[to + 1..]),
@@ -268,6 +271,7 @@ fn without_nodes(message: &str) -> String {
     }
 }
 
+/// Returns the node types of a plan with the collections or views that they read, and the rules.
 fn plan_text(plan: &Value) -> String {
     let mut out = String::new();
     for node in plan.attribute("nodes").as_array().expect("nodes") {
@@ -298,7 +302,7 @@ fn plan_text(plan: &Value) -> String {
     out
 }
 
-/// Runs a script and answers its text with the answers as they are.
+/// Runs a script, and returns its text with the actual answers in place of the expected ones.
 fn run(script: &str) -> String {
     let session = Session::new();
     let mut out = String::new();
@@ -336,14 +340,21 @@ fn run(script: &str) -> String {
     out
 }
 
+/// Returns the script files of a folder, sorted by name.
+fn texts(folder: &str) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).expect(folder);
+    let mut files: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "aql"));
+    files.sort();
+    files
+}
+
 #[test]
 fn scripts_answer_as_they_say() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts");
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .expect(folder)
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
-    files.sort();
+    let mut files = texts(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts"));
+    if cfg!(feature = "conformance") {
+        files.extend(texts(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts/conformance")));
+    }
     assert!(!files.is_empty());
     let mut wrong = Vec::new();
     for file in files {

@@ -1,4 +1,5 @@
-//! Views on the real store: scores, visibility, restarts, damage, changes of definitions.
+//! Tests views with data on disk: scores, visibility of writes, restarts, damaged files and changed
+//! definitions.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,10 +13,12 @@ use arango_embedded::value::{Object, Value, parse};
 use arango_embedded::{Engine, Options};
 use proptest::prelude::*;
 
+mod best;
+
 const DATABASE: &str = "_system";
-/// A pause that no test outlives: views are committed where the test says so.
+/// An interval longer than any test, so that views are committed only where the test requests it.
 const NEVER_MS: u64 = u64::MAX / 2;
-/// Looks at a view until it shows what was committed, 10 ms apart.
+/// Maximum number of polls of a view, 10 ms apart, until it shows a commit.
 const LOOKS_MAX: usize = 3000;
 
 fn open(directory: &Path, view_commit_ms: u64) -> Arc<Engine> {
@@ -84,7 +87,7 @@ fn set(keys: &[&str]) -> BTreeSet<String> {
 const ALL: &str = "FOR d IN v RETURN d._key";
 const TEXT: &str = r#"{"c": {"fields": {"text": {"analyzers": ["text_en"]}}}}"#;
 
-/// An engine with the collection `c` and the view `v` over its `text`.
+/// An engine with the collection `c` and the view `v` over its attribute `text`.
 fn with_view(directory: &Path, view_commit_ms: u64) -> Arc<Engine> {
     let engine = open(directory, view_commit_ms);
     collection(&engine, "c");
@@ -129,7 +132,7 @@ fn a_hit_whose_document_has_changed_or_gone_is_dropped() {
     transaction.commit(false).unwrap();
     let found = "FOR d IN v SEARCH ANALYZER(d.text == 'word', 'text_en') RETURN d._key";
     assert_eq!(keys(&engine, found), set(&["c"]));
-    // The best ones: those that are gone do not count.
+    // The best hit is the remaining document; removed documents are not found.
     let best = "FOR d IN v SEARCH ANALYZER(d.text == 'word', 'text_en') SORT BM25(d) DESC LIMIT 1 RETURN d._key";
     assert_eq!(keys(&engine, best), set(&["c"]));
     engine.commit_views().unwrap();
@@ -195,7 +198,7 @@ fn segments_that_cannot_be_read_are_built_again() {
     assert_eq!(keys(&engine, ALL), set(&["a"]));
 }
 
-/// A file that the list of segments names is gone, or holds something else: the engine opens all the same.
+/// The engine opens even if a segment file is missing or changed.
 #[test]
 fn a_view_with_a_lost_or_damaged_file_is_built_again() {
     for damage in [
@@ -236,7 +239,8 @@ fn segments_of_another_state_of_the_store_are_built_again() {
     insert(&engine, "c", r#"{"_key": "c", "text": "three"}"#);
     engine.commit_views().unwrap();
     drop(engine);
-    // Segments from behind the store's end, then segments that have lost what the store says they hold.
+    // In the first case the view's segments are newer than the store; in the second, the segments
+    // lack changes that the store records as committed.
     for (store, views, wanted) in
         [(&before, &directory, &["a"][..]), (&directory, &before, &["a", "b", "c"][..])]
     {
@@ -317,7 +321,8 @@ fn a_place_of_a_phrase_has_room_for_so_many_terms() {
     assert_eq!(refused.code, Code::ResourceLimit, "{refused}");
 }
 
-/// A collection may go between a client's look and its definition.
+/// A collection may be dropped after a client has checked that it exists and before the client
+/// defines a view on it.
 #[test]
 fn a_view_links_nothing_that_is_not_there() {
     let home = tempfile::tempdir().unwrap();
@@ -335,7 +340,8 @@ fn a_view_links_nothing_that_is_not_there() {
     assert!(engine.database(DATABASE).unwrap().views.is_empty());
 }
 
-/// What a loop over a view holds is free again behind it; what is kept of its rows is not.
+/// The memory of a loop over a view is released after the loop, except the memory of rows that are
+/// kept.
 #[test]
 fn rows_kept_behind_a_loop_over_a_view_count() {
     let home = tempfile::tempdir().unwrap();
@@ -392,14 +398,14 @@ fn views_that_are_made_at_once_can_all_be_searched() {
 
 const WORDS: [&str; 8] = ["apple", "river", "stone", "cloud", "forest", "lamp", "music", "paper"];
 
-/// A scorer as a query names it.
+/// The scorer of a query and its parameters.
 #[derive(Clone, Copy, Debug)]
 enum Scorer {
     Bm25 { k: f64, b: f64 },
     Tfidf { normalize: bool },
 }
 
-/// Calls, what they compute, and the boost that goes with them.
+/// Scorer calls in AQL, each with its formula and with a boost for the search condition.
 const SCORERS: [(&str, Scorer, f64); 5] = [
     ("BM25(d)", Scorer::Bm25 { k: 1.2, b: 0.75 }, 1.0),
     ("BM25(d, 2.5, 0.3)", Scorer::Bm25 { k: 2.5, b: 0.3 }, 1.0),
@@ -408,7 +414,8 @@ const SCORERS: [(&str, Scorer, f64); 5] = [
     ("TFIDF(d, true)", Scorer::Tfidf { normalize: true }, 2.5),
 ];
 
-/// The sum over the words by the scorer's formula (manual, ArangoSearch functions), in double precision.
+/// Computes the expected score of each document by the scorer's formula (manual, ArangoSearch
+/// functions): a sum over the query's words, in double precision.
 fn naive(documents: &[Vec<usize>], query: &BTreeSet<usize>, scorer: Scorer) -> Vec<Option<f64>> {
     let having: Vec<&Vec<usize>> = documents.iter().filter(|words| !words.is_empty()).collect();
     let count = having.len() as f64;
@@ -477,7 +484,7 @@ proptest! {
             }
         }
         let search = format!("SEARCH ANALYZER({tokens}, 'text_en')");
-        // The best ones alone are the first of all of them, sorted.
+        // A search for only the top hits returns the first hits of the complete sorted list.
         for (call, ..) in SCORERS {
             let sort = format!("SORT {call} DESC, TO_NUMBER(d._key)");
             let all = format!("FOR d IN v {search} LET s = {call} {sort} RETURN d._key");
@@ -488,127 +495,11 @@ proptest! {
     }
 }
 
-/// Documents that fill several windows and blocks, and terms that stand in most, some and few of them.
-const MANY: u64 = 3000;
-
-/// A number below `below`, by a generator of fixed numbers.
-fn chance(state: &mut u64, below: u64) -> u64 {
-    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    (*state >> 33) % below
-}
-
-/// Words scattered, and phrases with and without the words of a question beside them.
-fn searches() -> Vec<String> {
-    let words =
-        ["w0", "w1 w9", "w0 w1 w2", "w17 w3 w0", "w29 w28 w2", "w5 w11 w23 w30 w31", "none w4"];
-    let scattered =
-        words.map(|words| format!("ANALYZER(d.text IN TOKENS('{words}', 'text_en'), 'text_en')"));
-    let phrase =
-        |text: &str| format!("BOOST(ANALYZER(PHRASE(d.text, '{text}', 'text_en'), 'text_en'), 10)");
-    let phrases = [("w0 w0", "w0 w0"), ("w0 w1", "w2 w0"), ("w1 w0", "w1 w0")].map(|(one, other)| {
-        let (first, second) = (phrase(one), phrase(other));
-        format!(
-            "({first} OR {second}) AND (BOOST(d.n >= 0, 0) OR ANALYZER(d.text IN TOKENS('{one}', 'text_en'), 'text_en'))"
-        )
-    });
-    scattered.into_iter().chain(phrases).chain([phrase("w0 w2")]).collect()
-}
-
-/// The best by a search are the first of all that it finds; without more keys to sort by, of two the earlier.
-fn the_best_are_the_first_of_all(engine: &Engine) {
-    for search in searches() {
-        for (call, filter) in
-            [("BM25(d)", ""), ("BM25(d, 0.4, 1)", ""), ("TFIDF(d, true)", "AND d.n < 900")]
-        {
-            let search = format!("SEARCH ({search}) {filter}");
-            let all = rows(
-                engine,
-                &format!("FOR d IN v {search} LET s = {call} SORT s DESC RETURN [s, d._key]"),
-            );
-            assert!(all.len() > 20, "{search}");
-            for (keys, limit) in [("", 1), ("", 20), (", d.n", 20)] {
-                let text = format!(
-                    "FOR d IN v {search} SORT {call} DESC{keys} LIMIT {limit} RETURN [{call}, d._key]"
-                );
-                let best: Vec<String> = rows(engine, &text).iter().map(Value::to_json).collect();
-                let mut first = all.clone();
-                if !keys.is_empty() {
-                    let number = |row: &Value| {
-                        row.as_array().unwrap()[1].as_str().unwrap().parse::<u64>().unwrap()
-                    };
-                    let score = |row: &Value| row.as_array().unwrap()[0].as_f64().unwrap();
-                    first.sort_by(|a, b| {
-                        score(b).total_cmp(&score(a)).then(number(a).cmp(&number(b)))
-                    });
-                }
-                let first: Vec<String> = first.iter().take(limit).map(Value::to_json).collect();
-                assert_eq!(best, first, "{text}");
-            }
-        }
-    }
-}
-
-fn best_score(engine: &Engine) -> String {
-    let text = "FOR d IN v SEARCH ANALYZER(d.text IN ['w0'], 'text_en') SORT BM25(d) DESC LIMIT 1 RETURN BM25(d)";
-    rows(engine, text)[0].to_json()
-}
-
-/// Files of dictionaries, one for each segment.
+/// Number of segments, counted by their dictionary files.
 fn segments(directory: &Path) -> usize {
     let views = std::fs::read_dir(directory.join("views")).expect("views");
     let files = views.flat_map(|view| std::fs::read_dir(view.unwrap().path()).expect("segments"));
     let is_dictionary =
         |file: &std::fs::DirEntry| file.path().extension().is_some_and(|end| end == "term");
     files.filter(|file| is_dictionary(file.as_ref().unwrap())).count()
-}
-
-#[test]
-fn a_quiet_view_has_few_segments_and_the_best_stay_the_best() {
-    let home = tempfile::tempdir().unwrap();
-    let directory = home.path().join("engine");
-    let engine = open(&directory, NEVER_MS);
-    collection(&engine, "c");
-    view(&engine, 0, "v", r#"{"c": {"fields": {"text": {"analyzers": ["text_en"]}, "n": {}}}}"#);
-    let mut state = 7;
-    for part in 0..5 {
-        let transaction = begin(&engine, "c");
-        for number in part * MANY / 5..(part + 1) * MANY / 5 {
-            let words = (0..1 + chance(&mut state, 14)).map(|_| {
-                let range = 1 + chance(&mut state, 32);
-                format!("w{}", chance(&mut state, range))
-            });
-            let text = words.collect::<Vec<_>>().join(" ");
-            put(
-                &transaction,
-                "c",
-                &format!(r#"{{"_key": "{number}", "n": {number}, "text": "{text}"}}"#),
-            );
-        }
-        transaction.commit(false).unwrap();
-        engine.commit_views().unwrap();
-    }
-    let transaction = begin(&engine, "c");
-    rows_in(&engine, &transaction, "FOR d IN c FILTER d.n % 7 == 3 REMOVE d IN c").unwrap();
-    transaction.commit(false).unwrap();
-    engine.commit_views().unwrap();
-    let before = segments(&directory);
-    assert!(before > 1, "{before} segments");
-    the_best_are_the_first_of_all(&engine);
-    let with_removed = best_score(&engine);
-    drop((transaction, engine));
-
-    let engine = open(&directory, 10);
-    // Removed documents no longer count in scores once their segments were written again and searches see that.
-    let few = (0..LOOKS_MAX).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-        segments(&directory) == 1 && best_score(&engine) != with_removed
-    });
-    assert!(few, "{} segments", segments(&directory));
-    the_best_are_the_first_of_all(&engine);
-    // What is known ahead of frequent terms is in use by now.
-    the_best_are_the_first_of_all(&engine);
-    insert(&engine, "c", r#"{"_key": "9999", "n": 9999, "text": "w0 later"}"#);
-    let late = "FOR d IN v SEARCH ANALYZER(d.text IN TOKENS('later', 'text_en'), 'text_en') OPTIONS {waitForSync: true} RETURN d._key";
-    assert_eq!(keys(&engine, late), set(&["9999"]));
-    the_best_are_the_first_of_all(&engine);
 }

@@ -1,5 +1,6 @@
-//! Transactions against a model: each reads its snapshot and its own writes, the first writer of a key wins; over two
-//! collections, by calls and by queries.
+//! Compares transactions over two collections with a model: each transaction reads its snapshot and
+//! its own writes, and the first writer of a key wins. The transactions write by document calls and
+//! by AQL queries.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -12,7 +13,7 @@ use arango_embedded::value::{Object, Value};
 use arango_embedded::{Engine, Options};
 use proptest::prelude::*;
 
-/// Transactions that run side by side.
+/// Number of parallel transactions.
 const SLOTS: usize = 3;
 
 #[derive(Clone, Debug)]
@@ -21,7 +22,7 @@ enum Step {
     Insert(u8, u8),
     Update(u8, u8),
     Remove(u8),
-    /// The same by queries: each ends whole or not at all.
+    /// An insert by an AQL query instead of a document call. A query has its whole effect or none.
     QueryInsert(u8, u8),
     QueryUpdate(u8, u8),
     QueryRemove(u8),
@@ -54,12 +55,13 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Even keys lie in the first collection, odd ones in the second.
+/// Even keys are in the first collection, odd ones in the second.
 fn side(key: u8) -> usize {
     usize::from(key % 2)
 }
 
-/// A document of the model: its unique value, which incarnation of its key it is, and which version of that.
+/// A document as the test's model expects it: its unique value, the number of inserts under its
+/// key, and its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Row {
     unique: u8,
@@ -101,7 +103,8 @@ impl Model {
         if *self.locks.entry(lock).or_insert(slot) == slot { Ok(()) } else { Err(Code::Conflict) }
     }
 
-    /// What a write of `key` comes to: a new unique value, or None for a removal; `fresh` is an insert.
+    /// Returns the expected result of a write to `key`. The write sets a new unique value, or
+    /// removes the document with `None`; `fresh` means an insert.
     fn write(
         &mut self,
         slot: usize,
@@ -165,7 +168,8 @@ fn engine() -> &'static Arc<Engine> {
     static ENGINE: OnceLock<(Arc<Engine>, tempfile::TempDir)> = OnceLock::new();
     let (engine, _) = ENGINE.get_or_init(|| {
         let directory = tempfile::tempdir().unwrap();
-        // The steps are done one after another: nobody gives a lock back while somebody waits.
+        // The steps run one after another, so waiting for a lock is useless: no other step could
+        // release it.
         let options = Options { key_lock_wait_ms: 0, ..Options::default() };
         (Engine::open(directory.path(), options).unwrap(), directory)
     });
@@ -199,7 +203,7 @@ fn document(key: u8, unique: u8) -> Value {
     object(&[("_key", format!("k{key}").into()), ("u", i64::from(unique).into())])
 }
 
-/// Keys and unique values, in order of the keys.
+/// Returns the keys and unique values of all documents, sorted by key.
 fn seen(documents: &[Value]) -> Vec<(u8, u8)> {
     let pair = |document: &Value| {
         let key = document.text_of("_key").unwrap()[1..].parse().unwrap();
@@ -247,7 +251,7 @@ fn check_side(running: &Running, side: usize, c: &Collection) {
     assert_eq!(real.count(c).unwrap(), pairs(&running.view, side).len() as u64);
 }
 
-/// A query inside a transaction, whole or not at all.
+/// Runs a query inside a transaction; the query has its whole effect or none.
 fn query(running: &Running, text: String) -> Result<(), Error> {
     let savepoint = running.real.savepoint();
     let database = engine().database("_system").unwrap();
@@ -353,7 +357,7 @@ proptest! {
     fn transactions_do_what_the_model_does(steps in prop::collection::vec((0..SLOTS, any_step()), 1..80)) {
         let (c, mut model) = ([collection(), collection()], Model::default());
         let mut slots: Vec<Option<Running>> = (0..SLOTS).map(|_| None).collect();
-        // Some documents are there, and two transactions meet over them.
+        // Two transactions compete for some existing documents.
         let start = [Step::Begin, Step::Insert(0, 0), Step::Insert(1, 1), Step::Commit, Step::Begin];
         let start = start.into_iter().map(|step| (0, step)).chain([(1, Step::Begin)]);
         for (slot, step) in start.chain(steps).collect::<Vec<_>>() {
@@ -375,7 +379,8 @@ proptest! {
     }
 }
 
-/// Many threads move amounts between accounts; nothing is made or lost, and every conflict is answered as one.
+/// Many threads transfer amounts between accounts. The sum of all accounts is constant, and every
+/// failed update returns the error code of a conflict.
 #[test]
 fn concurrent_transfers_keep_the_sum() {
     let c = collection();
@@ -431,7 +436,8 @@ fn concurrent_transfers_keep_the_sum() {
     assert!((1..=800).contains(&done), "{done} transfers");
 }
 
-/// Who is alone in a collection never conflicts, although everybody counts in one document.
+/// An exclusive transaction never conflicts, although all transactions increment a counter in the
+/// same document.
 #[test]
 fn exclusive_transactions_never_conflict() {
     let c = collection();

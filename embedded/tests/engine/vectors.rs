@@ -1,5 +1,5 @@
-//! Vector indexes on the real store: lists never disagree with documents, whatever writes, aborts, truncations, restarts
-//! and kills come between, and all cells together find what a look at every document finds.
+//! Vector indexes on disk: their lists agree with the documents after writes, aborts, truncations,
+//! restarts and kills, and a search of all lists finds the same documents as a scan.
 
 #![allow(
     clippy::disallowed_methods,
@@ -7,10 +7,7 @@
 )]
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,8 +20,11 @@ use arango_embedded::value::{Object, Value};
 use arango_embedded::{Engine, Options};
 use proptest::prelude::*;
 
+mod background;
+mod kills;
+
 const DATABASE: &str = "_system";
-/// How long a state may take to come; a bound of the test, not of the engine.
+/// Maximum time that the test waits for an index state; the engine has no such limit.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn open(directory: &Path) -> Arc<Engine> {
@@ -79,7 +79,7 @@ fn remove(transaction: &Transaction, key: &str) -> Result<()> {
     transaction.remove(&database.collections["c"], key, None, &options).map(|_| ())
 }
 
-/// Vectors that are spread, and the same each time.
+/// Returns pseudo-random vectors that are the same in every run.
 fn vector(seed: usize, dimension: usize) -> Vec<f64> {
     (0..dimension).map(|at| (((seed * 31 + at) * 7919) as f64).sin() * 5.0 + 0.01).collect()
 }
@@ -96,7 +96,7 @@ fn fill(engine: &Engine, seeds: std::ops::Range<usize>, dimension: usize) {
     }
 }
 
-/// Keys and similarities that the index finds in all its cells.
+/// Returns the keys and similarities that a search of all lists finds.
 fn nearest(
     transaction: &Transaction,
     metric: Metric,
@@ -106,7 +106,7 @@ fn nearest(
     nearest_of(transaction, metric, "", query, count)
 }
 
-/// The same of the documents that fulfil a condition.
+/// Searches all lists for documents that fulfil a condition; returns their keys and similarities.
 fn nearest_of(
     transaction: &Transaction,
     metric: Metric,
@@ -117,7 +117,7 @@ fn nearest_of(
     search(transaction, metric, filter, query, count).expect("an answer")
 }
 
-/// The same, or why it is not to be had.
+/// Like `nearest_of`, but returns an error instead of panicking.
 fn search(
     transaction: &Transaction,
     metric: Metric,
@@ -151,7 +151,7 @@ fn state(engine: &Engine) -> &'static str {
     engine.training(index).expect("a state").expect("a vector index").state
 }
 
-/// Why the index cannot be used.
+/// Returns the reason why the index is not usable.
 fn why(engine: &Engine) -> String {
     let database = engine.database(DATABASE).expect("a database");
     let index = database.collections["c"].indexes.last().expect("the index");
@@ -172,7 +172,7 @@ fn assert_whole(engine: &Engine) {
     assert!(faults.is_empty(), "{} while {}:\n{}", faults.len(), state(engine), faults.join("\n"));
 }
 
-/// Every document with a vector is found once.
+/// Every document with a vector must be found once.
 fn assert_all_found(engine: &Engine, dimension: usize, count: usize) {
     let found = nearest(&begin(engine), Metric::L2, &vector(1, dimension), 1_000_000);
     let mut keys: Vec<&String> = found.iter().map(|(key, _)| key).collect();
@@ -252,7 +252,7 @@ fn compare(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// All cells together are exact, also for what the transaction itself has written.
+    /// A search of all lists is exact, including the transaction's own writes.
     #[test]
     fn the_index_finds_what_a_look_at_every_document_finds(
         steps in prop::collection::vec(any_step(), 1..60),
@@ -315,7 +315,7 @@ proptest! {
     }
 }
 
-/// Writers that put, remove and abort, each among its own keys, until they are told to stop.
+/// Writers that put, remove and abort, each among its own keys, until `stop`.
 fn write_until(engine: &Engine, writer: usize, stop: &AtomicBool) -> usize {
     let mut live = BTreeMap::new();
     for round in 0..20_000 {
@@ -365,12 +365,12 @@ fn nothing_is_lost_while_writers_run_and_the_index_is_trained() {
         while state(engine) != "ready" && begin.elapsed() < PATIENCE {
             assert_whole(engine);
         }
-        // Some go on into the trained index.
+        // Some writers continue after the index is trained.
         std::thread::sleep(Duration::from_millis(200));
         stop.store(true, Ordering::Relaxed);
         writers.into_iter().map(|writer| writer.join().expect("a writer")).sum()
     });
-    // Writers who never pause may hold it up until they are gone.
+    // Writers without pauses may delay the training until the writers have ended.
     wait_until_ready(&engine);
     assert_whole(&engine);
     assert_all_found(&engine, 8, 2500 + written);
@@ -381,118 +381,9 @@ fn nothing_is_lost_while_writers_run_and_the_index_is_trained() {
     assert_all_found(&engine, 8, 2500 + written);
 }
 
-/// Documents that were there before the index are replaced, stripped of their vectors and removed while it takes them in.
-#[test]
-fn an_index_in_the_background_takes_in_what_is_there_beside_its_writers() {
-    const OLD: usize = 6000;
-    let home = tempfile::tempdir().unwrap();
-    let engine = open(home.path());
-    make_collection(&engine);
-    fill(&engine, 0..OLD, 8);
-    let is_there = || {
-        engine.database(DATABASE).unwrap().collections["c"].indexes.iter().any(|i| i.name == "near")
-    };
-    let filled = AtomicBool::new(false);
-    let mut beside = 0;
-    std::thread::scope(|scope| {
-        let (engine, filled, is_there) = (&engine, &filled, &is_there);
-        // From both ends, so that one is ahead of the filling and one behind it.
-        let writer = move |backwards: bool| {
-            let mut beside = 0;
-            for at in 0..OLD / 2 {
-                let seed = if backwards { OLD - 1 - at } else { at };
-                let before = is_there() && !filled.load(Ordering::SeqCst);
-                let transaction = begin(engine);
-                let key = format!("k{seed}");
-                match seed % 3 {
-                    0 => remove(&transaction, &key).expect("a removal"),
-                    1 => put(&transaction, &key, None).expect("a write"),
-                    _ => put(&transaction, &key, Some(&vector(seed + OLD, 8))).expect("a write"),
-                }
-                transaction.commit(false).expect("a commit");
-                beside += usize::from(before && !filled.load(Ordering::SeqCst));
-            }
-            beside
-        };
-        let writers = [false, true].map(|backwards| scope.spawn(move || writer(backwards)));
-        let (_, is_new) =
-            engine.create_index_in_background(DATABASE, "c", index(Metric::L2, 8, 16)).unwrap();
-        filled.store(true, Ordering::SeqCst);
-        assert!(is_new);
-        assert_whole(engine);
-        beside = writers.into_iter().map(|writer| writer.join().expect("a writer")).sum();
-    });
-    assert!(beside > 0, "nobody wrote while the index took in what was there");
-    wait_until_ready(&engine);
-    assert_whole(&engine);
-    assert_all_found(&engine, 8, OLD / 3);
-}
-
-/// A writer that holds its transaction holds the filling up: the creation says that the index is there, the background goes on
-/// once it is let in.
-#[test]
-fn a_filling_that_writers_hold_up_is_gone_on_with() {
-    let home = tempfile::tempdir().unwrap();
-    let engine = open(home.path());
-    make_collection(&engine);
-    fill(&engine, 0..6000, 8);
-    std::thread::scope(|scope| {
-        let creation = scope
-            .spawn(|| engine.create_index_in_background(DATABASE, "c", index(Metric::L2, 8, 16)));
-        let known = || {
-            engine.database(DATABASE).unwrap().collections["c"]
-                .indexes
-                .iter()
-                .any(|i| i.name == "near")
-        };
-        let started = Instant::now();
-        while !known() {
-            assert!(started.elapsed() < PATIENCE, "the index is never known");
-        }
-        let long = begin(&engine);
-        put(&long, "late", Some(&vector(9, 8))).unwrap();
-        let (_, is_new) = creation.join().expect("no panic").expect("an index");
-        assert!(is_new);
-        assert_eq!(why(&engine), "not all documents are taken in yet");
-        assert_whole(&engine);
-        let found = begin(&engine);
-        let error = search(&found, Metric::L2, "", &vector(1, 8), 1).expect_err("it is not ready");
-        assert!(error.message.contains("not ready"), "{}", error.message);
-        drop(found);
-        long.commit(false).unwrap();
-    });
-    wait_until_ready(&engine);
-    assert_whole(&engine);
-    assert_all_found(&engine, 8, 6001);
-}
-
-#[test]
-fn an_index_that_refuses_a_document_is_not_made_in_the_background_either() {
-    let home = tempfile::tempdir().unwrap();
-    let engine = open(home.path());
-    make_collection(&engine);
-    fill(&engine, 0..2000, 8);
-    let transaction = begin(&engine);
-    put(&transaction, "short", Some(&vector(1, 3))).unwrap();
-    transaction.commit(false).unwrap();
-    for _ in 0..2 {
-        let made = engine.create_index_in_background(DATABASE, "c", index(Metric::L2, 8, 16));
-        let error = made.expect_err("a vector of another length");
-        assert!(error.message.contains("index dimension: 8"), "{}", error.message);
-        let indexes = engine.database(DATABASE).unwrap().collections["c"].indexes.len();
-        assert_eq!(indexes, 1, "the primary index alone");
-    }
-    let transaction = begin(&engine);
-    remove(&transaction, "short").unwrap();
-    transaction.commit(false).unwrap();
-    engine.create_index_in_background(DATABASE, "c", index(Metric::L2, 8, 16)).unwrap();
-    wait_until_ready(&engine);
-    assert_whole(&engine);
-    assert_all_found(&engine, 8, 2000);
-}
-
-/// A commit takes one document away and brings another: whoever looks, in lists out of memory or out of the store, sees as many
-/// as ever, and an older snapshot sees what it saw.
+/// Each commit removes one document and adds another. Every search, from cached lists or from the
+/// store, finds the same number of documents. A search in an older snapshot finds the documents of
+/// that snapshot.
 #[test]
 fn lists_in_memory_show_each_commit_whole_and_each_snapshot_its_own() {
     let home = tempfile::tempdir().unwrap();
@@ -564,7 +455,8 @@ fn a_truncation_in_the_middle_of_a_training_leaves_nothing_of_it() {
         let wanted = ["training", "ingesting", "ready"];
         while !wanted[round % 3..].contains(&state(&engine)) && begin.elapsed() < PATIENCE {}
         engine.truncate(DATABASE, "c").unwrap();
-        // What was being trained is for nothing, which the trainer may not have seen yet.
+        // The truncation makes the current training obsolete, but the trainer may not have noticed
+        // this yet.
         assert!(["unusable", "training"].contains(&state(&engine)), "{}", state(&engine));
         assert_whole(&engine);
     }
@@ -585,113 +477,10 @@ fn an_open_write_transaction_holds_the_training_up_and_loses_nothing() {
     fill(&engine, 0..50, 4);
     std::thread::sleep(Duration::from_millis(1500));
     assert_ne!(state(&engine), "ready");
-    // Writers go on meanwhile.
+    // Other writers continue while the transaction is open.
     fill(&engine, 50..60, 4);
     long.commit(false).unwrap();
     wait_until_ready(&engine);
     assert_whole(&engine);
     assert_all_found(&engine, 4, 61);
-}
-
-/// A server of its own, killed without warning.
-struct Server(Child);
-
-impl Server {
-    fn start(data: &Path, socket: &Path) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_arango-embedded"));
-        command.args(["serve", "--vector-index", "--socket"]).arg(socket);
-        command.arg("--data-dir").arg(data).env("ARANGO_ROOT_PASSWORD", "");
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-        assert!(line.contains("listens on"), "{line}");
-        Self(child)
-    }
-
-    fn kill(mut self) {
-        self.0.kill().expect("it runs");
-        self.0.wait().expect("it ends");
-    }
-}
-
-/// An index that is made in the background.
-const NEAR: &str = r#"{"type":"vector","name":"near","fields":["v"],"sparse":true,"inBackground":true,"params":{"metric":"l2","dimension":16,"nLists":32}}"#;
-
-/// Answer to `root` without password.
-fn call(socket: &Path, method: &str, target: &str, body: &str) -> String {
-    let mut answer = String::new();
-    begin_call(socket, method, target, body).read_to_string(&mut answer).expect("an answer");
-    answer
-}
-
-/// The request, sent.
-fn begin_call(socket: &Path, method: &str, target: &str, body: &str) -> UnixStream {
-    let mut stream = UnixStream::connect(socket).expect("connects");
-    let head = "host: x\r\nauthorization: Basic cm9vdDo=\r\nconnection: close\r\ncontent-length: ";
-    write!(stream, "{method} {target} HTTP/1.1\r\n{head}{}\r\n\r\n{body}", body.len())
-        .expect("writes");
-    stream
-}
-
-/// Kills a server as soon as it says this state; the state in which the next one finds the index.
-fn killed_while(home: &Path, wanted: &str) -> &'static str {
-    let (data, socket) = (home.join("data"), home.join("s"));
-    let server = Server::start(&data, &socket);
-    let made = call(&socket, "POST", "/_api/index?collection=c", NEAR);
-    assert!(made.starts_with("HTTP/1.1 201"), "{made}");
-    let begin = Instant::now();
-    while begin.elapsed() < PATIENCE {
-        let answer = call(&socket, "GET", "/_api/index/c/near", "");
-        let says = |state: &str| answer.contains(&format!(r#""trainingState":"{state}""#));
-        if says(wanted) || says("ready") {
-            break;
-        }
-    }
-    server.kill();
-    goes_on(&data)
-}
-
-/// Kills a server as soon as it knows the index; whether the creation was answered.
-fn killed_while_filling(home: &Path) -> bool {
-    let (data, socket) = (home.join("data"), home.join("s"));
-    let server = Server::start(&data, &socket);
-    let mut creation = begin_call(&socket, "POST", "/_api/index?collection=c", NEAR);
-    let begin = Instant::now();
-    while begin.elapsed() < PATIENCE
-        && !call(&socket, "GET", "/_api/index/c/near", "").starts_with("HTTP/1.1 200")
-    {}
-    server.kill();
-    let mut answer = String::new();
-    let answered = creation.read_to_string(&mut answer).is_ok() && !answer.is_empty();
-    goes_on(&data);
-    answered
-}
-
-/// What a killed server left of the index is gone on with; the state in which it is found. The index goes in the end.
-fn goes_on(data: &Path) -> &'static str {
-    let engine = open(data);
-    let found = state(&engine);
-    assert_whole(&engine);
-    wait_until_ready(&engine);
-    assert_whole(&engine);
-    assert_all_found(&engine, 16, 6000);
-    let database = engine.database(DATABASE).unwrap();
-    let index = database.collections["c"].indexes.last().expect("the index").id;
-    engine.drop_index(DATABASE, "c", index).unwrap();
-    found
-}
-
-#[test]
-fn a_kill_leaves_an_index_that_is_trained_anew_or_goes_on() {
-    let home = tempfile::tempdir().unwrap();
-    let engine = open(&home.path().join("data"));
-    make_collection(&engine);
-    fill(&engine, 0..6000, 16);
-    drop(engine);
-    let unanswered = (0..5).filter(|_| !killed_while_filling(home.path())).count();
-    assert!(unanswered > 0, "each creation was through before the kill came");
-    assert_eq!(killed_while(home.path(), "training"), "unusable");
-    // It may be through before the kill comes; not each time.
-    let found: Vec<_> = (0..5).map(|_| killed_while(home.path(), "ingesting")).collect();
-    assert!(found.contains(&"ingesting"), "{found:?}");
 }

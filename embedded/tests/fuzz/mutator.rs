@@ -1,6 +1,9 @@
-//! Bends inputs: the same in every run with the same seed. `FUZZ_ITERATIONS` asks for more rounds, `FUZZ_SEED` for others.
+//! Mutates inputs at random, with a fixed seed so that runs can be repeated; `FUZZ_ITERATIONS` sets
+//! another number of rounds, and `FUZZ_SEED` another seed.
 
-/// Pieces that are put in somewhere: what grammars and protocols stumble over.
+use crate::random::Random;
+
+/// Pieces that the mutator inserts because parsers often fail on them.
 const PIECES: [&[u8]; 40] = [
     b"\"",
     b"'",
@@ -43,9 +46,9 @@ const PIECES: [&[u8]; 40] = [
     b"Content-Length: 5\r\n",
     b"Transfer-Encoding: chunked\r\n",
 ];
-/// Bytes of the longest input.
+/// Maximum length of an input in bytes.
 const BYTES_MAX: usize = 4_000;
-/// Rounds of each test.
+/// Default number of mutated inputs in each test.
 const ITERATIONS: u64 = 1_500;
 
 #[allow(clippy::disallowed_methods, reason = "a test reads its own settings from the environment")]
@@ -53,12 +56,13 @@ fn asked(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(otherwise)
 }
 
-/// The entries of a corpus, which lines of `====` part.
+/// Splits the text of a corpus into its entries, which lines of `====` separate.
 pub(crate) fn corpus(text: &str) -> Vec<Vec<u8>> {
     text.split("\n====\n").map(|entry| entry.trim_end().as_bytes().to_vec()).collect()
 }
 
-/// Gives each entry and each bent input to `look`; what fails is shown as it was given.
+/// Calls `look` with each corpus entry and then with each mutated input; prints a mutated input for
+/// which `look` panics.
 pub(crate) fn bend(corpus: &[Vec<u8>], mut look: impl FnMut(&[u8])) {
     let mut mutator = Mutator::new(asked("FUZZ_SEED", 1));
     for entry in corpus {
@@ -74,24 +78,21 @@ pub(crate) fn bend(corpus: &[Vec<u8>], mut look: impl FnMut(&[u8])) {
     }
 }
 
-/// A generator of numbers (xorshift) and what it does to inputs.
+/// A mutator of inputs with its own random number generator.
 struct Mutator {
-    state: u64,
+    random: Random,
 }
 
 impl Mutator {
     fn new(seed: u64) -> Self {
-        Self { state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 }
+        Self { random: Random::new(seed) }
     }
 
     fn below(&mut self, end: usize) -> usize {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        (self.state % end.max(1) as u64) as usize
+        self.random.below(end as u64) as usize
     }
 
-    /// An entry with one to four changes.
+    /// Returns a random corpus entry with one to four changes.
     fn bend(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
         let chosen = self.below(corpus.len());
         let mut bytes = corpus[chosen].clone();
@@ -110,7 +111,8 @@ impl Mutator {
             1 if at < bytes.len() => bytes[at] = self.below(256) as u8,
             2 if at < end => drop(bytes.drain(at..end)),
             3 if at < end => {
-                // A piece again, sometimes many times: nesting and repetition.
+                // Repeats a piece of the input, sometimes many times, which causes deep nesting and
+                // long repetitions.
                 let piece = bytes[at..end].repeat(1 + self.below(60));
                 bytes.splice(at..at, piece);
             }

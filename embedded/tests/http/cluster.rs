@@ -1,4 +1,5 @@
-//! The role of a coordinator and faults on request: what a cluster says of shards, and what a client meets when a cluster moves.
+//! Tests the engine in the role of a coordinator with injected faults: its answers about shards,
+//! and the errors that a changing cluster returns.
 
 use arango_embedded::Options;
 use arango_embedded::compat::Role;
@@ -172,7 +173,7 @@ fn each_fault_is_given_as_often_as_it_was_asked_for() {
         assert_eq!(answer.verdict(), verdict, "{name}");
     }
     assert_eq!(root.get("/_api/collection/c/count").at("/count"), 0, "nothing was done");
-    // The answer is lost, the document is there.
+    // With the fault after the write, the client gets an error although the document exists.
     let mut asking = server.root().with("x-arango-embedded-fault", "moved-leader;after");
     assert_eq!(asking.post("/_api/document/c", "{}").verdict(), "503/1496");
     assert_eq!(root.get("/_api/collection/c/count").at("/count"), 1);

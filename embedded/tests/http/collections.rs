@@ -1,4 +1,4 @@
-//! Databases, collections, indexes, views, analyzers (HTTP API manual of 3.12).
+//! HTTP calls for databases, collections, indexes, views and analyzers (HTTP API manual of 3.12).
 
 use arango_embedded::Options;
 
@@ -184,7 +184,8 @@ fn indexes_are_made_once_and_named_once() {
     }
 }
 
-/// Facts §5.2: the feature check precedes the definition check.
+/// The server checks first whether vector indexes are enabled, and then whether the definition is
+/// valid (project notes on ArangoDB 3.12, §5.2).
 #[test]
 fn a_probe_tells_whether_vector_indexes_are_on() {
     let probe = r#"{"type":"vector","fields":["v"],"params":{"metric":"cosine","dimension":0}}"#;

@@ -1,4 +1,4 @@
-//! Documents, single and in lists (HTTP API manual of 3.12).
+//! HTTP calls for single documents and lists of documents (HTTP API manual of 3.12).
 
 use super::wire::Server;
 
@@ -62,7 +62,8 @@ fn single_documents_answer_as_recorded() {
     assert!(removed.json().get("_oldRev").is_none());
 }
 
-/// Facts §3 and §4: 412 for preconditions, 409 for everything else; both are 1200 or 1210.
+/// A failed precondition has the status 412, any other conflict the status 409. The error number is
+/// 1200 or 1210 in both cases (project notes on ArangoDB 3.12, §3 and §4).
 #[test]
 fn preconditions_fail_with_412_and_the_current_revision() {
     let server = Server::start();
@@ -126,7 +127,8 @@ fn overwrite_modes_do_what_they_say() {
     );
 }
 
-/// Facts §5.7: the status tells nothing about the elements, the header does.
+/// The status of a list request does not depend on its elements; a header counts the errors of the
+/// elements (project notes on ArangoDB 3.12, §5.7).
 #[test]
 fn lists_fail_element_by_element() {
     let server = Server::start();

@@ -1,4 +1,5 @@
-//! The official drivers over a Unix socket: python-arango and arangojs run the scenarios of `drivers/` against the binary.
+//! Tests the official drivers over a Unix socket: python-arango and arangojs run the scenarios of
+//! `drivers/` against the engine's binary.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 const PASSWORD: &str = "driver";
 
-/// A server on a socket of its own, killed when the test ends.
+/// A server on its own socket, killed when the test ends.
 struct Server {
     child: Child,
     directory: tempfile::TempDir,
@@ -39,13 +40,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It has usually not ended yet, and what it leaves is thrown away.
+        // The server is usually still running; it may be killed, because its data is discarded.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What `.ci/run` puts under the target directory, if it is there.
+/// Path of a driver's packages below the target directory, if `.ci/full` installed them.
 fn installed(name: &str, file: &str) -> Option<PathBuf> {
     let binary = Path::new(env!("CARGO_BIN_EXE_arango-embedded"));
     let target = binary.ancestors().nth(2).expect("the target directory");
@@ -56,7 +57,7 @@ fn scenarios(folder: &str, file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/drivers").join(folder).join(file)
 }
 
-/// Runs all scenarios of a driver; each of them has to pass.
+/// Runs all scenarios of a driver; each must pass.
 fn drive(command: &mut Command) {
     let server = Server::start();
     let output = command.arg(server.socket()).arg(PASSWORD).output().expect("the driver runs");

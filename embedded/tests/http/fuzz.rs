@@ -1,5 +1,6 @@
-//! Changed inputs: texts, JSON and requests of a small corpus, bent by a mutator that does the same in every run. Nothing
-//! may panic, hang or be an internal error. Stored bytes are bent beside their code: `src/encode/bent.rs`, `src/storage/journal/bent.rs`.
+//! Mutated inputs: texts, JSON and requests of a small corpus, mutated in the same way in every
+//! run. No input may cause a panic, a hang or an internal error. `src/encode/bent.rs` and
+//! `src/storage/journal/bent.rs` test stored bytes.
 
 #[path = "../fuzz/mutator.rs"]
 mod mutator;
@@ -15,7 +16,7 @@ use arango_embedded::txn::Declared;
 use arango_embedded::value::parse;
 use mutator::{bend, corpus};
 
-/// Stack of a thread that runs queries, as the server has it.
+/// Stack size of a query thread, as in the server.
 const STACK_BYTES: usize = 16 << 20;
 
 #[test]
@@ -79,7 +80,7 @@ fn bent_requests_are_answered_or_cut_off_and_hurt_nobody_else() {
     bend(&entries, |input| {
         let mut client = server.client("rw");
         let stream = client.stream().get_mut();
-        // The server may cut the connection at the first wrong byte.
+        // The server may close the connection at the first invalid byte.
         let _ = stream.write_all(input);
         let _ = stream.shutdown(Shutdown::Write);
         let mut answer = Vec::new();

@@ -1,4 +1,4 @@
-//! Named graphs (HTTP API manual of 3.12).
+//! HTTP calls for named graphs (HTTP API manual of 3.12).
 
 use super::wire::{Client, Server};
 
@@ -76,7 +76,8 @@ fn edges_end_in_vertices_and_go_with_them() {
     root.script("GET /_api/document/relation/r -> 404/1202");
 }
 
-/// A memory in small: a core, its log of messages, what they cite, and where that came from.
+/// A graph like that of an agent's memory: a core, its log of messages, their citations, and the
+/// cited sources.
 const MEMORY: &str = r#"{"name":"g","edgeDefinitions":[
     {"collection":"log","from":["core"],"to":["message"]},
     {"collection":"cites","from":["message"],"to":["archive"]}]}"#;

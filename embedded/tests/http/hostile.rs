@@ -1,8 +1,9 @@
-//! Requests that mean no good: each is ended by a limit with a name, and the others are served on.
+//! Each hostile request ends at a limit that its error names, and other requests are still served.
 
 use super::wire::{Client, Server};
 
-/// What the front keeps at most of cursors and of open stream transactions (`http/limits.rs`, `limits.rs`).
+/// Maximum numbers of cursors and open stream transactions of the HTTP server (`http/limits.rs`,
+/// `limits.rs`).
 const KEPT_MAX: usize = 1024;
 
 fn head(client: &mut Client, lines: &str) -> u16 {
@@ -20,10 +21,12 @@ fn many_headers_and_long_ones_are_431() {
     assert_eq!(head(&mut server.client("rw"), &too_many), 431);
     let long = format!("x: {}\r\n", "y".repeat(900 << 10));
     assert_eq!(head(&mut server.client("rw"), &long), 200);
-    // hyper looks at the length between two reads, each of at most as much again.
+    // The HTTP library hyper checks the length of the head only between two reads, and one read may
+    // be as long as the limit. A head is certain to be refused only if it is longer than twice the
+    // limit.
     let too_long = format!("x: {}\r\n", "y".repeat(2200 << 10));
     let mut client = server.client("rw");
-    // The server may close before it has read everything.
+    // The server may close the connection before it has read the whole request.
     let text = format!("GET / HTTP/1.1\r\nhost: x\r\n{too_long}\r\n");
     let _ = std::io::Write::write_all(client.stream().get_mut(), text.as_bytes());
     assert_eq!(client.receive(false).status, 431);

@@ -1,7 +1,8 @@
-//! New documents written straight from their text come to the same as those that are read into values first.
+//! An insert that stores the JSON text of a document directly has the same result as an insert that
+//! decodes the document first.
 //!
-//! A schema that lets everything through makes a collection take the second way, so that each request goes to two
-//! collections that differ in nothing else.
+//! The engine decodes documents for a collection with a schema, even if the schema allows every
+//! document. Each request is therefore sent to two collections that differ only in the schema.
 
 use std::cell::{Cell, RefCell};
 
@@ -12,7 +13,8 @@ use serde_json::{Value, json};
 
 use super::wire::{Answer, Client, Server};
 
-/// Elements of a list; `autoincrement` keys make those of both collections the same.
+/// The elements from which the test makes lists. Generated keys are equal in both collections,
+/// because both use `autoincrement`.
 const ELEMENTS: &[&str] = &[
     "{}",
     r#"{"a":1,"b":[1,2,[3]],"c":{"d":null}}"#,
@@ -50,7 +52,7 @@ const PARAMETERS: &[&str] = &[
     "?returnNew=true",
     "?returnOld=true&overwrite=true",
 ];
-/// What is behind a list; mostly nothing.
+/// Texts that follow a list in a request body: mostly empty, otherwise blank or invalid.
 const ENDS: &[&str] = &["", "", "", "", "", "", "", " ", "]", ",", "x"];
 
 #[derive(Clone, Debug)]
@@ -84,7 +86,7 @@ impl Request {
     }
 }
 
-/// Everything of an answer but revisions, and without the collection's name.
+/// Returns an answer without its revisions and without the collection's name.
 fn shown(answer: &Answer, collection: &str) -> (u16, Option<String>, Option<String>, Value) {
     let without_name = |text: &str| text.replace(&format!("{collection}/"), "C/");
     let mut body: Value = answer.json();
@@ -109,7 +111,8 @@ fn shown(answer: &Answer, collection: &str) -> (u16, Option<String>, Option<Stri
     (answer.status, header("x-arango-error-codes"), header("location"), body)
 }
 
-/// What a collection holds in the order of insertion, along its indexes, and how much.
+/// Returns the documents of a collection in insertion order and in the order of its indexes, and
+/// its count.
 fn stored(client: &mut Client, collection: &str) -> Value {
     let rows = |client: &mut Client, query: &str| {
         let answer = client.query(&query.replace('@', collection));
@@ -160,14 +163,15 @@ fn both_ways_answer_and_store_the_same() {
                 );
                 let id = begun.text_at("/result/id");
                 let mut within = server.root().with("x-arango-trx-id", &id);
-                // What was written before in the transaction is seen and counts.
+                // Earlier writes of the same transaction are visible, and their keys count as
+                // existing.
                 within.post(&format!("/_api/document/{name}"), r#"[{"_key":"k1"},{"_key":"k9"}]"#);
                 let answer = shown(&within.post(&target, &request.body()), name);
                 let seen = stored(&mut within, name);
                 root.script(&format!("PUT /_api/transaction/{id} -> 200"));
                 (answer.0, answer.1, answer.2, json!([answer.3, seen]))
             });
-            // As texts: the order of attributes counts.
+            // The documents are compared as texts, because the order of attributes counts.
             let [text, tree] = both.map(|one| format!("{one:?}"));
             prop_assert_eq!(text, tree, "{}{}", request.body(), request.parameters);
         }
@@ -190,7 +194,7 @@ fn a_list_of_keys_that_are_there_and_are_not_finds_each() {
     let all: Vec<u32> = (1000..1400).collect();
     let (thirds, others): (Vec<u32>, Vec<u32>) = all.iter().partition(|key| *key % 3 == 0);
     assert!(!root.post("/_api/document/c", &list(&thirds)).text.contains("error"));
-    // Near each other and far apart, rising and falling.
+    // The list mixes neighbouring and distant keys, in ascending and descending order.
     let mixed: Vec<u32> = all.iter().rev().step_by(50).chain(&all[..90]).copied().collect();
     let mut first = true;
     for keys in [&mixed[..], &others] {
@@ -217,7 +221,8 @@ fn keys_that_another_transaction_writes_are_a_conflict_and_the_others_are_writte
     let answers = root.post("/_api/document/c", r#"[{"_key":"a"},{"_key":"b"},{"_key":"c"}]"#);
     assert_eq!((answers.at("/0/_key"), answers.at("/2/_key")), ("a".into(), "c".into()));
     assert_eq!(answers.at("/1/errorNum"), 1200);
-    // What was committed meanwhile is no longer free for the transaction that does not see it.
+    // A document that another caller commits meanwhile is a conflict for a transaction whose
+    // snapshot does not contain it.
     let late = within.post("/_api/document/c", r#"[{"_key":"c"},{"_key":"d"}]"#);
     assert_eq!((late.at("/0/errorNum"), late.at("/1/_key")), (1200.into(), "d".into()));
     root.script(&format!("PUT /_api/transaction/{id} -> 200"));

@@ -1,4 +1,4 @@
-//! The HTTP front over a real socket: statuses and error numbers as the facts about ArangoDB 3.12 state them.
+//! The HTTP front over a real socket: statuses and error numbers of ArangoDB 3.12.
 
 mod cluster;
 mod collections;
@@ -9,13 +9,18 @@ mod fuzz;
 mod graphs;
 mod hostile;
 mod inserts;
+#[cfg(not(feature = "conformance"))]
+mod left_out;
 mod permissions;
 mod queries;
+#[path = "../../src/random.rs"]
+mod random;
 mod read_only;
 #[cfg(feature = "full-tests")]
 mod recorded;
 mod scenarios;
 mod serve;
+#[cfg(feature = "conformance")]
 mod services;
 mod transactions;
 mod transport;

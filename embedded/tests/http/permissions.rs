@@ -1,4 +1,5 @@
-//! Users and grants (HTTP API manual of 3.12): 401 without any access to the database, 403/11 with too little.
+//! Users and grants (HTTP API manual of 3.12): 401 without any access to the database, 403/11 with
+//! insufficient access.
 
 use super::wire::{Client, Server};
 
@@ -25,7 +26,7 @@ fn grants_open_exactly_what_they_name() {
     ann.script("GET /_api/document/c/k -> 401/11");
     ann.script("GET /_api/version -> 401/11");
 
-    // Access to the database alone shows no collection.
+    // A grant on the database gives no access to its collections.
     root.script(r#"PUT /_api/user/u/database/d {"grant":"ro"} -> 200"#);
     ann.script(
         r#"
@@ -48,7 +49,7 @@ fn grants_open_exactly_what_they_name() {
         "#,
     );
 
-    // An application's user: writes, but defines nothing.
+    // The user of an application may write documents, but may not create collections or indexes.
     root.script(
         r#"
         PUT /_api/user/u/database/d/* {"grant":"rw"} -> 200
@@ -87,7 +88,7 @@ fn grants_open_exactly_what_they_name() {
     assert_eq!(full.at("/result/d/collections/c"), "undefined");
     assert_eq!(full.at("/result/d/permission"), "ro");
 
-    // A user who is made anew has lost the grants, and the old password counts no more.
+    // A replaced user has no grants and a new password.
     root.script(
         r#"
         PUT /_api/user/u {"passwd":"q"} -> 200

@@ -1,10 +1,12 @@
-//! Queries, cursors and their batches, explain, parse (HTTP API manual of 3.12), permissions of queries (HTTP API manual of 3.12).
+//! Queries, cursors and their batches, explain, parse, and permissions of queries (HTTP API manual
+//! of 3.12).
 
 use std::time::Duration;
 
 use super::wire::{Client, Server};
 
-/// The seven counters that arangors needs in every batch (HTTP API manual of 3.12), and the others of 3.12.10.
+/// The seven counters that the client arangors needs in every batch (HTTP API manual of 3.12), and
+/// further counters of 3.12.10.
 const STATS: [&str; 16] = [
     "writesExecuted",
     "writesIgnored",
@@ -155,6 +157,12 @@ fn counters_and_the_full_count_tell_what_happened() {
     assert_eq!(root.get("/_api/collection/c/count").at("/count"), 3);
     let answer = root.query("REMOVE 'none' IN c OPTIONS { ignoreErrors: true }");
     assert_eq!(answer.at("/extra/stats/writesIgnored"), 1);
+    root.script(
+        r#"
+        POST /_api/explain {"query":"RETURN [1,2][* RETURN 3]"} -> 200
+        POST /_api/explain {"query":"RETURN [1,2][? 2 FILTER true]"} -> 200
+        "#,
+    );
     let plan = root.post("/_api/explain", r#"{"query":"FOR x IN c RETURN x"}"#);
     let nodes = plan.at("/plan/nodes");
     let types: Vec<_> =
@@ -217,7 +225,7 @@ fn one_forbidden_collection_forbids_the_query() {
     ] {
         assert_eq!(ann.query(query).verdict(), "403/11", "{query}");
     }
-    // A collection that only the running query names is not let through either.
+    // A collection whose name is computed only while the query runs is refused too.
     let sneaked = ann.query("RETURN DOCUMENT(CONCAT('d', '/secret'))");
     assert!(!sneaked.text.contains("\"secret\""), "{}", sneaked.text);
     assert_eq!(ann.post("/_api/explain", r#"{"query":"FOR x IN d RETURN x"}"#).verdict(), "403/11");

@@ -1,4 +1,4 @@
-//! The read-only socket: the same data, nothing that writes (403/1004).
+//! The read-only socket shows the same data and refuses every write with 403/1004.
 
 use super::wire::Server;
 
@@ -36,7 +36,8 @@ fn nothing_that_writes_passes() {
     );
     assert_eq!(reader.get("/_admin/server/availability").at("/mode"), "readonly");
     assert_eq!(reader.get("/_admin/status").at("/serverInfo/readOnly"), true);
-    // A transaction that writes cannot be ended through the other socket, one of its own can.
+    // The read-only socket cannot end a write transaction of the other socket, but can end its own
+    // transaction.
     let writing = root.post("/_api/transaction/begin", r#"{"collections":{"write":"c"}}"#);
     let writing = writing.text_at("/result/id");
     reader.script(&format!("PUT /_api/transaction/{writing} -> 403/1004"));

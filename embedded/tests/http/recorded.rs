@@ -1,6 +1,8 @@
-//! The recorded examples of ArangoDB's manual against the engine: `ARANGO_RECORDED=FILE cargo test -p arango-embedded --test recorded`.
+//! The recorded examples of ArangoDB's manual against the engine: `ARANGO_RECORDED=FILE cargo test
+//! -p arango-embedded --test recorded`.
 //!
-//! The file is not part of the repository. Without it, and without Node, the test says so and ends.
+//! The file with the examples is not part of the repository. Without this file or without Node, the
+//! test prints a note and ends.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,11 +10,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What each run must reach: the examples that passed when this file was last written.
+/// Names of the examples that must pass: all that passed when this list was last written.
 const PASSING: &str = include_str!("../recorded/passing.txt");
-/// Signs the token of a server, for what only such a one may read.
+/// The secret that signs the engine's superuser tokens, which some examples need.
 const SECRET: &str = "recorded examples";
-/// How long the engine may take until its socket is there.
+/// Maximum time in seconds until the engine has started.
 const START_WAIT_SECONDS: u64 = 60;
 
 struct Engine(Child);

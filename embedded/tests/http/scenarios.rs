@@ -1,12 +1,14 @@
-//! Scenarios: requests of several clients with the answers that ArangoDB gives, as text in `tests/scenarios/*.http`.
+//! Runs scenarios from `tests/scenarios/*.http`: text files with requests of several clients and
+//! the answers that ArangoDB gives.
 //!
-//! A file may begin with `options {"stream_idle_ms": 300}`: a server of its own, set so. Every `case TITLE` has a database and
-//! connections of its own, and a `from WHERE` that names where the expected answers are known from. `#` begins a comment, a
-//! line that begins with `|` goes on with the one before. Everything else is a step:
+//! A file may begin with `options {"stream_idle_ms": 300}`, which sets options of its server. Every
+//! `case TITLE` has its own database and connections, and a line `from SOURCE` that names the
+//! source of the expected answers. `#` begins a comment; a line that begins with `|` continues the
+//! previous line. Every other line is a step:
 //!
 //! ```text
 //! POST /_api/collection {"name": "c"} -> 200
-//! POST /_api/transaction/begin {"collections": {"write": "c"}} -> 201 result.id>$t result.status="running"
+//! POST /_api/transaction/begin {"collections": {"write": "c"}} -> 201 result.id>$t
 //! in $t: PATCH /_api/document/c/k {"n": 1} -> 202 @etag>$etag
 //! in $t, later slow: POST /_api/cursor {"query": "RETURN SLEEP(1)"}
 //! answer slow -> 201 result=[null]
@@ -15,16 +17,18 @@
 //! sleep 250
 //! ```
 //!
-//! - In front of a request, up to `: `: `in ID` is the header of a stream transaction, `with NAME=VALUE` any header,
-//!   `as USER` another user (whose password is the name), `on NAME` another connection, `at DATABASE` another database,
-//!   `later NAME` does not wait for the answer, which `answer NAME -> …` does, `until N` asks again, at most N times,
-//!   100 ms apart, until the answer is as expected; `read only` asks the socket for reading.
-//! - Behind `->`: status, or status and error number, then what must hold: `PATH=JSON`, `PATH<=JSON` (every attribute that
-//!   is given is there), `PATH~TEXT` (contains it), `#PATH=N` (length), `!PATH` (is not there), `PATH>$NAME` (keeps it
-//!   for later steps). A path is attribute names and places in lists with dots, `.` the whole body, `@NAME` a header.
+//! - Prefixes of a request, up to `: `: `in ID` runs it in a stream transaction, `with NAME=VALUE`
+//!   adds a header, `as USER` uses another user (whose password equals the name), `on NAME` another
+//!   connection, `at DATABASE` another database. `later NAME` does not wait for the answer; a later
+//!   step `answer NAME -> …` waits for it and checks it. `until N` repeats the request at most N
+//!   times, 100 ms apart, until the answer is as expected. `read only` uses the read-only socket.
+//! - After `->`: the status, or status and error number, then conditions: `PATH=JSON`, `PATH<=JSON`
+//!   (all given attributes are present), `PATH~TEXT` (contains it), `#PATH=N` (length), `!PATH` (is
+//!   missing), `PATH>$NAME` (stores it for later steps). A path consists of attribute names and
+//!   list indexes, separated by dots. The path `.` is the whole body, and `@NAME` is a header.
 //! - `restart` closes the engine and opens it again; open connections end.
 //!
-//! `SCENARIOS=name cargo test --test scenarios` runs the files whose names contain `name`.
+//! `SCENARIOS=name cargo test --test scenarios` runs the files with `name` in their names.
 
 #[allow(dead_code, reason = "the other tests of the front use more of it")]
 use crate::wire;
@@ -34,12 +38,16 @@ mod runner;
 
 use std::path::{Path, PathBuf};
 
-/// The files that are asked for, in the order of their names.
+/// Returns the selected scenario files, sorted by name.
 #[allow(clippy::disallowed_methods, reason = "a test reads its own settings from the environment")]
 fn files() -> Vec<PathBuf> {
     let wanted = std::env::var("SCENARIOS").unwrap_or_default();
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
-    let entries = std::fs::read_dir(directory).expect("the scenarios");
+    let mut folders = vec![directory.clone()];
+    if cfg!(feature = "conformance") {
+        folders.push(directory.join("conformance"));
+    }
+    let entries = folders.iter().flat_map(|folder| folder.read_dir().expect("the scenarios"));
     let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "http"))

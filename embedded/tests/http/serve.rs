@@ -1,4 +1,4 @@
-//! The binary: its sockets, signals and exit codes.
+//! Tests the engine's binary: its sockets, signals and exit codes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -13,12 +13,12 @@ fn command(directory: &Path, data: &str) -> Command {
     command
 }
 
-/// A running server, killed when a test fails before it was stopped.
+/// A running server, killed if a test fails before it stops.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has usually ended already.
+        // The server has usually ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -43,7 +43,7 @@ fn ends_with(mut command: Command) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Status line of an answer to `root` with that password.
+/// Sends a request with the given credentials and returns the status line of the answer.
 fn get(socket: &Path, credentials: &str) -> String {
     let mut stream = UnixStream::connect(socket).expect("connects");
     let request = format!(
@@ -55,9 +55,9 @@ fn get(socket: &Path, credentials: &str) -> String {
     answer.lines().next().unwrap_or_default().to_owned()
 }
 
-/// `root:pw`
+/// `root:pw` in Base64, the right credentials.
 const RIGHT: &str = "cm9vdDpwdw==";
-/// `root:other`
+/// `root:other` in Base64, the wrong credentials.
 const WRONG: &str = "cm9vdDpvdGhlcg==";
 
 #[test]
@@ -72,7 +72,7 @@ fn it_says_where_it_listens_serves_and_leaves_no_socket_behind() {
     assert_eq!(get(&socket, WRONG), "HTTP/1.1 401 Unauthorized");
     assert_eq!(get(&directory.path().join("r"), RIGHT), "HTTP/1.1 200 OK");
 
-    // A second server takes neither the socket nor the data.
+    // A second server on the same socket is refused, and leaves no data directory.
     let (code, said) = ends_with(command(directory.path(), "other"));
     assert_eq!(code, Some(69), "{said}");
     assert!(!directory.path().join("other").exists(), "a refused start leaves nothing");
@@ -80,7 +80,8 @@ fn it_says_where_it_listens_serves_and_leaves_no_socket_behind() {
     assert_eq!(terminate(&mut server), Some(0));
     assert!(!socket.exists() && !directory.path().join("r").exists());
 
-    // The password of the first start stays; the environment's does not replace it.
+    // The password of the first start remains valid; a later start ignores the password in the
+    // environment.
     let mut again = command(directory.path(), "data");
     again.env("ARANGO_ROOT_PASSWORD", "other");
     let (mut server, _) = start(again);

@@ -1,4 +1,5 @@
-//! What the official drivers ask of the server besides data: import, jobs, access tokens, queries at work, computed values.
+//! Calls that the official drivers offer in addition to document calls: imports, jobs, access
+//! tokens, running queries, computed values.
 
 use std::time::{Duration, Instant};
 
@@ -61,7 +62,7 @@ fn a_complete_import_is_all_or_nothing() {
     assert_eq!(root.get("/_api/collection/c/count").at("/count"), 0);
 }
 
-/// Asks until the job is done.
+/// Polls until the job has ended.
 fn wait(client: &mut Client, job: &str) {
     let end = Instant::now() + Duration::from_secs(30);
     while client.get(&format!("/_api/job/{job}")).status == 204 {
@@ -113,7 +114,8 @@ fn jobs_answer_once_and_only_those_who_asked() {
     assert_eq!(root.delete("/_api/job/all").at("/result"), true);
     assert_eq!(root.get("/_api/job/done").json(), json!([]));
 
-    // Who is not let in learns it at once, and what is not stored leaves nothing behind.
+    // A caller with a wrong password gets an error immediately. With the header value `true` the
+    // answer is not stored, so the request leaves no job.
     let mut stranger = server.client("rw").login("u", "wrong").with("x-arango-async", "store");
     assert_eq!(stranger.get("/_api/version").verdict(), "401/11");
     let mut forgotten = server.root().with("x-arango-async", "true");

@@ -120,7 +120,7 @@ fn the_first_writer_wins() {
     inside(&server, &second).script(r#"PATCH /_api/document/c/k {"n":2} -> 409/1200"#);
     root.script(r#"PATCH /_api/document/c/k {"n":3} -> 409/1200"#);
     root.script(&format!("PUT /_api/transaction/{first} -> 200"));
-    // The snapshot of the second one is old now: still a conflict.
+    // The snapshot of the second transaction is outdated, so its write is still a conflict.
     inside(&server, &second).script(r#"PATCH /_api/document/c/k {"n":2} -> 409/1200"#);
     root.script(&format!("DELETE /_api/transaction/{second} -> 200"));
     assert_eq!(root.get("/_api/document/c/k").at("/n"), 1);
@@ -168,7 +168,7 @@ fn an_idle_transaction_is_aborted() {
     for _ in 0..100 {
         std::thread::sleep(Duration::from_millis(50));
         let answer = root.get(&format!("/_api/transaction/{id}"));
-        // Remembered as aborted for a while, then forgotten.
+        // The server reports the expired transaction as aborted for a while, and then as unknown.
         state =
             if answer.status == 200 { answer.text_at("/result/status") } else { answer.verdict() };
         if state != "running" {

@@ -1,4 +1,4 @@
-//! Connections, limits, paths, credentials (HTTP API manual of 3.12).
+//! HTTP connections, size limits, request paths and credentials (HTTP API manual of 3.12).
 
 use std::io::Read;
 
@@ -35,7 +35,6 @@ fn one_connection_serves_many_requests_with_the_recorded_headers() {
         PATCH /_api/engine -> 405/405
         GET /_api/foxx -> 501/9
         GET /_api/foxx -> 501/9
-        GET /_api/import -> 405/405
         POST /_api/transaction {} -> 501/9
         GET /_api/%zz -> 400/400
         ",
@@ -91,7 +90,8 @@ fn tokens_open_the_door_and_only_server_tokens_see_options() {
         GET /_admin/options -> 403/11
         ",
     );
-    // {"alg":"HS256","typ":"JWT"}.{"iss":"arangodb","server_id":"x"}, signed with the secret of the tests.
+    // {"alg":"HS256","typ":"JWT"}.{"iss":"arangodb","server_id":"x"}, signed with the secret of the
+    // tests.
     let token = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJpc3MiOiJhcmFuZ29kYiIsInNlcnZlcl9pZCI6IngifQ.iSr-OZwnP-qYHrvR2JnsF8jCGGpfFmnbgVoMT1eYIP4";
     let mut superuser = server.client("rw").with("authorization", &format!("bearer {token}"));
     superuser.script("GET /_admin/options -> 200");

@@ -1,5 +1,6 @@
-//! Trust in the files: every byte that is damaged or missing is refused by name or changes no answer; stores of an older
-//! format are brought up to date, newer ones refused; a full disk and used-up descriptors lose nothing.
+//! Damaged files: a changed or missing byte is reported with the file's name, or changes no answer.
+//! Stores of an older format are upgraded, and stores of a newer format are refused. A full disk
+//! and exhausted descriptors lose no data.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,7 +13,7 @@ mod formats;
 #[path = "../trust/shortage.rs"]
 mod shortage;
 
-/// Copies a directory with everything in it.
+/// Copies a directory recursively.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a directory");
     for entry in fs::read_dir(from).expect("a directory") {
@@ -23,7 +24,8 @@ fn copy(from: &Path, to: &Path) {
         } else {
             match fs::copy(entry.path(), place) {
                 Ok(_) => {}
-                // A merge of segments goes on for a moment behind a closed engine; what it was writing goes.
+                // A merge of segments continues for a moment after the engine is closed, so its
+                // temporary files may disappear during the copy.
                 Err(error)
                     if error.kind() == ErrorKind::NotFound
                         && entry.file_name().as_encoded_bytes().starts_with(b".tmp") => {}

@@ -1,5 +1,5 @@
-//! Vector indexes over the socket: life cycle, what may be written and what may be asked (§5.9.1 and §6.8 of the AQL and
-//! HTTP manuals of 3.12.10, strictest reading).
+//! Vector indexes over the socket: life cycle, allowed writes and searches, by the strictest
+//! reading of the manuals (project notes on ArangoDB 3.12.10, §5.9.1 and §6.8).
 
 use std::time::{Duration, Instant};
 
@@ -8,14 +8,15 @@ use serde_json::{Value, json};
 
 use super::wire::{Client, Server};
 
-/// How long a state may take to come; a bound of the test, not of the engine.
+/// Maximum time that the test waits for an index state; the engine has no such limit.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn server() -> Server {
     Server::start_with(Options { sync: false, vector_index: true, ..Options::default() })
 }
 
-/// Directions spread over the half circle, a degree apart: the nearest of one are its neighbours.
+/// Returns the unit vector with the given angle. The tests use angles one degree apart, so that
+/// documents with neighbouring numbers have the nearest vectors.
 fn direction(degrees: usize) -> Value {
     let angle = (degrees as f64).to_radians();
     json!([angle.cos(), angle.sin()])
@@ -116,7 +117,7 @@ fn an_index_without_enough_vectors_waits_and_trains_by_itself() {
     fill(&mut root, "c", 7..60);
     wait_for(&mut root, "ready");
     assert_eq!(ask(&mut root, query, &binds).at("/result")[0], 3);
-    // Emptied, it waits for its vectors again.
+    // After the truncation the index is unusable until there are enough vectors again.
     root.script("PUT /_api/collection/c/truncate -> 200");
     assert_eq!(root.get("/_api/index/c/near").text_at("/trainingState"), "unusable");
     assert_eq!(ask(&mut root, query, &binds).verdict(), "500/1555");
@@ -137,7 +138,8 @@ fn what_the_index_refuses_is_not_written() {
         POST /_api/index?collection=sparse {"type":"vector","fields":["a.v"],"sparse":true,"params":{"metric":"l2","dimension":2,"nLists":1}} -> 201
         "#,
     );
-    // Value of `a`, verdicts without and with sparse.
+    // Value of `a` in a document, and the answers to the document's insert with a plain index and
+    // with a sparse one.
     let table = [
         (json!({ "v": [1, 2] }), "202", "202"),
         (json!({ "v": [0.5, -2.5e3] }), "202", "202"),
@@ -179,7 +181,7 @@ fn what_the_index_refuses_is_not_written() {
             assert_eq!(answer.verdict(), verdict, "{collection} {query} {}", answer.text);
         }
     }
-    // Documents that were there first are looked at too.
+    // The creation of an index also checks the documents that already exist.
     root.script(
         r#"
         POST /_api/collection {"name":"late"} -> 200
@@ -191,7 +193,8 @@ fn what_the_index_refuses_is_not_written() {
     );
 }
 
-/// What is asked and what comes of it; every other shape than the one of the manual is 1554.
+/// Tests pairs of a query and its result; every query form that differs from the manual's form
+/// fails with 1554.
 #[test]
 fn only_the_shape_of_the_manual_is_answered() {
     let server = server();
@@ -329,7 +332,8 @@ fn server_of(release: &str) -> Server {
     Server::start_with(Options { sync: false, vector_index: true, release, ..Options::default() })
 }
 
-/// One column for each group of releases: what is asked, then what 3.12.4, 3.12.6, 3.12.7, 3.12.9 and 3.12.10 answer.
+/// One column for each group of releases: the request, then the answers of 3.12.4, 3.12.6, 3.12.7,
+/// 3.12.9 and 3.12.10.
 #[test]
 fn each_release_answers_as_it_does() {
     let rows = r#"
@@ -356,7 +360,7 @@ fn each_release_answers_as_it_does() {
         assert_eq!(root.get("/_api/version").text_at("/version"), **release);
         fill(&mut root, "c", 0..90);
         fill(&mut root, "few", 0..2);
-        // A new index over too few vectors, in the foreground and in the background.
+        // A new index over too few vectors, created in the foreground and then in the background.
         let few = root.post("/_api/index?collection=few", &definition("l2", 8, &json!({})));
         let verdict = ["400/9", "400/9", "400/9", "500/1555", "201"][column];
         assert_eq!(few.verdict(), verdict, "{release} {}", few.text);
@@ -366,7 +370,7 @@ fn each_release_answers_as_it_does() {
         let listed = root.get("/_api/index?collection=few").at("/indexes");
         let there = listed.as_array().expect("indexes").len() - 1;
         assert_eq!(there, [0, 0, 0, 2, 2][column], "{release} {listed}");
-        // One over enough of them.
+        // A new index over a collection with enough vectors for the training.
         let ready = root.post("/_api/index?collection=c", &definition("l2", 3, &json!({})));
         assert_eq!(ready.status, 201, "{release} {}", ready.text);
         let state = if column >= 3 { json!("ready") } else { json!(null) };
@@ -459,7 +463,8 @@ fn a_number_of_lists_that_scales_is_found_at_the_training() {
         );
         root.script("DELETE /_api/index/c/near -> 200");
     }
-    // A factory has to name the number that comes out, unless it leaves it open.
+    // The attribute `factory` must name the same number of lists that `nLists` results in, or leave
+    // the number open.
     for (factory, state) in [
         ("IVF40,Flat", "ready"),
         ("IVF{},Flat", "ready"),

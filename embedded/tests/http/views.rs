@@ -1,16 +1,17 @@
-//! Searching views over the socket: writes show after a tick, agents see their own words alone, permissions hold.
+//! Searches in views over the socket: writes become visible with the view's next commit, each agent
+//! finds only its own texts, and permissions apply.
 
 use super::wire::{Client, Server};
 use arango_embedded::Options;
 
-/// The view of the memory server, as it is set up.
+/// The views of the memory server, as its setup creates them.
 const VIEWS: &str = include_str!("../../../arango-setup/view.json");
 const SEARCH: &str = r#"FOR e IN recall_view
     SEARCH e._from == @from AND ANALYZER(e.payload.content IN TOKENS(@query, \"text_en\"), \"text_en\")
     SORT BM25(e) DESC, e.seq DESC LIMIT @limit RETURN {id: e._key, seq: e.seq, score: BM25(e)}"#;
 const PHRASE: &str = r#"FOR e IN recall_view
     SEARCH e._from == @from AND PHRASE(e.payload.content, @query, \"text_en\") LIMIT @limit RETURN {id: e._key}"#;
-/// Looks at the view until it shows what was written, 10 ms apart.
+/// Maximum number of polls of a view, 10 ms apart, until it shows the written documents.
 const LOOKS_MAX: usize = 3000;
 
 fn cursor(client: &mut Client, query: &str, from: &str, words: &str) -> Vec<String> {
@@ -55,7 +56,8 @@ fn writes_are_found_after_a_tick_and_every_agent_finds_its_own() {
     let mut root = set_up(&server);
     let mut found = Vec::new();
     for _ in 0..LOOKS_MAX {
-        // The last one written; a tick takes in what was committed before it too.
+        // Searches for the document that was written last: the commit that shows it also shows the
+        // documents before it.
         found = cursor(&mut root, SEARCH, "b", "the CATS?");
         if !found.is_empty() {
             break;

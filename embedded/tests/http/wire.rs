@@ -1,4 +1,4 @@
-//! A server in this process and a client that speaks plain HTTP/1.1 on its socket.
+//! A server in the test process, and a client that speaks plain HTTP/1.1 on its socket.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -41,11 +41,12 @@ impl Server {
         server
     }
 
-    /// Ends the server and starts it on the same data; connections end.
+    /// Stops the server and restarts it on the same data; open connections end.
     pub(crate) fn restart(&mut self) {
         self.stop();
         let place = Arc::downgrade(&self.engine);
-        // The engine of before has to close its directory before the next one opens it.
+        // The old engine must close its data directory before the new engine opens the same
+        // directory.
         let nowhere = tempfile::tempdir().expect("a directory");
         self.engine = open(&nowhere, &self.options);
         assert!(place.upgrade().is_none(), "nobody holds the engine of before");
@@ -58,7 +59,7 @@ impl Server {
             AuthSettings { root_password: ROOT_PASSWORD.into(), jwt_secret: Some(SECRET.to_vec()) };
         let auth = Auth::open(&self.engine, settings).expect("users");
         for (name, mode) in [("rw", Mode::ReadWrite), ("ro", Mode::ReadOnly)] {
-            // The socket file of a server before this one.
+            // Removes the socket file of an earlier server.
             let _ = std::fs::remove_file(self.path(name));
             let listener = UnixListener::bind(self.path(name)).expect("a socket");
             let (engine, auth) = (Arc::clone(&self.engine), auth.clone());
@@ -88,17 +89,17 @@ impl Server {
         self.directory.path().join(name)
     }
 
-    /// A client of `root` on the read-write socket.
+    /// Returns a client of the user `root` on the read-write socket.
     pub(crate) fn root(&self) -> Client {
         self.client("rw").login("root", ROOT_PASSWORD)
     }
 
-    /// A client of `root` on the read-only socket.
+    /// Returns a client of the user `root` on the read-only socket.
     pub(crate) fn reader(&self) -> Client {
         self.client("ro").login("root", ROOT_PASSWORD)
     }
 
-    /// A client without credentials.
+    /// Returns a client without credentials on the named socket.
     pub(crate) fn client(&self, socket: &str) -> Client {
         let stream = UnixStream::connect(self.path(socket)).expect("connects");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
@@ -116,14 +117,14 @@ impl Drop for Server {
     }
 }
 
-/// One keep-alive connection.
+/// A client with one keep-alive connection.
 pub(crate) struct Client {
     stream: BufReader<UnixStream>,
     headers: BTreeMap<String, String>,
     database: Option<String>,
 }
 
-/// An answer.
+/// The server's answer to one request.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -136,7 +137,8 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|e| panic!("{e}: {}", self.text))
     }
 
-    /// `409/1210`, or only the status when the answer is no error.
+    /// Returns status and error number, such as `409/1210`, or only the status if the answer is no
+    /// error.
     pub(crate) fn verdict(&self) -> String {
         match serde_json::from_str::<Value>(&self.text) {
             Ok(body) if body["error"] == true => format!("{}/{}", self.status, body["errorNum"]),
@@ -144,7 +146,7 @@ impl Answer {
         }
     }
 
-    /// The attribute at a JSON pointer.
+    /// Returns the value at a JSON pointer into the body, or null.
     pub(crate) fn at(&self, pointer: &str) -> Value {
         self.json().pointer(pointer).cloned().unwrap_or(Value::Null)
     }
@@ -163,7 +165,7 @@ impl Client {
         self.with("authorization", &format!("Basic {credentials}"))
     }
 
-    /// As arangors does it.
+    /// Sends the credentials in Base64 without padding, as the client arangors does.
     pub(crate) fn login_unpadded(self, user: &str, password: &str) -> Self {
         let credentials = STANDARD_NO_PAD.encode(format!("{user}:{password}"));
         self.with("authorization", &format!("Basic {credentials}"))
@@ -174,17 +176,17 @@ impl Client {
         self
     }
 
-    /// The same connection without credentials and other headers.
+    /// Removes the credentials and all other headers; the connection stays open.
     pub(crate) fn forget_headers(&mut self) {
         self.headers.clear();
     }
 
-    /// The raw connection.
+    /// Returns the raw connection.
     pub(crate) fn stream(&mut self) -> &mut BufReader<UnixStream> {
         &mut self.stream
     }
 
-    /// Puts `/_db/NAME` before every target.
+    /// Prepends `/_db/NAME` to every target.
     pub(crate) fn within(mut self, database: &str) -> Self {
         self.database = Some(database.to_owned());
         self
@@ -206,7 +208,7 @@ impl Client {
         self.call("DELETE", target, "")
     }
 
-    /// The rows of a query in one batch.
+    /// Runs a query, with a batch size that is large enough for all rows.
     pub(crate) fn query(&mut self, query: &str) -> Answer {
         let body = serde_json::json!({ "query": query, "batchSize": 10_000 });
         self.post("/_api/cursor", &body.to_string())

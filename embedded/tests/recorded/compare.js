@@ -1,13 +1,14 @@
-// Whether an answer says what the recorded one says: exactly, apart from what no two servers share (ids, revisions, times, sizes).
+// Checks whether an answer equals the recorded answer, apart from values that differ between
+// servers (ids, revisions, times, sizes).
 'use strict';
 const { Token } = require('./shown');
 
 const REVISION = /^_[A-Za-z0-9_-]{8,11}$/;
-// Members whose number is measured, and so only has a type.
+// Members with measured values, of which only the type is compared.
 const MEASURED = /^(executionTime|peakMemoryUsage|created|time|size|documentsSize|documentSize|runTime|started|memoryUsage|hash|queryHash|checksum|uptime|cacheUsage|cacheSize|startTime|expires|stamp|bytesTotal|bytesLimit|lastLogTick|lastValue|created_at|valid_until|fingerprint|token)$/;
-// Members that name a thing of one server.
+// Members with ids or revisions that differ between servers.
 const OWN = /^(id|_key|_id|_from|_to|key|globallyUniqueId|objectId|tempObjectId|planId|cid|cuid|tick|revision|_rev|_oldRev|serverId|nextBatchId|startVertex|vertex|path|jwt)$/;
-// Costs of the optimiser, which the engine does not compute.
+// Cost estimates of the optimizer, which the engine does not compute.
 const COST = /^(estimatedCost|estimatedNrItems|selectivityEstimate)$/;
 
 class Comparison {
@@ -25,7 +26,8 @@ class Comparison {
     return false;
   }
 
-  // A server's own number must stand for the same thing everywhere in one example.
+  // Within one example, an id of the recorded server must always correspond to the same id of the
+  // engine.
   paired(expected, actual) {
     if (!this.pairs.has(expected)) this.pairs.set(expected, actual);
     return this.pairs.get(expected) === actual;
@@ -91,7 +93,7 @@ class Comparison {
     const [left, right] = [Object.keys(expected), Object.keys(actual)];
     const missing = left.filter((name) => !(name in actual));
     const extra = right.filter((name) => !(name in expected));
-    // A member may be named after a document: {"relation/123": …}.
+    // The name of a member may be a document's id, as in {"relation/123": …}.
     if (missing.length > 0 || extra.length > 0) {
       if (missing.length === extra.length && missing.every((name) => /\/\d+$/.test(name))) {
         return this.lists(left.map((name) => expected[name]), right.map((name) => actual[name]), path);
@@ -103,7 +105,8 @@ class Comparison {
   }
 }
 
-// The frame of a text and the numbers, revisions and times in it that belong to one server.
+// Splits a text into its constant parts (`frame`) and the numbers, revisions and times that differ
+// between servers (`own`).
 function parts(text) {
   const own = [];
   const frame = text.replace(/_[A-Za-z0-9_-]{8}[A-Z_-][A-Za-z0-9_-]?(?![A-Za-z0-9])|\bh[0-9A-F]+(?=\/)|\d{4}-\d\d-\d\dT[\d:.]+Z|\d\d:\d\d:\d\d\.\d+Z|(?<![\d.])\d{2,}(?![\d.])/g, (found) => {
@@ -113,7 +116,8 @@ function parts(text) {
   return { frame: frame.replace(/\/#\b/g, '/#'), own };
 }
 
-// The members and types of a value, without values: what an answer that is measured or planned must have in common.
+// Returns the members and types of a value without the values themselves; only these are compared
+// for measured figures and plans.
 function shape(value) {
   if (value instanceof Token) return parts(value.text).frame;
   if (Array.isArray(value)) return value.length === 0 ? [] : [shape(value[0])];

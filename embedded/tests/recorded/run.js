@@ -10,7 +10,8 @@ const { Comparison, sameShape, brief } = require('./compare');
 const { readShown, Token } = require('./shown');
 const { outOfScope } = require('./scope');
 
-// What every recorded session found on its server, and what the sessions before had left there.
+// Collections and users that existed on the recorded server because earlier sessions had left them
+// there.
 const LEFT_OVER = ['mycollection', 'animals', 'ignore'];
 const USERS = [['tester', false], ['admin', true]];
 
@@ -23,7 +24,7 @@ function options(words) {
   return out;
 }
 
-// Front matter and text of a request.
+// Splits a request into its front matter and its text.
 function split(request) {
   const [, front, text] = /^---\n([^]*?)\n---\n([^]*)$/.exec(request) || [null, '', request];
   return { front, text };
@@ -101,7 +102,8 @@ class Runner {
     const bindVars = binds && binds[1].trim() ? yamlOrJson(binds[1]) : {};
     if (dataset) { dropDataset(this.db, dataset); loadDataset(this.db, dataset); }
     try {
-      // The tool puts the text into a script, where backslashes are read once before AQL reads them.
+      // The tool that recorded the examples puts the query into a script as a template literal,
+      // which evaluates backslashes before AQL does.
       const query = vm.runInThisContext(`\`${text.trim().replace(/`/g, '\\`').replace(/\$\{/g, '\\${')}\``);
       this.out.push(show(this.db._query(query, bindVars).toArray(), 0));
     } catch (error) {
@@ -112,8 +114,8 @@ class Runner {
     return { text: this.out.join('\n') };
   }
 
-  // What earlier examples of the same page made that the file may not have: example graphs and views that a script
-  // only names.
+  // Creates example graphs and views that a script uses but does not create, because earlier
+  // examples on the same page did.
   supply(text) {
     const graphs = this.shell.scope.graph_module;
     for (const [, name] of text.matchAll(/\bGRAPH\s+['"](\w+)['"]/g)) {
@@ -142,7 +144,8 @@ class Runner {
     return { text: this.out.join('\n') };
   }
 
-  // The tool that recorded the examples makes a collection that a script misses, and shows it.
+  // Runs one statement. Like the tool that recorded the examples, it creates a missing collection
+  // and prints it.
   evaluate(code, hidden) {
     const run = () => vm.runInThisContext(code.replace(/^(const|let) /gm, 'var '));
     try {
@@ -160,15 +163,15 @@ class Runner {
     }
   }
 
-  // The recorded server asked nobody for a password, so that what is closed to users was open, as it is to a
-  // server's own token.
+  // Selects the credentials of a request. The recorded server had no authentication, so requests
+  // that the engine refuses to users need a superuser token here.
   authorize(text) {
     const { connection } = this.shell;
     if (this.secret && /\b_users\b|_admin\/(compact|options|support-info)/.test(text)) connection.authorization = `bearer ${serverToken(this.secret)}`;
     else connection.reconnectAs('root', '');
   }
 
-  // What an example leaves behind goes, except what it says that others need.
+  // Removes everything that an example created, except what the example marks as needed by others.
   sweep() {
     const { db } = this;
     this.authorize('');
@@ -214,7 +217,7 @@ function serverToken(secret) {
   return `${head}.${crypto.createHmac('sha256', secret).update(head).digest('base64url')}`;
 }
 
-// Headers as arangosh takes them; an empty value is none.
+// Returns the headers as arangosh sends them, without those that have an empty value.
 function stripped(headers) {
   return Object.fromEntries(Object.entries(headers || {}).filter(([, value]) => value !== undefined && value !== null).map(([name, value]) => [name, String(value)]));
 }
@@ -230,7 +233,8 @@ function yamlOrJson(text) {
   return out;
 }
 
-// The statements of a script: lines are taken together until they parse; `~` hides.
+// Splits a script into statements: lines are joined until they parse; `~` marks a statement whose
+// output is hidden.
 function statements(text) {
   const lines = text.split('\n');
   const out = [];
@@ -258,9 +262,10 @@ function statements(text) {
 
 // ---- comparing
 
-// Answers that are plans or measured figures: their members are compared, not their values.
+// Requests whose answers are plans or measured figures: only the names of the members of these
+// answers are compared, not the members' values.
 const PLANNED = /_api\/explain|\.explain\(|\bexplain\(|_explain\(|\/figures|\.figures\(|checksum|_api\/query\/rules|_admin\/status|_api\/engine|_api\/version|query-plan-cache|plan-cache|_admin\/license|_admin\/support-info/;
-// Answers that differ each time.
+// Requests whose answers differ in every run.
 const RANDOM = /\b(RAND|UUID|RANDOM_TOKEN|DATE_NOW|CURRENT_USER)\(|any\(\)/;
 const UNORDERED = /\b(INTERSECTION|MINUS|OUTERSECTION|UNION_DISTINCT|UNIQUE|OUTBOUND|INBOUND|ANY|ATTRIBUTES|DOCUMENT|DISTINCT|COLLECT)\b|_api\/edges|_paths|_shortestPath|[Nn]eighbors|edges\(|Edges\(|_api\/user|\.all\(\)|toArray\(\)|_api\/analyzer|_api\/collection["'`]|_api\/database|queries|_api\/view["'`]|_api\/gharial["'`]|plan-cache|lookupByKeys|documents\(/;
 
@@ -271,7 +276,8 @@ function verdict(kind, request, expected, result) {
   return compareValues(kind, request, readShown(expected.replace(/^Empty [oO]utput$/, '')), readShown(result.text));
 }
 
-// Without a recorded answer: whether there is one that is no error (or one that the example expects).
+// Judges an example without a recorded answer: the request must succeed, or fail as the example
+// expects.
 function answered(request, result) {
   const said = result.text || (result.responses || []).map(({ response }) => response.body).join('\n');
   const refused = /[^\n"]*not supported by arango-embedded[^\n"]*/.exec(said);
@@ -298,7 +304,8 @@ function compareValues(kind, request, expected, actual) {
   return { verdict: 'failed', problem: exact.problem };
 }
 
-// Plans: the same nodes in the same order and the same rules; everything else: the same members.
+// Compares plans by their nodes in order and by their rules, and everything else by the names of
+// its members.
 function planShape(expected, actual) {
   const [left, right] = [nodesOf(expected), nodesOf(actual)];
   if (left.length > 0 && left.join(' ') !== right.join(' ')) return { same: false, problem: `nodes: expected ${left.join(' ')}, got ${right.join(' ')}` };
@@ -347,7 +354,7 @@ function headerProblem(comparison, wanted, got) {
     if (SKIPPED_HEADERS.test(name)) continue;
     if (got[name] === undefined) return `header ${name} is missing (${wanted[name]})`;
     const trial = new Comparison();
-    // arangosh shows content types without their parameters.
+    // arangosh prints content types without their parameters, so these are not compared.
     const both = [wanted[name], got[name]].map((value) => value.replace(/^"(.*)"$/, '$1').replace(/; charset=utf-8$/, ''));
     if (!trial.same(both[0], both[1], `header ${name}`, name === 'etag' ? 'etag' : 'id')) return trial.problem;
   }
@@ -391,7 +398,8 @@ function main() {
   for (const [kind, list] of Object.entries(byKind)) {
     runner.clean();
     runner.prepare(kind);
-    // By their place in the manual if the file tells it, else by name: names are numbered where order matters.
+    // Sorts by the position in the manual if the file contains it, otherwise by name; names contain
+    // numbers where the order matters.
     list.sort((a, b) => (a.order - b.order) || (a.key < b.key ? -1 : 1));
     const later = [];
     const one = ({ key, front, text, expected }, again) => {
@@ -405,7 +413,8 @@ function main() {
         outcome = { verdict: 'failed', problem: `runner: ${error.stack}` };
       }
       runner.sweep();
-      // Some stand on what another example leaves behind, whichever page comes first.
+      // Some examples need data that an example of a later page leaves behind, so failed examples
+      // are run again at the end.
       if (outcome.verdict === 'failed' && !again && kind === 'arangosh') { later.push({ key, front, text, expected }); return; }
       results.push({ key, kind, ...outcome });
       if (given.verbose && outcome.verdict === 'failed') process.stdout.write(`\n##### ${key} (${kind})\n${text.trim()}\n--- expected\n${(expected || '').slice(0, 3000)}\n--- got\n${shown.slice(0, 3000)}\n--- ${outcome.problem}\n`);

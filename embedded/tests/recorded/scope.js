@@ -1,4 +1,5 @@
-// What of the recorded examples is outside of what the engine is for, by category and with the reason.
+// The recorded examples that the engine does not support on purpose, by category and with the
+// reason.
 'use strict';
 
 const OUT = [
@@ -17,7 +18,7 @@ const OUT = [
   ['metrics and statistics', /metrics|statistics/i, /_admin\/metrics|_admin\/statistics|_admin\/usage-metrics/, 'other figures than arangod’s'],
 ];
 
-// The category that puts an example out of scope, or null.
+// Returns the category and the reason why an example is out of scope, or null.
 function outOfScope(name, request) {
   for (const [category, names, texts, reason] of OUT) {
     if ((names && names.test(name)) || texts.test(request)) return { category, reason };

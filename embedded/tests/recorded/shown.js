@@ -1,4 +1,5 @@
-// Reads back what arangosh printed: a sequence of values, where objects of the shell are tokens and other lines are texts.
+// Parses the output of arangosh into a sequence of values: objects of the shell become tokens, and
+// lines that are not values become texts.
 'use strict';
 
 class Token {
@@ -63,7 +64,7 @@ class Reader {
   }
 }
 
-// All values of a printed text, in order. Lines that are no values stand for themselves.
+// Returns all values of a printed text, in order. A line that is not a value is returned as text.
 function readShown(text) {
   const reader = new Reader(text);
   const out = [];

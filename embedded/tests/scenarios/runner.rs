@@ -1,4 +1,4 @@
-//! Reads the steps of a scenario, does them, and tells every answer that is another.
+//! Parses and runs the steps of a scenario, and reports every unexpected answer.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::wire::{Answer, Client, Server};
 /// Pause between two tries of `until`.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What stands in front of a request.
+/// The options of a request, parsed from its prefix.
 #[derive(Default)]
 struct Manner {
     headers: Vec<(String, String)>,
@@ -25,7 +25,7 @@ struct Manner {
     read_only: bool,
 }
 
-/// One case: its names and its connections.
+/// The state of one case: its database, its stored values and its connections.
 struct Case<'a> {
     server: &'a Server,
     database: String,
@@ -34,7 +34,8 @@ struct Case<'a> {
     later: BTreeMap<String, JoinHandle<Answer>>,
 }
 
-/// Runs a file; answers a text for each case that did not go as written (a case ends with its first fault).
+/// Runs a scenario file and returns an error text for each failed case; a case ends at its first
+/// fault.
 pub(crate) fn run(file: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(file).expect("a scenario");
     let name = file.file_name().expect("a name").to_string_lossy().into_owned();
@@ -92,7 +93,7 @@ fn run_case(
     }
 }
 
-/// Lines with their numbers, without comments, each with those that go on with it.
+/// Returns the numbered lines of a file, without comments and with continuation lines joined.
 fn joined(text: &str) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -116,6 +117,7 @@ fn options_of(json: &str) -> Options {
             "stream_idle_ms" => options.stream_idle_ms = value,
             "stream_lock_wait_ms" => options.stream_lock_wait_ms = value,
             "stream_size_bytes_max" => options.stream_size_bytes_max = value,
+            "stream_sweeps" => options.stream_sweeps = value == 1,
             "late_commit_lies" => options.late_commit_lies = value == 1,
             "view_commit_ms" => options.view_commit_ms = value,
             "vector_index" => options.vector_index = value == 1,
@@ -152,7 +154,7 @@ impl Case<'_> {
             assert!(expected.is_none(), "the answer is checked where it is asked for");
             let send = move || client.call(&method, &target, &body);
             self.later.insert(name, std::thread::spawn(send));
-            // What is sent later comes later.
+            // The pause ensures that the next step's request arrives after this one.
             std::thread::sleep(PAUSE);
             return Ok(());
         }
@@ -172,7 +174,7 @@ impl Case<'_> {
         checked
     }
 
-    /// A connection with the headers of the step.
+    /// Returns the step's connection, with the step's headers set.
     fn client(&mut self, manner: &Manner) -> Client {
         let known = manner.connection.as_ref().and_then(|name| self.connections.remove(name));
         let mut client =
@@ -188,9 +190,10 @@ impl Case<'_> {
         client.within(manner.database.as_ref().unwrap_or(&self.database))
     }
 
-    /// The text with what was kept in place of the names.
+    /// Replaces the names of stored values in a text with the values.
     fn filled(&self, text: &str) -> String {
-        // Longer names first, so that none is taken for the beginning of another.
+        // Longer names are replaced first, so that no name is mistaken for the beginning of
+        // another.
         let mut names: Vec<_> = self.names.iter().collect();
         names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
         let mut text = text.replace("$database", &self.database);
@@ -209,7 +212,8 @@ impl Case<'_> {
             return Err(format!("expected {verdict}, got {}", shown()));
         }
         while !claims.trim().is_empty() {
-            // The name in `>$name` stays; what an earlier claim kept counts already.
+            // The name in `>$name` is a target and is not replaced. Values that an earlier
+            // condition of this step stored can already be used.
             let text = self.filled(&claims.replace(">$", ">\u{1}"));
             let (claim, rest) = Claim::read(text.trim());
             if !claim.holds(answer) {
@@ -229,7 +233,8 @@ impl Case<'_> {
     }
 }
 
-/// What stands before the first `: ` that a method follows.
+/// Splits a step into its options and the request; the options end at the first `: ` that a method
+/// follows.
 fn manner_of(step: &str) -> (Manner, &str) {
     const METHODS: [&str; 7] = ["GET ", "POST ", "PUT ", "PATCH ", "DELETE ", "HEAD ", "OPTIONS "];
     let mut manner = Manner::default();
@@ -262,7 +267,7 @@ fn manner_of(step: &str) -> (Manner, &str) {
     (manner, &step[at + 2..])
 }
 
-/// One thing that must hold of an answer.
+/// A condition on an answer.
 #[derive(Debug)]
 enum Claim {
     Equals(String, Value),
@@ -274,7 +279,7 @@ enum Claim {
 }
 
 impl Claim {
-    /// The first claim of a text, and what follows it.
+    /// Parses the first condition of a text; also returns the rest of the text.
     fn read(text: &str) -> (Self, &str) {
         if let Some(rest) = text.strip_prefix('!') {
             let (path, rest) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -335,7 +340,7 @@ impl Claim {
     }
 }
 
-/// The JSON value at the beginning of a text, and what follows it.
+/// Parses the JSON value at the beginning of a text; also returns the rest of the text.
 fn json(text: &str) -> (Value, &str) {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     let value = values.next().expect("a value");
@@ -361,7 +366,8 @@ fn look(answer: &Answer, path: &str) -> Option<Value> {
     Some(value)
 }
 
-/// Whether `found` is `wanted`; where not `whole`, objects may have more attributes.
+/// Whether `found` equals `wanted`; if `whole` is false, objects in `found` may have additional
+/// attributes.
 fn covers(found: &Value, wanted: &Value, whole: bool) -> bool {
     match (found, wanted) {
         (Value::Object(found), Value::Object(wanted)) => {

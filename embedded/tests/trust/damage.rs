@@ -1,4 +1,4 @@
-//! Bytes flipped and files cut, one at a time, in every kind of file.
+//! Flips bytes in files of every kind and truncates the files, one change at a time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,9 +15,11 @@ use arango_embedded::{Engine, Options};
 
 use super::copy;
 
-/// Documents: enough for tables of documents and indexes beside the journal.
+/// Number of documents, large enough that the store writes table files for documents and indexes in
+/// addition to its journal.
 const DOCUMENTS: i64 = 600;
-/// Places at which each file is changed, from its beginning to its end; `DAMAGE_PLACES` asks for more.
+/// Number of positions at which each file is changed, spread over the file; `DAMAGE_PLACES`
+/// overrides it.
 const PLACES: u64 = 4;
 
 #[allow(clippy::disallowed_methods, reason = "a test reads its own settings from the environment")]
@@ -27,7 +29,7 @@ fn places() -> u64 {
 }
 
 fn options() -> Options {
-    // Small trees, so that there are tables; views are committed by hand.
+    // A small memtable forces the store to write table files; the test commits views explicitly.
     Options { memtable_bytes: 64 << 10, view_commit_ms: u64::MAX / 2, ..Options::default() }
 }
 
@@ -56,7 +58,8 @@ fn define(engine: &Engine) {
     engine.put_view("_system", view).expect("a view");
 }
 
-/// A closed engine's directory with documents, a unique index, vectors, a view; tables and a journal.
+/// Returns the directory of a closed engine with documents, a unique index, a vector index, a view,
+/// table files and a journal.
 fn filled() -> tempfile::TempDir {
     let home = tempfile::tempdir().expect("a directory");
     for part in 0..2 {
@@ -101,7 +104,7 @@ fn rows(engine: &Engine, text: &str) -> Result<usize> {
     Ok(prepare(&database, &query)?.run(&database, &transaction)?.rows.len())
 }
 
-/// Whether each answer is right; an error is no answer.
+/// Checks that no query returns a wrong answer; an error is not a wrong answer.
 fn answers(engine: &Arc<Engine>) -> std::result::Result<(), String> {
     let half = DOCUMENTS as usize / 2;
     let queries = [
@@ -131,11 +134,12 @@ fn answers(engine: &Arc<Engine>) -> std::result::Result<(), String> {
             _ => Ok(()),
         }
     };
-    // A panic ends a request, not the engine, and gives no wrong answer either.
+    // A panic is accepted: it ends only its request, not the engine, and gives no wrong answer.
     catch_unwind(AssertUnwindSafe(look)).unwrap_or(Ok(()))
 }
 
-/// What became of a changed file.
+/// Accepted results of opening an engine with a changed file: an error that names the file, or
+/// right answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     Refused,

@@ -1,4 +1,4 @@
-//! Stores of other formats.
+//! Tests stores that an older or a future release wrote.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,8 @@ use arango_embedded::{Engine, Options};
 
 use super::copy;
 
-/// A directory that release 0.1.0 wrote before there was a seal: two documents with a unique index, a vector index, a view.
+/// Returns a directory that release 0.1.0 wrote, without the file `seal`. It has two documents, a
+/// unique index, a vector index and a view.
 fn of_format_1() -> tempfile::TempDir {
     let home = tempfile::tempdir().expect("a directory");
     copy(
@@ -51,7 +52,7 @@ fn a_store_of_format_1_is_brought_up_to_date_with_all_that_is_in_it() {
     }
 }
 
-/// The format record is changed by hand, as a release that is not there yet would write it.
+/// The test replaces the format number in the journal with the number of a future release.
 #[test]
 fn a_store_of_a_newer_format_is_refused_with_what_to_do() {
     let home = of_format_1();
@@ -59,7 +60,8 @@ fn a_store_of_a_newer_format_is_refused_with_what_to_do() {
     let engine =
         Engine::open(&home.path().join("data"), Options::default()).expect("an older store");
     drop(engine);
-    // The last commit of the journal is the record of format 2: `2` becomes `7`, and the checksum of its batch is made anew.
+    // The last commit of the journal records format 2. The test replaces `2` with `7` and
+    // recomputes the checksum of the batch.
     let mut bytes = fs::read(&journal).expect("the journal");
     let record = b"arango-embedded 2";
     let at = bytes.windows(record.len()).rposition(|window| window == record).expect("the record");
@@ -72,8 +74,8 @@ fn a_store_of_a_newer_format_is_refused_with_what_to_do() {
     assert!(error.message.contains("open it with the release that wrote it"), "{error}");
 }
 
-/// Computes the checksum of the batch around a place again: its items lie between a 13-byte head and the byte 3, then come
-/// 8 bytes of checksum and the magic.
+/// Recomputes the checksum of the journal batch around a position. A batch is a 13-byte head, the
+/// items, the byte 3, a checksum of 8 bytes, and the magic number.
 fn reseal(bytes: &mut [u8], inside: usize) {
     const MAGIC: &[u8] = b"FJL\x03";
     let end = inside + bytes[inside..].windows(4).position(|w| w == MAGIC).expect("a magic");
@@ -98,7 +100,7 @@ fn a_store_that_is_older_than_its_seal_is_refused() {
         error.message.contains("lost synced commits") && error.message.contains("seal"),
         "{error}"
     );
-    // Without the seal nobody knows of more.
+    // Without the file `seal` the engine cannot detect the lost commits.
     fs::remove_file(directory.join("seal")).expect("removed");
     assert!(Engine::open(&directory, Options::default()).is_ok());
 }

@@ -1,4 +1,4 @@
-//! Full disks and used-up descriptors: the server under limits of its process.
+//! Tests a full disk and exhausted file descriptors, which process limits of the server simulate.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,20 +6,20 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// `root:pw`
+/// `root:pw` in Base64.
 const CREDENTIALS: &str = "cm9vdDpwdw==";
 
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has usually ended already.
+        // The server has usually ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Starts the server in a shell that sets limits first.
+/// Starts the server from a shell that first sets process limits.
 fn start(home: &Path, limits: &str) -> Running {
     let script = format!("{limits} exec \"$0\" serve --socket \"$1/s\" --data-dir \"$1/data\"");
     let mut command = Command::new("sh");
@@ -33,7 +33,7 @@ fn start(home: &Path, limits: &str) -> Running {
     Running(child)
 }
 
-/// Status and body of an answer on a connection of its own; None when there is none.
+/// Sends a request on a new connection, and returns status and body; `None` without an answer.
 fn ask(home: &Path, method: &str, target: &str, body: &str) -> Option<(u16, String)> {
     let mut stream = UnixStream::connect(home.join("s")).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
@@ -58,7 +58,8 @@ fn told(answer: &(u16, String)) -> String {
 fn a_full_disk_refuses_writes_until_a_restart_and_loses_nothing() {
     let home = tempfile::tempdir().expect("a directory");
     let home = home.path();
-    // No file may grow beyond 64 MiB, which is what a journal has from its beginning: the write behind its end fails.
+    // No file may grow beyond 64 MiB. This is the initial size of a journal, so a write after the
+    // journal's end fails.
     let mut server = start(home, "trap '' XFSZ; ulimit -f 131072;");
     assert_eq!(ask(home, "POST", "/_api/collection", r#"{"name":"c"}"#).expect("an answer").0, 200);
     let pad = "x".repeat(5 << 20);
@@ -77,7 +78,7 @@ fn a_full_disk_refuses_writes_until_a_restart_and_loses_nothing() {
     let failed = failed.expect("the disk is full at some time");
     assert_eq!(told(&failed), "500/2", "{}", failed.1);
     assert!(failed.1.contains("whether the commit is durable is not known"), "{}", failed.1);
-    // Reading goes on; every kind of write is refused with what to do.
+    // Reads still succeed. Every kind of write is refused with an error that says what to do.
     for (method, target, body) in [
         ("POST", "/_api/document/c", "{}"),
         ("POST", "/_api/collection", r#"{"name":"d"}"#),
@@ -111,7 +112,8 @@ fn used_up_descriptors_stop_new_connections_and_lose_nothing() {
             .0,
         201
     );
-    // More connections than there are descriptors; the rest waits in the socket's backlog.
+    // The test opens more connections than the server has descriptors; the excess connections wait
+    // in the socket's backlog.
     let open: Vec<_> = (0..80).map_while(|_| UnixStream::connect(home.join("s")).ok()).collect();
     assert!(open.len() >= 60, "{} connections", open.len());
     let mut first = &open[0];
@@ -126,7 +128,8 @@ fn used_up_descriptors_stop_new_connections_and_lose_nothing() {
     BufReader::new(first).read_line(&mut line).expect("an answer");
     assert_eq!(line.split(' ').nth(1), Some("201"), "who is connected is served");
     drop(open);
-    // Where descriptors are free again, everybody is served; what a flush could not open is no loss either.
+    // When descriptors are free again, every client is served. A memtable flush that could not open
+    // files has lost no data.
     let answer = ask(home, "GET", "/_api/collection/c/count", "").expect("an answer");
     assert!(answer.1.contains("\"count\":2"), "{}", answer.1);
     drop(server);

@@ -1,4 +1,4 @@
-//! Access tokens of a user: what is kept of them, and how one is recognised.
+//! Stores and checks the access tokens of users.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,23 +11,23 @@ use super::super::limits::TOKEN_S;
 use super::super::reply::object;
 use super::digest::{random, same};
 
-/// What every token begins with.
+/// Prefix of every token.
 const PREFIX: &str = "v1.";
-/// Last characters of a token that its fingerprint shows.
+/// Number of characters from the end of a token that its fingerprint shows.
 const SHOWN: usize = 6;
 
-/// A token without its secret.
+/// A stored token, without its secret.
 #[derive(Clone, Debug)]
 pub(in super::super) struct AccessToken {
-    /// Number within the user.
+    /// The token's number, unique for its user.
     pub(in super::super) id: u64,
-    /// Name within the user.
+    /// The token's name, unique for its user.
     pub(in super::super) name: String,
-    /// Seconds since 1970.
+    /// Expiry time in seconds since 1970.
     pub(in super::super) valid_until: u64,
-    /// Seconds since 1970.
+    /// Creation time in seconds since 1970.
     pub(in super::super) created_at: u64,
-    /// How it begins and ends.
+    /// The token's first and last characters, with which users recognise it.
     pub(in super::super) fingerprint: String,
     hash: [u8; 32],
 }
@@ -45,14 +45,14 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     Some(digits.chunks_exact(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect())
 }
 
-/// Whether a password may be a token, and whose.
+/// Returns the user name in an access token that is used as a password; `None` for other passwords.
 pub(super) fn owner(password: &str) -> Option<String> {
     let bytes = unhex(password.strip_prefix(PREFIX)?)?;
     parse(&bytes).ok()?.text_of("u").map(str::to_owned)
 }
 
 impl AccessToken {
-    /// A new token and its text, which is not kept.
+    /// Creates a token; returns the token and its text, which is not stored.
     pub(super) fn new(
         user: &str,
         id: u64,
@@ -77,18 +77,18 @@ impl AccessToken {
         Ok((token, text))
     }
 
-    /// Whether it has not run out.
+    /// Whether the token has not expired.
     pub(in super::super) fn is_active(&self) -> bool {
         self.valid_until > now_s()
     }
 
-    /// Whether `text` is this token, and still good.
+    /// Whether `text` is the text of this token and the token has not expired.
     pub(super) fn is(&self, text: &str) -> bool {
         let hash: [u8; 32] = Sha256::digest(text.as_bytes()).into();
         same(&self.hash, &hash) && self.is_active()
     }
 
-    /// As it is stored.
+    /// Converts the token to its stored form.
     pub(super) fn to_value(&self) -> Value {
         object! {
             "id" => self.id,
@@ -100,7 +100,7 @@ impl AccessToken {
         }
     }
 
-    /// From its stored form.
+    /// Reads a token from its stored form.
     pub(super) fn from_value(value: &Value) -> Option<Self> {
         let number = |name: &str| match value.attribute(name) {
             Value::Int(number) => u64::try_from(number).ok(),

@@ -1,4 +1,5 @@
-//! Turns the `Authorization` header into a caller; verified credentials are remembered under a keyed digest.
+//! Identifies the caller of a request by its `Authorization` header. Verified credentials are
+//! cached under a keyed digest.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,23 +18,24 @@ use super::grants::Level;
 use super::token::{self, Bearer};
 use super::users::{User, Users};
 
-/// Basic credentials come with and without padding (arangors sends them without).
+/// Decodes Basic credentials with or without padding, because the driver arangors sends them
+/// unpadded.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &ALPHABET,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// How callers are known.
+/// Settings of authentication.
 #[derive(Clone, Default)]
 pub struct AuthSettings {
     /// Password of `root`, used only when the data directory has no users yet.
     pub root_password: String,
-    /// Secret of tokens that are good for the server itself (`--jwt-secret-file`); without it there are none, and the
-    /// tokens of users end with the process.
+    /// Secret of server tokens (`--jwt-secret-file`). Without a secret there are no server tokens,
+    /// and users' tokens are valid until the process ends.
     pub jwt_secret: Option<Vec<u8>>,
 }
 
-/// Users, tokens and verified credentials; clones share all of it.
+/// Users, tokens and cached credentials, shared by all clones.
 #[derive(Clone)]
 pub struct Auth {
     inner: Arc<Inner>,
@@ -50,21 +52,22 @@ struct Inner {
     secret: Vec<u8>,
     server_tokens: bool,
     cache_key: [u8; 32],
-    /// Digest of name and password → the user as it was when the password was right.
+    /// The cache of verified credentials: keyed digest of name and password → the user as stored at
+    /// the time of the check.
     verified: Mutex<HashMap<[u8; 32], Arc<User>>>,
 }
 
-/// Who sent a request.
+/// The caller of a request.
 #[derive(Clone)]
 pub(in super::super) enum Caller {
-    /// A user, with the grants of this moment.
+    /// A user, with the name and the current grants.
     User(String, Arc<User>),
-    /// The bearer of a server token; may do everything.
+    /// A client with a server token, which has all permissions.
     Server,
 }
 
 impl Caller {
-    /// The name by which cursors and transactions know their owner.
+    /// The name under which the caller owns cursors and transactions.
     pub(in super::super) fn name(&self) -> &str {
         match self {
             Self::User(name, _) => name,
@@ -72,7 +75,7 @@ impl Caller {
         }
     }
 
-    /// Level on a database.
+    /// The caller's access level on a database.
     pub(in super::super) fn database(&self, name: &str) -> Level {
         match self {
             Self::User(_, user) => user.grants.database(name),
@@ -80,7 +83,8 @@ impl Caller {
         }
     }
 
-    /// Whether it is certain, without a look at each, that all collections but `_users` may be read.
+    /// Whether the grants allow reading all collections except `_users`, so that single collections
+    /// need no check.
     pub(in super::super) fn reads_everything(&self, database: &str) -> bool {
         match self {
             Self::User(_, user) => user.grants.read_everything(database),
@@ -88,7 +92,7 @@ impl Caller {
         }
     }
 
-    /// Level on a collection.
+    /// The caller's access level on a collection.
     pub(in super::super) fn collection(&self, database: &str, name: &str) -> Level {
         match self {
             Self::User(_, user) => user.grants.collection(database, name),
@@ -98,7 +102,7 @@ impl Caller {
 }
 
 impl Auth {
-    /// Loads the users of the engine's data directory, or makes `root`.
+    /// Loads the users of the engine's data directory, or creates `root`.
     pub fn open(engine: &Arc<Engine>, settings: AuthSettings) -> Result<Self> {
         let server_tokens = settings.jwt_secret.is_some();
         let secret = match settings.jwt_secret {
@@ -118,22 +122,23 @@ impl Auth {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Whether the engine's data directory has users already; [`Auth::open`] makes `root` in one that has none.
+    /// Whether the data directory has users; otherwise [`Auth::open`] creates `root`.
     pub fn has_users(engine: &Engine) -> Result<bool> {
         Users::are_in(engine)
     }
 
-    /// Whether `root` has an empty password, so that a caller needs nothing but the socket.
+    /// Whether `root` has an empty password, so that every process with access to the socket can
+    /// log in as `root`.
     pub fn root_is_open(&self) -> bool {
         self.inner.users.get("root").is_some_and(|root| root.active && root.password.is(""))
     }
 
-    /// The users.
+    /// The table of all users.
     pub(in super::super) fn users(&self) -> &Users {
         &self.inner.users
     }
 
-    /// The caller of an `Authorization` header, or 401/11.
+    /// Returns the caller that an `Authorization` header identifies, or error 401/11.
     pub(in super::super) fn identify(&self, header: Option<&str>) -> Result<Caller> {
         let unauthorized = || {
             Error::new(Code::Forbidden, "not authorized to execute this request").with_status(401)
@@ -155,7 +160,7 @@ impl Auth {
         caller.ok_or_else(unauthorized)
     }
 
-    /// A token for a user whose password is right; 401/401 otherwise.
+    /// Returns a token for a user with the right password, or error 401/401.
     pub(in super::super) fn token(&self, name: &str, password: &str) -> Result<String> {
         match self.login(name, password) {
             Some(caller) => Ok(token::issue(&self.inner.secret, caller.name())),
@@ -173,7 +178,8 @@ impl Auth {
         }
     }
 
-    /// Checks a password or an access token (which needs no name); a right password is remembered until the user changes in any way.
+    /// Checks a user's password, or an access token in its place (the name may then be empty). A
+    /// correct password is cached until the user is changed.
     fn login(&self, name: &str, password: &str) -> Option<Caller> {
         if let Some(owner) = access::owner(password) {
             let user = self.inner.users.get(&owner).filter(|user| user.active)?;

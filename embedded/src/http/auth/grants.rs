@@ -1,17 +1,18 @@
-//! Access levels and how the grants of a user resolve to one.
+//! Access levels, and how a user's grants determine the level on a database or collection.
 
 use std::collections::BTreeMap;
 
 use crate::value::{Object, Value};
 
-/// Stands for every database or every collection.
+/// Wildcard name of all databases or all collections.
 pub(in super::super) const ANY: &str = "*";
-/// The database whose level is the floor for all others.
+/// The database `_system`. On a database without a grant of its own, a user has at least the level
+/// that the user has on `_system`.
 const SYSTEM: &str = "_system";
-/// Nobody reads it through the API.
+/// The collection that no caller can read through the API.
 const USERS_COLLECTION: &str = "_users";
 
-/// What a grant allows, weakest first.
+/// Access levels, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in super::super) enum Level {
     /// `none`
@@ -23,7 +24,7 @@ pub(in super::super) enum Level {
 }
 
 impl Level {
-    /// `rw`, `ro` or `none`.
+    /// Returns the level's name: `rw`, `ro` or `none`.
     pub(in super::super) fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -32,7 +33,7 @@ impl Level {
         }
     }
 
-    /// The level of that name.
+    /// Returns the level with the name `rw`, `ro` or `none`.
     pub(in super::super) fn of(name: &str) -> Option<Self> {
         match name {
             "none" => Some(Self::None),
@@ -57,7 +58,7 @@ pub(in super::super) struct Grants {
 }
 
 impl Grants {
-    /// Everything, as `root` has it.
+    /// Returns grants of all rights, which `root` has.
     pub(super) fn everything() -> Self {
         let mut grants = Self::default();
         grants.set(ANY, None, Some(Level::Write));
@@ -65,7 +66,7 @@ impl Grants {
         grants
     }
 
-    /// Sets or takes away the grant of a database or of one of its collections.
+    /// Sets or removes the grant of a database or of one of its collections.
     pub(super) fn set(&mut self, database: &str, collection: Option<&str>, level: Option<Level>) {
         let entry = self.databases.entry(database.to_owned()).or_default();
         match (collection, level) {
@@ -82,7 +83,7 @@ impl Grants {
         }
     }
 
-    /// The grant as it was given, without resolution.
+    /// Returns the grant that was set for exactly this database or collection, if any.
     pub(in super::super) fn configured(
         &self,
         database: &str,
@@ -95,15 +96,17 @@ impl Grants {
         }
     }
 
-    /// The level on a database: its own grant, else the higher one of `*` and `_system`.
+    /// The level on a database: the database's own grant, otherwise the higher level of `*` and
+    /// `_system`.
     pub(in super::super) fn database(&self, name: &str) -> Level {
         self.configured(name, None)
             .or_else(|| self.configured(ANY, None).max(self.configured(SYSTEM, None)))
             .unwrap_or(Level::None)
     }
 
-    /// The level on a collection: its own grant, else the higher one of the wildcards `db/*` and `*/*`. Names with `_`
-    /// follow the database; `_users` is closed to everybody.
+    /// The level on a collection: the collection's own grant, otherwise the higher level of the
+    /// wildcards `db/*` and `*/*`. For a collection whose name begins with `_`, the level is the
+    /// level on the database; for `_users` it is `none`.
     pub(in super::super) fn collection(&self, database: &str, name: &str) -> Level {
         if name == USERS_COLLECTION {
             return Level::None;
@@ -119,7 +122,8 @@ impl Grants {
             .unwrap_or(Level::None)
     }
 
-    /// Whether it is certain, without a look at each, that all collections but `_users` may be read.
+    /// Whether the grants allow reading all collections except `_users`, so that single collections
+    /// need no check.
     pub(in super::super) fn read_everything(&self, database: &str) -> bool {
         let own = self.databases.get(database);
         let named = own.is_some_and(|own| own.collections.keys().any(|name| name != ANY));
@@ -127,17 +131,17 @@ impl Grants {
         !named && any >= Some(Level::Read) && self.database(database) >= Level::Read
     }
 
-    /// Whether there is a grant on the database or within it.
+    /// Whether a grant names the database or one of its collections.
     pub(super) fn mentions(&self, database: &str) -> bool {
         self.databases.contains_key(database)
     }
 
-    /// Forgets a database that was dropped.
+    /// Removes the grants of a dropped database.
     pub(super) fn forget(&mut self, database: &str) {
         self.databases.remove(database);
     }
 
-    /// As they are stored.
+    /// Converts the grants to their stored form.
     pub(super) fn to_value(&self) -> Value {
         let mut all = Object::new();
         for (name, grants) in &self.databases {
@@ -153,7 +157,7 @@ impl Grants {
         Value::object(all)
     }
 
-    /// From their stored form; `None` if a level is none of the three.
+    /// Reads grants from their stored form; `None` for an unknown level.
     pub(super) fn from_value(value: &Value) -> Option<Self> {
         let mut all = Self::default();
         for (database, grants) in value.as_object()?.iter() {
@@ -172,7 +176,8 @@ impl Grants {
 mod tests {
     use super::*;
 
-    /// `db`, `db/collection` or `*` and a level per word, then what is asked, then the answer (manual: managing users, levels and their resolution).
+    /// Each row has grants (`db`, `db/collection` or `*` with a level), a resource, and the
+    /// expected level (ArangoDB's manual: managing users, levels and their resolution).
     #[test]
     fn the_nearest_grant_counts() {
         let table = [

@@ -1,4 +1,4 @@
-//! Who calls, and what they may do: passwords, tokens, users and their grants.
+//! Authentication and authorisation: passwords, tokens, users and their grants.
 
 mod access;
 mod digest;

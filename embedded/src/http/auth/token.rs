@@ -1,4 +1,5 @@
-//! JSON Web Tokens with HS256: those of `POST /_open/auth` and those signed with the server's own secret.
+//! Issues and verifies JSON Web Tokens (HS256): user tokens of `POST /_open/auth`, and server
+//! tokens that clients sign with the server's secret.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,21 +12,21 @@ use super::super::limits::SESSION_S;
 use super::super::reply::object;
 use super::digest::{hmac, same};
 
-/// Whom a valid token names.
+/// The caller that a valid token identifies.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Bearer {
-    /// `preferred_username`.
+    /// The user in `preferred_username`.
     User(String),
     /// A token with `server_id` and without a user.
     Server,
 }
 
-/// Seconds since 1970.
+/// The current time in seconds since 1970.
 fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// A token for `user` that ends after `SESSION_S`.
+/// Returns a token for `user` that expires after `SESSION_S` seconds.
 pub(super) fn issue(secret: &[u8], user: &str) -> String {
     let now = now_s();
     sign(
@@ -51,7 +52,8 @@ fn sign(secret: &[u8], payload: &Value) -> String {
     format!("{signed}.{}", URL_SAFE_NO_PAD.encode(mac))
 }
 
-/// The bearer of a token that is signed with `secret`, issued by `arangodb` and not expired.
+/// Returns the caller that a token identifies, if the token is signed with `secret`, issued by
+/// `arangodb` and not expired.
 pub(super) fn verify(secret: &[u8], token: &str) -> Option<Bearer> {
     let (signed, mac) = token.rsplit_once('.')?;
     let mac = URL_SAFE_NO_PAD.decode(mac.trim_end_matches('=')).ok()?;
@@ -76,7 +78,7 @@ pub(super) fn verify(secret: &[u8], token: &str) -> Option<Bearer> {
     }
 }
 
-/// `exp` must be a number in the future, if it is there.
+/// `exp`, if present, must be a number in the future.
 fn is_expired(payload: &Value) -> bool {
     match payload.attribute("exp") {
         Value::Null => false,

@@ -1,4 +1,4 @@
-//! All users with their grants, kept whole in memory and in one durable record of the engine.
+//! All users with their grants, kept in memory and in one durable setting of the engine.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,20 +13,20 @@ use super::access::AccessToken;
 use super::digest::Password;
 use super::grants::{Grants, Level};
 
-/// Name of the engine's record.
+/// Name of the engine's durable setting that contains the users.
 const SETTING: &str = "users";
 
 /// One user.
 #[derive(Clone)]
 pub(in super::super) struct User {
     pub(super) password: Password,
-    /// An inactive user cannot log in.
+    /// Whether the user can log in.
     pub(in super::super) active: bool,
-    /// Free data of the caller.
+    /// Arbitrary data that clients store with the user.
     pub(in super::super) extra: Value,
-    /// What the user may do.
+    /// Grants of the user.
     pub(in super::super) grants: Grants,
-    /// What may stand for the password.
+    /// The user's access tokens, which can replace the password.
     pub(in super::super) tokens: Vec<AccessToken>,
 }
 
@@ -62,7 +62,7 @@ impl User {
             active: matches!(value.attribute("active"), Value::Bool(true)),
             extra: value.attribute("extra"),
             grants: Grants::from_value(&value.attribute("grants"))?,
-            // Users of before there were tokens have none.
+            // A user that was stored before access tokens were introduced has no tokens.
             tokens: match value.attribute("tokens") {
                 Value::Null => Vec::new(),
                 tokens => {
@@ -75,21 +75,24 @@ impl User {
 
 type Table = BTreeMap<String, Arc<User>>;
 
-/// The table of users; readers never wait for the disk.
+/// The table of users. Reading it never waits for the disk.
 pub(in super::super) struct Users {
     engine: Arc<Engine>,
     table: RwLock<Arc<Table>>,
-    /// One change at a time, from reading the table to its durable record.
+    /// A lock that is held during a change of the table, from reading the table to storing it
+    /// durably, so that only one change runs at a time.
     changing: std::sync::Mutex<()>,
 }
 
 impl Users {
-    /// Whether a data directory has a table already, so that no `root` is made in it.
+    /// Whether a data directory has a table of users. If not, the engine creates the user `root`
+    /// when it starts.
     pub(super) fn are_in(engine: &Engine) -> Result<bool> {
         Ok(engine.setting(SETTING)?.is_some())
     }
 
-    /// Loads the table; at the very first start it makes `root` with `root_password`.
+    /// Loads the table of users. If there is none, as on the first start, creates `root` with
+    /// `root_password`.
     pub(super) fn open(engine: Arc<Engine>, root_password: &str) -> Result<Self> {
         let stored = engine.setting(SETTING)?;
         let table = match &stored {
@@ -116,17 +119,17 @@ impl Users {
         Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The user of that name.
+    /// Returns the user with the given name.
     pub(in super::super) fn get(&self, name: &str) -> Option<Arc<User>> {
         self.table().get(name).cloned()
     }
 
-    /// All users by name.
+    /// All users, sorted by name.
     pub(in super::super) fn all(&self) -> Vec<(String, Arc<User>)> {
         self.table().iter().map(|(name, user)| (name.clone(), Arc::clone(user))).collect()
     }
 
-    /// A new user; 1702 if the name is taken, 1700 if it is no name.
+    /// Adds a user. Errors: 1702 if the name is taken, 1700 if the name is empty or too long.
     pub(in super::super) fn create(&self, name: &str, user: User) -> Result<()> {
         check_name(name)?;
         self.change(|table| {
@@ -141,7 +144,7 @@ impl Users {
         })
     }
 
-    /// Changes one user; 1703 if there is none of that name.
+    /// Changes a user; error 1703 for an unknown user.
     pub(in super::super) fn edit(
         &self,
         name: &str,
@@ -157,7 +160,7 @@ impl Users {
         })
     }
 
-    /// Sets or takes away a grant.
+    /// Sets or removes a grant.
     pub(in super::super) fn grant(
         &self,
         name: &str,
@@ -172,7 +175,8 @@ impl Users {
         .map(|_| ())
     }
 
-    /// A new access token and its text; 1207 if the user has one of that name, 10 without a name.
+    /// Creates an access token and returns it with its text. Errors: 1207 if the user has a token
+    /// with that name, 10 without a name.
     pub(in super::super) fn add_token(
         &self,
         user: &str,
@@ -203,7 +207,7 @@ impl Users {
         Ok(made.expect("made by the change"))
     }
 
-    /// Removes an access token (404).
+    /// Removes an access token; error 404 for an unknown token.
     pub(in super::super) fn remove_token(&self, user: &str, id: u64) -> Result<()> {
         self.edit(user, |user| {
             let before = user.tokens.len();
@@ -213,14 +217,15 @@ impl Users {
         .map(|_| ())
     }
 
-    /// Removes a user; 1703 if there is none.
+    /// Removes a user; error 1703 for an unknown user.
     pub(in super::super) fn remove(&self, name: &str) -> Result<()> {
         self.change(|table| {
             table.remove(name).map(|_| ()).ok_or_else(|| Error::of(Code::UserNotFound))
         })
     }
 
-    /// Takes the grants on a dropped database away from everybody, so that a later one of that name starts closed.
+    /// Removes all grants on a dropped database, so that they do not apply to a later database with
+    /// the same name.
     pub(in super::super) fn forget_database(&self, database: &str) -> Result<()> {
         self.change(|table| {
             for user in table.values_mut() {
@@ -234,7 +239,8 @@ impl Users {
         })
     }
 
-    /// Applies a change to a copy, makes it durable, then shows it.
+    /// Applies a change to a copy of the table and stores the copy durably. The copy then replaces
+    /// the current table.
     fn change<T>(&self, change: impl FnOnce(&mut Table) -> Result<T>) -> Result<T> {
         let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut table = Table::clone(&self.table());

@@ -1,9 +1,11 @@
-//! Where a SORT by a score with a LIMIT follows a loop over a view at once, only the best documents are loaded.
+//! Lets a loop over a view load only the best documents, if a SORT by score and a LIMIT directly
+//! follow the loop.
 
 use crate::expr::Expr;
 use crate::plan::node::{BestRows, Node, Pipeline, Plan};
 
-/// Tells the loop what is wanted; whether there is one.
+/// If a sort by score and a limit directly follow a loop over a view, records both in the loop.
+/// Returns whether the rule changed a loop.
 pub(super) fn apply(pipeline: &Pipeline, plan: &mut Plan) -> bool {
     let mut changed = false;
     for window in pipeline.nodes.windows(3) {

@@ -1,9 +1,10 @@
-//! A loop over a collection that the same pipeline writes later is run to its end before the first write.
+//! Makes the loops over a collection finish before a pipeline's first write to the same collection.
 
 use super::touched;
 use crate::plan::node::{Node, Pipeline, Plan};
 
-/// Puts the halt in where it is needed.
+/// Adds a node that buffers all rows before the first write, if the pipeline reads a collection to
+/// which it later writes.
 pub(super) fn apply(pipeline: &mut Pipeline, plan: &Plan) {
     let nodes: Vec<_> = pipeline.nodes.iter().map(|node| touched(node, plan)).collect();
     let Some(first) = nodes.iter().position(|(_, writes)| !writes.is_empty()) else { return };

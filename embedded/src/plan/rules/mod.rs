@@ -1,4 +1,5 @@
-//! Rules in the order in which they run; each answers whether it changed the pipeline.
+//! Runs the optimizer rules on a plan in a fixed order; most rules return whether they changed the
+//! pipeline.
 
 mod best_of_view;
 mod gather_before_write;
@@ -12,7 +13,7 @@ use super::node::{Node, Pipeline, Plan, WriteKind};
 use crate::error::Result;
 use crate::expr::{Expr, Register};
 
-/// Runs the rules over one pipeline.
+/// Runs all optimizer rules on one pipeline.
 pub(super) fn improve(
     pipeline: &mut Pipeline,
     plan: &mut Plan,
@@ -52,7 +53,7 @@ pub(super) fn improve(
     Ok(())
 }
 
-/// What can only be said of the whole plan.
+/// Runs the steps of optimization that need the whole plan.
 pub(super) fn finish(plan: &mut Plan) {
     plan.rules.sort_unstable();
     use_vector_index::leave_out(plan);
@@ -64,7 +65,7 @@ fn applied(plan: &mut Plan, rule: &'static str) {
     }
 }
 
-/// Cuts a pipeline behind each node that gathers rows.
+/// Splits a pipeline into stages, after each node that needs all rows.
 fn stages(pipeline: &mut Pipeline) {
     let ends =
         pipeline.nodes.iter().enumerate().filter(|(_, node)| node.gathers()).map(|(at, _)| at + 1);
@@ -72,12 +73,12 @@ fn stages(pipeline: &mut Pipeline) {
     pipeline.stages.dedup();
 }
 
-/// Whether a node, or a subquery in it, writes.
+/// Whether a node or one of its subqueries writes to a collection.
 pub fn writes(node: &Node, plan: &Plan) -> bool {
     !touched(node, plan).1.is_empty()
 }
 
-/// The collections a node reads and writes, with those of its subqueries.
+/// Returns the collections that a node and its subqueries read, and those that they write.
 pub(super) fn touched(node: &Node, plan: &Plan) -> (Vec<usize>, Vec<usize>) {
     let (mut reads, mut writes) = (Vec::new(), Vec::new());
     let inner = |pipeline: &Pipeline, reads: &mut Vec<usize>, writes: &mut Vec<usize>| {
@@ -92,7 +93,8 @@ pub(super) fn touched(node: &Node, plan: &Plan) -> (Vec<usize>, Vec<usize>) {
             reads.push(*collection)
         }
         Node::EnumerateNearVector(near) => reads.push(near.collection),
-        // An edge may lead into any collection of the query.
+        // A traversal counts as a read of all collections of the query, because an edge may lead to
+        // any of them.
         Node::Traversal(_) => reads.extend(0..plan.collections.len()),
         Node::EnumerateView { view, .. } => reads.extend(&plan.views[*view].collections),
         Node::Write(write) => {
@@ -111,7 +113,8 @@ pub(super) fn touched(node: &Node, plan: &Plan) -> (Vec<usize>, Vec<usize>) {
     (reads, writes)
 }
 
-/// The attribute path of `variable.a.b`, if the expression is one.
+/// Returns the attribute path of an expression like `variable.a.b`, or `None` for any other
+/// expression.
 fn path_of(expr: &Expr, variable: Register) -> Option<Vec<&str>> {
     match expr {
         Expr::Attribute(base, name) => {
@@ -126,7 +129,7 @@ fn path_of(expr: &Expr, variable: Register) -> Option<Vec<&str>> {
     }
 }
 
-/// Whether a path is an index's field.
+/// Whether an attribute path equals an index field.
 fn is_field(path: &[&str], field: &[String]) -> bool {
     path.len() == field.len() && path.iter().zip(field).all(|(a, b)| a == b)
 }

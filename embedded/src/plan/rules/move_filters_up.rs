@@ -1,10 +1,10 @@
-//! A filter moves to the first place where all it needs is known.
+//! Moves each filter to the first position at which the variables that it reads are known.
 
 use super::touched;
 use crate::expr::{Expr, Register};
 use crate::plan::node::{Node, Pipeline, Plan};
 
-/// Moves filters; whether one moved.
+/// Applies the rule to all filters of a pipeline. Returns whether the rule moved a filter.
 pub(super) fn apply(pipeline: &mut Pipeline, plan: &Plan) -> bool {
     let mut changed = false;
     for at in 1..pipeline.nodes.len() {
@@ -17,7 +17,7 @@ pub(super) fn apply(pipeline: &mut Pipeline, plan: &Plan) -> bool {
         while to > 0 && may_pass(&pipeline.nodes[to - 1], &needed, plan) {
             to -= 1;
         }
-        // Filters keep their order among themselves.
+        // The moved filters keep their relative order.
         while to < at && matches!(pipeline.nodes[to], Node::Filter(_)) {
             to += 1;
         }
@@ -30,7 +30,8 @@ pub(super) fn apply(pipeline: &mut Pipeline, plan: &Plan) -> bool {
     changed
 }
 
-/// Whether a filter over these registers may run before the node instead of behind it.
+/// Whether a filter after a node may move before it; `needed` lists the registers that the filter
+/// reads.
 fn may_pass(node: &Node, needed: &[Register], plan: &Plan) -> bool {
     match node {
         Node::Filter(condition) => condition.is_pure(),
@@ -47,12 +48,14 @@ fn may_pass(node: &Node, needed: &[Register], plan: &Plan) -> bool {
                 value.is_pure() || touched(node, plan).1.is_empty() && !has_live_call(value);
             quiet && !needed.contains(out)
         }
-        // A subquery in its start or its prune condition runs as often as the text says.
+        // A subquery in a traversal's start vertex or prune condition must run for the same rows as
+        // without this rule.
         Node::Traversal(traversal) => {
             node.expressions().into_iter().all(Expr::is_pure)
                 && !traversal.outs().any(|out| needed.contains(&out))
         }
-        // A near vector node has found as many as the LIMIT behind it wants.
+        // No filter may move before a vector search, because the search finds only as many
+        // documents as its LIMIT allows.
         Node::EnumerateNearVector(_)
         | Node::Limit { .. }
         | Node::Collect(_)
@@ -63,7 +66,8 @@ fn may_pass(node: &Node, needed: &[Register], plan: &Plan) -> bool {
     }
 }
 
-/// FAIL, WARN and their like must run as often as the text says.
+/// Whether an expression calls functions such as FAIL or WARN, which must run for the same rows as
+/// without this rule.
 fn has_live_call(value: &Expr) -> bool {
     let mut live = false;
     value.walk(&mut |e| {

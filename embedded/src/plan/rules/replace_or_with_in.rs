@@ -1,11 +1,11 @@
-//! A filter that compares one attribute with several values by `OR` becomes one that looks for it among them, which an index answers.
+//! Replaces a filter `a == x OR a == y` by a filter `a IN [x, y]`, which an index can answer.
 
 use crate::expr::{Expr, Register};
 use crate::plan::node::{Node, Pipeline};
 use crate::syntax::Binary;
 use crate::value::Value;
 
-/// Replaces filters; whether it did.
+/// Applies the rule to all filters of a pipeline. Returns whether the rule replaced a filter.
 pub(super) fn apply(pipeline: &mut Pipeline) -> bool {
     let mut changed = false;
     for node in &mut pipeline.nodes {
@@ -19,7 +19,7 @@ pub(super) fn apply(pipeline: &mut Pipeline) -> bool {
     changed
 }
 
-/// `a == x OR a == y` as `a IN [x, y]`, if the values are known before the query runs.
+/// Converts `a == x OR a == y` to `a IN [x, y]` if `x` and `y` are constants or bind parameters.
 fn membership(condition: &Expr) -> Option<Expr> {
     let Expr::Binary(Binary::Or, ..) = condition else { return None };
     let mut values = Vec::new();
@@ -35,7 +35,8 @@ fn membership(condition: &Expr) -> Option<Expr> {
     Some(Expr::Binary(Binary::In, Box::new(attribute), Box::new(list)))
 }
 
-/// The attribute that every part compares; the values go into the list.
+/// Returns the attribute if all operands of an OR compare the same attribute, and adds the compared
+/// values to a list.
 fn gather<'a>(part: &'a Expr, values: &mut Vec<Expr>) -> Option<&'a Expr> {
     match part {
         Expr::Binary(Binary::Or, a, b) => {
@@ -55,7 +56,8 @@ fn gather<'a>(part: &'a Expr, values: &mut Vec<Expr>) -> Option<&'a Expr> {
     }
 }
 
-/// The variable and the names behind it.
+/// Returns the variable and attribute names of an expression like `variable.a.b`, or `None` for any
+/// other expression.
 fn path_of(expr: &Expr) -> Option<(Register, Vec<&str>)> {
     let Expr::Attribute(base, name) = expr else { return None };
     let (register, mut path) = match &**base {

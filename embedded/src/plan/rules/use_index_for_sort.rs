@@ -1,4 +1,4 @@
-//! A sort that an index already has is dropped, so that a LIMIT behind it ends the loop early.
+//! Drops a sort whose order an index already provides, so that a LIMIT can end the loop early.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::expr::{Expr, Register};
 use crate::plan::node::{Lookup, Node, Pipeline, Plan};
 use crate::schema::{Index, IndexKind};
 
-/// Drops the sort; whether it did.
+/// Applies the rule to the first loop of a pipeline. Returns whether the rule dropped a sort.
 pub(super) fn apply(pipeline: &mut Pipeline, plan: &Plan) -> bool {
     let Some(at) = pipeline.nodes.iter().position(is_loop) else { return false };
     let Some(sort_at) = sort_behind(&pipeline.nodes, at) else { return false };
@@ -36,7 +36,8 @@ pub(super) fn apply(pipeline: &mut Pipeline, plan: &Plan) -> bool {
     true
 }
 
-/// The sort keys behind the loop at `at`, if the loop alone decides the order of the rows.
+/// Returns the keys of the sort after the loop at position `at`, if no other loop affects the order
+/// of the rows.
 pub(super) fn following_sort(nodes: &[Node], at: usize) -> Option<&[(Expr, bool)]> {
     if nodes[..at].iter().any(is_loop) {
         return None;
@@ -51,13 +52,15 @@ fn is_loop(node: &Node) -> bool {
     !matches!(node, Node::Filter(_) | Node::Calculation { .. })
 }
 
-/// Only filters and calculations may stand between.
+/// Returns the position of the sort after a loop, if only filters and calculations are between
+/// them.
 fn sort_behind(nodes: &[Node], at: usize) -> Option<usize> {
     let behind = nodes.iter().skip(at + 1).position(is_loop)? + at + 1;
     matches!(nodes[behind], Node::Sort(_)).then_some(behind)
 }
 
-/// A lookup of everything in an index that holds every document.
+/// Returns a lookup that reads a whole index, or `None` if the index does not contain every
+/// document exactly once in order.
 fn whole(index: &Arc<Index>) -> Option<Lookup> {
     let sorted = match index.kind {
         IndexKind::Primary => true,
@@ -80,7 +83,8 @@ fn whole(index: &Arc<Index>) -> Option<Lookup> {
     })
 }
 
-/// Whether reading the lookup gives the order of the keys: `Some(backwards)`.
+/// Returns `Some(backwards)` if a forward or backward read of an index lookup returns rows in the
+/// order of the sort keys.
 pub(super) fn order_of(lookup: &Lookup, out: Register, keys: &[(Expr, bool)]) -> Option<bool> {
     if lookup.one_of.is_some() || lookup.by_id || lookup.index.kind == IndexKind::Edge {
         return None;

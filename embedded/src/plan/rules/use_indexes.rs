@@ -1,4 +1,4 @@
-//! A loop over a collection with filters that an index can answer reads the index instead.
+//! Replaces a loop over a collection by an index lookup if the index can answer the loop's filters.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::schema::{Collection, Index, IndexKind};
 use crate::syntax::Binary;
 use crate::value::Value;
 
-/// Worth of what an index answers; an equality outweighs a list, a list a range.
+/// Weights for choosing an index; the index lookup with the largest sum of weights is used.
 const PRIMARY: u32 = 1000;
 const UNIQUE: u32 = 500;
 const EQUALITY: u32 = 20;
@@ -28,16 +28,18 @@ struct Condition<'a> {
     value: &'a Expr,
 }
 
-/// A way to read an index, the filters it makes superfluous, and its worth.
+/// A possible index lookup, the filters that it replaces, and its weight.
 struct Candidate {
     lookup: Lookup,
     answered: BTreeSet<usize>,
     worth: u32,
-    /// Binds that must not be null for the index to hold all that is asked for.
+    /// Slots of bind parameters that must not be null, because the index omits documents with null
+    /// values.
     never_null: Vec<usize>,
 }
 
-/// Replaces loops; whether it did. 1577 if a forced hint cannot be followed.
+/// Applies the rule to all loops of a pipeline. Returns whether the rule replaced a loop, or error
+/// 1577 if a forced index hint cannot be followed.
 pub(super) fn apply(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<bool> {
     let mut changed = false;
     for at in 0..pipeline.nodes.len() {
@@ -92,11 +94,12 @@ fn best(
     if hint.force || candidates.iter().any(|c| named(&c.lookup.index)) {
         candidates.retain(|c| named(&c.lookup.index));
     }
-    // Of equally good ones the first index counts.
+    // Of several index lookups with equal weight, the first is used.
     candidates.into_iter().rev().max_by_key(|c| c.worth)
 }
 
-/// The filters right behind the loop that compare a path of its variable with something known before it.
+/// Returns the filters directly after a loop that compare an attribute of the loop's variable with
+/// a value known before the loop.
 fn conditions(nodes: &[Node], at: usize, out: Register) -> Vec<Condition<'_>> {
     let mut found = Vec::new();
     for (at, node) in nodes.iter().enumerate().skip(at + 1) {
@@ -174,7 +177,8 @@ fn candidates_of(
     }
 }
 
-/// Whether the filters exclude null for a field, by constants, and by binds that are not null.
+/// Whether the filters exclude null for a field, because they compare it with suitable constants or
+/// with bind parameters that are not null.
 fn never_null(field: &[String], conditions: &[Condition<'_>], bind_was_null: &[bool]) -> bool {
     conditions.iter().filter(|c| is_field(&c.path, field)).any(|c| {
         let value = match c.value {
@@ -197,8 +201,9 @@ fn never_null(field: &[String], conditions: &[Condition<'_>], bind_was_null: &[b
     })
 }
 
-/// Equalities for the first fields, then a list or a range for the next one; `whole` is added if all fields are equal,
-/// half of it if the last one is in a list.
+/// Builds an index lookup from the filters: equalities for the index's first fields, then a list or
+/// range for the next field. The lookup's weight increases by `whole` if all index fields have
+/// equalities, or by half of `whole` if the last field has a list.
 fn candidate(
     index: &Arc<Index>,
     fields: &[Vec<String>],
@@ -254,7 +259,8 @@ fn candidate(
     if lookup.equals.len() == fields.len() {
         worth += whole;
     } else if lookup.one_of.is_some() && lookup.equals.len() + 1 == fields.len() {
-        // At most one document for each item of the list: less than behind some of the fields of another index.
+        // For a unique index, the caller passes a larger `whole`, because the index contains at
+        // most one document for each list item.
         worth += whole / 2;
     }
     (worth > 0).then_some(Candidate { lookup, answered, worth, never_null: Vec::new() })

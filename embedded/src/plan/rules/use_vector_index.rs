@@ -1,4 +1,6 @@
-//! A loop that is sorted by nearness and cut reads a vector index; in any other shape the nearness fails when it runs (1554).
+//! Replaces a loop and the sort of its rows by nearness with one search in a vector index, if a
+//! LIMIT follows the sort. All other nearness calls (`APPROX_NEAR_…()`) fail at run time with error
+//! 1554.
 
 use std::sync::Arc;
 
@@ -11,7 +13,8 @@ use crate::plan::node::{Hint, NearVector, Node, Pipeline, Plan};
 use crate::schema::{Index, IndexKind, Metric, VectorParams};
 use crate::value::Value;
 
-/// Replaces loops; whether it did. 1554 for a search with a condition that an index cannot look at.
+/// Applies the rule to all sorts by nearness in a pipeline. Returns whether the rule replaced a
+/// loop, or error 1554 for a filter that a vector index cannot check.
 pub(super) fn apply(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<bool> {
     let mut changed = false;
     let mut from = 0;
@@ -23,8 +26,8 @@ pub(super) fn apply(pipeline: &mut Pipeline, plan: &mut Plan) -> Result<bool> {
     Ok(changed)
 }
 
-/// Has searches read only those attributes of their documents that the query looks at. Nothing but plain nodes may come behind:
-/// whatever keeps, groups or writes rows gets whole documents.
+/// Lets vector searches read only the attributes that the query uses. If a node that buffers,
+/// groups or writes rows follows a vector search, this search reads whole documents.
 pub(super) fn leave_out(plan: &mut Plan) {
     let pipelines = [&mut plan.root].into_iter().chain(&mut plan.subqueries);
     for pipeline in pipelines {
@@ -66,7 +69,9 @@ fn attributes(near: &NearVector, behind: &[Node]) -> Option<Vec<String>> {
     found
 }
 
-/// The first sort by nothing but nearness from a node on, and where its call is computed if not in the sort itself.
+/// Returns the position of the first sort at or after `from` whose only key is a nearness call.
+/// Also returns the position of the node that computes the call, if the call is not in the sort
+/// itself.
 fn sorted_by_nearness(nodes: &[Node], from: usize) -> Option<(usize, Option<usize>)> {
     nodes.iter().enumerate().skip(from).find_map(|(sort_at, node)| {
         let Node::Sort(keys) = node else { return None };
@@ -83,8 +88,9 @@ fn sorted_by_nearness(nodes: &[Node], from: usize) -> Option<(usize, Option<usiz
     })
 }
 
-/// The parts of a search, taken out of the nodes.
-struct Found {
+/// The metric, attribute, query vector and options of a vector search, taken from the nearness
+/// call.
+struct SearchParts {
     metric: Metric,
     path: Vec<String>,
     vector: Expr,
@@ -111,13 +117,13 @@ fn replace(
     if call_at.is_some_and(|at| at < loop_at) {
         return Ok(false);
     }
-    let Some(found) = found(nodes, sort_at, call_at, out)? else { return Ok(false) };
-    let Some(needed) = needed(&nodes[loop_at..sort_at], &found.vector, out) else {
+    let Some(parts) = search_parts(nodes, sort_at, call_at, out)? else { return Ok(false) };
+    let Some(needed) = needed(&nodes[loop_at..sort_at], &parts.vector, out) else {
         return Ok(false);
     };
     let filters = filters(&nodes[loop_at..sort_at], out, plan);
     let known = filters.as_deref().unwrap_or_default();
-    let Some((index, params)) = usable(plan, collection, &found, &hint, (out, known))? else {
+    let Some((index, params)) = usable(plan, collection, &parts, &hint, (out, known))? else {
         return Ok(false);
     };
     let filters = filters?;
@@ -145,8 +151,8 @@ fn replace(
         params,
         out,
         similarity,
-        vector: found.vector,
-        options: found.options,
+        vector: parts.vector,
+        options: parts.options,
         filters,
         covered,
         attributes: None,
@@ -159,13 +165,14 @@ fn replace(
     Ok(true)
 }
 
-/// What the call asks for; None for a direction that does not bring the nearest first, or arguments of another form.
-fn found(
+/// Returns the parts of a nearness call. Returns `None` for unsuitable arguments, or if the sort
+/// does not put the nearest document first.
+fn search_parts(
     nodes: &[Node],
     sort_at: usize,
     call_at: Option<usize>,
     out: Register,
-) -> Result<Option<Found>> {
+) -> Result<Option<SearchParts>> {
     let Node::Sort(keys) = &nodes[sort_at] else { return Err(Error::of(Code::Internal)) };
     let (key, descending) = &keys[0];
     let call = match call_at.map(|at| &nodes[at]) {
@@ -190,7 +197,7 @@ fn found(
     if options.is_some_and(|options| !options.is_free()) {
         return Err(not_applied("the options have to be known at compile time"));
     }
-    Ok(Some(Found {
+    Ok(Some(SearchParts {
         metric: *metric,
         path: path.into_iter().map(str::to_owned).collect(),
         vector: vector.clone(),
@@ -198,18 +205,19 @@ fn found(
     }))
 }
 
-/// The index for the metric and the attribute, one whose stored values cover the conditions before others; None if there is
-/// none, 1577 if a forced hint names another one.
+/// Returns a vector index for the metric and the attribute, preferably an index whose stored values
+/// include all filtered attributes. Returns `None` without a suitable vector index, or error 1577
+/// if a forced hint names only other indexes.
 fn usable(
     plan: &Plan,
     collection: usize,
-    found: &Found,
+    parts: &SearchParts,
     hint: &Hint,
     (out, filters): (Register, &[Expr]),
 ) -> Result<Option<(Arc<Index>, VectorParams)>> {
-    let path: Vec<&str> = found.path.iter().map(String::as_str).collect();
+    let path: Vec<&str> = parts.path.iter().map(String::as_str).collect();
     let fits = |index: &Arc<Index>| match &index.kind {
-        IndexKind::Vector(params) if params.metric == found.metric && !hint.disable => {
+        IndexKind::Vector(params) if params.metric == parts.metric && !hint.disable => {
             is_field(&path, index.fields.first()?).then(|| (Arc::clone(index), params.clone()))
         }
         _ => None,
@@ -227,14 +235,15 @@ fn usable(
     Ok(hinted.or(covering).or(all.first()).cloned())
 }
 
-/// Whether all that the conditions ask of the document is among the stored values of an index.
+/// Whether the stored values of an index include all attributes that the filters use.
 fn covers(index: &Index, out: Register, filters: &[Expr]) -> bool {
     let stored = index.definition.attribute("storedValues");
     let stored: Vec<&str> =
         stored.as_array().unwrap_or_default().iter().filter_map(Value::as_str).collect();
     let mut covered = !stored.is_empty();
     for filter in filters {
-        // Each path is visited from its end; what it stands on comes next and is no path of its own.
+        // The walk visits `a.b.c` before `a.b`; the counter `below` is the number of inner parts of
+        // a checked path that the walk still has to skip.
         let mut below = 0;
         filter.walk(&mut |e| {
             if below > 0 {
@@ -250,7 +259,9 @@ fn covers(index: &Index, out: Register, filters: &[Expr]) -> bool {
     covered
 }
 
-/// The conditions of the loop, or what computes one of them; 1554 for one that needs more than the document.
+/// Returns the conditions of the loop's filters. A condition that is a `LET` variable is replaced
+/// by the variable's expression. Returns error 1554 for a condition that depends on anything except
+/// bind parameters and the loop's document.
 fn filters(nodes: &[Node], out: Register, plan: &Plan) -> Result<Vec<Expr>> {
     let mut filters = Vec::new();
     for node in nodes {
@@ -258,14 +269,15 @@ fn filters(nodes: &[Node], out: Register, plan: &Plan) -> Result<Vec<Expr>> {
         let condition = computed(nodes, condition);
         let own = |register: &Register| *register == out || plan.variables[*register] == CURRENT;
         if !condition.is_pure() || !condition.registers().iter().all(own) {
-            return Err(not_applied("FILTER may use nothing but the loop's variable and binds"));
+            return Err(not_applied("FILTER may use only the loop's variable and bind parameters"));
         }
         filters.push(condition.clone());
     }
     Ok(filters)
 }
 
-/// What computes a condition that is but the variable of a `LET`.
+/// Returns a condition's expression; for a `LET` variable, returns the expression that defines the
+/// variable.
 fn computed<'a>(nodes: &'a [Node], condition: &'a Expr) -> &'a Expr {
     let Expr::Register(register) = condition else { return condition };
     let value = nodes.iter().find_map(|node| match node {
@@ -275,7 +287,7 @@ fn computed<'a>(nodes: &'a [Node], condition: &'a Expr) -> &'a Expr {
     value.map_or(condition, |value| computed(nodes, value))
 }
 
-/// The variables that are conditions.
+/// Returns the variables that filters use directly as conditions.
 fn conditions(nodes: &[Node]) -> Vec<Register> {
     let condition = |node: &Node| match node {
         Node::Filter(Expr::Register(register)) => Some(*register),
@@ -284,7 +296,8 @@ fn conditions(nodes: &[Node]) -> Vec<Register> {
     nodes.iter().filter_map(condition).collect()
 }
 
-/// Whether nodes may look at a variable; only of plain ones it is known.
+/// Whether any of the nodes may read a variable. A node is assumed to read every variable unless it
+/// is a filter, calculation, sort, limit, return or vector search.
 fn is_used(variable: Register, behind: &[Node]) -> bool {
     behind.iter().any(|node| {
         let looks = |e: &&Expr| !e.subqueries().is_empty() || e.registers().contains(&variable);
@@ -292,7 +305,8 @@ fn is_used(variable: Register, behind: &[Node]) -> bool {
     })
 }
 
-/// Whether a node keeps, groups and writes nothing.
+/// Whether a node is a filter, calculation, sort, limit, return or vector search. All other nodes
+/// may need whole documents.
 fn is_plain(node: &Node) -> bool {
     matches!(
         node,
@@ -305,7 +319,8 @@ fn is_plain(node: &Node) -> bool {
     )
 }
 
-/// The registers that have to be known for the vector; None if they are not known before the loop.
+/// Returns the registers from which the query vector is computed, or `None` if the query vector
+/// cannot be computed before the loop.
 fn needed(nodes: &[Node], vector: &Expr, out: Register) -> Option<Vec<Register>> {
     let mut needed = vector.registers();
     for node in nodes.iter().rev() {
@@ -322,8 +337,9 @@ fn needed(nodes: &[Node], vector: &Expr, out: Register) -> Option<Vec<Register>>
     (!needed.contains(&out)).then_some(needed)
 }
 
-/// Calculations that the vector needs go before the loop, the others stay behind it; the call itself and the filters
-/// are gone.
+/// Splits the loop's calculations into those of the query vector, which move before the loop, and
+/// all others, which stay after it. Omits the nearness call and the filters, because the vector
+/// search replaces them.
 fn hoisted(
     nodes: impl Iterator<Item = Node>,
     needed: &[Register],

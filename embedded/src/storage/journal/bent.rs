@@ -1,4 +1,5 @@
-//! Journals, bent: what is left is the beginning of what was written, and nothing that was synced goes without a word.
+//! Tests that a repaired journal is a prefix of the written journal, and that synced data is never
+//! lost silently.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -9,7 +10,7 @@ use crate::limits::MEMTABLE_BYTES;
 use crate::mutator::bend;
 use crate::storage::{Batch, FjallStore, Store};
 
-/// The bytes of a journal of small commits, and behind which of them a batch ends.
+/// Returns the bytes of a journal with small commits, and the position at which each batch ends.
 fn journal(syncs: &[bool]) -> (Vec<u8>, Vec<u64>) {
     let home = tempfile::tempdir().expect("a directory");
     let store = FjallStore::open(home.path(), MEMTABLE_BYTES, true, None).expect("a store");
@@ -47,7 +48,7 @@ fn a_bent_journal_is_cut_to_a_beginning_of_whole_batches_or_refused() {
         match tail {
             Tail::Damaged(_) => {
                 damaged += 1;
-                assert_eq!(left, bytes, "what is refused stays as it is");
+                assert_eq!(left, bytes, "a refused journal stays unchanged");
                 return;
             }
             Tail::Torn(cut) => {
@@ -59,8 +60,9 @@ fn a_bent_journal_is_cut_to_a_beginning_of_whole_batches_or_refused() {
         assert!(bytes.starts_with(&left));
         let file = File::open(&path).expect("the file is there");
         let found = scan(&file, left.len() as u64).expect("it is read");
-        // A batch that is taken for whole is one that was written, where it was written or again behind one. Its sequence
-        // number alone has no checksum: bytes 5 to 12 of the store's format.
+        // Every batch of a repaired journal must equal a batch that was written; a batch may occur
+        // again at a later position. Bytes 5 to 12 of a batch, its sequence number, are not
+        // compared, because no checksum covers them.
         let bare = |batch: &[u8]| [&batch[..5], &batch[13..]].concat();
         let written = |batch: &[u8]| {
             let range = |ends: &[u64]| ends[0] as usize..ends[1] as usize;
@@ -72,7 +74,7 @@ fn a_bent_journal_is_cut_to_a_beginning_of_whole_batches_or_refused() {
                 .expect("it is read")
                 .expect("it is whole");
             let same = written(&left[from as usize..end as usize]);
-            assert!(same, "a batch at {from} that nobody wrote");
+            assert!(same, "a batch at {from} that was never written");
             from = end;
         }
         assert_eq!(repair_file(&path, None, 0).expect("the file can be read"), Tail::Clean);
@@ -87,7 +89,7 @@ fn a_torn_tail_that_was_synced_is_refused() {
     let path = home.path().join("0.jnl");
     bend(std::slice::from_ref(&whole), |bytes| {
         fs::write(&path, bytes).expect("the file is written");
-        // Four groups were synced; with fewer than these the file is not mended.
+        // Four groups were synced, so a journal with fewer groups must not be repaired.
         if let Tail::Torn(_) = repair_file(&path, None, 4).expect("the file can be read") {
             let file = File::open(&path).expect("the file is there");
             let length = file.metadata().expect("its length").len();

@@ -1,23 +1,25 @@
-//! The documents that a condition found: segment by segment in no order, or the best first.
+//! Iterates over the hits of a search condition, either segment by segment or from the best to the
+//! worst hit.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use tantivy::{DocId, SegmentReader, TERMINATED};
 
-use super::known::Columns;
 use super::prepared::Prepared;
-use super::{Page, Reader};
+use super::segment_cache::Columns;
+use super::{Page, ViewReader};
 use crate::error::Result;
-use crate::text::best::{Heap, Scored, Search, Window};
+use crate::text::best::{Heap, ScoreWindow, Scored, Search};
 use crate::text::matcher::{Every, Matcher};
 
-/// How many times rarer than its terms a filter has to be to lead.
+/// If the filter matches fewer documents than the terms by more than this factor, a search begins
+/// with the documents of the filter instead of those of the terms.
 const FILTER_LEADS: u32 = 8;
 
-/// The documents that a condition found, read segment by segment or the best first.
+/// The hits of a condition, read segment by segment or best hits first.
 pub(crate) struct Hits {
-    reader: Reader,
+    reader: ViewReader,
     prepared: Prepared,
     scorers: usize,
     collections: Option<BTreeSet<u64>>,
@@ -26,26 +28,28 @@ pub(crate) struct Hits {
     best: Option<Best>,
 }
 
-/// A segment that is being walked.
+/// The segment that is currently being read.
 struct Open {
     matcher: Box<dyn Matcher>,
     columns: Columns,
     segment: SegmentReader,
 }
 
-/// All hits with the score that sorts them, and all their scores where there are several; the first `sorted` ones are in order, the best first.
+/// Hits that were found for sorted pages: score, segment, document and, with several scorers, all
+/// scores.
 struct Best {
     found: Vec<(f32, u32, DocId, Vec<f32>)>,
     taken: usize,
     columns: Vec<Columns>,
-    /// Whether nothing else was found.
+    /// Whether `found` contains all hits of the condition.
     whole: bool,
 }
 
 impl Hits {
-    /// What a prepared condition finds; documents of other collections than those asked for are left out.
+    /// Creates an iterator over the hits of a prepared condition. With `collections`, the iterator
+    /// returns only documents of these collections.
     pub(super) fn new(
-        reader: Reader,
+        reader: ViewReader,
         prepared: Prepared,
         scorers: usize,
         collections: Option<BTreeSet<u64>>,
@@ -53,7 +57,8 @@ impl Hits {
         Self { reader, prepared, scorers, collections, segment: 0, open: None, best: None }
     }
 
-    /// The next hits in no order, at most `max`; none is the end.
+    /// Returns the next hits, at most `max`, in no particular order. Returns an empty page at the
+    /// end.
     pub(crate) fn next(&mut self, max: usize) -> Result<Page> {
         let mut page = Vec::new();
         while page.len() < max {
@@ -89,9 +94,11 @@ impl Hits {
         Ok(true)
     }
 
-    /// The next best hits by one scorer, at most `max`, falling; none is the end. The first call finds all hits:
-    /// `held` hears once in a while how many bytes more they hold. `ties` says whether those that score as the last one are
-    /// asked for too.
+    /// Returns the next best hits by one scorer, at most `max`, in descending order. Returns an
+    /// empty page at the end. During a search, `held` is regularly called with the memory that new
+    /// hits take, in bytes; its error ends the search. If `ties` is true, the caller may also need
+    /// later hits with the same score as the last returned hit, so the search keeps more hits than
+    /// requested.
     pub(crate) fn next_best(
         &mut self,
         scorer: usize,
@@ -105,7 +112,8 @@ impl Hits {
             None => Some(0),
         };
         if let Some(taken) = taken {
-            // Somewhat more than asked for where those that score as the last one are asked for next; then many more.
+            // The first search keeps a few more hits than requested if the caller may need hits
+            // with equal scores. Later searches keep many more hits.
             let most = match (taken, ties) {
                 (0, false) => max,
                 (0, true) => max + max / 2 + 8,
@@ -140,9 +148,10 @@ impl Hits {
         scorer: usize,
         held: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Best> {
-        /// Documents looked at between two reports.
+        /// Number of documents between two reports of the memory used.
         const STEP: usize = 4096;
-        // A list of its own only for several scores: most queries have one, and many hits.
+        // A separate list of scores per hit is kept only with several scorers, because most queries
+        // have one scorer and many hits.
         let list = if self.scorers > 1 { self.scorers * size_of::<f32>() } else { 0 };
         let entry = size_of::<(f32, u32, DocId, Vec<f32>)>() + list;
         let (mut looked, mut reported) = (0_usize, 0);
@@ -176,13 +185,14 @@ impl Hits {
         Ok(Best { found, taken: 0, columns, whole: true })
     }
 
-    /// The best documents by the only scorer, at least `most` if there are so many. What cannot be among them need not be looked at closely.
+    /// Returns the documents with the best scores by the only scorer, at most `most` documents. The
+    /// matcher may skip documents that cannot be among the best.
     fn find_some(
         &mut self,
         most: usize,
         held: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<Best> {
-        /// Documents looked at between two looks at what they have to exceed.
+        /// Number of documents between two updates of the score threshold.
         const STEP: usize = 64;
         let mut heap = Heap::new(most);
         let (mut looked, mut columns) = (0_usize, Vec::new());
@@ -216,7 +226,8 @@ impl Hits {
         Ok(Best { found, taken: 0, columns, whole })
     }
 
-    /// The best documents of a disjunction, at least `most` if there are so many; none where only a look at all of them helps.
+    /// Returns the documents with the best scores for an OR of terms, at most `most` documents.
+    /// Returns `None` if the condition does not have this form.
     fn find_best(
         &self,
         scorer: usize,
@@ -226,7 +237,7 @@ impl Hits {
         let Some(disjunction) = self.prepared.disjunction().filter(|_| self.scorers == 1) else {
             return Ok(None);
         };
-        let (mut heap, mut window) = (Heap::new(most), Window::new());
+        let (mut heap, mut window) = (Heap::new(most), ScoreWindow::new());
         let mut columns = Vec::new();
         for (number, segment) in (0..).zip(self.reader.segments()) {
             let own = self.reader.columns(segment)?;
@@ -274,7 +285,7 @@ impl Hits {
 }
 
 impl Best {
-    /// Goes behind what was handed out before.
+    /// Skips the hits that earlier pages contained.
     fn skip(&mut self, taken: usize) {
         self.taken = taken.min(self.found.len());
         if self.taken > 0 {

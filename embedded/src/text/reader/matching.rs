@@ -1,4 +1,4 @@
-//! Prepared conditions become matchers over one segment.
+//! Converts prepared conditions to matchers over one segment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,20 +7,20 @@ use tantivy::query::BitSetDocSet;
 use tantivy::schema::IndexRecordOption;
 use tantivy::{BitSet, DocSet as _, SegmentReader, TERMINATED};
 
-use super::known::{Columns, LOOKED_UP};
 use super::prepared::{Disjunction, Prepared};
-use super::{BOUNDS_KEPT_FROM, Reader, lengths};
+use super::segment_cache::{Columns, LOOKED_UP};
+use super::{BOUNDS_KEPT_FROM, ViewReader, lengths};
 use crate::error::Result;
 use crate::limits::VIEW_LENGTHS_BYTES_MAX;
 use crate::text::best::{Bounds, FieldLengths, TermPostings};
 use crate::text::matcher::{All, Enough, Every, Matcher, Not, Numbers, Set, Term};
 use crate::text::ngram::Ngrams;
-use crate::text::phrase::{Phrase, Place};
+use crate::text::phrase::{Phrase, PhrasePosition};
 use crate::text::query::{Selection, Tokens};
 use crate::text::score::Weight;
 use crate::text::segments::{failed, numbers_column};
 
-impl Reader {
+impl ViewReader {
     pub(super) fn matcher(
         &self,
         prepared: &Prepared,
@@ -136,37 +136,38 @@ impl Reader {
         }))
     }
 
-    /// The columns of a segment, kept for the next search.
+    /// Returns the columns of a segment, and caches them for later searches.
     pub(super) fn columns(&self, segment: &SegmentReader) -> Result<Columns> {
-        let (known, key) = (self.known(segment), segment.segment_id());
-        if let Some(columns) = known.columns.lock().expect(LOOKED_UP).get(&key) {
+        let (cache, key) = (self.cache(segment), segment.segment_id());
+        if let Some(columns) = cache.columns.lock().expect(LOOKED_UP).get(&key) {
             return Ok(columns.clone());
         }
         let made = Columns::of(segment)?;
-        known.columns.lock().expect(LOOKED_UP).insert(key, made.clone());
+        cache.columns.lock().expect(LOOKED_UP).insert(key, made.clone());
         Ok(made)
     }
 
-    /// Lengths of a field, kept for the next search.
+    /// Returns the lengths of a field in a segment, and caches them for later searches.
     pub(super) fn field_lengths(
         &self,
         segment: &SegmentReader,
         field: &str,
     ) -> Result<Arc<FieldLengths>> {
         let key = (segment.segment_id(), field.to_owned());
-        if let Some(known) = self.known(segment).lengths.lock().expect(LOOKED_UP).get(&key) {
-            return Ok(known.clone());
+        if let Some(cached) = self.cache(segment).lengths.lock().expect(LOOKED_UP).get(&key) {
+            return Ok(cached.clone());
         }
         let made = Arc::new(FieldLengths::read(lengths(segment, field)?, segment.max_doc()));
-        let mut known = self.known(segment).lengths.lock().expect(LOOKED_UP);
-        known.insert(key, made.clone());
-        if known.values().map(|lengths| lengths.bytes()).sum::<usize>() > VIEW_LENGTHS_BYTES_MAX {
-            known.clear();
+        let mut lengths = self.cache(segment).lengths.lock().expect(LOOKED_UP);
+        lengths.insert(key, made.clone());
+        if lengths.values().map(|lengths| lengths.bytes()).sum::<usize>() > VIEW_LENGTHS_BYTES_MAX {
+            lengths.clear();
         }
         Ok(made)
     }
 
-    /// The terms of a disjunction that a segment has; none if their bounds cannot be known.
+    /// Returns the postings of an OR's terms in a segment, or `None` if a term has no usable score
+    /// bounds.
     pub(super) fn term_postings(
         &self,
         segment: &SegmentReader,
@@ -182,7 +183,7 @@ impl Reader {
                 inverted.read_block_postings_from_terminfo(&info, option).map_err(failed)
             };
             let key = (segment.segment_id(), (*term).to_owned());
-            let known = self.known(segment).bounds_of(&key);
+            let known = self.cache(segment).bounds_of(&key);
             let bounds = match known {
                 Some(known) if known.factor(weight).is_some() => known,
                 known => {
@@ -191,7 +192,7 @@ impl Reader {
                     let made = Bounds::read(weight, postings()?, lengths).with_dense(dense);
                     let made = Arc::new(made);
                     if info.doc_freq >= BOUNDS_KEPT_FROM {
-                        self.known(segment).keep_bounds(key, &made);
+                        self.cache(segment).keep_bounds(key, &made);
                     }
                     made
                 }
@@ -223,7 +224,7 @@ impl Reader {
             if choices.is_empty() {
                 return Ok(Box::new(All::new(0)));
             }
-            found.push(Place { offset: *offset, choices });
+            found.push(PhrasePosition { offset: *offset, choices });
         }
         Ok(Box::new(Phrase::new(found, lengths(segment, field)?, weights.clone())))
     }

@@ -1,4 +1,5 @@
-//! Conditions are prepared: their terms looked up in all segments and weighed by every scorer.
+//! Prepares search conditions: looks up their terms in all segments, and computes the weights of
+//! the terms for every scorer.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,16 +8,16 @@ use std::sync::Arc;
 use tantivy::SegmentReader;
 use tantivy::columnar::Column;
 
-use super::known::LOOKED_UP;
 use super::prepared::Prepared;
-use super::{Reader, lengths};
+use super::segment_cache::LOOKED_UP;
+use super::{ViewReader, lengths};
 use crate::error::{Code, Error, Result};
 use crate::limits::{VIEW_PHRASE_TERMS_MAX, VIEW_SCORED_TERMS_MAX};
 use crate::text::query::{Edits, Field, Part, Query, Selection, Tokens, stored};
 use crate::text::score::{FieldStatistics, Scoring, Weight};
 use crate::text::segments::failed;
 
-/// A number in order.
+/// A floating-point number with a total order, as a key of sorted sets.
 struct Rising(f32);
 
 impl PartialEq for Rising {
@@ -39,7 +40,7 @@ impl Ord for Rising {
     }
 }
 
-impl Reader {
+impl ViewReader {
     pub(super) fn prepare(
         &self,
         query: &Query,
@@ -54,7 +55,8 @@ impl Reader {
             Query::Nothing => Prepared::Nothing,
             Query::Equal(field, value) => self.terms(field.equal(value)?, scorings, boost)?,
             Query::Range(field, lower, upper) => {
-                // Where they score nothing, many numbers are sooner compared than looked up as terms.
+                // In a search without scores, comparing numbers in a column is faster than looking
+                // up many terms.
                 let between = field.between(lower.as_ref(), upper.as_ref());
                 if let Some(between) = between.filter(|_| scorings.is_empty() || boost == 0.0) {
                     return Ok(Prepared::Between(between));
@@ -98,7 +100,8 @@ impl Reader {
         })
     }
 
-    /// Looks terms up and weighs them; where there are very many, only the most frequent ones score.
+    /// Looks up the selected terms and computes their weights. If there are too many terms, only
+    /// the most frequent ones get weights.
     fn terms(&self, selection: Selection, scorings: &[Scoring], boost: f32) -> Result<Prepared> {
         let (terms, others) = match &selection.tokens {
             Tokens::One(token) => (vec![format!("{}{token}", selection.field)], false),
@@ -117,7 +120,9 @@ impl Reader {
         Ok(Prepared::Terms { selection, weights, others })
     }
 
-    /// Terms that are near a target: they are as frequent as all of them together, and the nearer weigh more (ArangoDB).
+    /// Computes the weights of the terms within an edit distance of a target. As in ArangoDB, the
+    /// weight of each term uses the sum of the document frequencies of all these terms, and nearer
+    /// terms have larger weights.
     fn near_weights(
         &self,
         selection: &Selection,
@@ -139,7 +144,7 @@ impl Reader {
         terms.into_iter().map(weigh).collect()
     }
 
-    /// One weight for each scorer.
+    /// Computes the weight of one or more terms for each scorer.
     fn weights(
         &self,
         selection: &Selection,
@@ -170,7 +175,8 @@ impl Reader {
         Ok(scorings.iter().map(weigh).collect())
     }
 
-    /// Documents with a term; removed ones count until their segment is written again.
+    /// Returns the number of documents with a term. A removed document counts until its segment is
+    /// merged.
     fn frequency(&self, term: &str) -> Result<u64> {
         let mut sum = 0;
         for segment in self.segments() {
@@ -185,12 +191,12 @@ impl Reader {
         for piece in &self.pieces {
             for segment in piece.searcher.segment_readers() {
                 let key = (segment.segment_id(), field.to_owned());
-                let known = piece.known.statistics.lock().expect(LOOKED_UP).get(&key).copied();
+                let known = piece.cache.statistics.lock().expect(LOOKED_UP).get(&key).copied();
                 let found = match known {
                     Some(found) => found,
                     None => {
                         let found = lengths(segment, field)?.map_or_else(Default::default, counted);
-                        piece.known.statistics.lock().expect(LOOKED_UP).insert(key, found);
+                        piece.cache.statistics.lock().expect(LOOKED_UP).insert(key, found);
                         found
                     }
                 };
@@ -201,7 +207,8 @@ impl Reader {
         Ok(sum)
     }
 
-    /// Visits the terms of a selection in one segment with the number of their documents.
+    /// Calls `visit` for each selected term in a segment, with the term's metadata, such as its
+    /// number of documents.
     pub(super) fn visit(
         &self,
         segment: &SegmentReader,
@@ -227,12 +234,13 @@ impl Reader {
         Ok(())
     }
 
-    /// The terms that most documents have, and whether there are others.
+    /// Returns the selected terms with the largest numbers of documents, and whether there are
+    /// further terms.
     fn most_frequent(&self, selection: &Selection) -> Result<(Vec<String>, bool)> {
         let mut candidates: BTreeSet<String> = BTreeSet::new();
         let mut others = false;
         for segment in self.segments() {
-            // The smallest frequency first, so that it is the one to go.
+            // The set is sorted by frequency, so the rarest term is removed first.
             let mut kept: BTreeSet<(u32, Reverse<String>)> = BTreeSet::new();
             self.visit(segment, selection, |term, info| {
                 kept.insert((info.doc_freq, Reverse(term.to_owned())));
@@ -253,7 +261,8 @@ impl Reader {
         Ok((terms.collect(), others))
     }
 
-    /// The terms within a number of edits and how near they are, the nearest ones if there are too many.
+    /// Returns the terms within an edit distance of a target, with their similarities. If there are
+    /// too many such terms, returns only the terms nearest to the target.
     fn nearest(&self, selection: &Selection, edits: &Edits) -> Result<Vec<(String, f32)>> {
         let mut found = BTreeSet::new();
         for segment in self.segments() {
@@ -277,7 +286,7 @@ impl Reader {
         boost: f32,
     ) -> Result<Prepared> {
         if !field.analysis.position || !field.analysis.frequency || parts.is_empty() {
-            // Without places nothing is known to follow anything.
+            // Without stored positions, the order of the terms in a field is unknown.
             return Ok(Prepared::Nothing);
         }
         let mut places = Vec::new();
@@ -308,7 +317,7 @@ impl Reader {
             }
             places.push((offset, terms.into_iter().collect::<Vec<_>>()));
         }
-        // A part may stand before those that the text names first.
+        // A part with a negative gap may come before earlier parts of the phrase.
         let first = places.iter().map(|(offset, _)| *offset).min().unwrap_or(0);
         let from_first = |(offset, terms): (i64, Vec<String>)| {
             (u32::try_from(offset - first).unwrap_or(u32::MAX), terms)
@@ -320,7 +329,8 @@ impl Reader {
         Ok(Prepared::Phrase { field: selection.field, places, weights })
     }
 
-    /// Documents with so large a share of the tokens, in their order.
+    /// Prepares an `NGRAM_MATCH`: a search for documents with the required share of the tokens in
+    /// order.
     fn ngram(
         &self,
         field: &Field,
@@ -342,7 +352,7 @@ impl Reader {
     }
 }
 
-/// Of a phrase that is asked for twice one weighs as much as both.
+/// Merges two equal phrases into one phrase with twice the weight.
 fn merge_phrases(parts: &mut Vec<Prepared>) {
     let [first, second] = &parts[..] else { return };
     if let (Prepared::Phrase { field, places, weights }, Prepared::Phrase { .. }) = (first, second)
@@ -354,12 +364,12 @@ fn merge_phrases(parts: &mut Vec<Prepared>) {
     }
 }
 
-/// 32 for more terms than may stand in one place of a phrase.
+/// Returns error 32 if one position of a phrase has too many terms.
 fn few_enough(terms: &BTreeSet<String>) -> Result<()> {
     if terms.len() <= VIEW_PHRASE_TERMS_MAX {
         return Ok(());
     }
-    let text = format!("more than {VIEW_PHRASE_TERMS_MAX} terms fit in one place of a PHRASE");
+    let text = format!("more than {VIEW_PHRASE_TERMS_MAX} terms match one position of a PHRASE");
     Err(Error::new(Code::ResourceLimit, text))
 }
 

@@ -1,4 +1,5 @@
-//! A condition with its terms looked up and weighed, and what of it is a sum of terms, so that the best can be found without a look at all.
+//! Prepared search conditions, and the recognition of ORs of terms, whose best documents are found
+//! without reading all documents.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use crate::text::query::{Between, Selection};
 use crate::text::score::Weight;
 
-/// A condition with its terms looked up and weighed.
+/// A search condition with its terms and their weights.
 pub(super) enum Prepared {
     All,
     Nothing,
@@ -19,7 +20,8 @@ pub(super) enum Prepared {
     Not(Box<Self>),
 }
 
-/// A condition whose score is the sum of some terms, one of which a document must have, and what it must fulfil besides.
+/// An OR of terms of one field, whose scores are summed, with conditions that documents must also
+/// fulfil.
 pub(super) struct Disjunction<'a> {
     pub(super) terms: Vec<(&'a str, Weight)>,
     pub(super) field: &'a str,
@@ -27,7 +29,7 @@ pub(super) struct Disjunction<'a> {
 }
 
 impl Prepared {
-    /// This condition as a disjunction, if it is one and has one scorer.
+    /// Returns the condition as an OR of terms of one field with one scorer, if it has this form.
     pub(super) fn disjunction(&self) -> Option<Disjunction<'_>> {
         let (mut leaves, mut filters) = (Vec::new(), Vec::new());
         match self {
@@ -49,7 +51,8 @@ impl Prepared {
         same.then_some(Disjunction { terms, field, filters })
     }
 
-    /// Its terms with their fields, if it is a term or any of several.
+    /// Adds the condition's terms with their fields and weights to `leaves`. Returns `None` if the
+    /// condition is neither a term nor an OR of terms.
     fn leaves<'a>(&'a self, leaves: &mut Vec<(&'a str, &'a str, Weight)>) -> Option<()> {
         match self {
             Self::Terms { selection, weights, others: false } if weights.len() == 1 => {
@@ -58,7 +61,7 @@ impl Prepared {
                 leaves.push((&selection.field, term, weight));
                 Some(())
             }
-            // Sums within sums would be added up in another order.
+            // A nested OR is not merged, because its scores would then be added in another order.
             Self::Enough(1, parts) if parts.len() == 1 || leaves.is_empty() => {
                 let nested = |part: &Self| matches!(part, Self::Enough(..)) && parts.len() > 1;
                 if parts.iter().any(nested) {
@@ -70,7 +73,7 @@ impl Prepared {
         }
     }
 
-    /// Whether it adds nothing to any score.
+    /// Whether the condition does not contribute to scores.
     fn is_silent(&self) -> bool {
         match self {
             Self::All | Self::Nothing | Self::Not(_) | Self::Between(_) => true,
@@ -85,7 +88,7 @@ impl Prepared {
         }
     }
 
-    /// Whether both are one phrase, weighed alike.
+    /// Whether two conditions are equal phrases with equal weights.
     pub(super) fn is_same_phrase(&self, other: &Self) -> bool {
         match (self, other) {
             (
@@ -101,7 +104,7 @@ impl Prepared {
         }
     }
 
-    /// Whether every document fulfils it, as far as that can be seen.
+    /// Whether every document is known to fulfil the condition.
     fn is_everything(&self) -> bool {
         match self {
             Self::All | Self::Enough(0, _) => true,

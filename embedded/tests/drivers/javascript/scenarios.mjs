@@ -1,5 +1,6 @@
-// What an application does with arangojs, over a Unix socket; statuses and error numbers are asserted throughout.
-// Usage: node scenarios.mjs SOCKET ROOT_PASSWORD [PART OF A NAME]. The packages are found from the working directory.
+// Typical uses of arangojs by an application, over a Unix socket; every scenario asserts statuses
+// and error numbers. Usage: node scenarios.mjs SOCKET ROOT_PASSWORD [PART OF A NAME]. Node resolves
+// the packages from the working directory.
 
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
@@ -272,7 +273,8 @@ const scenarios = {
     const plain = db.collection("links");
     const [into, out] = [await plain.inEdges("nodes/b"), await plain.outEdges("nodes/b")];
     assert.deepEqual([into.edges[0]._key, out.edges[0]._key], ["ab", "bc"]);
-    // `edges` of arangojs 10.4.0 asks for the direction "undefined", which arangod refuses too.
+    // The method `edges` of arangojs 10.4.0 sends the direction "undefined", which arangod refuses
+    // too.
     await refused(400, 400, () => plain.edges("nodes/b"));
     await nodes.remove("b");
     assert.equal((await db.collection("links").count()).count, 0);

@@ -42,7 +42,7 @@ def eventually(ask, expected, seconds=20):
         time.sleep(0.05)
 
 
-# ---- one function for each scenario; each gets a database of its own
+# ---- one function for each scenario; each scenario has its own database
 
 
 def server(db):

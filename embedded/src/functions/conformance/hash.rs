@@ -1,18 +1,18 @@
-//! Checksums, digests and signatures.
+//! AQL functions for checksums, digests and MinHash signatures.
 
 use base64::Engine as _;
 use sha2::Digest;
 use xxhash_rust::xxh64::xxh64;
 
-use super::Call;
-use super::call::number;
-use super::string::hex;
-use super::table::{Function, pure};
 use crate::error::Result;
+use crate::functions::Call;
+use crate::functions::call::number;
+use crate::functions::string::hex;
+use crate::functions::table::{Function, pure};
 use crate::value::Value;
 
-/// The functions of this file.
-pub(super) const TABLE: &[Function] = &[
+/// The AQL functions that this file implements.
+pub(crate) const TABLE: &[Function] = &[
     pure("MD5", 1, 1, digest::<md5::Md5>, "MD5 in hex"),
     pure("SHA1", 1, 1, digest::<sha1::Sha1>, "SHA-1 in hex"),
     pure("SHA256", 1, 1, digest::<sha2::Sha256>, "SHA-256 in hex"),
@@ -24,24 +24,31 @@ pub(super) const TABLE: &[Function] = &[
         1,
         1,
         |_, a| Ok(Value::from(hash(&a[0], SEED) & HASH_BITS)),
-        "a number for a value",
+        "hash of any value, as a number",
     ),
     pure("SOUNDEX", 1, 1, soundex, "how a word sounds"),
     pure("MINHASH", 2, 2, min_hash, "signature of a set"),
-    pure("MINHASH_COUNT", 1, 1, min_hash_count, "length of a signature for an error"),
-    pure("MINHASH_ERROR", 1, 1, min_hash_error, "error of a signature of a length"),
+    pure("MINHASH_COUNT", 1, 1, min_hash_count, "signature length that suffices for a given error"),
+    pure(
+        "MINHASH_ERROR",
+        1,
+        1,
+        min_hash_error,
+        "expected error of a signature with a given length",
+    ),
 ];
 
 /// Seed of VelocyPack's hashes (its source: `Slice::defaultSeed64`).
 const SEED: u64 = 0xdead_beef;
-/// What HASH leaves of a hash, so that every client holds it exactly.
+/// Mask of the bits that HASH returns. There are 51, so that clients can represent the hash exactly
+/// as a double.
 const HASH_BITS: u64 = 0x0007_ffff_ffff_ffff;
 
 fn digest<D: Digest>(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     Ok(hex(&D::digest(a[0].to_text().as_bytes())).into())
 }
 
-/// Castagnoli's polynomial, the other way round.
+/// Castagnoli's CRC-32C polynomial, with reversed bits.
 const CRC32C: u32 = 0x82f6_3b78;
 
 fn crc32(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
@@ -60,7 +67,8 @@ fn fnv64(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     Ok(format!("{hash:X}").into())
 }
 
-/// VelocyPack's hash of a value in its normal form: numbers as doubles, objects in any order.
+/// VelocyPack's normalised hash of a value. Numbers are hashed as doubles, and the order of an
+/// object's attributes has no effect.
 fn hash(value: &Value, seed: u64) -> u64 {
     match value {
         Value::Null => xxh64(&[0x18], seed),
@@ -82,7 +90,8 @@ fn hash(value: &Value, seed: u64) -> u64 {
     }
 }
 
-/// Texts as VelocyPack writes them: length in one byte up to 126, else in eight behind a mark.
+/// Encodes a text as VelocyPack does: a length up to 126 takes one byte, a larger length takes
+/// eight bytes after a marker byte.
 fn hash_text(text: &str, seed: u64) -> u64 {
     let mut bytes = Vec::with_capacity(text.len() + 9);
     match u8::try_from(text.len()) {
@@ -121,10 +130,10 @@ fn soundex(_: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     Ok(format!("{out:0<4}").into())
 }
 
-/// Most hashes of a signature.
+/// Maximum number of hashes in a signature.
 const SIGNATURE_MAX: i64 = 1_000_000;
 
-/// The smallest hashes of the items, in base64.
+/// Evaluates MINHASH: returns the smallest hashes of the items, in base64.
 fn min_hash(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let (Some(items), size) = (a[0].as_array(), a[1].to_i64()) else { return call.mistyped() };
     if !a[1].is_number() || !(1..=SIGNATURE_MAX).contains(&size) {

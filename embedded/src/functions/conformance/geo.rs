@@ -1,13 +1,14 @@
-//! GeoJSON objects, distances of points, and points in polygons; what needs more geometry is refused by name.
+//! AQL functions that build GeoJSON objects, measure distances between points, and test whether a
+//! polygon contains a point. Other geometry is refused.
 
-use super::Call;
-use super::call::number;
-use super::table::{Function, pure};
 use crate::error::{Code, Error, Result};
+use crate::functions::Call;
+use crate::functions::call::number;
+use crate::functions::table::{Function, pure};
 use crate::value::{Object, Value};
 
-/// The functions of this file.
-pub(super) const TABLE: &[Function] = &[
+/// The AQL functions that this file implements.
+pub(crate) const TABLE: &[Function] = &[
     pure("GEO_POINT", 2, 3, point, "a Point"),
     pure("GEO_MULTIPOINT", 1, 1, |c, a| line(c, a, "MultiPoint"), "a MultiPoint"),
     pure("GEO_LINESTRING", 1, 1, |c, a| line(c, a, "LineString"), "a LineString"),
@@ -24,15 +25,16 @@ pub(super) const TABLE: &[Function] = &[
     pure("GEO_AREA", 1, 2, |_, _| Err(refused("GEO_AREA()")), "refused"),
 ];
 
-/// Mean radius of the Earth in metres, as the server has it.
+/// Mean radius of the Earth in metres, with ArangoDB's value.
 const EARTH_M: f64 = 6_371_000.0;
-/// Large half axis in metres and flattening of the ellipsoid of WGS 84.
+/// Semi-major axis in metres and flattening of the WGS 84 ellipsoid.
 const WGS84: (f64, f64) = (6_378_137.0, 1.0 / 298.257_223_563);
-/// Steps of the distance on an ellipsoid; points nearly opposite need the most.
+/// Maximum number of iterations for a distance on an ellipsoid; only nearly antipodal points reach
+/// it.
 const VINCENTY_STEPS_MAX: usize = 1000;
 
 /// Longitude and latitude in degrees.
-type Place = (f64, f64);
+type Coordinates = (f64, f64);
 /// A unit vector.
 type Vector = [f64; 3];
 
@@ -51,12 +53,12 @@ fn point(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     if a.iter().all(Value::is_number) { Ok(shape("Point", a.to_vec())) } else { call.mistyped() }
 }
 
-/// Null with warning 1542 and a reason.
+/// Returns null with warning 1542 and a reason.
 fn wrong(call: &mut Call<'_>, reason: &str) -> Result<Value> {
     call.explain(Code::QueryFunctionArgumentTypeMismatch, reason)
 }
 
-/// What is wrong with a position of two or three numbers.
+/// Describes what is wrong with a position, which must be two or three numbers.
 fn position_fault(value: &Value) -> Option<&'static str> {
     match value.as_array() {
         None => Some("not an array containing positions"),
@@ -100,7 +102,8 @@ fn multi_line(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     Ok(shape("MultiLineString", lines.to_vec()))
 }
 
-/// The rings of a polygon, a single one without its list too; else what is wrong.
+/// Returns the rings of a polygon (the argument may also be one ring, not in a list), or a text
+/// that says what is wrong.
 fn rings(value: &Value) -> std::result::Result<Vec<Value>, &'static str> {
     let items = value.as_array().ok_or("Polygon needs to be an array of positions.")?;
     let bare = items.iter().any(|v| v.as_array().is_some_and(|v| v.len() == 2 && v[0].is_number()));
@@ -157,8 +160,9 @@ fn distance(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     number(EARTH_M * 2.0 * part.sqrt().atan2((1.0 - part).sqrt()))
 }
 
-/// The point of a pair of coordinates or a Point; a text says what is wrong, and other shapes are refused.
-fn place(value: &Value) -> Result<std::result::Result<Place, &'static str>> {
+/// Reads a point from a coordinate pair or a GeoJSON Point; returns a text that says what is wrong
+/// if the point is malformed. Other shapes are refused.
+fn place(value: &Value) -> Result<std::result::Result<Coordinates, &'static str>> {
     let coordinates = match value {
         Value::Array(_) => value.clone(),
         Value::Object(_) => match value.text_of("type") {
@@ -177,7 +181,7 @@ fn place(value: &Value) -> Result<std::result::Result<Place, &'static str>> {
     })
 }
 
-fn vector((lon, lat): Place) -> Vector {
+fn vector((lon, lat): Coordinates) -> Vector {
     let (lon, lat) = (lon.to_radians(), lat.to_radians());
     [lat.cos() * lon.cos(), lat.cos() * lon.sin(), lat.sin()]
 }
@@ -190,15 +194,16 @@ fn dot(a: Vector, b: Vector) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Metres on the sphere.
-fn on_sphere(from: Place, to: Place) -> f64 {
+/// The distance on the sphere in metres.
+fn on_sphere(from: Coordinates, to: Coordinates) -> f64 {
     let (a, b) = (vector(from), vector(to));
     let side = cross(a, b);
     EARTH_M * dot(side, side).sqrt().atan2(dot(a, b))
 }
 
-/// Metres on the ellipsoid (T. Vincenty, "Direct and inverse solutions of geodesics on the ellipsoid", 1975).
-fn on_ellipsoid(from: Place, to: Place) -> f64 {
+/// The distance on the ellipsoid in metres (T. Vincenty, "Direct and inverse solutions of geodesics
+/// on the ellipsoid", 1975).
+fn on_ellipsoid(from: Coordinates, to: Coordinates) -> f64 {
     let (a, f) = WGS84;
     let b = a * (1.0 - f);
     let reduced = |lat: f64| ((1.0 - f) * lat.to_radians().tan()).atan().sin_cos();
@@ -235,11 +240,12 @@ fn on_ellipsoid(from: Place, to: Place) -> f64 {
         }
         lambda = next;
     }
-    // Nearly opposite points: half of an ellipse through the poles.
+    // The iteration did not converge: the points are nearly antipodal, and the distance is about
+    // half of a meridian ellipse.
     std::f64::consts::PI * b
 }
 
-/// Distance of the first two arguments in metres; none after a warning.
+/// Returns the distance between the first two arguments in metres; `None` after a warning.
 fn measured(call: &mut Call<'_>, a: &[Value], ellipsoid: Option<&Value>) -> Result<Option<f64>> {
     let mut places = Vec::new();
     for shape in &a[..2] {
@@ -294,10 +300,11 @@ fn geo_in_range(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     Ok(Value::Bool(above && below))
 }
 
-/// Whether a ring of great circles goes round a point: the angles at which its edges are seen add up.
-fn goes_round(ring: &[Place], at: Place) -> bool {
+/// Whether a ring of great circles surrounds a point. Seen from a point inside the ring, the angles
+/// of the ring's edges add up to a full turn.
+fn goes_round(ring: &[Coordinates], at: Coordinates) -> bool {
     let up = vector(at);
-    let seen = |place: &Place| {
+    let seen = |place: &Coordinates| {
         let there = vector(*place);
         let height = dot(there, up);
         std::array::from_fn::<f64, 3, _>(|i| there[i] - height * up[i])
@@ -310,13 +317,13 @@ fn goes_round(ring: &[Place], at: Place) -> bool {
     turn.abs() > std::f64::consts::PI
 }
 
-/// The polygons of a shape, each a list of rings; none for other shapes.
-fn polygons(shape: &Value) -> Option<Vec<Vec<Vec<Place>>>> {
+/// The polygons of a shape, each a list of rings; `None` for other shapes.
+fn polygons(shape: &Value) -> Option<Vec<Vec<Vec<Coordinates>>>> {
     let pair = |v: &Value| match v.as_array()? {
         [lon, lat, ..] => Some((lon.as_f64()?, lat.as_f64()?)),
         _ => None,
     };
-    let ring = |v: &Value| v.as_array()?.iter().map(pair).collect::<Option<Vec<Place>>>();
+    let ring = |v: &Value| v.as_array()?.iter().map(pair).collect::<Option<Vec<Coordinates>>>();
     let rings = |v: &Value| v.as_array()?.iter().map(ring).collect::<Option<Vec<_>>>();
     let coordinates = shape.attribute("coordinates");
     match shape.text_of("type")?.to_ascii_lowercase().as_str() {
@@ -326,7 +333,7 @@ fn polygons(shape: &Value) -> Option<Vec<Vec<Vec<Place>>>> {
     }
 }
 
-/// GEO_CONTAINS and GEO_INTERSECTS of polygons and points.
+/// Evaluates GEO_CONTAINS and GEO_INTERSECTS for polygons and points.
 fn contains(call: &mut Call<'_>, a: &[Value], within: bool) -> Result<Value> {
     if a[0].as_object().is_none() {
         return wrong(call, "Expecting GeoJSON object");
@@ -338,7 +345,11 @@ fn contains(call: &mut Call<'_>, a: &[Value], within: bool) -> Result<Value> {
             let text = "Only Polygon and MultiPolygon types are valid as first argument";
             return wrong(call, text);
         }
-        _ => return Err(refused("GEO_CONTAINS() and GEO_INTERSECTS() of more than points")),
+        _ => {
+            return Err(refused(
+                "GEO_CONTAINS() and GEO_INTERSECTS() of shapes other than a polygon and a point",
+            ));
+        }
     };
     match place(other)? {
         Ok(at) => Ok(Value::Bool(area.iter().any(|rings| match rings.as_slice() {
@@ -351,7 +362,8 @@ fn contains(call: &mut Call<'_>, a: &[Value], within: bool) -> Result<Value> {
     }
 }
 
-/// `IS_IN_POLYGON(ring, latitude, longitude)` or `(ring, pair, longitude first)`.
+/// Evaluates `IS_IN_POLYGON(ring, latitude, longitude)` or
+/// `IS_IN_POLYGON(ring, pair, longitude first)`.
 fn in_polygon(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let pair = |v: &Value, lon_first: bool| match v.as_array()? {
         [x, y, ..] if lon_first => Some((x.as_f64()?, y.as_f64()?)),
@@ -367,7 +379,7 @@ fn in_polygon(call: &mut Call<'_>, a: &[Value]) -> Result<Value> {
     let ring = a[0].as_array().filter(|ring| ring.len() >= 2);
     let ring = ring.map(|ring| ring.iter().map(|v| pair(v, lon_first)).collect());
     let (Some(at), Some(Some(mut ring))) = (at, ring) else { return call.mistyped() };
-    let ring: &mut Vec<Place> = &mut ring;
+    let ring: &mut Vec<Coordinates> = &mut ring;
     ring.extend(ring.first().copied());
     Ok(Value::Bool(goes_round(ring, at)))
 }

@@ -1,22 +1,22 @@
-//! Smaller calls about the server: echo, figures, logs, caches. What is not measured or kept is answered empty or with 0.
+//! Handlers of minor calls about the server: echo, statistics, logs, caches. Figures that are not
+//! measured are 0 or empty.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 
 use crate::error::{Code, Error, Result};
 use crate::value::{Object, Value};
 
-use super::auth::Caller;
-use super::call::Call;
-use super::reply::{Reply, object};
-use super::server::Mode;
+use crate::http::auth::Caller;
+use crate::http::call::Call;
+use crate::http::metrics::process;
+use crate::http::reply::{Reply, object};
+use crate::http::server::Mode;
 
-/// Ticks of the process clock in a second (`getconf CLK_TCK`; 100 on every Linux).
-const CLOCK_TICKS_S: f64 = 100.0;
-/// Log topics whose level can be asked for; arangod has more.
+/// The log topics whose level clients can set, a subset of arangod's topics.
 const TOPICS: [&str; 12] = [
     "agency",
     "aql",
@@ -31,21 +31,20 @@ const TOPICS: [&str; 12] = [
     "trx",
     "views",
 ];
-/// Levels in ArangoDB's words.
+/// ArangoDB's names of log levels.
 const LEVELS: [&str; 7] = ["FATAL", "ERROR", "WARNING", "WARN", "INFO", "DEBUG", "TRACE"];
-/// Parameters of structured log lines.
+/// The parameters that structured log lines can contain.
 const PARAMETERS: [&str; 7] =
     ["database", "username", "url", "collection", "pregelId", "dbuser", "queryId"];
 
-/// What can be set and asked for again without changing what the engine does.
+/// Settings that clients can change and read, but that have no effect on the engine.
 #[derive(Debug)]
-pub(super) struct Settings {
-    started: Instant,
-    kept: Mutex<Kept>,
+pub(in crate::http) struct Settings {
+    values: Mutex<SettingValues>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct SettingValues {
     levels: BTreeMap<&'static str, String>,
     parameters: Vec<&'static str>,
     cache: Object,
@@ -53,12 +52,12 @@ struct Kept {
 
 impl Default for Settings {
     fn default() -> Self {
-        let kept = Kept {
+        let values = SettingValues {
             levels: levels(),
             parameters: vec!["database", "url", "username"],
             cache: cache(),
         };
-        Self { started: Instant::now(), kept: Mutex::new(kept) }
+        Self { values: Mutex::new(values) }
     }
 }
 
@@ -66,7 +65,8 @@ fn levels() -> BTreeMap<&'static str, String> {
     TOPICS.iter().map(|topic| (*topic, "INFO".to_owned())).collect()
 }
 
-/// Properties of the results cache, which holds nothing here (recorded defaults of 3.12.10).
+/// Default properties of the query results cache, recorded from 3.12.10. The engine has no such
+/// cache.
 fn cache() -> Object {
     let mut cache = Object::with_capacity(5);
     cache.push_new("mode", "off".into());
@@ -78,19 +78,19 @@ fn cache() -> Object {
 }
 
 impl Settings {
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn values(&self) -> std::sync::MutexGuard<'_, SettingValues> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A moment in UTC to the second, as the server writes it.
-pub(super) fn date_of(moment: SystemTime) -> String {
+/// Formats a UTC time as ArangoDB does, with whole seconds.
+pub(in crate::http) fn date_of(moment: SystemTime) -> String {
     let moment = Timestamp::try_from(moment).unwrap_or(Timestamp::UNIX_EPOCH);
     moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// `/_admin/echo`: the request as it was understood, without its credentials.
-pub(super) fn echo(call: &Call<'_>) -> Reply {
+/// `/_admin/echo`: the decoded request, without its credentials.
+pub(in crate::http) fn echo(call: &Call<'_>) -> Reply {
     let request = call.request;
     let mut headers = Object::new();
     for (name, value) in &request.headers {
@@ -126,47 +126,7 @@ pub(super) fn echo(call: &Call<'_>) -> Reply {
     )
 }
 
-/// What the operating system says of this process; 0 where it says nothing.
-#[derive(Default)]
-struct Process {
-    user_s: f64,
-    system_s: f64,
-    minor_faults: u64,
-    major_faults: u64,
-    threads: u64,
-    resident_bytes: u64,
-    virtual_bytes: u64,
-}
-
-fn process() -> Process {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let stat = read("/proc/self/stat");
-    // Field 3 comes behind the name in brackets (proc(5)).
-    let fields: Vec<&str> = stat
-        .rsplit_once(')')
-        .map(|(_, rest)| rest.split_whitespace().collect())
-        .unwrap_or_default();
-    let field = |number: usize| -> u64 {
-        fields.get(number - 3).and_then(|text| text.parse().ok()).unwrap_or(0)
-    };
-    let status = read("/proc/self/status");
-    let kilobytes = |name: &str| -> u64 {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-        number.unwrap_or(0) * 1024
-    };
-    Process {
-        user_s: field(14) as f64 / CLOCK_TICKS_S,
-        system_s: field(15) as f64 / CLOCK_TICKS_S,
-        minor_faults: field(10),
-        major_faults: field(12),
-        threads: field(20),
-        resident_bytes: kilobytes("VmRSS:"),
-        virtual_bytes: kilobytes("VmSize:"),
-    }
-}
-
-/// A distribution that nothing was counted in.
+/// Returns a distribution (histogram) without values, with `parts` zero counts.
 fn nothing_counted(parts: usize) -> Value {
     object! { "sum" => 0_i64, "count" => 0_i64, "counts" => vec![Value::Int(0); parts] }
 }
@@ -175,8 +135,8 @@ fn seconds_now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// `GET /_admin/statistics`: the process as it is; requests are not counted.
-pub(super) fn statistics(call: &Call<'_>) -> Reply {
+/// `GET /_admin/statistics`: figures of the process; requests are not counted.
+pub(in crate::http) fn statistics(call: &Call<'_>) -> Reply {
     let process = process();
     let client = || {
         object! {
@@ -225,7 +185,7 @@ pub(super) fn statistics(call: &Call<'_>) -> Reply {
             "clientUser" => client(),
             "http" => Value::object(http),
             "server" => object! {
-                "uptime" => Value::Double(call.front.settings.started.elapsed().as_secs_f64()),
+                "uptime" => Value::Double(call.front.started.elapsed().as_secs_f64()),
                 "physicalMemory" => 0_i64,
                 "transactions" => object! {
                     "started" => 0_i64,
@@ -238,8 +198,8 @@ pub(super) fn statistics(call: &Call<'_>) -> Reply {
     )
 }
 
-/// `GET /_admin/statistics-description`: the figures that are measured.
-pub(super) fn statistics_description() -> Reply {
+/// `GET /_admin/statistics-description`: describes the measured figures.
+pub(in crate::http) fn statistics_description() -> Reply {
     let groups = [("system", "Process Statistics"), ("server", "Server Statistics")];
     let groups: Vec<Value> = groups
         .iter()
@@ -273,39 +233,19 @@ pub(super) fn statistics_description() -> Reply {
     Reply::ok(200, object! { "groups" => groups, "figures" => figures })
 }
 
-/// `GET /_admin/metrics[/v2]` in the text form of Prometheus.
-pub(super) fn metrics(call: &Call<'_>) -> Reply {
-    let process = process();
-    let uptime = call.front.settings.started.elapsed().as_secs_f64();
-    let gauges = [
-        ("arangodb_process_statistics_number_of_threads", process.threads as f64),
-        ("arangodb_process_statistics_resident_set_size", process.resident_bytes as f64),
-        ("arangodb_process_statistics_virtual_memory_size", process.virtual_bytes as f64),
-        ("arangodb_process_statistics_user_time", process.user_s),
-        ("arangodb_process_statistics_system_time", process.system_s),
-        ("arangodb_server_statistics_server_uptime_total", uptime),
-        ("arangodb_aql_current_query", call.front.running.number() as f64),
-        ("arango_embedded_jobs", call.front.jobs.number() as f64),
-    ];
-    let lines = gauges.iter().map(|(name, value)| {
-        format!("# HELP {name} see the manual of ArangoDB\n# TYPE {name} gauge\n{name}{{role=\"SINGLE\"}} {value}\n")
-    });
-    Reply::text(200, lines.collect())
-}
-
 fn need_log(call: &Call<'_>) -> Result<()> {
     call.need_system()?;
     call.need_admin()
 }
 
-/// `GET /_admin/log/entries`: logs go to stderr and are not kept.
-pub(super) fn log_entries(call: &Call<'_>) -> Result<Reply> {
+/// `GET /_admin/log/entries`: always empty, because logs go to stderr and are not kept.
+pub(in crate::http) fn log_entries(call: &Call<'_>) -> Result<Reply> {
     need_log(call)?;
     Ok(Reply::json(200, &object! { "total" => 0_i64, "messages" => Vec::<Value>::new() }))
 }
 
-/// `GET /_admin/log`, the older form.
-pub(super) fn log(call: &Call<'_>) -> Result<Reply> {
+/// `GET /_admin/log`, the older form of `GET /_admin/log/entries`.
+pub(in crate::http) fn log(call: &Call<'_>) -> Result<Reply> {
     need_log(call)?;
     let none = Vec::<Value>::new;
     Ok(Reply::json(
@@ -322,24 +262,25 @@ pub(super) fn log(call: &Call<'_>) -> Result<Reply> {
 }
 
 /// `DELETE /_admin/log`
-pub(super) fn clear_log(call: &Call<'_>) -> Result<Reply> {
+pub(in crate::http) fn clear_log(call: &Call<'_>) -> Result<Reply> {
     need_log(call)?;
     Ok(Reply::ok(200, object! {}))
 }
 
-/// `/_admin/log/level`: kept and answered; what is logged is `RUST_LOG`'s to say.
-pub(super) fn log_levels(call: &Call<'_>) -> Result<Reply> {
+/// `/_admin/log/level`: stores and returns log levels, which have no effect; only `RUST_LOG`
+/// affects logging.
+pub(in crate::http) fn log_levels(call: &Call<'_>) -> Result<Reply> {
     need_log(call)?;
-    let mut kept = call.front.settings.kept();
+    let mut values = call.front.conformance.settings.values();
     match call.request.method.as_str() {
-        "DELETE" => kept.levels = levels(),
+        "DELETE" => values.levels = levels(),
         "PUT" => {
             let body = call.request.object()?;
             let wanted = |topic: &str| {
                 let given = body.get(topic).or_else(|| body.get("all"))?.as_str()?;
                 LEVELS.iter().find(|level| level.eq_ignore_ascii_case(given))
             };
-            for (topic, level) in &mut kept.levels {
+            for (topic, level) in &mut values.levels {
                 if let Some(wanted) = wanted(topic) {
                     (*wanted).clone_into(level);
                 }
@@ -347,8 +288,11 @@ pub(super) fn log_levels(call: &Call<'_>) -> Result<Reply> {
         }
         _ => {}
     }
-    let shown: Object =
-        kept.levels.iter().map(|(topic, level)| ((*topic).into(), level.as_str().into())).collect();
+    let shown: Object = values
+        .levels
+        .iter()
+        .map(|(topic, level)| ((*topic).into(), level.as_str().into()))
+        .collect();
     let shown = Value::object(shown);
     Ok(Reply::json(
         200,
@@ -360,14 +304,15 @@ pub(super) fn log_levels(call: &Call<'_>) -> Result<Reply> {
     ))
 }
 
-/// `/_admin/log/structured`: kept and answered.
-pub(super) fn log_parameters(call: &Call<'_>) -> Result<Reply> {
+/// `/_admin/log/structured`: stores and returns the parameters of structured logs, which have no
+/// effect.
+pub(in crate::http) fn log_parameters(call: &Call<'_>) -> Result<Reply> {
     need_log(call)?;
-    let mut kept = call.front.settings.kept();
+    let mut values = call.front.conformance.settings.values();
     if call.request.method == http::Method::PUT {
         let body = call.request.object()?;
-        let old = std::mem::take(&mut kept.parameters);
-        kept.parameters = PARAMETERS
+        let old = std::mem::take(&mut values.parameters);
+        values.parameters = PARAMETERS
             .into_iter()
             .filter(|name| match body.get(name) {
                 Some(Value::Bool(wanted)) => *wanted,
@@ -375,12 +320,13 @@ pub(super) fn log_parameters(call: &Call<'_>) -> Result<Reply> {
             })
             .collect();
     }
-    let shown: Object = kept.parameters.iter().map(|n| ((*n).into(), Value::Bool(true))).collect();
+    let shown: Object =
+        values.parameters.iter().map(|n| ((*n).into(), Value::Bool(true))).collect();
     Ok(Reply::json(200, &Value::object(shown)))
 }
 
 /// `GET /_admin/database/target-version`
-pub(super) fn target_version(call: &Call<'_>) -> Reply {
+pub(in crate::http) fn target_version(call: &Call<'_>) -> Reply {
     let version = call.engine().options().release.to_string();
     let parts = version.split('.').map(|part| part.parse().unwrap_or(0));
     let number = parts.fold(0_u64, |all, part: u64| all * 100 + part);
@@ -388,7 +334,7 @@ pub(super) fn target_version(call: &Call<'_>) -> Reply {
 }
 
 /// `GET /_admin/support-info`
-pub(super) fn support_info(call: &Call<'_>) -> Result<Reply> {
+pub(in crate::http) fn support_info(call: &Call<'_>) -> Result<Reply> {
     call.need_system()?;
     call.need_admin()?;
     let host = object! {
@@ -405,8 +351,8 @@ pub(super) fn support_info(call: &Call<'_>) -> Result<Reply> {
     Ok(Reply::json(200, &object! { "deployment" => deployment, "host" => host, "date" => date }))
 }
 
-/// `PUT /_admin/server/mode`: the mode is that of the socket and cannot be changed.
-pub(super) fn set_mode(call: &Call<'_>) -> Result<Reply> {
+/// `PUT /_admin/server/mode`: refused, because the mode of the listening socket is fixed.
+pub(in crate::http) fn set_mode(call: &Call<'_>) -> Result<Reply> {
     call.need_admin()?;
     let body = Value::object(call.request.object()?);
     match body.text_of("mode") {
@@ -418,8 +364,9 @@ pub(super) fn set_mode(call: &Call<'_>) -> Result<Reply> {
     }
 }
 
-/// `GET /_admin/server/{api-calls, aql-queries}`: nothing is recorded.
-pub(super) fn recording(call: &Call<'_>, what: &'static str) -> Result<Reply> {
+/// `GET /_admin/server/{api-calls, aql-queries}`: always empty, because the engine records no
+/// calls.
+pub(in crate::http) fn recording(call: &Call<'_>, what: &'static str) -> Result<Reply> {
     call.need_system()?;
     call.need_admin()?;
     Ok(Reply::result(200, object! { what => Vec::<Value>::new() }))
@@ -432,14 +379,14 @@ fn need_server_token(call: &Call<'_>) -> Result<()> {
     }
 }
 
-/// `PUT /_admin/compact`: the store compacts itself.
-pub(super) fn compact(call: &Call<'_>) -> Result<Reply> {
+/// `PUT /_admin/compact`: has no effect, because the store compacts itself.
+pub(in crate::http) fn compact(call: &Call<'_>) -> Result<Reply> {
     need_server_token(call)?;
     Ok(Reply::json(200, &object! {}))
 }
 
-/// `GET` and `POST /_admin/server/tls`: there are no certificates.
-pub(super) fn tls(call: &Call<'_>) -> Result<Reply> {
+/// `GET` and `POST /_admin/server/tls`: an empty answer, because the engine has no certificates.
+pub(in crate::http) fn tls(call: &Call<'_>) -> Result<Reply> {
     if call.request.method == http::Method::POST {
         need_server_token(call)?;
     }
@@ -447,7 +394,7 @@ pub(super) fn tls(call: &Call<'_>) -> Result<Reply> {
 }
 
 /// `GET /_admin/options-description`
-pub(super) fn options_description(call: &Call<'_>) -> Result<Reply> {
+pub(in crate::http) fn options_description(call: &Call<'_>) -> Result<Reply> {
     call.need_system()?;
     need_server_token(call)?;
     let vector = object! {
@@ -459,27 +406,24 @@ pub(super) fn options_description(call: &Call<'_>) -> Result<Reply> {
     Ok(Reply::json(200, &object! { "vector-index" => vector }))
 }
 
-/// `GET /_api/endpoint`: a Unix socket does not know its own name here.
-pub(super) fn endpoints(call: &Call<'_>) -> Result<Reply> {
+/// `GET /_api/endpoint`: returns `unix://` without a path, because the engine does not know the
+/// path of its socket.
+pub(in crate::http) fn endpoints(call: &Call<'_>) -> Result<Reply> {
     call.need_system()?;
     Ok(Reply::json(200, &vec![object! { "endpoint" => "unix://" }].into()))
 }
 
-/// What coordinators alone answer.
-pub(super) fn no_cluster() -> Error {
-    Error::new(Code::HttpServerNotImplemented, "this operation is only supported on a coordinator")
-}
-
 /// `GET /_api/query-cache/properties`
-pub(super) fn cache_properties(call: &Call<'_>) -> Reply {
-    Reply::json(200, &Value::object(call.front.settings.kept().cache.clone()))
+pub(in crate::http) fn cache_properties(call: &Call<'_>) -> Reply {
+    Reply::json(200, &Value::object(call.front.conformance.settings.values().cache.clone()))
 }
 
-/// `PUT /_api/query-cache/properties`: kept and answered; nothing is ever cached.
-pub(super) fn change_cache(call: &Call<'_>) -> Result<Reply> {
+/// `PUT /_api/query-cache/properties`: stores and returns the properties, although results are
+/// never cached.
+pub(in crate::http) fn change_cache(call: &Call<'_>) -> Result<Reply> {
     let body = call.request.object()?;
     let wrong = |name: &str| Error::new(Code::BadParameter, format!("invalid value for '{name}'"));
-    let mut changed = call.front.settings.kept().cache.clone();
+    let mut changed = call.front.conformance.settings.values().cache.clone();
     for (name, value) in body.iter() {
         let fits = match (&**name, value) {
             ("mode", mode) => matches!(mode.as_str(), Some("off" | "on" | "demand")),
@@ -493,7 +437,7 @@ pub(super) fn change_cache(call: &Call<'_>) -> Result<Reply> {
         }
         changed.insert(name.clone(), value.clone());
     }
-    call.front.settings.kept().cache = changed;
+    call.front.conformance.settings.values().cache = changed;
     Ok(cache_properties(call))
 }
 

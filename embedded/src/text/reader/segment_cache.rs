@@ -1,4 +1,5 @@
-//! What is known of the segments of a store ahead of a search, or from an earlier one.
+//! A cache of data about the segments of a store. Searches, and the maintenance of views without
+//! recent changes, compute the data and add it to the cache.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -16,20 +17,20 @@ use crate::text::segments::{COLUMNS, failed};
 
 pub(super) const LOOKED_UP: &str = "only looked up inside";
 
-/// What is known of fields and terms, by segment; segments do not change.
+/// Cached data of fields and terms by segment; it stays valid because segments are immutable.
 #[derive(Default)]
-pub(in crate::text) struct Known {
+pub(in crate::text) struct SegmentCache {
     pub(super) statistics: Mutex<HashMap<(SegmentId, String), FieldStatistics>>,
     pub(super) lengths: Mutex<HashMap<(SegmentId, String), Arc<FieldLengths>>>,
-    bounds: Mutex<KnownBounds>,
+    bounds: Mutex<CachedBounds>,
     pub(super) columns: Mutex<HashMap<SegmentId, Columns>>,
-    /// Segments whose frequent terms were looked at ahead of all searches.
+    /// Segments for which the data of frequent terms was computed in advance.
     ahead: Mutex<BTreeSet<SegmentId>>,
 }
 
-/// Bounds of frequent terms, and the bytes that they take.
+/// Score bounds of frequent terms, and their size in bytes.
 #[derive(Default)]
-struct KnownBounds {
+struct CachedBounds {
     by_term: HashMap<(SegmentId, String), Arc<Bounds>>,
     bytes: usize,
     dense_bytes: usize,
@@ -38,8 +39,8 @@ struct KnownBounds {
 #[derive(Clone)]
 pub(super) struct Columns(pub(super) [Column<u64>; 3]);
 
-impl Known {
-    /// Forgets all other segments.
+impl SegmentCache {
+    /// Removes the cached data of all segments except the given ones.
     pub(in crate::text) fn keep_only(&self, segments: &BTreeSet<SegmentId>) {
         self.statistics
             .lock()
@@ -62,11 +63,12 @@ impl Known {
         !self.ahead.lock().expect(LOOKED_UP).contains(&segment)
     }
 
-    pub(super) fn is_known(&self, segment: SegmentId) {
+    pub(super) fn note_known(&self, segment: SegmentId) {
         self.ahead.lock().expect(LOOKED_UP).insert(segment);
     }
 
-    /// Keeps bounds if there is room for them; false if there is none.
+    /// Caches a term's score bounds if the cache has space for them. Returns whether the bounds
+    /// were cached.
     pub(super) fn keep_more_bounds(&self, key: (SegmentId, String), made: Bounds) -> bool {
         let mut bounds = self.bounds.lock().expect(LOOKED_UP);
         let fits = bounds.bytes + made.bytes() <= VIEW_BOUNDS_BYTES_MAX;
@@ -79,19 +81,19 @@ impl Known {
     pub(super) fn keep_bounds(&self, key: (SegmentId, String), made: &Arc<Bounds>) {
         let mut bounds = self.bounds.lock().expect(LOOKED_UP);
         if bounds.bytes + made.bytes() > VIEW_BOUNDS_BYTES_MAX {
-            *bounds = KnownBounds::default();
+            *bounds = CachedBounds::default();
         }
         bounds.insert(key, made.clone());
     }
 
-    /// Whether there is room for the frequencies of one more term.
+    /// Whether the cache has space for the frequencies of one more term.
     pub(super) fn has_room_for(&self, dense_bytes: usize) -> bool {
         let bounds = self.bounds.lock().expect(LOOKED_UP);
         bounds.dense_bytes + dense_bytes <= VIEW_FREQUENCIES_BYTES_MAX
     }
 }
 
-impl KnownBounds {
+impl CachedBounds {
     fn insert(&mut self, key: (SegmentId, String), made: Arc<Bounds>) {
         self.bytes += made.bytes();
         self.dense_bytes += made.dense_bytes();

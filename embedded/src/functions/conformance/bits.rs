@@ -1,16 +1,22 @@
 //! Bit functions over numbers of up to 32 bits.
 
-use super::Call;
-use super::string::count;
-use super::table::{Function, pure};
 use crate::error::Result;
+use crate::functions::Call;
+use crate::functions::string::count;
+use crate::functions::table::{Function, pure};
 use crate::value::Value;
 
-/// The functions of this file.
-pub(super) const TABLE: &[Function] = &[
+/// The AQL functions that this file implements.
+pub(crate) const TABLE: &[Function] = &[
     pure("BIT_AND", 1, 2, |c, a| join(c, a, |x, y| x & y), "bits in all"),
     pure("BIT_OR", 1, 2, |c, a| join(c, a, |x, y| x | y), "bits in any"),
-    pure("BIT_XOR", 1, 2, |c, a| join(c, a, |x, y| x ^ y), "bits in an odd number"),
+    pure(
+        "BIT_XOR",
+        1,
+        2,
+        |c, a| join(c, a, |x, y| x ^ y),
+        "bits that are set in an odd number of operands",
+    ),
     pure("BIT_NEGATE", 2, 2, |c, a| shaped(c, a, |n, width, _| !n & low(width)), "bits turned"),
     pure("BIT_TEST", 2, 2, test, "whether a bit is set"),
     pure("BIT_POPCOUNT", 1, 1, popcount, "number of bits set"),
@@ -29,26 +35,26 @@ pub(super) const TABLE: &[Function] = &[
         "bits moved to the right",
     ),
     pure("BIT_CONSTRUCT", 1, 1, construct, "a number from the positions of its bits"),
-    pure("BIT_DECONSTRUCT", 1, 1, deconstruct, "positions of the bits of a number"),
+    pure("BIT_DECONSTRUCT", 1, 1, deconstruct, "positions of the bits that are set in a number"),
     pure("BIT_TO_STRING", 2, 2, to_string, "a number as binary digits"),
     pure("BIT_FROM_STRING", 1, 1, from_string, "binary digits as a number"),
 ];
 
-/// Most bits of an operand, as the server has it.
+/// Maximum number of bits of an operand (ArangoDB's limit).
 const BITS_MAX: u64 = 32;
 
-/// The lowest bits.
+/// A mask of the lowest `width` bits.
 fn low(width: u64) -> u64 {
     (1 << width) - 1
 }
 
-/// A number from 0 to 2^32 - 1; fractions are cut off.
+/// Converts a value to an integer from 0 to 2^32 - 1, dropping the fraction.
 fn operand(value: &Value) -> Option<u64> {
     let x = value.as_f64().filter(|x| *x >= 0.0)?;
     Some(x as u64).filter(|n| *n <= u64::from(u32::MAX))
 }
 
-/// A number of bits.
+/// Reads an argument that is a bit count.
 fn width(value: Option<&Value>) -> Option<u64> {
     operand(value?).filter(|n| *n <= BITS_MAX)
 }
@@ -65,7 +71,7 @@ fn join(call: &mut Call<'_>, a: &[Value], join: fn(u64, u64) -> u64) -> Result<V
     }
 }
 
-/// A number, a width and, where there is one, another width.
+/// Reads the arguments: a number, a bit count and optionally a second bit count.
 fn shaped(call: &mut Call<'_>, a: &[Value], run: fn(u64, u64, u64) -> u64) -> Result<Value> {
     match (operand(&a[0]), width(a.get(1)), width(a.get(2).or(a.get(1)))) {
         (Some(n), Some(x), Some(y)) => Ok(Value::from(run(n, x, y))),

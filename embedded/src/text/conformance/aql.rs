@@ -1,42 +1,32 @@
-//! Analyzers of type `aql`: a query without data over one text, `@param`.
+//! Analyzers of type `aql`: the analyzer's query computes the tokens of one text, which is the bind
+//! parameter `@param`. The query reads no stored data.
 
 use std::sync::Arc;
 
-use super::terms;
 use crate::error::{Code, Error, Result};
 use crate::expr::{
-    self, DataCall, Expansion, Expr, Host, ObjectKey, Question, Register, Row, eval,
+    self, DataCall, Expansion, Expr, Host, Memory, ObjectKey, Question, Register, Row, eval,
 };
 use crate::functions::{Warnings, function, refused};
 use crate::limits::{ANALYZER_ROWS_MAX, ANALYZER_STEPS_MAX};
 use crate::syntax::{self, Binary, Body, Key, Name, SortDirection, Statement, Unary, parse};
+use crate::text::analyzer::Returns;
+use crate::text::terms;
 use crate::value::{Value, compare};
 
-/// The parameter's name.
+/// Name of the only bind parameter of an `aql` analyzer's query.
 const PARAMETER: &str = "param";
-/// The variable of inline conditions.
+/// Name of the variable for the current element in inline expressions of array operators.
 const CURRENT: &str = "CURRENT";
-/// No name of the text can be this one.
+/// Internal name of the variable for the current item of an expansion, such as `list[*].name`. No
+/// query text can contain this name.
 const ELEMENT: &str = "[*]";
 
-/// What the tokens of an analyzer are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Returns {
-    /// Texts.
-    Text,
-    /// Numbers.
-    Number,
-    /// Bools.
-    Bool,
-}
-
-/// A query ready to run.
+/// The compiled query of an `aql` analyzer.
 #[derive(Debug)]
-pub(super) struct Program {
-    /// Whether all tokens stand in one place.
-    pub(super) collapse: bool,
-    /// What the tokens are.
-    pub(super) returns: Returns,
+pub(in crate::text) struct Program {
+    collapse: bool,
+    returns: Returns,
     keep_null: bool,
     root: Vec<Step>,
     subqueries: Vec<Vec<Step>>,
@@ -54,8 +44,9 @@ enum Step {
 }
 
 impl Program {
-    /// Reads the properties of an analyzer; 10 for a query that is none, 501 for what the engine cannot do in one.
-    pub(super) fn new(properties: &Value) -> Result<Self> {
+    /// Compiles the query in the properties of an analyzer. Returns error 10 for an illegal query,
+    /// or error 9 for a query that the engine cannot run.
+    pub(in crate::text) fn new(properties: &Value) -> Result<Self> {
         let text = properties.text_of("queryString").unwrap_or_default();
         let body = parse(text)?;
         let mut maker = Maker { variables: Vec::new(), subqueries: Vec::new(), registers: 0 };
@@ -77,11 +68,22 @@ impl Program {
         })
     }
 
-    /// The tokens of a text; none if the query fails, as on the server.
-    pub(super) fn values(&self, text: &str) -> Vec<Value> {
+    /// Returns the type of the analyzer's tokens.
+    pub(in crate::text) fn returns(&self) -> Returns {
+        self.returns
+    }
+
+    /// Whether all tokens of the analyzer have the same position.
+    pub(in crate::text) fn collapses(&self) -> bool {
+        self.collapse
+    }
+
+    /// Returns the tokens of a text, or no tokens if the analyzer's query fails, as in ArangoDB.
+    pub(in crate::text) fn values(&self, text: &str) -> Vec<Value> {
         let mut run = Run {
             program: self,
             warnings: Warnings::default(),
+            memory: Memory::of_an_expression(),
             steps: 0,
             binds: [Value::from(text)],
         };
@@ -99,8 +101,8 @@ impl Program {
         .collect()
     }
 
-    /// The same as texts.
-    pub(super) fn texts(&self, text: &str) -> Vec<String> {
+    /// Returns the analyzer's tokens as texts.
+    pub(in crate::text) fn texts(&self, text: &str) -> Vec<String> {
         let of = |value: Value| match value.as_str() {
             Some(text) => text.to_owned(),
             None => terms::token(&value),
@@ -109,10 +111,11 @@ impl Program {
     }
 }
 
-/// One run.
+/// One run of an analyzer's query.
 struct Run<'p> {
     program: &'p Program,
     warnings: Warnings,
+    memory: Memory,
     steps: usize,
     binds: [Value; 1],
 }
@@ -211,6 +214,10 @@ impl Host for Run<'_> {
         &mut self.warnings
     }
 
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+
     fn subquery(&mut self, number: usize, row: &mut Row) -> Result<Value> {
         let program = self.program;
         Ok(Value::array(self.steps(&program.subqueries[number], row)?))
@@ -221,7 +228,7 @@ impl Host for Run<'_> {
     }
 }
 
-/// Makes a program of a text.
+/// Compiles the query text of an analyzer.
 struct Maker {
     variables: Vec<(Name, Expr)>,
     subqueries: Vec<Vec<Step>>,

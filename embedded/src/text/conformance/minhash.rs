@@ -1,12 +1,16 @@
-//! MinHash signatures: the smallest hashes of the tokens, by CityHash64 as ArangoDB computes them.
+//! MinHash signatures: the smallest hashes of the tokens, computed with CityHash64 as in ArangoDB.
 
 use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-/// The smallest hashes of some texts, rising, at most `size`.
-pub(super) fn signature<'a>(texts: impl Iterator<Item = &'a str>, size: usize) -> Vec<u64> {
+/// Returns the `size` smallest hashes of the given texts in ascending order; returns all hashes if
+/// there are fewer.
+pub(in crate::text) fn signature<'a>(
+    texts: impl Iterator<Item = &'a str>,
+    size: usize,
+) -> Vec<u64> {
     let mut hashes = BTreeSet::new();
     for text in texts {
         hashes.insert(city_hash(text.as_bytes()));
@@ -17,8 +21,8 @@ pub(super) fn signature<'a>(texts: impl Iterator<Item = &'a str>, size: usize) -
     hashes.into_iter().collect()
 }
 
-/// A hash as a token.
-pub(super) fn token(hash: u64) -> String {
+/// Returns the token that represents a hash: the hash's bytes in base 64.
+pub(in crate::text) fn token(hash: u64) -> String {
     STANDARD_NO_PAD.encode(hash.to_le_bytes())
 }
 
@@ -47,7 +51,7 @@ fn folded(u: u64, v: u64, factor: u64) -> u64 {
     mixed((v ^ a).wrapping_mul(factor)).wrapping_mul(factor)
 }
 
-/// CityHash64, version 1.1 (Pike and Alakuijala, 2011).
+/// Returns the CityHash64 of some bytes, version 1.1 (Pike and Alakuijala, 2011).
 pub(crate) fn city_hash(text: &[u8]) -> u64 {
     match text.len() {
         0..=16 => short(text),
@@ -119,7 +123,7 @@ fn long(s: &[u8]) -> u64 {
     b.wrapping_add(x)
 }
 
-/// Two sums over 32 bytes and two seeds.
+/// Computes two hashes from 32 bytes and two seeds; this is one step of CityHash64.
 fn weak(s: &[u8], at: usize, a: u64, b: u64) -> (u64, u64) {
     let (w, x, y, z) = (eight(s, at), eight(s, at + 8), eight(s, at + 16), eight(s, at + 24));
     let a = a.wrapping_add(w);

@@ -1,4 +1,4 @@
-//! Queries at work and those that were slow: `/_api/query/…`.
+//! Handles `/_api/query/…`, which lists running and slow queries and ends queries.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,29 +6,39 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use crate::error::{Code, Error, Result};
-use crate::query::Query;
+use crate::query::{Answer, Query};
 use crate::value::Value;
 
-use super::auth::Level;
-use super::call::Call;
-use super::limits::{QUERIES_LISTED_MAX, QUERY_TEXT_BYTES, SLOW_QUERIES, SLOW_QUERIES_MAX};
-use super::reply::{Reply, object};
+use crate::http::auth::Level;
+use crate::http::call::Call;
+use crate::http::reply::{Reply, object};
 
-/// What of the queries of a database is remembered.
+/// Maximum number of listed running queries; further queries run but are not listed.
+const QUERIES_LISTED_MAX: usize = 4096;
+/// Default of `maxSlowQueries` (ArangoDB's): the maximum number of slow queries that are kept for a
+/// database.
+const SLOW_QUERIES: i64 = 64;
+/// Upper limit of `maxSlowQueries`.
+const SLOW_QUERIES_MAX: i64 = 16_384;
+/// Default of `maxQueryStringLength` (ArangoDB's): the number of bytes of a query's text that are
+/// kept.
+const QUERY_TEXT_BYTES: i64 = 4096;
+
+/// The options that determine which queries of a database are listed.
 #[derive(Clone, Debug)]
 struct Tracking {
     enabled: bool,
     slow: bool,
     bind_vars: bool,
     slow_max: i64,
-    /// Seconds.
+    /// Run time in seconds from which a query counts as slow.
     threshold: f64,
-    /// Seconds.
+    /// Run time in seconds from which a streaming query counts as slow.
     streaming_threshold: f64,
     text_bytes: i64,
 }
 
-/// ArangoDB's defaults.
+/// ArangoDB's default options.
 impl Default for Tracking {
     fn default() -> Self {
         Self {
@@ -43,9 +53,9 @@ impl Default for Tracking {
     }
 }
 
-/// One query, as it is listed.
+/// A listed query.
 #[derive(Debug)]
-struct Entry {
+struct ListedQuery {
     id: u64,
     database: String,
     user: String,
@@ -58,45 +68,59 @@ struct Entry {
     kill: Arc<AtomicBool>,
 }
 
-/// A query that was slow.
+/// A finished query that exceeded the threshold for slow queries.
 #[derive(Debug)]
 struct Slow {
-    entry: Arc<Entry>,
+    entry: Arc<ListedQuery>,
     seconds: f64,
     peak_bytes: u64,
     warnings: u64,
-    /// Error number, 0 for none.
+    /// The `errorNum` with which the query failed; 0 if it succeeded.
     exit: u32,
 }
 
 #[derive(Debug, Default)]
 struct Books {
-    running: BTreeMap<u64, Arc<Entry>>,
+    running: BTreeMap<u64, Arc<ListedQuery>>,
     tracking: HashMap<String, Tracking>,
     slow: HashMap<String, VecDeque<Slow>>,
 }
 
 /// The queries of one listener.
 #[derive(Debug, Default)]
-pub(super) struct Running {
+pub(in crate::http) struct Running {
     books: Mutex<Books>,
 }
 
-/// A listed query; it is struck off when this goes.
-pub(super) struct Listed<'a> {
+/// A guard that keeps a running query in the list; dropping it removes the query from the list.
+pub(in crate::http) struct QueryEntry<'a> {
     running: &'a Running,
-    entry: Option<Arc<Entry>>,
+    entry: Option<Arc<ListedQuery>>,
 }
 
-/// How a query ended.
+/// The outcome of an ended query.
 #[derive(Default)]
-pub(super) struct Ended {
-    /// Bytes it held at most.
-    pub(super) peak_bytes: u64,
-    /// How often it warned.
-    pub(super) warnings: u64,
-    /// Error number, 0 for none.
-    pub(super) exit: u32,
+pub(in crate::http) struct QueryEnd {
+    /// Peak memory of the query in bytes.
+    pub(in crate::http) peak_bytes: u64,
+    /// Number of warnings.
+    pub(in crate::http) warnings: u64,
+    /// The `errorNum` with which the query failed; 0 if it succeeded.
+    pub(in crate::http) exit: u32,
+}
+
+impl QueryEnd {
+    /// Returns the outcome of a query that returned an answer or failed.
+    pub(in crate::http) fn of(ran: &Result<Answer>) -> Self {
+        match ran {
+            Ok(answer) => Self {
+                peak_bytes: answer.stats.peak_memory_usage,
+                warnings: answer.warnings.len() as u64,
+                exit: 0,
+            },
+            Err(error) => Self { exit: error.code.num(), ..Self::default() },
+        }
+    }
 }
 
 impl Running {
@@ -104,21 +128,26 @@ impl Running {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many are at work.
-    pub(super) fn number(&self) -> usize {
+    /// Number of running queries.
+    pub(in crate::http) fn number(&self) -> usize {
         self.books().running.len()
     }
 
-    /// Lists a query as long as the answer lives.
-    pub(super) fn list(&self, call: &Call<'_>, query: &Query, writes: bool) -> Listed<'_> {
+    /// Adds a query to the list until the returned guard is dropped.
+    pub(in crate::http) fn list(
+        &self,
+        call: &Call<'_>,
+        query: &Query,
+        writes: bool,
+    ) -> QueryEntry<'_> {
         let mut books = self.books();
         let standard = Tracking::default();
         let tracking = books.tracking.get(call.db()).unwrap_or(&standard);
         if !tracking.enabled || books.running.len() >= QUERIES_LISTED_MAX {
-            return Listed { running: self, entry: None };
+            return QueryEntry { running: self, entry: None };
         }
         let binds = if tracking.bind_vars { query.binds.clone() } else { Default::default() };
-        let entry = Arc::new(Entry {
+        let entry = Arc::new(ListedQuery {
             id: call.engine().next_id(),
             database: call.db().to_owned(),
             user: call.caller.name().to_owned(),
@@ -131,7 +160,7 @@ impl Running {
             kill: Arc::clone(&call.request.cancelled),
         });
         books.running.insert(entry.id, Arc::clone(&entry));
-        Listed { running: self, entry: Some(entry) }
+        QueryEntry { running: self, entry: Some(entry) }
     }
 }
 
@@ -143,9 +172,10 @@ fn shortened(text: &str, bytes: i64) -> String {
     format!("{}... ({})", &text[..text.floor_char_boundary(bytes)], text.len())
 }
 
-impl Listed<'_> {
-    /// Notes how the query ended, and remembers it if it was slow.
-    pub(super) fn ended(mut self, ended: &Ended) {
+impl QueryEntry<'_> {
+    /// Removes an ended query from the list of running queries and, if it was slow, adds it to the
+    /// list of slow queries.
+    pub(in crate::http) fn ended(mut self, ended: &QueryEnd) {
         let Some(entry) = self.entry.take() else { return };
         let mut books = self.running.books();
         books.running.remove(&entry.id);
@@ -157,7 +187,7 @@ impl Listed<'_> {
         }
         let most = usize::try_from(tracking.slow_max).unwrap_or(0);
         let slow = books.slow.entry(entry.database.clone()).or_default();
-        let &Ended { peak_bytes, warnings, exit } = ended;
+        let &QueryEnd { peak_bytes, warnings, exit } = ended;
         slow.push_back(Slow { entry, seconds, peak_bytes, warnings, exit });
         while slow.len() > most {
             slow.pop_front();
@@ -165,7 +195,7 @@ impl Listed<'_> {
     }
 }
 
-impl Drop for Listed<'_> {
+impl Drop for QueryEntry<'_> {
     fn drop(&mut self) {
         if let Some(entry) = &self.entry {
             self.running.books().running.remove(&entry.id);
@@ -173,7 +203,7 @@ impl Drop for Listed<'_> {
     }
 }
 
-impl Entry {
+impl ListedQuery {
     fn shown(&self, seconds: f64, peak_bytes: u64, state: &str, warnings: u64) -> Value {
         object! {
             "id" => self.id.to_string(),
@@ -192,7 +222,8 @@ impl Entry {
     }
 }
 
-/// The databases whose queries are meant: with `all=true` in `_system` those of every database.
+/// Whether a request asks with `all=true` for the queries of all databases. Such a request is
+/// allowed only in `_system`.
 fn all(call: &Call<'_>) -> Result<bool> {
     if call.request.flag("all") != Some(true) {
         return Ok(false);
@@ -203,9 +234,9 @@ fn all(call: &Call<'_>) -> Result<bool> {
 }
 
 /// `GET /_api/query/current`
-pub(super) fn current(call: &Call<'_>) -> Result<Reply> {
+pub(in crate::http) fn current(call: &Call<'_>) -> Result<Reply> {
     let all = all(call)?;
-    let books = call.front.running.books();
+    let books = call.front.conformance.running.books();
     let listed: Vec<Value> = books
         .running
         .values()
@@ -216,9 +247,9 @@ pub(super) fn current(call: &Call<'_>) -> Result<Reply> {
 }
 
 /// `GET /_api/query/slow`
-pub(super) fn slow(call: &Call<'_>) -> Result<Reply> {
+pub(in crate::http) fn slow(call: &Call<'_>) -> Result<Reply> {
     let all = all(call)?;
-    let books = call.front.running.books();
+    let books = call.front.conformance.running.books();
     let wanted = books.slow.iter().filter(|(database, _)| all || *database == call.db());
     let listed = wanted.flat_map(|(_, slow)| slow).map(|slow| {
         let state = if slow.exit == Code::QueryKilled.num() { "killed" } else { "finished" };
@@ -231,19 +262,19 @@ pub(super) fn slow(call: &Call<'_>) -> Result<Reply> {
 }
 
 /// `DELETE /_api/query/slow`
-pub(super) fn clear_slow(call: &Call<'_>) -> Result<Reply> {
+pub(in crate::http) fn clear_slow(call: &Call<'_>) -> Result<Reply> {
     if all(call)? {
-        call.front.running.books().slow.clear();
+        call.front.conformance.running.books().slow.clear();
     } else {
-        call.front.running.books().slow.remove(call.db());
+        call.front.conformance.running.books().slow.remove(call.db());
     }
     Ok(Reply::ok(200, object! {}))
 }
 
-/// `DELETE /_api/query/ID`: the query ends with 1500 at its next look.
-pub(super) fn kill(call: &Call<'_>, id: &str) -> Result<Reply> {
+/// `DELETE /_api/query/ID`: ends a query with error 1500 at its next check.
+pub(in crate::http) fn kill(call: &Call<'_>, id: &str) -> Result<Reply> {
     let all = all(call)?;
-    let books = call.front.running.books();
+    let books = call.front.conformance.running.books();
     let entry = id.parse().ok().and_then(|id: u64| books.running.get(&id));
     let entry = entry.filter(|entry| {
         let mine =
@@ -271,21 +302,31 @@ fn shown(tracking: &Tracking) -> Reply {
     )
 }
 
-/// Whole seconds are whole numbers.
+/// Converts seconds to a value: an integer if they are whole, otherwise a double.
 fn seconds_of(seconds: f64) -> Value {
     if seconds.fract() == 0.0 { Value::Int(seconds as i64) } else { Value::Double(seconds) }
 }
 
 /// `GET /_api/query/properties`
-pub(super) fn properties(call: &Call<'_>) -> Reply {
-    shown(&call.front.running.books().tracking.get(call.db()).cloned().unwrap_or_default())
+pub(in crate::http) fn properties(call: &Call<'_>) -> Reply {
+    shown(
+        &call
+            .front
+            .conformance
+            .running
+            .books()
+            .tracking
+            .get(call.db())
+            .cloned()
+            .unwrap_or_default(),
+    )
 }
 
 /// `PUT /_api/query/properties`
-pub(super) fn change(call: &Call<'_>) -> Result<Reply> {
+pub(in crate::http) fn change(call: &Call<'_>) -> Result<Reply> {
     call.need_database(Level::Write)?;
     let body = Value::object(call.request.object()?);
-    let mut books = call.front.running.books();
+    let mut books = call.front.conformance.running.books();
     let tracking = books.tracking.entry(call.db().to_owned()).or_default();
     let flags = [
         ("enabled", &mut tracking.enabled),

@@ -1,25 +1,25 @@
-//! Keys that sort as a language sorts: letters first, then accents, then case. For languages whose order is the root order of
-//! Latin letters, and a few that put letters behind `z`.
+//! Makes sort keys of texts in a language's order. This order compares letters first, then accents,
+//! then case.
 
-use super::normal;
 use crate::error::{Error, Result};
+use crate::text::normal;
 
-/// Languages that sort Latin letters as the root locale does.
+/// Supported languages that sort Latin letters like the root locale.
 const ROOT: [&str; 9] = ["", "root", "en", "de", "fr", "it", "nl", "pt", "id"];
-/// Languages with letters of their own behind `z`, in order.
+/// Supported languages with additional letters after `z`, and these letters in order.
 const BEHIND_Z: [(&str, &str); 6] =
     [("sv", "åäö"), ("fi", "åäö"), ("da", "æøå"), ("no", "æøå"), ("nb", "æøå"), ("nn", "æøå")];
 
-/// The order of a locale.
+/// The sort order of a locale.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Collation {
-    /// Letters behind `z`.
+pub(in crate::text) struct Collation {
+    /// The language's additional letters after `z`, in order.
     behind_z: &'static str,
 }
 
 impl Collation {
-    /// The order of a locale's language; 501 for one that is not known.
-    pub(super) fn of(locale: &str) -> Result<Self> {
+    /// Returns the sort order of a locale's language, or error 9 for an unsupported language.
+    pub(in crate::text) fn of(locale: &str) -> Result<Self> {
         let language = locale.split(['_', '-', '.', '@']).next().unwrap_or_default();
         let tailored = BEHIND_Z.iter().find(|(name, _)| *name == language);
         match tailored {
@@ -33,8 +33,9 @@ impl Collation {
         )))
     }
 
-    /// A key; the order of the bytes of two keys is the order of their texts.
-    pub(super) fn key(self, text: &str) -> String {
+    /// Returns the sort key of a text. The bytes of two sort keys compare as the texts do in this
+    /// sort order.
+    pub(in crate::text) fn key(self, text: &str) -> String {
         let (mut letters, mut accents, mut cases) = (String::new(), String::new(), String::new());
         for c in normal::composed(text).chars() {
             let lower: String = c.to_lowercase().collect();
@@ -42,7 +43,7 @@ impl Collation {
             let own = self.behind_z.chars().position(|own| lower.chars().eq([own]));
             let parts = match (own, plain(&lower)) {
                 (Some(place), _) => {
-                    // The characters behind z are its successors.
+                    // An additional letter becomes a character after `z`.
                     char::from_u32(u32::from('z') + 1 + place as u32).into_iter().collect()
                 }
                 (None, Some(parts)) => parts.to_owned(),
@@ -63,7 +64,7 @@ impl Collation {
     }
 }
 
-/// Letters that are others with something to them, without a decomposition of their own.
+/// Returns the base letters of a letter that Unicode does not decompose, such as `ss` for `ß`.
 fn plain(letter: &str) -> Option<&'static str> {
     Some(match letter {
         "ß" => "ss",
@@ -76,7 +77,8 @@ fn plain(letter: &str) -> Option<&'static str> {
     })
 }
 
-/// Blanks, then marks, then digits, then letters.
+/// Returns the rank of a character: blanks come first, then punctuation and symbols, then digits,
+/// then letters.
 fn class(c: char) -> char {
     match c {
         'z'..='\u{7F}' => '\u{4}',

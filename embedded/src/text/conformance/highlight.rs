@@ -1,41 +1,105 @@
-//! `OFFSET_INFO`: where in the texts of a found document the tokens stand that a condition was looking for.
+//! Implements `OFFSET_INFO`, which returns the offsets of tokens in a document's texts. Only the
+//! tokens that match a search condition are included.
 
-use super::query::{Field, Part, Query, Tokens};
-use super::terms::Segment;
-use super::tokens::Token;
+use crate::error::{Code, Error, Result};
+use crate::text::query::{Field, Part, Query, Tokens};
+use crate::text::terms::Segment;
+use crate::text::tokens::Token;
 use crate::value::{Object, Value};
 
-/// A path whose offsets are asked for, and how many of each kind.
+/// A path argument of `OFFSET_INFO`, with limits on the number of offsets.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    /// The path.
+    /// The path of the highlighted attribute.
     pub(crate) path: Vec<Segment>,
-    /// Offsets in all.
+    /// Maximum number of offsets of all kinds for one path.
     pub(crate) max: usize,
-    /// Offsets of single terms.
+    /// Maximum number of offsets of single terms for one path.
     pub(crate) terms_max: usize,
-    /// Offsets of phrases.
+    /// Maximum number of offsets of phrases for one path.
     pub(crate) phrases_max: usize,
-    /// Offsets of ngrams.
+    /// Maximum number of offsets of n-grams for one path.
     pub(crate) ngrams_max: usize,
 }
 
-/// For each path with matches an object of its name and the offsets, in the order of the condition.
+impl Rule {
+    /// Parses the argument of `OFFSET_INFO`: a path, a list of paths, or objects with a path and
+    /// limits.
+    pub(crate) fn all(given: &Value) -> Result<Vec<Self>> {
+        /// ArangoDB's default for the maximum number of offsets for one path.
+        const OFFSETS: usize = 10;
+        let items = match given {
+            Value::Array(items) => items.to_vec(),
+            one => vec![one.clone()],
+        };
+        let rule = |item: &Value| {
+            let name = item.as_str().or_else(|| item.text_of("name"));
+            let path = name.and_then(path_of).ok_or_else(|| bad_argument(item))?;
+            let options = item.attribute("options");
+            let limits = options.attribute("limits");
+            let bound = |of: &Value, name: &str, default: usize| match of.attribute(name) {
+                Value::Null => Ok(default),
+                value => value
+                    .as_f64()
+                    .filter(|number| *number >= 0.0)
+                    .map(|number| number as usize)
+                    .ok_or_else(|| bad_argument(item)),
+            };
+            Ok(Self {
+                path,
+                max: bound(&options, "maxOffsets", OFFSETS)?,
+                terms_max: bound(&limits, "term", usize::MAX)?,
+                phrases_max: bound(&limits, "phrase", usize::MAX)?,
+                ngrams_max: bound(&limits, "ngram", usize::MAX)?,
+            })
+        };
+        items.iter().map(rule).collect()
+    }
+}
+
+/// Parses a path such as `a.b[1].c`.
+fn path_of(text: &str) -> Option<Vec<Segment>> {
+    let mut path = Vec::new();
+    for part in text.split('.') {
+        let (name, items) = match part.find('[') {
+            Some(at) => part.split_at(at),
+            None => (part, ""),
+        };
+        if name.is_empty() {
+            return None;
+        }
+        path.push(Segment::Name(name.into()));
+        for item in items.split_inclusive(']') {
+            let place = item.strip_prefix('[')?.strip_suffix(']')?;
+            path.push(Segment::Item(place.parse().ok()?));
+        }
+    }
+    Some(path)
+}
+
+fn bad_argument(value: &Value) -> Error {
+    let text = format!("OFFSET_INFO() cannot be called with {}", value.to_json());
+    Error::new(Code::BadParameter, text)
+}
+
+/// Returns a list with one object for each path with matches: the path's name and the offsets of
+/// the matches. The objects have the order of the path arguments.
 pub(crate) fn offsets(query: &Query, document: &Value, rules: &[Rule]) -> Value {
     let mut out = Vec::new();
     for rule in rules {
         for (name, text) in texts(document, &rule.path) {
-            let mut found = Found { rule, offsets: Vec::new(), kinds: [0; 3] };
-            found.look(query, &text);
-            if !found.offsets.is_empty() {
-                out.push(shown(&name, &found.offsets));
+            let mut matches = RuleMatches { rule, offsets: Vec::new(), kinds: [0; 3] };
+            matches.look(query, &text);
+            if !matches.offsets.is_empty() {
+                out.push(shown(&name, &matches.offsets));
             }
         }
     }
     out.into()
 }
 
-/// The text at a path; where a list stands, those of its items, each with its place in the name.
+/// Returns the text at a path, together with this path. For a list, returns the text of each item,
+/// together with the path that ends with the item's index.
 fn texts(document: &Value, path: &[Segment]) -> Vec<(Vec<Segment>, String)> {
     let mut at = document.clone();
     for segment in path {
@@ -73,14 +137,15 @@ fn shown(name: &[Segment], offsets: &[(u32, u32)]) -> Value {
     Value::object(out)
 }
 
-struct Found<'a> {
+/// Collects the matches of one path argument in a text.
+struct RuleMatches<'a> {
     rule: &'a Rule,
     offsets: Vec<(u32, u32)>,
-    /// Of terms, phrases and ngrams.
+    /// Numbers of offsets found so far: of terms, of phrases and of n-grams.
     kinds: [usize; 3],
 }
 
-impl Found<'_> {
+impl RuleMatches<'_> {
     fn look(&mut self, query: &Query, text: &str) {
         match query {
             Query::And(parts) | Query::AtLeast(_, parts) => {
@@ -114,7 +179,8 @@ impl Found<'_> {
         }
     }
 
-    /// The tokens of the text, if the field is the one that is asked for and keeps offsets.
+    /// Returns the tokens of a text, if the searched field's path equals the path argument of
+    /// `OFFSET_INFO` and the field's analyzer stores offsets.
     fn tokens(&self, field: &Field, text: &str) -> Vec<Token> {
         let names = |path: &[Segment]| -> Vec<Segment> {
             path.iter().filter(|segment| matches!(segment, Segment::Name(_))).cloned().collect()
@@ -191,7 +257,7 @@ impl Found<'_> {
     }
 }
 
-/// Whether a token is one of some tokens.
+/// Whether a set of tokens contains a given token.
 fn holds(wanted: &Tokens, token: &str) -> bool {
     let above = match wanted.lower() {
         None => true,

@@ -1,4 +1,5 @@
-//! `POST /_api/import`: many documents out of lines, lists or tables, in one transaction.
+//! Handles `POST /_api/import`, which writes many documents from lines, lists or tables in one
+//! transaction.
 
 use crate::error::{Code, Error, Result};
 use crate::limits::KEY_LOCK_WAIT_MS;
@@ -6,14 +7,17 @@ use crate::schema::{Collection, CollectionKind};
 use crate::txn::{OverwriteMode, WriteOptions};
 use crate::value::{Object, Value, parse, write_text};
 
-use super::auth::Level;
-use super::call::{Call, Work};
-use super::documents::ends_everything;
-use super::limits::{ARRAY_MAX, IMPORT_EXCERPT_BYTES};
-use super::reply::Reply;
-use super::request::Request;
+use crate::http::auth::Level;
+use crate::http::call::{Call, Work};
+use crate::http::documents::ends_everything;
+use crate::http::limits::ARRAY_MAX;
+use crate::http::reply::Reply;
+use crate::http::request::Request;
 
-/// What the URL asks for.
+/// Maximum number of bytes of a refused document that the details of an import show (arangod: 255).
+const IMPORT_EXCERPT_BYTES: usize = 255;
+
+/// The import's options in the URL.
 struct Wish<'a> {
     complete: bool,
     ignore_missing: bool,
@@ -24,7 +28,7 @@ struct Wish<'a> {
     options: WriteOptions,
 }
 
-/// What came of it so far.
+/// The counts and errors of an import so far.
 #[derive(Default)]
 struct Tally {
     created: u64,
@@ -32,7 +36,7 @@ struct Tally {
     ignored: u64,
     empty: u64,
     errors: Vec<String>,
-    /// Documents that are to be written.
+    /// Documents of the import that were read but not written yet.
     documents: Vec<Value>,
 }
 
@@ -69,7 +73,7 @@ fn bad(message: &str) -> Error {
 }
 
 /// `POST /_api/import`
-pub(super) fn import(call: &Call<'_>) -> Result<Reply> {
+pub(in crate::http) fn import(call: &Call<'_>) -> Result<Reply> {
     let request = call.request;
     let name = request.parameter("collection").unwrap_or_default();
     if name.is_empty() {
@@ -79,7 +83,7 @@ pub(super) fn import(call: &Call<'_>) -> Result<Reply> {
     let wish = Wish::of(request);
     let kind = request.parameter("type").unwrap_or_default();
     let is_json = ["documents", "array", "list", "auto"].contains(&kind);
-    // A table is judged by its first line before its collection is looked for.
+    // As in arangod, an error in a table's first line takes precedence over an unknown collection.
     let keys = if is_json { Vec::new() } else { header(request.bytes())? };
     let collection = call.permitted(name, Level::Write)?;
     let mut tally = Tally::default();
@@ -144,7 +148,7 @@ fn trimmed(mut line: &[u8]) -> &[u8] {
     line
 }
 
-/// At most `IMPORT_EXCERPT_BYTES` of a text, for a message.
+/// Returns at most the first `IMPORT_EXCERPT_BYTES` bytes of a text, for a message.
 fn excerpt(text: &str) -> String {
     if text.len() <= IMPORT_EXCERPT_BYTES {
         return text.to_owned();
@@ -158,7 +162,7 @@ fn shown(document: &Value) -> String {
     excerpt(&String::from_utf8_lossy(&bytes))
 }
 
-/// Attribute names in the first line of a table.
+/// Reads the attribute names from the first line of a table.
 fn header(body: &[u8]) -> Result<Vec<Value>> {
     let end = body.iter().position(|byte| *byte == b'\n');
     let end = end.ok_or_else(|| bad("no JSON array found in second line"))?;
@@ -168,7 +172,7 @@ fn header(body: &[u8]) -> Result<Vec<Value>> {
         .ok_or_else(|| bad("no JSON string array found in first line"))
 }
 
-/// A line that is no JSON.
+/// The message for a line that is not JSON.
 fn unreadable(position: usize, line: &[u8]) -> String {
     format!(
         "at position {position}: invalid JSON type (expecting object, probably parse error), offending context: {}",
@@ -176,7 +180,8 @@ fn unreadable(position: usize, line: &[u8]) -> String {
     )
 }
 
-/// Lists of values under the names of the first line.
+/// Imports a table: the first line lists the attribute names (`keys`), and each further line lists
+/// the values of one document.
 fn table(
     request: &Request,
     collection: &Collection,
@@ -213,7 +218,7 @@ fn table(
     Ok(())
 }
 
-/// One object out of names and values; null is left out.
+/// Builds an object from attribute names and a list of values; null values are omitted.
 fn row(keys: &[Value], values: &Value, missing: bool) -> std::result::Result<Value, String> {
     let values = values.as_array().ok_or("no valid JSON array data")?;
     if !missing && values.len() != keys.len() {
@@ -227,7 +232,7 @@ fn row(keys: &[Value], values: &Value, missing: bool) -> std::result::Result<Val
     Ok(Value::object(object))
 }
 
-/// One document in each line.
+/// Imports one document from each line.
 fn lines(body: &[u8], collection: &Collection, wish: &Wish<'_>, tally: &mut Tally) -> Result<()> {
     let body = body.strip_suffix(b"\n").unwrap_or(body);
     if body.is_empty() {
@@ -257,7 +262,7 @@ fn lines(body: &[u8], collection: &Collection, wish: &Wish<'_>, tally: &mut Tall
     Ok(())
 }
 
-/// All documents in one list.
+/// Imports all documents of one list.
 fn list(
     request: &Request,
     collection: &Collection,
@@ -276,7 +281,8 @@ fn list(
     Ok(())
 }
 
-/// Takes a document in, edges with their prefixes, or notes why it cannot be.
+/// Adds a document to the documents to write, or records its error. In an edge, adds the prefixes
+/// from the import's options to `_from` and `_to`.
 fn take(
     document: Value,
     collection: &Collection,
@@ -317,7 +323,8 @@ fn take(
     Ok(())
 }
 
-/// The end of an edge with the prefix before its key, where it is wanted.
+/// Returns the end of an edge with the prefix before its key; `None` if the end needs no change or
+/// is not valid.
 fn prefixed(end: Option<&Value>, prefix: &str, force: bool) -> Option<String> {
     let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
     match end? {
@@ -331,7 +338,7 @@ fn prefixed(end: Option<&Value>, prefix: &str, force: bool) -> Option<String> {
     }
 }
 
-/// Writes what was taken in; with `complete` the first failure ends everything.
+/// Writes the collected documents; with `complete` the first failure ends the import.
 fn write_all(
     work: &Work,
     collection: &Collection,

@@ -1,25 +1,28 @@
-//! Geo analyzers: shapes of documents are held whole, and a condition measures each of them.
+//! Geo analyzers, which store whole shapes in segments; a search computes the geo condition for
+//! each shape.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::properties::texts;
 use crate::error::{Code, Error, Result};
 use crate::functions::{Call, Function, Warnings, function};
 use crate::syntax::Binary;
+use crate::text::properties::texts;
 use crate::value::{Object, Value, compare, parse};
 
-/// How a value becomes a shape.
+/// Converts values to shapes, as a geo analyzer does.
 #[derive(Debug)]
-pub(super) struct Shapes {
-    /// Paths of latitude and longitude of a geopoint that is an object; None for GeoJSON.
+pub(in crate::text) struct Shapes {
+    /// Paths of latitude and longitude in a value, for analyzers of type `geopoint`; `None` for
+    /// GeoJSON.
     pair: Option<[Vec<String>; 2]>,
-    /// Whether only points are held.
+    /// Whether the geo analyzer indexes only points.
     points: bool,
 }
 
 impl Shapes {
-    /// Of a `geojson`, `geo_s2` or `geopoint` analyzer; 501 for what needs centroids.
-    pub(super) fn new(kind: &str, properties: &Value) -> Result<Self> {
+    /// Creates the converter of values to shapes for a `geojson`, `geo_s2` or `geopoint` analyzer.
+    /// Returns error 9 for an analyzer with the type `centroid`.
+    pub(in crate::text) fn new(kind: &str, properties: &Value) -> Result<Self> {
         let pair = (kind == "geopoint")
             .then(|| [texts(properties, "latitude"), texts(properties, "longitude")]);
         match properties.text_of("type") {
@@ -28,8 +31,8 @@ impl Shapes {
         }
     }
 
-    /// The GeoJSON of a value, if it is a shape.
-    pub(super) fn of(&self, value: &Value) -> Option<Value> {
+    /// Returns the GeoJSON of a value, if the value is a shape.
+    pub(in crate::text) fn of(&self, value: &Value) -> Option<Value> {
         let number = |value: Value| value.is_number().then_some(value);
         let two = |value: &Value| match value.as_array() {
             Some([a, b]) if a.is_number() && b.is_number() => Some((a.clone(), b.clone())),
@@ -63,19 +66,21 @@ fn point(longitude: Value, latitude: Value) -> Value {
     Value::object(out)
 }
 
-/// A condition over a shape: a function of it that is true, or whose answer compares so with a number.
+/// A geo condition over a shape: a function whose result must be true, or must fulfil a comparison
+/// with a number.
 #[derive(Clone, Debug)]
 pub(crate) struct GeoTest {
     function: &'static Function,
     arguments: Vec<Value>,
-    /// Where among the arguments the shape stands.
+    /// Index of the shape among the function's arguments.
     at: usize,
     bound: Option<(Binary, Value)>,
     fault: Arc<Mutex<Option<Error>>>,
 }
 
 impl GeoTest {
-    /// Of a function in capitals, its arguments with anything where the shape stands, and a bound.
+    /// Creates a geo condition. `name` is a function name in capitals, and `arguments[at]` is a
+    /// placeholder for the shape.
     pub(crate) fn new(
         name: &str,
         arguments: Vec<Value>,
@@ -86,16 +91,17 @@ impl GeoTest {
         Ok(Self { function, arguments, at, bound, fault: Arc::default() })
     }
 
-    /// Whether a shape as it is held fulfils the condition. What cannot be measured does not; [`Self::check`] tells of it.
-    pub(super) fn holds(&self, token: &str) -> bool {
+    /// Whether a stored shape fulfils the condition. If the computation fails, returns false, and
+    /// [`Self::check`] returns the error.
+    pub(in crate::text) fn holds(&self, token: &str) -> bool {
         self.measure(token).unwrap_or_else(|error| {
             *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             false
         })
     }
 
-    /// The fault that a measurement met.
-    pub(super) fn check(&self) -> Result<()> {
+    /// Returns the error of the last failed computation of the condition, if any.
+    pub(in crate::text) fn check(&self) -> Result<()> {
         let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
         fault.map_or(Ok(()), Err)
     }
