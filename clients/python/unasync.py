@@ -6,7 +6,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent / "src" / "vctx"
 
-# What stands in the one, and what in the other; in this order.
+# Text replacements from asynchronous to synchronous code, applied in this order.
 WORDS = [
     (r'"""The calls of the server, for asyncio\. `_client\.py` is made from this file by `unasync\.py`\."""',
      '"""The calls of the server. Made from `_async_client.py` by `unasync.py`; change that one."""'),

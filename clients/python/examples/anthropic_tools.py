@@ -1,4 +1,4 @@
-"""One turn with the `anthropic` package: vctx's window as messages, vctx's tools as tools, results as blocks."""
+"""One turn with the `anthropic` package: the window of vctx as messages, its tools as tools, results as blocks."""
 
 import argparse
 import json
@@ -9,13 +9,14 @@ import httpx2
 
 import vctx
 
-# Inferences of one turn, and tokens of one answer: a model that never stops is stopped.
+# Maximum number of inferences in one turn, which stops a model that never yields, and maximum
+# number of tokens in one answer.
 INFERENCES_MAX = 8
 ANSWER_TOKENS_MAX = 1_024
 
 
 def model_client(model_socket: str | None) -> anthropic.Anthropic:
-    """The package as it is, or over a Unix socket."""
+    """The package's own client, or one over a Unix socket."""
     if model_socket is None:
         return anthropic.Anthropic()
     transport = httpx2.HTTPTransport(uds=model_socket)
@@ -23,7 +24,7 @@ def model_client(model_socket: str | None) -> anthropic.Anthropic:
 
 
 def shown(window: list[vctx.types.ChatMessage]) -> tuple[str, list[Any]]:
-    """The window in the form of the Messages API: system texts apart, tool calls and results as blocks, turns of one side together."""
+    """The window in the format of the Messages API: separate system text, tool calls and results as blocks, consecutive turns of one role joined."""
     system, messages = [], []
     for message in window:
         content: list[Any] = [{"type": "text", "text": message["content"]}] if message["content"] else []
@@ -45,7 +46,7 @@ def shown(window: list[vctx.types.ChatMessage]) -> tuple[str, list[Any]]:
 
 
 def turn(agent: vctx.Agent, model: anthropic.Anthropic, name: str, tools: list[Any], said: str) -> str:
-    """The user says something; the model uses its memory until it answers."""
+    """Sends a message of the user; the model uses its memory until it answers."""
     agent.append_fifo(said, "user")
     for _ in range(INFERENCES_MAX):
         system, messages = shown(agent.context()["messages"])
@@ -67,7 +68,7 @@ def turn(agent: vctx.Agent, model: anthropic.Anthropic, name: str, tools: list[A
 
 
 def used(agent: vctx.Agent, name: str, arguments: Any) -> str:
-    """What came of a tool call, for the model; a refusal is an answer too."""
+    """The result of a tool call, for the model; a refusal is a result too."""
     try:
         return json.dumps(agent.call(name, arguments)["result"])
     except vctx.Refused as problem:

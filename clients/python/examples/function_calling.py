@@ -1,4 +1,4 @@
-"""One turn with plain function calling: any chat endpoint on a Unix socket, and nothing beside this client."""
+"""One turn with plain function calling: any chat endpoint on a Unix socket, without other packages."""
 
 import argparse
 import http.client
@@ -8,7 +8,7 @@ from typing import Any
 
 import vctx
 
-# Inferences of one turn: a model that never stops is stopped.
+# Maximum number of inferences for one message of the user, which stops a model that never yields.
 INFERENCES_MAX = 8
 
 
@@ -41,7 +41,7 @@ def complete(model_socket: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def turn(agent: vctx.Agent, tools: list[dict[str, Any]], model_socket: str, said: str) -> str:
-    """The user says something; the model uses its memory until it answers."""
+    """Sends a message of the user; the model uses its memory until it answers."""
     agent.append_fifo(said, "user")
     for _ in range(INFERENCES_MAX):
         window = agent.context()["messages"]
@@ -56,7 +56,7 @@ def turn(agent: vctx.Agent, tools: list[dict[str, Any]], model_socket: str, said
 
 
 def used(agent: vctx.Agent, function: dict[str, str]) -> str:
-    """What came of a tool call, for the model; a refusal is an answer too."""
+    """The result of a tool call, for the model; a refusal is a result too."""
     try:
         return json.dumps(agent.call(function["name"], json.loads(function["arguments"]))["result"])
     except ValueError:

@@ -1,4 +1,4 @@
-"""One turn with LangGraph: a node asks the model with vctx's window, another one calls memory tools, until there is an answer."""
+"""One turn with LangGraph: one node sends the window of vctx to the model, another calls memory tools, until the model answers."""
 
 import argparse
 import json
@@ -11,18 +11,18 @@ from langgraph.graph import END, START, StateGraph
 
 import vctx
 
-# Steps of one turn: a model that never stops is stopped.
+# Maximum number of steps in one turn, which stops a model that never yields.
 STEPS_MAX = 16
 
 
 class Turn(TypedDict):
-    """What the graph carries; everything else is in the memory."""
+    """The state of the graph; everything else is in the memory."""
 
     answer: AIMessage
 
 
 def chat_model(name: str, model_socket: str | None) -> ChatOpenAI:
-    """LangChain's chat model as it is, or over a Unix socket."""
+    """LangChain's chat model, directly or over a Unix socket."""
     if model_socket is None:
         return ChatOpenAI(model=name)
     http_client = httpx2.Client(transport=httpx2.HTTPTransport(uds=model_socket))

@@ -1,4 +1,4 @@
-"""One turn with the OpenAI Agents SDK: memory tools as function tools, and what was said kept in vctx."""
+"""One turn with the OpenAI Agents SDK: memory tools as function tools, and the messages stored in vctx."""
 
 import argparse
 import asyncio
@@ -11,12 +11,12 @@ import openai
 
 import vctx
 
-# Inferences of one turn: a model that never stops is stopped.
+# Maximum number of inferences for one event, which stops a model that never yields.
 INFERENCES_MAX = 8
 
 
 def model_client(model_socket: str | None) -> openai.AsyncOpenAI:
-    """The package as it is, or over a Unix socket."""
+    """The package's own client, or one over a Unix socket."""
     if model_socket is None:
         return openai.AsyncOpenAI()
     transport = httpx2.AsyncHTTPTransport(uds=model_socket)
@@ -25,7 +25,7 @@ def model_client(model_socket: str | None) -> openai.AsyncOpenAI:
 
 
 def memory_tool(memory: vctx.AsyncAgent, schema: dict[str, Any]) -> agents.FunctionTool:
-    """A tool of vctx as one of the SDK."""
+    """A tool of vctx as a tool of the SDK."""
 
     async def invoke(_: Any, arguments: str) -> str:
         try:
@@ -45,7 +45,7 @@ def memory_tool(memory: vctx.AsyncAgent, schema: dict[str, Any]) -> agents.Funct
 
 
 async def turn(memory: vctx.AsyncAgent, model: agents.Model, tools: list[agents.Tool], said: str) -> str:
-    """The user says something; the SDK's loop runs on the window as it is now, and the answer is kept."""
+    """Sends a message of the user; the SDK's loop runs on the current window, and the answer is stored."""
     await memory.append_fifo(said, "user")
     system, *window = (await memory.context())["messages"]
     agent: agents.Agent[None] = agents.Agent(name=memory.name, instructions=system["content"], model=model, tools=tools)

@@ -1,4 +1,4 @@
-"""One turn with the `openai` package: the window is vctx's, the tools are vctx's, the model is whatever the package is pointed at."""
+"""One turn with the `openai` package: window and tools are those of vctx, the model is the one that the package is configured for."""
 
 import argparse
 import json
@@ -9,12 +9,12 @@ import openai
 
 import vctx
 
-# Inferences of one turn: a model that never stops is stopped.
+# Maximum number of inferences in one turn, which stops a model that never yields.
 INFERENCES_MAX = 8
 
 
 def model_client(model_socket: str | None) -> openai.OpenAI:
-    """The package as it is, or over a Unix socket."""
+    """The package's own client, or one over a Unix socket."""
     if model_socket is None:
         return openai.OpenAI()
     transport = httpx2.HTTPTransport(uds=model_socket)
@@ -22,7 +22,7 @@ def model_client(model_socket: str | None) -> openai.OpenAI:
 
 
 def turn(agent: vctx.Agent, model: openai.OpenAI, name: str, tools: list[Any], said: str) -> str:
-    """The user says something; the model uses its memory until it answers."""
+    """Sends a message of the user; the model uses its memory until it answers."""
     agent.append_fifo(said, "user")
     for _ in range(INFERENCES_MAX):
         window: Any = agent.context()["messages"]
@@ -39,7 +39,7 @@ def turn(agent: vctx.Agent, model: openai.OpenAI, name: str, tools: list[Any], s
 
 
 def used(agent: vctx.Agent, name: str, arguments: str) -> str:
-    """What came of a tool call, for the model; a refusal is an answer too."""
+    """The result of a tool call, for the model; a refusal is a result too."""
     try:
         return json.dumps(agent.call(name, json.loads(arguments))["result"])
     except ValueError:

@@ -1,4 +1,4 @@
-"""A stand-in for an endpoint of Anthropic's Messages API on a Unix socket: notes where the boat lies, then says so."""
+"""A test double of an endpoint of Anthropic's Messages API on a Unix socket: stores the boat's mooring in memory, then answers."""
 
 import http.server
 import json
@@ -44,11 +44,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return "model"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing."""
+        """Logs nothing."""
 
 
 class MessagesModel(socketserver.ThreadingUnixStreamServer):
-    """Listens from the beginning; `asked` is what it was sent."""
+    """Listens at once; `asked` holds the received requests."""
 
     daemon_threads = True
 
@@ -59,7 +59,7 @@ class MessagesModel(socketserver.ThreadingUnixStreamServer):
 
 
 def wrong(asked: dict[str, Any]) -> str:
-    """What the Messages API would refuse: sides that do not alternate, calls without results, tools without schemas."""
+    """The faults that the Messages API refuses: roles that do not alternate, calls without results, tools without schemas."""
     if [tool["name"] for tool in asked["tools"] if tool.get("input_schema", {}).get("type") != "object"]:
         return "a tool has no schema of an object"
     messages = asked["messages"]

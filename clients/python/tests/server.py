@@ -1,4 +1,4 @@
-"""The real server for tests, and the scripted model that it runs: of the program `VCTX_PROGRAM`, else `target/debug/vctx`."""
+"""The real server for tests, and its scripted model: from the program in `VCTX_PROGRAM`, else `target/debug/vctx`."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 import vctx
 
 ROOT = Path(__file__).resolve().parents[3]
-# Longest wait for a started program, on a busy machine, and the pause between two looks.
+# Longest wait until a started program is ready on a busy machine, and the pause between two polls.
 READY_S_MAX = 60.0
 LOOK_S = 0.02
 
@@ -45,7 +45,7 @@ class Server:
                 return False
 
     def verify(self) -> None:
-        """Fails unless every agent's memory is proved."""
+        """Fails unless every agent's memory verifies."""
         with vctx.Client(self.socket) as client:
             agents = [row["agent"] for row in client.agents()["agents"]]
         for agent in agents:
@@ -55,7 +55,7 @@ class Server:
                 raise AssertionError(f"{agent}: {proof.stdout}\n{proof.stderr}")
 
     def close(self) -> None:
-        """Ends what was started, after a proof."""
+        """Verifies the memories, then ends the started processes."""
         try:
             self.verify()
         finally:

@@ -10,7 +10,7 @@ from vctx._wire import Answer, Request
 
 from .server import Server
 
-# Paths for others than this client: what clients of OpenAI call on the drop-in.
+# Paths of the OpenAI API, which this client does not use.
 FOREIGN = frozenset(
     {
         "/v1/models",
@@ -21,7 +21,8 @@ FOREIGN = frozenset(
     }
 )
 
-# Names that other systems have for the tools: `call` takes them as it takes the server's own. In an order in which each does something.
+# Calls with tool names of other systems, which `call` accepts like the server's own names. In this
+# order, each call has an effect.
 OTHER_NAMES: dict[str, dict[str, Any]] = {
     "send_message": {"message": "At pier 4."},
     "core_memory_append": {"label": "boat", "content": "The Swallow."},
@@ -38,7 +39,7 @@ OTHER_NAMES: dict[str, dict[str, Any]] = {
 
 
 class Recorded:
-    """Notes method and path of each request."""
+    """Records method and path of each request."""
 
     def __init__(self) -> None:
         self.seen: set[tuple[str, str]] = set()
@@ -47,7 +48,7 @@ class Recorded:
         self.seen.add((request.method.lower(), request.path.partition("?")[0]))
 
     def missing(self, openapi: dict[str, Any]) -> list[str]:
-        """What the server describes and nobody drove. A path with a `{name}` is met by any name that no other path spells out."""
+        """The described paths that no test called. A path with `{name}` matches any name that no other path contains."""
         paths = openapi["paths"]
         left = []
         for path, methods in paths.items():
@@ -95,7 +96,7 @@ def recorded_async(client: vctx.AsyncClient) -> Recorded:
 
 
 class Contract(unittest.TestCase):
-    """The client with threads."""
+    """The synchronous client."""
 
     server: Server
 
@@ -268,7 +269,7 @@ class Contract(unittest.TestCase):
         two.state()
         two.store_core("plan", "Row.")
         two.append_fifo("Hello.")
-        # A search tells a newer revision, but says nothing of the block.
+        # A search returns a newer revision, but does not show the block.
         one.search_recall("sail", rehydrate=False)
         with self.assertRaises(vctx.RevisionStale) as caught:
             one.store_core("plan", "Swim.")
@@ -304,7 +305,7 @@ class Contract(unittest.TestCase):
 
 
 class AsyncContract(unittest.IsolatedAsyncioTestCase):
-    """The client for asyncio; its text is the other's, so one walk through each kind of call suffices."""
+    """The client for asyncio; both come from one source, so one test of each kind of call suffices."""
 
     server: Server
 

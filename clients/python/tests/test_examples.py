@@ -14,7 +14,8 @@ from .server import ROOT, Server
 
 EXAMPLES = ROOT / "clients/python/examples"
 SAID = "I moored the Swallow at pier 4."
-# Package that each example needs, and what stands in the queue afterwards.
+# For each example: the package that it needs, and the roles of the messages in the queue after its
+# run.
 NEEDS = {
     "function_calling": ("vctx", ["user", "assistant", "tool", "assistant"]),
     "openai_chat": ("openai", ["user", "assistant", "tool", "assistant"]),
@@ -25,7 +26,7 @@ NEEDS = {
 
 
 class Examples(unittest.TestCase):
-    """Each once, in a process of its own."""
+    """Each example runs once, in its own process."""
 
     server: Server
 
@@ -78,7 +79,8 @@ class Examples(unittest.TestCase):
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients/python/src"), "XDG_RUNTIME_DIR": str(run)}
         for document in ("README.md", "clients/python/README.md"):
             blocks = [text.split("```")[0] for text in (ROOT / document).read_text().split("```python\n")[1:]]
-            # Other blocks show other clients, and begin where these have begun.
+            # Only the code blocks that import this client run here. The other code blocks of the
+            # page are for other clients, and continue from the state that these code blocks leave.
             shown = [text for text in blocks if "import vctx" in text]
             self.assertTrue(shown, f"{document} shows nothing")
             for text in shown:

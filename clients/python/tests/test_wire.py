@@ -1,4 +1,4 @@
-"""What is sent again and what is not, against a peer that follows a script."""
+"""Which requests are repeated, against a scripted peer."""
 
 import asyncio
 import os
@@ -24,11 +24,11 @@ def answer(status: int, body: str, *headers: str) -> bytes:
 
 
 def cut(peer: socket.socket) -> None:
-    """Goes away without an answer."""
+    """Disconnects without an answer."""
 
 
 def half(peer: socket.socket) -> None:
-    """Goes away within the answer."""
+    """Disconnects within the answer."""
     peer.sendall(b"HTTP/1.1 200 X\r\ncontent-length: 100\r\n\r\n{")
 
 
@@ -36,12 +36,12 @@ STALL = threading.Event()
 
 
 def silence(peer: socket.socket) -> None:
-    """Answers nothing for longer than anybody waits."""
+    """Does not answer within the client's timeout."""
     STALL.wait(5)
 
 
 class Peer:
-    """Reads requests, notes them, and answers each with the next of its replies; without one it goes away."""
+    """Reads and records requests, and answers each with the next reply; disconnects after the last one."""
 
     def __init__(self, replies: list[Reply]) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="v.", dir="/tmp")
@@ -63,7 +63,8 @@ class Peer:
 
     def _converse(self, stream: socket.socket) -> None:
         with stream:
-            # Requests of these tests are small and come in one piece, or head and body apart.
+            # The requests of these tests are small and arrive in one read, or in two: head and
+            # body.
             while got := stream.recv(65536):
                 head, _, rest = got.partition(b"\r\n\r\n")
                 length = next((int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")), 0)
@@ -89,7 +90,7 @@ class Wire(unittest.TestCase):
     """The same scripts for both clients."""
 
     def both(self, replies: list[Reply], act: Callable[[Any], Any], check: Callable[[Any, Peer], None], **settings: Any) -> None:
-        """Plays replies to a call of each client; `act` gets an agent's handle, `check` what came of it, or the problem."""
+        """Plays replies to a call of each client; `act` gets an agent's handle, `check` the result or the error."""
         for kind in ("threads", "asyncio"):
             with self.subTest(kind):
                 peer = Peer(replies)
@@ -205,7 +206,7 @@ class Wire(unittest.TestCase):
 
 
 def _walked(rows: Any) -> Any:
-    """All rows of either kind of walk."""
+    """All rows of a synchronous or asynchronous iterator."""
     if hasattr(rows, "__aiter__"):
 
         async def collected() -> list[Any]:
@@ -216,7 +217,7 @@ def _walked(rows: Any) -> Any:
 
 
 class Here(unittest.TestCase):
-    """What needs no peer."""
+    """Tests without a peer."""
 
     def test_the_socket_is_where_the_command_line_looks(self) -> None:
         nobody = 4_000_000_001

@@ -1,11 +1,11 @@
-/** One turn with plain function calling: any chat endpoint on a Unix socket, and nothing beside this client. */
+/** One turn with plain function calling: any chat endpoint on a Unix socket, without other packages. */
 
 import http from "node:http";
 import { parseArgs } from "node:util";
 
 import { Client, Refused } from "vctx";
 
-/** Inferences of one turn: a model that never stops is stopped. */
+/** Limit of inferences for one turn: the limit stops a model that never yields. */
 const INFERENCES_MAX = 8;
 
 /** Asks the model; gives its message. */
@@ -23,7 +23,7 @@ function complete(socketPath, body) {
   });
 }
 
-/** What came of a tool call, for the model; a refusal is an answer too. */
+/** The result of a tool call, for the model; a refusal is a result too. */
 async function used(agent, { name, arguments: given }) {
   try {
     return JSON.stringify((await agent.call(name, JSON.parse(given))).result);
@@ -34,7 +34,7 @@ async function used(agent, { name, arguments: given }) {
   }
 }
 
-/** The user says something; the model uses its memory until it answers. */
+/** Sends a message of the user; the model uses its memory until it answers. */
 async function turn(agent, tools, modelSocket, said) {
   await agent.appendFifo(said, "user");
   for (let inference = 1; inference <= INFERENCES_MAX; inference += 1) {

@@ -1,4 +1,4 @@
-/** One turn with the `openai` package: the window is vctx's, the tools are vctx's, the model is whatever the package is pointed at. */
+/** One turn with the `openai` package: window and tools are those of vctx, the model is the one that the package is configured for. */
 
 import http from "node:http";
 import { Readable } from "node:stream";
@@ -7,7 +7,7 @@ import { parseArgs } from "node:util";
 import OpenAI from "openai";
 import { Client, Refused } from "vctx";
 
-/** Inferences of one turn: a model that never stops is stopped. */
+/** Limit of inferences for one turn: the limit stops a model that never yields. */
 const INFERENCES_MAX = 8;
 
 /** `fetch` over a Unix socket, as far as the package uses it. */
@@ -25,13 +25,13 @@ function overSocket(socketPath) {
     });
 }
 
-/** The package as it is, or over a Unix socket. */
+/** The package's own client, or one over a Unix socket. */
 function modelClient(modelSocket) {
   if (modelSocket === undefined) return new OpenAI();
   return new OpenAI({ apiKey: "none", baseURL: "http://model/v1", fetch: overSocket(modelSocket) });
 }
 
-/** What came of a tool call, for the model; a refusal is an answer too. */
+/** The result of a tool call, for the model; a refusal is a result too. */
 async function used(agent, { name, arguments: given }) {
   try {
     return JSON.stringify((await agent.call(name, JSON.parse(given))).result);
@@ -42,7 +42,7 @@ async function used(agent, { name, arguments: given }) {
   }
 }
 
-/** The user says something; the model uses its memory until it answers. */
+/** Sends a message of the user; the model uses its memory until it answers. */
 async function turn(agent, model, name, tools, said) {
   await agent.appendFifo(said, "user");
   for (let inference = 1; inference <= INFERENCES_MAX; inference += 1) {

@@ -13,8 +13,8 @@ import { request, told, understood, withQuery } from "./wire.js";
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /**
- * A server behind its socket; connects with its first call. A call is sent again, with the same key, when the connection failed or the
- * server was busy; everything else is thrown at once.
+ * A server at its socket; connects with the first call. A call is sent again, with the same key, when the connection failed or the
+ * server was busy; everything else is thrown immediately.
  */
 export class Client {
   #attemptsMax;
@@ -38,35 +38,35 @@ export class Client {
     this.close();
   }
 
-  /** A handle on an agent; nothing is sent. @param {string} name */
+  /** A handle of an agent; sends nothing. @param {string} name */
   agent(name) {
     return new Agent(this, name);
   }
 
-  /** Makes an agent, or finds it with the same configuration; another one is `AgentExists`. @param {string} name @param {t.NewAgent} configuration */
+  /** Creates an agent, or finds it with the same configuration; raises `AgentExists` for another configuration. @param {string} name @param {t.NewAgent} configuration */
   async createAgent(name, configuration) {
     const agent = new Agent(this, name);
     await agent.create(configuration);
     return agent;
   }
 
-  /** All agents. @returns {Promise<{agents: t.Json[]}>} */
-  agents() {
-    return this.json("GET", "/v1/agents");
+  /** A page of the agents by name; `after` is `next` of the page before. @param {{after?: string, limit?: number}} [page] @returns {Promise<{agents: t.Json[], next: string | null}>} */
+  agents({ after, limit } = {}) {
+    return this.json("GET", withQuery("/v1/agents", { after, limit }));
   }
 
-  /** Schemas of the tools, in a format and under the names of a dialect that the server knows. @param {{format?: string, dialect?: string, strict?: boolean}} [how] @returns {Promise<t.Json>} */
+  /** Schemas of the tools, in one of the server's formats and with the names of a dialect. @param {{format?: string, dialect?: string, strict?: boolean}} [how] @returns {Promise<t.Json>} */
   tools({ format, dialect, strict } = {}) {
     return this.json("GET", withQuery("/v1/tools", { dialect, format, strict }));
   }
 
-  /** How a change of all vectors of the archive stands. @returns {Promise<t.Json>} */
+  /** The progress of a reindex of the archive. @returns {Promise<t.Json>} */
   reindexStatus() {
     return this.json("GET", "/v1/reindex");
   }
 
   /**
-   * Begins, stops or gives up a change of all vectors, or trains the present index anew; twice is once.
+   * Begins, pauses or abandons a change of all vectors, or trains the current index again; a repetition has no effect.
    *
    * @param {"start" | "stop" | "cancel" | "index"} action @param {{metric?: "cosine" | "l2"}} [more] @returns {Promise<t.Json>}
    */
@@ -74,18 +74,18 @@ export class Client {
     return this.json("POST", "/v1/reindex", { action, ...more });
   }
 
-  /** The databases that agents can be in, and whether they are reached. @returns {Promise<t.Json>} */
+  /** The databases of agents, and whether each is reachable. @returns {Promise<t.Json>} */
   places() {
     return this.json("GET", "/v1/places");
   }
 
-  /** Moves an agent to another of them; one that is there stays. @param {string} name @param {string} to @returns {Promise<t.Json>} */
+  /** Moves an agent to another database; has no effect if it is already there. @param {string} name @param {string} to @returns {Promise<t.Json>} */
   moveAgent(name, to) {
     return this.json("POST", `/v1/agents/${encodeURIComponent(name)}/move`, { to });
   }
 
   /**
-   * Everything that an agent is, as the pieces of one file; `timeoutMs` bounds the time to the first one and between two.
+   * The whole agent as chunks of one file; `timeoutMs` limits the wait for each chunk.
    *
    * @param {string} name @param {{signal?: AbortSignal, timeoutMs?: number}} [more] @returns {AsyncGenerator<Uint8Array, void>}
    */
@@ -96,7 +96,7 @@ export class Client {
   }
 
   /**
-   * Makes an agent of an exported file of up to 64 MiB (`vctx import` takes larger ones); the same file again changes nothing.
+   * Creates an agent from an exported file of up to 64 MiB (use `vctx import` for larger files); the same file again has no effect.
    *
    * @param {string} name @param {Uint8Array} file @param {{signal?: AbortSignal, timeoutMs?: number}} [more] @returns {Promise<t.Json>}
    */
@@ -104,17 +104,17 @@ export class Client {
     return this.json("POST", `/v1/agents/${encodeURIComponent(name)}/import`, file, more);
   }
 
-  /** The server's description of its paths. @returns {Promise<t.Json>} */
+  /** The server's OpenAPI description. @returns {Promise<t.Json>} */
   openapi() {
     return this.json("GET", "/v1/openapi.json");
   }
 
-  /** Whether the server lives: one attempt. @returns {Promise<t.Json>} */
+  /** Whether the server is running: one attempt. @returns {Promise<t.Json>} */
   healthz() {
     return this.#once("/healthz");
   }
 
-  /** Whether it can serve: one attempt; `NotReady` tells why not. @returns {Promise<t.Json>} */
+  /** Whether the server is ready: one attempt; `NotReady` has the reason. @returns {Promise<t.Json>} */
   readyz() {
     return this.#once("/readyz");
   }
@@ -125,7 +125,7 @@ export class Client {
   }
 
   /**
-   * Events of a run until its end; for the handles. A run that was cut off is gone on with by the same key.
+   * Events of a run until its end; used by the handles. The same key continues an interrupted run.
    *
    * @internal
    * @param {string} path @param {unknown} body @param {t.Write & {key: string}} write @returns {AsyncGenerator<t.RunEvent, void>}
@@ -148,7 +148,7 @@ export class Client {
   }
 
   /**
-   * A call with its attempts; for the handles.
+   * A call with its attempts; used by the handles.
    *
    * @internal
    * @param {string} method @param {string} path @param {unknown} [body] @param {t.Write} [write] @returns {Promise<any>}
@@ -169,8 +169,8 @@ export class Client {
 }
 
 /**
- * One agent's memory. What a writing call builds on is the revision of the last answer seen about it; when somebody else changed it since,
- * the call is refused with `RevisionStale`, and `state()` reads anew.
+ * One agent's memory. A writing call builds on the revision of the last answer about its subject; if another caller changed it since,
+ * the call fails with `RevisionStale`, and `state()` reads it again.
  */
 export class Agent {
   #client;
@@ -184,12 +184,12 @@ export class Agent {
     this.#path = `/v1/agents/${encodeURIComponent(name)}`;
   }
 
-  /** Revision of the memory as of the last answer seen. */
+  /** Revision of the memory in the last answer. */
   get rev() {
     return this.#seen.memory;
   }
 
-  /** Makes the agent, or finds it with the same configuration. @param {t.NewAgent} configuration @returns {Promise<t.State>} */
+  /** Creates the agent, or finds it with the same configuration. @param {t.NewAgent} configuration @returns {Promise<t.State>} */
   async create(configuration) {
     return this.#shown(await this.#client.json("PUT", this.#path, configuration));
   }
@@ -206,7 +206,7 @@ export class Agent {
   }
 
   /**
-   * One tool call as a model made it, by the tool's name; the methods below are this with their arguments spelled out.
+   * One tool call of a model, by the tool's name; the methods below do the same with typed arguments.
    *
    * @param {string} tool @param {Record<string, unknown>} given @param {t.Write & t.Captured} [write] @returns {Promise<t.Answer<any>>}
    */
@@ -231,7 +231,7 @@ export class Agent {
   }
 
   /**
-   * Appends a message to the queue; what would overflow the window is evicted in the same transaction.
+   * Appends a message to the queue; if the window would overflow, evicts the oldest messages in the same transaction.
    *
    * @param {string} content @param {t.Role} [role] @param {t.MessageParts} [parts] @param {t.Write} [write]
    * @returns {Promise<t.Answer<t.Appended>>}
@@ -241,17 +241,17 @@ export class Agent {
     return this.call("append_fifo", { message, role, cites }, write);
   }
 
-  /** Moves the oldest messages into recall storage until the window holds at most so many tokens; half of it unless given. @param {t.Eviction} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Evicted>>} */
+  /** Moves the oldest messages into recall storage until the window holds at most `target_tokens`; the default is half of the window. @param {t.Eviction} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Evicted>>} */
   evictFifo(how = {}, write) {
     return this.call("evict_fifo", { ...how }, write);
   }
 
-  /** Finds earlier messages; with `rehydrate` (the default) what fits comes back into the window. @param {string} query @param {t.RecallSearch} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Found>>} */
+  /** Finds earlier messages; with `rehydrate` (the default) copies the fitting ones into the window. @param {string} query @param {t.RecallSearch} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Found>>} */
   searchRecall(query, how = {}, write) {
     return this.call("search_recall", { query, ...how }, write);
   }
 
-  /** Writes entries straight into recall storage. @param {(string | t.Entry)[]} entries @param {t.Write} [write] @returns {Promise<t.Answer<t.Written>>} */
+  /** Writes entries directly into recall storage. @param {(string | t.Entry)[]} entries @param {t.Write} [write] @returns {Promise<t.Answer<t.Written>>} */
   writeRecall(entries, write) {
     const rows = entries.map((entry) => (typeof entry === "string" ? { content: entry } : entry));
     return this.call("write_recall", { entries: rows }, write);
@@ -269,7 +269,7 @@ export class Agent {
     return this.call("ingest_archival", { doc_id: docId, ...rest }, write);
   }
 
-  /** Takes a document out of the archive. @param {string} docId @param {t.Write} [write] @returns {Promise<t.Answer<t.Ingested>>} */
+  /** Deletes a document from the archive. @param {string} docId @param {t.Write} [write] @returns {Promise<t.Answer<t.Ingested>>} */
   async deleteDocument(docId, write = {}) {
     const given = { doc_id: docId };
     const rev = write.rev ?? this.#seen.builtOn("ingest_archival", given);
@@ -279,7 +279,7 @@ export class Agent {
     return answer;
   }
 
-  /** Asks for the next turn at once, or gives control back. @param {"continue" | "yield"} state @param {{note?: string}} [more] @param {t.Write} [write] @returns {Promise<t.Answer<t.Beat>>} */
+  /** Asks for the next turn immediately, or yields. @param {"continue" | "yield"} state @param {{note?: string}} [more] @param {t.Write} [write] @returns {Promise<t.Answer<t.Beat>>} */
   recordHeartbeat(state, { note } = {}, write) {
     return this.call("record_heartbeat", { state: note === undefined ? state : { status: state, note } }, write);
   }
@@ -289,7 +289,7 @@ export class Agent {
     return this.call("trace_memory", { from, ...how }, write);
   }
 
-  /** Puts an event into the queue; `content` is a text, or JSON that becomes one. Without a revision it builds on any. @param {t.EventClass} eventClass @param {unknown} content @param {{name?: string}} [more] @param {t.Write} [write] @returns {Promise<t.Answer<t.Appended>>} */
+  /** Puts an event into the queue; `content` is a text, or JSON that is stored as text. Without a revision, any revision is accepted. @param {t.EventClass} eventClass @param {unknown} content @param {{name?: string}} [more] @param {t.Write} [write] @returns {Promise<t.Answer<t.Appended>>} */
   async postEvent(eventClass, content, more = {}, write = {}) {
     const body = { class: eventClass, content, ...more };
     const answer = await this.#client.json("POST", `${this.#path}/events`, body, { ...write, key: write.key ?? freshKey() });
@@ -298,8 +298,8 @@ export class Agent {
   }
 
   /**
-   * Runs the server's model from what was said (a text of the user, or messages) until it yields; gives what it came to. A run that was cut
-   * off is gone on with by the same call with the same key.
+   * Runs the server's model on new input (a text of the user, or messages) until it yields; gives the result. The same
+   * call with the same key continues an interrupted run.
    *
    * @param {string | t.Json[]} [said] @param {t.Run} [how] @param {t.Write} [write] @returns {Promise<t.RunEnd>}
    */
@@ -309,8 +309,8 @@ export class Agent {
   }
 
   /**
-   * The same as it happens; the last event, of the type `end`, has what it came to. Whoever stops listening cancels the run. `timeoutMs`
-   * bounds the time between two events; the call is not repeated by itself.
+   * The same as a stream of events; the last one, of type `end`, has the result. Closing the stream cancels the run. `timeoutMs`
+   * bounds the time between two events; the call is not repeated automatically.
    *
    * @param {string | t.Json[]} [said] @param {t.Run} [how] @param {t.Write} [write] @returns {AsyncGenerator<t.RunEvent, void>}
    */
@@ -318,12 +318,12 @@ export class Agent {
     yield* this.#client.streamed(`${this.#path}/runs`, { input: said, ...how }, { ...write, key: write.key ?? freshKey() });
   }
 
-  /** Renders the window as a request for a model (`request`, the text to send) and puts it on record before it is sent. @param {t.NewPrompt} asked @param {t.Write} [write] @returns {Promise<t.Json>} */
+  /** Renders the window as a request for a model (`request`, the text to send) and records it before it is sent. @param {t.NewPrompt} asked @param {t.Write} [write] @returns {Promise<t.Json>} */
   recordPrompt(asked, write = {}) {
     return this.#client.json("POST", `${this.#path}/prompts`, asked, { ...write, key: write.key ?? freshKey() });
   }
 
-  /** What the model answered: its message and the end of the prompt in one write; `end_run` ends the run with it. @param {number} turn @param {t.PromptAnswer} said @param {t.Write} [write] @returns {Promise<t.Json>} */
+  /** Records the model's answer: its message and the end of the prompt in one write; `end_run` also ends the run. @param {number} turn @param {t.PromptAnswer} said @param {t.Write} [write] @returns {Promise<t.Json>} */
   async recordAnswer(turn, said, write = {}) {
     const answer = await this.#client.json("POST", `${this.#path}/prompts/${turn}/answer`, said, { ...write, key: write.key ?? freshKey() });
     this.#seen.tool("record_answer", {}, answer);
@@ -335,7 +335,7 @@ export class Agent {
     return this.#get("prompts", { from_turn: fromTurn, limit });
   }
 
-  /** A past prompt, put together again byte by byte and held against its digests. @param {number} turn @returns {Promise<t.Json>} */
+  /** A past prompt, reassembled byte by byte and checked against its digests. @param {number} turn @returns {Promise<t.Json>} */
   prompt(turn) {
     return this.#get(`prompts/${turn}`, {});
   }
@@ -345,7 +345,7 @@ export class Agent {
     return this.#get("why", asked);
   }
 
-  /** Forgets messages, a document, whatever holds a text, or the whole agent; answers the manifest. What is `under_way` is gone on with by the same call with the same key. @param {t.Forget} what @param {t.Write} [write] @returns {Promise<t.Json>} */
+  /** Forgets messages, a document, everything that contains a text, or the whole agent; gives the manifest. A forgetting that is `under_way` is continued by the same call with the same key. @param {t.Forget} what @param {t.Write} [write] @returns {Promise<t.Json>} */
   async forget(what, write = {}) {
     const guard = { ...write, key: write.key ?? freshKey(), rev: write.rev ?? "*" };
     const manifest = await this.#client.json("POST", `${this.#path}/forget`, what, guard);
@@ -353,27 +353,27 @@ export class Agent {
     return manifest;
   }
 
-  /** The manifests of what was forgotten: places and digests, never text. @returns {Promise<t.Json>} */
+  /** The manifests of forgettings: positions and digests, never text. @returns {Promise<t.Json>} */
   forgettings() {
     return this.#get("forget", {});
   }
 
-  /** What happens to the agent by itself, and when. @returns {Promise<t.Json>} */
+  /** The schedules of the agent. @returns {Promise<t.Json>} */
   schedules() {
     return this.#get("schedules", {});
   }
 
-  /** One schedule: its next moment and what came of it. @param {string} name @returns {Promise<t.Json>} */
+  /** One schedule: its next moment and its last result. @param {string} name @returns {Promise<t.Json>} */
   schedule(name) {
     return this.#get(`schedules/${encodeURIComponent(name)}`, {});
   }
 
-  /** Makes a schedule that puts events into the queue, every so often or once, or changes it; twice is once. @param {string} name @param {t.Schedule} what @returns {Promise<t.Json>} */
+  /** Creates or changes a schedule that puts events into the queue, repeatedly or once; a repetition has no effect. @param {string} name @param {t.Schedule} what @returns {Promise<t.Json>} */
   putSchedule(name, what) {
     return this.#client.json("PUT", `${this.#path}/schedules/${encodeURIComponent(name)}`, what);
   }
 
-  /** Takes a schedule away. @param {string} name @returns {Promise<t.Json>} */
+  /** Deletes a schedule. @param {string} name @returns {Promise<t.Json>} */
   deleteSchedule(name) {
     return this.#client.json("DELETE", `${this.#path}/schedules/${encodeURIComponent(name)}`);
   }
@@ -383,7 +383,7 @@ export class Agent {
     return this.#client.json("GET", `${this.#path}/context`);
   }
 
-  /** What is tainted in the memory: places, rules and lengths; `after` is the `next` of the page before. @param {{after?: string, limit?: number}} [page] @returns {Promise<t.Json>} */
+  /** The tainted items of the memory: positions, rules and lengths; `after` is the `next` of the previous page. @param {{after?: string, limit?: number}} [page] @returns {Promise<t.Json>} */
   quarantine(page = {}) {
     return this.#get("quarantine", page);
   }
@@ -393,7 +393,7 @@ export class Agent {
     return this.#get("quarantine", { id });
   }
 
-  /** Releases a tainted item from quarantine, or holds it back again. Without a revision it builds on any. @param {string} id @param {boolean} [hold] @param {t.Write} [write] @returns {Promise<t.Answer<t.Json>>} */
+  /** Releases a tainted item from quarantine, or holds it again. Without a revision, any revision is accepted. @param {string} id @param {boolean} [hold] @param {t.Write} [write] @returns {Promise<t.Answer<t.Json>>} */
   async release(id, hold = false, write = {}) {
     const body = { id, hold };
     const answer = await this.#client.json("POST", `${this.#path}/quarantine`, body, { ...write, key: write.key ?? freshKey() });
@@ -401,22 +401,22 @@ export class Agent {
     return answer;
   }
 
-  /** What something in memory is joined to, as one list. @param {string} from @param {t.Trace} [how] @returns {Promise<t.Json>} */
+  /** The connections of an item of the memory, as one list. @param {string} from @param {t.Trace} [how] @returns {Promise<t.Json>} */
   trace(from, { follow, ...how } = {}) {
     return this.#get("trace", { from, follow: follow?.join(","), ...how });
   }
 
-  /** How well the memory carries: the score with every count it comes from. @param {"session" | "life"} [of] @returns {Promise<t.Json>} */
+  /** The Conveyance score of the memory, with all its counts. @param {"session" | "life"} [of] @returns {Promise<t.Json>} */
   conveyance(of) {
     return this.#get("conveyance", { of });
   }
 
-  /** A page of everything ever appended. @param {number} [fromSeq] @param {number} [limit] @returns {Promise<{messages: t.Message[], next_seq: number | null}>} */
+  /** A page of all messages ever appended. @param {number} [fromSeq] @param {number} [limit] @returns {Promise<{messages: t.Message[], next_seq: number | null}>} */
   messages(fromSeq = 1, limit) {
     return this.#get("messages", { from_seq: fromSeq, limit });
   }
 
-  /** A page of what happened to the memory: figures and ids, never text. @param {string} [fromTs] @param {number} [limit] @returns {Promise<{events: t.Event[], next_ts: string | null}>} */
+  /** A page of the memory's events: figures and ids, never text. @param {string} [fromTs] @param {number} [limit] @returns {Promise<{events: t.Event[], next_ts: string | null}>} */
   events(fromTs, limit) {
     return this.#get("events", { from_ts: fromTs, limit });
   }
@@ -426,22 +426,22 @@ export class Agent {
     return this.#get("history", { from_version: fromVersion, limit });
   }
 
-  /** Everything ever appended, page after page. @returns {AsyncGenerator<t.Message, void>} */
+  /** All messages ever appended, page after page. @returns {AsyncGenerator<t.Message, void>} */
   async *allMessages(fromSeq = 1) {
     yield* walk((from) => this.messages(from), "messages", "next_seq", fromSeq);
   }
 
-  /** Everything that happened, page after page. @returns {AsyncGenerator<t.Event, void>} */
+  /** All events, page after page. @returns {AsyncGenerator<t.Event, void>} */
   async *allEvents(fromTs = "") {
     yield* walk((from) => this.events(from), "events", "next_ts", fromTs);
   }
 
-  /** Every copy of the texts, page after page. @returns {AsyncGenerator<t.Json, void>} */
+  /** All copies of the texts, page after page. @returns {AsyncGenerator<t.Json, void>} */
   async *allVersions(fromVersion = 1) {
     yield* walk((from) => this.history(from), "versions", "next_version", fromVersion);
   }
 
-  /** Every prompt, page after page. @returns {AsyncGenerator<t.Json, void>} */
+  /** All prompts, page after page. @returns {AsyncGenerator<t.Json, void>} */
   async *allPrompts(fromTurn = 1) {
     yield* walk((from) => this.prompts(from), "prompts", "next_turn", fromTurn);
   }
@@ -451,7 +451,7 @@ export class Agent {
     return this.#client.json("GET", withQuery(`${this.#path}/${what}`, query));
   }
 
-  /** The last revision seen; before the first answer, that of the state now. */
+  /** The last seen revision; before the first answer, the current one. */
   async #newest() {
     return this.#seen.memory ?? (await this.state())._rev;
   }

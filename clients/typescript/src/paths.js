@@ -1,9 +1,9 @@
-/** Where the server's socket is when nobody says otherwise: the answer that the command line gives. */
+/** The default path of the server's socket, the same as that of the command line. */
 
 import { statSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 
-/** Longest path that a Unix socket can be bound to on Linux (unix(7)), and what the longest name beside the socket takes of it. */
+/** Longest path of a Unix socket on Linux (unix(7)), and the length that the longest name next to the socket needs. */
 const SOCKET_PATH_BYTES_MAX = 107;
 const NEIGHBOUR_BYTES_MAX = 20;
 
@@ -23,7 +23,7 @@ export function runtimeDir(environment, user) {
   return statSync(own, { throwIfNoEntry: false })?.isDirectory() ? join(own, "vctx") : `/tmp/vctx-${user}`;
 }
 
-/** The user of this process; `/proc/self` belongs to them, elsewhere the home directory does. */
+/** The user of this process: the owner of `/proc/self`, or of the home directory where there is no `/proc`. */
 function userId() {
   for (const path of ["/proc/self", process.env.HOME ?? ""]) {
     const found = path === "" ? undefined : statSync(path, { throwIfNoEntry: false });

@@ -1,4 +1,4 @@
-/** What can go wrong with a call: one class for each error code of the server, and three for calls that were not answered. */
+/** Errors of a call: one class for each error code of the server, and three for calls without an answer. */
 
 /** @param {unknown} value @returns {string | undefined} */
 const text = (value) => (typeof value === "string" ? value : undefined);
@@ -8,7 +8,7 @@ const number = (value) => (typeof value === "number" ? value : undefined);
 
 /**
  * A failed call. `code` is the server's error code or one of `UNREACHABLE`, `UNANSWERED`, `GARBLED`; `fields` are the problem details
- * as they were sent (RFC 9457), with the code's own fields. `key` is the idempotency key that the call was made with, if it had one: the
+ * as received (RFC 9457), with the code's own fields. `key` is the idempotency key that the call was made with, if it had one: the
  * same call with the same key happens once.
  */
 export class Problem extends Error {
@@ -25,7 +25,7 @@ export class Problem extends Error {
     this.name = new.target.name;
     /** The server's code. */
     this.code = code;
-    /** What was wrong, in a sentence. */
+    /** The error, in a sentence. */
     this.detail = detail;
     /** Status of the answer, if one came. */
     this.status = more.status;
@@ -37,36 +37,36 @@ export class Problem extends Error {
     this.key = undefined;
   }
 
-  /** Whether the same call with the same key can succeed later: nothing was wrong with the call itself. */
+  /** Whether the same call with the same key can succeed later, because the call itself was valid. */
   get passing() {
     const kind = /** @type {typeof Problem} */ (this.constructor);
     return kind.PASSING || [429, 502, 503, 504].includes(this.status ?? 0);
   }
 
-  /** What a model is told of it. */
+  /** The text for a model. */
   get systemMessage() {
     return text(this.fields.system_message) ?? `Error ${this.code}: ${this.detail}.`;
   }
 }
 
-/** No connection could be made: the server has seen nothing. Is it running? `vctx serve` starts it. */
+/** No connection could be made: the server received nothing. Is it running? `vctx serve` starts it. */
 export class Unreachable extends Problem {
   static CODE = "UNREACHABLE";
   static PASSING = true;
 }
 
-/** The call was sent, or part of it, and no whole answer came: it may have had its effect. Repeat it with the same key. */
+/** The call was sent, at least in part, without a complete answer: it may have had its effect. Repeat it with the same key. */
 export class Unanswered extends Problem {
   static CODE = "UNANSWERED";
   static PASSING = true;
 }
 
-/** The answer is none that this client understands: does another program listen on this socket? */
+/** This client does not understand the answer: does another program listen on this socket? */
 export class Garbled extends Problem {
   static CODE = "GARBLED";
 }
 
-/** The server answered with problem details. A code that this client does not know comes as this class. */
+/** The server answered with problem details. Unknown codes use this class. */
 export class Refused extends Problem {}
 
 /** An argument is wrong. */
@@ -89,12 +89,12 @@ export class InvalidName extends Refused {
   static CODE = "INVALID_NAME";
 }
 
-/** The page token is not one of this agent, tool and question. */
+/** The page token does not belong to this agent, tool and question. */
 export class PageTokenInvalid extends Refused {
   static CODE = "PAGE_TOKEN_INVALID";
 }
 
-/** This way of searching is not available. */
+/** This search mode is not available. */
 export class ModeUnavailable extends Refused {
   static CODE = "MODE_UNAVAILABLE";
 }
@@ -149,7 +149,7 @@ export class MethodNotAllowed extends Refused {
   static CODE = "METHOD_NOT_ALLOWED";
 }
 
-/** The agent was forgotten whole, and its name is not used again. */
+/** The agent was forgotten completely, and its name cannot be used again. */
 export class AgentForgotten extends Refused {
   static CODE = "AGENT_FORGOTTEN";
 }
@@ -159,12 +159,12 @@ export class AgentExists extends Refused {
   static CODE = "AGENT_EXISTS";
 }
 
-/** The agent is in another place. */
+/** The agent is in another database. */
 export class AgentElsewhere extends Refused {
   static CODE = "AGENT_ELSEWHERE";
 }
 
-/** The agent is being moved to another place. */
+/** The agent is being moved to another database. */
 export class AgentMoving extends Refused {
   static CODE = "AGENT_MOVING";
   static PASSING = true;
@@ -175,7 +175,7 @@ export class MoveBusy extends Refused {
   static CODE = "MOVE_BUSY";
 }
 
-/** A block of that name is there already. */
+/** A block of that name exists already. */
 export class BlockExists extends Refused {
   static CODE = "BLOCK_EXISTS";
 }
@@ -185,18 +185,18 @@ export class IdempotencyKeyReused extends Refused {
   static CODE = "IDEMPOTENCY_KEY_REUSED";
 }
 
-/** Other writers were faster each time. */
+/** Other writers changed the memory at every attempt. */
 export class Conflict extends Refused {
   static CODE = "CONFLICT";
   static PASSING = true;
 }
 
-/** Another run of this agent is under way. */
+/** Another run of this agent is active. */
 export class RunBusy extends Refused {
   static CODE = "RUN_BUSY";
 }
 
-/** The run is over, or another server's by now. */
+/** The run has ended, or belongs to another server now. */
 export class RunLost extends Refused {
   static CODE = "RUN_LOST";
 }
@@ -211,7 +211,7 @@ export class PageExpired extends Refused {
   static CODE = "PAGE_EXPIRED";
 }
 
-/** The memory changed since the given revision: read again what changed, then decide anew. */
+/** The memory changed since the given revision: read the changes, then decide again. */
 export class RevisionStale extends Refused {
   static CODE = "REVISION_STALE";
 
@@ -253,7 +253,7 @@ export class TaintedContent extends Refused {
   }
 }
 
-/** Chunks must be embedded in the light of their document. */
+/** Chunks must be embedded with their whole document as context. */
 export class LateChunkingRequired extends Refused {
   static CODE = "LATE_CHUNKING_REQUIRED";
 }
@@ -263,7 +263,7 @@ export class PinLimitExceeded extends Refused {
   static CODE = "PIN_LIMIT_EXCEEDED";
 }
 
-/** The window is smaller than what must stand in it. */
+/** The window is smaller than its fixed content. */
 export class WindowTooSmall extends Refused {
   static CODE = "WINDOW_TOO_SMALL";
 }

@@ -3,7 +3,7 @@
 /** Blocks and documents whose revision is remembered; beyond, all are forgotten, and a call on one is refused and told the present one. */
 const REMEMBERED_MAX = 4_096;
 
-/** What these do cannot overwrite what their caller has not seen, so they name no revision. */
+/** These calls cannot overwrite unseen changes, so they need no revision. */
 export const BUILDS_ON_NOTHING = new Set([
   "fetch_core",
   "search_recall",
@@ -36,7 +36,7 @@ function blockOf(tool, given) {
 
 /**
  * The revisions that one handle saw last. What a block holds is known as of the answer that showed it (`storeCore`, `fetchCore`, a state),
- * not of the newest one: an append or a search says nothing of it, and so does not hide that somebody else changed it.
+ * not of the newest one: an append or a search does not show it, and so does not hide a change by another caller.
  */
 export class Seen {
   /** @type {string | undefined} */
@@ -54,7 +54,8 @@ export class Seen {
    * @param {string} tool @param {Record<string, unknown>} given @returns {string | undefined}
    */
   builtOn(tool, given) {
-    // A document that nothing is known of must be new: it is no silent overwrite then.
+    // A document that was not seen must be new on the server, so that no document is overwritten
+    // silently.
     if (tool === "ingest_archival") return this.#documents.get(String(given.doc_id)) ?? "";
     const block = blockOf(tool, given);
     return block === undefined ? this.memory : (this.#blocks.get(block) ?? this.#core);
@@ -77,7 +78,7 @@ export class Seen {
   /** Takes note of a tool's answer. @param {string} tool @param {Record<string, unknown>} given @param {any} answer */
   tool(tool, given, answer) {
     if (tool === "ingest_archival") this.#document(String(given.doc_id), answer.result?._rev);
-    // The `_rev` of an answer about a document is the document's.
+    // The `_rev` of an answer about a document is the document's revision.
     const revision = answer.agent_rev ?? answer._rev;
     if (typeof revision !== "string" || revision === "") return;
     this.memory = revision;

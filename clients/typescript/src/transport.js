@@ -5,7 +5,7 @@ import http from "node:http";
 import { Garbled, Problem, Unanswered, Unreachable } from "./problems.js";
 import { ANSWER_BYTES_MAX, CONNECTIONS_MAX, IDLE_MAX, understood } from "./wire.js";
 
-/** Codes of errors that say that nobody was there to be asked. */
+/** Codes of errors that mean that no server is listening. */
 const NOBODY = new Set(["ENOENT", "ECONNREFUSED", "EACCES", "ENOTSOCK", "EAGAIN", "ENAMETOOLONG", "EINVAL"]);
 
 export class Transport {
@@ -28,7 +28,7 @@ export class Transport {
       const response = await this.#asked(sent, signal === undefined ? late : AbortSignal.any([late, signal]));
       return await whole(response);
     } catch (error) {
-      // What broke one connection may have broken those that wait, too.
+      // What broke this connection may also have broken the idle connections.
       for (const idle of Object.values(this.agent.freeSockets).flat()) idle?.destroy();
       if (signal?.aborted) throw signal.reason;
       throw late.aborted ? unanswered(timeoutMs, error) : this.#problem(error);

@@ -5,13 +5,13 @@ import { randomUUID } from "node:crypto";
 import { Conflict, EmbedderUnavailable, Garbled, NotReady, Overloaded, StoreUnavailable } from "./problems.js";
 import { Unanswered, Unreachable, refused } from "./problems.js";
 
-/** Longest request that is sent and longest answer that is taken, in bytes. */
+/** Longest request and longest answer, in bytes. */
 export const REQUEST_BYTES_MAX = 64 << 20;
 export const ANSWER_BYTES_MAX = 64 << 20;
-/** Attempts of one call, and the pause before the second; it doubles with each, and up to half of it is added by chance. */
+/** Attempts of one call, and the pause before the second; it doubles with each attempt, plus a random part of up to a half. */
 export const ATTEMPTS_MAX = 4;
 const PAUSE_MS = 20;
-/** Longest pause that a server may ask for before the next attempt. */
+/** Longest pause that a server may request before the next attempt. */
 const PAUSE_ASKED_MS_MAX = 2_000;
 /** Time for one attempt: an explicit eviction may wait for a model. */
 export const TIMEOUT_MS = 30_000;

@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 import * as vctx from "../src/index.js";
 import { server } from "./server.js";
 
-/** Paths for others than this client: what clients of OpenAI call on the drop-in. */
+/** Paths of the OpenAI API, which this client does not use. */
 const FOREIGN = new Set([
   "/v1/models",
   "/v1/chat/completions",
@@ -15,7 +15,7 @@ const FOREIGN = new Set([
   "/v1/agents/{agent}/responses",
 ]);
 
-/** Names that other systems have for the tools: `call` takes them as it takes the server's own. In an order in which each does something. */
+/** Tool names of other systems: `call` accepts them like the server's own. The order makes each call have an effect. */
 const OTHER_NAMES = {
   send_message: { message: "At pier 4." },
   core_memory_append: { label: "boat", content: "The Swallow." },
@@ -43,7 +43,7 @@ after(async () => {
   await running.stop();
 });
 
-/** Notes method and path of each request. */
+/** Records method and path of each request. */
 function recorded(client) {
   const seen = [];
   const send = client.transport.send.bind(client.transport);
@@ -59,7 +59,7 @@ function recorded(client) {
   return seen;
 }
 
-/** What the server describes and nobody drove. A path with a `{name}` is met by any name that no other path spells out. */
+/** The described paths that no test called. A path with `{name}` matches any name that no other path contains. */
 function missing(seen, { paths }) {
   const left = [];
   for (const [path, methods] of Object.entries(paths)) {
@@ -226,7 +226,7 @@ test("what somebody else changed is not written over", async () => {
   await two.state();
   await two.storeCore("plan", "Row.");
   await two.appendFifo("Hello.");
-  // A search tells a newer revision, but says nothing of the block.
+  // A search returns a newer revision, but does not show the block.
   await one.searchRecall("sail", { rehydrate: false });
   await assert.rejects(one.storeCore("plan", "Swim."), (problem) => {
     assert.ok(problem instanceof vctx.RevisionStale);

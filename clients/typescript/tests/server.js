@@ -1,4 +1,4 @@
-/** The real server for tests, and the scripted model that it runs: of the program `VCTX_PROGRAM`, else `target/debug/vctx`. */
+/** The real server for tests, and its scripted model: from the program in `VCTX_PROGRAM`, else `target/debug/vctx`. */
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 
 import { Client, Problem } from "../src/index.js";
 
-/** Longest wait for a started program, on a busy machine, and the pause between two looks. */
+/** Longest wait for a started program, on a busy machine, and the pause between two polls. */
 const READY_MS_MAX = 60_000;
 const LOOK_MS = 20;
 
@@ -33,7 +33,7 @@ export async function server() {
   }
   const stop = async () => {
     try {
-      // Every agent's memory is proved.
+      // `vctx verify` must succeed for every agent's memory.
       for (const { agent } of (await client.agents()).agents) await run(program, ["verify", "--agent", agent, "--socket", socket]);
     } finally {
       client.close();

@@ -1,4 +1,4 @@
-/** What is sent again and what is not, against a peer that follows a script. */
+/** Which requests are repeated, against a scripted peer. */
 
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -16,7 +16,7 @@ const HALF = (stream) => stream.end("HTTP/1.1 200 X\r\ncontent-length: 100\r\n\r
 const SILENCE = () => {};
 const GOOD = '{"_rev": "_r", "receipt": {"seq": 3}, "replayed": true}';
 
-/** Reads requests, notes them, and answers each with the next of its replies; without one it goes away. */
+/** Reads and records requests, and answers each with the next reply; disconnects after the last one. */
 async function peer(t, replies, options) {
   const home = mkdtempSync("/tmp/v.");
   const seen = [];

@@ -2,8 +2,8 @@
 import { Transport } from "./transport.js";
 import type * as t from "./types.js";
 /**
- * A server behind its socket; connects with its first call. A call is sent again, with the same key, when the connection failed or the
- * server was busy; everything else is thrown at once.
+ * A server at its socket; connects with the first call. A call is sent again, with the same key, when the connection failed or the
+ * server was busy; everything else is thrown immediately.
  */
 export declare class Client {
     #private;
@@ -14,36 +14,40 @@ export declare class Client {
     constructor(socket?: string, { timeoutMs, attemptsMax, label }?: t.Options);
     /** Closes the connections; another call opens a new one. */
     close(): void;
-    /** A handle on an agent; nothing is sent. @param {string} name */
+    /** A handle of an agent; sends nothing. @param {string} name */
     agent(name: string): Agent;
-    /** Makes an agent, or finds it with the same configuration; another one is `AgentExists`. @param {string} name @param {t.NewAgent} configuration */
+    /** Creates an agent, or finds it with the same configuration; raises `AgentExists` for another configuration. @param {string} name @param {t.NewAgent} configuration */
     createAgent(name: string, configuration: t.NewAgent): Promise<Agent>;
-    /** All agents. @returns {Promise<{agents: t.Json[]}>} */
-    agents(): Promise<{
+    /** A page of the agents by name; `after` is `next` of the page before. @param {{after?: string, limit?: number}} [page] @returns {Promise<{agents: t.Json[], next: string | null}>} */
+    agents({ after, limit }?: {
+        after?: string;
+        limit?: number;
+    }): Promise<{
         agents: t.Json[];
+        next: string | null;
     }>;
-    /** Schemas of the tools, in a format and under the names of a dialect that the server knows. @param {{format?: string, dialect?: string, strict?: boolean}} [how] @returns {Promise<t.Json>} */
+    /** Schemas of the tools, in one of the server's formats and with the names of a dialect. @param {{format?: string, dialect?: string, strict?: boolean}} [how] @returns {Promise<t.Json>} */
     tools({ format, dialect, strict }?: {
         format?: string;
         dialect?: string;
         strict?: boolean;
     }): Promise<t.Json>;
-    /** How a change of all vectors of the archive stands. @returns {Promise<t.Json>} */
+    /** The progress of a reindex of the archive. @returns {Promise<t.Json>} */
     reindexStatus(): Promise<t.Json>;
     /**
-     * Begins, stops or gives up a change of all vectors, or trains the present index anew; twice is once.
+     * Begins, pauses or abandons a change of all vectors, or trains the current index again; a repetition has no effect.
      *
      * @param {"start" | "stop" | "cancel" | "index"} action @param {{metric?: "cosine" | "l2"}} [more] @returns {Promise<t.Json>}
      */
     reindex(action: "start" | "stop" | "cancel" | "index", more?: {
         metric?: "cosine" | "l2";
     }): Promise<t.Json>;
-    /** The databases that agents can be in, and whether they are reached. @returns {Promise<t.Json>} */
+    /** The databases of agents, and whether each is reachable. @returns {Promise<t.Json>} */
     places(): Promise<t.Json>;
-    /** Moves an agent to another of them; one that is there stays. @param {string} name @param {string} to @returns {Promise<t.Json>} */
+    /** Moves an agent to another database; has no effect if it is already there. @param {string} name @param {string} to @returns {Promise<t.Json>} */
     moveAgent(name: string, to: string): Promise<t.Json>;
     /**
-     * Everything that an agent is, as the pieces of one file; `timeoutMs` bounds the time to the first one and between two.
+     * The whole agent as chunks of one file; `timeoutMs` limits the wait for each chunk.
      *
      * @param {string} name @param {{signal?: AbortSignal, timeoutMs?: number}} [more] @returns {AsyncGenerator<Uint8Array, void>}
      */
@@ -52,7 +56,7 @@ export declare class Client {
         timeoutMs?: number;
     }): AsyncGenerator<Uint8Array, void>;
     /**
-     * Makes an agent of an exported file of up to 64 MiB (`vctx import` takes larger ones); the same file again changes nothing.
+     * Creates an agent from an exported file of up to 64 MiB (use `vctx import` for larger files); the same file again has no effect.
      *
      * @param {string} name @param {Uint8Array} file @param {{signal?: AbortSignal, timeoutMs?: number}} [more] @returns {Promise<t.Json>}
      */
@@ -60,32 +64,32 @@ export declare class Client {
         signal?: AbortSignal;
         timeoutMs?: number;
     }): Promise<t.Json>;
-    /** The server's description of its paths. @returns {Promise<t.Json>} */
+    /** The server's OpenAPI description. @returns {Promise<t.Json>} */
     openapi(): Promise<t.Json>;
-    /** Whether the server lives: one attempt. @returns {Promise<t.Json>} */
+    /** Whether the server is running: one attempt. @returns {Promise<t.Json>} */
     healthz(): Promise<t.Json>;
-    /** Whether it can serve: one attempt; `NotReady` tells why not. @returns {Promise<t.Json>} */
+    /** Whether the server is ready: one attempt; `NotReady` has the reason. @returns {Promise<t.Json>} */
     readyz(): Promise<t.Json>;
 }
 /**
- * One agent's memory. What a writing call builds on is the revision of the last answer seen about it; when somebody else changed it since,
- * the call is refused with `RevisionStale`, and `state()` reads anew.
+ * One agent's memory. A writing call builds on the revision of the last answer about its subject; if another caller changed it since,
+ * the call fails with `RevisionStale`, and `state()` reads it again.
  */
 export declare class Agent {
     #private;
     name: string;
     /** @param {Client} client @param {string} name */
     constructor(client: Client, name: string);
-    /** Revision of the memory as of the last answer seen. */
+    /** Revision of the memory in the last answer. */
     get rev(): string | undefined;
-    /** Makes the agent, or finds it with the same configuration. @param {t.NewAgent} configuration @returns {Promise<t.State>} */
+    /** Creates the agent, or finds it with the same configuration. @param {t.NewAgent} configuration @returns {Promise<t.State>} */
     create(configuration: t.NewAgent): Promise<t.State>;
     /** Revision, blocks, queue, summary, budget, tokens. @returns {Promise<t.State>} */
     state(): Promise<t.State>;
     /** Changes window, system text, encoding or limits of heartbeats; what is absent stays. @param {t.AgentPatch} change @param {t.Write} [write] @returns {Promise<t.State>} */
     patch(change: t.AgentPatch, write?: t.Write): Promise<t.State>;
     /**
-     * One tool call as a model made it, by the tool's name; the methods below are this with their arguments spelled out.
+     * One tool call of a model, by the tool's name; the methods below do the same with typed arguments.
      *
      * @param {string} tool @param {Record<string, unknown>} given @param {t.Write & t.Captured} [write] @returns {Promise<t.Answer<any>>}
      */
@@ -95,25 +99,25 @@ export declare class Agent {
     /** Reads a block of working memory. @param {string} blockId @returns {Promise<t.Answer<t.Fetched>>} */
     fetchCore(blockId: string): Promise<t.Answer<t.Fetched>>;
     /**
-     * Appends a message to the queue; what would overflow the window is evicted in the same transaction.
+     * Appends a message to the queue; if the window would overflow, evicts the oldest messages in the same transaction.
      *
      * @param {string} content @param {t.Role} [role] @param {t.MessageParts} [parts] @param {t.Write} [write]
      * @returns {Promise<t.Answer<t.Appended>>}
      */
     appendFifo(content: string, role?: t.Role, { cites, ...parts }?: t.MessageParts, write?: t.Write): Promise<t.Answer<t.Appended>>;
-    /** Moves the oldest messages into recall storage until the window holds at most so many tokens; half of it unless given. @param {t.Eviction} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Evicted>>} */
+    /** Moves the oldest messages into recall storage until the window holds at most `target_tokens`; the default is half of the window. @param {t.Eviction} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Evicted>>} */
     evictFifo(how?: t.Eviction, write?: t.Write): Promise<t.Answer<t.Evicted>>;
-    /** Finds earlier messages; with `rehydrate` (the default) what fits comes back into the window. @param {string} query @param {t.RecallSearch} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Found>>} */
+    /** Finds earlier messages; with `rehydrate` (the default) copies the fitting ones into the window. @param {string} query @param {t.RecallSearch} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Found>>} */
     searchRecall(query: string, how?: t.RecallSearch, write?: t.Write): Promise<t.Answer<t.Found>>;
-    /** Writes entries straight into recall storage. @param {(string | t.Entry)[]} entries @param {t.Write} [write] @returns {Promise<t.Answer<t.Written>>} */
+    /** Writes entries directly into recall storage. @param {(string | t.Entry)[]} entries @param {t.Write} [write] @returns {Promise<t.Answer<t.Written>>} */
     writeRecall(entries: (string | t.Entry)[], write?: t.Write): Promise<t.Answer<t.Written>>;
     /** Finds passages of archived documents. @param {string | t.ArchiveSearch} asked @param {t.ArchiveSearch} [how] @param {t.Write} [write] @returns {Promise<t.Answer<t.Found>>} */
     searchArchival(asked: string | t.ArchiveSearch, how?: t.ArchiveSearch, write?: t.Write): Promise<t.Answer<t.Found>>;
     /** Takes a document into the archive. One that this handle has not seen must be new; `{rev: ANY}` replaces whatever is there. @param {string} docId @param {string | t.Ingest} what its text, or more @param {t.Write} [write] @returns {Promise<t.Answer<t.Ingested>>} */
     ingestArchival(docId: string, what: string | t.Ingest, write?: t.Write): Promise<t.Answer<t.Ingested>>;
-    /** Takes a document out of the archive. @param {string} docId @param {t.Write} [write] @returns {Promise<t.Answer<t.Ingested>>} */
+    /** Deletes a document from the archive. @param {string} docId @param {t.Write} [write] @returns {Promise<t.Answer<t.Ingested>>} */
     deleteDocument(docId: string, write?: t.Write): Promise<t.Answer<t.Ingested>>;
-    /** Asks for the next turn at once, or gives control back. @param {"continue" | "yield"} state @param {{note?: string}} [more] @param {t.Write} [write] @returns {Promise<t.Answer<t.Beat>>} */
+    /** Asks for the next turn immediately, or yields. @param {"continue" | "yield"} state @param {{note?: string}} [more] @param {t.Write} [write] @returns {Promise<t.Answer<t.Beat>>} */
     recordHeartbeat(state: "continue" | "yield", { note }?: {
         note?: string;
     }, write?: t.Write): Promise<t.Answer<t.Beat>>;
@@ -121,34 +125,34 @@ export declare class Agent {
     traceMemory(from: string, how?: t.Trace & {
         page_token?: string;
     }, write?: t.Write): Promise<t.Answer<t.Found>>;
-    /** Puts an event into the queue; `content` is a text, or JSON that becomes one. Without a revision it builds on any. @param {t.EventClass} eventClass @param {unknown} content @param {{name?: string}} [more] @param {t.Write} [write] @returns {Promise<t.Answer<t.Appended>>} */
+    /** Puts an event into the queue; `content` is a text, or JSON that is stored as text. Without a revision, any revision is accepted. @param {t.EventClass} eventClass @param {unknown} content @param {{name?: string}} [more] @param {t.Write} [write] @returns {Promise<t.Answer<t.Appended>>} */
     postEvent(eventClass: t.EventClass, content: unknown, more?: {
         name?: string;
     }, write?: t.Write): Promise<t.Answer<t.Appended>>;
     /**
-     * Runs the server's model from what was said (a text of the user, or messages) until it yields; gives what it came to. A run that was cut
-     * off is gone on with by the same call with the same key.
+     * Runs the server's model on new input (a text of the user, or messages) until it yields; gives the result. The same
+     * call with the same key continues an interrupted run.
      *
      * @param {string | t.Json[]} [said] @param {t.Run} [how] @param {t.Write} [write] @returns {Promise<t.RunEnd>}
      */
     run(said?: string | t.Json[], how?: t.Run, write?: t.Write): Promise<t.RunEnd>;
     /**
-     * The same as it happens; the last event, of the type `end`, has what it came to. Whoever stops listening cancels the run. `timeoutMs`
-     * bounds the time between two events; the call is not repeated by itself.
+     * The same as a stream of events; the last one, of type `end`, has the result. Closing the stream cancels the run. `timeoutMs`
+     * bounds the time between two events; the call is not repeated automatically.
      *
      * @param {string | t.Json[]} [said] @param {t.Run} [how] @param {t.Write} [write] @returns {AsyncGenerator<t.RunEvent, void>}
      */
     runEvents(said?: string | t.Json[], how?: t.Run, write?: t.Write): AsyncGenerator<t.RunEvent, void>;
-    /** Renders the window as a request for a model (`request`, the text to send) and puts it on record before it is sent. @param {t.NewPrompt} asked @param {t.Write} [write] @returns {Promise<t.Json>} */
+    /** Renders the window as a request for a model (`request`, the text to send) and records it before it is sent. @param {t.NewPrompt} asked @param {t.Write} [write] @returns {Promise<t.Json>} */
     recordPrompt(asked: t.NewPrompt, write?: t.Write): Promise<t.Json>;
-    /** What the model answered: its message and the end of the prompt in one write; `end_run` ends the run with it. @param {number} turn @param {t.PromptAnswer} said @param {t.Write} [write] @returns {Promise<t.Json>} */
+    /** Records the model's answer: its message and the end of the prompt in one write; `end_run` also ends the run. @param {number} turn @param {t.PromptAnswer} said @param {t.Write} [write] @returns {Promise<t.Json>} */
     recordAnswer(turn: number, said: t.PromptAnswer, write?: t.Write): Promise<t.Json>;
     /** A page of prompts that were sent to a model: figures, digests and ends. @param {number} [fromTurn] @param {number} [limit] @returns {Promise<{prompts: t.Json[], next_turn: number | null}>} */
     prompts(fromTurn?: number, limit?: number): Promise<{
         prompts: t.Json[];
         next_turn: number | null;
     }>;
-    /** A past prompt, put together again byte by byte and held against its digests. @param {number} turn @returns {Promise<t.Json>} */
+    /** A past prompt, reassembled byte by byte and checked against its digests. @param {number} turn @returns {Promise<t.Json>} */
     prompt(turn: number): Promise<t.Json>;
     /** The life of a fact, or why a prompt (`turn`) held what it held. @param {{text?: string, turn?: number, from_turn?: number}} asked @returns {Promise<t.Json>} */
     why(asked: {
@@ -156,39 +160,39 @@ export declare class Agent {
         turn?: number;
         from_turn?: number;
     }): Promise<t.Json>;
-    /** Forgets messages, a document, whatever holds a text, or the whole agent; answers the manifest. What is `under_way` is gone on with by the same call with the same key. @param {t.Forget} what @param {t.Write} [write] @returns {Promise<t.Json>} */
+    /** Forgets messages, a document, everything that contains a text, or the whole agent; gives the manifest. A forgetting that is `under_way` is continued by the same call with the same key. @param {t.Forget} what @param {t.Write} [write] @returns {Promise<t.Json>} */
     forget(what: t.Forget, write?: t.Write): Promise<t.Json>;
-    /** The manifests of what was forgotten: places and digests, never text. @returns {Promise<t.Json>} */
+    /** The manifests of forgettings: positions and digests, never text. @returns {Promise<t.Json>} */
     forgettings(): Promise<t.Json>;
-    /** What happens to the agent by itself, and when. @returns {Promise<t.Json>} */
+    /** The schedules of the agent. @returns {Promise<t.Json>} */
     schedules(): Promise<t.Json>;
-    /** One schedule: its next moment and what came of it. @param {string} name @returns {Promise<t.Json>} */
+    /** One schedule: its next moment and its last result. @param {string} name @returns {Promise<t.Json>} */
     schedule(name: string): Promise<t.Json>;
-    /** Makes a schedule that puts events into the queue, every so often or once, or changes it; twice is once. @param {string} name @param {t.Schedule} what @returns {Promise<t.Json>} */
+    /** Creates or changes a schedule that puts events into the queue, repeatedly or once; a repetition has no effect. @param {string} name @param {t.Schedule} what @returns {Promise<t.Json>} */
     putSchedule(name: string, what: t.Schedule): Promise<t.Json>;
-    /** Takes a schedule away. @param {string} name @returns {Promise<t.Json>} */
+    /** Deletes a schedule. @param {string} name @returns {Promise<t.Json>} */
     deleteSchedule(name: string): Promise<t.Json>;
     /** The rendered window as chat messages, with its receipt. @returns {Promise<t.Context>} */
     context(): Promise<t.Context>;
-    /** What is tainted in the memory: places, rules and lengths; `after` is the `next` of the page before. @param {{after?: string, limit?: number}} [page] @returns {Promise<t.Json>} */
+    /** The tainted items of the memory: positions, rules and lengths; `after` is the `next` of the previous page. @param {{after?: string, limit?: number}} [page] @returns {Promise<t.Json>} */
     quarantine(page?: {
         after?: string;
         limit?: number;
     }): Promise<t.Json>;
     /** One tainted item with its text. @param {string} id @returns {Promise<t.Json>} */
     quarantined(id: string): Promise<t.Json>;
-    /** Releases a tainted item from quarantine, or holds it back again. Without a revision it builds on any. @param {string} id @param {boolean} [hold] @param {t.Write} [write] @returns {Promise<t.Answer<t.Json>>} */
+    /** Releases a tainted item from quarantine, or holds it again. Without a revision, any revision is accepted. @param {string} id @param {boolean} [hold] @param {t.Write} [write] @returns {Promise<t.Answer<t.Json>>} */
     release(id: string, hold?: boolean, write?: t.Write): Promise<t.Answer<t.Json>>;
-    /** What something in memory is joined to, as one list. @param {string} from @param {t.Trace} [how] @returns {Promise<t.Json>} */
+    /** The connections of an item of the memory, as one list. @param {string} from @param {t.Trace} [how] @returns {Promise<t.Json>} */
     trace(from: string, { follow, ...how }?: t.Trace): Promise<t.Json>;
-    /** How well the memory carries: the score with every count it comes from. @param {"session" | "life"} [of] @returns {Promise<t.Json>} */
+    /** The Conveyance score of the memory, with all its counts. @param {"session" | "life"} [of] @returns {Promise<t.Json>} */
     conveyance(of?: "session" | "life"): Promise<t.Json>;
-    /** A page of everything ever appended. @param {number} [fromSeq] @param {number} [limit] @returns {Promise<{messages: t.Message[], next_seq: number | null}>} */
+    /** A page of all messages ever appended. @param {number} [fromSeq] @param {number} [limit] @returns {Promise<{messages: t.Message[], next_seq: number | null}>} */
     messages(fromSeq?: number, limit?: number): Promise<{
         messages: t.Message[];
         next_seq: number | null;
     }>;
-    /** A page of what happened to the memory: figures and ids, never text. @param {string} [fromTs] @param {number} [limit] @returns {Promise<{events: t.Event[], next_ts: string | null}>} */
+    /** A page of the memory's events: figures and ids, never text. @param {string} [fromTs] @param {number} [limit] @returns {Promise<{events: t.Event[], next_ts: string | null}>} */
     events(fromTs?: string, limit?: number): Promise<{
         events: t.Event[];
         next_ts: string | null;
@@ -198,12 +202,12 @@ export declare class Agent {
         versions: t.Json[];
         next_version: number | null;
     }>;
-    /** Everything ever appended, page after page. @returns {AsyncGenerator<t.Message, void>} */
+    /** All messages ever appended, page after page. @returns {AsyncGenerator<t.Message, void>} */
     allMessages(fromSeq?: number): AsyncGenerator<t.Message, void>;
-    /** Everything that happened, page after page. @returns {AsyncGenerator<t.Event, void>} */
+    /** All events, page after page. @returns {AsyncGenerator<t.Event, void>} */
     allEvents(fromTs?: string): AsyncGenerator<t.Event, void>;
-    /** Every copy of the texts, page after page. @returns {AsyncGenerator<t.Json, void>} */
+    /** All copies of the texts, page after page. @returns {AsyncGenerator<t.Json, void>} */
     allVersions(fromVersion?: number): AsyncGenerator<t.Json, void>;
-    /** Every prompt, page after page. @returns {AsyncGenerator<t.Json, void>} */
+    /** All prompts, page after page. @returns {AsyncGenerator<t.Json, void>} */
     allPrompts(fromTurn?: number): AsyncGenerator<t.Json, void>;
 }

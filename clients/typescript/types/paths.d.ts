@@ -1,4 +1,4 @@
-/** Where the server's socket is when nobody says otherwise: the answer that the command line gives. */
+/** The default path of the server's socket, the same as that of the command line. */
 /** `$XDG_RUNTIME_DIR/vctx/vctx.sock`, or a short path of the user's own when that is unset or too long. */
 export declare function defaultSocket(): string;
 /** @param {Record<string, string | undefined>} environment @param {number} user */

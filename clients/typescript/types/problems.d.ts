@@ -1,13 +1,13 @@
-/** What can go wrong with a call: one class for each error code of the server, and three for calls that were not answered. */
+/** Errors of a call: one class for each error code of the server, and three for calls without an answer. */
 /**
  * A failed call. `code` is the server's error code or one of `UNREACHABLE`, `UNANSWERED`, `GARBLED`; `fields` are the problem details
- * as they were sent (RFC 9457), with the code's own fields. `key` is the idempotency key that the call was made with, if it had one: the
+ * as received (RFC 9457), with the code's own fields. `key` is the idempotency key that the call was made with, if it had one: the
  * same call with the same key happens once.
  */
 export declare class Problem extends Error {
     /** The server's code. */
     code: string;
-    /** What was wrong, in a sentence. */
+    /** The error, in a sentence. */
     detail: string;
     /** Status of the answer, if one came. */
     status: number | undefined;
@@ -30,26 +30,26 @@ export declare class Problem extends Error {
         retryAfterS?: number;
         cause?: unknown;
     });
-    /** Whether the same call with the same key can succeed later: nothing was wrong with the call itself. */
+    /** Whether the same call with the same key can succeed later, because the call itself was valid. */
     get passing(): boolean;
-    /** What a model is told of it. */
+    /** The text for a model. */
     get systemMessage(): string;
 }
-/** No connection could be made: the server has seen nothing. Is it running? `vctx serve` starts it. */
+/** No connection could be made: the server received nothing. Is it running? `vctx serve` starts it. */
 export declare class Unreachable extends Problem {
     static CODE: string;
     static PASSING: boolean;
 }
-/** The call was sent, or part of it, and no whole answer came: it may have had its effect. Repeat it with the same key. */
+/** The call was sent, at least in part, without a complete answer: it may have had its effect. Repeat it with the same key. */
 export declare class Unanswered extends Problem {
     static CODE: string;
     static PASSING: boolean;
 }
-/** The answer is none that this client understands: does another program listen on this socket? */
+/** This client does not understand the answer: does another program listen on this socket? */
 export declare class Garbled extends Problem {
     static CODE: string;
 }
-/** The server answered with problem details. A code that this client does not know comes as this class. */
+/** The server answered with problem details. Unknown codes use this class. */
 export declare class Refused extends Problem {
 }
 /** An argument is wrong. */
@@ -66,11 +66,11 @@ export declare class InvalidJson extends Refused {
 export declare class InvalidName extends Refused {
     static CODE: string;
 }
-/** The page token is not one of this agent, tool and question. */
+/** The page token does not belong to this agent, tool and question. */
 export declare class PageTokenInvalid extends Refused {
     static CODE: string;
 }
-/** This way of searching is not available. */
+/** This search mode is not available. */
 export declare class ModeUnavailable extends Refused {
     static CODE: string;
 }
@@ -114,7 +114,7 @@ export declare class RouteNotFound extends Refused {
 export declare class MethodNotAllowed extends Refused {
     static CODE: string;
 }
-/** The agent was forgotten whole, and its name is not used again. */
+/** The agent was forgotten completely, and its name cannot be used again. */
 export declare class AgentForgotten extends Refused {
     static CODE: string;
 }
@@ -122,11 +122,11 @@ export declare class AgentForgotten extends Refused {
 export declare class AgentExists extends Refused {
     static CODE: string;
 }
-/** The agent is in another place. */
+/** The agent is in another database. */
 export declare class AgentElsewhere extends Refused {
     static CODE: string;
 }
-/** The agent is being moved to another place. */
+/** The agent is being moved to another database. */
 export declare class AgentMoving extends Refused {
     static CODE: string;
     static PASSING: boolean;
@@ -135,7 +135,7 @@ export declare class AgentMoving extends Refused {
 export declare class MoveBusy extends Refused {
     static CODE: string;
 }
-/** A block of that name is there already. */
+/** A block of that name exists already. */
 export declare class BlockExists extends Refused {
     static CODE: string;
 }
@@ -143,16 +143,16 @@ export declare class BlockExists extends Refused {
 export declare class IdempotencyKeyReused extends Refused {
     static CODE: string;
 }
-/** Other writers were faster each time. */
+/** Other writers changed the memory at every attempt. */
 export declare class Conflict extends Refused {
     static CODE: string;
     static PASSING: boolean;
 }
-/** Another run of this agent is under way. */
+/** Another run of this agent is active. */
 export declare class RunBusy extends Refused {
     static CODE: string;
 }
-/** The run is over, or another server's by now. */
+/** The run has ended, or belongs to another server now. */
 export declare class RunLost extends Refused {
     static CODE: string;
 }
@@ -164,7 +164,7 @@ export declare class VectorSettingMismatch extends Refused {
 export declare class PageExpired extends Refused {
     static CODE: string;
 }
-/** The memory changed since the given revision: read again what changed, then decide anew. */
+/** The memory changed since the given revision: read the changes, then decide again. */
 export declare class RevisionStale extends Refused {
     static CODE: string;
     /** The newest revision. */
@@ -188,7 +188,7 @@ export declare class TaintedContent extends Refused {
     /** The rules that the text meets. */
     get rules(): string[];
 }
-/** Chunks must be embedded in the light of their document. */
+/** Chunks must be embedded with their whole document as context. */
 export declare class LateChunkingRequired extends Refused {
     static CODE: string;
 }
@@ -196,7 +196,7 @@ export declare class LateChunkingRequired extends Refused {
 export declare class PinLimitExceeded extends Refused {
     static CODE: string;
 }
-/** The window is smaller than what must stand in it. */
+/** The window is smaller than its fixed content. */
 export declare class WindowTooSmall extends Refused {
     static CODE: string;
 }

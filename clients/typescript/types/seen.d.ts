@@ -1,9 +1,9 @@
 /** Which revision a call builds on: that of the last answer seen about what it writes. */
-/** What these do cannot overwrite what their caller has not seen, so they name no revision. */
+/** These calls cannot overwrite unseen changes, so they need no revision. */
 export declare const BUILDS_ON_NOTHING: Set<string>;
 /**
  * The revisions that one handle saw last. What a block holds is known as of the answer that showed it (`storeCore`, `fetchCore`, a state),
- * not of the newest one: an append or a search says nothing of it, and so does not hide that somebody else changed it.
+ * not of the newest one: an append or a search does not show it, and so does not hide a change by another caller.
  */
 export declare class Seen {
     #private;

@@ -1,8 +1,8 @@
 /** Requests and answers without sockets: what is sent, what an answer means, and what may be sent again. */
-/** Longest request that is sent and longest answer that is taken, in bytes. */
+/** Longest request and longest answer, in bytes. */
 export declare const REQUEST_BYTES_MAX: number;
 export declare const ANSWER_BYTES_MAX: number;
-/** Attempts of one call, and the pause before the second; it doubles with each, and up to half of it is added by chance. */
+/** Attempts of one call, and the pause before the second; it doubles with each attempt, plus a random part of up to a half. */
 export declare const ATTEMPTS_MAX = 4;
 /** Time for one attempt: an explicit eviction may wait for a model. */
 export declare const TIMEOUT_MS = 30000;

@@ -17,10 +17,10 @@ from ._wire import pause_s, request, segment, told, understood, with_query
 
 
 class Client:
-    """A server behind its socket; connects with its first call.
+    """A server at its socket; connects with the first call.
 
     `timeout_s` bounds one attempt, `attempts_max` the attempts of one call: a call is sent again, with the same key, when the connection
-    failed or the server was busy. `label` is told to the server's audit rows.
+    failed or the server was busy. `label` is recorded in the server's audit rows.
     """
 
     def __init__(
@@ -49,67 +49,68 @@ class Client:
         self._transport.close()
 
     def agent(self, name: str) -> "Agent":
-        """A handle on an agent; nothing is sent."""
+        """A handle of an agent; sends nothing."""
         return Agent(self, name)
 
     def create_agent(
         self, name: str, context_window: int, *, system: str | None = None, encoding: str | None = None
     ) -> "Agent":
-        """Makes an agent, or finds it with the same configuration; another one is `AgentExists`."""
+        """Creates an agent, or finds it with the same configuration; raises `AgentExists` for another configuration."""
         agent = Agent(self, name)
         agent.create(context_window, system=system, encoding=encoding)
         return agent
 
-    def agents(self) -> t.Agents:
-        """All agents."""
-        return cast(t.Agents, self._json("GET", "/v1/agents"))
+    def agents(self, *, after: str | None = None, limit: int | None = None) -> t.Agents:
+        """A page of the agents by name; `after` is `next` of the page before."""
+        path = with_query("/v1/agents", {"after": after, "limit": limit})
+        return cast(t.Agents, self._json("GET", path))
 
     def tools(
         self, format: str | None = None, *, dialect: str | None = None, strict: bool | None = None
     ) -> t.Json:
-        """Schemas of the tools, in a format and under the names of a dialect that the server knows."""
+        """Schemas of the tools, in one of the server's formats and with the names of a dialect."""
         query = {"dialect": dialect, "format": format, "strict": None if strict is None else str(strict).lower()}
         return self._json("GET", with_query("/v1/tools", query))
 
     def reindex_status(self) -> t.Json:
-        """How a change of all vectors of the archive stands."""
+        """The progress of a reindex of the archive."""
         return self._json("GET", "/v1/reindex")
 
     def reindex(
         self, action: Literal["start", "stop", "cancel", "index"], *, metric: Literal["cosine", "l2"] | None = None
     ) -> t.Json:
-        """Begins, stops or gives up a change of all vectors, or trains the present index anew; twice is once."""
+        """Begins, pauses or abandons a change of all vectors, or trains the current index again; a repetition has no effect."""
         return self._json("POST", "/v1/reindex", given(action=action, metric=metric))
 
     def places(self) -> t.Json:
-        """The databases that agents can be in, and whether they are reached."""
+        """The databases of agents, and whether each is reachable."""
         return self._json("GET", "/v1/places")
 
     def move_agent(self, name: str, to: str) -> t.Json:
-        """Moves an agent to another of them; one that is there stays."""
+        """Moves an agent to another database; has no effect if it is already there."""
         return self._json("POST", f"/v1/agents/{segment(name)}/move", given(to=to))
 
     def export_agent(self, name: str, *, timeout_s: float | None = None) -> Generator[bytes, None, None]:
-        """Everything that an agent is, as the pieces of one file; `timeout_s` bounds the time to the first one and between two."""
+        """The whole agent as chunks of one file; `timeout_s` limits the wait for each chunk."""
         sent = request("GET", f"/v1/agents/{segment(name)}/export", label=self._label, accept="application/x-ndjson")
         with closing(self._transport.stream(sent, timeout_s)) as pieces:
             for piece in pieces:
                 yield piece
 
     def import_agent(self, name: str, file: bytes, *, timeout_s: float | None = None) -> t.Json:
-        """Makes an agent of an exported file of up to 64 MiB (`vctx import` takes larger ones); the same file again changes nothing."""
+        """Creates an agent from an exported file of up to 64 MiB (use `vctx import` for larger files); the same file again has no effect."""
         return self._json("POST", f"/v1/agents/{segment(name)}/import", file, timeout_s=timeout_s)
 
     def openapi(self) -> t.Json:
-        """The server's description of its paths."""
+        """The server's OpenAPI description."""
         return self._json("GET", "/v1/openapi.json")
 
     def healthz(self) -> t.Json:
-        """Whether the server lives: one attempt."""
+        """Whether the server is running: one attempt."""
         return self._once("GET", "/healthz")
 
     def readyz(self) -> t.Json:
-        """Whether it can serve: one attempt; `NotReady` tells why not."""
+        """Whether the server is ready: one attempt; `NotReady` has the reason."""
         return self._once("GET", "/readyz")
 
     def _once(self, method: str, path: str) -> t.Json:
@@ -166,7 +167,7 @@ class Agent:
 
     A writing call takes `key`, the same for every repetition of one logical call (a fresh one unless given; a failed call's is in
     `Problem.key`), and `rev`, the revision that it builds on: that of the last answer seen about what it writes unless given, or
-    `ANY`. When somebody else changed it since, the call is refused with `RevisionStale`; `state()` reads anew.
+    `ANY`. If another caller changed it since, the call fails with `RevisionStale`; `state()` reads it again.
     """
 
     def __init__(self, client: Client, name: str) -> None:
@@ -177,11 +178,11 @@ class Agent:
 
     @property
     def rev(self) -> str | None:
-        """Revision of the memory as of the last answer seen."""
+        """Revision of the memory in the last answer."""
         return self._seen.memory
 
     def create(self, context_window: int, *, system: str | None = None, encoding: str | None = None) -> t.State:
-        """Makes the agent, or finds it with the same configuration."""
+        """Creates the agent, or finds it with the same configuration."""
         body = given(context_window=context_window, system=system, encoding=encoding)
         return self._shown(self._client._json("PUT", self._path, body))
 
@@ -200,7 +201,7 @@ class Agent:
         key: str | None = None,
         rev: str | None = None,
     ) -> t.State:
-        """Changes window, system text, encoding, limits of heartbeats, or what is offered to the model; what is absent stays."""
+        """Changes window, system text, encoding, limits of heartbeats, or the offered tools; absent arguments stay unchanged."""
         body = given(context_window=context_window, system=system, encoding=encoding, heartbeat=heartbeat, tools=tools)
         rev = rev if rev is not None else self._newest()
         return self._shown(self._client._json("PATCH", self._path, body, key=key or fresh_key(), rev=rev))
@@ -214,7 +215,7 @@ class Agent:
         key: str | None = None,
         rev: str | None = None,
     ) -> t.Answer[t.Json]:
-        """One tool call as a model made it, by the tool's name; the methods below are this with their arguments spelled out.
+        """One tool call of a model, by the tool's name; the methods below do the same with typed arguments.
 
         `capture` appends the result to the queue in the transaction of its effect: `True` with the call that it answers, as a pair; the id
         of a call that stands there already, for that one.
@@ -263,7 +264,7 @@ class Agent:
         key: str | None = None,
         rev: str | None = None,
     ) -> t.Answer[t.Appended]:
-        """Appends a message to the queue; what would overflow the window is evicted in the same transaction."""
+        """Appends a message to the queue; if the window would overflow, evicts the oldest messages in the same transaction."""
         parts = given(name=name, tool_calls=tool_calls, tool_call_id=tool_call_id, said_at=said_at)
         message: str | t.Json = {"content": content, **parts} if parts else content
         arguments = given(message=message, role=role, cites=cites)
@@ -278,7 +279,7 @@ class Agent:
         key: str | None = None,
         rev: str | None = None,
     ) -> t.Answer[t.Evicted]:
-        """Moves the oldest messages into recall storage until the window holds at most so many tokens; half of it unless given."""
+        """Moves the oldest messages into recall storage until the window holds at most `target_tokens`; the default is half of the window."""
         arguments = given(target_tokens=target_tokens, summarize=summarize, strategy=strategy)
         return cast(t.Answer[t.Evicted], self.call("evict_fifo", arguments, key=key, rev=rev))
 
@@ -305,7 +306,7 @@ class Agent:
         key: str | None = None,
         rev: str | None = None,
     ) -> t.Answer[t.Found]:
-        """Finds earlier messages; with `rehydrate` (the default) what fits comes back into the window."""
+        """Finds earlier messages; with `rehydrate` (the default) copies the fitting ones into the window."""
         arguments = given(
             query=query, limit=limit, mode=mode, similarity_min=similarity_min, role=role, name=name, after=after,
             before=before, tokens_max=tokens_max, whole=whole, pairs=pairs, memories=memories, order=order,
@@ -316,7 +317,7 @@ class Agent:
     def write_recall(
         self, entries: Sequence[t.Entry | str], *, key: str | None = None, rev: str | None = None
     ) -> t.Answer[t.Written]:
-        """Writes entries straight into recall storage."""
+        """Writes entries directly into recall storage."""
         rows = [{"content": entry} if isinstance(entry, str) else entry for entry in entries]
         return cast(t.Answer[t.Written], self.call("write_recall", {"entries": rows}, key=key, rev=rev))
 
@@ -364,7 +365,7 @@ class Agent:
         key: str | None = None,
         rev: str | None = None,
     ) -> t.Answer[t.Ingested]:
-        """Takes a document into the archive. One that this handle has not seen must be new; `rev=ANY` replaces whatever is there."""
+        """Adds a document to the archive. A document that this handle has not seen must be new; `rev=ANY` replaces any document."""
         arguments = given(
             doc_id=doc_id, document=document, chunks=chunks, splitter=splitter, embeddings=embeddings,
             dimension=dimension, metric=metric, embedding_version=embedding_version, model_id=model_id,
@@ -373,7 +374,7 @@ class Agent:
         return cast(t.Answer[t.Ingested], self.call("ingest_archival", arguments, key=key, rev=rev))
 
     def delete_document(self, doc_id: str, *, key: str | None = None, rev: str | None = None) -> t.Answer[t.Ingested]:
-        """Takes a document out of the archive."""
+        """Deletes a document from the archive."""
         arguments = {"doc_id": doc_id}
         rev = rev if rev is not None else self._seen.built_on("ingest_archival", arguments)
         path = f"{self._path}/archive/{segment(doc_id)}"
@@ -384,7 +385,7 @@ class Agent:
     def record_heartbeat(
         self, state: Literal["continue", "yield"], *, note: str | None = None, key: str | None = None
     ) -> t.Answer[t.Beat]:
-        """Asks for the next turn at once, or gives control back."""
+        """Asks for the next turn immediately, or yields."""
         asked: str | t.Json = {"status": state, "note": note} if note is not None else state
         return cast(t.Answer[t.Beat], self.call("record_heartbeat", {"state": asked}, key=key))
 
@@ -399,7 +400,7 @@ class Agent:
         page_token: str | None = None,
         key: str | None = None,
     ) -> t.Answer[t.Found]:
-        """What something in memory is joined to, page by page; `start` is an id, a seq as text, or `agent`."""
+        """The connections of an item of the memory, page by page; `start` is an id, a seq as text, or `agent`."""
         rest = given(follow=follow, depth=depth, around=around, limit=limit, page_token=page_token)
         return cast(t.Answer[t.Found], self.call("trace_memory", {"from": start, **rest}, key=key))
 
@@ -412,7 +413,7 @@ class Agent:
         key: str | None = None,
         rev: str | None = None,
     ) -> t.Answer[t.Appended]:
-        """Puts an event into the queue; `content` is a text, or JSON that becomes one. Without a revision it builds on any."""
+        """Puts an event into the queue; `content` is a text, or JSON that is stored as text. Without a revision, any revision is accepted."""
         body = {"class": event_class, "content": content, **given(name=name)}
         answer = self._client._json("POST", f"{self._path}/events", body, key=key or fresh_key(), rev=rev)
         self._seen.tool("post_event", body, answer)
@@ -429,9 +430,9 @@ class Agent:
         key: str | None = None,
         timeout_s: float = RUN_TIMEOUT_S,
     ) -> t.RunEnd:
-        """Runs the server's model from what was said (a text of the user, or messages) until it yields; gives what it came to.
+        """Runs the server's model on new input (a text of the user, or messages) until it yields; gives the result.
 
-        A run that was cut off is gone on with by the same call with the same key.
+        The same call with the same key continues an interrupted run.
         """
         body = given(input=said, beat=beat, tools=tools, client_tools=client_tools, options=options)
         path, key = f"{self._path}/runs", key or fresh_key()
@@ -448,7 +449,7 @@ class Agent:
         key: str | None = None,
         timeout_s: float | None = None,
     ) -> Generator[t.RunEvent, None, None]:
-        """The same as it happens; the last event, of the type `end`, has what it came to. Whoever stops listening cancels the run.
+        """The same as a stream of events; the last one, of type `end`, has the result. Closing the stream cancels the run.
 
         `timeout_s` bounds the time between two events. The call is not repeated by itself: with the same key it goes on.
         """
@@ -467,7 +468,7 @@ class Agent:
         lease_ms: int | None = None,
         key: str | None = None,
     ) -> t.Json:
-        """Renders the window as a request for a model (`request`, the text to send) and puts it on record before it is sent."""
+        """Renders the window as a request for a model (`request`, the text to send) and records it before it is sent."""
         body = given(run=run, model=model, tools=tools, options=options, lease_ms=lease_ms)
         return self._client._json("POST", f"{self._path}/prompts", body, key=key or fresh_key())
 
@@ -483,7 +484,7 @@ class Agent:
         end_run: str | None = None,
         key: str | None = None,
     ) -> t.Json:
-        """What the model answered: its message and the end of the prompt in one write; `end_run` ends the run with it."""
+        """Records the model's answer: its message and the end of the prompt in one write; `end_run` also ends the run."""
         body = given(run=run, finish=finish, content=content, tool_calls=tool_calls, usage=usage, end_run=end_run)
         answer = self._client._json("POST", f"{self._path}/prompts/{turn}/answer", body, key=key or fresh_key())
         self._seen.tool("record_answer", body, answer)
@@ -495,11 +496,11 @@ class Agent:
         return cast(t.Prompts, self._client._json("GET", with_query(f"{self._path}/prompts", query)))
 
     def prompt(self, turn: int) -> t.Json:
-        """A past prompt, put together again byte by byte and held against its digests."""
+        """A past prompt, reassembled byte by byte and checked against its digests."""
         return self._client._json("GET", f"{self._path}/prompts/{turn}")
 
     def why(self, text: str | None = None, *, turn: int | None = None, from_turn: int | None = None) -> t.Json:
-        """The life of a fact, or why a prompt held what it held."""
+        """The history of a fact, or the reason for each item of a prompt."""
         query = {"text": text, "turn": turn, "from_turn": from_turn}
         return self._client._json("GET", with_query(f"{self._path}/why", query))
 
@@ -516,7 +517,7 @@ class Agent:
         key: str | None = None,
         rev: str = "*",
     ) -> t.Json:
-        """Forgets messages, a document, whatever holds a text, or the whole agent; answers the manifest. What is `under_way` is gone on with by
+        """Forgets messages, a document, everything that contains a text, or the whole agent; gives the manifest. A forgetting that is `under_way` is continued by
         the same call with the same key."""
         body = given(seqs=seqs, ids=ids, doc_id=doc_id, match=match, all=all, blocks=blocks, dry_run=dry_run)
         manifest = self._client._json("POST", f"{self._path}/forget", body, key=key or fresh_key(), rev=rev)
@@ -525,15 +526,15 @@ class Agent:
         return manifest
 
     def forgettings(self) -> t.Json:
-        """The manifests of what was forgotten: places and digests, never text."""
+        """The manifests of forgettings: positions and digests, never text."""
         return self._client._json("GET", f"{self._path}/forget")
 
     def schedules(self) -> t.Json:
-        """What happens to the agent by itself, and when."""
+        """The schedules of the agent."""
         return self._client._json("GET", f"{self._path}/schedules")
 
     def schedule(self, name: str) -> t.Json:
-        """One schedule: its next moment and what came of it."""
+        """One schedule: its next moment and its last result."""
         return self._client._json("GET", f"{self._path}/schedules/{segment(name)}")
 
     def put_schedule(
@@ -545,12 +546,12 @@ class Agent:
         at: str | None = None,
         run: bool | None = None,
     ) -> t.Json:
-        """Makes a schedule that puts events into the queue, every so often or once, or changes it; twice is once."""
+        """Creates or changes a schedule that puts events into the queue, repeatedly or once; a repetition has no effect."""
         body = given(content=content, every_ms=every_ms, at=at, run=run)
         return self._client._json("PUT", f"{self._path}/schedules/{segment(name)}", body)
 
     def delete_schedule(self, name: str) -> t.Json:
-        """Takes a schedule away."""
+        """Deletes a schedule."""
         return self._client._json("DELETE", f"{self._path}/schedules/{segment(name)}")
 
     def context(self) -> t.Context:
@@ -558,7 +559,7 @@ class Agent:
         return cast(t.Context, self._client._json("GET", f"{self._path}/context"))
 
     def quarantine(self, *, after: str | None = None, limit: int | None = None) -> t.Json:
-        """What is tainted in the memory: places, rules and lengths; `after` is the `next` of the page before."""
+        """The tainted items of the memory: positions, rules and lengths; `after` is the `next` of the previous page."""
         return self._client._json("GET", with_query(f"{self._path}/quarantine", {"after": after, "limit": limit}))
 
     def quarantined(self, item: str) -> t.Json:
@@ -568,7 +569,7 @@ class Agent:
     def release(
         self, item: str, *, hold: bool = False, key: str | None = None, rev: str | None = None
     ) -> t.Answer[t.Json]:
-        """Releases a tainted item from quarantine, or holds it back again. Without a revision it builds on any."""
+        """Releases a tainted item from quarantine, or holds it again. Without a revision, any revision is accepted."""
         body = {"id": item, "hold": hold}
         answer = self._client._json("POST", f"{self._path}/quarantine", body, key=key or fresh_key(), rev=rev)
         self._seen.tool("release_tainted", body, answer)
@@ -583,21 +584,21 @@ class Agent:
         around: int | None = None,
         limit: int | None = None,
     ) -> t.Json:
-        """What something in memory is joined to, as one list."""
+        """The connections of an item of the memory, as one list."""
         query = {"from": start, "follow": ",".join(follow) or None, "depth": depth, "around": around, "limit": limit}
         return self._client._json("GET", with_query(f"{self._path}/trace", query))
 
     def conveyance(self, of: Literal["session", "life"] | None = None) -> t.Json:
-        """How well the memory carries: the score with every count it comes from."""
+        """The Conveyance score of the memory, with all its counts."""
         return self._client._json("GET", with_query(f"{self._path}/conveyance", {"of": of}))
 
     def messages(self, from_seq: int = 1, limit: int | None = None) -> t.Messages:
-        """A page of everything ever appended."""
+        """A page of all messages ever appended."""
         query = {"from_seq": from_seq, "limit": limit}
         return cast(t.Messages, self._client._json("GET", with_query(f"{self._path}/messages", query)))
 
     def events(self, from_ts: str | None = None, limit: int | None = None) -> t.Events:
-        """A page of what happened to the memory: figures and ids, never text."""
+        """A page of the memory's events: figures and ids, never text."""
         query = {"from_ts": from_ts, "limit": limit}
         return cast(t.Events, self._client._json("GET", with_query(f"{self._path}/events", query)))
 
@@ -607,7 +608,7 @@ class Agent:
         return cast(t.History, self._client._json("GET", with_query(f"{self._path}/history", query)))
 
     def all_messages(self, from_seq: int = 1) -> Iterator[t.Message]:
-        """Everything ever appended, page after page."""
+        """All messages ever appended, page after page."""
         following: int | None = from_seq
         while following is not None:
             rows, following = advanced(self.messages(following), "messages", "next_seq", following)
@@ -615,7 +616,7 @@ class Agent:
                 yield row
 
     def all_events(self, from_ts: str = "") -> Iterator[t.Event]:
-        """Everything that happened, page after page."""
+        """All events, page after page."""
         following: str | None = from_ts
         while following is not None:
             rows, following = advanced(self.events(following or None), "events", "next_ts", following)
@@ -623,7 +624,7 @@ class Agent:
                 yield row
 
     def all_versions(self, from_version: int = 1) -> Iterator[t.Json]:
-        """Every copy of the texts, page after page."""
+        """All copies of the texts, page after page."""
         following: int | None = from_version
         while following is not None:
             rows, following = advanced(self.history(following), "versions", "next_version", following)
@@ -631,7 +632,7 @@ class Agent:
                 yield row
 
     def all_prompts(self, from_turn: int = 1) -> Iterator[t.Json]:
-        """Every prompt, page after page."""
+        """All prompts, page after page."""
         following: int | None = from_turn
         while following is not None:
             rows, following = advanced(self.prompts(following), "prompts", "next_turn", following)
@@ -639,7 +640,7 @@ class Agent:
                 yield row
 
     def _newest(self) -> str:
-        """The last revision seen; before the first answer, that of the state now."""
+        """The last seen revision; before the first answer, the current one."""
         if self._seen.memory is None:
             self.state()
         return self._seen.memory or ""

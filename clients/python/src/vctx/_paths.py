@@ -1,10 +1,11 @@
-"""Where the server's socket is when nobody says otherwise: the answer that the command line gives."""
+"""The default path of the server's socket, the same as that of the command line."""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
-# Longest path that a Unix socket can be bound to on Linux (unix(7)), and what the longest name beside the socket takes of it.
+# Maximum length in bytes of a Unix socket's path on Linux (unix(7)), and the length of the longest
+# file name in the socket's directory.
 SOCKET_PATH_BYTES_MAX = 107
 NEIGHBOUR_BYTES_MAX = 20
 
@@ -25,7 +26,7 @@ def _runtime_dir(environment: Mapping[str, str], user: int) -> Path:
 
 
 def _user_id() -> int:
-    """The user of this process; `/proc/self` belongs to them, elsewhere the home directory does."""
+    """The user of this process: the owner of `/proc/self`, or of the home directory where there is no `/proc`."""
     for path in ("/proc/self", os.environ.get("HOME", "")):
         try:
             return os.stat(path).st_uid

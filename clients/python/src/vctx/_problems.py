@@ -1,4 +1,4 @@
-"""What can go wrong with a call: one exception for each error code of the server, and three for calls that were not answered."""
+"""Errors of a call: one exception for each error code of the server, and three for calls without an answer."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -34,38 +34,38 @@ class Problem(Exception):
 
     @property
     def passing(self) -> bool:
-        """Whether the same call with the same key can succeed later: nothing was wrong with the call itself."""
+        """Whether the same call with the same key can succeed later, because the call itself was valid."""
         return self.PASSING or self.status in (429, 502, 503, 504)
 
     @property
     def system_message(self) -> str:
-        """What a model is told of it."""
+        """The text for a model."""
         told = self.fields.get("system_message")
         return told if isinstance(told, str) else f"Error {self.code}: {self.detail}."
 
 
 class Unreachable(Problem):
-    """No connection could be made: the server has seen nothing. Is it running? `vctx serve` starts it."""
+    """No connection could be made: the server received nothing. Is it running? `vctx serve` starts it."""
 
     CODE = "UNREACHABLE"
     PASSING = True
 
 
 class Unanswered(Problem):
-    """The call was sent, or part of it, and no whole answer came: it may have had its effect. Repeat it with the same key."""
+    """The call was sent, at least in part, without a complete answer: it may have had its effect. Repeat it with the same key."""
 
     CODE = "UNANSWERED"
     PASSING = True
 
 
 class Garbled(Problem):
-    """The answer is none that this client understands: does another program listen on this socket?"""
+    """This client does not understand the answer: does another program listen on this socket?"""
 
     CODE = "GARBLED"
 
 
 class Refused(Problem):
-    """The server answered with problem details. A code that this client does not know comes as this class."""
+    """The server answered with problem details. Unknown codes use this class."""
 
 
 class InvalidArgument(Refused):
@@ -92,13 +92,13 @@ class InvalidName(Refused):
 
 
 class PageTokenInvalid(Refused):
-    """The page token is not one of this agent, tool and question."""
+    """The page token does not belong to this agent, tool and question."""
 
     CODE = "PAGE_TOKEN_INVALID"
 
 
 class ModeUnavailable(Refused):
-    """This way of searching is not available."""
+    """This search mode is not available."""
 
     CODE = "MODE_UNAVAILABLE"
 
@@ -164,7 +164,7 @@ class MethodNotAllowed(Refused):
 
 
 class AgentForgotten(Refused):
-    """The agent was forgotten whole, and its name is not used again."""
+    """The agent was forgotten completely, and its name cannot be used again."""
 
     CODE = "AGENT_FORGOTTEN"
 
@@ -176,13 +176,13 @@ class AgentExists(Refused):
 
 
 class AgentElsewhere(Refused):
-    """The agent is in another place."""
+    """The agent is in another database."""
 
     CODE = "AGENT_ELSEWHERE"
 
 
 class AgentMoving(Refused):
-    """The agent is being moved to another place."""
+    """The agent is being moved to another database."""
 
     CODE = "AGENT_MOVING"
     PASSING = True
@@ -195,7 +195,7 @@ class MoveBusy(Refused):
 
 
 class BlockExists(Refused):
-    """A block of that name is there already."""
+    """A block of that name exists already."""
 
     CODE = "BLOCK_EXISTS"
 
@@ -207,20 +207,20 @@ class IdempotencyKeyReused(Refused):
 
 
 class Conflict(Refused):
-    """Other writers were faster each time."""
+    """Other writers changed the memory at every attempt."""
 
     CODE = "CONFLICT"
     PASSING = True
 
 
 class RunBusy(Refused):
-    """Another run of this agent is under way."""
+    """Another run of this agent is active."""
 
     CODE = "RUN_BUSY"
 
 
 class RunLost(Refused):
-    """The run is over, or another server's by now."""
+    """The run has ended, or belongs to another server now."""
 
     CODE = "RUN_LOST"
 
@@ -238,7 +238,7 @@ class PageExpired(Refused):
 
 
 class RevisionStale(Refused):
-    """The memory changed since the given revision: read again what changed, then decide anew."""
+    """The memory changed since the given revision: read the changes, then decide again."""
 
     CODE = "REVISION_STALE"
 
@@ -282,7 +282,7 @@ class TaintedContent(Refused):
 
 
 class LateChunkingRequired(Refused):
-    """Chunks must be embedded in the light of their document."""
+    """Chunks must be embedded with their whole document as context."""
 
     CODE = "LATE_CHUNKING_REQUIRED"
 
@@ -294,7 +294,7 @@ class PinLimitExceeded(Refused):
 
 
 class WindowTooSmall(Refused):
-    """The window is smaller than what must stand in it."""
+    """The window is smaller than its fixed content."""
 
     CODE = "WINDOW_TOO_SMALL"
 

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-# Blocks and documents whose revision is remembered; beyond, all are forgotten, and a call on one is refused and told the present revision.
+# Maximum number of blocks and documents whose revision is remembered. When there are more, all
+# remembered revisions are dropped; a later call for such a block or document is refused, and the
+# refusal contains the current revision.
 REMEMBERED_MAX = 4_096
 
-# What these do cannot overwrite what their caller has not seen, so they name no revision.
+# These calls cannot overwrite unseen changes, so they need no revision.
 BUILDS_ON_NOTHING = frozenset(
     {
         "fetch_core",
@@ -38,7 +40,7 @@ class Seen:
     """The revisions that one handle saw last.
 
     What a block holds is known as of the answer that showed it (`store_core`, `fetch_core`, a state), not of the newest one: an append
-    or a search says nothing of it, and so does not hide that somebody else changed it.
+    or a search does not show it, and so does not hide a change by another caller.
     """
 
     def __init__(self) -> None:
@@ -50,7 +52,8 @@ class Seen:
     def built_on(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
         """The revision for a call; none when nothing was seen yet."""
         if tool == "ingest_archival":
-            # A document that nothing is known of must be new: it is no silent overwrite then.
+            # A document that was not seen must be new on the server, so that no document is
+            # overwritten silently.
             return self._documents.get(str(arguments.get("doc_id")), "")
         if tool in BLOCK_NAMED_BY:
             return self._blocks.get(_block(tool, arguments), self._core)
@@ -74,7 +77,7 @@ class Seen:
         if tool == "ingest_archival":
             result = answer.get("result")
             self.document(str(arguments.get("doc_id")), result.get("_rev") if isinstance(result, dict) else None)
-        # The `_rev` of an answer about a document is the document's.
+        # The `_rev` of an answer about a document is the document's revision.
         revision = answer.get("agent_rev", answer.get("_rev"))
         if not isinstance(revision, str) or not revision:
             return

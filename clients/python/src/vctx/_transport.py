@@ -12,10 +12,10 @@ from pathlib import Path
 from ._problems import Garbled, Unanswered, Unreachable
 from ._wire import ANSWER_BYTES_MAX, IDLE_MAX, Answer, Request, understood
 
-# Longest line of an answer's head or of a chunk's, and most headers.
+# Maximum length of a line with a header or a chunk size, and maximum number of headers.
 LINE_BYTES_MAX = 65_536
 HEADERS_MAX = 100
-# Bytes that are read at once.
+# Maximum number of bytes in one read.
 PIECE_BYTES = 65_536
 
 
@@ -67,7 +67,7 @@ class Transport:
             answer = _exchanged(connection, request, timeout_s or self.timeout_s)
         except BaseException:
             connection.close()
-            # What broke one connection may have broken those that wait, too.
+            # What broke this connection may also have broken the idle connections.
             self.close()
             raise
         if connection.sock is not None and len(self._idle) < IDLE_MAX:
@@ -103,7 +103,8 @@ class Transport:
     def _connection(self) -> _Connection:
         while self._idle:
             connection = self._idle.pop()
-            # Nothing is to come before the next request, so what can be read is the server's goodbye.
+            # On an idle connection the server sends nothing, so a readable socket means that the
+            # server closed the connection.
             if not select.select([connection.sock], [], [], 0)[0]:
                 return connection
             connection.close()
@@ -149,7 +150,7 @@ def _asked(connection: _Connection, request: Request, timeout_s: float) -> http.
     connection.putrequest(request.method, request.path, skip_host=True, skip_accept_encoding=True)
     for name, value in request.headers.items():
         connection.putheader(name, value)
-    # Who refuses a request before all of it came may close upon it; the answer is there nevertheless.
+    # A server that refuses a request early may close the connection; its answer can still be read.
     with suppress(BrokenPipeError):
         connection.endheaders(request.body or None)
     return connection.getresponse()
@@ -163,7 +164,7 @@ def _rest(connection: _Connection, response: http.client.HTTPResponse, seconds: 
         left = until - time.monotonic()
         if left <= 0:
             raise TimeoutError
-        # An answer that closes its connection has taken the socket along.
+        # An answer with `connection: close` has closed the socket already.
         if connection.sock is not None:
             connection.sock.settimeout(left)
         piece = response.read1(PIECE_BYTES)
@@ -202,7 +203,7 @@ class AsyncTransport:
                     answer, keep = await _exchange(streams, request)
                 except BaseException:
                     streams[1].close()
-                    # What broke one connection may have broken those that wait, too.
+                    # What broke this connection may also have broken the idle connections.
                     self._drop()
                     raise
         except TimeoutError as error:
@@ -252,7 +253,7 @@ class AsyncTransport:
             try:
                 await writer.wait_closed()
             except OSError:
-                # It was closed from the other side already.
+                # The other side has already closed the connection.
                 continue
 
     def _drop(self) -> list[asyncio.StreamWriter]:
@@ -336,7 +337,7 @@ def _length(headers: dict[str, str]) -> int:
 
 
 async def _some(reader: asyncio.StreamReader, left: int) -> bytes:
-    """What is there of so many bytes; an answer that ends before is a broken one."""
+    """Reads that number of bytes; an answer that ends earlier is an error."""
     piece = await reader.read(min(left, PIECE_BYTES))
     if not piece:
         raise asyncio.IncompleteReadError(piece, left)
@@ -351,7 +352,7 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
 
 
 async def _chunk(reader: asyncio.StreamReader, before: int) -> bytes:
-    """The next chunk behind so many bytes; an empty one is the last."""
+    """The next chunk with its size in front; an empty chunk is the last."""
     size = (await _line(reader)).partition(";")[0].strip()
     try:
         length = int(size, 16)

@@ -11,22 +11,23 @@ from urllib.parse import quote, urlencode
 from ._problems import Conflict, EmbedderUnavailable, Garbled, NotReady, Overloaded, Problem, StoreUnavailable
 from ._problems import Unanswered, Unreachable, refused
 
-# Longest request that is sent and longest answer that is taken, in bytes.
+# Longest request and longest answer, in bytes.
 REQUEST_BYTES_MAX = 64 << 20
 ANSWER_BYTES_MAX = 64 << 20
-# Attempts of one call, and the pause before the second; it doubles with each, and up to half of it is added by chance.
+# Maximum number of attempts for one call, and the pause before the second attempt. The pause
+# doubles with each attempt, and a random part of at most half the pause is added.
 ATTEMPTS_MAX = 4
 PAUSE_S = 0.02
-# Longest pause that a server may ask for before the next attempt.
+# Longest pause that a server may request before the next attempt.
 PAUSE_ASKED_S_MAX = 2.0
-# Seconds for one attempt: an explicit eviction may wait for a model.
+# Maximum seconds for one attempt, long enough for an explicit eviction that waits for a model.
 TIMEOUT_S = 30.0
-# Seconds for a run that is answered at its end: several inferences.
+# Maximum seconds for a run, whose answer only comes at its end, after several inferences.
 RUN_TIMEOUT_S = 600.0
-# Connections of one client that wait for their next call.
+# Maximum number of idle connections that one client keeps.
 IDLE_MAX = 8
 
-# The caller's explicit "any revision".
+# Value by which a caller explicitly accepts any revision.
 ANY = "*"
 
 

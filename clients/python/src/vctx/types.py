@@ -38,7 +38,7 @@ class Heartbeat(TypedDict, total=False):
 
 
 class Receipt(TypedDict, total=False):
-    """Where a message stands in the agent's chain of digests."""
+    """The position of a message in the agent's chain of digests."""
 
     seq: int
     digest: str
@@ -182,9 +182,10 @@ class State(TypedDict, total=False):
 
 
 class Agents(TypedDict):
-    """All agents of the server's tenant that this user may see."""
+    """A page of the agents of the server's tenant; `next` is null after the last agent."""
 
     agents: list[Json]
+    next: str | None
 
 
 class ChatMessage(TypedDict, total=False):

@@ -12,7 +12,7 @@ export async function use(): Promise<void> {
     const seq: number = message.seq;
     console.log(block, seq);
   }
-  // @ts-expect-error Nobody else speaks.
+  // @ts-expect-error Only the known roles may speak.
   await ada.appendFifo("Hello.", "narrator");
   try {
     await ada.evictFifo({ target_tokens: 0 });
