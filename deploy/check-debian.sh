@@ -1,13 +1,13 @@
 #!/bin/sh
-# Installs the package on a fresh Debian 12, starts what its units start, and shows who reaches what.
+# Installs the package on a fresh Debian 12, starts what its units start, and shows which users have access to which sockets.
 # check-debian.sh --package FILE [--root DIR]
 #   FILE  the package (deploy/package.sh)
-#   DIR   a root made by debootstrap, copied before use     [default: one is made, some 250 MB from the mirror]
-# No systemd runs in there: a page of shell below does what the units say (User, Group, directories, credentials, environment, sockets,
-# ExecStart), in a mount, process and network namespace of its own. The database is the engine of this project, as vctx-engine.service has it.
-# Needs root, debootstrap, util-linux. Ends with 0 when all holds; otherwise the first line that does not hold is the last one.
+#   DIR   a root made by debootstrap, copied before use     [default: a new root, some 250 MB from the mirror]
+# No systemd runs in the root, so this script itself does what the units configure: User, Group, directories, credentials, environment,
+# sockets, ExecStart. It uses separate mount, process and network namespaces. The database is the embedded engine, as vctx-engine.service
+# starts it.
+# Needs root, debootstrap, util-linux. Ends with 0 if all checks pass; otherwise the last line is the first failed check.
 set -eu
-MIRROR=http://deb.debian.org/debian
 NEEDED=systemd,iproute2,lsof,curl,procps
 
 die() { printf 'FAILED: %s\n' "$*" >&2; exit 1; }
@@ -30,7 +30,7 @@ outside() {
   if [ -n "$given" ]; then
     cp -a "$given" "$work/tree"
   else
-    debootstrap --variant=minbase --include="$NEEDED" bookworm "$work/tree" "$MIRROR" >"$work/log" || die "debootstrap: $(tail -n 3 "$work/log")"
+    debootstrap --variant=minbase --include="$NEEDED" bookworm "$work/tree" >"$work/log" || die "debootstrap: $(tail -n 3 "$work/log")"
   fi
   cp "$package" "$work/tree/vctx.deb"
   cp "$0" "$work/tree/check.sh"
@@ -45,7 +45,7 @@ outside() {
 # ----------------------------------------------------------------------------------------------- what systemd would do
 UNITS=/usr/lib/systemd/system
 
-# Values of a key in a unit, one a line; templates by their instance.
+# Prints the values of a key in a unit, one per line. In a template unit, %i becomes the instance.
 values() { # unit, key
   file=$UNITS/$1 instance=''
   case $1 in *@*) instance=${1#*@}; instance=${instance%.*}; file=$UNITS/${1%%@*}@.${1##*.} ;; esac
@@ -53,7 +53,7 @@ values() { # unit, key
 }
 value() { values "$1" "$2" | tail -n 1; }
 
-# Environment of a unit as NAME=value, later ones over earlier ones.
+# Prints the environment of a unit as lines NAME=value; a later value overrides an earlier value.
 environment() { # unit
   values "$1" Environment | tr ' ' '\n'
   values "$1" EnvironmentFile | while read -r file; do
@@ -62,7 +62,7 @@ environment() { # unit
   done
 }
 
-# Directories and credentials of a unit, for its user.
+# Creates the directories and credentials of a unit, owned by the unit's user.
 prepare() { # unit
   user=$(value "$1" User) group=$(value "$1" Group); group=${group:-$user}
   mode=$(value "$1" RuntimeDirectoryMode)
@@ -78,7 +78,8 @@ prepare() { # unit
   done
 }
 
-# The words that make a command one of the unit's user, with the unit's environment.
+# Prints, one word per line, the prefix that runs a command as the unit's user with the unit's
+# environment.
 becoming() { # unit
   user=$(value "$1" User) group=$(value "$1" Group); group=${group:-$user}
   more=$(value "$1" SupplementaryGroups)
@@ -112,7 +113,8 @@ wait_for() { # what, command ...: a minute at most
 
 service() { run "$1"; wait_for "$2" test -S "$2"; }
 
-# Makes the listener, then hands it to the service at the first connection, as the manager does.
+# Creates the listener, and hands it to the service at the first connection, as the service manager
+# does.
 socket() { # unit without its ending
   values "$1.socket" ExecStartPre | while read -r line; do $line; done
   path=$(value "$1.socket" ListenStream) owner=$(value "$1.socket" SocketUser) of=$(value "$1.socket" SocketGroup)
@@ -121,7 +123,8 @@ socket() { # unit without its ending
   chmod "$(value "$1.socket" SocketMode)" "$path" && chown "$owner:${of:-root}" "$path"
 }
 
-# The guards as the unit runs them, one after the other; the first red one ends it.
+# Runs the guard scripts (checks of the setup) one after another, as the unit does. The first
+# failing guard ends the run.
 guards() {
   export $(environment vctx-guards.service)
   values vctx-guards.service ExecStart | while read -r line; do eval "$line" || exit 1; done
@@ -132,7 +135,7 @@ as() { # user, command ...
   setpriv --reuid "$who" --regid "$who" --init-groups --no-new-privs env HOME="$(getent passwd "$who" | cut -d: -f6)" "$@"
 }
 
-# The first caller of a listener starts its server, which says for a moment that it is not ready yet.
+# The first client of a listener starts its server, which reports for a moment that it is not ready.
 ready() { as "$1" curl -sf -m 60 --unix-socket "/run/vctx/$1/vctx.sock" http://vctx/readyz; }
 
 state() { stat -c '%a %U %G' "$1"; }
@@ -154,7 +157,7 @@ inside() {
 
   for name in root rw ro index; do (umask 077; head -c 24 /dev/urandom | base64 >"/etc/vctx/credentials/arango-$name-password"); done
   sed -i 's/^#\([A-Z]\)/\1/' /etc/vctx/guards.env
-  # An index is made for few vectors already.
+  # With this setting, the server creates a vector index even for few vectors.
   echo VCTX_ARCHIVE__INDEX_ROWS_MIN=80 >>/etc/vctx/vctx.env
   useradd --create-home alice; useradd --create-home bob
 
@@ -191,14 +194,15 @@ inside() {
   ok 'all of it holds'
 }
 
-# So many chunks of a document, as JSON.
+# Prints the given number of chunks of a document, as JSON.
 chunks() { # how many
   awk -v n="$1" 'BEGIN { for (i = 1; i <= n; i++) printf "%s\"Pier %d is free at tide %d. \"", (i > 1 ? "," : ""), i, n - i }'
 }
 
 indexed() { ready "$1" | tr -d ' \n' | sed 's/.*"vector_index"://' | grep -q '"state":"ready"'; }
 
-# A conversation of an unprivileged user through both proxies: evicted, found again, proved.
+# Runs a conversation of an unprivileged user through both proxies: messages are evicted, found
+# again, and verified.
 conversation() {
   s=/run/vctx/alice/vctx.sock
   wait_for 'the server of alice' ready alice
@@ -216,7 +220,8 @@ conversation() {
   as alice vctx tool search_archival --agent ada --socket "$s" --args '{"query_text": "when does the ferry leave"}' | grep -q 'leaves at ebb' ||
     die 'the archive finds nothing'
   as alice vctx verify --agent ada --socket "$s" | tail -n 3 || die 'vctx verify refuses the memory'
-  # A user of the database who may do that and no more makes the vector index, through the proxy for writes.
+  # The vector index is created through the proxy for writes, by a database user who may do nothing
+  # else.
   as alice vctx tool ingest_archival --agent ada --rev '*' --socket "$s" \
     --args "{\"doc_id\": \"piers.md\", \"chunks\": [$(chunks 100)], \"provenance\": {\"source\": \"harbour\"}}" >/dev/null ||
     die 'the archive takes no hundred chunks in'
@@ -243,7 +248,7 @@ apart() {
 
 secrets() {
   for name in root rw ro index; do
-    # Searched for by its file: as an argument of grep it would stand in the process list itself.
+    # grep reads the secret from its file, because an argument would appear in the process list.
     word=/etc/vctx/credentials/arango-$name-password
     if cat /proc/[0-9]*/cmdline | grep -aqFf "$word"; then die "the process list holds the password of $name"; fi
     if cat /proc/[0-9]*/environ 2>/dev/null | grep -aqFf "$word"; then die "an environment holds the password of $name"; fi

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Protects: nobody reads or writes memory without credentials, not even through the Unix socket.
+# Protects: every access to memory needs credentials, even through the Unix socket.
 # auth.sh --profile single|cluster|embedded [--config FILE | --command LINE] [--socket PATH]
-#   single    arangod's configuration FILE or start LINE is needed; it must switch on both authentication options by name
-#   cluster   the same, once for each coordinator
-#   embedded  the engine in vctx or arango-embedded has no such options; --socket is needed
-#   --socket  asks the running engine there: without credentials it must answer 401
-# Needs awk, with --socket curl as well. Exit 0 is green; otherwise one sentence on stderr says what to do.
+#   single    needs arangod's configuration FILE or start LINE, which must set both authentication options to true
+#   cluster   like single; run the check once for each coordinator
+#   embedded  needs --socket, because the engine in vctx or arango-embedded has no such options
+#   --socket  sends a request without credentials to the running engine, which must answer 401
+# Needs awk, and with --socket also curl. Exit 0 means passed; otherwise one sentence on stderr names the next step.
 fail() { printf '%s\n' "$1" >&2; [ -z "${2-}" ] || printf 'seen: %s\n' "$2" >&2; exit 1; }
 usage='the arguments of this check are not understood, read its --help'
 case $0 in */*) here=${0%/*} ;; *) here=. ;; esac

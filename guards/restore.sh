@@ -1,11 +1,11 @@
 #!/bin/sh
-# Protects: dumps and restores run against an engine whose vector index is on; without it vector indexes would not come back.
+# Protects: dumps and restores run against an engine whose vector index is on; otherwise vector indexes would not be restored.
 # restore.sh --profile single|cluster|embedded --script FILE [--script FILE]
-#   FILE is a shell script or unit that dumps or restores. Each arangodump, arangorestore or arangobackup in it needs the option
-#   vector-index (or experimental-vector-index) true on its own line or, earlier in the file, on the line that starts the engine
-#   (single, cluster: arangod; embedded: arango-embedded or vctx as well), or an earlier call of vector-flag.sh that ends the
-#   script when it fails (set -e, &&, || exit, ExecStartPre).
-# Comments do not count. Needs awk. Exit 0 is green; otherwise one sentence on stderr says what to do.
+#   FILE is a shell script or systemd unit that dumps or restores. For each arangodump, arangorestore or arangobackup, FILE needs
+#   one of these: the option vector-index (or experimental-vector-index) true on the same line; that option earlier in FILE, on
+#   the line that starts the engine (single, cluster: arangod; embedded: also arango-embedded or vctx); an earlier call to
+#   vector-flag.sh that ends the script when it fails (set -e, &&, || exit, ExecStartPre).
+# Comments in FILE do not count. Needs awk. Exit 0 means passed; otherwise one sentence on stderr names the next step.
 fail() { printf '%s\n' "$1" >&2; [ -z "${2-}" ] || printf 'seen: %s\n' "$2" >&2; exit 1; }
 usage='the arguments of this check are not understood, read its --help'
 profile='' checked=''
@@ -26,7 +26,7 @@ while [ $# -gt 0 ]; do
         { on = text ~ (flag "([ \t]|$|=true)") && text !~ (flag "[= \t]+[^-t \t]") }
         text ~ edge engine end { armed = on }
         text ~ edge "arango(dump|restore|backup)" end { found = 1; if (!on && !armed && !checked) print text }
-        END { if (!found) print "no dump or restore in it" }' <"$2") || fail 'a tool failed or printed nothing, run it by hand and mend it' awk
+        END { if (!found) print "no dump or restore in it" }' <"$2") || fail 'a tool failed or printed nothing, run it by hand and correct the fault' awk
       [ -z "$bad" ] || fail 'a dump or restore runs without the vector index, start its engine with vector-index true or call vector-flag.sh first' "$bad" ;;
     *) fail "$usage" "$1" ;;
   esac

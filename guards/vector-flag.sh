@@ -1,11 +1,12 @@
 #!/bin/sh
 # Protects: the engine starts with its vector index switched on; otherwise vector search would silently fall back or fail.
 # vector-flag.sh --profile single|cluster|embedded (--config FILE | --command LINE) [--version 3.12.N]
-#   single    arangod's configuration FILE, or the LINE it is started with
-#   cluster   the same, once for each coordinator and DB-server
-#   embedded  the start LINE of the engine in vctx or of arango-embedded
-# The option is vector-index from 3.12.6 on and experimental-vector-index before; with --version the right one is demanded.
-# Needs awk. Exit 0 is green; otherwise one sentence on stderr says what to do.
+#   single    checks arangod's configuration FILE or start LINE
+#   cluster   like single; run the check once for each coordinator and DB-Server
+#   embedded  checks FILE or start LINE of arango-embedded or of the engine in vctx
+# ArangoDB 3.12.6 and later call the option vector-index, older versions experimental-vector-index. --version accepts only the
+# name that belongs to that version; without --version, both names pass.
+# Needs awk. Exit 0 means passed; otherwise one sentence on stderr names the next step.
 fail() { printf '%s\n' "$1" >&2; [ -z "${2-}" ] || printf 'seen: %s\n' "$2" >&2; exit 1; }
 usage='the arguments of this check are not understood, read its --help'
 case $0 in */*) here=${0%/*} ;; *) here=. ;; esac
