@@ -1,137 +1,109 @@
-//! The bench: floors and calls in turns, in several rounds, so that what disturbs the machine disturbs all of them.
+//! The benchmark: measures vctx, an HTTP echo and the disk alternately, in several rounds, so that
+//! a disturbance affects every measure alike.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Fault;
-use crate::arguments::Options;
+use crate::calls::{Calls, Tool, append_body};
 use crate::child::Process;
-use crate::disk::{Fjall, log};
+use crate::echo;
 use crate::load::{Measured, Operation};
-use crate::machine;
-use crate::meters::{Samples, thread_seconds};
-use crate::report::{self, Trips};
-use crate::tools::{Agent, Tool, append_body, echo};
+use crate::meters::{ProcessorTime, Samples};
+use crate::options::Options;
+use crate::report::{self, Requests};
+use crate::session::{Session, program};
+use crate::store::{BareStore, log};
 
-/// Rounds over all measures.
+/// Number of rounds over all measures.
 const ROUNDS: usize = 3;
-/// Numbers of clients.
+/// Numbers of parallel clients to measure with.
 const CLIENTS: [usize; 3] = [1, 8, 64];
-/// Time for which each process is warmed before anything is recorded.
+/// Warm-up time of each process before measurements are recorded.
 const WARM: Duration = Duration::from_millis(300);
-/// Calls over which trips are counted.
-const TRIP_CALLS: u32 = 10;
+/// Number of calls over which database requests are counted.
+const COUNTED_CALLS: u32 = 10;
 
-/// What is measured.
+/// A measured call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum BenchTarget {
     Echo,
     Log { sync: bool },
     Fjall,
     Vctx { tool: Tool, durable: bool },
 }
 
-/// One row of the report.
-pub(crate) struct Case {
-    pub(crate) what: What,
+/// One row of the benchmark's report.
+pub(crate) struct BenchCase {
+    pub(crate) target: BenchTarget,
     pub(crate) clients: usize,
     pub(crate) measured: Measured,
-    /// Processor time of the server's threads meanwhile, in seconds.
+    /// Processor time of the server's threads by name, in microseconds.
     pub(crate) threads: BTreeMap<String, f64>,
 }
 
-/// Everything that is loaded.
-struct Stage {
+/// The processes and the store that the benchmark measures.
+struct BenchProcesses {
     folder: PathBuf,
     echo: Process,
     durable: Process,
     fast: Process,
-    fjall: Fjall,
+    store: BareStore,
 }
 
-/// Measures and reports.
+/// Measures all cases and writes the report.
 pub(crate) fn run(options: &Options) -> Result<(), Fault> {
-    let folder = match &options.dir {
-        Some(dir) => tempfile::tempdir_in(dir)?,
-        None => tempfile::tempdir()?,
-    };
-    let load_before = machine::load_average();
-    let stage = Stage::prepare(folder.path(), &program(options)?)?;
-    let outcome = stage.measure(options.time / u32::try_from(ROUNDS)?);
-    let (cases, trips) = match outcome {
-        Ok(measured) => measured,
-        Err(fault) => {
-            return Err(format!("{fault}\n--- the server said last ---\n{}", stage.tails()).into());
-        }
-    };
-    stage.stop()?;
-    let origin = report::Origin {
-        commit: options.commit.clone().unwrap_or_else(machine::commit),
-        given: options.vctx.is_some(),
-        disk: machine::file_system(folder.path()),
-        load_before,
-        time: options.time,
-        rounds: ROUNDS,
-    };
-    let text = report::markdown(&origin, &cases, &trips);
-    println!("{text}");
-    if let Some(out) = &options.out {
-        fs::write(out, &text).map_err(|e| format!("{}: {e}", out.display()))?;
+    let session = Session::begin(&options.common)?;
+    let processes = BenchProcesses::prepare(&session, options)?;
+    let time = options.common.time;
+    let (cases, requests) = processes.measure(time / u32::try_from(ROUNDS)?).map_err(|fault| {
+        let (durable, fast) = (processes.durable.tail(), processes.fast.tail());
+        format!("{fault}\n--- ends of the servers' logs ---\n{durable}\n{fast}")
+    })?;
+    for process in [processes.durable, processes.fast, processes.echo] {
+        process.stop()?;
     }
-    Ok(())
+    let text = report::markdown(session.head("Load bench"), time, ROUNDS, &cases, &requests);
+    session.publish(&text, &text)
 }
 
-/// The server's program: the one given, or the one beside this program.
-pub(crate) fn program(options: &Options) -> Result<PathBuf, Fault> {
-    let path = match &options.vctx {
-        Some(path) => path.clone(),
-        None => std::env::current_exe()?.with_file_name("vctx"),
-    };
-    if path.is_file() {
-        return Ok(path.canonicalize()?);
-    }
-    Err(format!("{} is not there: `cargo build`, or give --vctx PROGRAM", path.display()).into())
-}
-
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<BenchCase> {
     let mut list = Vec::new();
-    let mut add = |what, clients| {
+    let mut add = |target, clients| {
         let (measured, threads) = (Measured::new(clients), BTreeMap::new());
-        list.push(Case { what, clients, measured, threads });
+        list.push(BenchCase { target, clients, measured, threads });
     };
-    add(What::Log { sync: false }, 1);
-    add(What::Log { sync: true }, 1);
-    add(What::Fjall, 1);
+    add(BenchTarget::Log { sync: false }, 1);
+    add(BenchTarget::Log { sync: true }, 1);
+    add(BenchTarget::Fjall, 1);
     for clients in CLIENTS {
-        add(What::Echo, clients);
+        add(BenchTarget::Echo, clients);
         for tool in [Tool::Append, Tool::StoreCore] {
             for durable in [true, false] {
-                add(What::Vctx { tool, durable }, clients);
+                add(BenchTarget::Vctx { tool, durable }, clients);
             }
         }
     }
     for durable in [true, false] {
-        add(What::Vctx { tool: Tool::Evict, durable }, 1);
+        add(BenchTarget::Vctx { tool: Tool::Evict, durable }, 1);
     }
     list
 }
 
-impl Stage {
-    fn prepare(folder: &Path, program: &Path) -> Result<Self, Fault> {
-        let echo_folder = made(folder, "echo")?;
-        let socket = echo_folder.join("echo.sock");
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("echo").arg("--socket").arg(&socket);
-        let echo = Process::start(command, &echo_folder, socket, |_| Ok(true))?;
+impl BenchProcesses {
+    fn prepare(session: &Session<'_>, options: &Options) -> Result<Self, Fault> {
+        let program = program(options.vctx.as_deref(), "vctx")?;
+        let server = |name, durable| {
+            let settings = [("VCTX_STORE__DURABLE", durable)];
+            Process::server(&program, &session.subfolder(name)?, &settings)
+        };
         Ok(Self {
-            folder: folder.to_owned(),
-            echo,
-            durable: serve(program, &made(folder, "durable")?, true)?,
-            fast: serve(program, &made(folder, "fast")?, false)?,
-            fjall: Fjall::open(folder)?,
+            folder: session.folder().to_owned(),
+            echo: echo::start(&session.subfolder("echo")?)?,
+            durable: server("durable", "true")?,
+            fast: server("fast", "false")?,
+            store: BareStore::open(&session.folder().join("fjall"))?,
         })
     }
 
@@ -139,9 +111,9 @@ impl Stage {
         if durable { &self.durable } else { &self.fast }
     }
 
-    fn measure(&self, time: Duration) -> Result<(Vec<Case>, Vec<(Tool, Trips)>), Fault> {
-        for what in [What::Echo].into_iter().chain([true, false].map(appending)) {
-            Measured::new(1).run(WARM, self.operations(what, 1, "warm")?)?;
+    fn measure(&self, time: Duration) -> Result<(Vec<BenchCase>, Vec<(Tool, Requests)>), Fault> {
+        for target in [BenchTarget::Echo].into_iter().chain([true, false].map(appending)) {
+            Measured::new(1).run(WARM, self.operations(target, 1, "warm")?)?;
         }
         let mut cases = cases();
         for round in 0..ROUNDS {
@@ -150,97 +122,76 @@ impl Stage {
                 self.measure_one(case, round, time)?;
             }
         }
-        let mut trips = Vec::new();
-        for tool in [Tool::Append, Tool::StoreCore, Tool::Evict] {
-            trips.push((tool, self.trips(tool)?));
-        }
-        Ok((cases, trips))
+        let tools = [Tool::Append, Tool::StoreCore, Tool::Evict];
+        let requests = tools.into_iter().map(|tool| Ok((tool, self.requests(tool)?)));
+        let requests = requests.collect::<Result<_, Fault>>()?;
+        Ok((cases, requests))
     }
 
-    fn measure_one(&self, case: &mut Case, round: usize, time: Duration) -> Result<(), Fault> {
-        let operations = self.operations(case.what, case.clients, &round.to_string())?;
-        let What::Vctx { durable, .. } = case.what else {
+    fn measure_one(&self, case: &mut BenchCase, round: usize, time: Duration) -> Result<(), Fault> {
+        let operations = self.operations(case.target, case.clients, &round.to_string())?;
+        let BenchTarget::Vctx { durable, .. } = case.target else {
             return case.measured.run(time, operations);
         };
         let id = self.server(durable).id();
-        let before = thread_seconds(id)?;
+        let before = ProcessorTime::of(id)?;
         case.measured.run(time, operations)?;
-        for (name, seconds) in thread_seconds(id)? {
-            let spent = seconds - before.get(&name).copied().unwrap_or(0.0);
-            *case.threads.entry(name).or_insert(0.0) += spent.max(0.0);
+        for (name, micros) in ProcessorTime::of(id)?.by_thread(&before) {
+            *case.threads.entry(name.to_owned()).or_insert(0.0) += micros;
         }
         Ok(())
     }
 
-    fn operations(&self, what: What, clients: usize, round: &str) -> Result<Vec<Operation>, Fault> {
+    fn operations(
+        &self,
+        target: BenchTarget,
+        clients: usize,
+        round: &str,
+    ) -> Result<Vec<Operation>, Fault> {
         let one = |client: usize| -> Result<Operation, Fault> {
-            match what {
-                What::Echo => echo(&self.echo.socket, client),
-                What::Log { sync } => {
-                    log(&self.folder, &format!("log-{sync}-{round}"), append_body(client), sync)
+            match target {
+                BenchTarget::Echo => echo::calls(&self.echo.socket, append_body(client)),
+                BenchTarget::Log { sync } => {
+                    let path = self.folder.join(format!("log-{sync}-{round}"));
+                    log(&path, append_body(client), sync)
                 }
-                What::Fjall => Ok(self.fjall.insert(append_body(client))),
-                What::Vctx { tool, durable } => {
+                BenchTarget::Fjall => Ok(self.store.inserts(vec![append_body(client)])),
+                BenchTarget::Vctx { tool, durable } => {
                     let name = format!("{}-{clients}-{client}-{round}", tool.name());
-                    let agent = Agent::create(&self.server(durable).socket, &name, tool)?;
-                    Ok(agent.operation(tool))
+                    Ok(Calls::new(&self.server(durable).socket, &name, tool)?.operation())
                 }
             }
         };
         (0..clients).map(one).collect()
     }
 
-    /// Database requests of single calls with nothing else going on, by the server's own count.
-    fn trips(&self, tool: Tool) -> Result<Trips, Fault> {
+    /// Returns the mean number of database requests that one call causes, from the counters of an
+    /// idle server.
+    fn requests(&self, tool: Tool) -> Result<Requests, Fault> {
         let socket = &self.durable.socket;
-        let mut agent = Agent::create(socket, &format!("trips-{}", tool.name()), tool)?;
-        let mut trips = Trips::default();
-        // The first call of a new agent loads its core; the others find it in the cache.
-        agent.prepare(tool)?;
-        agent.make(tool)?;
-        for _ in 0..TRIP_CALLS {
-            agent.prepare(tool)?;
+        let mut calls = Calls::new(socket, &format!("requests-{}", tool.name()), tool)?;
+        let mut sums = Requests::default();
+        // The first call of a new agent loads the agent's core into the cache. Later calls of the
+        // agent find the core in the cache.
+        calls.prepare()?;
+        calls.make()?;
+        for _ in 0..COUNTED_CALLS {
+            calls.prepare()?;
             let before = Samples::scrape(socket)?;
-            agent.make(tool)?;
+            calls.make()?;
             let after = Samples::scrape(socket)?;
             let more = |name, label| after.sum(name, label) - before.sum(name, label);
-            trips.reads += more("vctx_store_trips_total", "socket=\"ro\"");
-            trips.writes += more("vctx_store_trips_total", "socket=\"rw\"");
-            trips.requests += more("vctx_store_requests_total", "");
+            sums.reads += more("vctx_store_trips_total", "socket=\"ro\"");
+            sums.writes += more("vctx_store_trips_total", "socket=\"rw\"");
+            sums.all += more("vctx_store_requests_total", "");
         }
-        for sum in [&mut trips.reads, &mut trips.writes, &mut trips.requests] {
-            *sum /= f64::from(TRIP_CALLS);
+        for sum in [&mut sums.reads, &mut sums.writes, &mut sums.all] {
+            *sum /= f64::from(COUNTED_CALLS);
         }
-        Ok(trips)
-    }
-
-    fn tails(&self) -> String {
-        format!("{}\n{}", self.durable.tail(), self.fast.tail())
-    }
-
-    fn stop(self) -> Result<(), Fault> {
-        self.durable.stop()?;
-        self.fast.stop()?;
-        self.echo.stop()
+        Ok(sums)
     }
 }
 
-fn appending(durable: bool) -> What {
-    What::Vctx { tool: Tool::Append, durable }
-}
-
-fn made(folder: &Path, name: &str) -> Result<PathBuf, Fault> {
-    let path = folder.join(name);
-    fs::create_dir(&path)?;
-    Ok(path)
-}
-
-fn serve(program: &Path, folder: &Path, durable: bool) -> Result<Process, Fault> {
-    let socket = folder.join("vctx.sock");
-    let mut command = Command::new(program);
-    command.arg("serve").arg("--socket").arg(&socket).arg("--data-dir").arg(folder.join("data"));
-    command.env("VCTX_STORE__DURABLE", durable.to_string());
-    Process::start(command, folder, socket, |client| {
-        Ok(client.call("GET", "/readyz", "", b"")?.status == 200)
-    })
+fn appending(durable: bool) -> BenchTarget {
+    BenchTarget::Vctx { tool: Tool::Append, durable }
 }

@@ -1,4 +1,4 @@
-//! Processes that are measured: started on temporary sockets, waited for, stopped by their own id.
+//! The measured processes, each on a temporary socket.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,24 +9,26 @@ use std::time::{Duration, Instant};
 use crate::Fault;
 use crate::client::Client;
 
-/// Longest wait for a process to answer after its start, and to end after SIGTERM.
+/// Longest wait for a process to answer after the start of the process, and to end after SIGTERM.
 const READY_WAIT: Duration = Duration::from_secs(60);
 const END_WAIT: Duration = Duration::from_secs(20);
-/// Pause between two looks.
-const LOOK: Duration = Duration::from_millis(20);
-/// Bytes of its log that are told when it ends too early.
+/// Pause between two checks whether a process answers or has ended.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Number of bytes of a process log that an error message shows.
 const TAIL_BYTES: usize = 2_000;
 
-/// A running process and its socket. Dropping it kills it.
+/// A running process and the process's socket. Dropping a `Process` kills the running process.
 pub(crate) struct Process {
     child: Child,
-    /// Where it answers.
+    /// The socket that the process listens on.
     pub(crate) socket: PathBuf,
     log: PathBuf,
 }
 
 impl Process {
-    /// Starts a program in a folder of its own; the settings of this shell are kept from it.
+    /// Starts a program with `folder` as its working directory, and waits until the check `ready`
+    /// succeeds.
+    /// The started program does not inherit environment variables of vctx and ArangoDB.
     pub(crate) fn start(
         mut command: Command,
         folder: &Path,
@@ -37,7 +39,7 @@ impl Process {
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
             if text.starts_with("ARANGO") || text.starts_with("VCTX_") {
-                // What was set for this process by its caller stands.
+                // Keeps the environment variables that the caller set for this command.
                 if !command.get_envs().any(|(set, _)| set == name) {
                     command.env_remove(&name);
                 }
@@ -51,6 +53,19 @@ impl Process {
         let mut process = Self { child, socket, log };
         process.wait_until(ready)?;
         Ok(process)
+    }
+
+    /// Starts a vctx server whose embedded engine stores its data in `folder`.
+    pub(crate) fn server(
+        program: &Path,
+        folder: &Path,
+        settings: &[(&str, &str)],
+    ) -> Result<Self, Fault> {
+        let socket = folder.join("vctx.sock");
+        let mut command = Command::new(program);
+        command.arg("serve").arg("--socket").arg(&socket);
+        command.arg("--data-dir").arg(folder.join("data")).envs(settings.iter().copied());
+        Self::start(command, folder, socket, answers("/readyz", ""))
     }
 
     fn wait_until(
@@ -67,40 +82,50 @@ impl Process {
             {
                 return Ok(());
             }
-            sleep(LOOK);
+            sleep(PAUSE);
         }
         Err(format!("not ready after {READY_WAIT:?}\n{}", self.tail()).into())
     }
 
-    /// Its id.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The end of what it wrote.
+    /// Returns the end of the process log.
     pub(crate) fn tail(&self) -> String {
         let bytes = fs::read(&self.log).unwrap_or_default();
         let from = bytes.len().saturating_sub(TAIL_BYTES);
         String::from_utf8_lossy(&bytes[from..]).into_owned()
     }
 
-    /// Asks it to end and waits for it; one that does not is killed, which is a fault.
+    /// Sends SIGTERM and waits for the process to end. If the process does not end in time, kills
+    /// the process and returns an error.
     pub(crate) fn stop(mut self) -> Result<(), Fault> {
-        let told = Command::new("kill").arg("-TERM").arg(self.id().to_string()).status()?;
+        let signal = Command::new("kill").arg("-TERM").arg(self.id().to_string()).status()?;
         let until = Instant::now() + END_WAIT;
-        while told.success() && Instant::now() < until {
+        while signal.success() && Instant::now() < until {
             if self.child.try_wait()?.is_some() {
                 return Ok(());
             }
-            sleep(LOOK);
+            sleep(PAUSE);
         }
         Err(format!("process {} did not end within {END_WAIT:?} of SIGTERM", self.id()).into())
     }
 }
 
+/// Returns a check for [`Process::start`]. The check succeeds if a GET request for the path returns
+/// status 200.
+pub(crate) fn answers(
+    path: &'static str,
+    headers: &'static str,
+) -> impl Fn(&mut Client) -> Result<bool, Fault> {
+    move |client| Ok(client.call("GET", path, headers, b"")?.status == 200)
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only if it has ended by itself.
+        // These two calls fail only if the process has already ended.
         self.child.kill().ok();
         self.child.wait().ok();
     }

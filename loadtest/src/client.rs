@@ -1,4 +1,4 @@
-//! One keep-alive connection over a Unix socket that blocks: as little as a client can cost, so that the server is what is measured.
+//! A blocking HTTP connection over a Unix socket which adds as little overhead as possible.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use crate::Fault;
 
-/// Longest wait for an answer, if not told otherwise: far above every limit of the server's own.
+/// Default maximum wait for an answer; the server's own time limits are shorter.
 const ANSWER_WAIT: Duration = Duration::from_secs(60);
-/// Longest answer taken, in bytes: heads and bodies of these calls have a few thousand.
+/// Maximum size of an answer, in bytes; most answers have a few thousand bytes.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
-/// Bytes read at once.
+/// Size of one read, in bytes.
 const READ_BYTES: usize = 16 << 10;
 
 /// A connection.
@@ -21,19 +21,19 @@ pub(crate) struct Client {
     read: Vec<u8>,
 }
 
-/// What came back.
+/// An answer.
 pub(crate) struct Answer<'a> {
     pub(crate) status: u16,
     pub(crate) body: &'a [u8],
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to the socket, with the default maximum wait for an answer.
     pub(crate) fn connect(socket: &Path) -> Result<Self, Fault> {
         Self::connect_patient(socket, ANSWER_WAIT)
     }
 
-    /// Connects, for calls that may take that long.
+    /// Connects to the socket, with a longer wait for the answers to slow calls.
     pub(crate) fn connect_patient(socket: &Path, wait: Duration) -> Result<Self, Fault> {
         let stream =
             UnixStream::connect(socket).map_err(|e| format!("{}: {e}", socket.display()))?;
@@ -42,7 +42,8 @@ impl Client {
         Ok(Self { stream, sent: Vec::new(), read: Vec::new() })
     }
 
-    /// Sends a request and takes its whole answer. `headers` are whole lines with their line ends.
+    /// Sends a request and reads the whole answer. `headers` contains header lines, each with a
+    /// line end.
     pub(crate) fn call(
         &mut self,
         method: &str,
@@ -81,7 +82,7 @@ impl Client {
             let count = self.stream.read(&mut self.read[filled..])?;
             self.read.truncate(filled + count);
             if count == 0 {
-                return Err("the server closed the connection within an answer".into());
+                return Err("the server closed the connection before the end of an answer".into());
             }
         }
     }
@@ -90,20 +91,21 @@ impl Client {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Head {
     status: u16,
-    /// Where the body starts.
+    /// Offset of the body in the received bytes.
     starts: usize,
-    /// Bytes of the body.
+    /// Length of the answer's body in bytes.
     length: usize,
 }
 
-/// Status and length of an answer, once its head is whole.
+/// Returns the status of an answer and the length of its body; `None` until the answer's head is
+/// complete.
 fn head_of(bytes: &[u8]) -> Result<Option<Head>, Fault> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
     let text = std::str::from_utf8(&bytes[..end])?;
     let mut lines = text.split("\r\n");
     let first = lines.next().unwrap_or_default();
     let status = first.split(' ').nth(1).and_then(|code| code.parse().ok());
-    let status = status.ok_or_else(|| format!("not an answer in HTTP: {first}"))?;
+    let status = status.ok_or_else(|| format!("the answer is not HTTP: {first}"))?;
     let named = lines.filter_map(|line| line.split_once(':'));
     let mut lengths = named.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
     let length = lengths.next().and_then(|(_, value)| value.trim().parse().ok());

@@ -1,7 +1,10 @@
-//! The floor of a request: hyper on one thread, which parses a JSON body and writes it anew.
+//! The echo: an HTTP server (hyper on one thread) that parses a JSON body and serialises the value
+//! again. It shows the minimum cost of a request.
 
 use std::convert::Infallible;
 use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -13,11 +16,36 @@ use serde_json::Value;
 use tokio::net::UnixListener;
 
 use crate::Fault;
+use crate::child::Process;
+use crate::client::Client;
+use crate::load::Operation;
 
-/// Longest body taken, in bytes.
+/// Maximum size of a body, in bytes.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
-/// Answers until the process is ended.
+/// Starts the echo as a separate process.
+pub(crate) fn start(folder: &Path) -> Result<Process, Fault> {
+    let socket = folder.join("echo.sock");
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("echo").arg("--socket").arg(&socket);
+    Process::start(command, folder, socket, |_| Ok(true))
+}
+
+/// Returns a function that sends a request with the given body to a running echo.
+pub(crate) fn calls(socket: &Path, body: Vec<u8>) -> Result<Operation, Fault> {
+    let mut client = Client::connect(socket)?;
+    Ok(Box::new(move || {
+        let begun = Instant::now();
+        let answer = client.call("POST", "/echo", "", &body)?;
+        let took = begun.elapsed();
+        match (answer.status, answer.body.is_empty()) {
+            (200, false) => Ok(took),
+            (status, _) => Err(format!("the echo answered {status}").into()),
+        }
+    }))
+}
+
+/// Runs the echo on a socket until the process ends.
 pub(crate) fn serve(socket: &Path) -> Result<(), Fault> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -27,7 +55,8 @@ pub(crate) fn serve(socket: &Path) -> Result<(), Fault> {
             tokio::spawn(async move {
                 let connection =
                     http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(echo));
-                // A client that goes away in the middle is the end of its connection, no more.
+                // An error means that the client disconnected. The error is ignored, so that the
+                // connections of other clients continue.
                 connection.await.ok();
             });
         }

@@ -1,4 +1,5 @@
-//! A closed loop: some clients, each with one call at a time, until the time or the count is over.
+//! A closed loop: each client makes one call at a time, until a duration or a number of calls is
+//! reached.
 
 use std::sync::Barrier;
 use std::thread;
@@ -8,26 +9,28 @@ use hdrhistogram::Histogram;
 
 use crate::Fault;
 
-/// Calls of one client in one round at most, so that no queue of an agent comes near its window.
+/// Maximum number of calls of one client in one round. With at most this number, no agent's queue
+/// fills the window.
 pub(crate) const CALLS_MAX: usize = 30_000;
-/// Longest call that is recorded, in nanoseconds: a minute.
+/// Longest recorded duration, in nanoseconds: a minute.
 const NANOSECONDS_MAX: u64 = 60_000_000_000;
 
-/// One call of a client: does it and tells how long it took; what only prepares is not in that time.
+/// A function that makes one call, and returns the call's duration without the time of its
+/// preparation.
 pub(crate) type Operation = Box<dyn FnMut() -> Result<Duration, Fault> + Send>;
 
-/// What was measured, over all rounds.
+/// Durations of the calls over all rounds.
 pub(crate) struct Measured {
-    /// Durations in nanoseconds.
+    /// Durations of the calls, in nanoseconds.
     histogram: Histogram<u64>,
-    /// Clients at once.
+    /// Number of parallel clients.
     clients: usize,
-    /// Sum of all durations, over all clients.
+    /// Sum of the durations of all calls of all clients.
     busy: Duration,
 }
 
 impl Measured {
-    /// Nothing yet.
+    /// Creates a `Measured` without any call, for the given number of clients.
     pub(crate) fn new(clients: usize) -> Self {
         let histogram =
             Histogram::new_with_bounds(1, NANOSECONDS_MAX, 3).expect("the bounds are in order");
@@ -40,25 +43,27 @@ impl Measured {
         self.busy += took;
     }
 
-    /// Microseconds below which this share of the calls stayed.
+    /// Returns a quantile of the call durations, in microseconds.
     pub(crate) fn micros(&self, quantile: f64) -> f64 {
         self.histogram.value_at_quantile(quantile) as f64 / 1_000.0
     }
 
-    /// Calls.
+    /// Returns the number of calls.
     pub(crate) fn calls(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// Calls a second: the clients were always busy, so their mean time says it.
+    /// Returns the number of calls per second, over all clients. The clients were always busy, so
+    /// the rate follows from the mean duration of a call.
     pub(crate) fn rate(&self) -> f64 {
         let busy = self.busy.as_secs_f64();
         if busy > 0.0 { self.calls() as f64 * self.clients as f64 / busy } else { 0.0 }
     }
 
-    /// Runs all clients at once for this time and adds what they measured. The first fault ends it.
+    /// Runs all clients in parallel for the given time, and records the durations of their calls.
+    /// The first failed call ends the measurement.
     pub(crate) fn run(&mut self, time: Duration, clients: Vec<Operation>) -> Result<(), Fault> {
-        assert_eq!(clients.len(), self.clients, "a measure has its number of clients");
+        assert_eq!(clients.len(), self.clients, "one operation for each client");
         let start = Barrier::new(clients.len());
         let parts = thread::scope(|scope| {
             let start = &start;

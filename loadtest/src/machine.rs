@@ -1,4 +1,4 @@
-//! Where a figure comes from: hardware, kernel, load, disk, commit.
+//! Reads the facts about the machine that a report names: hardware, kernel, load, disk, commit.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// `name, n cores, n GiB`.
+/// Returns processor name, cores and memory as `name, n cores, n GiB`.
 pub(crate) fn hardware() -> String {
     let processors = read("/proc/cpuinfo");
     let name = first_line_after(&processors, "model name").unwrap_or(std::env::consts::ARCH);
@@ -25,36 +25,38 @@ pub(crate) fn hardware() -> String {
     format!("{name}, {cores} cores, {gibibytes:.1} GiB")
 }
 
-/// System and release.
+/// Returns the name of the operating system and the release of the kernel.
 pub(crate) fn kernel() -> String {
     format!("{} {}", std::env::consts::OS, read("/proc/sys/kernel/osrelease").trim())
 }
 
-/// The load averages of 1, 5 and 15 minutes.
+/// Returns the system's load averages of 1, 5 and 15 minutes.
 pub(crate) fn load_average() -> String {
     read("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether more ran than there are cores, before the bench began.
+/// Whether the load average of the last minute exceeded half the number of cores.
 pub(crate) fn busy(load_average: &str) -> bool {
     let cores = available_parallelism().map_or(1, std::num::NonZero::get);
     let last_minute = load_average.split(' ').next().and_then(|n| n.parse::<f64>().ok());
     last_minute.is_some_and(|load| load > cores as f64 / 2.0)
 }
 
-/// How this process and its children are scheduled (`/proc/self/stat`, field 41 of proc(5)).
+/// Returns the scheduling policy of this process and of its child processes (`/proc/self/stat`,
+/// field 41 of proc(5)).
 pub(crate) fn scheduling() -> &'static str {
     let stat = read("/proc/self/stat");
-    // The name in brackets may hold blanks; fields are counted behind it, from the third.
-    let behind = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    match behind.split(' ').nth(41 - 3) {
+    // The process name, in brackets in `/proc/self/stat`, may contain blanks. The first field after
+    // the process name is field number 3.
+    let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    match fields.split(' ').nth(41 - 3) {
         Some("0") => "as any process",
-        Some("1" | "2") => "real time (chrt), before every other process",
+        Some("1" | "2") => "real time (chrt): runs before every other process",
         _ => "unknown",
     }
 }
 
-/// The kind of file system under a folder.
+/// Returns the type of the file system that contains a folder.
 pub(crate) fn file_system(folder: &Path) -> String {
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     kind_of(&read("/proc/mounts"), &folder).unwrap_or_else(|| "unknown".into())
@@ -66,7 +68,7 @@ fn kind_of(mounts: &str, folder: &Path) -> Option<String> {
     above.max_by_key(|f| f[1].len()).map(|f| f[2].to_owned())
 }
 
-/// The commit of the working directory, and whether it has changes.
+/// Returns the commit of the working directory, with a mark for uncommitted changes.
 pub(crate) fn commit() -> String {
     let git = |words: &[&str]| {
         let output = Command::new("git").args(words).output().ok()?;
@@ -84,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_mount_tells_the_file_system() {
+    fn the_nearest_mount_decides_the_file_system() {
         let mounts = "a / ext4 rw 0 0\nb /tmp tmpfs rw 0 0\nc /tm xfs rw 0 0\n";
         for (folder, kind) in [("/tmp/x", "tmpfs"), ("/tmpx", "ext4"), ("/tm", "xfs")] {
             assert_eq!(kind_of(mounts, Path::new(folder)).as_deref(), Some(kind), "{folder}");

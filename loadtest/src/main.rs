@@ -1,49 +1,55 @@
-//! Loads vctx over its public socket, and measures the floors of the machine beside it in the same run.
+//! Measures vctx through its public socket. For comparison, also measures the best performance that
+//! this machine allows.
 
-mod arguments;
+mod agent;
 mod bench;
+mod calls;
 mod child;
 mod client;
-mod disk;
 mod echo;
 mod engine;
 mod load;
 mod machine;
 mod meters;
+mod options;
 mod proxy;
 mod report;
+mod session;
 mod slo;
-mod tools;
+mod store;
 mod turns;
+mod vectors;
 
 use std::process::ExitCode;
 
-use arguments::{Command, USAGE};
+use clap::Parser as _;
 
-/// What goes wrong here is told to a person, who looks at the machine.
+use options::{Command, CommandLine};
+
+/// The reason why a measurement failed, as a text for the user.
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
-/// Exit codes of sysexits: a wrong command line, a load that could not be run.
+/// Exit codes (sysexits) for a wrong command line and for a failed measurement.
 const EXIT_USAGE: u8 = 64;
 const EXIT_FAILED: u8 = 70;
 
 fn main() -> ExitCode {
-    let outcome = match arguments::parse(std::env::args().skip(1)) {
-        Ok(Command::Help) => {
-            println!("{USAGE}");
-            Ok(())
-        }
-        Ok(Command::Echo { socket }) => echo::serve(&socket),
-        Ok(Command::Relay { socket, upstream }) => proxy::relay(&socket, &upstream),
-        Ok(Command::Proxy(options)) => proxy::run(&options),
-        Ok(Command::Bench(options)) => bench::run(&options),
-        Ok(Command::Run(options)) => turns::run(&options),
-        Ok(Command::Slo(options)) => slo::run(&options),
-        Ok(Command::Engine(options)) => engine::run(&options),
+    let line = match CommandLine::try_parse() {
+        Ok(line) => line,
         Err(fault) => {
-            eprintln!("vctx-loadtest: {fault}\n\n{USAGE}");
-            return ExitCode::from(EXIT_USAGE);
+            // If stderr is closed, the message cannot be printed. This program ignores that error.
+            fault.print().ok();
+            return if fault.use_stderr() { ExitCode::from(EXIT_USAGE) } else { ExitCode::SUCCESS };
         }
+    };
+    let outcome = match line.command {
+        Command::Echo { socket } => echo::serve(&socket),
+        Command::Relay { socket, upstream } => proxy::relay(&socket, &upstream),
+        Command::Proxy(options) => proxy::run(&options),
+        Command::Bench(options) => bench::run(&options),
+        Command::Run(options) => turns::run(&options),
+        Command::Slo(options) => slo::run(&options),
+        Command::Engine(options) => engine::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,17 +1,18 @@
-//! What the server says of itself: its metrics socket, and the processor time of its threads.
+//! Measures a process from outside: metrics, processor time, and use of main memory and disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
 use crate::Fault;
 use crate::client::Client;
 
-/// Samples by name and labels, as they stand in the text.
+/// Values of metrics, by name and labels as in the text of `/metrics`.
 pub(crate) struct Samples(BTreeMap<String, f64>);
 
 impl Samples {
-    /// Reads the metrics socket beside the API's.
+    /// Reads the metrics of a server; `socket` is its API socket, and the metrics socket is in the
+    /// same folder.
     pub(crate) fn scrape(socket: &Path) -> Result<Self, Fault> {
         let mut client = Client::connect(&socket.with_file_name("metrics.sock"))?;
         let answer = client.call("GET", "/metrics", "", b"")?;
@@ -27,7 +28,7 @@ impl Samples {
         Self(samples.filter_map(|(name, value)| Some((name.into(), value.parse().ok()?))).collect())
     }
 
-    /// The sum of a metric over those of its samples whose labels hold a text.
+    /// Returns the sum of those samples of a metric whose labels contain the text `label`.
     pub(crate) fn sum(&self, name: &str, label: &str) -> f64 {
         let own = |sample: &str| {
             sample.strip_prefix(name).is_some_and(|labels| {
@@ -37,8 +38,9 @@ impl Samples {
         self.0.iter().filter(|(sample, _)| own(sample)).map(|(_, value)| value).sum()
     }
 
-    /// The upper end of the bucket that holds a quantile of what a histogram took in since an earlier look; infinite above the last
-    /// bucket, none if it took in nothing.
+    /// Returns a quantile of the values that a histogram recorded since the earlier samples
+    /// `before`. The result is the upper bound of the bucket that contains the quantile; the bound
+    /// of the last bucket is infinite. Returns `None` if the histogram recorded no value.
     pub(crate) fn quantile_since(&self, before: &Self, name: &str, quantile: f64) -> Option<f64> {
         let (mine, theirs) = (self.buckets(name), before.buckets(name));
         let since = mine.iter().map(|(end, count)| {
@@ -52,7 +54,8 @@ impl Samples {
         since.iter().find(|(_, count)| *count >= rank).map(|(end, _)| *end)
     }
 
-    /// Upper ends of a histogram's buckets and how much lies below each, summed over all other labels.
+    /// Returns upper bounds and counts of a histogram's buckets, summed over all labels except the
+    /// bound.
     fn buckets(&self, name: &str) -> Vec<(f64, f64)> {
         let mut found: Vec<(f64, f64)> = Vec::new();
         for (sample, count) in &self.0 {
@@ -71,22 +74,65 @@ impl Samples {
     }
 }
 
-/// Processor time of a process so far, in seconds, by the names of its threads; threads that ended are not in it.
-pub(crate) fn thread_seconds(id: u32) -> Result<BTreeMap<String, f64>, Fault> {
-    let mut seconds = BTreeMap::new();
-    for entry in fs::read_dir(format!("/proc/{id}/task"))? {
-        let task = entry?.path();
-        // A thread may end between the list and the look.
-        let (Ok(name), Ok(times)) =
-            (fs::read_to_string(task.join("comm")), fs::read_to_string(task.join("schedstat")))
-        else {
-            continue;
-        };
-        let nanoseconds = times.split(' ').next().and_then(|first| first.parse::<f64>().ok());
-        let nanoseconds = nanoseconds.ok_or("schedstat does not start with a number")?;
-        *seconds.entry(name.trim().to_owned()).or_insert(0.0) += nanoseconds / 1e9;
+/// Processor time that each thread of a process has used so far: name and nanoseconds by thread id.
+pub(crate) struct ProcessorTime(HashMap<u64, (String, u64)>);
+
+impl ProcessorTime {
+    /// Reads the processor times of a process's threads from `/proc`.
+    pub(crate) fn of(process: u32) -> Result<Self, Fault> {
+        let mut threads = HashMap::new();
+        for entry in fs::read_dir(format!("/proc/{process}/task"))? {
+            let path = entry?.path();
+            let thread = path.file_name().and_then(|name| name.to_str()?.parse().ok());
+            let read = |name: &str| fs::read_to_string(path.join(name));
+            // A thread may end between the listing and the reading of `/proc`.
+            let (Ok(name), Ok(times)) = (read("comm"), read("schedstat")) else { continue };
+            let spent = times.split(' ').next().and_then(|first| first.parse().ok());
+            let (thread, spent) = thread.zip(spent).ok_or("schedstat is not as in proc(5)")?;
+            threads.insert(thread, (name.trim().to_owned(), spent));
+        }
+        Ok(Self(threads))
     }
-    Ok(seconds)
+
+    /// Returns the processor time in microseconds that each thread used since an earlier sample.
+    /// Threads that have ended are left out.
+    pub(crate) fn by_thread(&self, earlier: &Self) -> impl Iterator<Item = (&str, f64)> {
+        self.0.iter().map(|(thread, (name, now))| {
+            let before = earlier.0.get(thread).map_or(0, |(_, before)| *before);
+            (name.as_str(), now.saturating_sub(before) as f64 / 1e3)
+        })
+    }
+
+    /// Returns the sum of the processor times in microseconds that all threads used since an
+    /// earlier sample. Threads that have ended are left out.
+    pub(crate) fn since(&self, earlier: &Self) -> f64 {
+        self.by_thread(earlier).map(|(_, micros)| micros).sum()
+    }
+}
+
+/// Returns the main memory that a process uses, in MiB, from the line of `/proc/PID/status` that
+/// begins with `name`.
+pub(crate) fn memory_mib(process: u32, name: &str) -> Result<f64, Fault> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    Ok(kibibytes.ok_or_else(|| format!("no {name} in /proc"))? / 1024.0)
+}
+
+/// Returns the number of bytes that all files below a folder occupy on disk.
+pub(crate) fn disk_bytes(folder: &Path) -> Result<u64, Fault> {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut sum = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        // A file may be removed between the listing of a folder and the reading of the file.
+        let Ok(metadata) = entry.metadata() else { continue };
+        sum += match metadata.is_dir() {
+            true => disk_bytes(&entry.path())?,
+            false => metadata.blocks() * 512,
+        };
+    }
+    Ok(sum)
 }
 
 #[cfg(test)]
@@ -106,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_is_of_what_came_since() {
+    fn a_quantile_is_of_what_was_recorded_since() {
         let parse = |a: u32, b: u32, all: u32| {
             Samples::parse(&format!(
                 "t_bucket{{le=\"0.1\",of=\"x\"}} {a}\nt_bucket{{of=\"x\",le=\"0.25\"}} {b}\nt_bucket{{of=\"x\",le=\"+Inf\"}} {all}\nt_count {all}\n"
@@ -121,7 +167,10 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_threads() {
-        assert!(!thread_seconds(std::process::id()).unwrap().is_empty());
+    fn this_process_takes_time_and_memory() {
+        let before = ProcessorTime(HashMap::new());
+        assert!(ProcessorTime::of(std::process::id()).unwrap().since(&before) > 0.0);
+        assert!(memory_mib(std::process::id(), "VmRSS").unwrap() > 0.0);
+        assert!(memory_mib(std::process::id(), "Vm").is_err());
     }
 }

@@ -1,55 +1,58 @@
-//! What a run costs beside the model: the same run with no call, one and many, in turns with the floors, on a scripted model.
+//! Measures the time of a run that is not spent in the model. The scripted model makes no, one or
+//! many tool calls.
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use crate::Fault;
-use crate::arguments::Options;
-use crate::bench::program;
-use crate::child::Process;
+use crate::agent::Agent;
+use crate::calls::append_body;
+use crate::child::{Process, answers};
 use crate::client::Client;
+use crate::echo;
 use crate::load::{Measured, Operation};
-use crate::machine;
-use crate::tools::echo;
+use crate::options::Options;
+use crate::session::{Session, program};
 
-/// Rounds over all measures.
+/// Number of rounds; each round makes every measurement once.
 const ROUNDS: u32 = 3;
-/// Tool calls in the answer that has many.
+/// Number of tool calls in the case with many calls.
 const MANY: usize = 16;
-/// Runs of one agent: its window grows by them, and with it what the model is sent.
+/// Number of runs after which a new agent is used, because each run adds messages to the agent's
+/// window and thus to the requests to the model.
 const RUNS_PER_AGENT: usize = 16;
-/// Window of the agents, in tokens: nothing is evicted.
+/// Size of the agents' windows in tokens, so large that no message is evicted.
 const WINDOW: u64 = 131_072;
 
-/// What is measured.
+/// A kind of measured request or run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum TurnTarget {
     Echo,
-    /// The model asked without vctx between, with a request as a run makes it.
+    /// A request that the benchmark sends directly to the model. It is about as large as the
+    /// requests of a run.
     Model,
-    /// A run whose answer has so many calls of a tool.
+    /// A run in which the model makes the given number of tool calls.
     Run {
         tool: &'static str,
         calls: usize,
     },
 }
 
-const CASES: [What; 7] = [
-    What::Echo,
-    What::Model,
-    What::Run { tool: "", calls: 0 },
-    What::Run { tool: "fetch_core", calls: 1 },
-    What::Run { tool: "fetch_core", calls: MANY },
-    What::Run { tool: "store_core", calls: 1 },
-    What::Run { tool: "store_core", calls: MANY },
+const CASES: [TurnTarget; 7] = [
+    TurnTarget::Echo,
+    TurnTarget::Model,
+    TurnTarget::Run { tool: "", calls: 0 },
+    TurnTarget::Run { tool: "fetch_core", calls: 1 },
+    TurnTarget::Run { tool: "fetch_core", calls: MANY },
+    TurnTarget::Run { tool: "store_core", calls: 1 },
+    TurnTarget::Run { tool: "store_core", calls: MANY },
 ];
 
-impl What {
+impl TurnTarget {
     fn title(self) -> String {
         match self {
             Self::Echo => "echo: hyper, JSON parsed and written".to_owned(),
@@ -59,8 +62,8 @@ impl What {
         }
     }
 
-    /// What the user says, by which the script knows its step.
-    fn said(self) -> String {
+    /// Returns the user's message, by which the scripted model selects its step.
+    fn message(self) -> String {
         match self {
             Self::Run { tool, calls } => format!("please {tool} {calls} times."),
             Self::Echo | Self::Model => "please  0 times.".to_owned(),
@@ -68,49 +71,41 @@ impl What {
     }
 }
 
-/// Everything that is loaded.
-struct Stage {
+/// The processes that take part in the measurement.
+struct TurnProcesses {
     echo: Process,
     model: Process,
     server: Process,
 }
 
-/// Measures and reports.
+/// Measures all cases and prints the report.
 pub(crate) fn run(options: &Options) -> Result<(), Fault> {
-    let folder = match &options.dir {
-        Some(dir) => tempfile::tempdir_in(dir)?,
-        None => tempfile::tempdir()?,
-    };
-    let load_before = machine::load_average();
-    let stage = Stage::prepare(folder.path(), &program(options)?)?;
-    let mut cases: Vec<(What, Measured)> =
-        CASES.iter().map(|what| (*what, Measured::new(1))).collect();
+    let session = Session::begin(&options.common)?;
+    let processes = TurnProcesses::prepare(&session, options)?;
+    let mut cases = CASES.map(|target| (target, Measured::new(1)));
     for round in 0..ROUNDS {
-        for (what, measured) in &mut cases {
-            eprintln!("round {} of {ROUNDS}: {}", round + 1, what.title());
-            let operation = stage.operation(*what, round)?;
-            let outcome = measured.run(options.time / ROUNDS, vec![operation]);
+        for (target, measured) in &mut cases {
+            eprintln!("round {} of {ROUNDS}: {}", round + 1, target.title());
+            let operation = processes.operation(*target, round)?;
+            let outcome = measured.run(options.common.time / ROUNDS, vec![operation]);
             outcome.map_err(|fault| {
-                format!("{fault}\n--- the server said last ---\n{}", stage.server.tail())
+                format!("{fault}\n--- end of the server's log ---\n{}", processes.server.tail())
             })?;
         }
     }
-    stage.server.stop()?;
-    stage.model.stop()?;
-    stage.echo.stop()?;
-    let text = report(options, &load_before, &machine::file_system(folder.path()), &cases);
-    println!("{text}");
-    if let Some(out) = &options.out {
-        fs::write(out, &text).map_err(|e| format!("{}: {e}", out.display()))?;
+    for process in [processes.server, processes.model, processes.echo] {
+        process.stop()?;
     }
-    Ok(())
+    let head = session.head("Cost of a run in addition to the model");
+    let text = report(head, options.common.time.as_secs_f64(), &cases);
+    session.publish(&text, &text)
 }
 
-/// The steps of the model: each answers what one of the cases says; whatever else comes is answered with a word.
+/// Returns the scripted model's script, with one step for the user's message of each case.
 fn script() -> String {
     let mut lines = String::new();
-    for what in CASES {
-        let What::Run { tool, calls } = what else { continue };
+    for target in CASES {
+        let TurnTarget::Run { tool, calls } = target else { continue };
         let call = |number: usize| match tool {
             "store_core" => {
                 json!({"name": tool, "arguments": {"block_id": "human", "content": format!("Likes harbour number {number}.")}})
@@ -119,58 +114,43 @@ fn script() -> String {
         };
         let calls: Vec<Value> = (0..calls).map(call).collect();
         let text = if calls.is_empty() { "Done." } else { "" };
-        let step = json!({"when": what.said(), "text": text, "calls": calls, "repeat": true});
-        writeln!(lines, "{step}").expect("a text takes all");
+        let step = json!({"when": target.message(), "text": text, "calls": calls, "repeat": true});
+        writeln!(lines, "{step}").expect("a String takes everything");
     }
     lines
 }
 
-impl Stage {
-    fn prepare(folder: &Path, program: &Path) -> Result<Self, Fault> {
-        let place = |name: &str| -> Result<PathBuf, Fault> {
-            let path = folder.join(name);
-            fs::create_dir(&path)?;
-            Ok(path)
-        };
-        let (echo_folder, model_folder, server_folder) =
-            (place("echo")?, place("model")?, place("server")?);
-        let echo_socket = echo_folder.join("echo.sock");
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("echo").arg("--socket").arg(&echo_socket);
-        let echo = Process::start(command, &echo_folder, echo_socket, |_| Ok(true))?;
-        let steps = model_folder.join("steps.jsonl");
+impl TurnProcesses {
+    fn prepare(session: &Session<'_>, options: &Options) -> Result<Self, Fault> {
+        let program = program(options.vctx.as_deref(), "vctx")?;
+        let echo = echo::start(&session.subfolder("echo")?)?;
+        let folder = session.subfolder("model")?;
+        let (steps, socket) = (folder.join("steps.jsonl"), folder.join("model.sock"));
         fs::write(&steps, script())?;
-        let model_socket = model_folder.join("model.sock");
-        let mut command = Command::new(program);
-        command.arg("scripted-model").arg("--socket").arg(&model_socket).arg("--script").arg(steps);
-        let model = Process::start(command, &model_folder, model_socket.clone(), |client| {
-            Ok(client.call("GET", "/healthz", "", b"")?.status == 200)
-        })?;
-        let socket = server_folder.join("vctx.sock");
-        let mut command = Command::new(program);
-        command.arg("serve").arg("--socket").arg(&socket);
-        command.arg("--data-dir").arg(server_folder.join("data"));
-        command.env("VCTX_CHAT__SOCKET", &model_socket).env("VCTX_CHAT__MODEL", "scripted");
-        let server = Process::start(command, &server_folder, socket, |client| {
-            Ok(client.call("GET", "/readyz", "", b"")?.status == 200)
-        })?;
+        let mut command = Command::new(&program);
+        command.arg("scripted-model").arg("--socket").arg(&socket).arg("--script").arg(steps);
+        let chat = socket.to_string_lossy().into_owned();
+        let model = Process::start(command, &folder, socket, answers("/healthz", ""))?;
+        let settings = [("VCTX_CHAT__SOCKET", chat.as_str()), ("VCTX_CHAT__MODEL", "scripted")];
+        let server = Process::server(&program, &session.subfolder("server")?, &settings)?;
         Ok(Self { echo, model, server })
     }
 
-    fn operation(&self, what: What, round: u32) -> Result<Operation, Fault> {
-        match what {
-            What::Echo => echo(&self.echo.socket, 0),
-            What::Model => self.model_alone(),
-            What::Run { tool, calls } => {
-                self.runs(what, format!("agent-{tool}-{calls}-{round}"), calls)
+    fn operation(&self, target: TurnTarget, round: u32) -> Result<Operation, Fault> {
+        match target {
+            TurnTarget::Echo => echo::calls(&self.echo.socket, append_body(0)),
+            TurnTarget::Model => self.model_alone(),
+            TurnTarget::Run { tool, calls } => {
+                self.runs(target, format!("agent-{tool}-{calls}-{round}"), calls)
             }
         }
     }
 
-    /// Asks the model as a server does: about as many bytes, streamed.
+    /// Returns a function that sends a request directly to the scripted model. The request is about
+    /// as long as a request of the server.
     fn model_alone(&self) -> Result<Operation, Fault> {
         let mut client = Client::connect(&self.model.socket)?;
-        let said = What::Model.said();
+        let said = TurnTarget::Model.message();
         let earlier = (0..RUNS_PER_AGENT).flat_map(|_| {
             [
                 json!({"role": "user", "content": said}),
@@ -194,21 +174,16 @@ impl Stage {
         }))
     }
 
-    fn runs(&self, what: What, name: String, calls: usize) -> Result<Operation, Fault> {
-        let mut client = Client::connect(&self.server.socket)?;
+    fn runs(&self, target: TurnTarget, name: String, calls: usize) -> Result<Operation, Fault> {
+        let (mut client, socket) =
+            (Client::connect(&self.server.socket)?, self.server.socket.clone());
         let tools = json!(["fetch_core", "store_core"]);
-        let body = json!({"input": what.said(), "tools": tools}).to_string();
+        let body = json!({"input": target.message(), "tools": tools}).to_string();
         let mut number = 0;
         Ok(Box::new(move || {
             let agent = format!("{name}-{}", number / RUNS_PER_AGENT);
             if number % RUNS_PER_AGENT == 0 {
-                let made =
-                    json!({"context_window": WINDOW, "system": "You are a bench."}).to_string();
-                let answer =
-                    client.call("PUT", &format!("/v1/agents/{agent}"), "", made.as_bytes())?;
-                if answer.status != 201 {
-                    return Err(format!("an agent: {}", answer.status).into());
-                }
+                Agent::connect(&socket, &agent)?.create(WINDOW)?;
             }
             number += 1;
             let headers = format!("idempotency-key: run-{number}\r\n");
@@ -221,56 +196,51 @@ impl Stage {
             )?;
             let took = begun.elapsed();
             let end: Value = serde_json::from_slice(answer.body)?;
-            // What the user said, the answers and each result stand in the queue: so many calls were made. What only reads is answered by a
-            // further turn.
+            // The number of messages in the queue proves that all tool calls were made: the user's
+            // message, the model's messages, and one result for each call.
             let turns = end["turns"].as_u64().unwrap_or(0);
             let each = 1 + turns + calls as u64;
             let last = if turns == 1 { 2 } else { each };
-            let answered = ((number - 1) % RUNS_PER_AGENT) as u64 * each + last;
+            let expected = ((number - 1) % RUNS_PER_AGENT) as u64 * each + last;
             match (answer.status, end["reason"].as_str(), end["last_seq"].as_u64()) {
-                (200, Some("yield"), Some(seq)) if seq == answered => Ok(took),
+                (200, Some("yield"), Some(seq)) if seq == expected => Ok(took),
                 (status, ..) => Err(format!("a run answered {status}: {end}").into()),
             }
         }))
     }
 }
 
-fn report(options: &Options, load_before: &str, disk: &str, cases: &[(What, Measured)]) -> String {
-    let mut text = String::from("# What a run costs beside the model\n\n");
+fn report(head: String, seconds: f64, cases: &[(TurnTarget, Measured)]) -> String {
+    let mut text = head;
     let mut line = |row: String| {
         text.push_str(&row);
         text.push('\n');
     };
-    line(format!("- Machine: {}; {}", machine::hardware(), machine::kernel()));
-    let commit = options.commit.clone().unwrap_or_else(machine::commit);
-    line(format!("- Data on {disk}; commit {commit}; scheduling: {}", machine::scheduling()));
-    line(format!("- Load average: {load_before} before, {} after", machine::load_average()));
-    if machine::busy(load_before) {
-        line("- **The machine was busy before this began**".to_owned());
-    }
     line(format!(
-        "- {ROUNDS} rounds in turns, {:.1} s each over all rounds; one client; the model is `vctx scripted-model` on a socket of its own, which answers at once; every write is durable, on \
-         the embedded engine in the server's process; an agent makes {RUNS_PER_AGENT} runs, then the next one begins with an empty queue",
-        options.time.as_secs_f64()
+        "- {ROUNDS} rounds in turns, {seconds:.1} s for each row over all rounds; one client; the model \
+         is `vctx scripted-model` on a socket of its own, which answers immediately; every write is \
+         durable, on the embedded engine in the server's process; after {RUNS_PER_AGENT} runs a new \
+         agent begins with an empty queue"
     ));
     line("\n| What | p50 µs | p99 µs | calls |\n|---|---|---|---|".to_owned());
-    for (what, measured) in cases {
+    for (target, measured) in cases {
         let (p50, p99) = (measured.micros(0.5), measured.micros(0.99));
-        line(format!("| {} | {p50:.0} | {p99:.0} | {} |", what.title(), measured.calls()));
+        line(format!("| {} | {p50:.0} | {p99:.0} | {} |", target.title(), measured.calls()));
     }
-    let p50 = |what: What| {
-        let found = cases.iter().find(|(one, _)| *one == what);
+    let p50 = |target: TurnTarget| {
+        let found = cases.iter().find(|(one, _)| *one == target);
         found.map_or(f64::NAN, |(_, measured)| measured.micros(0.5))
     };
-    let (floor, none) = (p50(What::Echo), p50(What::Run { tool: "", calls: 0 }));
-    line("\n| Beside the model | p50 µs | echoes |\n|---|---|---|".to_owned());
-    let turn = none - p50(What::Model);
+    let (floor, none) = (p50(TurnTarget::Echo), p50(TurnTarget::Run { tool: "", calls: 0 }));
+    line("\n| Besides the model | p50 µs | echoes |\n|---|---|---|".to_owned());
+    let turn = none - p50(TurnTarget::Model);
     line(format!(
-        "| a turn: all that a run without a call does but the model | {turn:.0} | {:.1} |",
+        "| a turn: a run without a call, less the model | {turn:.0} | {:.1} |",
         turn / floor
     ));
     for tool in ["fetch_core", "store_core"] {
-        let (one, many) = (p50(What::Run { tool, calls: 1 }), p50(What::Run { tool, calls: MANY }));
+        let (one, many) =
+            (p50(TurnTarget::Run { tool, calls: 1 }), p50(TurnTarget::Run { tool, calls: MANY }));
         let each = (many - one) / (MANY - 1) as f64;
         line(format!(
             "| each further `{tool}`, its result in the queue | {each:.0} | {:.1} |",
@@ -285,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_case_has_a_step_that_no_other_says() {
+    fn each_case_has_its_own_step() {
         let steps: Vec<Value> =
             script().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(steps.len(), CASES.len() - 2);

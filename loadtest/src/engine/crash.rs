@@ -1,28 +1,30 @@
-//! Part f: how long a start takes after a kill without warning, and what the data takes on disk and in memory.
+//! Part f of the engine benchmark: duration of a start after a kill, and size of the data on disk
+//! and in main memory.
 
 use serde_json::json;
 
 use super::figures::{Figures, Goal, Row};
 use super::target::Target;
-use super::texts::{Loaded, first};
+use super::texts::{Load, first};
 use crate::Fault;
-use crate::tools::append_body;
+use crate::calls::append_body;
 
-/// Seconds of a start at the most.
+/// Goal: maximum duration of a start after a kill, in seconds.
 const START_SECONDS_MAX: f64 = 5.0;
-/// Inserts before the kill that nobody waited for.
+/// Number of inserts right before the kill. The engine answers these inserts without waiting for
+/// the disk.
 const LAST_INSERTS: usize = 2_000;
 
-/// Kills the engine amid writes, starts it again, and asks every index.
+/// Kills the engine after writes, restarts the engine, and checks every index.
 pub(crate) fn measure(
     target: Target,
     count: u64,
-    loaded: &Loaded,
+    loaded: &Load,
 ) -> Result<(Target, Vec<Row>), Fault> {
     let million = 1e6 / count as f64;
-    let (resident, peak, anonymous) = loaded.resident_mib;
+    let (resident, peak, anonymous) = loaded.memory_mib;
     let note = format!(
-        "{:.0} MB of text; inserted in {:.0} s, view built in {:.0} s; {:.0} MiB of the memory is no file; highest {peak:.0} MiB",
+        "{:.0} MB of text; inserted in {:.0} s, view built in {:.0} s; {:.0} MiB of the memory outside mapped files; highest {peak:.0} MiB",
         loaded.text_bytes as f64 / 1e6,
         loaded.insert_seconds,
         loaded.index_seconds,
@@ -70,7 +72,7 @@ pub(crate) fn measure(
     let by_view = first(&mut connection, query, &json!({"q": format!("id{last}x")}))?;
     let key = json!(last.to_string());
     if by_index != key || by_view != key {
-        return Err(format!("after the kill index and view answer {by_index} and {by_view}").into());
+        return Err(format!("after the kill: index finds {by_index}, view finds {by_view}").into());
     }
     rows.push(Row {
         goal: Some(Goal::AtMost(START_SECONDS_MAX)),
@@ -78,7 +80,7 @@ pub(crate) fn measure(
             "start after kill -9 until the first answer",
             took.as_secs_f64(),
             "seconds",
-            format!("{count} messages, {LAST_INSERTS} unsynced inserts before; all there, index and view answer; files in the page cache"),
+            format!("{count} messages, and {LAST_INSERTS} unsynced inserts before the kill; all documents are present, index and view answer; files in the page cache"),
         )
     });
     Ok((target, rows))

@@ -1,4 +1,4 @@
-//! faiss as a child: a Python that has `faiss-cpu`, given by path, with one index and one thread.
+//! Runs faiss in a child process: a Python interpreter with `faiss-cpu`, one index and one thread.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -6,23 +6,24 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::texts::Asked;
+use super::texts::Answers;
 use crate::Fault;
 
-/// What the child runs.
+/// The Python program of the child process.
 const SCRIPT: &str = include_str!("faiss_ivf.py");
 
-/// A child with a built index. Dropping it ends it.
+/// A child process with an index. Dropping `Faiss` ends the child process.
 pub(crate) struct Faiss {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// Version and seconds of training and adding.
+    /// Version of faiss, and the seconds that training the index and adding the vectors took.
     pub(crate) built: Value,
 }
 
 impl Faiss {
-    /// Builds an index over the file of vectors; questions are those of the second file.
+    /// Starts the child process, which builds an index over the vectors of the first file. The
+    /// second file contains the query vectors of later searches.
     pub(crate) fn build(
         python: &Path,
         files: (&Path, &Path),
@@ -54,12 +55,13 @@ impl Faiss {
         }
     }
 
-    /// Asks all questions with that many lists probed.
-    pub(crate) fn ask(&mut self, probes: u64) -> Result<Asked, Fault> {
+    /// Searches for the nearest vectors of every question; each search reads the given number of
+    /// lists.
+    pub(crate) fn ask(&mut self, probes: u64) -> Result<Answers, Fault> {
         writeln!(self.input, "{}", json!({"probes": probes}))?;
         let answer = self.line()?;
         let numbers = |name: &str| serde_json::from_value::<Vec<f64>>(answer[name].clone());
-        Ok(Asked {
+        Ok(Answers {
             wall: numbers("wall")?,
             cpu: numbers("cpu")?,
             inside: Vec::new(),
@@ -70,7 +72,7 @@ impl Faiss {
 
 impl Drop for Faiss {
     fn drop(&mut self) {
-        // Both fail only if it has ended by itself.
+        // These two calls fail only if the process has already ended.
         self.child.kill().ok();
         self.child.wait().ok();
     }

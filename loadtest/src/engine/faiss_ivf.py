@@ -1,4 +1,4 @@
-# IVF-Flat of faiss with one thread: builds an index over a file of float32 rows and answers searches, one line of JSON each.
+# Builds a faiss IVF-Flat index with one thread over a file of float32 rows, and answers each search with one line of JSON.
 import json
 import sys
 import time

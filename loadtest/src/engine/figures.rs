@@ -1,20 +1,22 @@
-//! Rows of the report: what was measured on both sides, and the goal they are held against.
+//! Rows of the engine benchmark's report: figures of the engine and of the compared program, and a
+//! goal.
 
 use serde_json::{Value, json};
 
 use crate::load::Measured;
 
-/// What one side took, in microseconds; a figure that was not taken is none.
+/// Durations of a call of the engine or of the compared program, in microseconds; `None` for a
+/// figure that was not measured.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) wall_p50: Option<f64>,
     pub(crate) wall_p99: Option<f64>,
-    /// Processor time of the side's own threads.
+    /// Processor time of the measured program's threads.
     pub(crate) cpu_p50: Option<f64>,
     pub(crate) cpu_mean: Option<f64>,
 }
 
-/// The value below which this share of the values lies; none of none.
+/// Returns a quantile of the values; `None` if there are no values.
 pub(crate) fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -22,13 +24,13 @@ pub(crate) fn quantile(values: &[f64], share: f64) -> Option<f64> {
     sorted.get((share * last as f64).round() as usize).copied()
 }
 
-/// The mean; none of none.
+/// Returns the mean of the values; `None` if there are no values.
 pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 impl Figures {
-    /// From the times of single calls, in microseconds.
+    /// Computes figures from the durations of single calls, in microseconds.
     pub(crate) fn of(wall: &[f64], cpu: &[f64]) -> Self {
         Self {
             wall_p50: quantile(wall, 0.5),
@@ -38,7 +40,8 @@ impl Figures {
         }
     }
 
-    /// From a closed loop, with the processor time of all its calls in seconds.
+    /// Computes the figures of calls that a closed loop made. `cpu_seconds` is the processor time
+    /// of all calls together.
     pub(crate) fn of_loop(measured: &Measured, cpu_seconds: Option<f64>) -> Self {
         let calls = measured.calls().max(1) as f64;
         Self {
@@ -57,34 +60,34 @@ impl Figures {
     }
 }
 
-/// What a row is held against.
+/// A goal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Goal {
     AtMost(f64),
     AtLeast(f64),
 }
 
-/// One row.
+/// A row of the engine benchmark's report.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    /// Letter of the part: a to f.
+    /// Letter of the benchmark's part: a to f.
     pub(crate) part: char,
-    /// What was done.
+    /// The measured operation.
     pub(crate) what: String,
     pub(crate) engine: Figures,
-    /// Name and figures of the other side.
+    /// Name and figures of the compared program.
     pub(crate) other: Option<(String, Figures)>,
-    /// What is compared, in words.
+    /// Name of the figure that the goal concerns.
     pub(crate) basis: &'static str,
-    /// The compared number: a ratio, a rate, seconds.
+    /// Value of the figure that the goal concerns: a ratio, a rate, or seconds.
     pub(crate) is: Option<f64>,
     pub(crate) goal: Option<Goal>,
-    /// Recall, parameters, counts.
+    /// Further facts about the measurement: recall, parameters, counts.
     pub(crate) note: String,
 }
 
 impl Row {
-    /// Whether the goal is met; none without a goal or a figure.
+    /// Whether the figure meets the goal; `None` if the row has no goal or no figure.
     pub(crate) fn met(&self) -> Option<bool> {
         match (self.is?, self.goal?) {
             (is, Goal::AtMost(most)) => Some(is <= most),
@@ -92,7 +95,7 @@ impl Row {
         }
     }
 
-    /// As JSON.
+    /// Returns the row as JSON.
     pub(crate) fn json(&self) -> Value {
         let goal = match self.goal {
             None => Value::Null,
@@ -107,7 +110,7 @@ impl Row {
     }
 }
 
-/// Ours by theirs.
+/// Returns the ratio of the engine's figure to the compared program's figure.
 pub(crate) fn ratio(ours: Option<f64>, theirs: Option<f64>) -> Option<f64> {
     let (ours, theirs) = (ours?, theirs?);
     (theirs > 0.0).then_some(ours / theirs)

@@ -1,8 +1,8 @@
-//! The engine alone, over its own socket, beside what it is held against: tantivy, faiss, a bare store, an echo.
+//! Measures the engine without vctx, and compares it with tantivy, faiss, a bare store (fjall) and
+//! an echo.
 
 mod crash;
 mod figures;
-mod floors;
 mod made;
 mod points;
 mod report;

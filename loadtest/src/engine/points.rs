@@ -1,27 +1,31 @@
-//! Parts c, d and e: durable inserts and small reads over the socket, beside a bare store and an echo.
+//! Parts c, d and e of the engine benchmark: durable inserts and small reads, compared with a bare
+//! store and an echo.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use vctx_core::seeded::Seeded;
 
 use super::figures::{Figures, Goal, Row, ratio};
-use super::floors::{BareStore, echo_calls};
 use super::target::{Connection, Target, cursor_body};
 use crate::Fault;
+use crate::calls::append_body;
 use crate::child::Process;
+use crate::echo;
 use crate::load::{Measured, Operation};
-use crate::tools::append_body;
+use crate::store::BareStore;
 
-/// Rounds over all measures.
+/// Number of rounds over all measures.
 const ROUNDS: u32 = 5;
-/// Time for which each measure is warmed.
+/// Warm-up time of each measure before measurements are recorded.
 const WARM: Duration = Duration::from_millis(300);
-/// Goals: times the floor, and inserts a second of many writers.
+/// Goals of the point measurements: maximum ratios of the engine's times to the times of the bare
+/// store and the echo, and minimum number of inserts per second with many writers.
 const INSERT_RATIO_MAX: f64 = 1.5;
 const READ_RATIO_MAX: f64 = 2.0;
 const INSERTS_PER_SECOND_MIN: f64 = 10_000.0;
-/// Documents of a batch, writers at once, documents of a range.
+/// Number of documents in a batch, number of parallel writers, and number of documents in a range.
 const BATCH: usize = 100;
 const WRITERS: usize = 64;
 const RANGE: u64 = 20;
@@ -29,8 +33,9 @@ const RANGE: u64 = 20;
 const POINT: &str = "FOR m IN texts FILTER m._key == @key RETURN m";
 const RANGE_SCAN: &str = "FOR m IN texts FILTER m.n >= @from SORT m.n LIMIT 20 RETURN m";
 
+/// A kind of request of the point measurements.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum What {
+enum PointWorkload {
     EchoSmall,
     EchoBatch,
     EchoPoint,
@@ -45,24 +50,19 @@ enum What {
     Range,
 }
 
-/// Everything that is loaded.
+/// The measured processes.
 pub(crate) struct Points<'a> {
     pub(crate) target: &'a Target,
     pub(crate) echo: &'a Process,
     pub(crate) folder: &'a Path,
-    /// Stored texts.
+    /// Number of stored texts.
     pub(crate) count: u64,
-    /// Time of each measure over all rounds.
+    /// Time that the benchmark spends on each measure, over all rounds.
     pub(crate) time: Duration,
 }
 
-/// A document to insert, and as it stands in a batch.
-fn document(number: usize) -> Vec<u8> {
-    append_body(number)
-}
-
 fn batch(from: usize) -> Vec<u8> {
-    let documents: Vec<Vec<u8>> = (0..BATCH).map(|n| document(from + n)).collect();
+    let documents: Vec<Vec<u8>> = (0..BATCH).map(|n| append_body(from + n)).collect();
     [b"[", documents.join(&b","[..]).as_slice(), b"]"].concat()
 }
 
@@ -71,14 +71,15 @@ fn insert(target: &Target, seed: usize, size: usize) -> Result<Operation, Fault>
     let mut number = seed;
     Ok(Box::new(move || {
         number += size;
-        let body = if size == 1 { document(number) } else { batch(number) };
+        let body = if size == 1 { append_body(number) } else { batch(number) };
         let begun = Instant::now();
         connection.call("POST", "/_api/document/writes?waitForSync=true", &body, &[201])?;
         Ok(begun.elapsed())
     }))
 }
 
-/// A query with numbers spread over all that is stored; each answer must have that many rows.
+/// Returns a function that runs a query about a random stored text. The answer to the query must
+/// have the given number of rows.
 fn query(
     target: &Target,
     text: &'static str,
@@ -87,11 +88,9 @@ fn query(
     binds: fn(u64) -> Value,
 ) -> Result<Operation, Fault> {
     let mut connection = target.connect()?;
-    let mut number = 7_u64;
+    let mut chance = Seeded::new(7);
     Ok(Box::new(move || {
-        number =
-            number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let body = cursor_body(text, &binds((number >> 33) % (count - rows + 1)));
+        let body = cursor_body(text, &binds(chance.next_u64() % (count - rows + 1)));
         let begun = Instant::now();
         let answer = connection.call("POST", "/_api/cursor", &body, &[201])?;
         let took = begun.elapsed();
@@ -102,11 +101,9 @@ fn query(
 
 fn document_get(target: &Target, count: u64) -> Result<Operation, Fault> {
     let mut connection = target.connect()?;
-    let mut number = 7_u64;
+    let mut chance = Seeded::new(7);
     Ok(Box::new(move || {
-        number =
-            number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let path = format!("/_api/document/texts/{}", (number >> 33) % count);
+        let path = format!("/_api/document/texts/{}", chance.next_u64() % count);
         let begun = Instant::now();
         connection.call("GET", &path, b"", &[200])?;
         Ok(begun.elapsed())
@@ -117,67 +114,75 @@ fn answer_of(connection: &mut Connection, text: &str, binds: &Value) -> Result<V
     Ok(connection.call("POST", "/_api/cursor", &cursor_body(text, binds), &[201])?.to_vec())
 }
 
-struct Case {
-    what: What,
+struct PointCase {
+    workload: PointWorkload,
     measured: Measured,
     cpu_seconds: f64,
 }
 
 impl Points<'_> {
-    fn operations(&self, what: What, store: &BareStore) -> Result<Vec<Operation>, Fault> {
-        let (target, echo) = (self.target, &self.echo.socket);
+    fn operations(
+        &self,
+        workload: PointWorkload,
+        store: &BareStore,
+    ) -> Result<Vec<Operation>, Fault> {
+        let (target, socket) = (self.target, &self.echo.socket);
         let mut connection = target.connect()?;
-        let one = match what {
-            What::EchoSmall => echo_calls(echo, append_body(1))?,
-            What::EchoBatch => echo_calls(echo, batch(1))?,
-            What::EchoPoint => {
-                echo_calls(echo, answer_of(&mut connection, POINT, &json!({"key": "3"}))?)?
+        let one = match workload {
+            PointWorkload::EchoSmall => echo::calls(socket, append_body(1))?,
+            PointWorkload::EchoBatch => echo::calls(socket, batch(1))?,
+            PointWorkload::EchoPoint => {
+                echo::calls(socket, answer_of(&mut connection, POINT, &json!({"key": "3"}))?)?
             }
-            What::EchoRange => {
-                echo_calls(echo, answer_of(&mut connection, RANGE_SCAN, &json!({"from": 3}))?)?
+            PointWorkload::EchoRange => {
+                echo::calls(socket, answer_of(&mut connection, RANGE_SCAN, &json!({"from": 3}))?)?
             }
-            What::StoreSingle => store.inserts(vec![document(1)]),
-            What::StoreBatch => store.inserts((0..BATCH).map(document).collect()),
-            What::InsertSingle => insert(target, 1, 1)?,
-            What::InsertBatch => insert(target, 1, BATCH)?,
-            What::InsertMany => {
+            PointWorkload::StoreSingle => store.inserts(vec![append_body(1)]),
+            PointWorkload::StoreBatch => store.inserts((0..BATCH).map(append_body).collect()),
+            PointWorkload::InsertSingle => insert(target, 1, 1)?,
+            PointWorkload::InsertBatch => insert(target, 1, BATCH)?,
+            PointWorkload::InsertMany => {
                 return (0..WRITERS).map(|n| insert(target, n * 1_000_000, 1)).collect();
             }
-            What::Document => document_get(target, self.count)?,
-            What::Point => query(target, POINT, self.count, 1, |n| json!({"key": n.to_string()}))?,
-            What::Range => query(target, RANGE_SCAN, self.count, RANGE, |n| json!({"from": n}))?,
+            PointWorkload::Document => document_get(target, self.count)?,
+            PointWorkload::Point => {
+                query(target, POINT, self.count, 1, |n| json!({"key": n.to_string()}))?
+            }
+            PointWorkload::Range => {
+                query(target, RANGE_SCAN, self.count, RANGE, |n| json!({"from": n}))?
+            }
         };
         Ok(vec![one])
     }
 
-    /// Measures the parts that are wanted, in turns.
-    pub(crate) fn measure(&self, wanted: impl Fn(char) -> bool) -> Result<Vec<Row>, Fault> {
-        use What::*;
+    /// Measures the requested parts of the benchmark alternately.
+    pub(crate) fn measure(&self, wanted: impl Fn(&str) -> bool) -> Result<Vec<Row>, Fault> {
+        use PointWorkload::*;
         self.target.connect()?.make("/_api/collection", &json!({"name": "writes"}))?;
         let store = BareStore::open(&self.folder.join("fjall"))?;
         let mut list = vec![EchoSmall];
-        if wanted('c') {
+        if wanted("c") {
             list.extend([EchoBatch, StoreSingle, InsertSingle, StoreBatch, InsertBatch]);
         }
-        if wanted('d') {
+        if wanted("d") {
             list.push(InsertMany);
         }
-        if wanted('e') {
+        if wanted("e") {
             list.extend([Point, EchoPoint, Range, EchoRange, Document]);
         }
-        let new = |what| {
-            let clients = if what == InsertMany { WRITERS } else { 1 };
-            Case { what, measured: Measured::new(clients), cpu_seconds: 0.0 }
+        let new = |workload| {
+            let clients = if workload == InsertMany { WRITERS } else { 1 };
+            PointCase { workload, measured: Measured::new(clients), cpu_seconds: 0.0 }
         };
-        let mut cases: Vec<Case> = list.into_iter().map(new).collect();
+        let mut cases: Vec<PointCase> = list.into_iter().map(new).collect();
         for case in &cases {
-            let operations = self.operations(case.what, &store)?;
+            let operations = self.operations(case.workload, &store)?;
             Measured::new(operations.len()).run(WARM, operations)?;
         }
         for round in 0..ROUNDS {
             eprintln!("inserts and reads: round {} of {ROUNDS}", round + 1);
             for case in &mut cases {
-                let operations = self.operations(case.what, &store)?;
+                let operations = self.operations(case.workload, &store)?;
                 let before = self.target.clock()?;
                 case.measured.run(self.time / ROUNDS, operations)?;
                 case.cpu_seconds += self.target.clock()?.since(&before) / 1e6;
@@ -187,15 +192,15 @@ impl Points<'_> {
     }
 }
 
-fn rows(cases: &[Case]) -> Vec<Row> {
-    use What::*;
-    let find = |what| cases.iter().find(|case| case.what == what);
-    let p50 = |what| find(what).map(|case| case.measured.micros(0.5));
+fn rows(cases: &[PointCase]) -> Vec<Row> {
+    use PointWorkload::*;
+    let find = |workload| cases.iter().find(|case| case.workload == workload);
+    let p50 = |workload| find(workload).map(|case| case.measured.micros(0.5));
     let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
     let mut rows = Vec::new();
     let mut add = |part,
                    what: &str,
-                   case: What,
+                   case: PointWorkload,
                    name: String,
                    floor: Option<f64>,
                    most: Option<f64>,
@@ -215,8 +220,8 @@ fn rows(cases: &[Case]) -> Vec<Row> {
             note,
         });
     };
-    let rate = |what| find(what).map_or(0.0, |case| case.measured.rate());
-    let floor = |what| p50(what).unwrap_or(0.0);
+    let rate = |workload| find(workload).map_or(0.0, |case| case.measured.rate());
+    let floor = |workload| p50(workload).unwrap_or(0.0);
     add(
         'c',
         "durable insert, 1 document of 300 bytes",

@@ -1,82 +1,58 @@
-//! The run: parts one after another on fresh data, each beside what it is held against.
+//! Runs the parts of the engine benchmark one after another on fresh data.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::figures::Row;
 use super::made::Texts;
 use super::points::Points;
-use super::report::{self, Origin};
+use super::report;
 use super::target::Target;
-use super::{crash, floors, texts, vectors};
+use super::{crash, texts, vectors};
 use crate::Fault;
-use crate::arguments::EngineOptions;
-use crate::machine;
+use crate::echo;
+use crate::options::EngineOptions;
+use crate::session::{Session, program};
 
-/// Rows at scale 1: messages, and vectors of each set.
+/// Number of messages, and number of vectors in each set, at scale 1.
 const MESSAGES: f64 = 1e6;
 const VECTORS: f64 = 1e6;
-/// Rows at least, whatever the scale.
+/// Minimum number of rows at any scale.
 const ROWS_MIN: u64 = 2_000;
-/// Questions of each kind, and of each set of vectors.
+/// Number of text questions of each kind, and of questions for each vector set.
 const QUESTIONS: u64 = 200;
 const VECTOR_QUESTIONS: usize = 200;
-/// Recall at which both sides are compared: with clusters, without, and of files.
+/// Recall at which engine and faiss are compared, for vectors with clusters, without clusters, and
+/// from files.
 const RECALLS: (f64, f64, f64) = (0.95, 0.90, 0.95);
 
-/// Measures and reports.
+/// Measures the requested parts and writes the report.
 pub(crate) fn run(options: &EngineOptions) -> Result<(), Fault> {
-    let folder = match &options.dir {
-        Some(dir) => tempfile::tempdir_in(dir)?,
-        None => tempfile::tempdir()?,
-    };
-    let mut origin = Origin {
-        commit: options.commit.clone().unwrap_or_else(machine::commit),
-        disk: machine::file_system(folder.path()),
-        load_before: machine::load_average(),
-        scale: options.scale,
-        given: options.external(),
-        notes: Vec::new(),
-    };
-    let program = program(options)?;
-    let mut rows = Vec::new();
-    if ['a', 'c', 'd', 'e', 'f'].into_iter().any(|part| options.wants(part)) {
-        rows.extend(with_texts(options, &program, folder.path(), &mut origin.notes)?);
+    if options.files.vectors.is_some() != options.files.query_vectors.is_some() {
+        return Err("give --vectors and --query-vectors together".into());
     }
-    if options.wants('b') {
-        for wish in wishes(options) {
-            let own = folder.path().join("vectors");
-            fs::create_dir(&own)?;
-            let (found, notes) = vectors::measure(&program, &own, &wish)?;
+    let session = Session::begin(&options.common)?;
+    let program = program(options.engine.as_deref(), "arango-embedded")?;
+    let (mut rows, mut notes) = (Vec::new(), Vec::new());
+    if options.wants("acdef") {
+        rows.extend(with_texts(options, &program, session.folder(), &mut notes)?);
+    }
+    if options.wants("b") {
+        for plan in vector_plans(options) {
+            let folder = session.subfolder("vectors")?;
+            let (found, more) = vectors::measure(&program, &folder, &plan)?;
             rows.extend(found);
-            origin.notes.extend(notes);
-            fs::remove_dir_all(&own)?;
+            notes.extend(more);
+            fs::remove_dir_all(&folder)?;
         }
     }
     rows.sort_by_key(|row| row.part);
-    let text = report::markdown(&origin, &rows);
+    let text = report::markdown(&session, options, &notes, &rows);
     match options.json {
-        true => println!("{:#}", report::json(&origin, &rows)),
-        false => println!("{text}"),
-    }
-    if let Some(out) = &options.out {
-        fs::write(out, &text).map_err(|e| format!("{}: {e}", out.display()))?;
-    }
-    Ok(())
-}
-
-/// The engine's program: the one given, or the one beside this program.
-fn program(options: &EngineOptions) -> Result<PathBuf, Fault> {
-    let path = match &options.engine {
-        Some(path) => path.clone(),
-        None => std::env::current_exe()?.with_file_name("arango-embedded"),
-    };
-    match path.is_file() {
-        true => Ok(path.canonicalize()?),
-        false => {
-            Err(format!("{} is not there: `cargo build`, or give --engine PROGRAM", path.display())
-                .into())
+        true => {
+            session.publish(&format!("{:#}", report::json(&session, options, &notes, &rows)), &text)
         }
+        false => session.publish(&text, &text),
     }
 }
 
@@ -84,19 +60,19 @@ fn scaled(options: &EngineOptions, full: f64) -> u64 {
     ((full * options.scale) as u64).max(ROWS_MIN)
 }
 
-fn wishes(options: &EngineOptions) -> Vec<vectors::Wish<'_>> {
-    let wish = |name, clustered, recall| vectors::Wish {
+fn vector_plans(options: &EngineOptions) -> Vec<vectors::Plan<'_>> {
+    let plan = |name, clustered, recall| vectors::Plan {
         name,
-        files: (options.vectors.as_deref(), options.query_vectors.as_deref()),
+        files: (options.files.vectors.as_deref(), options.files.query_vectors.as_deref()),
         clustered,
         count: scaled(options, VECTORS),
         questions: VECTOR_QUESTIONS,
         recall,
         python: options.python.as_deref(),
     };
-    match options.vectors {
-        Some(_) => vec![wish("of the file", false, RECALLS.2)],
-        None => vec![wish("soft clusters", true, RECALLS.0), wish("no clusters", false, RECALLS.1)],
+    match options.files.vectors {
+        Some(_) => vec![plan("of the file", false, RECALLS.2)],
+        None => vec![plan("soft clusters", true, RECALLS.0), plan("no clusters", false, RECALLS.1)],
     }
 }
 
@@ -113,7 +89,7 @@ fn with_texts(
         (Ok(rows), Some(target)) => target.stop().map(|()| rows),
         (Ok(rows), None) => Ok(rows),
         (Err(fault), Some(target)) => {
-            Err(format!("{fault}\n--- the engine said last ---\n{}", target.tail()).into())
+            Err(format!("{fault}\n--- end of the engine's log ---\n{}", target.tail()).into())
         }
         (Err(fault), None) => Err(fault),
     }
@@ -125,12 +101,12 @@ fn text_parts(
     folder: &Path,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Row>, Fault> {
-    let texts = Texts::new(options.corpus.as_deref(), options.queries.as_deref())?;
+    let texts = Texts::new(options.files.corpus.as_deref(), options.files.queries.as_deref())?;
     let count = scaled(options, MESSAGES);
     let mut rows = Vec::new();
     let Some(target) = &*alive else { return Ok(rows) };
     eprintln!("texts: storing {count}");
-    let view = options.wants('a') || options.wants('f');
+    let view = options.wants("af");
     let loaded = texts::load(target, &texts, count, view)?;
     notes.push(format!(
         "texts: {count}, {:.0} bytes each; inserted in {:.1} s, view built in {:.1} s",
@@ -138,17 +114,19 @@ fn text_parts(
         loaded.insert_seconds,
         loaded.index_seconds
     ));
-    if ['c', 'd', 'e'].into_iter().any(|part| options.wants(part)) {
-        let echo = floors::echo(&folder.join("echo"))?;
-        let points = Points { target, echo: &echo, folder, count, time: options.time };
-        rows.extend(points.measure(|part| options.wants(part))?);
+    if options.wants("cde") {
+        let own = folder.join("echo");
+        fs::create_dir(&own)?;
+        let echo = echo::start(&own)?;
+        let points = Points { target, echo: &echo, folder, count, time: options.common.time };
+        rows.extend(points.measure(|parts| options.wants(parts))?);
         echo.stop()?;
         target.quiet()?;
     }
-    if options.wants('a') {
+    if options.wants("a") {
         rows.extend(ranked(target, &texts, count, folder, notes)?);
     }
-    if options.wants('f')
+    if options.wants("f")
         && let Some(target) = alive.take()
     {
         let (target, found) = crash::measure(target, count, &loaded)?;
@@ -174,7 +152,7 @@ fn ranked(
         "tantivy: built in {:.1} s with one thread, {} segments, {:.0} MB with the texts stored",
         plain.seconds,
         plain.segments,
-        super::target::disk_bytes(&own)? as f64 / 1e6
+        crate::meters::disk_bytes(&own)? as f64 / 1e6
     ));
     eprintln!("texts: asking");
     texts::measure(target, texts, count, QUESTIONS, Some(&plain))
@@ -189,7 +167,7 @@ fn ranked(
     notes: &mut Vec<String>,
 ) -> Result<Vec<Row>, Fault> {
     notes.push(
-        "no comparison with tantivy and faiss: built without the feature `comparators`".into(),
+        "no comparison with tantivy and faiss: this program was built without the feature `comparators`".into(),
     );
     texts::measure(target, texts, count, QUESTIONS, None)
 }

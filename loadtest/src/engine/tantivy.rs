@@ -1,4 +1,4 @@
-//! Plain tantivy in this process: one text field with frequencies and positions, the text stored, a number as the key.
+//! Runs plain tantivy in this process: a stored text field with positions, and a number as the key.
 
 use std::path::Path;
 use std::time::Instant;
@@ -10,30 +10,30 @@ use tantivy::schema::{FAST, Field, IndexRecordOption, STORED, Schema, TEXT, Valu
 use tantivy::{Index, IndexReader, IndexWriter, TantivyDocument, Term};
 
 use super::made::{Texts, words};
-use super::texts::{Asked, BEST};
+use super::texts::{Answers, BEST};
 use crate::Fault;
 
-/// Memory of the writer, in bytes.
+/// Main memory that the index writer may use, in bytes.
 const WRITER_BYTES: usize = 256 << 20;
 
-/// The index.
+/// A tantivy index of the texts.
 pub(crate) struct Plain {
     reader: IndexReader,
     text: Field,
-    /// Seconds that the build took.
+    /// Duration of the build in seconds.
     pub(crate) seconds: f64,
-    /// Segments that searches walk.
+    /// Number of segments of the index.
     pub(crate) segments: usize,
 }
 
-/// Processor time of this thread, in microseconds.
+/// Returns the processor time that this thread has used so far, in microseconds.
 fn thread_micros() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
 }
 
 impl Plain {
-    /// Indexes the texts with one thread, as its defaults have it.
+    /// Indexes the texts with one thread and default settings.
     pub(crate) fn build(folder: &Path, texts: &Texts, count: u64) -> Result<Self, Fault> {
         let begun = Instant::now();
         let mut schema = Schema::builder();
@@ -54,9 +54,9 @@ impl Plain {
         Ok(Self { reader, text, seconds: begun.elapsed().as_secs_f64(), segments })
     }
 
-    /// Asks each question; with `stored`, the texts of the hits are read too.
-    pub(crate) fn ask(&self, questions: &[String], stored: bool) -> Result<Asked, Fault> {
-        let mut asked = Asked::default();
+    /// Searches for each question; with `stored`, also reads the texts of the results.
+    pub(crate) fn ask(&self, questions: &[String], stored: bool) -> Result<Answers, Fault> {
+        let mut answers = Answers::default();
         for question in questions {
             let (begun, before) = (Instant::now(), thread_micros());
             let terms = words(question).into_iter().map(|word| {
@@ -76,16 +76,16 @@ impl Plain {
                 }
             }
             std::hint::black_box(bytes);
-            asked.wall.push(begun.elapsed().as_secs_f64() * 1e6);
-            asked.cpu.push(thread_micros() - before);
+            answers.wall.push(begun.elapsed().as_secs_f64() * 1e6);
+            answers.cpu.push(thread_micros() - before);
             let mut keys = Vec::with_capacity(best.len());
             for (_, address) in best {
                 let column =
                     searcher.segment_reader(address.segment_ord).fast_fields().u64("key")?;
                 keys.push(column.first(address.doc_id).ok_or("a document without key")?);
             }
-            asked.keys.push(keys);
+            answers.keys.push(keys);
         }
-        Ok(asked)
+        Ok(answers)
     }
 }

@@ -1,4 +1,5 @@
-//! Part a: the best twenty of many short texts by BM25, through AQL and beside plain tantivy.
+//! Part a of the engine benchmark: searches for the twenty best of many short texts by BM25, with
+//! AQL queries and with plain tantivy.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -10,13 +11,13 @@ use super::made::Texts;
 use super::target::{Connection, Target, cursor_body, timed};
 use crate::Fault;
 
-/// Rows of an answer.
+/// Number of rows in the answer to a text search.
 pub(crate) const BEST: usize = 20;
-/// Processor time against tantivy's.
+/// Goal: maximum ratio of the engine's processor time to tantivy's processor time.
 const RATIO_MAX: f64 = 1.3;
-/// Rounds over all questions, and how long view and index are waited for.
+/// Number of rounds over all questions.
 const ROUNDS: usize = 3;
-/// Bytes of one load.
+/// Size in bytes of one request that inserts texts.
 const BATCH_BYTES: usize = 1 << 20;
 
 const KEYS: &str = "FOR m IN texts_view SEARCH ANALYZER(m.text IN TOKENS(@q, 'plain_words'), 'plain_words') \
@@ -24,37 +25,32 @@ const KEYS: &str = "FOR m IN texts_view SEARCH ANALYZER(m.text IN TOKENS(@q, 'pl
 const TEXTS: &str = "FOR m IN texts_view SEARCH ANALYZER(m.text IN TOKENS(@q, 'plain_words'), 'plain_words') \
                      SORT BM25(m) DESC LIMIT 20 RETURN [m._key, m.text]";
 
-/// What the load took.
-pub(crate) struct Loaded {
+/// Durations and sizes measured while all texts were inserted and indexed.
+pub(crate) struct Load {
     pub(crate) insert_seconds: f64,
     pub(crate) index_seconds: f64,
     pub(crate) text_bytes: u64,
-    /// Bytes on disk, and resident memory in MiB: now, at its highest, and what of it is no file.
+    /// Bytes on disk, and main memory in MiB: resident, peak resident, and resident without mapped
+    /// files.
     pub(crate) disk_bytes: u64,
-    pub(crate) resident_mib: (f64, f64, f64),
+    pub(crate) memory_mib: (f64, f64, f64),
 }
 
-impl Loaded {
+impl Load {
     fn of(target: &Target, seconds: (f64, f64), text_bytes: u64) -> Result<Self, Fault> {
         target.quiet()?;
-        let (now, highest) = target.resident_mib()?;
         Ok(Self {
             insert_seconds: seconds.0,
             index_seconds: seconds.1,
             text_bytes,
             disk_bytes: target.disk_bytes()?,
-            resident_mib: (now, highest, target.anonymous_mib()?),
+            memory_mib: target.memory_mib()?,
         })
     }
 }
 
-/// Stores the messages, with a persistent index over their number and a view over their text.
-pub(crate) fn load(
-    target: &Target,
-    texts: &Texts,
-    count: u64,
-    view: bool,
-) -> Result<Loaded, Fault> {
+/// Stores the messages, with a persistent index over the message numbers and a view over the texts.
+pub(crate) fn load(target: &Target, texts: &Texts, count: u64, view: bool) -> Result<Load, Fault> {
     let mut connection = target.connect()?;
     connection.make("/_api/collection", &json!({"name": "texts"}))?;
     let index = json!({"type": "persistent", "name": "by_number", "fields": ["n"]});
@@ -76,7 +72,7 @@ pub(crate) fn load(
     }
     let insert_seconds = begun.elapsed().as_secs_f64();
     if !view {
-        return Loaded::of(target, (insert_seconds, 0.0), text_bytes);
+        return Load::of(target, (insert_seconds, 0.0), text_bytes);
     }
     let begun = Instant::now();
     let analyzer = json!({
@@ -91,10 +87,10 @@ pub(crate) fn load(
     )?;
     wait_for(&mut connection, &format!("id{}x", count - 1))?;
     let index_seconds = begun.elapsed().as_secs_f64();
-    Loaded::of(target, (insert_seconds, index_seconds), text_bytes)
+    Load::of(target, (insert_seconds, index_seconds), text_bytes)
 }
 
-/// Waits until a word is found in the view.
+/// Waits until the view finds a given word.
 fn wait_for(connection: &mut Connection, word: &str) -> Result<(), Fault> {
     let answer = connection.query(
         "FOR m IN texts_view SEARCH ANALYZER(m.text == @q, 'plain_words') OPTIONS { waitForSync: true } RETURN m._key",
@@ -106,17 +102,18 @@ fn wait_for(connection: &mut Connection, word: &str) -> Result<(), Fault> {
     }
 }
 
-/// One side's times and keys by question.
+/// Times and result keys of the engine or of tantivy, by question.
 #[derive(Default)]
-pub(crate) struct Asked {
+pub(crate) struct Answers {
     pub(crate) wall: Vec<f64>,
     pub(crate) cpu: Vec<f64>,
     pub(crate) inside: Vec<f64>,
     pub(crate) keys: Vec<Vec<u64>>,
 }
 
-impl Asked {
-    /// Of several rounds over the same questions, the median of each question: what disturbed one round is gone.
+impl Answers {
+    /// Returns the median of each question's times over several rounds, so that one disturbed round
+    /// has no effect.
     pub(crate) fn medians(rounds: &[Self]) -> Self {
         let count = rounds.first().map_or(0, |round| round.wall.len());
         let of = |take: fn(&Self) -> &Vec<f64>| -> Vec<f64> {
@@ -136,21 +133,21 @@ impl Asked {
     }
 }
 
-fn ask(target: &Target, query: &str, questions: &[String]) -> Result<Asked, Fault> {
+fn ask(target: &Target, query: &str, questions: &[String]) -> Result<Answers, Fault> {
     let mut connection = target.connect()?;
-    let mut asked = Asked::default();
+    let mut answers = Answers::default();
     for question in questions {
         let body = cursor_body(query, &json!({"q": question}));
         let one = timed(target, &mut connection, &body)?;
-        asked.wall.push(one.wall);
-        asked.cpu.push(one.cpu);
-        asked.inside.push(one.inside);
-        asked.keys.push(one.keys);
+        answers.wall.push(one.wall);
+        answers.cpu.push(one.cpu);
+        answers.inside.push(one.inside);
+        answers.keys.push(one.keys);
     }
-    Ok(asked)
+    Ok(answers)
 }
 
-/// The share of the keys that both sides found, over all questions.
+/// Returns the share of tantivy's result keys that the engine found, over all questions.
 fn overlap(ours: &[Vec<u64>], theirs: &[Vec<u64>]) -> f64 {
     let (mut both, mut all) = (0, 0);
     for (ours, theirs) in ours.iter().zip(theirs) {
@@ -161,33 +158,33 @@ fn overlap(ours: &[Vec<u64>], theirs: &[Vec<u64>]) -> f64 {
     if all == 0 { 1.0 } else { both as f64 / all as f64 }
 }
 
-/// The other side, if this program was built with it.
+/// Tantivy, if this program was built with the feature `comparators`.
 #[cfg(feature = "comparators")]
-type Other = super::tantivy::Plain;
+type TextComparator = super::tantivy::Plain;
 #[cfg(not(feature = "comparators"))]
-type Other = std::convert::Infallible;
+type TextComparator = std::convert::Infallible;
 
 #[cfg(feature = "comparators")]
 fn other(
-    other: Option<&Other>,
+    other: Option<&TextComparator>,
     questions: &[String],
     stored: bool,
-) -> Result<Option<Asked>, Fault> {
+) -> Result<Option<Answers>, Fault> {
     other.map(|plain| plain.ask(questions, stored)).transpose()
 }
 
 #[cfg(not(feature = "comparators"))]
-fn other(_: Option<&Other>, _: &[String], _: bool) -> Result<Option<Asked>, Fault> {
+fn other(_: Option<&TextComparator>, _: &[String], _: bool) -> Result<Option<Answers>, Fault> {
     Ok(None)
 }
 
-/// Asks all kinds of questions in turns.
+/// Measures the engine and tantivy with each kind of text question.
 pub(crate) fn measure(
     target: &Target,
     texts: &Texts,
     count: u64,
     each: u64,
-    plain: Option<&Other>,
+    plain: Option<&TextComparator>,
 ) -> Result<Vec<Row>, Fault> {
     let mut rows = Vec::new();
     for (kind, questions) in texts.questions(count, each) {
@@ -198,7 +195,7 @@ pub(crate) fn measure(
                 ours.push(ask(target, query, &questions)?);
                 theirs.extend(other(plain, &questions, stored)?);
             }
-            let ours = Asked::medians(&ours);
+            let ours = Answers::medians(&ours);
             let engine = Figures::of(&ours.wall, &ours.cpu);
             let inside = quantile(&ours.inside, 0.5).unwrap_or(0.0);
             let found = mean(&ours.keys.iter().map(|keys| keys.len() as f64).collect::<Vec<_>>());
@@ -211,7 +208,7 @@ pub(crate) fn measure(
             let mut other = None;
             let mut is = None;
             if !theirs.is_empty() {
-                let theirs = Asked::medians(&theirs);
+                let theirs = Answers::medians(&theirs);
                 let figures = Figures::of(&theirs.wall, &theirs.cpu);
                 is = ratio(engine.cpu_p50, figures.cpu_p50);
                 note += &format!(
@@ -239,7 +236,7 @@ pub(crate) fn measure(
     Ok(rows)
 }
 
-/// The first value of the first row of a query.
+/// Returns the first value in the first row of a query's result.
 pub(crate) fn first(
     connection: &mut Connection,
     query: &str,

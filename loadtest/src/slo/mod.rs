@@ -1,4 +1,5 @@
-//! Service levels under an open loop: calls arrive at a fixed rate whether or not the ones before are answered, while writers run.
+//! Checks service levels with an open loop: calls start at a fixed rate even if earlier calls have
+//! not been answered. Other clients write at the same time.
 
 pub(crate) mod corpus;
 mod open_loop;
@@ -6,6 +7,6 @@ mod report;
 mod run;
 mod scenario;
 mod server;
-mod vectors;
+pub(crate) mod vectors;
 
 pub(crate) use run::run;

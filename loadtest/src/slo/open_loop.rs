@@ -1,5 +1,6 @@
-//! Arrivals on a fixed timetable. A call is timed from the moment it was due, so that a server that stalls cannot hide the calls
-//! that waited behind it (coordinated omission).
+//! Starts calls on a fixed timetable. Measures the duration of a call from the time at which the
+//! call was due, so that the duration includes the wait of calls that were due during a stall
+//! (coordinated omission).
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,41 +11,43 @@ use hdrhistogram::Histogram;
 
 use crate::Fault;
 
-/// Longest call that is recorded, in microseconds: two minutes.
+/// Longest recorded duration, in microseconds: two minutes.
 const MICROSECONDS_MAX: u64 = 120_000_000;
-/// Longest time a call may start after it was due; then the rate is beyond the server and the run ends.
+/// Maximum delay with which a call may start; a longer delay ends the run, because the machine
+/// cannot reach the call rate.
 const LATE_MAX: Duration = Duration::from_secs(30);
-/// Arrivals of one run at most.
+/// Maximum number of calls in the timetable of one run.
 const ARRIVALS_MAX: u64 = 5_000_000;
-/// Faults that are told; all are counted.
-const FAULTS_TOLD: usize = 3;
+/// Maximum number of failed calls that the report describes; the report counts all of them.
+const FAULTS_SHOWN: usize = 3;
 
-/// Does the n-th call of a timetable.
+/// A function that makes the call with the given number in the timetable.
 pub(crate) type Sender = Box<dyn FnMut(u64) -> Result<(), Fault> + Send>;
 
-/// What came of a timetable.
+/// The measured results of all calls of one timetable.
 pub(crate) struct Outcome {
-    /// From due to answered, in microseconds.
+    /// Durations from the due time of a call to the answer, in microseconds.
     pub(crate) due: Histogram<u64>,
-    /// From sent to answered, in microseconds: what a closed loop would have told.
+    /// Durations from the sending of a call to its answer, in microseconds. A closed loop would
+    /// measure these durations.
     pub(crate) sent: Histogram<u64>,
-    /// Calls that failed.
+    /// Number of calls that failed.
     pub(crate) failed: u64,
-    /// The first faults.
+    /// Descriptions of the first failed calls.
     pub(crate) faults: Vec<String>,
-    /// Calls a second that were asked for, and that were done.
+    /// Number of due calls per second, and number of completed calls per second.
     pub(crate) rate: (f64, f64),
     /// Whether the run ended early because calls started too late.
     pub(crate) overrun: bool,
 }
 
 impl Outcome {
-    /// Milliseconds below which this share of the calls was answered, from the moment they were due.
+    /// Returns a quantile of the durations from due time to answer, in milliseconds.
     pub(crate) fn milliseconds(&self, quantile: f64) -> f64 {
         self.due.value_at_quantile(quantile) as f64 / 1_000.0
     }
 
-    /// Calls that were answered.
+    /// Returns the number of answered calls.
     pub(crate) fn answered(&self) -> u64 {
         self.due.len()
     }
@@ -65,7 +68,7 @@ struct Part {
     failed: u64,
 }
 
-/// Runs a timetable of `rate` calls a second for this time over all senders.
+/// Runs a timetable of `rate` calls per second, distributed over all senders.
 pub(crate) fn run(rate: f64, time: Duration, senders: Vec<Sender>) -> Result<Outcome, Fault> {
     let arrivals = (rate * time.as_secs_f64()).ceil() as u64;
     if arrivals == 0 || arrivals > ARRIVALS_MAX {
@@ -131,7 +134,7 @@ fn one(shared: &Shared, mut sender: Sender) -> Part {
                 part.failed += 1;
                 let mut faults =
                     shared.faults.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                if faults.len() < FAULTS_TOLD {
+                if faults.len() < FAULTS_SHOWN {
                     faults.push(fault.to_string());
                 }
             }
@@ -144,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_behind_a_stall_are_timed_from_when_they_were_due() {
+    fn calls_after_a_stall_are_timed_from_when_they_were_due() {
         let sender: Sender = Box::new(|number| {
             if number == 0 {
                 thread::sleep(Duration::from_millis(200));
@@ -153,14 +156,15 @@ mod tests {
         });
         let outcome = run(100.0, Duration::from_millis(300), vec![sender]).unwrap();
         assert_eq!((outcome.answered(), outcome.failed, outcome.overrun), (30, 0, false));
-        // The calls that were due during the stall waited for it; from sending, they look quick.
+        // Calls that were due during a stall of the server had to wait for the end of the stall.
+        // Durations from the time of sending do not contain this wait.
         let waited = outcome.due.count_between(20_000, MICROSECONDS_MAX);
         let slow = outcome.sent.count_between(20_000, MICROSECONDS_MAX);
         assert!(waited > slow, "{waited} {slow}");
     }
 
     #[test]
-    fn faults_are_counted_and_the_first_are_told() {
+    fn faults_are_counted_and_the_first_are_kept() {
         let sender: Sender = Box::new(|number| match number % 2 {
             0 => Err(format!("no {number}").into()),
             _ => Ok(()),

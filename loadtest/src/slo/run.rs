@@ -1,6 +1,6 @@
-//! Runs scenarios: seeds through the public API, loads on a timetable with writers beside, judges against the promised level.
+//! Runs scenarios: stores data, sends calls on a timetable while other clients write, and compares
+//! the durations of the calls with the promised service level.
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -10,42 +10,46 @@ use serde_json::{Value, json};
 
 use super::corpus::Corpus;
 use super::open_loop::{self, Outcome, Sender};
-use super::report::{self, Finding, Origin, QUANTILES};
+use super::report::{self, Finding, QUANTILES};
 use super::scenario::{Kind, Scenario};
-use super::server::{Agent, Server};
+use super::server::Server;
 use super::vectors::{Vectors, exact};
 use crate::Fault;
-use crate::arguments::SloOptions;
-use crate::machine;
+use crate::agent::Agent;
 use crate::meters::Samples;
+use crate::options::SloOptions;
+use crate::session::{Session, program};
 
-/// The agent that is searched, and the one that writers write to in scenarios of core writes.
+/// Name of the agent that the test searches and writes to.
 const AGENT: &str = "slo";
-/// Its window in tokens: wide, so that a page of results never meets its end.
+/// Size of the agent's window in tokens, large enough for any page of results.
 const WINDOW: u64 = 1_000_000;
-/// Entries of one `write_recall`, and chunks of one `ingest_archival`: vectors make bodies long, and a body has its limit.
+/// Number of entries in one `write_recall` call, and number of chunks in one `ingest_archival`
+/// call. The number of chunks is lower because their vectors make the request body long.
 const ENTRIES: u64 = 256;
 const CHUNKS: u64 = 100;
-/// Seeds of what is stored, of questions, and of what writers add.
+/// Seeds for the generated data: stored rows, questions, and rows that writers add during the
+/// measurement.
 const STORED: u64 = 1;
 const ASKED: u64 = 2;
 const ADDED: u64 = 3;
-/// Documents that the writers of the archive replace in turns.
+/// Number of documents that writers to the archive replace, one after another.
 const ADDED_DOCUMENTS: u64 = 8;
-/// Vectors that the recall of a search is measured against; stored vectors kept in memory for it, in components.
+/// Number of questions for measuring the recall of searches, and maximum number of vector
+/// components that are kept in main memory to compute the exact answers.
 const QUESTIONS: u64 = 50;
 const KEPT_COMPONENTS_MAX: u64 = 800_000_000;
-/// Longest wait until the vector index answers.
+/// Maximum time to wait until searches use the vector index.
 const INDEX_WAIT: Duration = Duration::from_secs(900);
-/// Pause between two looks at it.
+/// Pause between two checks of the vector index.
 const INDEX_LOOK: Duration = Duration::from_millis(500);
-/// Longest pause between seeding and load, in seconds.
+/// Maximum pause that a scenario may set between storing the data and sending calls, in seconds.
 const SETTLE_S_MAX: u64 = 600;
-/// Lines of progress while seeding.
+/// Number of progress lines that are printed while the data is stored.
 const PROGRESS_LINES: u64 = 10;
 
-/// Everything one scenario needs.
-struct Stage<'a> {
+/// One scenario with its server and its data.
+struct ScenarioRun<'a> {
     scenario: &'a Scenario,
     options: &'a SloOptions,
     server: Server,
@@ -56,47 +60,28 @@ struct Stage<'a> {
     rows: u64,
 }
 
-/// Runs what the options name, prints the report and writes it where they say. An unmet level is a fault.
+/// Runs the scenarios and writes the report. Returns an error if a scenario does not meet the
+/// promised service level.
 pub(crate) fn run(options: &SloOptions) -> Result<(), Fault> {
-    let load_before = machine::load_average();
+    let session = Session::begin(&options.options.common)?;
     let mut findings = Vec::new();
-    let folder = match &options.dir {
-        Some(dir) => tempfile::tempdir_in(dir)?,
-        None => tempfile::tempdir()?,
-    };
-    for (name, scenario) in Scenario::named(&options.scenario)? {
-        let at = folder.path().join(format!("{:?}", scenario.kind));
-        fs::create_dir(&at)?;
+    for (name, scenario) in Scenario::by_name(&options.scenario)? {
         let server = match &options.socket {
             Some(socket) => Server::running(socket),
-            None => Server::start(&program(options)?, &at)?,
-        };
-        let stage = Stage::prepare(&scenario, options, server)?;
-        let outcome = stage.play(&name);
-        match outcome {
-            Ok(found) => findings.extend(found),
-            Err(fault) => {
-                return Err(format!(
-                    "{name}: {fault}\n--- the server said last ---\n{}",
-                    stage.server.tail()
-                )
-                .into());
+            None => {
+                let program = program(options.options.vctx.as_deref(), "vctx")?;
+                Server::start(&program, &session.subfolder(&format!("slo-{}", findings.len()))?)?
             }
-        }
-        stage.server.stop()?;
+        };
+        let run = ScenarioRun::prepare(&scenario, options, server)?;
+        findings.extend(run.play(&name).map_err(|fault| {
+            format!("{name}: {fault}\n--- end of the server's log ---\n{}", run.server.tail())
+        })?);
+        run.server.stop()?;
     }
-    let origin = Origin {
-        commit: options.commit.clone().unwrap_or_else(machine::commit),
-        disk: machine::file_system(folder.path()),
-        embedded: options.socket.is_none(),
-        load_before,
-        external: options.external(),
-    };
-    let text = report::markdown(&origin, &findings);
-    println!("{text}");
-    if let Some(out) = &options.out {
-        fs::write(out, &text).map_err(|e| format!("{}: {e}", out.display()))?;
-    }
+    let head = session.head("Service levels under an open loop");
+    let text = report::markdown(head, options, &findings);
+    session.publish(&text, &text)?;
     let missed: Vec<&str> =
         findings.iter().filter(|f| f.judged && !f.met()).map(|f| f.title.as_str()).collect();
     match missed.is_empty() {
@@ -105,21 +90,7 @@ pub(crate) fn run(options: &SloOptions) -> Result<(), Fault> {
     }
 }
 
-fn program(options: &SloOptions) -> Result<PathBuf, Fault> {
-    let path = match &options.vctx {
-        Some(path) => path.clone(),
-        None => std::env::current_exe()?.with_file_name("vctx"),
-    };
-    match path.is_file() {
-        true => Ok(path.canonicalize()?),
-        false => {
-            Err(format!("{} is not there: `cargo build`, or give --vctx PROGRAM", path.display())
-                .into())
-        }
-    }
-}
-
-impl<'a> Stage<'a> {
+impl<'a> ScenarioRun<'a> {
     fn prepare(
         scenario: &'a Scenario,
         options: &'a SloOptions,
@@ -129,11 +100,12 @@ impl<'a> Stage<'a> {
             |path: &Option<PathBuf>, made: Corpus| path.as_deref().map_or(Ok(made), Corpus::read);
         let dimension = scenario.dimension.max(1);
         let vectors = |path: &Option<PathBuf>, seed| {
-            path.as_deref().map_or_else(|| Ok(Vectors::made(seed, dimension)), Vectors::read)
+            path.as_deref().map_or_else(|| Ok(Vectors::generate(seed, dimension)), Vectors::read)
         };
-        let stored = vectors(&options.vectors, STORED)?;
-        let asked = match (&options.query_vectors, &options.vectors) {
-            // Without questions of their own, read vectors are asked for themselves.
+        let stored = vectors(&options.files.vectors, STORED)?;
+        let asked = match (&options.files.query_vectors, &options.files.vectors) {
+            // If a file of stored vectors is given, but no file of questions, the stored vectors
+            // are also the questions.
             (None, Some(path)) => Vectors::read(path)?,
             (path, _) => vectors(path, ASKED)?,
         };
@@ -149,8 +121,8 @@ impl<'a> Stage<'a> {
             scenario,
             options,
             server,
-            texts: Arc::new(corpus(&options.corpus, Corpus::texts(STORED))?),
-            queries: Arc::new(corpus(&options.queries, Corpus::queries(ASKED))?),
+            texts: Arc::new(corpus(&options.files.corpus, Corpus::texts(STORED))?),
+            queries: Arc::new(corpus(&options.files.queries, Corpus::queries(ASKED))?),
             vectors: Arc::new(stored),
             questions: Arc::new(asked),
             rows,
@@ -200,27 +172,27 @@ impl<'a> Stage<'a> {
         Ok(findings)
     }
 
-    /// Agents that the rows are spread over.
+    /// Returns the number of agents over which the stored rows are spread.
     fn agents(&self) -> u64 {
         self.scenario.agents.iter().copied().max().unwrap_or(1)
     }
 
-    /// Stores all rows in batches over the public API.
+    /// Stores all rows of the scenario in batches through the public API.
     fn seed(
         &self,
         batch: u64,
         store: impl Fn(&mut Agent, u64, u64) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let step = (self.rows / PROGRESS_LINES).max(1);
-        let (mut from, mut told, agents) = (0, 0, self.agents());
+        let (mut from, mut lines, agents) = (0, 0, self.agents());
         for number in 0..agents {
             let mut agent = self.server.agent(&agent_name(number))?;
             let end = self.rows * (number + 1) / agents;
             while from < end {
                 let to = (from + batch).min(end);
                 store(&mut agent, from, to)?;
-                if to / step > told {
-                    told = to / step;
+                if to / step > lines {
+                    lines = to / step;
                     eprintln!("seeded {to} of {}", self.rows);
                 }
                 from = to;
@@ -240,10 +212,11 @@ impl<'a> Stage<'a> {
         agent.write("ingest_archival", &document, "*").map(|_| ())
     }
 
-    /// A document of made chunks. Its vectors are stand-ins for those of a model, and so is the evidence of how they were made.
+    /// Returns ingest arguments for a document. No model computed the document's vectors, so the
+    /// argument `late_chunking` contains invented values.
     fn document(&self, doc_id: &str, seed: u64, from: u64, to: u64) -> Value {
         let vectors = match (&*self.vectors, seed) {
-            (Vectors::Made { dimension, .. }, seed) => &Vectors::made(seed, *dimension),
+            (Vectors::Made { dimension, .. }, seed) => &Vectors::generate(seed, *dimension),
             (read, _) => read,
         };
         let numbers = from..to;
@@ -259,7 +232,8 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Waits until the vector index answers; a collection that is searched exactly needs none.
+    /// Waits until searches use the vector index. Returns immediately if the archive is so small
+    /// that the server searches it without an index.
     fn wait_for_index(&self) -> Result<(), Fault> {
         let mut agent = self.server.agent(AGENT)?;
         let until = Instant::now() + INDEX_WAIT;
@@ -267,7 +241,7 @@ impl<'a> Stage<'a> {
             let answer = agent.read("search_archival", &self.archival_query(0, None))?;
             let plan = answer["result"]["plan"].as_str().unwrap_or_default().to_owned();
             if plan == "vector" || self.rows <= 20_000 {
-                eprintln!("archival is searched by the plan `{plan}`");
+                eprintln!("searches of the archive use the plan `{plan}`");
                 return Ok(());
             }
             if Instant::now() > until {
@@ -288,7 +262,8 @@ impl<'a> Stage<'a> {
         query
     }
 
-    /// The share of the exact answer that the first page's results hold, over some questions; none when the vectors do not fit.
+    /// Returns the share of the exact nearest vectors that searches find; `None` if the vectors do
+    /// not fit into main memory.
     fn recall_of(&self, n_probe: u32) -> Result<Option<f64>, Fault> {
         let components = self.rows * self.vectors.dimension() as u64;
         if components > KEPT_COMPONENTS_MAX {
@@ -306,11 +281,12 @@ impl<'a> Stage<'a> {
                 .iter()
                 .map(|r| (text(r, "doc_id"), text(r, "chunk_id")))
                 .collect();
-            // A page holds as many as fit into it; the exact answer is taken as long.
+            // The token limit of a page may allow fewer results than requested. Therefore the
+            // search is compared with only as many exact results as it found.
             let question = self.questions.get(number);
             for at in exact(&stored, &question, found.len()) {
-                let (document, place) = (at as u64 / CHUNKS * CHUNKS, at as u64 % CHUNKS);
-                let name = (format!("doc-{document}"), format!("{place:04}"));
+                let (document, chunk) = (at / CHUNKS * CHUNKS, at % CHUNKS);
+                let name = (format!("doc-{document}"), format!("{chunk:04}"));
                 hits += usize::from(found.contains(&name));
             }
             asked += found.len();
@@ -318,7 +294,7 @@ impl<'a> Stage<'a> {
         Ok((asked > 0).then(|| hits as f64 / asked as f64))
     }
 
-    /// One timetable with writers beside it.
+    /// Sends the calls of one timetable. Other clients write at the same time.
     fn load(
         &self,
         title: String,
@@ -330,23 +306,24 @@ impl<'a> Stage<'a> {
         let senders = (0..self.scenario.senders)
             .map(|at| self.sender(at, n_probe, agents))
             .collect::<Result<Vec<Sender>, Fault>>()?;
-        // A running server may keep its metrics elsewhere.
-        let look = || {
+        // If the server was already running, its metrics socket may have another path, so missing
+        // metrics are no error.
+        let scrape = || {
             let samples = Samples::scrape(&self.server.socket);
             samples
-                .inspect_err(|fault| eprintln!("the server's histograms are not read: {fault}"))
+                .inspect_err(|fault| eprintln!("the server's histograms cannot be read: {fault}"))
                 .ok()
         };
-        let before = look();
+        let before = scrape();
         let (outcome, writes) = thread::scope(|scope| {
             let writing = scope.spawn(|| self.writers());
-            let outcome = open_loop::run(rate, self.options.time, senders);
+            let outcome = open_loop::run(rate, self.options.options.common.time, senders);
             let writes = writing.join().map_err(|_| "a writer panicked")?;
             Ok::<_, Fault>((outcome?, writes?))
         })?;
-        let (before, after) = (before.as_ref(), look());
+        let (before, after) = (before.as_ref(), scrape());
         let histogram = self.scenario.kind.histogram();
-        let told =
+        let server_s =
             QUANTILES.map(|quantile| after.as_ref()?.quantile_since(before?, histogram, quantile));
         Ok(Finding {
             title,
@@ -358,7 +335,7 @@ impl<'a> Stage<'a> {
             outcome,
             writes,
             histogram,
-            told_ms: told.map(|seconds| seconds.map(|seconds| seconds * 1e3)),
+            server_ms: server_s.map(|seconds| seconds.map(|seconds| seconds * 1e3)),
             recall: None,
             judged: true,
         })
@@ -373,7 +350,7 @@ impl<'a> Stage<'a> {
                 Box::new(move |number| {
                     let query =
                         json!({"query": queries.get(number), "limit": limit, "rehydrate": false});
-                    found(&agent.read("search_recall", &query)?)
+                    check_results(&agent.read("search_recall", &query)?)
                 })
             }
             Kind::Archival => {
@@ -381,11 +358,12 @@ impl<'a> Stage<'a> {
                     (self.server.agent(AGENT)?, Arc::clone(&self.questions));
                 Box::new(move |number| {
                     let query = json!({"query_vector": questions.get(number), "limit": limit, "nProbe": n_probe});
-                    found(&agent.read("search_archival", &query)?)
+                    check_results(&agent.read("search_archival", &query)?)
                 })
             }
             Kind::CoreWrite => {
-                // Each sender has an agent of its own: one revision has one writer.
+                // Each sender has a separate agent. A second writer to the same agent would change
+                // the revision that the sender's next write names.
                 let mut agent = self.server.agent(&format!("{AGENT}-core-{at}"))?;
                 agent.create(WINDOW)?;
                 let mut rev = agent.revision()?;
@@ -400,7 +378,8 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Writes to the memory that is searched, on a timetable of its own as long as the load's.
+    /// Writes to the memory during the measurement, on a separate timetable. Returns `None` if the
+    /// scenario has no writers.
     fn writers(&self) -> Result<Option<Outcome>, Fault> {
         let rate = self.scenario.writers_per_s;
         if rate <= 0.0 {
@@ -426,11 +405,11 @@ impl<'a> Stage<'a> {
                 })
             }
         };
-        open_loop::run(rate, self.options.time, vec![write]).map(Some)
+        open_loop::run(rate, self.options.options.common.time, vec![write]).map(Some)
     }
 }
 
-/// The name of one of the agents that are searched.
+/// Returns the name of an agent of the scenario.
 fn agent_name(number: u64) -> String {
     match number {
         0 => AGENT.to_owned(),
@@ -442,8 +421,8 @@ fn text(value: &Value, name: &str) -> String {
     value[name].as_str().unwrap_or_default().to_owned()
 }
 
-/// A search must answer with a list.
-fn found(answer: &Value) -> Result<(), Fault> {
+/// Returns an error if the answer to a search has no result list.
+fn check_results(answer: &Value) -> Result<(), Fault> {
     match answer["result"]["results"].is_array() {
         true => Ok(()),
         false => Err("a search without results".into()),

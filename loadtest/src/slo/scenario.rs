@@ -1,4 +1,5 @@
-//! A scenario as its file tells it: what is asked, how often, of how much, and the level that is promised.
+//! A scenario, read from a file: the kind of call, the call rate, the amount of data, and the
+//! promised service level.
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use serde::Deserialize;
 
 use crate::Fault;
 
-/// The scenarios that come with this program.
+/// The scenarios shipped with this program.
 const SHIPPED: [(&str, &str); 4] = [
     ("recall", include_str!("../../scenarios/recall.toml")),
     ("recall_agents", include_str!("../../scenarios/recall_agents.toml")),
@@ -16,20 +17,20 @@ const SHIPPED: [(&str, &str); 4] = [
     ("core_write", include_str!("../../scenarios/core_write.toml")),
 ];
 
-/// What is asked.
+/// The kinds of requests that a scenario can send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
-    /// `search_recall`, reading only.
+    /// Calls `search_recall` without copying results into the window.
     Recall,
-    /// `search_archival` by vector.
+    /// Calls `search_archival` with a vector.
     Archival,
-    /// `store_core` under the revision that was last seen.
+    /// Calls `store_core` with the last known revision.
     CoreWrite,
 }
 
 impl Kind {
-    /// The server's own histogram of what is asked.
+    /// Returns the name of the histogram in which the server records calls of this kind.
     pub(crate) fn histogram(self) -> &'static str {
         match self {
             Self::Recall => "vctx_recall_seconds",
@@ -39,40 +40,46 @@ impl Kind {
     }
 }
 
-/// A scenario.
+/// The settings of a scenario.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Scenario {
     pub(crate) kind: Kind,
-    /// 99 of 100 calls are answered within this.
+    /// Promised p99 duration of calls, in milliseconds.
     pub(crate) slo_p99_ms: f64,
-    /// Messages or chunks at full scale.
+    /// Number of stored messages or chunks at full scale.
     pub(crate) rows: u64,
-    /// Results asked for.
+    /// Number of results that each search requests.
     pub(crate) limit: u64,
-    /// Arrivals a second.
+    /// Number of calls that are due per second.
     pub(crate) rate_per_s: f64,
-    /// Connections that send; more calls than these at once wait, and their wait is counted.
+    /// Number of connections that send calls. If all senders are busy, a due call waits, and the
+    /// duration of the call includes the wait.
     pub(crate) senders: usize,
-    /// Writes a second beside the load.
+    /// Number of writes per second by other clients during the measurement.
     pub(crate) writers_per_s: f64,
-    /// Pause between seeding and load, in seconds: a bulk load is no part of what is promised.
+    /// Pause in seconds between storing the data and sending calls, because the promised service
+    /// level does not cover a bulk load.
     #[serde(default)]
     pub(crate) settle_s: u64,
-    /// Components of made vectors.
+    /// Dimension of generated vectors.
     #[serde(default)]
     pub(crate) dimension: usize,
-    /// Cells searched, one run each; the last is judged.
+    /// Values of `nProbe`; each value has a separate run. The last run is compared with the
+    /// promised service level.
     #[serde(default)]
     pub(crate) n_probes: Vec<u32>,
-    /// Agents whose recall storage is searched side by side, one run each; the rows are spread evenly over the most. None: one agent.
+    /// Numbers of agents to search; each number has a separate run, whose senders search that
+    /// number of agents in parallel. The stored rows are spread evenly over the largest number of
+    /// agents. An empty list means one agent.
     #[serde(default)]
     pub(crate) agents: Vec<u64>,
 }
 
 impl Scenario {
-    /// A shipped scenario by name, or the file of that path; `all` are the shipped ones.
-    pub(crate) fn named(name: &str) -> Result<Vec<(String, Self)>, Fault> {
+    /// Loads a shipped scenario by name, or a scenario from a file path; the name `all` loads all
+    /// shipped scenarios.
+    pub(crate) fn by_name(name: &str) -> Result<Vec<(String, Self)>, Fault> {
         if name == "all" {
             return SHIPPED
                 .iter()
@@ -94,11 +101,11 @@ fn parse(text: &str) -> Result<Scenario, Fault> {
     let scenario: Scenario = Figment::from(Toml::string(text)).extract().map_err(Box::new)?;
     let sound = scenario.rate_per_s > 0.0 && scenario.senders > 0 && scenario.writers_per_s >= 0.0;
     if !sound {
-        return Err("rate_per_s and senders must be above 0, writers_per_s not below".into());
+        return Err("rate_per_s and senders must be above 0, writers_per_s at least 0".into());
     }
     if scenario.agents.contains(&0) || scenario.kind != Kind::Recall && !scenario.agents.is_empty()
     {
-        return Err("agents must be above 0, and only recall has several".into());
+        return Err("every number of agents must be above 0, and only a scenario of the kind recall may list numbers of agents".into());
     }
     Ok(scenario)
 }
@@ -109,7 +116,7 @@ mod tests {
 
     #[test]
     fn the_shipped_scenarios_are_the_service_levels() {
-        let all = Scenario::named("all").unwrap();
+        let all = Scenario::by_name("all").unwrap();
         let levels: Vec<(Kind, f64, u64)> =
             all.iter().map(|(_, s)| (s.kind, s.slo_p99_ms, s.rows)).collect();
         assert_eq!(
@@ -121,7 +128,7 @@ mod tests {
                 (Kind::CoreWrite, 100.0, 0)
             ]
         );
-        let fault = Scenario::named("nothing").map(|_| ()).unwrap_err().to_string();
+        let fault = Scenario::by_name("nothing").map(|_| ()).unwrap_err().to_string();
         assert!(fault.contains("use all, recall"), "{fault}");
         assert!(parse("kind = \"recall\"").is_err());
         assert_eq!(all[1].1.agents, [1, 8, 64]);

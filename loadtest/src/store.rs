@@ -1,7 +1,9 @@
-//! What the engine is held against besides libraries: an echo over HTTP and a bare store on the same disk.
+//! Measures the best performance of the disk, with a log file and with the bare key-value store
+//! fjall. Both can write one batch at a time and wait until the batch is on disk.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -9,34 +11,23 @@ use std::time::Instant;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
 use crate::Fault;
-use crate::child::Process;
-use crate::client::Client;
 use crate::load::Operation;
 
-/// The echo as a process of its own.
-pub(crate) fn echo(folder: &Path) -> Result<Process, Fault> {
-    std::fs::create_dir_all(folder)?;
-    let socket = folder.join("echo.sock");
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("echo").arg("--socket").arg(&socket);
-    Process::start(command, folder, socket, |_| Ok(true))
-}
-
-/// Calls of the echo with a body.
-pub(crate) fn echo_calls(socket: &Path, body: Vec<u8>) -> Result<Operation, Fault> {
-    let mut client = Client::connect(socket)?;
+/// Creates a file, and returns a function that appends the given bytes to the file. With `sync`,
+/// each append waits until the bytes are on disk (fdatasync).
+pub(crate) fn log(path: &Path, record: Vec<u8>, sync: bool) -> Result<Operation, Fault> {
+    let mut file = File::create_new(path)?;
     Ok(Box::new(move || {
         let begun = Instant::now();
-        let answer = client.call("POST", "/echo", "", &body)?;
-        let took = begun.elapsed();
-        match (answer.status, answer.body.is_empty()) {
-            (200, false) => Ok(took),
-            (status, _) => Err(format!("the echo answered {status}").into()),
+        file.write_all(&record)?;
+        if sync {
+            file.sync_data()?;
         }
+        Ok(begun.elapsed())
     }))
 }
 
-/// A bare store with one key space.
+/// A bare fjall store with one key space.
 pub(crate) struct BareStore {
     database: Database,
     keyspace: Keyspace,
@@ -44,14 +35,15 @@ pub(crate) struct BareStore {
 }
 
 impl BareStore {
-    /// Opens a new one.
+    /// Creates a bare fjall store in a new folder.
     pub(crate) fn open(folder: &Path) -> Result<Self, Fault> {
         let database = Database::builder(folder).manual_journal_persist(true).open()?;
         let keyspace = database.keyspace("bench", KeyspaceCreateOptions::default)?;
         Ok(Self { database, keyspace, next: Arc::default() })
     }
 
-    /// Inserts some records as one batch and waits for the disk.
+    /// Returns a function that inserts the given values under new keys, as one batch, and waits
+    /// until the batch is on disk.
     pub(crate) fn inserts(&self, records: Vec<Vec<u8>>) -> Operation {
         let (database, keyspace) = (self.database.clone(), self.keyspace.clone());
         let next = Arc::clone(&self.next);
